@@ -1,0 +1,228 @@
+//! Kernels: loop nests over strided views with scalar bodies.
+//!
+//! A [`Program`] is what a function becomes for a machine: buffers with a place in memory and steps
+//! that run in order. A step is a loop nest or a contraction that a library does. Shapes, views and
+//! broadcasting are gone: they have become index arithmetic. What is left is loops of constant
+//! extent, scalar values ([`Code`] on single elements), loads, stores and scalar variables that
+//! accumulate:
+//!
+//! ```text
+//! program @softmax_sum {
+//!   buffer b0: f64[8,100] input 0
+//!   buffer b1: f64[8] output 0
+//!   for i0 in 8 {
+//!     var v0: f64 = 0.0
+//!     for i1 in 100 {
+//!       %0: f64 = load b0[i0*100 + i1]
+//!       %1: f64 = exp %0
+//!       v0 = add v0, %1
+//!     }
+//!     store b1[i0], v0
+//!   }
+//! }
+//! ```
+//!
+//! The text form prints, parses and verifies; an interpreter defines the meaning, and every
+//! generator of machine code is tested against it. All addresses count elements, not bytes.
+
+use cranelift_entity::{PrimaryMap, entity_impl};
+use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
+
+/// A buffer of a program. Displays as `b3`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BufferId(u32);
+entity_impl!(BufferId, "b");
+
+/// A loop index, i64. Displays as `i3`. Unique within a program.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IndexId(u32);
+entity_impl!(IndexId, "i");
+
+/// A scalar value, assigned once, visible to the end of its block. Displays as `%3`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ScalarId(u32);
+entity_impl!(ScalarId, "%");
+
+/// A scalar variable, an accumulator, visible to the end of its block. Displays as `v3`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VarId(u32);
+entity_impl!(VarId, "v");
+
+/// A function as loop nests over buffers.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Name, without `@`.
+    pub name: String,
+    /// Memory.
+    pub buffers: PrimaryMap<BufferId, Buffer>,
+    /// What to do, in order.
+    pub steps: Vec<Step>,
+    /// The dtype of every scalar value.
+    pub scalars: PrimaryMap<ScalarId, Dtype>,
+    /// The dtype of every variable.
+    pub vars: PrimaryMap<VarId, Dtype>,
+    /// Number of loop indices.
+    pub indices: u32,
+    /// Bytes of workspace a call needs: the exact peak beside arguments and results.
+    pub workspace: usize,
+}
+
+/// A piece of memory that holds an array in row-major order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Buffer {
+    /// What it holds.
+    pub ty: ArrayType,
+    /// Where it is.
+    pub place: Place,
+}
+
+/// Where a buffer is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// The n-th argument; read only.
+    Input(usize),
+    /// The n-th result; written, may be read back.
+    Output(usize),
+    /// At that offset (bytes, a multiple of 64) in the workspace. Buffers whose lives do not meet
+    /// may share bytes.
+    Workspace(usize),
+}
+
+/// One step of a program.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// A loop nest.
+    Nest(Vec<Stmt>),
+    /// A contraction by a library.
+    Contract(Contract),
+}
+
+/// A statement of a nest.
+#[derive(Clone, Debug)]
+pub enum Stmt {
+    /// `for index in extent { body }`
+    For {
+        /// The index, counting from 0.
+        index: IndexId,
+        /// How often; may be 0.
+        extent: usize,
+        /// What.
+        body: Vec<Stmt>,
+    },
+    /// `value = expr`
+    Let {
+        /// The value defined.
+        value: ScalarId,
+        /// What it is.
+        expr: Expr,
+    },
+    /// `var v = init`
+    Var {
+        /// The variable declared.
+        var: VarId,
+        /// Its first value.
+        init: Arg,
+    },
+    /// `v = value`
+    Set {
+        /// The variable.
+        var: VarId,
+        /// Its new value.
+        value: Arg,
+    },
+    /// `v = code v, value`: one step of a reduction. Generators may use several accumulators and
+    /// combine them in an order that depends on the program alone.
+    Fold {
+        /// The variable.
+        var: VarId,
+        /// The combining code.
+        code: Code,
+        /// What is folded in.
+        value: Arg,
+    },
+    /// Writes an element, if the guard (a bool) holds.
+    Store {
+        /// Where to.
+        buffer: BufferId,
+        /// Which element.
+        address: Address,
+        /// What.
+        value: Arg,
+        /// Written only if true.
+        guard: Option<Arg>,
+    },
+}
+
+/// A scalar operand.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Arg {
+    /// A value.
+    Scalar(ScalarId),
+    /// The present value of a variable.
+    Var(VarId),
+    /// A loop index, as i64.
+    Index(IndexId),
+    /// A constant.
+    Literal(Literal),
+}
+
+/// What a scalar value is.
+#[derive(Clone, Debug)]
+pub enum Expr {
+    /// Scalar code.
+    Code(Code, Vec<Arg>),
+    /// An element. Where the guard is false nothing is read and the value is zero.
+    Load {
+        /// Where from.
+        buffer: BufferId,
+        /// Which element.
+        address: Address,
+        /// Read only if true.
+        guard: Option<Arg>,
+    },
+}
+
+/// Which element of a buffer: `offset + Σ index * stride + dynamic`, in elements.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Address {
+    /// The constant part.
+    pub offset: i64,
+    /// Loop indices and their strides.
+    pub terms: Vec<(IndexId, i64)>,
+    /// An i64 scalar added to it.
+    pub dynamic: Option<Arg>,
+}
+
+/// A matrix operand of a contraction: strides in elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Matrix {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// The first element.
+    pub offset: i64,
+    /// Step along rows.
+    pub row: i64,
+    /// Step along columns.
+    pub column: i64,
+}
+
+/// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, repeated over batches.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Contract {
+    /// `f64` or `f32`.
+    pub dtype: Dtype,
+    /// Rows of the result.
+    pub m: usize,
+    /// Columns of the result.
+    pub n: usize,
+    /// Terms of each sum.
+    pub k: usize,
+    /// Rows by terms.
+    pub lhs: Matrix,
+    /// Terms by columns.
+    pub rhs: Matrix,
+    /// Rows by columns; overwritten.
+    pub out: Matrix,
+    /// Loops around it: extent and the steps of lhs, rhs and out.
+    pub batch: Vec<(usize, i64, i64, i64)>,
+}

@@ -1,0 +1,3 @@
+//! Code generation for tapeloom: function -> kernels -> memory plan -> Cranelift.
+
+pub mod kernel;

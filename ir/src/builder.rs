@@ -1,0 +1,309 @@
+//! The builder: the only way to make equations.
+//!
+//! A [`Draft`] is a function under construction; a [`Builder`] is a draft together with the module
+//! it will belong to. [`Builder::emit`] infers the output types through the primitive, so an
+//! ill-typed equation cannot be made. Emission takes `&self` and does not return a `Result`: rules
+//! can then be written as nested expressions, as mathematics is. The first problem sticks to the
+//! draft, later ones are its consequences, and [`Draft::finish`] returns it.
+//!
+//! ```
+//! use tapeloom_ir::{Builder, Draft, Dtype, Literal, Module, Scalar, Type};
+//! let mut module = Module::new();
+//! let mut draft = Draft::new("square");
+//! let x = draft.param(Type::array(Dtype::F64, &[3]));
+//! let y = Builder::new(&mut module, &mut draft).emit1(Scalar::Mul, &[x, x]);
+//! let square = draft.finish(&mut module, vec![y])?;
+//! assert_eq!(module.function(square).equations.len(), 1);
+//! # Ok::<(), tapeloom_ir::Problem>(())
+//! ```
+
+use crate::function::{Atom, Equation, FuncId, Function, Loc, Operands, Outputs, ValueId};
+use crate::literal::Literal;
+use crate::module::Module;
+use crate::prim::{Op, Operand};
+use crate::problem::{Kind, Problem};
+use crate::types::{Dtype, Type};
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+/// A function under construction.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    name: Arc<str>,
+    params: Vec<ValueId>,
+    linear_params: Vec<ValueId>,
+    equations: Vec<Equation>,
+    locations: Vec<Loc>,
+    types: PrimaryMap<ValueId, Type>,
+    problem: Option<(Problem, Loc)>,
+}
+
+impl Draft {
+    /// An empty draft of a function of that name.
+    pub fn new(name: impl Into<Arc<str>>) -> Draft {
+        Draft {
+            name: name.into(),
+            params: Vec::new(),
+            linear_params: Vec::new(),
+            equations: Vec::new(),
+            locations: Vec::new(),
+            types: PrimaryMap::new(),
+            problem: None,
+        }
+    }
+
+    /// Adds an ordinary parameter.
+    pub fn param(&mut self, ty: Type) -> Atom {
+        let v = self.types.push(ty);
+        self.params.push(v);
+        v.into()
+    }
+
+    /// Adds a parameter in which the function is linear.
+    pub fn linear_param(&mut self, ty: Type) -> Atom {
+        let v = self.types.push(ty);
+        self.linear_params.push(v);
+        v.into()
+    }
+
+    /// The type of an atom of this draft.
+    pub fn type_of(&self, atom: Atom) -> Type {
+        match atom {
+            Atom::Value(v) => self.types[v].clone(),
+            Atom::Literal(l) => Type::scalar(l.dtype),
+        }
+    }
+
+    /// The equations so far.
+    pub fn equations(&self) -> &[Equation] {
+        &self.equations
+    }
+
+    /// The ordinary parameters so far.
+    pub fn params(&self) -> &[ValueId] {
+        &self.params
+    }
+
+    /// Appends an equation whose output types are known; used by passes that copy equations
+    /// unchanged. Types are checked again by the verifier.
+    pub fn push(&mut self, op: Op, operands: Operands, types: &[Type], loc: Loc) -> Outputs {
+        let outputs: Outputs = types.iter().map(|t| self.types.push(t.clone())).collect();
+        self.equations.push(Equation { outputs: outputs.clone(), op, operands });
+        self.locations.push(loc);
+        outputs
+    }
+
+    /// Records a problem; the first one is kept.
+    pub fn fail(&mut self, problem: Problem, loc: Loc) {
+        self.problem.get_or_insert((problem, loc));
+    }
+
+    /// The first problem, with the line at which it arose.
+    pub fn problem(&self) -> Option<&(Problem, Loc)> {
+        self.problem.as_ref()
+    }
+
+    /// Closes the function and adds it to the module, its values renumbered in the order of
+    /// parameters, then equations.
+    ///
+    /// # Errors
+    /// The first problem recorded while it was built.
+    pub fn finish(self, module: &mut Module, results: Vec<Atom>) -> Result<FuncId, Problem> {
+        if let Some((problem, _)) = self.problem {
+            return Err(problem);
+        }
+        Ok(module.add(self.renumber(results)))
+    }
+
+    /// Dense ids in print order, so that equal programs are equal values.
+    fn renumber(self, results: Vec<Atom>) -> Function {
+        let mut types = PrimaryMap::with_capacity(self.types.len());
+        let mut new: SecondaryMap<ValueId, Option<ValueId>> =
+            SecondaryMap::with_capacity(self.types.len());
+        let mut old_types = self.types;
+        let mut define = |v: ValueId, new: &mut SecondaryMap<ValueId, Option<ValueId>>| {
+            let ty = std::mem::replace(&mut old_types[v], Type::scalar(Dtype::Bool));
+            let id = types.push(ty);
+            new[v] = Some(id);
+            id
+        };
+        let params = self.params.iter().map(|p| define(*p, &mut new)).collect();
+        let linear_params = self.linear_params.iter().map(|p| define(*p, &mut new)).collect();
+        let rename = |a: Atom, new: &SecondaryMap<ValueId, Option<ValueId>>| match a {
+            Atom::Value(v) => new[v].map_or(a, Atom::Value),
+            Atom::Literal(_) => a,
+        };
+        let mut equations = self.equations;
+        for e in &mut equations {
+            for operand in &mut e.operands {
+                *operand = rename(*operand, &new);
+            }
+            for output in &mut e.outputs {
+                *output = define(*output, &mut new);
+            }
+        }
+        let results = results.into_iter().map(|r| rename(r, &new)).collect();
+        Function {
+            name: self.name,
+            params,
+            linear_params,
+            equations,
+            results,
+            types,
+            locations: self.locations,
+        }
+    }
+}
+
+/// A draft together with the module that it will belong to.
+pub struct Builder<'a> {
+    module: RefCell<&'a mut Module>,
+    draft: RefCell<&'a mut Draft>,
+    location: Cell<Loc>,
+}
+
+impl<'a> Builder<'a> {
+    /// A builder that appends to `draft`.
+    pub fn new(module: &'a mut Module, draft: &'a mut Draft) -> Builder<'a> {
+        Builder {
+            module: RefCell::new(module),
+            draft: RefCell::new(draft),
+            location: Cell::new(None),
+        }
+    }
+
+    /// Equations emitted from now on belong to that line of the user.
+    pub fn at(&self, loc: Loc) {
+        self.location.set(loc);
+    }
+
+    /// The line of the user that equations emitted now belong to.
+    pub fn location(&self) -> Loc {
+        self.location.get()
+    }
+
+    /// Runs `f` on the module. `f` must not emit through this builder.
+    pub fn with_module<T>(&self, f: impl FnOnce(&mut Module) -> T) -> T {
+        f(&mut self.module.borrow_mut())
+    }
+
+    /// The type of an atom.
+    pub fn type_of(&self, atom: Atom) -> Type {
+        self.draft.borrow().type_of(atom)
+    }
+
+    /// The extents of an atom that is an array (none for a tape).
+    pub fn shape_of(&self, atom: Atom) -> crate::types::Shape {
+        match self.type_of(atom) {
+            Type::Array(a) | Type::Ref(a) => a.shape,
+            Type::Tape(_) => crate::types::Shape::scalar(),
+        }
+    }
+
+    /// The element type of an atom that is an array (`bool` for a tape).
+    pub fn dtype_of(&self, atom: Atom) -> Dtype {
+        match self.type_of(atom) {
+            Type::Array(a) | Type::Ref(a) => a.dtype,
+            Type::Tape(_) => Dtype::Bool,
+        }
+    }
+
+    /// Records a problem at the current location; the first one is kept.
+    pub fn fail(&self, problem: Problem) {
+        self.draft.borrow_mut().fail(problem, self.location.get());
+    }
+
+    /// Emits an equation and returns its outputs. On a type error the problem is recorded and
+    /// placeholders are returned.
+    pub fn emit(&self, op: impl Into<Op>, operands: &[Atom]) -> SmallVec<[Atom; 1]> {
+        match self.try_emit(op.into(), operands) {
+            Ok(outputs) => outputs,
+            Err((problem, outputs)) => {
+                self.fail(problem);
+                SmallVec::from_elem(Literal::f64(f64::NAN).into(), outputs)
+            }
+        }
+    }
+
+    /// Emits an equation with one output.
+    pub fn emit1(&self, op: impl Into<Op>, operands: &[Atom]) -> Atom {
+        match self.emit(op, operands).as_slice() {
+            [one] => *one,
+            outputs => {
+                let n = outputs.len();
+                self.fail(Problem::internal(format!("expected one output, the primitive has {n}")));
+                Literal::f64(f64::NAN).into()
+            }
+        }
+    }
+
+    /// Emits an equation, or says what is wrong (with the number of outputs to stand in for).
+    pub fn try_emit(
+        &self,
+        op: Op,
+        operands: &[Atom],
+    ) -> Result<SmallVec<[Atom; 1]>, (Problem, usize)> {
+        let types: SmallVec<[Type; 2]> = {
+            let draft = self.draft.borrow();
+            operands.iter().map(|a| draft.type_of(*a)).collect()
+        };
+        let module = self.module.borrow();
+        let inferred =
+            infer(&module, &op, operands, &types).map_err(|p| (p, op.outputs(&module)))?;
+        let loc = self.location.get();
+        let mut draft = self.draft.borrow_mut();
+        let outputs = draft.push(op, SmallVec::from_slice(operands), &inferred, loc);
+        Ok(outputs.into_iter().map(Atom::Value).collect())
+    }
+
+    /// Copies the body of a function into the draft and returns its results.
+    pub fn inline(&self, function: FuncId, args: &[Atom]) -> Vec<Atom> {
+        let f = self.module.borrow().get(function);
+        if args.len() != f.params.len() + f.linear_params.len() {
+            let (want, got) = (f.params.len() + f.linear_params.len(), args.len());
+            self.fail(Problem::new(
+                Kind::Arguments,
+                format!("@{} takes {want} arguments, got {got}", f.name),
+                "",
+            ));
+            return f.results.iter().map(|_| Literal::f64(f64::NAN).into()).collect();
+        }
+        let mut draft = self.draft.borrow_mut();
+        let mut map: PrimaryMap<ValueId, Atom> = PrimaryMap::with_capacity(f.types.len());
+        // Functions are numbered densely: parameters first, then outputs in order.
+        for arg in args {
+            map.push(*arg);
+        }
+        let rename = |a: &Atom, map: &PrimaryMap<ValueId, Atom>| match a {
+            Atom::Value(v) => map[*v],
+            Atom::Literal(_) => *a,
+        };
+        for (i, e) in f.equations.iter().enumerate() {
+            let operands = e.operands.iter().map(|a| rename(a, &map)).collect();
+            let types: SmallVec<[Type; 1]> =
+                e.outputs.iter().map(|o| f.types[*o].clone()).collect();
+            let loc = f.location(i).or(self.location.get());
+            for (output, old) in
+                draft.push(e.op.clone(), operands, &types, loc).iter().zip(&e.outputs)
+            {
+                debug_assert_eq!(old.index(), map.len());
+                map.push(Atom::Value(*output));
+            }
+        }
+        f.results.iter().map(|r| rename(r, &map)).collect()
+    }
+}
+
+/// Output types of an equation.
+pub(crate) fn infer(
+    module: &Module,
+    op: &Op,
+    operands: &[Atom],
+    types: &[Type],
+) -> Result<SmallVec<[Type; 1]>, Problem> {
+    let operands: SmallVec<[Operand<'_>; 2]> =
+        operands.iter().zip(types).map(|(a, ty)| Operand { ty, literal: a.literal() }).collect();
+    op.infer(module, &operands)
+}

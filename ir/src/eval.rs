@@ -1,0 +1,69 @@
+//! The reference interpreter: the meaning of a program, one equation after the other.
+//!
+//! Generated code is tested against this. A value is dropped after its last use, so that memory
+//! stays within what the program needs at once.
+
+use crate::function::{Atom, FuncId, ValueId};
+use crate::module::Module;
+use crate::problem::{Kind, Problem};
+use crate::tensor::Tensor;
+use crate::types::Type;
+use cranelift_entity::SecondaryMap;
+
+/// Runs a function on concrete arguments.
+///
+/// # Errors
+/// [`Kind::Arguments`] when arguments do not fit the parameters; whatever a primitive reports.
+pub fn eval(module: &Module, function: FuncId, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    let f = module.get(function);
+    let params: Vec<ValueId> = f.all_params().collect();
+    if params.len() != args.len() {
+        return Err(Problem::new(
+            Kind::Arguments,
+            format!("@{} takes {} arguments, got {}", f.name, params.len(), args.len()),
+            "",
+        ));
+    }
+    let mut values: SecondaryMap<ValueId, Option<Tensor>> =
+        SecondaryMap::with_capacity(f.types.len());
+    for (i, (p, arg)) in params.iter().zip(args).enumerate() {
+        if f.types[*p] != Type::Array(arg.ty().clone()) {
+            return Err(Problem::new(
+                Kind::Arguments,
+                format!("argument {i} of @{} must be {}, got {}", f.name, f.types[*p], arg.ty()),
+                "",
+            ));
+        }
+        values[*p] = Some(arg.clone());
+    }
+    let mut uses = f.use_counts();
+    for e in &f.equations {
+        let mut operands = Vec::with_capacity(e.operands.len());
+        for a in &e.operands {
+            operands.push(read(&values, *a)?);
+        }
+        for v in e.operands.iter().filter_map(|a| a.value()) {
+            uses[v] -= 1;
+            if uses[v] == 0 {
+                values[v] = None;
+            }
+        }
+        let outputs = e.op.eval(module, &operands)?;
+        for (v, y) in e.outputs.iter().zip(outputs) {
+            debug_assert_eq!(f.types[*v], Type::Array(y.ty().clone()), "{}", e.op.name());
+            if uses[*v] > 0 {
+                values[*v] = Some(y);
+            }
+        }
+    }
+    f.results.iter().map(|r| read(&values, *r)).collect()
+}
+
+fn read(values: &SecondaryMap<ValueId, Option<Tensor>>, a: Atom) -> Result<Tensor, Problem> {
+    match a {
+        Atom::Literal(l) => Ok(Tensor::full(&[], l)),
+        Atom::Value(v) => values[v]
+            .clone()
+            .ok_or_else(|| Problem::internal(format!("{v} is read before it is defined"))),
+    }
+}

@@ -1,0 +1,43 @@
+//! The language of tapeloom.
+//!
+//! A program is a [`Function`]: straight-line equations over typed arrays, in A-normal form, closed
+//! and immutable, in the arena of a [`Module`]. Equations apply *primitives* ([`Op`]); everything
+//! the system knows about a primitive stands in one place, in [`prim`]. Transforms (in the crate
+//! `tapeloom-transforms`) map functions to functions; backends compile them; both ask primitives
+//! for what they need and name none.
+//!
+//! ```text
+//! func @loss(%0: f64[3], %1: f64[3]) -> (f64[]) {
+//!   %2: f64[3] = mul %0, %1
+//!   %3: f64[] = reduce_sum{axes=[0]} %2
+//!   return %3
+//! }
+//! ```
+//!
+//! Invariants, checked by [`verify`]: every value is defined once, before its uses; types are those
+//! that the primitives infer; elementwise operands have equal shapes (literals have none); linear
+//! parameters (after `;`) are used linearly; functions refer only to functions added before them.
+
+pub mod prim;
+
+mod builder;
+mod eval;
+mod function;
+mod literal;
+pub mod math;
+mod module;
+mod problem;
+mod tensor;
+mod types;
+mod verify;
+
+pub use builder::{Builder, Draft};
+pub use eval::eval;
+pub use function::{Atom, Equation, FuncId, Function, Loc, Operands, Outputs, ValueId};
+pub use literal::Literal;
+pub use module::{Derived, Key, Module};
+pub use prim::{Code, Op, Scalar};
+pub use problem::{Kind, Problem};
+pub use tensor::{Element, Tensor};
+pub use types::{ArrayType, Dtype, Shape, TapeLength, TapeType, Type};
+pub use verify::{VerifyError, verify, verify_module};

@@ -1,0 +1,96 @@
+//! Modules: an append-only arena of immutable functions.
+//!
+//! A transform never edits a function; it appends a new one. So the pair (transform, function) is a
+//! sound key, and the module remembers what was derived from what: differentiating the same callee
+//! twice costs nothing. Equal functions are stored once (hash-consing). A module belongs to one
+//! trace, or to one file of text, and is dropped with it.
+
+use crate::function::{FuncId, Function};
+use cranelift_entity::PrimaryMap;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What a derived function depends on: the transform's name, the function, and every other choice
+/// (active set, batched axes, policy), written as numbers.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Key {
+    /// The transform.
+    pub transform: &'static str,
+    /// The function transformed.
+    pub function: FuncId,
+    /// All its other arguments.
+    pub detail: Vec<u64>,
+}
+
+impl Key {
+    /// A key whose detail is one mask.
+    pub fn masked(transform: &'static str, function: FuncId, mask: &[bool]) -> Key {
+        let detail = mask.iter().map(|b| u64::from(*b)).collect();
+        Key { transform, function, detail }
+    }
+}
+
+/// What a transform answered: the functions it made and which outputs they have.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Derived {
+    /// The derived functions, in an order that the transform defines.
+    pub functions: Vec<FuncId>,
+    /// A mask over outputs or inputs, with a meaning that the transform defines.
+    pub mask: Vec<bool>,
+}
+
+/// An arena of functions with a memo of derived ones.
+#[derive(Clone, Debug, Default)]
+pub struct Module {
+    functions: PrimaryMap<FuncId, Arc<Function>>,
+    interned: HashMap<Arc<Function>, FuncId>,
+    memo: HashMap<Key, Derived>,
+}
+
+impl Module {
+    /// An empty module.
+    pub fn new() -> Module {
+        Module::default()
+    }
+
+    /// Adds a function; an equal one that is already there is returned instead.
+    pub fn add(&mut self, function: Function) -> FuncId {
+        let function = Arc::new(function);
+        if let Some(&id) = self.interned.get(&function) {
+            return id;
+        }
+        let id = self.functions.push(function.clone());
+        self.interned.insert(function, id);
+        id
+    }
+
+    /// The function of that id. The handle is counted, so it can be held while the module grows.
+    pub fn get(&self, id: FuncId) -> Arc<Function> {
+        self.functions[id].clone()
+    }
+
+    /// The function of that id, borrowed.
+    pub fn function(&self, id: FuncId) -> &Function {
+        &self.functions[id]
+    }
+
+    /// Whether an id belongs to this module.
+    pub fn contains(&self, id: FuncId) -> bool {
+        self.functions.is_valid(id)
+    }
+
+    /// Every function, in the order in which they were added (callees before callers).
+    pub fn iter(&self) -> impl Iterator<Item = (FuncId, &Function)> {
+        self.functions.iter().map(|(id, f)| (id, &**f))
+    }
+
+    /// What was derived under that key, if anything.
+    pub fn recall(&self, key: &Key) -> Option<&Derived> {
+        self.memo.get(key)
+    }
+
+    /// Remembers what was derived under that key.
+    pub fn remember(&mut self, key: Key, derived: Derived) {
+        self.memo.insert(key, derived);
+    }
+}

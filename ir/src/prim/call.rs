@@ -1,0 +1,224 @@
+//! `call{function, outline}`: run another function.
+//!
+//! Transforms inside a trace leave calls behind, so that nested derivatives stay linear in size; a
+//! pass inlines them. A call marked `outline` is kept as a call: the user asked for the function to
+//! be compiled once. Its derivatives are calls of the derived functions, marked likewise.
+
+use super::{
+    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Linearity, Lowering,
+    Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
+};
+use crate::function::{Atom, FuncId};
+use crate::module::Module;
+use crate::problem::{Kind, Problem};
+use crate::tensor::Tensor;
+use crate::types::Type;
+
+/// `call{function, outline}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Call {
+    /// The function.
+    pub function: FuncId,
+    /// Whether it stays a call in the compiled program.
+    pub outline: bool,
+}
+
+impl Call {
+    fn to(&self, function: FuncId) -> Call {
+        Call { function, outline: self.outline }
+    }
+}
+
+/// Tangents of the outputs from those of the active ones.
+fn scatter_tangents(active: &[bool], tangents: &[Atom]) -> Vec<Option<Atom>> {
+    let mut next = tangents.iter();
+    active.iter().map(|on| if *on { next.next().copied() } else { None }).collect()
+}
+
+impl Primitive for Call {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            name: "call{function, outline}".into(),
+            math: "y.. = f(x..)".into(),
+            types: "those of the function".into(),
+            derivative: "calls of the derived functions".into(),
+            edges: "linear parameters of the function come last".into(),
+        }]
+    }
+
+    fn name(&self) -> &'static str {
+        "call"
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, Attr)> {
+        vec![("function", Attr::Func(self.function)), ("outline", Attr::Bool(self.outline))]
+    }
+
+    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Call, Problem>> {
+        (name == "call").then(|| {
+            let function = attributes.func("function")?;
+            Ok(Call { function, outline: attributes.bool("outline")? })
+        })
+    }
+
+    fn outputs(&self, module: &Module) -> usize {
+        module.function(self.function).results.len()
+    }
+
+    fn infer(&self, module: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        let f = module.function(self.function);
+        check_arguments(&f.name, &f.param_types(), operands)?;
+        Ok(f.result_types().into())
+    }
+
+    fn eval(&self, module: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        crate::eval::eval(module, self.function, operands)
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
+        let of = cx.jvp_of(self.function, &active)?;
+        let args: Vec<Atom> = x.iter().copied().chain(dx.iter().flatten().copied()).collect();
+        let outputs = cx.b.emit(self.to(of.function), &args);
+        let (y, dy) = outputs.split_at(of.active_out.len());
+        Ok(Dual { y: y.into(), dy: scatter_tangents(&of.active_out, dy).into() })
+    }
+
+    fn linearize(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
+        let of = cx.linearize_of(self.function, &active)?;
+        let outputs = cx.b.emit(self.to(of.fwd), x);
+        let (y, residuals) = outputs.split_at(of.active_out.len());
+        let args: Vec<Atom> =
+            residuals.iter().copied().chain(dx.iter().flatten().copied()).collect();
+        let dy = cx.b.emit(self.to(of.lin), &args);
+        Ok(Dual { y: y.into(), dy: scatter_tangents(&of.active_out, &dy).into() })
+    }
+
+    fn is_linear(&self, module: &Module, operands: &[Linearity]) -> bool {
+        let known = module.function(self.function).params.len();
+        operands.iter().enumerate().all(|(i, o)| match o {
+            Linearity::Constant => i < known,
+            Linearity::Zero => true,
+            Linearity::Linear => i >= known,
+        })
+    }
+
+    fn transpose(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
+        let of = cx.transpose_of(self.function, &nonzero)?;
+        let known = x.len() - of.nonzero.len();
+        let args: Vec<Atom> =
+            x[..known].iter().filter_map(Arg::known).chain(ct.iter().flatten().copied()).collect();
+        let outputs = cx.b.emit(self.to(of.function), &args);
+        let slots = (known..x.len()).zip(&of.nonzero).filter(|(_, on)| **on).map(|(i, _)| i);
+        for (i, back) in slots.zip(outputs) {
+            if let Arg::Linear(_) = x[i] {
+                into.add(cx.b, i, back);
+            }
+        }
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        size: usize,
+        x: &[Atom],
+        batched: &[bool],
+    ) -> Result<Batched, Problem> {
+        let of = cx.batch_of(self.function, size, batched)?;
+        let y = cx.b.emit(self.to(of.function), x);
+        Ok(Batched { y, batched: of.batched_out.into() })
+    }
+
+    fn discharge(&self) -> Discharge {
+        Discharge::Region
+    }
+
+    fn prune(
+        &self,
+        regions: &mut dyn Regions,
+        module: &mut Module,
+        used: &[bool],
+    ) -> Result<Prune, Problem> {
+        let (function, operands) = regions.prune(module, self.function, used)?;
+        Ok(Prune::Smaller { op: self.to(function).into(), operands, outputs: used.to_vec() })
+    }
+
+    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Call(self.function)
+    }
+
+    fn effects(&self, module: &Module) -> Effects {
+        let ordered = |e: &crate::function::Equation| e.op.effects(module) == Effects::Ordered;
+        if module.function(self.function).equations.iter().any(ordered) {
+            Effects::Ordered
+        } else {
+            Effects::Pure
+        }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples(module: &mut Module) -> Vec<Sample> {
+        use super::Scalar;
+        use crate::builder::{Builder, Draft};
+        use crate::types::Dtype;
+        let mut draft = Draft::new("sample");
+        let x = draft.param(Type::array(Dtype::F64, &[2]));
+        let y = draft.param(Type::array(Dtype::F64, &[2]));
+        let b = Builder::new(module, &mut draft);
+        let product = b.emit1(Scalar::Mul, &[x, y]);
+        let sum = b.emit1(Scalar::Add, &[product, x]);
+        drop(b);
+        let Ok(function) = draft.finish(module, vec![product, sum]) else { return Vec::new() };
+        let operands = vec![Tensor::from([1.5, -2.0]), Tensor::from([0.5, 3.0])];
+        [true, false]
+            .map(|outline| Sample::smooth(Call { function, outline }, operands.clone()))
+            .into()
+    }
+}
+
+/// Checks operands against parameter types.
+pub(crate) fn check_arguments(
+    name: &str,
+    params: &[Type],
+    operands: &[Operand<'_>],
+) -> Result<(), Problem> {
+    if params.len() != operands.len() {
+        return Err(Problem::new(
+            Kind::Arguments,
+            format!("@{name} takes {} arguments, got {}", params.len(), operands.len()),
+            "",
+        ));
+    }
+    for (i, (want, got)) in params.iter().zip(operands).enumerate() {
+        if want != got.ty {
+            return Err(Problem::new(
+                Kind::Arguments,
+                format!("argument {i} of @{name} must be {want}, got {}", got.ty),
+                "",
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! What all elementwise primitives share: shapes, evaluation, derivatives from partials, batching.
+//!
+//! An elementwise primitive applies one [`Code`] to corresponding elements of operands of equal
+//! shape. Literals, and only literals, have no shape of their own. Broadcasting is explicit in the
+//! language, so a transpose never has to undo one that nobody wrote.
+//!
+//! Derivatives come from partials: for `y = f(x0, x1)` the i-th partial says what `∂f/∂xi · t` is,
+//! as a formula that is linear in `t`. Then `jvp` is the sum of the partials at the tangents, and,
+//! since the Jacobian of an elementwise function is diagonal and so its own transpose, the cotangent
+//! of a linear operand is the same formula at the cotangent.
+
+use super::{
+    Arg, Batched, Broadcast, Code, Cotangents, Dual, Expr, Operand, RuleCx, Scalar, Types,
+};
+use crate::builder::Builder;
+use crate::function::Atom;
+use crate::literal::Literal;
+use crate::prim::{Linearity, Op};
+use crate::problem::{Kind, Problem};
+use crate::tensor::Tensor;
+use crate::types::{ArrayType, Dtype, Shape, Type};
+use smallvec::SmallVec;
+
+/// `∂f/∂xi · t`, given `t`, the operands and the output.
+pub type PartialFn =
+    for<'b, 'm> fn(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], y: Expr<'b, 'm>) -> Expr<'b, 'm>;
+
+/// The derivative in one operand.
+#[derive(Clone, Copy)]
+pub enum Partial {
+    /// Zero wherever it exists, or the operand has no tangents; the reason why.
+    Zero(&'static str),
+    /// A formula.
+    Of(PartialFn),
+    /// There is none; asking for it is an error with this reason.
+    Missing(&'static str),
+}
+
+/// In which operands an elementwise function is linear.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Linear {
+    /// In none.
+    No,
+    /// In each of these alone, with the others fixed (a product).
+    Each(&'static [usize]),
+    /// In all of these together (a sum).
+    Joint(&'static [usize]),
+}
+
+impl Linear {
+    /// Whether the function is linear in the operands marked so.
+    pub fn admits(self, operands: &[Linearity]) -> bool {
+        let linear = |i: usize| operands[i] == Linearity::Linear;
+        let count = (0..operands.len()).filter(|i| linear(*i)).count();
+        match self {
+            Linear::No => false,
+            Linear::Each(slots) => count == 1 && slots.iter().any(|i| linear(*i)),
+            Linear::Joint(slots) => {
+                let outside = (0..operands.len()).any(|i| !slots.contains(&i) && linear(i));
+                let affine = slots.iter().any(|i| operands[*i] == Linearity::Constant);
+                !outside && !affine
+            }
+        }
+    }
+}
+
+/// The common shape of the operands that are not literals (scalar if there are none), and the dtypes.
+pub fn common_shape(
+    name: &str,
+    operands: &[Operand<'_>],
+) -> Result<(Shape, SmallVec<[Dtype; 3]>), Problem> {
+    let mut shape: Option<&Shape> = None;
+    let mut dtypes = SmallVec::new();
+    for o in operands {
+        let Type::Array(ty) = o.ty else {
+            return Err(Problem::new(
+                Kind::Dtype,
+                format!("`{name}` works on arrays, got {}", o.ty),
+                "",
+            ));
+        };
+        dtypes.push(ty.dtype);
+        match shape {
+            _ if o.literal.is_some() => {}
+            None => shape = Some(&ty.shape),
+            Some(s) if *s == ty.shape => {}
+            Some(_) => {
+                let list: Vec<String> = operands.iter().map(|o| o.ty.to_string()).collect();
+                return Err(Problem::new(
+                    Kind::Shape,
+                    format!("`{name}` needs equal shapes, got {}", list.join(" and ")),
+                    "make the shapes equal or broadcastable",
+                ));
+            }
+        }
+    }
+    Ok((shape.cloned().unwrap_or_default(), dtypes))
+}
+
+/// Evaluates `code` element by element.
+pub fn eval(code: Code, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    // Literals arrive as scalars; the shape is that of an operand that is not one.
+    let model = operands.iter().find(|t| !t.shape().is_empty()).or(operands.last());
+    let (Some(model), Some(last)) = (model, operands.last()) else {
+        return Err(Problem::internal("an elementwise primitive without operands"));
+    };
+    let mut y = Tensor::zeros(&ArrayType::new(code.result(last.dtype()), model.shape()));
+    let mut x: SmallVec<[Literal; 3]> = SmallVec::new();
+    for i in 0..y.elements() {
+        x.clear();
+        x.extend(operands.iter().map(|t| t.get(if t.shape().is_empty() { 0 } else { i })));
+        y.set(i, code.eval(&x));
+    }
+    Ok(vec![y])
+}
+
+/// Forward mode from partials.
+pub fn jvp(
+    cx: &mut RuleCx<'_, '_>,
+    op: Op,
+    partials: &[Partial],
+    x: &[Atom],
+    dx: &[Option<Atom>],
+) -> Result<Dual, Problem> {
+    let b = cx.b;
+    let y = b.emit1(op.clone(), x);
+    let exprs: SmallVec<[Expr<'_, '_>; 3]> = x.iter().map(|a| Expr::new(b, *a)).collect();
+    let mut total: Option<Expr<'_, '_>> = None;
+    for (t, partial) in dx.iter().zip(partials) {
+        let Some(t) = t else { continue };
+        let term = match partial {
+            Partial::Zero(_) => continue,
+            Partial::Of(f) => f(Expr::new(b, *t), &exprs, Expr::new(b, y)),
+            Partial::Missing(why) => return Err(missing(op.name(), why)),
+        };
+        total = Some(total.map_or(term, |sum| sum + term));
+    }
+    Ok(Dual::one(y, total.map(|e| e.atom)))
+}
+
+/// Reverse mode from partials: the Jacobian is diagonal. A partial of a linear operand mentions
+/// neither that operand nor the output; if it does, the verifier finds the placeholder.
+pub fn transpose(
+    cx: &mut RuleCx<'_, '_>,
+    name: &str,
+    partials: &[Partial],
+    x: &[Arg],
+    ct: &[Option<Atom>],
+    into: &mut Cotangents,
+) -> Result<(), Problem> {
+    let b = cx.b;
+    let [Some(ct)] = ct else { return Ok(()) };
+    let placeholder = || Expr::new(b, Literal::of(b.dtype_of(*ct), f64::NAN).into());
+    let exprs: SmallVec<[Expr<'_, '_>; 3]> =
+        x.iter().map(|a| a.known().map_or_else(placeholder, |a| Expr::new(b, a))).collect();
+    for (i, (arg, partial)) in x.iter().zip(partials).enumerate() {
+        let Arg::Linear(_) = arg else { continue };
+        match partial {
+            Partial::Zero(_) => {}
+            Partial::Of(f) => {
+                let back = f(Expr::new(b, *ct), &exprs, placeholder());
+                into.add(b, i, back.atom);
+            }
+            Partial::Missing(why) => return Err(missing(name, why)),
+        }
+    }
+    Ok(())
+}
+
+/// Batching: unbatched arrays are broadcast along the batch, literals stay.
+pub fn batch(
+    cx: &mut RuleCx<'_, '_>,
+    op: Op,
+    size: usize,
+    x: &[Atom],
+    batched: &[bool],
+) -> Result<Batched, Problem> {
+    let lifted: SmallVec<[Atom; 3]> =
+        x.iter().zip(batched).map(|(a, on)| if *on { *a } else { lead(cx.b, size, *a) }).collect();
+    Ok(Batched::one(cx.b.emit1(op, &lifted)))
+}
+
+/// Broadcasts an array along a new axis 0; a literal stays as it is.
+pub fn lead(b: &Builder<'_>, size: usize, a: Atom) -> Atom {
+    if a.literal().is_some() {
+        return a;
+    }
+    materialize_lead(b, size, a)
+}
+
+/// Broadcasts an array or a literal along a new axis 0.
+pub fn materialize_lead(b: &Builder<'_>, size: usize, a: Atom) -> Atom {
+    let inner = b.shape_of(a);
+    let dims = (1..=inner.len()).collect();
+    b.emit1(Broadcast { shape: inner.with_leading(size), dims }, &[a])
+}
+
+/// Zeros of that type.
+pub fn zeros(b: &Builder<'_>, ty: &ArrayType) -> Atom {
+    full(b, &ty.shape, Literal::zero(ty.dtype))
+}
+
+/// An array whose elements are all `x`.
+pub fn full(b: &Builder<'_>, shape: &Shape, x: Literal) -> Atom {
+    if shape.is_empty() {
+        return x.into();
+    }
+    b.emit1(Broadcast { shape: shape.clone(), dims: Vec::new() }, &[x.into()])
+}
+
+/// `x + y` where both may be absent (zero).
+pub fn add_tangents(b: &Builder<'_>, x: Option<Atom>, y: Option<Atom>) -> Option<Atom> {
+    match (x, y) {
+        (Some(x), Some(y)) => Some(b.emit1(Scalar::Add, &[x, y])),
+        (one, None) | (None, one) => one,
+    }
+}
+
+/// One output type.
+pub fn one_type(dtype: Dtype, shape: Shape) -> Types {
+    SmallVec::from_elem(Type::Array(ArrayType { dtype, shape }), 1)
+}
+
+fn missing(name: &str, why: &str) -> Problem {
+    Problem::new(
+        Kind::NotDifferentiable,
+        format!("`{name}` has no derivative here: {why}"),
+        "stop the gradient with `stop_gradient`, or give the function a custom rule",
+    )
+}

@@ -1,0 +1,323 @@
+//! `reduce_sum`, `reduce_prod`, `reduce_max`, `reduce_min`, `reduce_and`, `reduce_or`: fold axes
+//! away.
+//!
+//! Elements are combined in row-major order of the operand. Ties: the derivative of an extremum is
+//! shared evenly among the elements that attain it, as in JAX. The derivative of a product is formed
+//! by halving (`d(xy) = dx y + x dy` on halves of the axis, log n steps), so that zeros among the
+//! factors need no division and higher orders hold there too.
+
+use super::{
+    Arg, Attr, Attributes, Batched, Broadcast, Code, Cotangents, Discharge, Doc, Dual, Effects,
+    Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Scalar,
+    Types, elementwise,
+};
+use crate::builder::Builder;
+use crate::function::Atom;
+use crate::literal::Literal;
+use crate::module::Module;
+use crate::problem::{Kind, Problem};
+use crate::tensor::Tensor;
+use crate::types::{Dtype, Shape, Type};
+
+/// How two elements are combined.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Reducer {
+    /// Sum of numbers.
+    Sum,
+    /// Product of numbers.
+    Prod,
+    /// Largest; nan if any is nan.
+    Max,
+    /// Smallest; nan if any is nan.
+    Min,
+    /// Whether all are true; bitwise and of integers.
+    And,
+    /// Whether any is true; bitwise or of integers.
+    Or,
+}
+
+impl Reducer {
+    /// Every reducer.
+    pub const ALL: [Reducer; 6] =
+        [Reducer::Sum, Reducer::Prod, Reducer::Max, Reducer::Min, Reducer::And, Reducer::Or];
+
+    fn name(self) -> &'static str {
+        match self {
+            Reducer::Sum => "reduce_sum",
+            Reducer::Prod => "reduce_prod",
+            Reducer::Max => "reduce_max",
+            Reducer::Min => "reduce_min",
+            Reducer::And => "reduce_and",
+            Reducer::Or => "reduce_or",
+        }
+    }
+
+    /// The combining code.
+    pub fn code(self) -> Code {
+        match self {
+            Reducer::Sum => Code::Add,
+            Reducer::Prod => Code::Mul,
+            Reducer::Max => Code::Max,
+            Reducer::Min => Code::Min,
+            Reducer::And => Code::And,
+            Reducer::Or => Code::Or,
+        }
+    }
+
+    /// The result of reducing nothing.
+    pub fn identity(self, dtype: Dtype) -> Literal {
+        let (least, greatest) = match dtype {
+            Dtype::Bool => (0.0, 1.0),
+            Dtype::I32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
+            Dtype::I64 => (i64::MIN as f64, i64::MAX as f64),
+            Dtype::U32 => (0.0, f64::from(u32::MAX)),
+            Dtype::U64 => (0.0, u64::MAX as f64),
+            Dtype::F32 | Dtype::F64 => (f64::NEG_INFINITY, f64::INFINITY),
+        };
+        match self {
+            Reducer::Sum | Reducer::Or => Literal::zero(dtype),
+            Reducer::Prod => Literal::one(dtype),
+            Reducer::Max => Literal::of(dtype, least),
+            Reducer::Min => Literal::of(dtype, greatest),
+            // All bits set: true, or -1.
+            Reducer::And if dtype == Dtype::Bool => Literal::bool(true),
+            Reducer::And => Code::Not.eval(&[Literal::zero(dtype)]),
+        }
+    }
+}
+
+/// `reduce_*{axes}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Reduce {
+    /// How elements are combined.
+    pub reducer: Reducer,
+    /// Axes folded away; ascending, without repetition.
+    pub axes: Vec<usize>,
+}
+
+impl Reduce {
+    /// Broadcasts a result back over the folded axes of `shape`.
+    fn spread(&self, b: &Builder<'_>, y: Atom, shape: &Shape) -> Atom {
+        let dims = (0..shape.len()).filter(|a| !self.axes.contains(a)).collect();
+        b.emit1(Broadcast { shape: shape.clone(), dims }, &[y])
+    }
+}
+
+impl Primitive for Reduce {
+    fn docs() -> Vec<Doc> {
+        let entry = |r: Reducer| Doc {
+            name: format!("{}{{axes}}", r.name()),
+            math: match r {
+                Reducer::Sum => "y = Σ x over the axes",
+                Reducer::Prod => "y = Π x over the axes",
+                Reducer::Max => "y = max x over the axes",
+                Reducer::Min => "y = min x over the axes",
+                Reducer::And => "y = ∧ x over the axes",
+                Reducer::Or => "y = ∨ x over the axes",
+            }
+            .into(),
+            types: match r {
+                Reducer::And | Reducer::Or => "bool or integers",
+                Reducer::Sum | Reducer::Prod => "numbers",
+                Reducer::Max | Reducer::Min => "any dtype",
+            }
+            .into(),
+            derivative: match r {
+                Reducer::Sum => "∂x: Σ t; its transpose broadcasts",
+                Reducer::Prod => "∂x: Σ_i t_i Π_{j≠i} x_j, formed by halving without division",
+                Reducer::Max | Reducer::Min => "∂x: mean of t over the elements that attain y",
+                Reducer::And | Reducer::Or => "none: bool and integers have no tangents",
+            }
+            .into(),
+            edges: match r {
+                Reducer::Max | Reducer::Min => "nan if any element is nan; ties share evenly",
+                _ => "an empty reduction gives the identity",
+            }
+            .into(),
+        };
+        Reducer::ALL.into_iter().map(entry).collect()
+    }
+
+    fn name(&self) -> &'static str {
+        self.reducer.name()
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, Attr)> {
+        vec![("axes", Attr::sizes(&self.axes))]
+    }
+
+    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Reduce, Problem>> {
+        let reducer = Reducer::ALL.into_iter().find(|r| r.name() == name)?;
+        Some(attributes.sizes("axes").map(|axes| Reduce { reducer, axes }))
+    }
+
+    fn outputs(&self, _: &Module) -> usize {
+        1
+    }
+
+    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        let name = self.name();
+        let [Operand { ty: Type::Array(x), .. }] = operands else {
+            return Err(Problem::new(Kind::Arguments, format!("`{name}` takes one array"), ""));
+        };
+        let ok = match self.reducer {
+            Reducer::Sum | Reducer::Prod => x.dtype != Dtype::Bool,
+            Reducer::Max | Reducer::Min => true,
+            Reducer::And | Reducer::Or => !x.dtype.is_float(),
+        };
+        if !ok {
+            return Err(Problem::new(
+                Kind::Dtype,
+                format!("`{name}` is not defined for {x}"),
+                "convert the operand first",
+            ));
+        }
+        let ascending = self.axes.windows(2).all(|w| w[0] < w[1]);
+        if !ascending || self.axes.iter().any(|a| *a >= x.shape.len()) {
+            return Err(Problem::new(
+                Kind::Shape,
+                format!("`{name}` over axes {:?} of {x}", self.axes),
+                "axes are ascending and smaller than the rank",
+            ));
+        }
+        Ok(elementwise::one_type(x.dtype, x.shape.without(&self.axes)))
+    }
+
+    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        let x = &operands[0];
+        let shape = x.ty().shape.without(&self.axes);
+        let identity = self.reducer.identity(x.dtype());
+        let mut y = Tensor::full(&shape, identity);
+        let mut seen = vec![false; y.elements()];
+        let strides = shape.strides();
+        let kept: Vec<usize> = (0..x.shape().len()).filter(|a| !self.axes.contains(a)).collect();
+        let mut index = vec![0; x.shape().len()];
+        for flat in 0..x.elements() {
+            let at: usize = kept.iter().zip(&strides).map(|(a, s)| index[*a] * s).sum();
+            // The first element starts the fold: -0 + nothing stays -0.
+            let folded = match std::mem::replace(&mut seen[at], true) {
+                false => x.get(flat),
+                true => self.reducer.code().eval(&[y.get(at), x.get(flat)]),
+            };
+            y.set(at, folded);
+            super::lower::step(&mut index, x.shape());
+        }
+        Ok(vec![y])
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        let b = cx.b;
+        let ([x], [Some(dx)]) = (x, dx) else {
+            return Ok(Dual::one(b.emit1(self.clone(), x), None));
+        };
+        let sum =
+            |x: Atom| b.emit1(Reduce { reducer: Reducer::Sum, axes: self.axes.clone() }, &[x]);
+        let shape = b.shape_of(*x);
+        match self.reducer {
+            Reducer::Sum => Ok(Dual::one(b.emit1(self.clone(), &[*x]), Some(sum(*dx)))),
+            Reducer::Max | Reducer::Min => {
+                // dy = Σ [x = y] dx / Σ [x = y]
+                let y = b.emit1(self.clone(), &[*x]);
+                let zero = Literal::zero(b.dtype_of(*x)).into();
+                let attains = b.emit1(Scalar::Eq, &[*x, self.spread(b, y, &shape)]);
+                let ones = elementwise::full(b, &shape, Literal::one(b.dtype_of(*x)));
+                let count = sum(b.emit1(Scalar::Select, &[attains, ones, zero]));
+                let share = sum(b.emit1(Scalar::Select, &[attains, *dx, zero]));
+                Ok(Dual::one(y, Some(b.emit1(Scalar::Div, &[share, count]))))
+            }
+            Reducer::Prod => Err(Problem::internal("pending")),
+            Reducer::And | Reducer::Or => Ok(Dual::one(b.emit1(self.clone(), &[*x]), None)),
+        }
+    }
+
+    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+        self.reducer == Reducer::Sum
+    }
+
+    fn transpose(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        let ([Some(ct)], [Arg::Linear(Type::Array(x))]) = (ct, x) else { return Ok(()) };
+        into.add(cx.b, 0, self.spread(cx.b, *ct, &x.shape));
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        _: usize,
+        x: &[Atom],
+        _: &[bool],
+    ) -> Result<Batched, Problem> {
+        let axes = self.axes.iter().map(|a| a + 1).collect();
+        Ok(Batched::one(cx.b.emit1(Reduce { reducer: self.reducer, axes }, x)))
+    }
+
+    fn discharge(&self) -> Discharge {
+        Discharge::Stateless
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+        Ok(Prune::Whole)
+    }
+
+    fn lower(&self, _: &Module, operands: &[Operand<'_>]) -> Lowering {
+        let dtype = operands[0].ty.as_array().map_or(Dtype::Bool, |x| x.dtype);
+        Lowering::Reduce {
+            code: self.reducer.code(),
+            identity: self.reducer.identity(dtype),
+            axes: self.axes.clone(),
+        }
+    }
+
+    fn effects(&self, _: &Module) -> Effects {
+        Effects::Pure
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        use super::{Exactness::Exact, Op, Rule, When};
+        vec![Rewrite {
+            name: "reduce-nothing",
+            rule: Rule::Identity(|op, _| matches!(op, Op::Reduce(r) if r.axes.is_empty())),
+            when: When::Always,
+            exactness: Exact,
+            why: "a reduction over no axis",
+        }]
+    }
+
+    fn samples(_: &mut Module) -> Vec<Sample> {
+        let matrix = Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0]]);
+        let ties = Tensor::from([[2.0, 2.0, 1.0], [0.0, -0.0, f64::NAN]]);
+        let ints = Tensor::from([[1i64, -2, 3], [4, 5, -6]]);
+        let bools = Tensor::from([[true, false, true], [true, true, true]]);
+        let empty = Tensor::zeros(&crate::types::ArrayType::new(Dtype::F64, [0, 3]));
+        let mut all = Vec::new();
+        for reducer in Reducer::ALL {
+            for axes in [vec![], vec![0], vec![1], vec![0, 1]] {
+                let op = Reduce { reducer, axes };
+                match reducer {
+                    Reducer::And | Reducer::Or => {
+                        all.push(Sample::edge(op.clone(), vec![bools.clone()]));
+                        all.push(Sample::edge(op, vec![ints.clone()]));
+                    }
+                    _ => {
+                        all.push(Sample::smooth(op.clone(), vec![matrix.clone()]));
+                        all.push(Sample::edge(op.clone(), vec![ties.clone()]));
+                        all.push(Sample::edge(op.clone(), vec![empty.clone()]));
+                        all.push(Sample::edge(op, vec![ints.clone()]));
+                    }
+                }
+            }
+        }
+        all
+    }
+}

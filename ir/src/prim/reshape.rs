@@ -1,0 +1,152 @@
+//! `reshape{shape}`: the same elements in row-major order under other extents.
+
+use super::{
+    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Exactness,
+    Linearity, Lowering, Op, Operand, Primitive, Prune, Regions, Rewrite, Rule, RuleCx, Sample,
+    Types, When, elementwise,
+};
+use crate::function::Atom;
+use crate::module::Module;
+use crate::problem::{Kind, Problem};
+use crate::tensor::Tensor;
+use crate::types::{Shape, Type};
+
+/// `reshape{shape}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Reshape {
+    /// The result's extents; their product is the number of elements.
+    pub shape: Shape,
+}
+
+impl Primitive for Reshape {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            name: "reshape{shape}".into(),
+            math: "y has the elements of x in row-major order".into(),
+            types: "any array; equal numbers of elements".into(),
+            derivative: "∂x: reshape of t".into(),
+            edges: String::new(),
+        }]
+    }
+
+    fn name(&self) -> &'static str {
+        "reshape"
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, Attr)> {
+        vec![("shape", Attr::sizes(&self.shape))]
+    }
+
+    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Reshape, Problem>> {
+        (name == "reshape").then(|| Ok(Reshape { shape: attributes.sizes("shape")?.into() }))
+    }
+
+    fn outputs(&self, _: &Module) -> usize {
+        1
+    }
+
+    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        let [Operand { ty: Type::Array(x), .. }] = operands else {
+            return Err(Problem::new(Kind::Arguments, "`reshape` takes one array", ""));
+        };
+        if x.shape.checked_elements() != self.shape.checked_elements() {
+            return Err(Problem::new(
+                Kind::Shape,
+                format!("cannot reshape {x} to {}: the number of elements differs", self.shape),
+                "choose extents with the same product",
+            ));
+        }
+        Ok(elementwise::one_type(x.dtype, self.shape.clone()))
+    }
+
+    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        Ok(vec![operands[0].reshape(&self.shape)?])
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        Ok(super::rules::linear_jvp(cx, self.clone(), x, dx))
+    }
+
+    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+        true
+    }
+
+    fn transpose(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        let ([Some(ct)], [Arg::Linear(Type::Array(x))]) = (ct, x) else { return Ok(()) };
+        let back = cx.b.emit1(Reshape { shape: x.shape.clone() }, &[*ct]);
+        into.add(cx.b, 0, back);
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        size: usize,
+        x: &[Atom],
+        _: &[bool],
+    ) -> Result<Batched, Problem> {
+        Ok(Batched::one(cx.b.emit1(Reshape { shape: self.shape.with_leading(size) }, x)))
+    }
+
+    fn discharge(&self) -> Discharge {
+        Discharge::Stateless
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+        Ok(Prune::Whole)
+    }
+
+    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Reshape
+    }
+
+    fn effects(&self, _: &Module) -> Effects {
+        Effects::Pure
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        vec![
+            Rewrite {
+                name: "reshape-nothing",
+                rule: Rule::Identity(
+                    |op, x| matches!((op, x), (Op::Reshape(r), Type::Array(x)) if r.shape == x.shape),
+                ),
+                when: When::Always,
+                exactness: Exactness::Exact,
+                why: "reshaping to the same shape",
+            },
+            Rewrite {
+                name: "reshape-reshape",
+                rule: Rule::Compose(|outer, inner, _| match (outer, inner) {
+                    (Op::Reshape(_), Op::Reshape(_)) => Some(vec![outer.clone()]),
+                    _ => None,
+                }),
+                when: When::Always,
+                exactness: Exactness::Exact,
+                why: "only the last shape counts",
+            },
+        ]
+    }
+
+    fn samples(_: &mut Module) -> Vec<Sample> {
+        let x = Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0]]);
+        vec![
+            Sample::smooth(Reshape { shape: [3, 2].into() }, vec![x.clone()]),
+            Sample::smooth(Reshape { shape: [6].into() }, vec![x.clone()]),
+            Sample::smooth(Reshape { shape: [1, 2, 1, 3].into() }, vec![x]),
+            Sample::smooth(Reshape { shape: [1, 1].into() }, vec![Tensor::from(2.0)]),
+            Sample::edge(Reshape { shape: [2].into() }, vec![Tensor::from([[1i32], [2]])]),
+        ]
+    }
+}

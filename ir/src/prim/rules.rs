@@ -1,0 +1,279 @@
+//! The vocabulary in which rules speak: what they are given and what they answer.
+
+use super::Op;
+use crate::builder::Builder;
+use crate::function::{Atom, FuncId};
+use crate::literal::Literal;
+use crate::module::Module;
+use crate::problem::Problem;
+use crate::tensor::Tensor;
+use crate::types::Type;
+use smallvec::SmallVec;
+
+/// Types of the outputs of an equation.
+pub type Types = SmallVec<[Type; 1]>;
+
+/// An operand as type inference sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a> {
+    /// Its type; a literal is a scalar of its dtype.
+    pub ty: &'a Type,
+    /// Its value, if it is a constant.
+    pub literal: Option<Literal>,
+}
+
+/// Outputs and their tangents; a `None` tangent is zero whatever the tangents of the operands are.
+#[derive(Clone, Debug)]
+pub struct Dual {
+    /// The outputs.
+    pub y: SmallVec<[Atom; 1]>,
+    /// Their tangents.
+    pub dy: SmallVec<[Option<Atom>; 1]>,
+}
+
+impl Dual {
+    /// One output with its tangent.
+    pub fn one(y: Atom, dy: Option<Atom>) -> Dual {
+        Dual { y: SmallVec::from_elem(y, 1), dy: SmallVec::from_elem(dy, 1) }
+    }
+}
+
+/// What a value is in a function with linear parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Linearity {
+    /// Does not depend on the linear parameters.
+    Constant,
+    /// Zero, which is both constant and linear.
+    Zero,
+    /// A linear function of the linear parameters.
+    Linear,
+}
+
+/// An operand of an equation under transposition.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Arg {
+    /// Known in the reverse pass.
+    Known(Atom),
+    /// A linear operand, of which only the type is known.
+    Linear(Type),
+}
+
+impl Arg {
+    /// The atom, if the operand is known.
+    pub fn known(&self) -> Option<Atom> {
+        match self {
+            Arg::Known(a) => Some(*a),
+            Arg::Linear(_) => None,
+        }
+    }
+}
+
+/// The cotangents of an equation's operands, as they accumulate; `None` is zero.
+#[derive(Clone, Debug, Default)]
+pub struct Cotangents {
+    /// One total per operand. Each starts at what the uses already visited contributed.
+    pub total: SmallVec<[Option<Atom>; 2]>,
+}
+
+impl Cotangents {
+    /// Adds a contribution to operand `i`.
+    pub fn add(&mut self, b: &Builder<'_>, i: usize, ct: Atom) {
+        self.total[i] = Some(match self.total[i] {
+            None => ct,
+            Some(before) => b.emit1(super::Scalar::Add, &[before, ct]),
+        });
+    }
+}
+
+/// What a derivative or batching rule works with.
+pub struct RuleCx<'b, 'm> {
+    /// Where to emit.
+    pub b: &'b Builder<'m>,
+    /// Transforms of the bodies of region primitives.
+    pub regions: &'b mut dyn Regions,
+}
+
+impl RuleCx<'_, '_> {
+    /// jvp of a region's body.
+    pub fn jvp_of(&mut self, f: FuncId, active: &[bool]) -> Result<JvpOf, Problem> {
+        let regions = &mut *self.regions;
+        self.b.with_module(|m| regions.jvp(m, f, active))
+    }
+    /// Linearization of a region's body.
+    pub fn linearize_of(&mut self, f: FuncId, active: &[bool]) -> Result<LinearizeOf, Problem> {
+        let regions = &mut *self.regions;
+        self.b.with_module(|m| regions.linearize(m, f, active))
+    }
+    /// Transpose of a region's linear body.
+    pub fn transpose_of(&mut self, f: FuncId, nonzero: &[bool]) -> Result<TransposeOf, Problem> {
+        let regions = &mut *self.regions;
+        self.b.with_module(|m| regions.transpose(m, f, nonzero))
+    }
+    /// Batched body of a region.
+    pub fn batch_of(&mut self, f: FuncId, size: usize, on: &[bool]) -> Result<BatchOf, Problem> {
+        let regions = &mut *self.regions;
+        self.b.with_module(|m| regions.batch(m, f, size, on))
+    }
+}
+
+/// The transforms, as rules of region primitives see them. `ir` does not know the transforms; they
+/// implement this and pass themselves in. All are memoised by the module.
+pub trait Regions {
+    /// `f: x -> y` to `(x, dx of the active) -> (y, dy of the active)`.
+    fn jvp(&mut self, module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Problem>;
+
+    /// `f: x -> y` to `fwd: x -> (y, residuals)` and
+    /// `lin: (residuals; dx of the active) -> dy of the active`.
+    fn linearize(
+        &mut self,
+        module: &mut Module,
+        f: FuncId,
+        active: &[bool],
+    ) -> Result<LinearizeOf, Problem>;
+
+    /// `lin: (k; dx) -> dy` to `(k; ct of the outputs marked nonzero) -> ct of dx that are nonzero`.
+    fn transpose(
+        &mut self,
+        module: &mut Module,
+        f: FuncId,
+        nonzero: &[bool],
+    ) -> Result<TransposeOf, Problem>;
+
+    /// `f` over a batch of `size`, for the parameters marked batched.
+    fn batch(
+        &mut self,
+        module: &mut Module,
+        f: FuncId,
+        size: usize,
+        batched: &[bool],
+    ) -> Result<BatchOf, Problem>;
+
+    /// `f` with only the results marked used; which parameters remain.
+    fn prune(
+        &mut self,
+        module: &mut Module,
+        f: FuncId,
+        used: &[bool],
+    ) -> Result<(FuncId, Vec<bool>), Problem>;
+}
+
+/// Answer of [`Regions::jvp`].
+#[derive(Clone, Debug)]
+pub struct JvpOf {
+    /// The derived function.
+    pub function: FuncId,
+    /// Which outputs have a tangent.
+    pub active_out: Vec<bool>,
+}
+
+/// Answer of [`Regions::linearize`].
+#[derive(Clone, Debug)]
+pub struct LinearizeOf {
+    /// The forward half.
+    pub fwd: FuncId,
+    /// The linear half.
+    pub lin: FuncId,
+    /// Which outputs have a tangent.
+    pub active_out: Vec<bool>,
+}
+
+/// Answer of [`Regions::transpose`].
+#[derive(Clone, Debug)]
+pub struct TransposeOf {
+    /// The derived function.
+    pub function: FuncId,
+    /// Which linear parameters have a cotangent that is not zero.
+    pub nonzero: Vec<bool>,
+}
+
+/// Answer of [`Regions::batch`].
+#[derive(Clone, Debug)]
+pub struct BatchOf {
+    /// The derived function.
+    pub function: FuncId,
+    /// Which outputs are batched.
+    pub batched_out: Vec<bool>,
+}
+
+/// Answer of [`super::Primitive::batch`]: outputs, each with or without the batch on axis 0.
+#[derive(Clone, Debug)]
+pub struct Batched {
+    /// The outputs.
+    pub y: SmallVec<[Atom; 1]>,
+    /// Which of them carry the batch.
+    pub batched: SmallVec<[bool; 1]>,
+}
+
+impl Batched {
+    /// One batched output.
+    pub fn one(y: Atom) -> Batched {
+        Batched { y: SmallVec::from_elem(y, 1), batched: SmallVec::from_elem(true, 1) }
+    }
+}
+
+/// How functionalization treats a primitive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Discharge {
+    /// It has nothing to do with mutable state and is kept.
+    Stateless,
+    /// Its bodies may use state: they are functionalized and inlined or called.
+    Region,
+}
+
+/// What is left of an equation when only some outputs are read.
+#[derive(Clone, Debug)]
+pub enum Prune {
+    /// All of it.
+    Whole,
+    /// A smaller primitive; masks say which operands and outputs of the old one remain.
+    Smaller {
+        /// The replacement.
+        op: Op,
+        /// Operands kept.
+        operands: Vec<bool>,
+        /// Outputs kept.
+        outputs: Vec<bool>,
+    },
+}
+
+/// What else an equation does than define its outputs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effects {
+    /// Nothing: it may be dropped, duplicated, merged and reordered.
+    Pure,
+    /// Something a user can see: it is kept, once, in order.
+    Ordered,
+}
+
+/// One use of a primitive, for the laws.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// The primitive.
+    pub op: Op,
+    /// Concrete operands. A scalar may stand for a literal in elementwise primitives.
+    pub operands: Vec<Tensor>,
+    /// Whether derivatives at this point are defined and smooth enough for finite differences.
+    pub smooth: bool,
+}
+
+impl Sample {
+    /// A sample at which derivatives are checked.
+    pub fn smooth(op: impl Into<Op>, operands: Vec<Tensor>) -> Sample {
+        Sample { op: op.into(), operands, smooth: true }
+    }
+    /// A sample of values only: ties, domain edges, integers.
+    pub fn edge(op: impl Into<Op>, operands: Vec<Tensor>) -> Sample {
+        Sample { op: op.into(), operands, smooth: false }
+    }
+}
+
+/// jvp of a primitive with one operand in which it is linear: the primitive itself.
+pub(crate) fn linear_jvp(
+    cx: &mut RuleCx<'_, '_>,
+    op: impl Into<Op> + Clone,
+    x: &[Atom],
+    dx: &[Option<Atom>],
+) -> Dual {
+    let y = cx.b.emit1(op.clone(), x);
+    Dual::one(y, dx[0].map(|dx| cx.b.emit1(op, &[dx])))
+}

@@ -1,0 +1,115 @@
+//! `Problem`: what is wrong with one operation, before it is known where.
+//!
+//! Rules, type inference and the builder speak in problems: a kind, one sentence that says what was
+//! expected and what was found, and one that says how to mend it. Whoever knows the place (the
+//! tracer, the verifier, the parser) adds the user's line and hands an `Error` on.
+
+use std::fmt;
+
+/// The kind of a problem. Each has its section, with a failing program and its mend, in the chapter
+/// on errors of the book.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Shapes do not fit together, or an axis does not exist.
+    Shape,
+    /// Dtypes do not fit together, or the operation is not defined for one.
+    Dtype,
+    /// A handle was used outside the trace it belongs to.
+    Escaped,
+    /// A derivative that does not exist was asked for.
+    NotDifferentiable,
+    /// A function that must be linear is not.
+    NotLinear,
+    /// A compiled function was called with arguments it was not made for.
+    Arguments,
+    /// An array is larger than memory can be.
+    TooLarge,
+    /// A custom derivative rule does not fit its function.
+    Rule,
+    /// The text of a program does not parse.
+    Parse,
+    /// A program breaks an invariant of the language.
+    Verify,
+    /// The target cannot run the program.
+    Target,
+    /// A fault of tapeloom itself: please report it with the program that is printed.
+    Internal,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 12] = [
+        Kind::Shape,
+        Kind::Dtype,
+        Kind::Escaped,
+        Kind::NotDifferentiable,
+        Kind::NotLinear,
+        Kind::Arguments,
+        Kind::TooLarge,
+        Kind::Rule,
+        Kind::Parse,
+        Kind::Verify,
+        Kind::Target,
+        Kind::Internal,
+    ];
+
+    /// The name in messages and in the book: `shape`, `not-differentiable`, ...
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Shape => "shape",
+            Kind::Dtype => "dtype",
+            Kind::Escaped => "escaped",
+            Kind::NotDifferentiable => "not-differentiable",
+            Kind::NotLinear => "not-linear",
+            Kind::Arguments => "arguments",
+            Kind::TooLarge => "too-large",
+            Kind::Rule => "rule",
+            Kind::Parse => "parse",
+            Kind::Verify => "verify",
+            Kind::Target => "target",
+            Kind::Internal => "internal",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What is wrong with one operation: kind, finding and mend.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// The kind.
+    pub kind: Kind,
+    /// What was expected and what was found, in one sentence.
+    pub message: String,
+    /// How to mend it; may be empty.
+    pub help: String,
+}
+
+impl Problem {
+    /// A problem.
+    pub fn new(kind: Kind, message: impl Into<String>, help: impl Into<String>) -> Problem {
+        Problem { kind, message: message.into(), help: help.into() }
+    }
+
+    /// A fault of tapeloom itself.
+    pub fn internal(message: impl Into<String>) -> Problem {
+        Problem::new(Kind::Internal, message, "this is a fault of tapeloom; please report it")
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}] {}", self.kind, self.message)?;
+        if !self.help.is_empty() {
+            write!(f, " ({})", self.help)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problem {}

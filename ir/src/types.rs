@@ -1,0 +1,300 @@
+//! Types: what a value of the language can be.
+//!
+//! Everything a program computes is an *array* of a dtype with a static shape, written
+//! `f64[3,4]` (a scalar is `f64[]`). Two more types exist for programs under transformation:
+//! a *tape*, the sequence of records that a loop's forward half leaves for its backward half,
+//! written `tape<{f64[3], bool[]}; 8>` (`?` for a length known only at run time), and a *ref*,
+//! a mutable array that exists only before functionalization, written `ref<f64[3]>`.
+//!
+//! ```
+//! use tapeloom_ir::{Dtype, Type};
+//! let t = Type::array(Dtype::F64, &[3, 4]);
+//! assert_eq!(t.to_string(), "f64[3,4]");
+//! ```
+
+use smallvec::SmallVec;
+use std::fmt;
+use std::ops::Deref;
+
+/// The element type of an array.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Dtype {
+    /// A truth value, stored as one byte that is 0 or 1.
+    Bool,
+    /// A signed 32-bit integer; arithmetic wraps.
+    I32,
+    /// A signed 64-bit integer; arithmetic wraps.
+    I64,
+    /// An unsigned 32-bit integer; arithmetic wraps.
+    U32,
+    /// An unsigned 64-bit integer; arithmetic wraps.
+    U64,
+    /// An IEEE 754 binary32 number.
+    F32,
+    /// An IEEE 754 binary64 number.
+    F64,
+}
+
+impl Dtype {
+    /// Every dtype, in the order of their declaration.
+    pub const ALL: [Dtype; 7] =
+        [Dtype::Bool, Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64, Dtype::F32, Dtype::F64];
+
+    /// The name in the text format: `bool`, `i32`, ... `f64`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dtype::Bool => "bool",
+            Dtype::I32 => "i32",
+            Dtype::I64 => "i64",
+            Dtype::U32 => "u32",
+            Dtype::U64 => "u64",
+            Dtype::F32 => "f32",
+            Dtype::F64 => "f64",
+        }
+    }
+
+    /// The dtype of that name, if there is one.
+    pub fn from_name(name: &str) -> Option<Dtype> {
+        Dtype::ALL.into_iter().find(|d| d.name() == name)
+    }
+
+    /// Size of one element in bytes.
+    pub fn bytes(self) -> usize {
+        match self {
+            Dtype::Bool => 1,
+            Dtype::I32 | Dtype::U32 | Dtype::F32 => 4,
+            Dtype::I64 | Dtype::U64 | Dtype::F64 => 8,
+        }
+    }
+
+    /// Whether derivatives with respect to such values exist: only floats have tangents.
+    pub fn is_float(self) -> bool {
+        matches!(self, Dtype::F32 | Dtype::F64)
+    }
+
+    /// Whether this is one of the four integer dtypes.
+    pub fn is_integer(self) -> bool {
+        matches!(self, Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64)
+    }
+
+    /// Whether values below zero can be represented.
+    pub fn is_signed(self) -> bool {
+        matches!(self, Dtype::I32 | Dtype::I64 | Dtype::F32 | Dtype::F64)
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The extents of an array, outermost axis first. Derefs to a slice.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
+pub struct Shape(SmallVec<[usize; 4]>);
+
+impl Shape {
+    /// The shape of a scalar: no axes.
+    pub fn scalar() -> Shape {
+        Shape::default()
+    }
+
+    /// Number of elements; 1 for a scalar. `None` where the product does not fit in `usize`.
+    pub fn checked_elements(&self) -> Option<usize> {
+        // A zero extent makes the array empty whatever the others are.
+        if self.contains(&0) {
+            return Some(0);
+        }
+        self.iter().try_fold(1usize, |n, &d| n.checked_mul(d))
+    }
+
+    /// Number of elements; 1 for a scalar. Saturates (the verifier refuses such shapes).
+    pub fn elements(&self) -> usize {
+        self.checked_elements().unwrap_or(usize::MAX)
+    }
+
+    /// Row-major strides in elements.
+    pub fn strides(&self) -> SmallVec<[usize; 4]> {
+        let mut strides: SmallVec<[usize; 4]> = SmallVec::from_elem(1, self.len());
+        for axis in (0..self.len().saturating_sub(1)).rev() {
+            strides[axis] = strides[axis + 1].saturating_mul(self[axis + 1]);
+        }
+        strides
+    }
+
+    /// The same shape with a new outermost axis of that extent.
+    pub fn with_leading(&self, extent: usize) -> Shape {
+        std::iter::once(extent).chain(self.iter().copied()).collect()
+    }
+
+    /// The same shape without the given axes.
+    pub fn without(&self, axes: &[usize]) -> Shape {
+        let keep = |(i, d): (usize, &usize)| (!axes.contains(&i)).then_some(*d);
+        self.iter().enumerate().filter_map(keep).collect()
+    }
+}
+
+impl Deref for Shape {
+    type Target = [usize];
+    fn deref(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Shape {
+    fn deref_mut(&mut self) -> &mut [usize] {
+        &mut self.0
+    }
+}
+
+impl FromIterator<usize> for Shape {
+    fn from_iter<I: IntoIterator<Item = usize>>(iter: I) -> Shape {
+        Shape(iter.into_iter().collect())
+    }
+}
+
+impl From<&[usize]> for Shape {
+    fn from(dims: &[usize]) -> Shape {
+        Shape(SmallVec::from_slice(dims))
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(dims: [usize; N]) -> Shape {
+        Shape(SmallVec::from_slice(&dims))
+    }
+}
+
+impl From<Vec<usize>> for Shape {
+    fn from(dims: Vec<usize>) -> Shape {
+        Shape(SmallVec::from_vec(dims))
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for (i, d) in self.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            write!(f, "{comma}{d}")?;
+        }
+        f.write_str("]")
+    }
+}
+
+/// The type of an array: its dtype and its static shape.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct ArrayType {
+    /// Element type.
+    pub dtype: Dtype,
+    /// Extents, outermost first.
+    pub shape: Shape,
+}
+
+impl ArrayType {
+    /// An array type.
+    pub fn new(dtype: Dtype, shape: impl Into<Shape>) -> ArrayType {
+        ArrayType { dtype, shape: shape.into() }
+    }
+
+    /// Size in bytes, or `None` where it exceeds what a machine can address.
+    pub fn checked_bytes(&self) -> Option<usize> {
+        let bytes = self.shape.checked_elements()?.checked_mul(self.dtype.bytes())?;
+        (bytes <= isize::MAX as usize).then_some(bytes)
+    }
+
+    /// Size in bytes (saturating).
+    pub fn bytes(&self) -> usize {
+        self.checked_bytes().unwrap_or(usize::MAX)
+    }
+}
+
+impl fmt::Display for ArrayType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.dtype, self.shape)
+    }
+}
+
+/// How many records a tape has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum TapeLength {
+    /// Known when the program is made.
+    Static(usize),
+    /// Known when it has run; only a loop can read such a tape.
+    Runtime,
+}
+
+/// A sequence of records, indexable, written by one loop and read by another.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct TapeType {
+    /// The fields of one record.
+    pub record: Vec<Type>,
+    /// Number of records.
+    pub length: TapeLength,
+}
+
+/// The type of a value.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Type {
+    /// An array of static shape: the only type that a user's values have.
+    Array(ArrayType),
+    /// A sequence of records between the halves of a differentiated loop.
+    Tape(Box<TapeType>),
+    /// Mutable state; it exists only before functionalization.
+    Ref(ArrayType),
+}
+
+impl Type {
+    /// The type of an array of `dtype` with extents `shape`.
+    pub fn array(dtype: Dtype, shape: &[usize]) -> Type {
+        Type::Array(ArrayType::new(dtype, shape))
+    }
+
+    /// The type of a scalar of `dtype`.
+    pub fn scalar(dtype: Dtype) -> Type {
+        Type::Array(ArrayType::new(dtype, Shape::scalar()))
+    }
+
+    /// The array type, if this is one.
+    pub fn as_array(&self) -> Option<&ArrayType> {
+        match self {
+            Type::Array(a) => Some(a),
+            Type::Tape(_) | Type::Ref(_) => None,
+        }
+    }
+
+    /// Whether a value of this type has a tangent (of the same type): float arrays, and
+    /// tapes and refs that hold floats.
+    pub fn has_tangent(&self) -> bool {
+        match self {
+            Type::Array(a) | Type::Ref(a) => a.dtype.is_float(),
+            Type::Tape(t) => t.record.iter().any(Type::has_tangent),
+        }
+    }
+}
+
+impl From<ArrayType> for Type {
+    fn from(a: ArrayType) -> Type {
+        Type::Array(a)
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Array(a) => write!(f, "{a}"),
+            Type::Ref(a) => write!(f, "ref<{a}>"),
+            Type::Tape(t) => {
+                f.write_str("tape<{")?;
+                for (i, field) in t.record.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { ", " };
+                    write!(f, "{comma}{field}")?;
+                }
+                match t.length {
+                    TapeLength::Static(n) => write!(f, "}}; {n}>"),
+                    TapeLength::Runtime => f.write_str("}; ?>"),
+                }
+            }
+        }
+    }
+}

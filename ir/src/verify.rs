@@ -1,0 +1,181 @@
+//! The verifier: the invariants of the language as a function.
+//!
+//! It runs after every pass in debug builds and on every text that is parsed, and collects all
+//! errors instead of stopping at the first.
+
+use crate::builder::infer;
+use crate::function::{Atom, FuncId, Function, ValueId};
+use crate::module::Module;
+use crate::prim::Linearity;
+use crate::problem::{Kind, Problem};
+use crate::types::Type;
+use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+use std::fmt;
+
+/// A broken invariant: which one, where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VerifyError {
+    /// The function.
+    pub function: String,
+    /// The equation's index; `None` for the signature or the results.
+    pub equation: Option<usize>,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+impl fmt::Display for VerifyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.equation {
+            Some(i) => write!(f, "@{} equation {i}: {}", self.function, self.problem),
+            None => write!(f, "@{}: {}", self.function, self.problem),
+        }
+    }
+}
+
+/// Checks every function of a module.
+pub fn verify_module(module: &Module) -> Vec<VerifyError> {
+    module.iter().flat_map(|(id, _)| verify(module, id)).collect()
+}
+
+/// Checks one function; an empty answer means that all invariants hold.
+pub fn verify(module: &Module, id: FuncId) -> Vec<VerifyError> {
+    let f = module.function(id);
+    let mut v =
+        Verifier { module, f, linearity: SecondaryMap::with_default(None), errors: Vec::new() };
+    v.run();
+    v.errors
+}
+
+struct Verifier<'a> {
+    module: &'a Module,
+    f: &'a Function,
+    /// What is known of each value defined so far.
+    linearity: SecondaryMap<ValueId, Option<Linearity>>,
+    errors: Vec<VerifyError>,
+}
+
+impl Verifier<'_> {
+    fn error(&mut self, equation: Option<usize>, kind: Kind, message: String) {
+        let problem = Problem::new(kind, message, "");
+        self.errors.push(VerifyError { function: self.f.name.to_string(), equation, problem });
+    }
+
+    fn run(&mut self) {
+        for p in &self.f.params {
+            self.define(None, *p, Linearity::Constant);
+        }
+        for p in &self.f.linear_params {
+            self.define(None, *p, Linearity::Linear);
+            if !self.f.types[*p].has_tangent() {
+                let message = format!("linear parameter {p} is {}, not a float", self.f.types[*p]);
+                self.error(None, Kind::NotLinear, message);
+            }
+        }
+        for i in 0..self.f.equations.len() {
+            self.equation(i);
+        }
+        for r in self.f.results.clone() {
+            let linearity = self.read(None, r);
+            if !self.f.linear_params.is_empty() && linearity == Linearity::Constant {
+                let message = format!("result {} does not depend on linear parameters", show(r));
+                self.error(None, Kind::NotLinear, message);
+            }
+        }
+    }
+
+    fn define(&mut self, equation: Option<usize>, v: ValueId, linearity: Linearity) {
+        if self.linearity[v].replace(linearity).is_some() {
+            self.error(equation, Kind::Verify, format!("{v} is defined twice"));
+        }
+        if let Some(a) = self.f.types[v].as_array()
+            && a.checked_bytes().is_none()
+        {
+            let message = format!("{v} of type {a} is larger than memory can be");
+            self.error(equation, Kind::TooLarge, message);
+        }
+    }
+
+    fn read(&mut self, equation: Option<usize>, a: Atom) -> Linearity {
+        match a {
+            Atom::Literal(l) if l.is_zero() => Linearity::Zero,
+            Atom::Literal(_) => Linearity::Constant,
+            Atom::Value(v) => self.linearity[v].unwrap_or_else(|| {
+                self.error(equation, Kind::Verify, format!("{v} is read before it is defined"));
+                Linearity::Constant
+            }),
+        }
+    }
+
+    fn equation(&mut self, i: usize) {
+        let e = &self.f.equations[i];
+        let at = Some(i);
+        let operands: SmallVec<[Linearity; 3]> =
+            e.operands.iter().map(|a| self.read(at, *a)).collect();
+        let callees = e.op.attributes().into_iter().filter_map(|(_, a)| match a {
+            crate::prim::Attr::Func(f) => Some(f),
+            _ => None,
+        });
+        for callee in callees {
+            if !self.module.contains(callee) {
+                self.error(at, Kind::Verify, format!("{callee} is not in the module"));
+                return;
+            }
+        }
+        let types: SmallVec<[Type; 3]> = e.operands.iter().map(|a| self.f.type_of(*a)).collect();
+        match infer(self.module, &e.op, &e.operands, &types) {
+            Err(problem) => {
+                let function = self.f.name.to_string();
+                self.errors.push(VerifyError { function, equation: at, problem });
+            }
+            Ok(inferred) => {
+                let declared: Vec<&Type> = e.outputs.iter().map(|o| &self.f.types[*o]).collect();
+                if inferred.iter().collect::<Vec<_>>() != declared {
+                    let message = format!(
+                        "`{}` gives {}, declared {}",
+                        e.op.name(),
+                        list(inferred.iter()),
+                        list(declared.into_iter())
+                    );
+                    self.error(at, Kind::Verify, message);
+                }
+            }
+        }
+        let linearity = self.propagate(i, &operands);
+        for o in &e.outputs {
+            self.define(at, *o, linearity);
+        }
+    }
+
+    /// What the outputs are, given what the operands are.
+    fn propagate(&mut self, i: usize, operands: &[Linearity]) -> Linearity {
+        let op = &self.f.equations[i].op;
+        if operands.contains(&Linearity::Linear) {
+            if !op.is_linear(self.module, operands) {
+                let message = format!("`{}` is not linear in its linear operands", op.name());
+                self.error(Some(i), Kind::NotLinear, message);
+            }
+            return Linearity::Linear;
+        }
+        // A linear map of zeros is zero: broadcast zeros count as linear.
+        let zeros = operands.iter().all(|o| *o == Linearity::Zero);
+        let as_linear: SmallVec<[Linearity; 3]> =
+            operands.iter().map(|_| Linearity::Linear).collect();
+        if zeros && !operands.is_empty() && op.is_linear(self.module, &as_linear) {
+            return Linearity::Zero;
+        }
+        Linearity::Constant
+    }
+}
+
+fn show(a: Atom) -> String {
+    match a {
+        Atom::Value(v) => v.to_string(),
+        Atom::Literal(l) => l.to_string(),
+    }
+}
+
+fn list<'t>(types: impl Iterator<Item = &'t Type>) -> String {
+    let names: Vec<String> = types.map(Type::to_string).collect();
+    names.join(", ")
+}

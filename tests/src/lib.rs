@@ -1,0 +1,1 @@
+//! Laws, text tests and doctests.
