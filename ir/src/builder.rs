@@ -111,10 +111,18 @@ impl Draft {
     /// # Errors
     /// The first problem recorded while it was built.
     pub fn finish(self, module: &mut Module, results: Vec<Atom>) -> Result<FuncId, Problem> {
-        if let Some((problem, _)) = self.problem {
-            return Err(problem);
+        Ok(module.add(self.close(results)?))
+    }
+
+    /// Closes the function without adding it to a module.
+    ///
+    /// # Errors
+    /// The first problem recorded while it was built.
+    pub fn close(self, results: Vec<Atom>) -> Result<Function, Problem> {
+        match self.problem {
+            Some((problem, loc)) => Err(problem.at(loc)),
+            None => Ok(self.renumber(results)),
         }
-        Ok(module.add(self.renumber(results)))
     }
 
     /// Dense ids in print order, so that equal programs are equal values.
@@ -256,6 +264,14 @@ impl<'a> Builder<'a> {
         let mut draft = self.draft.borrow_mut();
         let outputs = draft.push(op, SmallVec::from_slice(operands), &inferred, loc);
         Ok(outputs.into_iter().map(Atom::Value).collect())
+    }
+
+    /// Copies the `index`-th equation of `f` with other operands; its types are taken over.
+    pub fn copy(&self, f: &Function, index: usize, operands: Operands) -> Outputs {
+        let e = &f.equations[index];
+        let types: SmallVec<[Type; 1]> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
+        let loc = f.location(index).or(self.location.get());
+        self.draft.borrow_mut().push(e.op.clone(), operands, &types, loc)
     }
 
     /// Copies the body of a function into the draft and returns its results.

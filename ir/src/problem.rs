@@ -4,6 +4,7 @@
 //! expected and what was found, and one that says how to mend it. Whoever knows the place (the
 //! tracer, the verifier, the parser) adds the user's line and hands an `Error` on.
 
+use crate::function::Loc;
 use std::fmt;
 
 /// The kind of a problem. Each has its section, with a failing program and its mend, in the chapter
@@ -80,7 +81,7 @@ impl fmt::Display for Kind {
 }
 
 /// What is wrong with one operation: kind, finding and mend.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Problem {
     /// The kind.
     pub kind: Kind,
@@ -88,12 +89,28 @@ pub struct Problem {
     pub message: String,
     /// How to mend it; may be empty.
     pub help: String,
+    /// The user's line, where one is known. Not part of equality.
+    pub location: Loc,
 }
 
+impl PartialEq for Problem {
+    fn eq(&self, other: &Problem) -> bool {
+        (self.kind, &self.message, &self.help) == (other.kind, &other.message, &other.help)
+    }
+}
+
+impl Eq for Problem {}
+
 impl Problem {
+    /// The same problem at that line, unless a line is known already.
+    pub fn at(mut self, location: Loc) -> Problem {
+        self.location = self.location.or(location);
+        self
+    }
+
     /// A problem.
     pub fn new(kind: Kind, message: impl Into<String>, help: impl Into<String>) -> Problem {
-        Problem { kind, message: message.into(), help: help.into() }
+        Problem { kind, message: message.into(), help: help.into(), location: None }
     }
 
     /// A fault of tapeloom itself.

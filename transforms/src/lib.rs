@@ -1,1 +1,37 @@
-//! placeholder
+//! Program transformations: functions to functions.
+//!
+//! | transform | type |
+//! |---|---|
+//! | [`jvp`] | `(x -> y)` to `(x, dx) -> (y, dy)` |
+//! | [`linearize`] | `(x -> y)` to `x -> (y, residuals)` and `(residuals; dx) -> dy` |
+//! | [`transpose`] | `(k; dx) -> dy` to `(k; ct of dy) -> ct of dx` |
+//! | [`vjp`] | `(x -> y)` to `(x, ct of y) -> (y, ct of x)`: linearize, then transpose |
+//! | [`batch`] | `(x -> y)` to `([n, x]) -> [n, y]` |
+//! | [`inline`], [`dce`], [`cse`] | same function, tidier |
+//!
+//! Each takes a closed function and appends a new closed function to the module, so nesting is
+//! composition and perturbation confusion cannot be expressed: there is no global tape and no tag.
+//! What is specific to a primitive stands with it in `tapeloom_ir::prim`; the walkers here name none.
+//! Models: JAX's autodidax; Radul et al., "You Only Linearize Once" (POPL 2023); Dex.
+
+mod batch;
+mod cse;
+mod dce;
+mod inline;
+mod jvp;
+mod linearize;
+mod pass;
+mod regions;
+mod transpose;
+mod vjp;
+
+pub use batch::batch;
+pub use cse::cse;
+pub use dce::{dce, prune};
+pub use inline::{expand, inline};
+pub use jvp::jvp;
+pub use linearize::linearize;
+pub use pass::{PASSES, Pass, Pipeline};
+pub use regions::Transforms;
+pub use transpose::{as_linear, transpose};
+pub use vjp::{VjpOf, vjp};

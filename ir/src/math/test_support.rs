@@ -1,13 +1,13 @@
 //! Comparison helpers shared by the tests of this module.
 
 /// Short names for the tables of edge values.
-pub const INFINITY: f64 = f64::INFINITY;
+pub(super) const INFINITY: f64 = f64::INFINITY;
 /// See [`INFINITY`].
-pub const NAN: f64 = f64::NAN;
+pub(super) const NAN: f64 = f64::NAN;
 
 /// Distance of `actual` from `expected` in ulps of `expected`; infinite if just
 /// one of them is NaN or they are different infinities.
-pub fn ulps(actual: f64, expected: f64) -> f64 {
+pub(super) fn ulps(actual: f64, expected: f64) -> f64 {
     if actual == expected || (actual.is_nan() && expected.is_nan()) {
         return 0.0;
     }
@@ -18,7 +18,7 @@ pub fn ulps(actual: f64, expected: f64) -> f64 {
 
 /// Checks `f(x)` against `expected` for each `(x, expected)`, within `bound` ulps.
 #[track_caller]
-pub fn check(f: impl Fn(f64) -> f64, bound: f64, table: &[(f64, f64)]) {
+pub(super) fn check(f: impl Fn(f64) -> f64, bound: f64, table: &[(f64, f64)]) {
     for &(x, expected) in table {
         let actual = f(x);
         let error = ulps(actual, expected);
@@ -29,7 +29,7 @@ pub fn check(f: impl Fn(f64) -> f64, bound: f64, table: &[(f64, f64)]) {
 /// Checks `f(x)` against `expected` bit for bit, except that all NaN are alike.
 /// Meant for edge values, where the sign of a zero matters.
 #[track_caller]
-pub fn check_exact(f: impl Fn(f64) -> f64, table: &[(f64, f64)]) {
+pub(super) fn check_exact(f: impl Fn(f64) -> f64, table: &[(f64, f64)]) {
     for &(x, expected) in table {
         let actual = f(x);
         assert!(same(actual, expected), "f({x:e}) = {actual:e}, expected {expected:e}");
@@ -37,12 +37,12 @@ pub fn check_exact(f: impl Fn(f64) -> f64, table: &[(f64, f64)]) {
 }
 
 /// Whether both are NaN or have the same bits.
-pub fn same(a: f64, b: f64) -> bool {
+pub(super) fn same(a: f64, b: f64) -> bool {
     (a.is_nan() && b.is_nan()) || a.to_bits() == b.to_bits()
 }
 
 /// `count` points spread evenly over `[low, high]`, ends included.
-pub fn grid(low: f64, high: f64, count: u32) -> impl Iterator<Item = f64> {
+pub(super) fn grid(low: f64, high: f64, count: u32) -> impl Iterator<Item = f64> {
     let step = (high - low) / f64::from(count - 1);
     (0..count).map(move |i| low + step * f64::from(i))
 }

@@ -6,7 +6,7 @@
 
 use super::{
     Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Linearity, Lowering,
-    Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
+    Op, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
 };
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
@@ -21,6 +21,30 @@ pub struct Call {
     pub function: FuncId,
     /// Whether it stays a call in the compiled program.
     pub outline: bool,
+}
+
+/// What a pass may put in place of an equation that runs a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// It runs none.
+    None,
+    /// The body of this function, at any time.
+    Inline(FuncId),
+    /// The body of this function, once no derivative rule is needed any more.
+    Ruled(FuncId),
+    /// Nothing: the user asked for a call.
+    Outline(FuncId),
+}
+
+impl Op {
+    /// The function that an equation runs, and whether its body may replace it.
+    pub fn body(&self) -> Body {
+        match self {
+            Op::Call(c) if c.outline => Body::Outline(c.function),
+            Op::Call(c) => Body::Inline(c.function),
+            _ => Body::None,
+        }
+    }
 }
 
 impl Call {
@@ -189,7 +213,6 @@ impl Primitive for Call {
         let b = Builder::new(module, &mut draft);
         let product = b.emit1(Scalar::Mul, &[x, y]);
         let sum = b.emit1(Scalar::Add, &[product, x]);
-        drop(b);
         let Ok(function) = draft.finish(module, vec![product, sum]) else { return Vec::new() };
         let operands = vec![Tensor::from([1.5, -2.0]), Tensor::from([0.5, 3.0])];
         [true, false]

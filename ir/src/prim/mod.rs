@@ -29,7 +29,7 @@ mod scatter;
 
 pub use attr::{Attr, Attributes};
 pub use broadcast::Broadcast;
-pub use call::Call;
+pub use call::{Body, Call};
 pub use code::{Code, Library, LibraryFn};
 pub use doc::Doc;
 pub use expr::Expr;

@@ -1,0 +1,103 @@
+//! Forward mode: `jvp : (x -> y) -> (x, dx) -> (y, dy)`.
+//!
+//! One walk over the equations, each replaced by what its primitive's rule emits. A value that does
+//! not depend on the active inputs has no tangent at all (not a zero one), so nothing is computed
+//! for it: activity analysis comes with the walk.
+//!
+//! ```text
+//! func @f(%0: f64[]) -> (f64[]) {          func @f.jvp(%0: f64[], %1: f64[]) -> (f64[], f64[]) {
+//!   %1: f64[] = sin %0                       %2: f64[] = sin %0
+//!   return %1                                %3: f64[] = cos %0
+//! }                                          %4: f64[] = mul %1, %3
+//!                                            return %2, %4
+//!                                          }
+//! ```
+
+use crate::regions::Transforms;
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::prim::{Dual, JvpOf, RuleCx};
+use tapeloom_ir::{
+    Atom, Builder, Derived, Draft, FuncId, Function, Key, Module, Operands, Problem, ValueId,
+};
+
+/// The forward derivative of `f`: `(x.., dx of the active) -> (y.., dy of the active outputs)`.
+///
+/// Parameters that are linear in `f` come as ordinary ones.
+///
+/// # Errors
+/// A derivative that does not exist, with the user's line.
+pub fn jvp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Problem> {
+    let key = Key::masked("jvp", f, active);
+    if let Some(Derived { functions, mask }) = module.recall(&key) {
+        return Ok(JvpOf { function: functions[0], active_out: mask.clone() });
+    }
+    let (function, active_out) = forward(module, f, active, Rule::Jvp)?;
+    let function = module.add(function);
+    let derived = Derived { functions: vec![function], mask: active_out.clone() };
+    module.remember(key, derived);
+    Ok(JvpOf { function, active_out })
+}
+
+/// Which rule of the primitives the walk applies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// `jvp`
+    Jvp,
+    /// `linearize`: every equation emitted is independent of the tangents or linear in them.
+    Linearize,
+}
+
+/// The walk that jvp and linearize share.
+pub(crate) fn forward(
+    module: &mut Module,
+    id: FuncId,
+    active: &[bool],
+    rule: Rule,
+) -> Result<(Function, Vec<bool>), Problem> {
+    let f = module.get(id);
+    let mut draft = Draft::new(format!("{}.jvp", f.name));
+    let mut primal: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
+    let mut tangent: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
+    for p in f.all_params() {
+        primal[p] = Some(draft.param(f.types[p].clone()));
+    }
+    for (p, on) in f.all_params().zip(active) {
+        if *on {
+            tangent[p] = Some(draft.param(f.types[p].clone()));
+        }
+    }
+    let b = Builder::new(module, &mut draft);
+    for (i, e) in f.equations.iter().enumerate() {
+        b.at(f.location(i));
+        let x: Operands = e.operands.iter().map(|a| read(&primal, *a)).collect();
+        let dx: Vec<Option<Atom>> =
+            e.operands.iter().map(|a| a.value().and_then(|v| tangent[v])).collect();
+        if dx.iter().all(Option::is_none) {
+            for (new, old) in b.copy(&f, i, x).iter().zip(&e.outputs) {
+                primal[*old] = Some((*new).into());
+            }
+            continue;
+        }
+        let mut transforms = Transforms;
+        let mut cx = RuleCx { b: &b, regions: &mut transforms };
+        let Dual { y, dy } = match rule {
+            Rule::Jvp => e.op.jvp(&mut cx, &x, &dx),
+            Rule::Linearize => e.op.linearize(&mut cx, &x, &dx),
+        }
+        .map_err(|p| p.at(f.location(i)))?;
+        for ((old, y), dy) in e.outputs.iter().zip(y).zip(dy) {
+            primal[*old] = Some(y);
+            tangent[*old] = dy.filter(|_| f.types[*old].has_tangent());
+        }
+    }
+    let tangents: Vec<Option<Atom>> =
+        f.results.iter().map(|r| r.value().and_then(|v| tangent[v])).collect();
+    let mut results: Vec<Atom> = f.results.iter().map(|r| read(&primal, *r)).collect();
+    results.extend(tangents.iter().flatten());
+    Ok((draft.close(results)?, tangents.iter().map(Option::is_some).collect()))
+}
+
+/// The new atom for an old one; literals stand for themselves.
+pub(crate) fn read(map: &SecondaryMap<ValueId, Option<Atom>>, a: Atom) -> Atom {
+    a.value().and_then(|v| map[v]).unwrap_or(a)
+}

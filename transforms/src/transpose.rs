@@ -1,0 +1,149 @@
+//! Transposition: `transpose : (k; dx -o dy) -> (k; ct of dy -o ct of dx)`.
+//!
+//! A linear program is a network of linear maps; its transpose is the same network with every arrow
+//! reversed. Equations that do not depend on the linear parameters run first, as they are; then the
+//! linear ones run backwards, each through its primitive's transpose rule, and the cotangents of a
+//! value that was read several times add up.
+//!
+//! ```text
+//! func @f.lin(%0: f64[3]; %1: f64[3]) -> (f64[]) {   func @f.bwd(%0: f64[3]; %1: f64[]) -> (f64[3]) {
+//!   %2: f64[3] = mul %1, %0                            %2: f64[3] = broadcast{shape=[3], dims=[]} %1
+//!   %3: f64[] = reduce_sum{axes=[0]} %2                %3: f64[3] = mul %2, %0
+//!   return %3                                          return %3
+//! }                                                  }
+//! ```
+
+use crate::dce::sweep;
+use crate::jvp::read;
+use crate::regions::Transforms;
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::prim::{Arg, Cotangents, RuleCx, TransposeOf};
+use tapeloom_ir::{
+    Atom, Builder, Derived, Draft, FuncId, Function, Key, Kind, Module, Operands, Problem, Scalar,
+    ValueId, verify,
+};
+
+/// The transpose of a linear function: `(k..; ct of the results marked nonzero) -> ct of the linear
+/// parameters`, of which those that are zero are left out.
+///
+/// # Errors
+/// [`Kind::NotLinear`] when a primitive on the way is not linear.
+pub fn transpose(module: &mut Module, f: FuncId, nonzero: &[bool]) -> Result<TransposeOf, Problem> {
+    let key = Key::masked("transpose", f, nonzero);
+    if let Some(Derived { functions, mask }) = module.recall(&key) {
+        return Ok(TransposeOf { function: functions[0], nonzero: mask.clone() });
+    }
+    let (function, mask) = backward(module, f, nonzero)?;
+    let function = sweep(module, function)?;
+    let function = module.add(function);
+    module.remember(key, Derived { functions: vec![function], mask: mask.clone() });
+    Ok(TransposeOf { function, nonzero: mask })
+}
+
+/// The same function with its last `count` ordinary parameters linear, if it is linear in them.
+///
+/// # Errors
+/// [`Kind::NotLinear`], naming the primitive at fault.
+pub fn as_linear(module: &mut Module, f: FuncId, count: usize) -> Result<FuncId, Problem> {
+    let mut function: Function = (*module.get(f)).clone();
+    let known = function.params.len().saturating_sub(count);
+    let linear = function.params.split_off(known);
+    function.linear_params.splice(0..0, linear);
+    let id = module.add(function);
+    match verify(module, id).into_iter().next() {
+        None => Ok(id),
+        Some(e) => Err(e.problem),
+    }
+}
+
+fn backward(
+    module: &mut Module,
+    id: FuncId,
+    nonzero: &[bool],
+) -> Result<(Function, Vec<bool>), Problem> {
+    let f = module.get(id);
+    let base = f.name.strip_suffix(".lin").unwrap_or(&f.name);
+    let mut draft = Draft::new(format!("{base}.bwd"));
+    let mut known: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
+    for p in &f.params {
+        known[*p] = Some(draft.param(f.types[*p].clone()));
+    }
+    let seeds: Vec<Option<Atom>> = f
+        .results
+        .iter()
+        .zip(nonzero)
+        .map(|(r, on)| on.then(|| draft.linear_param(f.type_of(*r))))
+        .collect();
+    let mut linear: SecondaryMap<ValueId, bool> = SecondaryMap::new();
+    for p in &f.linear_params {
+        linear[*p] = true;
+    }
+    let b = Builder::new(module, &mut draft);
+
+    // What does not depend on the linear parameters runs forward, unchanged.
+    for (i, e) in f.equations.iter().enumerate() {
+        if e.operands.iter().any(|a| a.value().is_some_and(|v| linear[v])) {
+            for o in &e.outputs {
+                linear[*o] = true;
+            }
+            continue;
+        }
+        let operands: Operands = e.operands.iter().map(|a| read(&known, *a)).collect();
+        for (new, old) in b.copy(&f, i, operands).iter().zip(&e.outputs) {
+            known[*old] = Some((*new).into());
+        }
+    }
+
+    // The rest runs backwards.
+    let mut ct: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
+    for (r, seed) in f.results.iter().zip(seeds) {
+        match (r, seed) {
+            (Atom::Value(v), Some(seed)) if linear[*v] => accumulate(&b, &mut ct[*v], seed),
+            _ => {}
+        }
+    }
+    for (i, e) in f.equations.iter().enumerate().rev() {
+        if !e.outputs.iter().any(|o| linear[*o]) {
+            continue;
+        }
+        let outputs: Vec<Option<Atom>> = e.outputs.iter().map(|o| ct[*o]).collect();
+        if outputs.iter().all(Option::is_none) {
+            continue;
+        }
+        b.at(f.location(i));
+        let arg = |a: &Atom| match a {
+            Atom::Value(v) if linear[*v] => Arg::Linear(f.types[*v].clone()),
+            _ => Arg::Known(read(&known, *a)),
+        };
+        let args: Vec<Arg> = e.operands.iter().map(arg).collect();
+        // A total moves into the rule and back out; a value read twice moves in once.
+        let mut into = Cotangents::default();
+        for a in &e.operands {
+            into.total.push(a.value().filter(|v| linear[*v]).and_then(|v| ct[v].take()));
+        }
+        let mut transforms = Transforms;
+        let mut cx = RuleCx { b: &b, regions: &mut transforms };
+        e.op.transpose(&mut cx, &args, &outputs, &mut into).map_err(|p| p.at(f.location(i)))?;
+        for (a, total) in e.operands.iter().zip(into.total) {
+            if let (Atom::Value(v), Some(total)) = (a, total)
+                && linear[*v]
+            {
+                accumulate(&b, &mut ct[*v], total);
+            }
+        }
+    }
+    let totals: Vec<Option<Atom>> = f.linear_params.iter().map(|p| ct[*p]).collect();
+    let results: Vec<Atom> = totals.iter().flatten().copied().collect();
+    if draft.problem().is_none() && f.linear_params.is_empty() {
+        let message = format!("@{} has no linear parameters to transpose", f.name);
+        return Err(Problem::new(Kind::NotLinear, message, "mark them after `;`"));
+    }
+    Ok((draft.close(results)?, totals.iter().map(Option::is_some).collect()))
+}
+
+fn accumulate(b: &Builder<'_>, total: &mut Option<Atom>, ct: Atom) {
+    *total = Some(match *total {
+        None => ct,
+        Some(before) => b.emit1(Scalar::Add, &[before, ct]),
+    });
+}
