@@ -28,6 +28,7 @@ pub mod math;
 mod module;
 mod problem;
 mod tensor;
+mod text;
 mod types;
 mod verify;
 
@@ -39,5 +40,8 @@ pub use module::{Derived, Key, Module};
 pub use prim::{Code, Op, Scalar};
 pub use problem::{Kind, Problem};
 pub use tensor::{Element, Tensor};
+pub use text::{
+    ParseError, parse_module, parse_type, print_equation, print_function, print_module,
+};
 pub use types::{ArrayType, Dtype, Shape, TapeLength, TapeType, Type};
 pub use verify::{VerifyError, verify, verify_module};

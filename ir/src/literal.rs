@@ -9,8 +9,10 @@
 //! `true` and `false`, and floats that decimal digits cannot say are hexadecimal bits
 //! (`0x7ff8000000000000f64`).
 
+use crate::problem::{Kind, Problem};
 use crate::types::Dtype;
 use std::fmt;
+use std::str::FromStr;
 
 /// A scalar constant: a dtype and the bits of one element (zero-extended to 64).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -116,6 +118,73 @@ impl fmt::Display for Literal {
             }
             Dtype::F64 => write!(f, "{:#x}f64", self.bits),
             Dtype::F32 => write!(f, "{:#x}f32", self.bits),
+        }
+    }
+}
+
+impl FromStr for Literal {
+    type Err = Problem;
+
+    /// Reads what [`Literal`] displays.
+    fn from_str(text: &str) -> Result<Literal, Problem> {
+        read(text).ok_or_else(|| {
+            Problem::new(
+                Kind::Parse,
+                format!("`{text}` is not a literal"),
+                "literals are `2.5`, `3`, `2.5f32`, `3u32`, `true`, `0x7ff8000000000000f64`",
+            )
+        })
+    }
+}
+
+fn read(text: &str) -> Option<Literal> {
+    if let Some(truth) = text.parse().ok().map(Literal::bool) {
+        return Some(truth);
+    }
+    let suffix = Dtype::ALL.into_iter().find(|d| text.ends_with(d.name()));
+    let number = text.strip_suffix(suffix.map_or("", Dtype::name))?;
+    if let Some(hexadecimal) = number.strip_prefix("0x") {
+        let dtype = suffix.filter(|d| d.is_float())?;
+        let bits = u64::from_str_radix(hexadecimal, 16).ok()?;
+        let fits = dtype == Dtype::F64 || u32::try_from(bits).is_ok();
+        return fits.then_some(Literal { dtype, bits });
+    }
+    // `parse` would take words such as `inf` and `nan`, and a leading plus.
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    match suffix {
+        Some(Dtype::Bool) => None,
+        Some(Dtype::F64) => number.parse().ok().map(Literal::f64),
+        Some(Dtype::F32) => {
+            let x: f32 = number.parse().ok()?;
+            Some(Literal { dtype: Dtype::F32, bits: u64::from(x.to_bits()) })
+        }
+        Some(dtype) => Literal::exact_integer(dtype, number.parse().ok()?),
+        None if number.contains(['.', 'e', 'E']) => number.parse().ok().map(Literal::f64),
+        None => number.parse().ok().map(Literal::i64),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_round_trips() {
+        let numbers =
+            [0.0, -0.0, 1.0, -2.5, 1e300, 1e-300, f64::NAN, f64::INFINITY, -f64::INFINITY];
+        for dtype in Dtype::ALL {
+            for x in numbers {
+                let l = Literal::of(dtype, x);
+                assert_eq!(l.to_string().parse::<Literal>().unwrap(), l, "{l}");
+            }
+        }
+        for wrong in ["", "-", "inf", "nan", "+1", "1x", "4294967296u32", "0x7f", "-1u32", "1bool"]
+        {
+            assert!(wrong.parse::<Literal>().is_err(), "{wrong}");
         }
     }
 }

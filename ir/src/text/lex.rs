@@ -1,0 +1,123 @@
+//! The lexer: text to tokens with their places.
+//!
+//! It never fails: a character that begins no token becomes [`Tok::Stray`], which no rule of the
+//! grammar accepts, so that the parser is the one place that reports errors.
+
+use std::fmt;
+
+/// A token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Tok<'t> {
+    /// `%3`, without the sign.
+    Value(&'t str),
+    /// `@loss`, without the sign.
+    Func(&'t str),
+    /// `mul`, `func`, `f64`, `true`.
+    Word(&'t str),
+    /// A number with its suffix, not yet read.
+    Number(&'t str),
+    /// One of `( ) { } [ ] < > , : ; = ?`.
+    Sign(char),
+    /// `->`
+    Arrow,
+    /// A character that has no meaning here.
+    Stray(char),
+    /// The end of the text.
+    End,
+}
+
+impl fmt::Display for Tok<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Tok::Value(s) => write!(f, "`%{s}`"),
+            Tok::Func(s) => write!(f, "`@{s}`"),
+            Tok::Word(s) | Tok::Number(s) => write!(f, "`{s}`"),
+            Tok::Sign(c) | Tok::Stray(c) => write!(f, "`{c}`"),
+            Tok::Arrow => f.write_str("`->`"),
+            Tok::End => f.write_str("the end of the text"),
+        }
+    }
+}
+
+/// A place in the text: line and column in characters, from 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) line: usize,
+    pub(super) column: usize,
+}
+
+/// A token and where it begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Token<'t> {
+    pub(super) tok: Tok<'t>,
+    pub(super) place: Place,
+    /// Whether nothing but space precedes it on its line.
+    pub(super) first: bool,
+}
+
+/// Whether a name may contain that character.
+pub(super) fn in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '.'
+}
+
+/// All tokens; the last is [`Tok::End`].
+pub(super) fn lex(text: &str) -> Vec<Token<'_>> {
+    let mut tokens = Vec::new();
+    let mut end = Place { line: 1, column: 1 };
+    for (i, line) in text.lines().enumerate() {
+        let code = line.find("//").map_or(line, |at| &line[..at]);
+        let mut rest = code;
+        let mut column = 1;
+        let mut first = true;
+        while let Some(c) = rest.chars().next() {
+            let (tok, length) = token(c, rest);
+            let place = Place { line: i + 1, column };
+            if let Some(tok) = tok {
+                tokens.push(Token { tok, place, first });
+                first = false;
+            }
+            column += rest[..length].chars().count();
+            rest = &rest[length..];
+        }
+        end = Place { line: i + 1, column: line.chars().count() + 1 };
+    }
+    tokens.push(Token { tok: Tok::End, place: end, first: true });
+    tokens
+}
+
+/// The token that begins with `c` (none for space) and its length in bytes.
+fn token(c: char, rest: &str) -> (Option<Tok<'_>>, usize) {
+    let name = |from: usize| {
+        let length = rest[from..].find(|c| !in_name(c)).unwrap_or(rest.len() - from);
+        &rest[from..from + length]
+    };
+    match c {
+        _ if c.is_whitespace() => (None, c.len_utf8()),
+        '%' => (Some(Tok::Value(name(1))), 1 + name(1).len()),
+        '@' => (Some(Tok::Func(name(1))), 1 + name(1).len()),
+        '(' | ')' | '{' | '}' | '[' | ']' | '<' | '>' | ',' | ':' | ';' | '=' | '?' => {
+            (Some(Tok::Sign(c)), 1)
+        }
+        '-' if rest.starts_with("->") => (Some(Tok::Arrow), 2),
+        _ if c == '-' || c.is_ascii_digit() => {
+            let length = number(rest);
+            (Some(Tok::Number(&rest[..length])), length)
+        }
+        _ if in_name(c) => (Some(Tok::Word(name(0))), name(0).len()),
+        _ => (Some(Tok::Stray(c)), c.len_utf8()),
+    }
+}
+
+/// Length of a number: sign, digits, letters (suffix, hexadecimal) and an exponent with its sign.
+fn number(rest: &str) -> usize {
+    let mut before = '-';
+    let hexadecimal = rest.trim_start_matches('-').starts_with("0x");
+    for (i, c) in rest.char_indices() {
+        let exponent = matches!(c, '+' | '-') && matches!(before, 'e' | 'E') && !hexadecimal;
+        if i > 0 && !in_name(c) && !exponent {
+            return i;
+        }
+        before = c;
+    }
+    rest.len()
+}

@@ -1,0 +1,601 @@
+//! The parser: text to a verified module.
+//!
+//! It builds through [`Builder`], so that an equation is checked where it stands, against the types
+//! written beside it; the verifier then checks every function as a whole. It reports all errors it
+//! can tell apart: after one it goes on with the next line, and what was defined on the wrong line
+//! keeps its written type, so that one mistake gives one error.
+
+use super::lex::{Place, Tok, Token, lex};
+use crate::builder::{Builder, Draft};
+use crate::function::{Atom, FuncId};
+use crate::literal::Literal;
+use crate::module::Module;
+use crate::prim::{Attr, Attributes, Op};
+use crate::problem::{Kind, Problem};
+use crate::types::{ArrayType, Dtype, Shape, TapeLength, TapeType, Type};
+use crate::verify::verify;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::fmt;
+
+/// A mistake in a text, and where it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParseError {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.problem)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// Reads a module.
+///
+/// # Errors
+/// Every mistake found, in the order of the text; at least one.
+pub fn parse_module(text: &str) -> Result<Module, Vec<ParseError>> {
+    let mut p = Parser::new(text);
+    let mut module = Module::new();
+    while p.tok() != Tok::End {
+        if let Err(e) = p.function(&mut module) {
+            p.errors.push(e);
+            p.skip_to(|t| t.first && matches!(t.tok, Tok::Word("func")));
+        }
+    }
+    p.errors.sort_by_key(|e| (e.line, e.column));
+    if p.errors.is_empty() { Ok(module) } else { Err(p.errors) }
+}
+
+/// Reads a type, such as `f64[3,4]`.
+///
+/// # Errors
+/// What was expected and what was found.
+pub fn parse_type(text: &str) -> Result<Type, ParseError> {
+    let mut p = Parser::new(text);
+    let ty = p.ty(0)?;
+    if p.tok() == Tok::End { Ok(ty) } else { Err(p.expected("the end of the type")) }
+}
+
+type Parsed<T> = Result<T, ParseError>;
+
+/// Records within records that a type may have, so that no text exhausts the stack.
+const MAX_NESTING: usize = 64;
+
+struct Parser<'t> {
+    tokens: Vec<Token<'t>>,
+    at: usize,
+    /// Functions by name; `None` where one could not be read.
+    functions: HashMap<&'t str, Option<FuncId>>,
+    errors: Vec<ParseError>,
+}
+
+/// A function being read.
+struct Body<'t> {
+    draft: Draft,
+    values: HashMap<&'t str, Defined>,
+    /// Where each equation begins.
+    places: Vec<Place>,
+}
+
+#[derive(Clone, Copy)]
+enum Defined {
+    Good(Atom),
+    /// On a line with an error: its uses are not looked at.
+    Wrong,
+}
+
+/// An output as written.
+struct Binder<'t> {
+    name: &'t str,
+    ty: Type,
+    name_at: Place,
+    type_at: Place,
+}
+
+impl<'t> Parser<'t> {
+    fn new(text: &'t str) -> Parser<'t> {
+        Parser { tokens: lex(text), at: 0, functions: HashMap::new(), errors: Vec::new() }
+    }
+
+    // -- Functions ------------------------------------------------------------------------------
+
+    /// `func @name(params; linear params) -> (types) { equations return results }`
+    fn function(&mut self, module: &mut Module) -> Parsed<()> {
+        let errors = self.errors.len();
+        self.word("func")?;
+        let place = self.place();
+        let Tok::Func(name) = self.tok() else { return Err(self.expected("`@` and a name")) };
+        self.next();
+        let duplicate = self.functions.insert(name, None).is_some();
+        if duplicate {
+            self.errors.push(parse_error(place, format!("there are two functions `@{name}`")));
+        }
+        let draft = Draft::new(name);
+        let mut body = Body { draft, values: HashMap::new(), places: Vec::new() };
+        let result_types = self.signature(&mut body)?;
+        while !matches!(self.tok(), Tok::Word("return")) {
+            let start = self.place();
+            if let Err(e) = self.equation(module, &mut body) {
+                self.errors.push(e);
+                self.skip_line(start);
+            }
+            if matches!(self.tok(), Tok::End | Tok::Word("func") | Tok::Sign('}')) {
+                return Err(self.expected("`return`"));
+            }
+        }
+        let results = self.results(&body, &result_types)?;
+        self.sign('}')?;
+        if self.errors.len() > errors {
+            return Ok(());
+        }
+        let id = body.draft.finish(module, results).map_err(|problem| error(place, problem))?;
+        for broken in verify(module, id) {
+            let at = broken.equation.and_then(|i| body.places.get(i)).copied();
+            self.errors.push(error(at.unwrap_or(place), broken.problem));
+        }
+        self.functions.insert(name, Some(id));
+        Ok(())
+    }
+
+    /// `(params; linear params) -> (types) {`
+    fn signature(&mut self, body: &mut Body<'t>) -> Parsed<Vec<Type>> {
+        self.sign('(')?;
+        let mut linear = false;
+        while self.tok() != Tok::Sign(')') {
+            if !linear && self.tok() == Tok::Sign(';') {
+                self.next();
+                linear = true;
+            }
+            let p = self.binder()?;
+            let atom = if linear { body.draft.linear_param(p.ty) } else { body.draft.param(p.ty) };
+            self.define(body, p.name, p.name_at, Defined::Good(atom));
+            match self.tok() {
+                Tok::Sign(',') => self.next(),
+                Tok::Sign(')') => {}
+                Tok::Sign(';') if !linear => {}
+                _ => return Err(self.expected("`,`, `;` or `)`")),
+            }
+        }
+        self.next();
+        if self.tok() != Tok::Arrow {
+            return Err(self.expected("`->` and the types of the results"));
+        }
+        self.next();
+        self.sign('(')?;
+        let types = self.list(')', |p| p.ty(0))?;
+        self.sign('{')?;
+        Ok(types)
+    }
+
+    /// `return atoms`, with the types that the signature states.
+    fn results(&mut self, body: &Body<'t>, types: &[Type]) -> Parsed<Vec<Atom>> {
+        let place = self.place();
+        self.word("return")?;
+        let mut results = Vec::new();
+        let operands = self.operands()?;
+        if operands.len() != types.len() {
+            let want = count(types.len(), "result");
+            let message = format!("expected {want}, found {}", operands.len());
+            self.errors.push(parse_error(place, message));
+        }
+        for (i, (place, operand)) in operands.into_iter().enumerate() {
+            let Some(atom) = self.resolve(body, place, operand) else { continue };
+            let found = body.draft.type_of(atom);
+            if types.get(i).is_some_and(|ty| *ty != found) {
+                let message = format!("expected a result of type {}, found {found}", types[i]);
+                self.errors.push(parse_error(place, message));
+            }
+            results.push(atom);
+        }
+        Ok(results)
+    }
+
+    // -- Equations ------------------------------------------------------------------------------
+
+    /// `%2: f64[3] = mul %0, %1`
+    fn equation(&mut self, module: &mut Module, body: &mut Body<'t>) -> Parsed<()> {
+        let place = self.place();
+        let mut binders: SmallVec<[Binder<'t>; 1]> = SmallVec::new();
+        if matches!(self.tok(), Tok::Value(_)) {
+            loop {
+                binders.push(self.binder()?);
+                if self.tok() != Tok::Sign(',') {
+                    break;
+                }
+                self.next();
+            }
+        }
+        let right = if binders.is_empty() { Ok(()) } else { self.sign('=') };
+        let outputs = match right.and_then(|()| self.right_side(module, body, place, &binders)) {
+            Ok(outputs) => outputs,
+            Err(e) => {
+                self.errors.push(e);
+                self.skip_line(place);
+                None
+            }
+        };
+        for (i, binder) in binders.iter().enumerate() {
+            let defined = match &outputs {
+                Some(atoms) => Defined::Good(atoms[i]),
+                None => Defined::Wrong,
+            };
+            self.define(body, binder.name, binder.name_at, defined);
+        }
+        Ok(())
+    }
+
+    /// `mul %0, %1`; nothing where an operand or function was already reported as wrong.
+    fn right_side(
+        &mut self,
+        module: &mut Module,
+        body: &mut Body<'t>,
+        start: Place,
+        binders: &[Binder<'t>],
+    ) -> Parsed<Option<SmallVec<[Atom; 1]>>> {
+        let errors = self.errors.len();
+        let place = self.place();
+        let op = self.op()?;
+        let operands: SmallVec<[Option<Atom>; 2]> =
+            self.operands()?.into_iter().map(|(at, o)| self.resolve(body, at, o)).collect();
+        let operands: Option<SmallVec<[Atom; 2]>> = operands.into_iter().collect();
+        let (Some(op), Some(operands)) = (op, operands) else { return Ok(None) };
+        if self.errors.len() > errors {
+            return Ok(None);
+        }
+        let name = op.name();
+        let emitted = Builder::new(module, &mut body.draft).try_emit(op, &operands);
+        let outputs = emitted.map_err(|(problem, _)| error(place, problem))?;
+        body.places.push(start);
+        if outputs.len() != binders.len() {
+            let has = count(outputs.len(), "output");
+            let message = format!("`{name}` has {has}, the text names {}", binders.len());
+            return Err(parse_error(start, message));
+        }
+        for (atom, binder) in outputs.iter().zip(binders) {
+            let inferred = body.draft.type_of(*atom);
+            if inferred != binder.ty {
+                let message = format!("`{name}` gives {inferred}, the text says {}", binder.ty);
+                self.errors.push(parse_error(binder.type_at, message));
+            }
+        }
+        Ok(Some(outputs))
+    }
+
+    /// `reduce_sum{axes=[0]}`
+    fn op(&mut self) -> Parsed<Option<Op>> {
+        let place = self.place();
+        let Tok::Word(name) = self.tok() else {
+            return Err(self.expected("the name of a primitive"));
+        };
+        self.next();
+        let mut names: Vec<(&str, Place)> = Vec::new();
+        let mut entries = Vec::new();
+        let mut known = true;
+        if self.tok() == Tok::Sign('{') {
+            self.next();
+            let attributes = self.list('}', |p| {
+                let place = p.place();
+                let Tok::Word(name) = p.tok() else {
+                    return Err(p.expected("the name of an attribute"));
+                };
+                p.next();
+                p.sign('=')?;
+                Ok((name, place, p.attribute()?))
+            })?;
+            for (name, place, value) in attributes {
+                if names.iter().any(|(n, _)| *n == name) {
+                    return Err(parse_error(place, format!("attribute `{name}` is given twice")));
+                }
+                names.push((name, place));
+                match value {
+                    Some(value) => entries.push((name.to_owned(), value)),
+                    None => known = false,
+                }
+            }
+        }
+        if !known {
+            return Ok(None);
+        }
+        let mut attributes = Attributes::new(entries);
+        let op = match Op::parse(name, &mut attributes) {
+            None => {
+                let problem = format!("there is no primitive `{name}`");
+                return Err(did_you_mean(place, problem, name, &primitive_names()));
+            }
+            Some(Err(mut problem)) => {
+                if let Some(leftover) = attributes.leftover() {
+                    problem.help = format!("found `{leftover}`");
+                }
+                return Err(error(place, problem));
+            }
+            Some(Ok(op)) => op,
+        };
+        if let Some(leftover) = attributes.leftover() {
+            let place = names.iter().find(|(n, _)| *n == leftover).map_or(place, |(_, at)| *at);
+            let known: Vec<String> = op.attributes().iter().map(|(n, _)| (*n).into()).collect();
+            let problem = format!("`{name}` has no attribute `{leftover}`");
+            return Err(did_you_mean(place, problem, leftover, &known));
+        }
+        Ok(Some(op))
+    }
+
+    /// The value of an attribute; nothing for a function that was already reported as wrong.
+    fn attribute(&mut self) -> Parsed<Option<Attr>> {
+        let place = self.place();
+        let value = match self.tok() {
+            Tok::Number(_) => return Ok(Some(Attr::Int(self.integer()?))),
+            Tok::Sign('[') => {
+                self.next();
+                return Ok(Some(Attr::Ints(self.list(']', Parser::integer)?)));
+            }
+            Tok::Func(name) => {
+                let known = || self.functions.keys().map(|n| format!("@{n}")).collect::<Vec<_>>();
+                let found = self.functions.get(name).copied().ok_or_else(|| {
+                    let problem = format!("`@{name}` is not defined before this line");
+                    did_you_mean(place, problem, &format!("@{name}"), &known())
+                });
+                self.next();
+                return Ok(found?.map(Attr::Func));
+            }
+            Tok::Word("true") => Attr::Bool(true),
+            Tok::Word("false") => Attr::Bool(false),
+            Tok::Word(word) => match Dtype::from_name(word) {
+                Some(dtype) => Attr::Dtype(dtype),
+                None => Attr::Read(word.to_owned()),
+            },
+            Tok::Value(_) | Tok::Sign(_) | Tok::Arrow | Tok::Stray(_) | Tok::End => {
+                return Err(self.expected("the value of an attribute"));
+            }
+        };
+        self.next();
+        Ok(Some(value))
+    }
+
+    /// Values and literals, separated by commas. A value followed by `:` begins the next equation.
+    fn operands(&mut self) -> Parsed<SmallVec<[(Place, Tok<'t>); 2]>> {
+        let mut operands = SmallVec::new();
+        let operand = |t: &Token<'_>| match t.tok {
+            Tok::Value(_) | Tok::Number(_) | Tok::Word("true" | "false") => !t.first,
+            Tok::Word(_) | Tok::Func(_) | Tok::Sign(_) | Tok::Arrow | Tok::Stray(_) | Tok::End => {
+                false
+            }
+        };
+        if !operand(&self.tokens[self.at]) {
+            return match self.tok() {
+                Tok::Sign('}') | Tok::End => Ok(operands),
+                _ if self.tokens[self.at].first => Ok(operands),
+                _ => Err(self.expected("an operand or the end of the line")),
+            };
+        }
+        loop {
+            let Token { tok, place, .. } = self.tokens[self.at];
+            if !matches!(tok, Tok::Value(_) | Tok::Number(_) | Tok::Word("true" | "false")) {
+                return Err(self.expected("an operand"));
+            }
+            operands.push((place, tok));
+            self.next();
+            if self.tok() != Tok::Sign(',') {
+                break;
+            }
+            self.next();
+        }
+        let after = &self.tokens[self.at];
+        if !after.first && after.tok != Tok::Sign('}') {
+            return Err(self.expected("`,` or the end of the line"));
+        }
+        Ok(operands)
+    }
+
+    // -- Names ----------------------------------------------------------------------------------
+
+    fn define(&mut self, body: &mut Body<'t>, name: &'t str, place: Place, defined: Defined) {
+        if body.values.insert(name, defined).is_some() {
+            self.errors.push(parse_error(place, format!("%{name} is defined twice")));
+        }
+    }
+
+    /// The atom that is meant; nothing, with an error reported here or before, if there is none.
+    fn resolve(&mut self, body: &Body<'t>, place: Place, operand: Tok<'t>) -> Option<Atom> {
+        let literal = |text: &str| text.parse::<Literal>().map(Atom::Literal);
+        let found = match operand {
+            Tok::Value(name) => match body.values.get(name) {
+                Some(Defined::Good(atom)) => return Some(*atom),
+                Some(Defined::Wrong) => return None,
+                None => Err(Problem::new(
+                    Kind::Parse,
+                    format!("%{name} is read before it is defined"),
+                    "",
+                )),
+            },
+            Tok::Number(text) | Tok::Word(text) => literal(text),
+            other @ (Tok::Func(_) | Tok::Sign(_) | Tok::Arrow | Tok::Stray(_) | Tok::End) => {
+                Err(Problem::new(Kind::Parse, format!("expected an operand, found {other}"), ""))
+            }
+        };
+        found.map_err(|problem| self.errors.push(error(place, problem))).ok()
+    }
+
+    // -- Types ----------------------------------------------------------------------------------
+
+    /// `%2: f64[3]`
+    fn binder(&mut self) -> Parsed<Binder<'t>> {
+        let name_at = self.place();
+        let Tok::Value(name) = self.tok() else { return Err(self.expected("`%` and a name")) };
+        self.next();
+        self.sign(':')?;
+        let type_at = self.place();
+        Ok(Binder { name, name_at, type_at, ty: self.ty(0)? })
+    }
+
+    fn ty(&mut self, depth: usize) -> Parsed<Type> {
+        match self.tok() {
+            Tok::Word("ref") => {
+                self.next();
+                self.sign('<')?;
+                let array = self.array_type()?;
+                self.sign('>')?;
+                Ok(Type::Ref(array))
+            }
+            Tok::Word("tape") if depth < MAX_NESTING => {
+                self.next();
+                self.sign('<')?;
+                self.sign('{')?;
+                let record = self.list('}', |p| p.ty(depth + 1))?;
+                self.sign(';')?;
+                let length = if self.tok() == Tok::Sign('?') {
+                    self.next();
+                    TapeLength::Runtime
+                } else {
+                    TapeLength::Static(self.natural()?)
+                };
+                self.sign('>')?;
+                Ok(Type::Tape(Box::new(TapeType { record, length })))
+            }
+            _ => Ok(Type::Array(self.array_type()?)),
+        }
+    }
+
+    fn array_type(&mut self) -> Parsed<ArrayType> {
+        let dtype = match self.tok() {
+            Tok::Word(word) => Dtype::from_name(word),
+            _ => None,
+        };
+        let Some(dtype) = dtype else { return Err(self.expected("a type such as `f64[3,4]`")) };
+        self.next();
+        self.sign('[')?;
+        let shape: Shape = self.list(']', Parser::natural)?.into();
+        Ok(ArrayType { dtype, shape })
+    }
+
+    // -- Tokens ---------------------------------------------------------------------------------
+
+    fn tok(&self) -> Tok<'t> {
+        self.tokens[self.at].tok
+    }
+
+    fn place(&self) -> Place {
+        self.tokens[self.at].place
+    }
+
+    fn next(&mut self) {
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+    }
+
+    /// Drops tokens up to one that `stop` accepts, or the end.
+    fn skip_to(&mut self, stop: impl Fn(&Token<'_>) -> bool) {
+        while self.tok() != Tok::End && !stop(&self.tokens[self.at]) {
+            self.next();
+        }
+    }
+
+    /// Goes to the first token of a line after that of `start`.
+    fn skip_line(&mut self, start: Place) {
+        self.skip_to(|t| t.first && t.place.line > start.line);
+    }
+
+    fn expected(&self, what: &str) -> ParseError {
+        parse_error(self.place(), format!("expected {what}, found {}", self.tok()))
+    }
+
+    fn sign(&mut self, c: char) -> Parsed<()> {
+        if self.tok() != Tok::Sign(c) {
+            return Err(self.expected(&format!("`{c}`")));
+        }
+        self.next();
+        Ok(())
+    }
+
+    fn word(&mut self, word: &str) -> Parsed<()> {
+        if !matches!(self.tok(), Tok::Word(w) if w == word) {
+            return Err(self.expected(&format!("`{word}`")));
+        }
+        self.next();
+        Ok(())
+    }
+
+    fn integer(&mut self) -> Parsed<i64> {
+        let read = match self.tok() {
+            Tok::Number(n) => n.parse().ok(),
+            _ => None,
+        };
+        let n = read.ok_or_else(|| self.expected("an integer"))?;
+        self.next();
+        Ok(n)
+    }
+
+    fn natural(&mut self) -> Parsed<usize> {
+        let error = self.expected("a natural number");
+        usize::try_from(self.integer()?).map_err(|_| error)
+    }
+
+    /// Items separated by commas, up to a closing sign.
+    fn list<T>(
+        &mut self,
+        close: char,
+        mut item: impl FnMut(&mut Parser<'t>) -> Parsed<T>,
+    ) -> Parsed<Vec<T>> {
+        let mut items = Vec::new();
+        while self.tok() != Tok::Sign(close) {
+            items.push(item(self)?);
+            match self.tok() {
+                Tok::Sign(',') => self.next(),
+                Tok::Sign(c) if c == close => {}
+                _ => return Err(self.expected(&format!("`,` or `{close}`"))),
+            }
+        }
+        self.next();
+        Ok(items)
+    }
+}
+
+/// `1 output`, `2 outputs`
+fn count(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
+fn error(place: Place, problem: Problem) -> ParseError {
+    ParseError { line: place.line, column: place.column, problem }
+}
+
+fn parse_error(place: Place, message: String) -> ParseError {
+    error(place, Problem::new(Kind::Parse, message, ""))
+}
+
+/// An error about an unknown name, with the known one that looks most like it.
+fn did_you_mean(place: Place, message: String, name: &str, known: &[String]) -> ParseError {
+    let nearest = known.iter().min_by_key(|k| (distance(name, k), (*k).clone()));
+    let help = match nearest {
+        Some(k) if distance(name, k) <= name.len() / 3 => format!("did you mean `{k}`?"),
+        _ => String::new(),
+    };
+    error(place, Problem::new(Kind::Parse, message, help))
+}
+
+fn primitive_names() -> Vec<String> {
+    // The catalogue writes `reduce_sum{axes}`.
+    let name = |d: crate::prim::Doc| d.name.split('{').next().unwrap_or_default().to_owned();
+    Op::docs().into_iter().map(name).collect()
+}
+
+/// How many letters must be inserted, removed or replaced to get from one word to the other.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[to.len()]
+}

@@ -1,0 +1,180 @@
+//! The printer: a module, or one function with what it needs, as text.
+
+use crate::function::{Atom, Equation, FuncId, Function};
+use crate::module::Module;
+use crate::prim::Attr;
+use cranelift_entity::SecondaryMap;
+use std::collections::{BTreeSet, HashSet};
+use std::fmt::{self, Display, Write};
+
+/// Every function of a module, callees first.
+pub fn print_module(module: &Module) -> String {
+    let all: Vec<FuncId> = module.iter().map(|(id, _)| id).collect();
+    print_functions(module, &all)
+}
+
+/// One function after the functions it refers to.
+pub fn print_function(module: &Module, id: FuncId) -> String {
+    let mut needed = BTreeSet::from([id]);
+    let mut pending = vec![id];
+    while let Some(f) = pending.pop() {
+        for e in &module.function(f).equations {
+            pending.extend(callees(e).filter(|callee| needed.insert(*callee)));
+        }
+    }
+    // Functions refer only to functions added before them, so ids are in order already.
+    print_functions(module, &needed.into_iter().collect::<Vec<_>>())
+}
+
+/// One equation of a function, without indentation.
+pub fn print_equation(module: &Module, f: &Function, index: usize) -> String {
+    let called: Vec<FuncId> = f.equations[index..=index].iter().flat_map(callees).collect();
+    let printer = Printer { module, names: unique_names(module, &called) };
+    printer.equation(f, &f.equations[index]).to_string()
+}
+
+fn print_functions(module: &Module, ids: &[FuncId]) -> String {
+    let printer = Printer { module, names: unique_names(module, ids) };
+    let mut text = String::new();
+    for (i, id) in ids.iter().enumerate() {
+        let gap = if i == 0 { "" } else { "\n" };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{gap}{}", printer.function(*id));
+    }
+    text
+}
+
+/// The functions an equation refers to.
+fn callees(e: &Equation) -> impl Iterator<Item = FuncId> + use<> {
+    e.op.attributes().into_iter().filter_map(|(_, a)| match a {
+        Attr::Func(f) => Some(f),
+        Attr::Int(_)
+        | Attr::Ints(_)
+        | Attr::Bool(_)
+        | Attr::Dtype(_)
+        | Attr::Word(_)
+        | Attr::Read(_) => None,
+    })
+}
+
+/// Names in the text: those of the functions, spelled with letters the lexer takes, and with a
+/// suffix `.2`, `.3`, .. where two would be the same.
+fn unique_names(module: &Module, ids: &[FuncId]) -> SecondaryMap<FuncId, String> {
+    let mut names = SecondaryMap::new();
+    let mut taken = HashSet::new();
+    for id in ids.iter().filter(|id| module.contains(**id)) {
+        let plain: String = module.function(*id).name.chars().map(letter).collect();
+        let base = if plain.is_empty() { "f".to_owned() } else { plain };
+        let mut name = base.clone();
+        let mut n = 1;
+        while !taken.insert(name.clone()) {
+            n += 1;
+            name = format!("{base}.{n}");
+        }
+        names[*id] = name;
+    }
+    names
+}
+
+fn letter(c: char) -> char {
+    if super::lex::in_name(c) { c } else { '_' }
+}
+
+struct Printer<'a> {
+    module: &'a Module,
+    names: SecondaryMap<FuncId, String>,
+}
+
+impl Printer<'_> {
+    fn function(&self, id: FuncId) -> impl Display {
+        let f = self.module.function(id);
+        display(move |out| {
+            write!(out, "func @{}(", self.names[id])?;
+            list(out, &f.params, |out, p| write!(out, "{p}: {}", f.types[*p]))?;
+            if !f.linear_params.is_empty() {
+                out.write_str("; ")?;
+                list(out, &f.linear_params, |out, p| write!(out, "{p}: {}", f.types[*p]))?;
+            }
+            out.write_str(") -> (")?;
+            list(out, &f.results, |out, r| write!(out, "{}", f.type_of(*r)))?;
+            out.write_str(") {\n")?;
+            for e in &f.equations {
+                writeln!(out, "  {}", self.equation(f, e))?;
+            }
+            out.write_str("  return")?;
+            operands(out, &f.results)?;
+            out.write_str("\n}\n")
+        })
+    }
+
+    fn equation(&self, f: &Function, e: &Equation) -> impl Display {
+        display(move |out| {
+            list(out, &e.outputs, |out, o| write!(out, "{o}: {}", f.types[*o]))?;
+            if !e.outputs.is_empty() {
+                out.write_str(" = ")?;
+            }
+            out.write_str(e.op.name())?;
+            let attributes = e.op.attributes();
+            if !attributes.is_empty() {
+                out.write_str("{")?;
+                list(out, &attributes, |out, (name, value)| {
+                    write!(out, "{name}=")?;
+                    self.attribute(out, value)
+                })?;
+                out.write_str("}")?;
+            }
+            operands(out, &e.operands)
+        })
+    }
+
+    fn attribute(&self, out: &mut fmt::Formatter<'_>, value: &Attr) -> fmt::Result {
+        match value {
+            Attr::Int(i) => write!(out, "{i}"),
+            Attr::Ints(all) => {
+                let items: Vec<String> = all.iter().map(i64::to_string).collect();
+                write!(out, "[{}]", items.join(","))
+            }
+            Attr::Bool(b) => write!(out, "{b}"),
+            Attr::Dtype(d) => write!(out, "{d}"),
+            Attr::Word(w) => out.write_str(w),
+            Attr::Read(w) => out.write_str(w),
+            Attr::Func(f) => write!(out, "@{}", self.names[*f]),
+        }
+    }
+}
+
+/// ` %1, 2.0`, or nothing.
+fn operands(out: &mut fmt::Formatter<'_>, atoms: &[Atom]) -> fmt::Result {
+    if !atoms.is_empty() {
+        out.write_str(" ")?;
+    }
+    list(out, atoms, |out, a| match a {
+        Atom::Value(v) => write!(out, "{v}"),
+        Atom::Literal(l) => write!(out, "{l}"),
+    })
+}
+
+fn list<T>(
+    out: &mut fmt::Formatter<'_>,
+    items: &[T],
+    mut item: impl FnMut(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
+) -> fmt::Result {
+    for (i, x) in items.iter().enumerate() {
+        if i > 0 {
+            out.write_str(", ")?;
+        }
+        item(out, x)?;
+    }
+    Ok(())
+}
+
+/// A closure as something that displays.
+fn display(f: impl Fn(&mut fmt::Formatter<'_>) -> fmt::Result) -> impl Display {
+    struct Shown<F>(F);
+    impl<F: Fn(&mut fmt::Formatter<'_>) -> fmt::Result> Display for Shown<F> {
+        fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            (self.0)(out)
+        }
+    }
+    Shown(f)
+}
