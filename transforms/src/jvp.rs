@@ -1,8 +1,8 @@
 //! Forward mode: `jvp : (x -> y) -> (x, dx) -> (y, dy)`.
 //!
 //! One walk over the equations, each replaced by what its primitive's rule emits. A value that does
-//! not depend on the active inputs has no tangent at all (not a zero one), so nothing is computed
-//! for it: activity analysis comes with the walk.
+//! not depend on the active inputs, or on which no result depends, has no tangent at all (not a zero
+//! one), so nothing is computed for it; [`crate::activity`] says which.
 //!
 //! ```text
 //! func @f(%0: f64[]) -> (f64[]) {          func @f.jvp(%0: f64[], %1: f64[]) -> (f64[], f64[]) {
@@ -13,6 +13,7 @@
 //!                                          }
 //! ```
 
+use crate::activity::activity;
 use crate::regions::Transforms;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Dual, JvpOf, RuleCx};
@@ -66,13 +67,15 @@ pub(crate) fn forward(
             tangent[p] = Some(draft.param(f.types[p].clone()));
         }
     }
+    let activity = activity(&f, active);
     let b = Builder::new(module, &mut draft);
     for (i, e) in f.equations.iter().enumerate() {
         b.at(f.location(i));
         let x: Operands = e.operands.iter().map(|a| read(&primal, *a)).collect();
         let dx: Vec<Option<Atom>> =
             e.operands.iter().map(|a| a.value().and_then(|v| tangent[v])).collect();
-        if dx.iter().all(Option::is_none) {
+        let wanted = e.outputs.iter().any(|o| activity.is_active(*o));
+        if !wanted || dx.iter().all(Option::is_none) {
             for (new, old) in b.copy(&f, i, x).iter().zip(&e.outputs) {
                 primal[*old] = Some((*new).into());
             }

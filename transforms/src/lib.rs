@@ -8,12 +8,14 @@
 //! | [`vjp`] | `(x -> y)` to `(x, ct of y) -> (y, ct of x)`: linearize, then transpose |
 //! | [`batch`] | `(x -> y)` to `([n, x]) -> [n, y]` |
 //! | [`inline`], [`dce`], [`cse`] | same function, tidier |
+//! | [`activity`] | which values a derivative is about |
 //!
 //! Each takes a closed function and appends a new closed function to the module, so nesting is
 //! composition and perturbation confusion cannot be expressed: there is no global tape and no tag.
 //! What is specific to a primitive stands with it in `tapeloom_ir::prim`; the walkers here name none.
 //! Models: JAX's autodidax; Radul et al., "You Only Linearize Once" (POPL 2023); Dex.
 
+mod activity;
 mod batch;
 mod cse;
 mod dce;
@@ -25,6 +27,7 @@ mod regions;
 mod transpose;
 mod vjp;
 
+pub use activity::{Activity, activity};
 pub use batch::batch;
 pub use cse::cse;
 pub use dce::{dce, prune};

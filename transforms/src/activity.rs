@@ -1,0 +1,54 @@
+//! Activity: which values a derivative is about.
+//!
+//! A value is *varied* if it depends on an active parameter through values that have tangents, and
+//! *useful* if a result with a tangent depends on it in the same way. Only values that are both need
+//! a tangent. So a primitive without a derivative does no harm where none is asked for (an index
+//! computed with `floor`, say), and where one is asked for it is an error.
+//!
+//! Source: Hascoët, Naumann, Pascual, "To be recorded analysis in reverse-mode automatic
+//! differentiation" (2005), on varied and useful variables.
+
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::{Function, ValueId};
+
+/// The activity of every value of a function.
+#[derive(Clone, Debug)]
+pub struct Activity {
+    /// Depends on an active parameter.
+    pub varied: SecondaryMap<ValueId, bool>,
+    /// A result depends on it.
+    pub useful: SecondaryMap<ValueId, bool>,
+}
+
+impl Activity {
+    /// Whether a value needs a tangent.
+    pub fn is_active(&self, v: ValueId) -> bool {
+        self.varied[v] && self.useful[v]
+    }
+}
+
+/// The activity of the values of `f` with respect to the `active` parameters.
+pub fn activity(f: &Function, active: &[bool]) -> Activity {
+    let mut varied: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
+    let mut useful: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
+    for (p, on) in f.all_params().zip(active) {
+        varied[p] = *on && f.types[p].has_tangent();
+    }
+    for e in &f.equations {
+        let depends = e.operands.iter().any(|a| a.value().is_some_and(|v| varied[v]));
+        for o in &e.outputs {
+            varied[*o] = depends && f.types[*o].has_tangent();
+        }
+    }
+    for v in f.results.iter().filter_map(|a| a.value()) {
+        useful[v] = f.types[v].has_tangent();
+    }
+    for e in f.equations.iter().rev() {
+        if e.outputs.iter().any(|o| useful[*o]) {
+            for v in e.operands.iter().filter_map(|a| a.value()) {
+                useful[v] |= f.types[v].has_tangent();
+            }
+        }
+    }
+    Activity { varied, useful }
+}
