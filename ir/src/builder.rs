@@ -68,6 +68,11 @@ impl Draft {
         v.into()
     }
 
+    /// A value that nothing defines, to go on with after an error. Such a draft is never finished.
+    pub(crate) fn undefined(&mut self, ty: Type) -> ValueId {
+        self.types.push(ty)
+    }
+
     /// The type of an atom of this draft.
     pub fn type_of(&self, atom: Atom) -> Type {
         match atom {

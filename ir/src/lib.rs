@@ -29,6 +29,7 @@ mod module;
 mod problem;
 mod tensor;
 mod text;
+pub mod trace;
 mod types;
 mod verify;
 

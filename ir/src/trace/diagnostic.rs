@@ -1,0 +1,85 @@
+//! Diagnostics: a problem together with the place where the user caused it.
+//!
+//! Operators cannot return a `Result`, so a wrong operation inside a trace records one of these and
+//! tracing goes on; the boundary returns them all. A diagnostic names the user's line, the operands
+//! with their types and birthplaces, and the transforms under way:
+//!
+//! ```text
+//! error[shape]: cannot broadcast f64[3] and f64[4] together
+//!   --> examples/mlp.rs:38:19
+//!    = left   f64[3]  made at examples/mlp.rs:36:17
+//!    = right  f64[4]  made at examples/mlp.rs:37:17
+//!    = while tracing for `grad` at examples/mlp.rs:52:13
+//!    = help: make the shapes equal, or 1 where they differ
+//!    = see the book: errors.html#shape
+//! ```
+
+use crate::function::Loc;
+use crate::problem::Problem;
+use std::fmt;
+
+/// A problem at the user's line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Diagnostic {
+    /// What is wrong.
+    pub problem: Problem,
+    /// The line that caused it.
+    pub at: Loc,
+    /// The values involved.
+    pub notes: Vec<Note>,
+    /// The transforms under way, innermost first.
+    pub context: Vec<Context>,
+}
+
+/// One value involved in a problem.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Note {
+    /// Its role: `left`, `operand 2`, a path in a tree.
+    pub role: String,
+    /// What it is: a type or a literal.
+    pub what: String,
+    /// Where it was made.
+    pub born: Loc,
+}
+
+/// A transform whose closure was being traced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Context {
+    /// The transform: `grad`, `jit`, ...
+    pub transform: &'static str,
+    /// The line at which it was asked for.
+    pub at: Loc,
+}
+
+impl Diagnostic {
+    /// A problem at a line, with nothing else known.
+    pub fn new(problem: Problem, at: Loc) -> Diagnostic {
+        Diagnostic { problem, at, notes: Vec::new(), context: Vec::new() }
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error[{}]: {}", self.problem.kind, self.problem.message)?;
+        if let Some(at) = self.at {
+            write!(f, "\n  --> {at}")?;
+        }
+        let width = self.notes.iter().map(|n| n.role.chars().count()).max().unwrap_or(0);
+        for Note { role, what, born } in &self.notes {
+            write!(f, "\n   = {role:width$}  {what}")?;
+            if let Some(born) = born {
+                write!(f, "  made at {born}")?;
+            }
+        }
+        for Context { transform, at } in &self.context {
+            write!(f, "\n   = while tracing for `{transform}`")?;
+            if let Some(at) = at {
+                write!(f, " at {at}")?;
+            }
+        }
+        if !self.problem.help.is_empty() {
+            write!(f, "\n   = help: {}", self.problem.help)?;
+        }
+        write!(f, "\n   = see the book: errors.html#{}", self.problem.kind)
+    }
+}

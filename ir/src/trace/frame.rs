@@ -1,0 +1,290 @@
+//! One trace: its stack of frames, and how operands travel between them.
+//!
+//! A frame is a function under construction. An operand that belongs to a lower frame is *lifted*:
+//! every frame in between gains one parameter for it (once: lifted values are remembered by where
+//! they come from), and when a frame is closed its extra parameters are the captures that the caller
+//! passes after the arguments. This is closure conversion, done while the closure runs.
+
+use super::Handle;
+use super::diagnostic::{Context, Diagnostic, Note};
+use crate::builder::{Draft, infer};
+use crate::function::{Atom, Loc, ValueId};
+use crate::literal::Literal;
+use crate::module::Module;
+use crate::prim::{Op, Types};
+use crate::problem::{Kind, Problem};
+use crate::tensor::Tensor;
+use crate::types::{ArrayType, Dtype, Type};
+use smallvec::SmallVec;
+use std::collections::{HashMap, HashSet};
+
+/// Diagnostics kept per trace: a wrong line in a host loop must not fill the memory.
+const MOST_DIAGNOSTICS: usize = 64;
+
+/// A function under construction.
+pub(super) struct Frame {
+    /// Unique among all frames of the process.
+    pub(super) id: u64,
+    pub(super) draft: Draft,
+    pub(super) context: Context,
+    /// What the extra parameters stand for, as handles of the frame below.
+    pub(super) captures: Vec<Handle>,
+    /// The extra parameter of each lifted value, by its frame and id.
+    lifted: HashMap<(u64, ValueId), Atom>,
+    /// Values that a wrong operation left behind.
+    pub(super) poison: HashSet<ValueId>,
+}
+
+impl Frame {
+    pub(super) fn new(id: u64, context: Context) -> Frame {
+        Frame {
+            id,
+            draft: Draft::new(context.transform),
+            context,
+            captures: Vec::new(),
+            lifted: HashMap::new(),
+            poison: HashSet::new(),
+        }
+    }
+
+    fn is_poison(&self, a: Atom) -> bool {
+        !self.poison.is_empty() && a.value().is_some_and(|v| self.poison.contains(&v))
+    }
+}
+
+/// Everything between an outermost closure and its program.
+pub(super) struct Trace {
+    pub(super) module: Module,
+    /// Never empty while user code runs.
+    pub(super) frames: Vec<Frame>,
+    pub(super) diagnostics: Vec<Diagnostic>,
+    /// Captured data, in the order of the hidden parameters of the outermost frame. Held here, so
+    /// that no address is used twice while the trace lasts.
+    pub(super) tensors: Vec<Tensor>,
+    hidden: HashMap<(usize, ArrayType), Atom>,
+    /// Frames that are finished, to say which one a handle escaped from.
+    pub(super) closed: HashMap<u64, Context>,
+}
+
+/// Why a handle cannot be used.
+struct Escape(Problem);
+
+impl Trace {
+    pub(super) fn new(frame: Frame) -> Trace {
+        Trace {
+            module: Module::new(),
+            frames: vec![frame],
+            diagnostics: Vec::new(),
+            tensors: Vec::new(),
+            hidden: HashMap::new(),
+            closed: HashMap::new(),
+        }
+    }
+
+    fn handle(&self, frame: usize, atom: Atom, born: Loc) -> Handle {
+        Handle::new(self.frames[frame].id, atom, born)
+    }
+
+    fn top(&self) -> usize {
+        self.frames.len() - 1
+    }
+
+    /// The type of a handle of a frame of this trace.
+    pub(super) fn type_of(&self, h: Handle) -> Option<Type> {
+        match h.atom {
+            Atom::Literal(l) => Some(Type::scalar(l.dtype)),
+            Atom::Value(_) => {
+                let frame = self.frames.iter().rev().find(|f| f.id == h.frame)?;
+                Some(frame.draft.type_of(h.atom))
+            }
+        }
+    }
+
+    /// The atom that stands for `h` in the top frame.
+    fn resolve(&mut self, h: Handle) -> Result<Atom, Escape> {
+        let top = self.top();
+        let value = match h.atom {
+            Atom::Literal(_) => return Ok(h.atom),
+            Atom::Value(_) if self.frames[top].id == h.frame => return Ok(h.atom),
+            Atom::Value(v) => v,
+        };
+        let key = (h.frame, value);
+        if let Some(atom) = self.frames[top].lifted.get(&key) {
+            return Ok(*atom);
+        }
+        let Some(home) = self.frames.iter().rposition(|f| f.id == h.frame) else {
+            return Err(Escape(self.escaped(h)));
+        };
+        let mut atom = h.atom;
+        for i in home + 1..=top {
+            if let Some(known) = self.frames[i].lifted.get(&key) {
+                atom = *known;
+                continue;
+            }
+            let below = &self.frames[i - 1];
+            let (ty, poison) = (below.draft.type_of(atom), below.is_poison(atom));
+            let capture = self.handle(i - 1, atom, h.born);
+            let frame = &mut self.frames[i];
+            atom = frame.draft.param(ty);
+            frame.captures.push(capture);
+            frame.lifted.insert(key, atom);
+            if let (true, Atom::Value(v)) = (poison, atom) {
+                frame.poison.insert(v);
+            }
+        }
+        Ok(atom)
+    }
+
+    fn escaped(&self, h: Handle) -> Problem {
+        let from = match self.closed.get(&h.frame) {
+            Some(Context { transform, at: Some(at) }) => {
+                format!("the closure given to `{transform}` at {at}, which has returned")
+            }
+            Some(Context { transform, at: None }) => {
+                format!("the closure given to `{transform}`, which has returned")
+            }
+            None => "another trace".to_owned(),
+        };
+        let made = h.born.map_or(String::new(), |l| format!(" made at {l}"));
+        Problem::new(
+            Kind::Escaped,
+            format!("a value{made} is used outside the trace it belongs to: {from}"),
+            "return the value from the closure instead of storing it elsewhere",
+        )
+    }
+
+    /// Emits an equation into the top frame, or poison when something is wrong.
+    pub(super) fn bind(&mut self, op: Op, operands: &[Handle], at: Loc) -> SmallVec<[Handle; 1]> {
+        let mut atoms: SmallVec<[Atom; 2]> = SmallVec::new();
+        let mut poisoned = false;
+        for h in operands {
+            match self.resolve(*h) {
+                Ok(a) => {
+                    poisoned |= self.frames[self.top()].is_poison(a);
+                    atoms.push(a);
+                }
+                Err(Escape(problem)) => {
+                    self.record(problem, &[], at);
+                    poisoned = true;
+                    atoms.push(Literal::zero(Dtype::F64).into());
+                }
+            }
+        }
+        let top = self.top();
+        let types: SmallVec<[Type; 2]> =
+            atoms.iter().map(|a| self.frames[top].draft.type_of(*a)).collect();
+        let inferred = infer(&self.module, &op, &atoms, &types).and_then(sized);
+        match inferred {
+            Ok(types) if !poisoned => {
+                let frame = &mut self.frames[top];
+                let outputs = frame.draft.push(op, atoms, &types, at);
+                let id = frame.id;
+                outputs.into_iter().map(|v| Handle::new(id, v.into(), at)).collect()
+            }
+            Ok(types) => self.poison(&types, at),
+            Err(problem) => {
+                if !poisoned {
+                    self.record(problem, operands, at);
+                }
+                let guess = types.first().cloned().unwrap_or(Type::scalar(Dtype::F64));
+                let outputs = op.outputs(&self.module);
+                self.poison(&vec![guess; outputs], at)
+            }
+        }
+    }
+
+    /// The parameter of the outermost function that stands for `tensor`.
+    pub(super) fn capture(&mut self, tensor: &Tensor, at: Loc) -> Handle {
+        let key = (tensor.identity(), tensor.ty().clone());
+        let atom = match self.hidden.get(&key) {
+            Some(atom) => *atom,
+            None => {
+                let atom = self.frames[0].draft.param(tensor.ty().clone().into());
+                self.tensors.push(tensor.clone());
+                self.hidden.insert(key, atom);
+                atom
+            }
+        };
+        self.handle(0, atom, at)
+    }
+
+    /// Handles that stand for what a wrong operation would have given.
+    pub(super) fn poison(&mut self, types: &[Type], at: Loc) -> SmallVec<[Handle; 1]> {
+        let top = self.top();
+        let frame = &mut self.frames[top];
+        let one = |ty: &Type| {
+            let v = frame.draft.undefined(ty.clone());
+            frame.poison.insert(v);
+            Handle::new(frame.id, v.into(), at)
+        };
+        types.iter().map(one).collect()
+    }
+
+    /// Whether what stands for `h` is the consequence of an error.
+    pub(super) fn is_poison(&self, h: Handle) -> bool {
+        let frame = self.frames.iter().rev().find(|f| f.id == h.frame);
+        h.atom.value().is_some() && frame.is_none_or(|f| f.is_poison(h.atom))
+    }
+
+    /// Records a problem unless an operand is poison: then it is a consequence.
+    pub(super) fn record(&mut self, problem: Problem, operands: &[Handle], at: Loc) {
+        if operands.iter().any(|h| self.type_of(*h).is_some() && self.is_poison(*h)) {
+            return;
+        }
+        let notes = operands.iter().enumerate().map(|(i, h)| Note {
+            role: match (operands.len(), i) {
+                (1, _) => "operand".to_owned(),
+                (2, 0) => "left".to_owned(),
+                (2, _) => "right".to_owned(),
+                _ => format!("operand {i}"),
+            },
+            what: match (h.atom, self.type_of(*h)) {
+                (Atom::Literal(l), _) => format!("{l} (a literal)"),
+                (_, Some(ty)) => ty.to_string(),
+                (_, None) => "an escaped value".to_owned(),
+            },
+            born: h.born,
+        });
+        let notes = notes.collect();
+        self.push(Diagnostic { problem, at, notes, context: Vec::new() });
+    }
+
+    /// Keeps a diagnostic, with the transforms under way, unless it is there already.
+    pub(super) fn push(&mut self, mut diagnostic: Diagnostic) {
+        if diagnostic.context.is_empty() {
+            diagnostic.context = self.frames.iter().rev().map(|f| f.context).collect();
+        }
+        let same = |d: &Diagnostic| d.at == diagnostic.at && d.problem == diagnostic.problem;
+        if self.diagnostics.len() < MOST_DIAGNOSTICS && !self.diagnostics.iter().any(same) {
+            self.diagnostics.push(diagnostic);
+        }
+    }
+
+    /// The results of the top frame as atoms of it; `None` where one is poison or escaped.
+    pub(super) fn results(&mut self, results: &[Handle], at: Loc) -> Vec<Option<Atom>> {
+        let mut atoms = Vec::with_capacity(results.len());
+        for h in results {
+            match self.resolve(*h) {
+                Ok(a) => atoms.push((!self.frames[self.top()].is_poison(a)).then_some(a)),
+                Err(Escape(problem)) => {
+                    self.record(problem, &[], at);
+                    atoms.push(None);
+                }
+            }
+        }
+        atoms
+    }
+}
+
+/// Refuses outputs that no memory can hold.
+fn sized(types: Types) -> Result<Types, Problem> {
+    let too_large = |a: &&ArrayType| a.checked_bytes().is_none();
+    match types.iter().filter_map(Type::as_array).find(too_large) {
+        None => Ok(types),
+        Some(a) => Err(Problem::new(
+            Kind::TooLarge,
+            format!("an array of type {a} is larger than memory can be"),
+            "reduce an extent, or process the data in parts",
+        )),
+    }
+}

@@ -1,0 +1,353 @@
+//! Tracing: how a Rust closure becomes a function of the language.
+//!
+//! A thread has a stack of *traces*, one per boundary under way (`jit`, `run`), and a trace has a
+//! stack of *frames*, one per closure being traced (`grad` inside `vmap` inside `jit`). A closure is
+//! called once with [`Handle`]s; every operation on them emits an equation into the top frame, and
+//! when the closure returns, its frame is closed into a function. All frames of a trace share one
+//! [`Module`], so a transform is a step from function to function, whatever the nesting.
+//!
+//! A handle of an outer frame may be used in an inner closure: the functions in between get it as an
+//! extra parameter, and [`Closed::captures`] says what to pass. Perturbation confusion cannot arise:
+//! a transform sees a closed function with explicit, inactive captures.
+//!
+//! Wrong operations do not stop the closure. They record a [`Diagnostic`] and yield *poison*: a
+//! handle of the type that was probably meant. What follows from poison is silent, so that the
+//! boundary returns first causes alone. The stack is not borrowed while user code runs, and a panic
+//! in the closure pops the frames that it leaves.
+//!
+//! ```
+//! use tapeloom_ir::{Dtype, Scalar, Tensor, Type, eval, trace};
+//! use std::panic::Location;
+//! let here = Some(Location::caller());
+//! let x = trace::Param::new(Type::scalar(Dtype::F64), here);
+//! let traced = trace::trace("run", here, &[x], |x| {
+//!     (vec![trace::bind1(Scalar::Mul, &[x[0], x[0]], here)], ())
+//! });
+//! let traced = traced.map_err(|errors| errors[0].problem.clone())?;
+//! let y = eval(&traced.module, traced.function, &[Tensor::from(3.0)])?;
+//! assert_eq!(y[0].item::<f64>()?, 9.0);
+//! # Ok::<(), tapeloom_ir::Problem>(())
+//! ```
+//!
+//! Model: JAX's omnistaging and Autodidax; the capture of outer values is closure conversion.
+
+mod diagnostic;
+mod frame;
+
+pub use diagnostic::{Context, Diagnostic, Note};
+
+use crate::function::{Atom, FuncId, Loc};
+use crate::literal::Literal;
+use crate::module::Module;
+use crate::prim::Op;
+use crate::problem::Problem;
+use crate::tensor::Tensor;
+use crate::types::{Dtype, Type};
+use frame::{Frame, Trace};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+thread_local! {
+    static STACK: RefCell<Vec<Trace>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Frames are numbered through all threads, so that a handle is never taken for another's.
+static NEXT_FRAME: AtomicU64 = AtomicU64::new(1);
+
+/// The frame of handles that were made outside any trace; no frame has this id.
+const NOWHERE: u64 = 0;
+
+/// A value of a frame, or a literal. It belongs to the thread and the trace that made it.
+#[derive(Clone, Copy, Debug)]
+pub struct Handle {
+    frame: u64,
+    atom: Atom,
+    born: Loc,
+    /// Frames live on the stack of one thread.
+    not_send: PhantomData<*const ()>,
+}
+
+impl Handle {
+    fn new(frame: u64, atom: Atom, born: Loc) -> Handle {
+        Handle { frame, atom, born, not_send: PhantomData }
+    }
+
+    /// A constant; it can be used in every frame.
+    pub fn literal(literal: Literal, born: Loc) -> Handle {
+        Handle::new(NOWHERE, literal.into(), born)
+    }
+
+    /// The constant that this handle is, if it is one.
+    pub fn as_literal(self) -> Option<Literal> {
+        self.atom.literal()
+    }
+
+    /// The line that made it.
+    pub fn born(self) -> Loc {
+        self.born
+    }
+}
+
+/// A parameter of a function about to be traced.
+#[derive(Clone, Debug)]
+pub struct Param {
+    /// Its type.
+    pub ty: Type,
+    /// The line that errors name as its birthplace.
+    pub born: Loc,
+    /// Whether it stands for the outcome of an error.
+    pub poison: bool,
+}
+
+impl Param {
+    /// An ordinary parameter.
+    pub fn new(ty: impl Into<Type>, born: Loc) -> Param {
+        Param { ty: ty.into(), born, poison: false }
+    }
+
+    /// A parameter for which `h` will be passed.
+    pub fn like(h: Handle, at: Loc) -> Param {
+        Param { ty: type_of(h, at), born: h.born, poison: is_poison(h) }
+    }
+}
+
+/// A whole traced program.
+#[derive(Debug)]
+pub struct Traced<R> {
+    /// All its functions.
+    pub module: Module,
+    /// The one that was traced; its parameters are the given ones, then one per captured tensor.
+    pub function: FuncId,
+    /// Data that the closure captured, in the order of the last parameters.
+    pub tensors: Vec<Tensor>,
+    /// What else the closure returned.
+    pub output: R,
+}
+
+/// A closure of an inner frame, as a function.
+#[derive(Debug)]
+pub struct Closed<R> {
+    /// The function: given parameters, then one per capture. `None` if an error made it poison.
+    pub function: Option<FuncId>,
+    /// Values of the enclosing frame to pass after the arguments.
+    pub captures: Vec<Handle>,
+    /// Types of the results (guesses where they are poison).
+    pub types: Vec<Type>,
+    /// Which results are errors or their consequences.
+    pub poison: Vec<bool>,
+    /// What else the closure returned.
+    pub output: R,
+}
+
+/// Traces an outermost closure: from handles of the parameters to result handles and whatever else
+/// the caller wants to keep.
+///
+/// # Errors
+/// All first causes that were recorded while the closure ran.
+pub fn trace<R>(
+    transform: &'static str,
+    at: Loc,
+    params: &[Param],
+    f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
+) -> Result<Traced<R>, Vec<Diagnostic>> {
+    let guard = Guard::push_trace(Context { transform, at });
+    let handles = declare(params);
+    let (results, output) = f(&handles);
+    let atoms = with_trace(|t| t.results(&results, at)).unwrap_or_default();
+    let finished = STACK.with_borrow_mut(|stack| stack.pop());
+    drop(guard);
+    let Some(Trace { mut module, mut frames, mut diagnostics, tensors, .. }) = finished else {
+        return Err(lost(at));
+    };
+    let Some(frame) = frames.pop() else { return Err(lost(at)) };
+    if let Some(results) = atoms.into_iter().collect::<Option<Vec<Atom>>>()
+        && diagnostics.is_empty()
+    {
+        match frame.draft.finish(&mut module, results) {
+            Ok(function) => return Ok(Traced { module, function, tensors, output }),
+            Err(problem) => diagnostics.push(Diagnostic::new(problem, at)),
+        }
+    }
+    // Poison without a recorded cause: values made outside any trace.
+    if diagnostics.is_empty() {
+        return Err(lost(at));
+    }
+    Err(diagnostics)
+}
+
+/// Traces a closure in a new frame of the trace under way and closes it.
+pub fn frame<R>(
+    transform: &'static str,
+    at: Loc,
+    params: &[Param],
+    f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
+) -> Closed<R> {
+    // Outside any trace there is nobody to report to; the closure runs once so that `R` exists.
+    let context = Context { transform, at };
+    let guard = if active() { Guard::push_frame(context) } else { Guard::push_trace(context) };
+    let handles = declare(params);
+    let (results, output) = f(&handles);
+    let closed = with_trace(|t| {
+        let atoms = t.results(&results, at);
+        let types = results
+            .iter()
+            .map(|h| t.type_of(*h).unwrap_or(Type::scalar(Dtype::F64)))
+            .collect::<Vec<Type>>();
+        let poison = atoms.iter().map(Option::is_none).collect::<Vec<bool>>();
+        let frame = t.frames.pop()?;
+        t.closed.insert(frame.id, frame.context);
+        // A frame on its own is a trace without a boundary: nothing can be emitted after it.
+        let sound = !t.frames.is_empty() && frame.poison.is_empty();
+        let function = match atoms.into_iter().collect::<Option<Vec<Atom>>>() {
+            Some(results) if sound => match frame.draft.finish(&mut t.module, results) {
+                Ok(function) => Some(function),
+                Err(problem) => {
+                    t.push(Diagnostic::new(problem, at));
+                    None
+                }
+            },
+            Some(_) | None => None,
+        };
+        Some((function, frame.captures, types, poison))
+    });
+    drop(guard);
+    let (function, captures, types, poison) = closed.flatten().unwrap_or_default();
+    Closed { function, captures, types, poison, output }
+}
+
+/// Emits an equation into the top frame. A wrong one is recorded and gives poison.
+pub fn bind(op: impl Into<Op>, operands: &[Handle], at: Loc) -> SmallVec<[Handle; 1]> {
+    let op = op.into();
+    with_trace(|t| t.bind(op, operands, at)).unwrap_or_default()
+}
+
+/// Emits an equation with one output.
+pub fn bind1(op: impl Into<Op>, operands: &[Handle], at: Loc) -> Handle {
+    bind(op, operands, at).first().copied().unwrap_or(nowhere(at))
+}
+
+/// A handle of concrete data: a hidden parameter of the outermost function, one per buffer.
+pub fn capture(tensor: &Tensor, at: Loc) -> Handle {
+    with_trace(|t| t.capture(tensor, at)).unwrap_or(nowhere(at))
+}
+
+/// The type of a handle. An escaped one is reported at `at` and taken for `f64[]`.
+pub fn type_of(h: Handle, at: Loc) -> Type {
+    let known = with_trace(|t| {
+        let known = t.type_of(h);
+        if known.is_none() {
+            // Reading it as a result reports the escape.
+            let _ = t.results(&[h], at);
+        }
+        known
+    });
+    known.flatten().unwrap_or(Type::scalar(h.atom.literal().map_or(Dtype::F64, |l| l.dtype)))
+}
+
+/// Whether a handle is an error or its consequence (as an escaped one is).
+pub fn is_poison(h: Handle) -> bool {
+    h.atom.value().is_some() && with_trace(|t| t.is_poison(h)).unwrap_or(true)
+}
+
+/// Records a problem with these operands, unless it is the consequence of another.
+pub fn record(problem: Problem, operands: &[Handle], at: Loc) {
+    with_trace(|t| t.record(problem, operands, at));
+}
+
+/// Records a diagnostic as it is; the transforms under way are added if it names none.
+pub fn report(diagnostic: Diagnostic) {
+    with_trace(|t| t.push(diagnostic));
+}
+
+/// Handles of those types that stand for the outcome of an error.
+pub fn poison(types: &[Type], at: Loc) -> SmallVec<[Handle; 1]> {
+    with_trace(|t| t.poison(types, at))
+        .unwrap_or_else(|| types.iter().map(|_| nowhere(at)).collect())
+}
+
+/// One handle that stands for the outcome of an error.
+pub fn poison1(ty: Type, at: Loc) -> Handle {
+    poison(&[ty], at).first().copied().unwrap_or(nowhere(at))
+}
+
+/// Runs a transform on the module of the trace under way; `None` outside one. `f` must not trace.
+pub fn with_module<T>(f: impl FnOnce(&mut Module) -> T) -> Option<T> {
+    with_trace(|t| f(&mut t.module))
+}
+
+/// Whether a closure is being traced on this thread.
+pub fn active() -> bool {
+    with_trace(|_| ()).is_some()
+}
+
+fn with_trace<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
+    STACK.with_borrow_mut(|stack| stack.last_mut().filter(|t| !t.frames.is_empty()).map(f))
+}
+
+/// What operations give outside any trace: a value that every trace refuses as escaped.
+fn nowhere(at: Loc) -> Handle {
+    use cranelift_entity::EntityRef;
+    Handle::new(NOWHERE, Atom::Value(crate::function::ValueId::new(0)), at)
+}
+
+fn lost(at: Loc) -> Vec<Diagnostic> {
+    vec![Diagnostic::new(Problem::internal("a trace ended without its frame"), at)]
+}
+
+fn declare(params: &[Param]) -> Vec<Handle> {
+    let declared = with_trace(|t| {
+        let frame = t.frames.last_mut()?;
+        let one = |p: &Param| {
+            let atom = frame.draft.param(p.ty.clone());
+            frame.poison.extend(atom.value().filter(|_| p.poison));
+            Handle::new(frame.id, atom, p.born)
+        };
+        Some(params.iter().map(one).collect())
+    });
+    declared.flatten().unwrap_or_default()
+}
+
+/// Restores the stack to what it was when a closure was entered, also when it panics.
+struct Guard {
+    traces: usize,
+    frames: usize,
+}
+
+impl Guard {
+    fn push_trace(context: Context) -> Guard {
+        let guard = Guard::here();
+        let frame = Frame::new(NEXT_FRAME.fetch_add(1, Ordering::Relaxed), context);
+        STACK.with_borrow_mut(|stack| stack.push(Trace::new(frame)));
+        guard
+    }
+
+    fn push_frame(context: Context) -> Guard {
+        let guard = Guard::here();
+        let frame = Frame::new(NEXT_FRAME.fetch_add(1, Ordering::Relaxed), context);
+        with_trace(|t| t.frames.push(frame));
+        guard
+    }
+
+    fn here() -> Guard {
+        STACK.with_borrow(|stack| Guard {
+            traces: stack.len(),
+            frames: stack.last().map_or(0, |t| t.frames.len()),
+        })
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        STACK.with_borrow_mut(|stack| {
+            stack.truncate(self.traces);
+            if let Some(t) = stack.last_mut() {
+                t.frames.truncate(self.frames);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! Captures, poison, escapes, panics.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use super::*;
+use crate::prim::{Call, Reduce, Reducer, Scalar};
+use crate::problem::Kind;
+use crate::{ArrayType, eval, verify_module};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+
+#[track_caller]
+fn here() -> Loc {
+    Some(Location::caller())
+}
+
+fn scalar() -> Param {
+    Param::new(Type::scalar(Dtype::F64), here())
+}
+
+fn vector(n: usize) -> Param {
+    Param::new(Type::array(Dtype::F64, &[n]), here())
+}
+
+fn mul(x: Handle, y: Handle) -> Handle {
+    bind1(Scalar::Mul, &[x, y], here())
+}
+
+/// Calls a closed function on arguments and its captures.
+fn call<R>(closed: &Closed<R>, args: &[Handle]) -> Handle {
+    let operands: Vec<Handle> = args.iter().chain(&closed.captures).copied().collect();
+    bind1(Call { function: closed.function.unwrap(), outline: false }, &operands, here())
+}
+
+fn run(traced: &Traced<()>, args: &[f64]) -> f64 {
+    assert_eq!(verify_module(&traced.module), []);
+    let mut args: Vec<Tensor> = args.iter().map(|x| Tensor::from(*x)).collect();
+    args.extend(traced.tensors.iter().cloned());
+    eval(&traced.module, traced.function, &args).unwrap()[0].item().unwrap()
+}
+
+/// `x` captured through two levels, twice: each function in between gains one parameter.
+#[test]
+fn captures_are_lifted_once_per_frame() {
+    let traced = trace("run", here(), &[scalar()], |x| {
+        let x = x[0];
+        let outer = frame("grad", here(), &[scalar()], |y| {
+            let inner = frame("grad", here(), &[], |_| (vec![mul(mul(x, x), x)], ()));
+            assert_eq!(inner.captures.len(), 1);
+            (vec![mul(call(&inner, &[]), mul(y[0], x))], ())
+        });
+        assert_eq!(outer.captures.len(), 1);
+        (vec![call(&outer, &[x])], ())
+    });
+    assert_eq!(run(&traced.unwrap(), &[2.0]), 32.0);
+}
+
+#[test]
+fn literals_and_outer_values_may_be_results() {
+    let traced = trace("run", here(), &[scalar()], |x| {
+        let f = frame("vmap", here(), &[], |_| (vec![x[0]], ()));
+        let two = Handle::literal(Literal::f64(2.0), here());
+        let g = frame("vmap", here(), &[], |_| (vec![two], ()));
+        assert!(g.captures.is_empty());
+        (vec![mul(call(&f, &[]), call(&g, &[]))], ())
+    });
+    assert_eq!(run(&traced.unwrap(), &[3.0]), 6.0);
+}
+
+/// Data used in an inner closure is one hidden parameter of the outermost function.
+#[test]
+fn tensors_are_hidden_parameters() {
+    let data = Tensor::from(5.0);
+    let traced = trace("run", here(), &[scalar()], |x| {
+        let f = frame("grad", here(), &[scalar()], |y| {
+            (vec![mul(y[0], mul(capture(&data, here()), capture(&data.clone(), here())))], ())
+        });
+        (vec![mul(call(&f, &[x[0]]), capture(&data, here()))], ())
+    });
+    let traced = traced.unwrap();
+    assert_eq!(traced.tensors.len(), 1);
+    assert_eq!(run(&traced, &[2.0]), 250.0);
+}
+
+/// A reshaped tensor shares its buffer but is another argument.
+#[test]
+fn identity_of_data_includes_its_type() {
+    let data = Tensor::from([1.0, 2.0]);
+    let column = data.reshape(&[2, 1]).unwrap();
+    let traced =
+        trace("run", here(), &[], |_| (vec![capture(&data, here()), capture(&column, here())], ()));
+    assert_eq!(traced.unwrap().tensors.len(), 2);
+}
+
+#[test]
+fn all_first_causes_are_reported_and_consequences_are_silent() {
+    let line = Cell::new(0);
+    let errors = trace("jit", here(), &[vector(3), vector(4)], |x| {
+        let bad = mul(x[0], x[1]);
+        assert!(is_poison(bad));
+        assert_eq!(type_of(bad, here()), Type::array(Dtype::F64, &[3]));
+        let follows = mul(bad, x[1]);
+        line.set(line!() + 1);
+        let second = bind1(Reduce { reducer: Reducer::Sum, axes: vec![7] }, &[x[0]], here());
+        (vec![follows, mul(second, bad)], ())
+    });
+    let errors = errors.unwrap_err();
+    assert_eq!(errors.len(), 2);
+    assert_eq!(errors[0].problem.kind, Kind::Shape);
+    assert_eq!(errors[0].notes[1].what, "f64[4]");
+    assert_eq!(errors[0].context[0].transform, "jit");
+    assert_eq!(errors[1].at.unwrap().line(), line.get());
+}
+
+#[test]
+fn poison_crosses_frames_silently() {
+    let errors = trace("jit", here(), &[vector(3), vector(4)], |x| {
+        let bad = mul(x[0], x[1]);
+        let f = frame("grad", here(), &[Param::like(bad, here())], |y| {
+            assert!(is_poison(y[0]));
+            (vec![mul(mul(y[0], bad), x[1])], ())
+        });
+        assert!(f.function.is_none());
+        assert_eq!(f.poison, [true]);
+        (poison(&f.types, here()).to_vec(), ())
+    });
+    assert_eq!(errors.unwrap_err().len(), 1);
+}
+
+#[test]
+fn an_escaped_handle_names_both_lines() {
+    let leak = Cell::new(None);
+    let errors = trace("jit", here(), &[scalar()], |x| {
+        frame("grad", here(), &[scalar()], |y| {
+            leak.set(Some(mul(y[0], y[0])));
+            (vec![y[0]], ())
+        });
+        (vec![mul(x[0], leak.get().unwrap())], ())
+    });
+    let text = errors.unwrap_err()[0].to_string();
+    assert!(text.starts_with("error[escaped]"), "{text}");
+    assert!(text.contains("the closure given to `grad` at"), "{text}");
+    let leaked = leak.get().unwrap();
+    assert!(text.contains(&format!("made at {}", leaked.born().unwrap())), "{text}");
+
+    // Used in another trace, or in none.
+    assert!(is_poison(mul(leaked, leaked)));
+    let errors = trace("jit", here(), &[], |_| (vec![leaked], ())).unwrap_err();
+    assert_eq!(errors[0].problem.kind, Kind::Escaped);
+    let errors = trace("jit", here(), &[], |_| {
+        type_of(leaked, here());
+        (vec![], ())
+    });
+    assert_eq!(errors.unwrap_err()[0].problem.kind, Kind::Escaped);
+}
+
+#[test]
+fn a_panic_restores_the_stack() {
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        trace("jit", here(), &[scalar()], |x| {
+            frame("grad", here(), &[scalar()], |_| -> (Vec<Handle>, ()) { panic!("user") });
+            (x.to_vec(), ())
+        })
+    }));
+    assert!(panicked.is_err());
+    assert!(!active());
+    let traced = trace("run", here(), &[scalar()], |x| {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            frame("grad", here(), &[], |_| -> (Vec<Handle>, ()) { panic!("user") })
+        }));
+        assert!(caught.is_err());
+        (vec![mul(x[0], x[0])], ())
+    });
+    assert_eq!(run(&traced.unwrap(), &[3.0]), 9.0);
+}
+
+#[test]
+fn arrays_beyond_memory_are_refused() {
+    let huge = Type::Array(ArrayType::new(Dtype::F64, [1 << 30]));
+    let errors = trace("run", here(), &[Param::new(huge, here())], |x| {
+        let shape = [1 << 31, 1 << 30].into();
+        let y = bind1(crate::prim::Broadcast { shape, dims: vec![1] }, &[x[0]], here());
+        (vec![y], ())
+    });
+    assert_eq!(errors.unwrap_err()[0].problem.kind, Kind::TooLarge);
+}
+
+/// Traces nest: a boundary inside a closure does not see the handles around it.
+#[test]
+fn an_inner_boundary_is_another_trace() {
+    let traced = trace("run", here(), &[scalar()], |x| {
+        let inner = trace("run", here(), &[scalar()], |y| (vec![mul(y[0], y[0])], ()));
+        assert_eq!(run(&inner.unwrap(), &[3.0]), 9.0);
+        let wrong = trace("run", here(), &[], |_| (vec![x[0]], ()));
+        assert_eq!(wrong.unwrap_err()[0].problem.kind, Kind::Escaped);
+        (vec![mul(x[0], x[0])], ())
+    });
+    assert_eq!(run(&traced.unwrap(), &[2.0]), 4.0);
+}
