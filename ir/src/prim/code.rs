@@ -64,6 +64,8 @@ pub enum Code {
     ShiftRightArithmetic,
     /// `x >> y` filling with zeros; 0 where `y` is not below the number of bits.
     ShiftRightLogical,
+    /// `min(max(x, lo), hi)` of `lo, x, hi`.
+    Clamp,
     /// `c ? x : y` for a bool `c`.
     Select,
     /// Neither infinite nor nan.
@@ -141,6 +143,7 @@ impl Code {
             | Code::ShiftLeft
             | Code::ShiftRightArithmetic
             | Code::ShiftRightLogical
+            | Code::Clamp
             | Code::Select
             | Code::IntegerPow(_)
             | Code::Library(_) => operand,
@@ -159,6 +162,7 @@ impl Code {
                     *f
                 }
             }
+            (Code::Clamp, [lo, x, hi]) => Code::Min.eval(&[Code::Max.eval(&[*x, *lo]), *hi]),
             (Code::Convert(to), [x]) => convert(*x, to),
             _ => match last.dtype {
                 Dtype::Bool => self.eval_bool(x),

@@ -4,11 +4,11 @@
 //! equations, and a Rust number takes the dtype of the expression it meets, so that the partial
 //! derivatives in the scalar table read as on paper: `|t, x, _| t * x[0].cos()`.
 
-use super::Scalar;
+use super::{IntegerPow, Lowering, Op, Scalar};
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::prim::Op;
+use smallvec::SmallVec;
 
 /// A value inside a rule, with operators that emit equations.
 #[derive(Clone, Copy)]
@@ -31,19 +31,41 @@ impl<'b, 'm> Expr<'b, 'm> {
         Expr { b: self.b, atom: literal.into() }
     }
 
-    /// A primitive of one operand.
+    /// An elementwise primitive of one operand.
     pub fn unary(self, op: impl Into<Op>) -> Expr<'b, 'm> {
-        Expr { b: self.b, atom: self.b.emit1(op, &[self.atom]) }
+        self.apply(op.into(), &[self.atom])
     }
 
-    /// A primitive of two operands.
+    /// An elementwise primitive of two operands.
     pub fn binary(self, op: impl Into<Op>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
-        Expr { b: self.b, atom: self.b.emit1(op, &[self.atom, y.atom]) }
+        self.apply(op.into(), &[self.atom, y.atom])
     }
 
     /// `self ? x : y`
     pub fn select(self, x: Expr<'b, 'm>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
-        Expr { b: self.b, atom: self.b.emit1(Scalar::Select, &[self.atom, x.atom, y.atom]) }
+        self.apply(Scalar::Select.into(), &[self.atom, x.atom, y.atom])
+    }
+
+    /// The integer power `self` to the `n`.
+    pub fn powi(self, n: i32) -> Expr<'b, 'm> {
+        match n {
+            1 => self,
+            2 => self * self,
+            n => self.unary(IntegerPow { n }),
+        }
+    }
+
+    /// Emits the equation. A function of constants is a constant, so that it keeps fitting operands
+    /// of every shape: in `x^2.5` the exponent of the derivative, `2.5 - 1`, is again a literal.
+    fn apply(self, op: Op, operands: &[Atom]) -> Expr<'b, 'm> {
+        let literals: Option<SmallVec<[Literal; 3]>> =
+            operands.iter().map(|a| a.literal()).collect();
+        let folded = literals.and_then(|x| match self.b.with_module(|m| op.lower(m, &[])) {
+            Lowering::Elementwise(code) => Some(code.eval(&x)),
+            _ => None,
+        });
+        let atom = folded.map_or_else(|| self.b.emit1(op, operands), Atom::Literal);
+        Expr { b: self.b, atom }
     }
 }
 

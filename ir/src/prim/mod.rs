@@ -15,11 +15,14 @@ mod attr;
 mod broadcast;
 mod call;
 mod code;
+mod convert;
 mod doc;
 pub mod elementwise;
 mod expr;
 mod gather;
+mod integer_pow;
 mod lower;
+mod polygamma;
 mod reduce;
 mod reshape;
 mod rewrite;
@@ -31,10 +34,13 @@ pub use attr::{Attr, Attributes};
 pub use broadcast::Broadcast;
 pub use call::{Body, Call};
 pub use code::{Code, Library, LibraryFn};
+pub use convert::Convert;
 pub use doc::Doc;
 pub use expr::Expr;
 pub use gather::Bounds;
+pub use integer_pow::IntegerPow;
 pub use lower::{AxisMap, Lowering, Piece};
+pub use polygamma::Polygamma;
 pub use reduce::{Reduce, Reducer};
 pub use reshape::Reshape;
 pub use rewrite::{Exactness, Rewrite, Rule, When};
@@ -242,6 +248,9 @@ macro_rules! primitives {
 
 primitives! {
     Scalar,
+    IntegerPow,
+    Polygamma,
+    Convert,
     Broadcast,
     Reshape,
     Reduce,

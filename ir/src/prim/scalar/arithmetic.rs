@@ -1,9 +1,13 @@
 //! Arithmetic: sums, products, quotients, extremes, rounding, choice.
 
-use super::{Row, Signature};
+use super::{EDGES, Row, Signature, binary, exact, relaxed, unary};
+use crate::math;
 use crate::prim::Code;
 use crate::prim::elementwise::{Linear, Partial};
-use crate::prim::rewrite::{Exactness::Exact, Rewrite, Rule, When};
+use crate::prim::expr::Expr;
+use crate::prim::rewrite::When;
+
+const STEP: Partial = Partial::Zero("constant between its jumps");
 
 /// `x + y`
 pub(super) const ADD: Row = Row {
@@ -17,13 +21,118 @@ pub(super) const ADD: Row = Row {
     edges: "integers wrap",
     smooth: &[&[1.5, 2.0], &[-3.0, 0.25]],
     edge: &[&[f64::INFINITY, f64::NEG_INFINITY], &[f64::NAN, 1.0], &[2147483647.0, 1.0]],
-    rewrites: &[Rewrite {
-        name: "add-zero",
-        rule: Rule::Pattern { lhs: "(add ?x 0)", rhs: "?x" },
-        when: When::Always,
-        exactness: Exact,
-        why: "a sum with a symbolic zero",
-    }],
+    rewrites: &[
+        exact("add-zero", "(add ?x 0)", "?x", When::Always, "a sum with a symbolic zero"),
+        exact(
+            "add-neg",
+            "(add ?x (neg ?y))",
+            "(sub ?x ?y)",
+            When::Always,
+            "cotangents of differences",
+        ),
+        exact(
+            "add-select-halves",
+            "(add (select ?p ?x 0) (select ?p 0 ?y))",
+            "(select ?p ?x ?y)",
+            When::Always,
+            "the two sides of a differentiated choice meet again",
+        ),
+        relaxed(
+            "add-factor",
+            "(add (mul ?x ?y) (mul ?x ?z))",
+            "(mul ?x (add ?y ?z))",
+            When::Always,
+            "one product instead of two",
+        ),
+        relaxed(
+            "add-factor-div",
+            "(add (div ?x ?z) (div ?y ?z))",
+            "(div (add ?x ?y) ?z)",
+            When::Float,
+            "one quotient instead of two",
+        ),
+        relaxed(
+            "add-sub",
+            "(add (sub ?x ?y) ?y)",
+            "?x",
+            When::Float,
+            "what was taken away comes back",
+        ),
+        exact(
+            "add-sub-integer",
+            "(add (sub ?x ?y) ?y)",
+            "?x",
+            When::Integer,
+            "what was taken away comes back",
+        ),
+    ],
+};
+
+/// `x - y`
+pub(super) const SUB: Row = Row {
+    name: "sub",
+    math: "x - y",
+    arity: 2,
+    signature: Signature::Number,
+    code: Code::Sub,
+    partials: &[Partial::Of(|t, _, _| t), Partial::Of(|t, _, _| -t)],
+    linear: Linear::Joint(&[0, 1]),
+    edges: "integers wrap",
+    smooth: &[&[1.5, 2.0], &[-3.0, 0.25]],
+    edge: &[&[f64::INFINITY, f64::INFINITY], &[f64::NAN, 1.0], &[-2147483648.0, 1.0]],
+    rewrites: &[
+        exact("sub-zero", "(sub ?x 0)", "?x", When::Always, "a difference with a symbolic zero"),
+        exact(
+            "zero-sub",
+            "(sub 0 ?x)",
+            "(neg ?x)",
+            When::Float,
+            "negation is cheaper and meets other negations",
+        ),
+        exact(
+            "sub-neg",
+            "(sub ?x (neg ?y))",
+            "(add ?x ?y)",
+            When::Always,
+            "cotangents of differences",
+        ),
+        exact("sub-self", "(sub ?x ?x)", "0", When::Integer, "differences of indices"),
+        relaxed(
+            "sub-factor",
+            "(sub (mul ?x ?y) (mul ?x ?z))",
+            "(mul ?x (sub ?y ?z))",
+            When::Always,
+            "one product instead of two",
+        ),
+        relaxed(
+            "sub-add",
+            "(sub (add ?x ?y) ?y)",
+            "?x",
+            When::Float,
+            "what was added is taken away",
+        ),
+        exact(
+            "sub-add-integer",
+            "(sub (add ?x ?y) ?y)",
+            "?x",
+            When::Integer,
+            "what was added is taken away",
+        ),
+        relaxed(
+            "sub-logistic",
+            "(sub 1 (logistic ?x))",
+            "(logistic (neg ?x))",
+            When::Float,
+            "the other side of a binary choice, without cancellation",
+        ),
+        relaxed(
+            "sub-exp-one",
+            "(sub (exp ?x) 1)",
+            "(expm1 ?x)",
+            When::Float,
+            "no cancellation near zero",
+        ),
+    ],
 };
 
 /// `x * y`
@@ -38,16 +147,431 @@ pub(super) const MUL: Row = Row {
     edges: "integers wrap; 0 · inf is nan",
     smooth: &[&[1.5, 2.0], &[-3.0, 0.25]],
     edge: &[&[0.0, f64::INFINITY], &[f64::NAN, 1.0], &[2147483647.0, 2.0]],
-    rewrites: &[Rewrite {
-        name: "mul-one",
-        rule: Rule::Pattern { lhs: "(mul ?x 1)", rhs: "?x" },
-        when: When::Always,
-        exactness: Exact,
-        why: "partials of linear functions",
-    }],
+    rewrites: &[
+        exact("mul-one", "(mul ?x 1)", "?x", When::Always, "partials of linear functions"),
+        exact(
+            "mul-minus-one",
+            "(mul ?x -1)",
+            "(neg ?x)",
+            When::Float,
+            "negation is cheaper and meets other negations",
+        ),
+        exact("mul-zero", "(mul ?x 0)", "0", When::Integer, "strides of broadcast axes"),
+        relaxed(
+            "mul-zero-float",
+            "(mul ?x 0)",
+            "0",
+            When::Float,
+            "for finite values; 0 · inf is nan",
+        ),
+        exact(
+            "mul-neg-neg",
+            "(mul (neg ?x) (neg ?y))",
+            "(mul ?x ?y)",
+            When::Always,
+            "signs cancel",
+        ),
+        exact(
+            "mul-neg",
+            "(mul (neg ?x) ?y)",
+            "(neg (mul ?x ?y))",
+            When::Always,
+            "brings negations outside, where they meet sums",
+        ),
+        relaxed(
+            "mul-reciprocal",
+            "(mul ?x (div 1 ?y))",
+            "(div ?x ?y)",
+            When::Float,
+            "one rounding instead of two",
+        ),
+        relaxed(
+            "mul-exp",
+            "(mul (exp ?x) (exp ?y))",
+            "(exp (add ?x ?y))",
+            When::Float,
+            "one exponential instead of two",
+        ),
+    ],
 };
 
-/// `c ? x : y`
+/// `x / y`
+pub(super) const DIV: Row = Row {
+    name: "div",
+    math: "x / y",
+    arity: 2,
+    signature: Signature::Number,
+    code: Code::Div,
+    partials: &[Partial::Of(|t, x, _| t / x[1]), Partial::Of(|t, x, y| -t * (y / x[1]))],
+    linear: Linear::Each(&[0]),
+    edges: "integers truncate towards zero; an integer divided by 0 is -1 (all bits set)",
+    smooth: &[&[1.5, 2.0], &[-3.0, 0.25]],
+    edge: &[&[1.0, 0.0], &[0.0, 0.0], &[-7.0, 2.0], &[-2147483648.0, -1.0], &[f64::NAN, 1.0]],
+    rewrites: &[
+        exact("div-one", "(div ?x 1)", "?x", When::Always, "a quotient with a symbolic one"),
+        exact("div-minus-one", "(div ?x -1)", "(neg ?x)", When::Float, "negation is cheaper"),
+        exact(
+            "div-two",
+            "(div ?x 2)",
+            "(mul ?x 0.5)",
+            When::Float,
+            "a power of two has an exact reciprocal",
+        ),
+        exact(
+            "div-four",
+            "(div ?x 4)",
+            "(mul ?x 0.25)",
+            When::Float,
+            "a power of two has an exact reciprocal",
+        ),
+        exact(
+            "div-half",
+            "(div ?x 0.5)",
+            "(mul ?x 2)",
+            When::Float,
+            "a power of two has an exact reciprocal",
+        ),
+        exact("div-neg-neg", "(div (neg ?x) (neg ?y))", "(div ?x ?y)", When::Float, "signs cancel"),
+        exact(
+            "div-neg",
+            "(div (neg ?x) ?y)",
+            "(neg (div ?x ?y))",
+            When::Float,
+            "brings negations outside, where they meet sums",
+        ),
+        relaxed(
+            "div-sqrt",
+            "(div ?x (sqrt ?y))",
+            "(mul ?x (rsqrt ?y))",
+            When::Float,
+            "a product instead of a quotient",
+        ),
+        relaxed(
+            "div-exp",
+            "(div ?x (exp ?y))",
+            "(mul ?x (exp (neg ?y)))",
+            When::Float,
+            "a product instead of a quotient",
+        ),
+        relaxed(
+            "logistic-spelled",
+            "(div 1 (add 1 (exp (neg ?x))))",
+            "(logistic ?x)",
+            When::Float,
+            "the primitive does not overflow and has a cheap derivative",
+        ),
+    ],
+};
+
+/// `x % y`
+pub(super) const REM: Row = Row {
+    name: "rem",
+    math: "x - y · trunc(x / y)",
+    arity: 2,
+    signature: Signature::Number,
+    code: Code::Rem,
+    partials: &[Partial::Of(|t, _, _| t), Partial::Of(rem_y)],
+    linear: Linear::No,
+    edges: "the sign is that of x; nan where y is 0 or x infinite, x where y is infinite; an integer modulo 0 is itself",
+    smooth: &[&[7.25, 2.0], &[-3.0, 0.7], &[5.5, -1.25]],
+    edge: &[
+        &[7.0, 0.0],
+        &[-7.0, 3.0],
+        &[f64::INFINITY, 2.0],
+        &[2.0, f64::INFINITY],
+        &[-0.0, 3.0],
+        &[-2147483648.0, -1.0],
+    ],
+    rewrites: &[],
+};
+
+/// `-t · trunc(x / y)`, the truncation spelled with `floor`.
+fn rem_y<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], _: Expr<'b, 'm>) -> Expr<'b, 'm> {
+    let q = x[0] / x[1];
+    -t * (q.sign() * q.abs().floor())
+}
+
+/// `-x`
+pub(super) const NEG: Row = Row {
+    name: "neg",
+    math: "-x",
+    arity: 1,
+    signature: Signature::Signed,
+    code: Code::Neg,
+    partials: &[Partial::Of(|t, _, _| -t)],
+    linear: Linear::Joint(&[0]),
+    edges: "integers wrap",
+    smooth: &[&[1.5], &[-3.0]],
+    edge: EDGES,
+    rewrites: &[
+        exact("neg-neg", "(neg (neg ?x))", "?x", When::Always, "signs cancel"),
+        exact(
+            "neg-sub",
+            "(neg (sub ?x ?y))",
+            "(sub ?y ?x)",
+            When::Always,
+            "a difference the other way round",
+        ),
+    ],
+};
+
+/// `|x|`
+pub(super) const ABS: Row = Row {
+    name: "abs",
+    math: "|x|",
+    arity: 1,
+    signature: Signature::Signed,
+    code: Code::Abs,
+    partials: &[Partial::Of(|t, x, _| {
+        t * x[0].ge(x[0].number(0.0)).select(t.number(1.0), t.number(-1.0))
+    })],
+    linear: Linear::No,
+    edges: "the derivative at 0 (and -0) is 1; the least integer stays itself",
+    smooth: &[&[1.5], &[-3.0]],
+    edge: EDGES,
+    rewrites: &[
+        exact("abs-abs", "(abs (abs ?x))", "(abs ?x)", When::Float, "already done"),
+        exact("abs-neg", "(abs (neg ?x))", "(abs ?x)", When::Always, "an even function"),
+        exact(
+            "abs-square",
+            "(abs (mul ?x ?x))",
+            "(mul ?x ?x)",
+            When::Float,
+            "a square is not negative",
+        ),
+        exact(
+            "abs-exp",
+            "(abs (exp ?x))",
+            "(exp ?x)",
+            When::Float,
+            "an exponential is not negative",
+        ),
+        exact("abs-sqrt", "(abs (sqrt ?x))", "(sqrt ?x)", When::Float, "a root is not negative"),
+    ],
+};
+
+/// `sign x`
+pub(super) const SIGN: Row = Row {
+    name: "sign",
+    math: "sign x",
+    arity: 1,
+    signature: Signature::Signed,
+    code: Code::Sign,
+    partials: &[STEP],
+    linear: Linear::No,
+    edges: "-1, 0 or 1; keeps the sign of zero; nan for nan",
+    smooth: &[&[1.5], &[-3.0]],
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// `floor x`
+pub(super) const FLOOR: Row = Row {
+    name: "floor",
+    math: "floor x",
+    arity: 1,
+    signature: Signature::Float,
+    code: Code::Floor,
+    partials: &[STEP],
+    linear: Linear::No,
+    edges: "keeps infinities, nan and the sign of zero",
+    smooth: &[&[0.3], &[-1.7], &[2.6]],
+    edge: EDGES,
+    rewrites: &[
+        exact("floor-floor", "(floor (floor ?x))", "(floor ?x)", When::Always, "already integral"),
+        exact("floor-ceil", "(floor (ceil ?x))", "(ceil ?x)", When::Always, "already integral"),
+        exact("floor-round", "(floor (round ?x))", "(round ?x)", When::Always, "already integral"),
+    ],
+};
+
+/// `ceil x`
+pub(super) const CEIL: Row = Row {
+    name: "ceil",
+    math: "ceil x",
+    arity: 1,
+    signature: Signature::Float,
+    code: Code::Ceil,
+    partials: &[STEP],
+    linear: Linear::No,
+    edges: "keeps infinities, nan and the sign of zero",
+    smooth: &[&[0.3], &[-1.7], &[2.6]],
+    edge: EDGES,
+    rewrites: &[
+        exact("ceil-ceil", "(ceil (ceil ?x))", "(ceil ?x)", When::Always, "already integral"),
+        exact("ceil-floor", "(ceil (floor ?x))", "(floor ?x)", When::Always, "already integral"),
+        exact("ceil-round", "(ceil (round ?x))", "(round ?x)", When::Always, "already integral"),
+    ],
+};
+
+/// `round x`
+pub(super) const ROUND: Row = Row {
+    name: "round",
+    math: "nearest integer, halves away from zero",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("round", f64::round),
+    partials: &[STEP],
+    linear: Linear::No,
+    edges: "keeps infinities, nan and the sign of zero",
+    smooth: &[&[0.3], &[-1.7], &[2.6]],
+    edge: &[
+        &[0.5],
+        &[1.5],
+        &[2.5],
+        &[-0.5],
+        &[-2.5],
+        &[-0.3],
+        &[0.49999999999999994],
+        &[f64::INFINITY],
+        &[f64::NAN],
+    ],
+    rewrites: &[
+        exact("round-round", "(round (round ?x))", "(round ?x)", When::Always, "already integral"),
+        exact("round-floor", "(round (floor ?x))", "(floor ?x)", When::Always, "already integral"),
+        exact("round-ceil", "(round (ceil ?x))", "(ceil ?x)", When::Always, "already integral"),
+    ],
+};
+
+/// `round x to even`
+pub(super) const ROUND_EVEN: Row = Row {
+    name: "round_even",
+    math: "nearest integer, halves to the even one",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("round_even", f64::round_ties_even),
+    partials: &[STEP],
+    linear: Linear::No,
+    edges: "keeps infinities, nan and the sign of zero",
+    smooth: &[&[0.3], &[-1.7], &[2.6]],
+    edge: &[&[0.5], &[1.5], &[2.5], &[-0.5], &[-2.5], &[-0.3], &[f64::INFINITY], &[f64::NAN]],
+    rewrites: &[exact(
+        "round-even-twice",
+        "(round_even (round_even ?x))",
+        "(round_even ?x)",
+        When::Always,
+        "already integral",
+    )],
+};
+
+/// `max(x, y)`
+pub(super) const MAX: Row = Row {
+    name: "max",
+    math: "max(x, y)",
+    arity: 2,
+    signature: Signature::Number,
+    code: Code::Max,
+    partials: &[
+        Partial::Of(|t, x, _| extreme(t, x[0].ge(x[1]), x[0].eq(x[1]))),
+        Partial::Of(|t, x, _| extreme(t, x[1].ge(x[0]), x[0].eq(x[1]))),
+    ],
+    linear: Linear::No,
+    edges: "nan if either is; max(-0, 0) = 0; at a tie both derivatives are 1/2",
+    smooth: &[&[1.0, 2.0], &[2.0, -1.0], &[-0.5, -3.0]],
+    edge: &[
+        &[1.0, 1.0],
+        &[0.0, -0.0],
+        &[-0.0, 0.0],
+        &[f64::NAN, 1.0],
+        &[1.0, f64::NAN],
+        &[f64::INFINITY, f64::NEG_INFINITY],
+    ],
+    rewrites: &[
+        exact("max-self", "(max ?x ?x)", "?x", When::Always, "the same twice"),
+        exact("max-max", "(max (max ?x ?y) ?y)", "(max ?x ?y)", When::Always, "the same twice"),
+    ],
+};
+
+/// `min(x, y)`
+pub(super) const MIN: Row = Row {
+    name: "min",
+    math: "min(x, y)",
+    arity: 2,
+    signature: Signature::Number,
+    code: Code::Min,
+    partials: &[
+        Partial::Of(|t, x, _| extreme(t, x[0].le(x[1]), x[0].eq(x[1]))),
+        Partial::Of(|t, x, _| extreme(t, x[1].le(x[0]), x[0].eq(x[1]))),
+    ],
+    linear: Linear::No,
+    edges: "nan if either is; min(-0, 0) = -0; at a tie both derivatives are 1/2",
+    smooth: &[&[1.0, 2.0], &[2.0, -1.0], &[-0.5, -3.0]],
+    edge: &[
+        &[1.0, 1.0],
+        &[0.0, -0.0],
+        &[-0.0, 0.0],
+        &[f64::NAN, 1.0],
+        &[1.0, f64::NAN],
+        &[f64::INFINITY, f64::NEG_INFINITY],
+    ],
+    rewrites: &[
+        exact("min-self", "(min ?x ?x)", "?x", When::Always, "the same twice"),
+        exact("min-min", "(min (min ?x ?y) ?y)", "(min ?x ?y)", When::Always, "the same twice"),
+    ],
+};
+
+/// The derivative of an extreme in an operand that `wins`, which counts half where the operands are
+/// `equal`. The choice is around the product, so that nothing, not even an infinite tangent, comes
+/// through from the side that was not chosen.
+fn extreme<'b, 'm>(t: Expr<'b, 'm>, wins: Expr<'b, 'm>, equal: Expr<'b, 'm>) -> Expr<'b, 'm> {
+    wins.select(t * equal.select(t.number(0.5), t.number(1.0)), t.number(0.0))
+}
+
+/// `min(max(x, lo), hi)`
+pub(super) const CLAMP: Row = Row {
+    name: "clamp",
+    math: "min(max(y, x), z)",
+    arity: 3,
+    signature: Signature::Number,
+    code: Code::Clamp,
+    partials: &[
+        Partial::Of(|t, x, _| inside(t, x[0].gt(x[1]), x[0].lt(x[2]))),
+        Partial::Of(|t, x, _| inside(t, x[1].gt(x[0]), x[1].lt(x[2]))),
+        Partial::Of(|t, x, _| x[2].lt(x[1]).select(t, t.number(0.0))),
+    ],
+    linear: Linear::No,
+    edges: "operands are low, value, high; the high bound wins over the low one; nan if the value is; at a bound all derivatives are 0",
+    smooth: &[&[-1.0, 0.5, 1.0], &[-1.0, -2.0, 1.0], &[-1.0, 3.0, 1.0]],
+    edge: &[
+        &[-1.0, -1.0, 1.0],
+        &[-1.0, 1.0, 1.0],
+        &[-1.0, f64::NAN, 1.0],
+        &[2.0, 0.0, 1.0],
+        &[-1.0, f64::INFINITY, 1.0],
+    ],
+    rewrites: &[],
+};
+
+/// `t` where both conditions hold.
+fn inside<'b, 'm>(t: Expr<'b, 'm>, p: Expr<'b, 'm>, q: Expr<'b, 'm>) -> Expr<'b, 'm> {
+    p.and(q).select(t, t.number(0.0))
+}
+
+/// `nextafter(x, y)`
+pub(super) const NEXTAFTER: Row = Row {
+    name: "nextafter",
+    math: "the float next to x towards y",
+    arity: 2,
+    signature: Signature::Float,
+    code: binary!("nextafter", math::nextafter, math::nextafter_f32),
+    partials: &[Partial::Missing(STEPS_ONE_FLOAT), Partial::Missing(STEPS_ONE_FLOAT)],
+    linear: Linear::No,
+    edges: "y where both are equal; nan if either is; from zero to the smallest subnormal",
+    smooth: &[],
+    edge: &[
+        &[1.0, 2.0],
+        &[1.0, -2.0],
+        &[0.0, -1.0],
+        &[0.0, -0.0],
+        &[1.0, f64::INFINITY],
+        &[f64::INFINITY, 0.0],
+        &[f64::NAN, 1.0],
+    ],
+    rewrites: &[],
+};
+
+const STEPS_ONE_FLOAT: &str = "it depends on the spacing of floats, not on a real function";
+
+/// `x ? y : z`
 pub(super) const SELECT: Row = Row {
     name: "select",
     math: "x ? y : z",
@@ -63,50 +587,36 @@ pub(super) const SELECT: Row = Row {
     edges: "the side not taken contributes an exact zero to the derivative of the select itself",
     smooth: &[&[1.0, 2.0, 3.0], &[0.0, -1.0, 4.0]],
     edge: &[&[1.0, f64::NAN, 0.0], &[0.0, f64::NAN, 0.0]],
-    rewrites: &[],
-};
-
-/// `-x`
-pub(super) const NEG: Row = Row {
-    name: "neg",
-    math: "-x",
-    arity: 1,
-    signature: Signature::Signed,
-    code: Code::Neg,
-    partials: &[Partial::Of(|t, _, _| -t)],
-    linear: Linear::Joint(&[0]),
-    edges: "integers wrap",
-    smooth: &[&[1.5], &[-3.0]],
-    edge: &[&[0.0], &[f64::INFINITY], &[f64::NAN]],
-    rewrites: &[],
-};
-
-/// `x - y`
-pub(super) const SUB: Row = Row {
-    name: "sub",
-    math: "x - y",
-    arity: 2,
-    signature: Signature::Number,
-    code: Code::Sub,
-    partials: &[Partial::Of(|t, _, _| t), Partial::Of(|t, _, _| -t)],
-    linear: Linear::Joint(&[0, 1]),
-    edges: "integers wrap",
-    smooth: &[&[1.5, 2.0], &[-3.0, 0.25]],
-    edge: &[&[f64::INFINITY, f64::INFINITY], &[f64::NAN, 1.0], &[-2147483648.0, 1.0]],
-    rewrites: &[],
-};
-
-/// `x / y`
-pub(super) const DIV: Row = Row {
-    name: "div",
-    math: "x / y",
-    arity: 2,
-    signature: Signature::Number,
-    code: Code::Div,
-    partials: &[Partial::Of(|t, x, _| t / x[1]), Partial::Of(|t, x, y| -t * (y / x[1]))],
-    linear: Linear::Each(&[0]),
-    edges: "integers truncate towards zero; an integer divided by 0 is -1 (all bits set)",
-    smooth: &[&[1.5, 2.0], &[-3.0, 0.25]],
-    edge: &[&[1.0, 0.0], &[0.0, 0.0], &[-7.0, 2.0], &[f64::NAN, 1.0]],
-    rewrites: &[],
+    rewrites: &[
+        exact("select-same", "(select ?p ?x ?x)", "?x", When::Always, "nothing to choose"),
+        exact(
+            "select-not",
+            "(select (not ?p) ?x ?y)",
+            "(select ?p ?y ?x)",
+            When::Always,
+            "the other way round",
+        ),
+        exact("select-true", "(select ?p 1 0)", "?p", When::Bool, "a choice of truth values"),
+        exact(
+            "select-false",
+            "(select ?p 0 1)",
+            "(not ?p)",
+            When::Bool,
+            "a choice of truth values",
+        ),
+        exact(
+            "select-then-again",
+            "(select ?p (select ?p ?x ?y) ?z)",
+            "(select ?p ?x ?z)",
+            When::Always,
+            "the condition is known inside",
+        ),
+        exact(
+            "select-else-again",
+            "(select ?p ?x (select ?p ?y ?z))",
+            "(select ?p ?x ?z)",
+            When::Always,
+            "the condition is known inside",
+        ),
+    ],
 };

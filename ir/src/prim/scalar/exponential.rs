@@ -1,1 +1,220 @@
-//! Rows: exponential.
+//! Exponentials, logarithms, roots and powers.
+
+use super::{EDGES, POSITIVE, REAL, Row, Signature, binary, exact, relaxed, unary};
+use crate::math;
+use crate::prim::Code;
+use crate::prim::elementwise::{Linear, Partial};
+use crate::prim::expr::Expr;
+use crate::prim::rewrite::When;
+use std::f64::consts::LN_2;
+
+/// `eˣ`
+pub(super) const EXP: Row = Row {
+    name: "exp",
+    math: "eˣ",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("exp", f64::exp),
+    partials: &[Partial::Of(|t, _, y| t * y)],
+    linear: Linear::No,
+    edges: "0 at -inf, inf at inf",
+    smooth: REAL,
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// `2ˣ`
+pub(super) const EXP2: Row = Row {
+    name: "exp2",
+    math: "2ˣ",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("exp2", f64::exp2),
+    partials: &[Partial::Of(|t, _, y| t * (y * LN_2))],
+    linear: Linear::No,
+    edges: "0 at -inf, inf at inf",
+    smooth: REAL,
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// `eˣ - 1`
+pub(super) const EXPM1: Row = Row {
+    name: "expm1",
+    math: "eˣ - 1",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("expm1", f64::exp_m1),
+    partials: &[Partial::Of(|t, _, y| t * (y + 1.0))],
+    linear: Linear::No,
+    edges: "accurate near 0; -1 at -inf",
+    smooth: REAL,
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// `ln x`
+pub(super) const LOG: Row = Row {
+    name: "log",
+    math: "ln x",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("log", f64::ln),
+    partials: &[Partial::Of(|t, x, _| t / x[0])],
+    linear: Linear::No,
+    edges: "-inf at 0, nan below; the derivative is 1/x also where the value is nan",
+    smooth: POSITIVE,
+    edge: EDGES,
+    rewrites: &[
+        relaxed("log-exp", "(log (exp ?x))", "?x", When::Float, "undone"),
+        relaxed(
+            "log-one-plus",
+            "(log (add 1 ?x))",
+            "(log1p ?x)",
+            When::Float,
+            "accurate near zero",
+        ),
+    ],
+};
+
+/// `ln(1 + x)`
+pub(super) const LOG1P: Row = Row {
+    name: "log1p",
+    math: "ln(1 + x)",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("log1p", f64::ln_1p),
+    partials: &[Partial::Of(|t, x, _| t / (x[0] + 1.0))],
+    linear: Linear::No,
+    edges: "accurate near 0; -inf at -1, nan below",
+    smooth: POSITIVE,
+    edge: EDGES,
+    rewrites: &[relaxed("log1p-expm1", "(log1p (expm1 ?x))", "?x", When::Float, "undone")],
+};
+
+/// `√x`
+pub(super) const SQRT: Row = Row {
+    name: "sqrt",
+    math: "√x",
+    arity: 1,
+    signature: Signature::Float,
+    code: Code::Sqrt,
+    partials: &[Partial::Of(|t, _, y| t * (0.5 / y))],
+    linear: Linear::No,
+    edges: "nan below 0; the derivative at 0 is inf",
+    smooth: POSITIVE,
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// `1 / √x`
+pub(super) const RSQRT: Row = Row {
+    name: "rsqrt",
+    math: "1 / √x",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("rsqrt", math::rsqrt),
+    partials: &[Partial::Of(|t, x, y| t * (-0.5 * (y / x[0])))],
+    linear: Linear::No,
+    edges: "inf at 0 with its sign, nan below",
+    smooth: POSITIVE,
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// `∛x`
+pub(super) const CBRT: Row = Row {
+    name: "cbrt",
+    math: "∛x",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("cbrt", math::cbrt),
+    partials: &[Partial::Of(|t, _, y| t * (1.0 / 3.0 / (y * y)))],
+    linear: Linear::No,
+    edges: "odd; the derivative at 0 is inf",
+    smooth: POSITIVE,
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// `x ** y`
+pub(super) const POW: Row = Row {
+    name: "pow",
+    math: "xʸ",
+    arity: 2,
+    signature: Signature::Float,
+    code: binary!("pow", f64::powf),
+    partials: &[Partial::Of(pow_x), Partial::Of(pow_y)],
+    linear: Linear::No,
+    edges: "x⁰ = 1ʸ = 1 even for nan; nan for negative x unless y is integral; x⁰ has derivative 0 in x, also at 0",
+    smooth: &[&[1.5, 2.0], &[0.7, -1.3], &[2.0, 0.5]],
+    edge: &[
+        &[0.0, 0.0],
+        &[0.0, 2.0],
+        &[0.0, -1.0],
+        &[-2.0, 3.0],
+        &[-2.0, 0.5],
+        &[f64::NAN, 0.0],
+        &[1.0, f64::NAN],
+        &[f64::INFINITY, -1.0],
+    ],
+    rewrites: &[
+        exact(
+            "pow-zero",
+            "(pow ?x 0)",
+            "1",
+            When::Float,
+            "an exponent counted down by differentiation",
+        ),
+        exact(
+            "pow-one",
+            "(pow ?x 1)",
+            "?x",
+            When::Float,
+            "an exponent counted down by differentiation",
+        ),
+        relaxed("pow-two", "(pow ?x 2)", "(mul ?x ?x)", When::Float, "a product instead of a call"),
+        relaxed(
+            "pow-half",
+            "(pow ?x 0.5)",
+            "(sqrt ?x)",
+            When::Float,
+            "an instruction instead of a call",
+        ),
+        relaxed(
+            "pow-minus-half",
+            "(pow ?x -0.5)",
+            "(rsqrt ?x)",
+            When::Float,
+            "instructions instead of a call",
+        ),
+        relaxed(
+            "pow-minus-one",
+            "(pow ?x -1)",
+            "(div 1 ?x)",
+            When::Float,
+            "an instruction instead of a call",
+        ),
+        relaxed(
+            "pow-exp",
+            "(pow (exp ?x) ?y)",
+            "(exp (mul ?x ?y))",
+            When::Float,
+            "a product instead of a call",
+        ),
+    ],
+};
+
+/// `t · y xʸ⁻¹`. Where x = y = 0 the factor `0⁻¹` is kept from spoiling the zero in front of it, here
+/// and in the derivatives of this formula: the base is replaced, not the result.
+fn pow_x<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], _: Expr<'b, 'm>) -> Expr<'b, 'm> {
+    let (x, y) = (x[0], x[1]);
+    let both_zero = x.eq(x.number(0.0)).and(y.eq(y.number(0.0)));
+    t * (y * both_zero.select(x.number(1.0), x).pow(y - 1.0))
+}
+
+/// `t · xʸ ln x`, with ln 0 replaced by 0: 0ʸ does not change with y > 0.
+fn pow_y<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], power: Expr<'b, 'm>) -> Expr<'b, 'm> {
+    let x = x[0];
+    t * (x.eq(x.number(0.0)).select(x.number(1.0), x).log() * power)
+}

@@ -1,12 +1,14 @@
 //! Comparisons, bits and tests.
 
-use super::{Row, Signature};
+use super::{Row, Signature, exact};
 use crate::prim::Code;
 use crate::prim::elementwise::{Linear, Partial};
+use crate::prim::rewrite::When;
 
 const BOOL: Partial = Partial::Zero("a bool has no tangent");
+const BITS: Partial = Partial::Zero("bools and integers have no tangent");
 
-/// `x == y`
+/// `x = y`
 pub(super) const EQ: Row = Row {
     name: "eq",
     math: "x = y",
@@ -17,6 +19,303 @@ pub(super) const EQ: Row = Row {
     linear: Linear::No,
     edges: "nan equals nothing; -0 = 0",
     smooth: &[],
-    edge: &[&[1.0, 1.0], &[1.0, 2.0], &[f64::NAN, f64::NAN], &[0.0, -0.0]],
+    edge: &[
+        &[1.0, 1.0],
+        &[1.0, 2.0],
+        &[2.0, 1.0],
+        &[f64::NAN, f64::NAN],
+        &[f64::NAN, 1.0],
+        &[0.0, -0.0],
+        &[-1.0, 1.0],
+    ],
+    rewrites: &[],
+};
+
+/// `x ≠ y`
+pub(super) const NE: Row = Row {
+    name: "ne",
+    math: "x ≠ y",
+    arity: 2,
+    signature: Signature::Compare,
+    code: Code::Ne,
+    partials: &[BOOL, BOOL],
+    linear: Linear::No,
+    edges: "nan differs from everything; -0 = 0",
+    smooth: &[],
+    edge: &[
+        &[1.0, 1.0],
+        &[1.0, 2.0],
+        &[2.0, 1.0],
+        &[f64::NAN, f64::NAN],
+        &[f64::NAN, 1.0],
+        &[0.0, -0.0],
+        &[-1.0, 1.0],
+    ],
+    rewrites: &[],
+};
+
+/// `x < y`
+pub(super) const LT: Row = Row {
+    name: "lt",
+    math: "x < y",
+    arity: 2,
+    signature: Signature::Compare,
+    code: Code::Lt,
+    partials: &[BOOL, BOOL],
+    linear: Linear::No,
+    edges: "false if either is nan; false < true",
+    smooth: &[],
+    edge: &[
+        &[1.0, 1.0],
+        &[1.0, 2.0],
+        &[2.0, 1.0],
+        &[f64::NAN, f64::NAN],
+        &[f64::NAN, 1.0],
+        &[0.0, -0.0],
+        &[-1.0, 1.0],
+    ],
+    rewrites: &[exact("lt-self", "(lt ?x ?x)", "0", When::Always, "nothing is below itself")],
+};
+
+/// `x ≤ y`
+pub(super) const LE: Row = Row {
+    name: "le",
+    math: "x ≤ y",
+    arity: 2,
+    signature: Signature::Compare,
+    code: Code::Le,
+    partials: &[BOOL, BOOL],
+    linear: Linear::No,
+    edges: "false if either is nan; false < true",
+    smooth: &[],
+    edge: &[
+        &[1.0, 1.0],
+        &[1.0, 2.0],
+        &[2.0, 1.0],
+        &[f64::NAN, f64::NAN],
+        &[f64::NAN, 1.0],
+        &[0.0, -0.0],
+        &[-1.0, 1.0],
+    ],
+    rewrites: &[],
+};
+
+/// `x > y`
+pub(super) const GT: Row = Row {
+    name: "gt",
+    math: "x > y",
+    arity: 2,
+    signature: Signature::Compare,
+    code: Code::Gt,
+    partials: &[BOOL, BOOL],
+    linear: Linear::No,
+    edges: "false if either is nan; false < true",
+    smooth: &[],
+    edge: &[
+        &[1.0, 1.0],
+        &[1.0, 2.0],
+        &[2.0, 1.0],
+        &[f64::NAN, f64::NAN],
+        &[f64::NAN, 1.0],
+        &[0.0, -0.0],
+        &[-1.0, 1.0],
+    ],
+    rewrites: &[exact("gt-self", "(gt ?x ?x)", "0", When::Always, "nothing is above itself")],
+};
+
+/// `x ≥ y`
+pub(super) const GE: Row = Row {
+    name: "ge",
+    math: "x ≥ y",
+    arity: 2,
+    signature: Signature::Compare,
+    code: Code::Ge,
+    partials: &[BOOL, BOOL],
+    linear: Linear::No,
+    edges: "false if either is nan; false < true",
+    smooth: &[],
+    edge: &[
+        &[1.0, 1.0],
+        &[1.0, 2.0],
+        &[2.0, 1.0],
+        &[f64::NAN, f64::NAN],
+        &[f64::NAN, 1.0],
+        &[0.0, -0.0],
+        &[-1.0, 1.0],
+    ],
+    rewrites: &[],
+};
+
+/// `x and y`
+pub(super) const AND: Row = Row {
+    name: "and",
+    math: "x ∧ y",
+    arity: 2,
+    signature: Signature::Bits,
+    code: Code::And,
+    partials: &[BITS, BITS],
+    linear: Linear::No,
+    edges: "bitwise on integers",
+    smooth: &[],
+    edge: &[&[1.0, 0.0], &[1.0, 1.0], &[12.0, 10.0], &[-1.0, 5.0], &[0.0, -7.0]],
+    rewrites: &[
+        exact("and-self", "(and ?x ?x)", "?x", When::Always, "the same twice"),
+        exact("and-zero", "(and ?x 0)", "0", When::Always, "no bit remains"),
+        exact("and-true", "(and ?x 1)", "?x", When::Bool, "true changes nothing"),
+        exact("and-absorb", "(and ?x (or ?x ?y))", "?x", When::Always, "the second adds nothing"),
+    ],
+};
+
+/// `x or y`
+pub(super) const OR: Row = Row {
+    name: "or",
+    math: "x ∨ y",
+    arity: 2,
+    signature: Signature::Bits,
+    code: Code::Or,
+    partials: &[BITS, BITS],
+    linear: Linear::No,
+    edges: "bitwise on integers",
+    smooth: &[],
+    edge: &[&[1.0, 0.0], &[1.0, 1.0], &[12.0, 10.0], &[-1.0, 5.0], &[0.0, -7.0]],
+    rewrites: &[
+        exact("or-self", "(or ?x ?x)", "?x", When::Always, "the same twice"),
+        exact("or-zero", "(or ?x 0)", "?x", When::Always, "no bit is added"),
+        exact("or-true", "(or ?x 1)", "1", When::Bool, "true whatever x is"),
+        exact("or-absorb", "(or ?x (and ?x ?y))", "?x", When::Always, "the second adds nothing"),
+    ],
+};
+
+/// `x xor y`
+pub(super) const XOR: Row = Row {
+    name: "xor",
+    math: "x ⊕ y",
+    arity: 2,
+    signature: Signature::Bits,
+    code: Code::Xor,
+    partials: &[BITS, BITS],
+    linear: Linear::No,
+    edges: "bitwise on integers",
+    smooth: &[],
+    edge: &[&[1.0, 0.0], &[1.0, 1.0], &[12.0, 10.0], &[-1.0, 5.0], &[0.0, -7.0]],
+    rewrites: &[
+        exact("xor-self", "(xor ?x ?x)", "0", When::Always, "nothing differs"),
+        exact("xor-zero", "(xor ?x 0)", "?x", When::Always, "no bit is changed"),
+        exact("xor-true", "(xor ?x 1)", "(not ?x)", When::Bool, "a negation in disguise"),
+    ],
+};
+
+/// `not x`
+pub(super) const NOT: Row = Row {
+    name: "not",
+    math: "¬x",
+    arity: 1,
+    signature: Signature::Bits,
+    code: Code::Not,
+    partials: &[BITS],
+    linear: Linear::No,
+    edges: "bitwise on integers",
+    smooth: &[],
+    edge: &[&[0.0], &[1.0], &[12.0], &[-7.0]],
+    rewrites: &[
+        exact("not-not", "(not (not ?x))", "?x", When::Always, "negations cancel"),
+        exact("not-eq", "(not (eq ?x ?y))", "(ne ?x ?y)", When::Always, "one comparison"),
+        exact("not-ne", "(not (ne ?x ?y))", "(eq ?x ?y)", When::Always, "one comparison"),
+    ],
+};
+
+/// `x · 2ʸ`
+pub(super) const SHIFT_LEFT: Row = Row {
+    name: "shift_left",
+    math: "x · 2ʸ",
+    arity: 2,
+    signature: Signature::Integer,
+    code: Code::ShiftLeft,
+    partials: &[BITS, BITS],
+    linear: Linear::No,
+    edges: "0 where y is not below the number of bits (a negative y counts as large)",
+    smooth: &[],
+    edge: &[
+        &[5.0, 1.0],
+        &[-8.0, 2.0],
+        &[1.0, 31.0],
+        &[-1.0, 32.0],
+        &[3.0, 64.0],
+        &[7.0, -1.0],
+        &[-5.0, 0.0],
+    ],
+    rewrites: &[exact("shift-left-zero", "(shift_left ?x 0)", "?x", When::Always, "nothing moves")],
+};
+
+/// `⌊x / 2ʸ⌋`
+pub(super) const SHIFT_RIGHT_ARITHMETIC: Row = Row {
+    name: "shift_right_arithmetic",
+    math: "⌊x / 2ʸ⌋",
+    arity: 2,
+    signature: Signature::Integer,
+    code: Code::ShiftRightArithmetic,
+    partials: &[BITS, BITS],
+    linear: Linear::No,
+    edges: "copies the sign bit, of unsigned numbers too; all sign bits where y is not below the number of bits",
+    smooth: &[],
+    edge: &[
+        &[5.0, 1.0],
+        &[-8.0, 2.0],
+        &[1.0, 31.0],
+        &[-1.0, 32.0],
+        &[3.0, 64.0],
+        &[7.0, -1.0],
+        &[-5.0, 0.0],
+    ],
+    rewrites: &[exact(
+        "shift-right-arithmetic-zero",
+        "(shift_right_arithmetic ?x 0)",
+        "?x",
+        When::Always,
+        "nothing moves",
+    )],
+};
+
+/// `x shifted right, zeros coming in`
+pub(super) const SHIFT_RIGHT_LOGICAL: Row = Row {
+    name: "shift_right_logical",
+    math: "x shifted right, zeros coming in",
+    arity: 2,
+    signature: Signature::Integer,
+    code: Code::ShiftRightLogical,
+    partials: &[BITS, BITS],
+    linear: Linear::No,
+    edges: "0 where y is not below the number of bits",
+    smooth: &[],
+    edge: &[
+        &[5.0, 1.0],
+        &[-8.0, 2.0],
+        &[1.0, 31.0],
+        &[-1.0, 32.0],
+        &[3.0, 64.0],
+        &[7.0, -1.0],
+        &[-5.0, 0.0],
+    ],
+    rewrites: &[exact(
+        "shift-right-logical-zero",
+        "(shift_right_logical ?x 0)",
+        "?x",
+        When::Always,
+        "nothing moves",
+    )],
+};
+
+/// `x is finite`
+pub(super) const IS_FINITE: Row = Row {
+    name: "is_finite",
+    math: "|x| < ∞",
+    arity: 1,
+    signature: Signature::Test,
+    code: Code::IsFinite,
+    partials: &[BOOL],
+    linear: Linear::No,
+    edges: "false for nan",
+    smooth: &[],
+    edge: &[&[1.0], &[f64::INFINITY], &[f64::NEG_INFINITY], &[f64::NAN], &[1e308]],
     rewrites: &[],
 };

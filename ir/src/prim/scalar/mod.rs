@@ -18,8 +18,9 @@ mod trigonometric;
 
 use super::elementwise::{self, Linear, Partial};
 use super::{
-    Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Expr,
-    Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
+    Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Exactness,
+    Expr, Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, Rule, RuleCx, Sample,
+    Types, When,
 };
 use crate::builder::{Builder, Draft};
 use crate::function::Atom;
@@ -76,9 +77,96 @@ pub struct Row {
     pub rewrites: &'static [Rewrite],
 }
 
-/// Makes [`Scalar`] from the list of rows.
+/// Points inside the domain for functions of all reals.
+const REAL: &[&[f64]] = &[&[-3.0], &[-0.5], &[0.1], &[1.25]];
+/// Points inside the domain for functions of positive numbers.
+const POSITIVE: &[&[f64]] = &[&[0.05], &[0.9], &[2.5]];
+/// Points inside the domain for functions of [-1, 1].
+const UNIT: &[&[f64]] = &[&[-0.9], &[-0.1], &[0.5]];
+/// Where functions of one float have their edges: zeros, ones, infinities, nan, the tiny, the huge,
+/// and the arguments around which the exponential overflows and underflows.
+const EDGES: &[&[f64]] = &[
+    &[0.0],
+    &[-0.0],
+    &[1.0],
+    &[-1.0],
+    &[f64::INFINITY],
+    &[f64::NEG_INFINITY],
+    &[f64::NAN],
+    &[1e-300],
+    &[1e308],
+    &[-1e308],
+    &[710.0],
+    &[-745.2],
+];
+
+/// A rewrite that keeps every bit.
+const fn exact(
+    name: &'static str,
+    lhs: &'static str,
+    rhs: &'static str,
+    when: When,
+    why: &'static str,
+) -> Rewrite {
+    Rewrite { name, rule: Rule::Pattern { lhs, rhs }, when, exactness: Exactness::Exact, why }
+}
+
+/// A rewrite that holds in real arithmetic.
+const fn relaxed(
+    name: &'static str,
+    lhs: &'static str,
+    rhs: &'static str,
+    when: When,
+    why: &'static str,
+) -> Rewrite {
+    Rewrite {
+        name,
+        rule: Rule::Pattern { lhs, rhs },
+        when,
+        exactness: Exactness::Reassociates,
+        why,
+    }
+}
+
+/// A library function of one argument, from its f64 form; the f32 form rounds that once.
+macro_rules! unary {
+    ($name:literal, $f:path) => {{
+        extern "C" fn wide(x: f64) -> f64 {
+            $f(x)
+        }
+        extern "C" fn narrow(x: f32) -> f32 {
+            $f(f64::from(x)) as f32
+        }
+        let function = crate::prim::LibraryFn::Unary { f64: wide, f32: narrow };
+        Code::Library(crate::prim::Library { name: $name, function })
+    }};
+}
+
+/// A library function of two arguments: as [`unary!`], or with an f32 form of its own.
+macro_rules! binary {
+    ($name:literal, $f:path) => {{
+        fn narrow(x: f32, y: f32) -> f32 {
+            $f(f64::from(x), f64::from(y)) as f32
+        }
+        binary!($name, $f, narrow)
+    }};
+    ($name:literal, $f:path, $g:path) => {{
+        extern "C" fn wide(x: f64, y: f64) -> f64 {
+            $f(x, y)
+        }
+        extern "C" fn single(x: f32, y: f32) -> f32 {
+            $g(x, y)
+        }
+        let function = crate::prim::LibraryFn::Binary { f64: wide, f32: single };
+        Code::Library(crate::prim::Library { name: $name, function })
+    }};
+}
+use {binary, unary};
+
+/// Makes [`Scalar`] from the list of rows; a name in parentheses, with `1` or `2` for the number of
+/// operands, is a method for formulas.
 macro_rules! scalars {
-    ($($variant:ident $method:ident = $row:path),* $(,)?) => {
+    ($($variant:ident $(($method:ident $arity:tt))? = $row:path),* $(,)?) => {
         /// A scalar function, applied element by element.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         pub enum Scalar {
@@ -97,23 +185,89 @@ macro_rules! scalars {
             }
         }
 
-        /// Functions of one operand, as methods for formulas. (Others go through `binary`.)
-        #[allow(dead_code, reason = "which functions formulas need changes with the table")]
+        /// Functions of the table as methods for formulas.
         impl<'b, 'm> Expr<'b, 'm> {
-            $(#[doc = concat!("Applies `", stringify!($method), "`.")]
-            pub fn $method(self) -> Expr<'b, 'm> { self.unary(Scalar::$variant) })*
+            $($(method!($variant $method $arity);)?)*
+        }
+    };
+}
+
+/// A method of [`Expr`] for a function of one or two operands.
+macro_rules! method {
+    ($variant:ident $method:ident 1) => {
+        #[doc = concat!("Applies `", stringify!($method), "`.")]
+        pub fn $method(self) -> Expr<'b, 'm> {
+            self.unary(Scalar::$variant)
+        }
+    };
+    ($variant:ident $method:ident 2) => {
+        #[doc = concat!("Applies `", stringify!($method), "` to this and `y`.")]
+        pub fn $method(self, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
+            self.binary(Scalar::$variant, y)
         }
     };
 }
 
 scalars! {
-    Add add_ = arithmetic::ADD,
-    Mul mul_ = arithmetic::MUL,
-    Neg neg_ = arithmetic::NEG,
-    Select select_ = arithmetic::SELECT,
-    Sub sub_ = arithmetic::SUB,
-    Div div_ = arithmetic::DIV,
-    Eq eq_ = logic::EQ,
+    Add = arithmetic::ADD,
+    Sub = arithmetic::SUB,
+    Mul = arithmetic::MUL,
+    Div = arithmetic::DIV,
+    Rem(rem 2) = arithmetic::REM,
+    Neg = arithmetic::NEG,
+    Abs(abs 1) = arithmetic::ABS,
+    Sign(sign 1) = arithmetic::SIGN,
+    Floor(floor 1) = arithmetic::FLOOR,
+    Ceil(ceil 1) = arithmetic::CEIL,
+    Round(round 1) = arithmetic::ROUND,
+    RoundEven = arithmetic::ROUND_EVEN,
+    Max(max 2) = arithmetic::MAX,
+    Min(min 2) = arithmetic::MIN,
+    Clamp = arithmetic::CLAMP,
+    NextAfter = arithmetic::NEXTAFTER,
+    Select = arithmetic::SELECT,
+    Exp(exp 1) = exponential::EXP,
+    Exp2(exp2 1) = exponential::EXP2,
+    Expm1(expm1 1) = exponential::EXPM1,
+    Log(log 1) = exponential::LOG,
+    Log1p(log1p 1) = exponential::LOG1P,
+    Sqrt(sqrt 1) = exponential::SQRT,
+    Rsqrt(rsqrt 1) = exponential::RSQRT,
+    Cbrt(cbrt 1) = exponential::CBRT,
+    Pow(pow 2) = exponential::POW,
+    Sin(sin 1) = trigonometric::SIN,
+    Cos(cos 1) = trigonometric::COS,
+    Tan(tan 1) = trigonometric::TAN,
+    Asin(asin 1) = trigonometric::ASIN,
+    Acos(acos 1) = trigonometric::ACOS,
+    Atan(atan 1) = trigonometric::ATAN,
+    Atan2(atan2 2) = trigonometric::ATAN2,
+    Sinh(sinh 1) = trigonometric::SINH,
+    Cosh(cosh 1) = trigonometric::COSH,
+    Tanh(tanh 1) = trigonometric::TANH,
+    Asinh(asinh 1) = trigonometric::ASINH,
+    Acosh(acosh 1) = trigonometric::ACOSH,
+    Atanh(atanh 1) = trigonometric::ATANH,
+    Logistic(logistic 1) = special::LOGISTIC,
+    Erf(erf 1) = special::ERF,
+    Erfc(erfc 1) = special::ERFC,
+    ErfInv(erf_inv 1) = special::ERF_INV,
+    Lgamma(lgamma 1) = special::LGAMMA,
+    Digamma(digamma 1) = special::DIGAMMA,
+    Eq(eq 2) = logic::EQ,
+    Ne(ne 2) = logic::NE,
+    Lt(lt 2) = logic::LT,
+    Le(le 2) = logic::LE,
+    Gt(gt 2) = logic::GT,
+    Ge(ge 2) = logic::GE,
+    And(and 2) = logic::AND,
+    Or(or 2) = logic::OR,
+    Xor(xor 2) = logic::XOR,
+    Not(not 1) = logic::NOT,
+    ShiftLeft = logic::SHIFT_LEFT,
+    ShiftRightArithmetic = logic::SHIFT_RIGHT_ARITHMETIC,
+    ShiftRightLogical = logic::SHIFT_RIGHT_LOGICAL,
+    IsFinite(is_finite 1) = logic::IS_FINITE,
 }
 
 impl Scalar {

@@ -1,1 +1,98 @@
-//! Rows: special.
+//! Special functions: the logistic, the error function and the gamma function with relatives.
+
+use super::{EDGES, POSITIVE, REAL, Row, Signature, UNIT, unary};
+use crate::math;
+use crate::prim::Code;
+use crate::prim::Polygamma;
+use crate::prim::elementwise::{Linear, Partial};
+use std::f64::consts::FRAC_2_SQRT_PI;
+
+/// `1 / (1 + e⁻ˣ)`
+pub(super) const LOGISTIC: Row = Row {
+    name: "logistic",
+    math: "1 / (1 + e⁻ˣ)",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("logistic", math::logistic),
+    partials: &[Partial::Of(|t, _, y| t * (y * (1.0 - y)))],
+    linear: Linear::No,
+    edges: "0 at -inf, 1 at inf; overflows nowhere",
+    smooth: REAL,
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// `2/√π ∫₀ˣ exp(-s²) ds`
+pub(super) const ERF: Row = Row {
+    name: "erf",
+    math: "2/√π ∫₀ˣ exp(-s²) ds",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("erf", math::erf),
+    partials: &[Partial::Of(|t, x, _| t * (FRAC_2_SQRT_PI * (-(x[0] * x[0])).exp()))],
+    linear: Linear::No,
+    edges: "±1 at ±inf",
+    smooth: REAL,
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// `1 - erf x`
+pub(super) const ERFC: Row = Row {
+    name: "erfc",
+    math: "1 - erf x",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("erfc", math::erfc),
+    partials: &[Partial::Of(|t, x, _| t * (-FRAC_2_SQRT_PI * (-(x[0] * x[0])).exp()))],
+    linear: Linear::No,
+    edges: "without cancellation for large x; 2 at -inf, 0 at inf",
+    smooth: REAL,
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// `erf⁻¹ x`
+pub(super) const ERF_INV: Row = Row {
+    name: "erf_inv",
+    math: "erf⁻¹ x",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("erf_inv", math::erf_inv),
+    partials: &[Partial::Of(|t, _, y| t * (1.0 / FRAC_2_SQRT_PI * (y * y).exp()))],
+    linear: Linear::No,
+    edges: "±inf at ±1, nan outside",
+    smooth: UNIT,
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// `ln |Γ(x)|`
+pub(super) const LGAMMA: Row = Row {
+    name: "lgamma",
+    math: "ln |Γ(x)|",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("lgamma", math::lgamma),
+    partials: &[Partial::Of(|t, x, _| t * x[0].digamma())],
+    linear: Linear::No,
+    edges: "inf at the poles 0, -1, -2, … and at ±inf",
+    smooth: POSITIVE,
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// `ψ(x) = Γ'(x) / Γ(x)`
+pub(super) const DIGAMMA: Row = Row {
+    name: "digamma",
+    math: "ψ(x) = Γ'(x) / Γ(x)",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("digamma", math::digamma),
+    partials: &[Partial::Of(|t, x, _| t * x[0].unary(Polygamma { n: 1 }))],
+    linear: Linear::No,
+    edges: "nan at the poles 0, -1, -2, … and at -inf",
+    smooth: POSITIVE,
+    edge: EDGES,
+    rewrites: &[],
+};

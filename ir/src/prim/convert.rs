@@ -1,0 +1,182 @@
+//! `convert{to}`: the same numbers in another dtype.
+//!
+//! Between floats it is linear, and its transpose converts back. An integer has no tangent, so a
+//! conversion to or from one has derivative zero.
+
+use super::{
+    Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Linearity,
+    Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types, elementwise,
+};
+use crate::function::Atom;
+use crate::literal::Literal;
+use crate::module::Module;
+use crate::prim::Op;
+use crate::prim::rewrite::{Exactness, Rule, When};
+use crate::problem::{Kind, Problem};
+use crate::tensor::Tensor;
+use crate::types::{ArrayType, Dtype, Type};
+
+/// `convert{to}`
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Convert {
+    /// The dtype of the result.
+    pub to: Dtype,
+}
+
+impl Primitive for Convert {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            name: "convert{to}".into(),
+            math: "x in the dtype `to`".into(),
+            types: "any dtype to any dtype".into(),
+            derivative: "∂x: t converted, between floats; otherwise 0, integers and bools have no tangent".into(),
+            edges: "floats to integers truncate and saturate, nan to 0; integers to integers wrap; to bool is x ≠ 0; to floats rounds to nearest".into(),
+        }]
+    }
+
+    fn name(&self) -> &'static str {
+        "convert"
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, Attr)> {
+        vec![("to", Attr::Dtype(self.to))]
+    }
+
+    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Convert, Problem>> {
+        (name == "convert").then(|| Ok(Convert { to: attributes.dtype("to")? }))
+    }
+
+    fn outputs(&self, _: &Module) -> usize {
+        1
+    }
+
+    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        let (shape, dtypes) = elementwise::common_shape("convert", operands)?;
+        match dtypes.as_slice() {
+            [_] => Ok(elementwise::one_type(self.to, shape)),
+            _ => Err(Problem::new(Kind::Arguments, "`convert` takes one operand", "")),
+        }
+    }
+
+    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        elementwise::eval(Code::Convert(self.to), operands)
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        let y = cx.b.emit1(*self, x);
+        let dy = dx[0].filter(|_| self.to.is_float()).map(|dx| cx.b.emit1(*self, &[dx]));
+        Ok(Dual::one(y, dy))
+    }
+
+    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+        self.to.is_float()
+    }
+
+    fn transpose(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        let ([Some(ct)], [Arg::Linear(Type::Array(x))]) = (ct, x) else { return Ok(()) };
+        let back = cx.b.emit1(Convert { to: x.dtype }, &[*ct]);
+        into.add(cx.b, 0, back);
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        size: usize,
+        x: &[Atom],
+        batched: &[bool],
+    ) -> Result<Batched, Problem> {
+        elementwise::batch(cx, (*self).into(), size, x, batched)
+    }
+
+    fn discharge(&self) -> Discharge {
+        Discharge::Stateless
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+        Ok(Prune::Whole)
+    }
+
+    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Elementwise(Code::Convert(self.to))
+    }
+
+    fn effects(&self, _: &Module) -> Effects {
+        Effects::Pure
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        vec![
+            Rewrite {
+                name: "convert-nothing",
+                rule: Rule::Identity(
+                    |op, x| matches!((op, x), (Op::Convert(c), Type::Array(x)) if c.to == x.dtype),
+                ),
+                when: When::Always,
+                exactness: Exactness::Exact,
+                why: "it has that dtype already",
+            },
+            Rewrite {
+                name: "convert-convert",
+                rule: Rule::Compose(|outer, inner, x| match (outer, inner, x) {
+                    (Op::Convert(to), Op::Convert(through), Type::Array(x))
+                        if passes(x.dtype, through.to, to.to) =>
+                    {
+                        Some(if to.to == x.dtype { Vec::new() } else { vec![outer.clone()] })
+                    }
+                    _ => None,
+                }),
+                when: When::Always,
+                exactness: Exactness::Exact,
+                why: "nothing is lost on the way",
+            },
+        ]
+    }
+
+    fn samples(_: &mut Module) -> Vec<Sample> {
+        let mut samples = Vec::new();
+        let numbers = [0.0, -0.0, 1.5, -2.75, 3e9, -1e20, 1e300, f64::INFINITY, f64::NAN];
+        for from in Dtype::ALL {
+            for to in Dtype::ALL {
+                let mut x = Tensor::zeros(&ArrayType::new(from, [numbers.len()]));
+                for (i, v) in numbers.iter().enumerate() {
+                    x.set(i, Literal::of(from, *v));
+                }
+                samples.push(Sample::edge(Convert { to }, vec![x]));
+                samples.push(Sample::edge(
+                    Convert { to },
+                    vec![Tensor::full(&[], Literal::one(from))],
+                ));
+            }
+        }
+        // Not onto f32, where a finite difference in f64 steps would see the rounding.
+        samples.push(Sample::smooth(Convert { to: Dtype::F64 }, vec![Tensor::from([0.5, -1.25])]));
+        samples
+    }
+}
+
+/// Whether a conversion from one dtype `through` another gives what the direct one `to` the last
+/// does: the dtype on the way holds every value of the first exactly, and conversion from it follows
+/// the same rule (floats saturate, integers wrap).
+fn passes(from: Dtype, through: Dtype, to: Dtype) -> bool {
+    use Dtype::{Bool, F32, F64, I32, I64, U32, U64};
+    let holds = match (from, through) {
+        _ if from == through => true,
+        (Bool, _) | (F32, F64) => true,
+        (I32, I64 | F64) | (U32, I64 | U64 | F64) => true,
+        _ => false,
+    };
+    let same_rule = from == Bool || to.is_float() || to == Bool || to == from;
+    holds && (same_rule || from.is_float() == through.is_float())
+}

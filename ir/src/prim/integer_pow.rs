@@ -1,0 +1,187 @@
+//! `integer_pow{n}`: a power with a constant integer exponent.
+//!
+//! Unlike `pow` it is exact for exact products, takes negative bases and integers, and its derivative
+//! needs no logarithm. Code is a chain of products by repeated squaring, low bits of `n` first.
+
+use super::{
+    Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Linearity,
+    Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types, elementwise,
+};
+use crate::function::Atom;
+use crate::module::Module;
+use crate::prim::expr::Expr;
+use crate::prim::rewrite::{Exactness, Rule, When};
+use crate::prim::{Op, Scalar};
+use crate::problem::{Kind, Problem};
+use crate::tensor::Tensor;
+use crate::types::Dtype;
+
+/// `integer_pow{n}`
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct IntegerPow {
+    /// The exponent.
+    pub n: i32,
+}
+
+impl Primitive for IntegerPow {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            name: "integer_pow{n}".into(),
+            math: "xⁿ".into(),
+            types: "numbers".into(),
+            derivative: "∂x: t · n · xⁿ⁻¹; 0 for n = 0".into(),
+            edges: "x⁰ = 1 for every x, nan included; a negative power is the reciprocal of the positive one; integers wrap".into(),
+        }]
+    }
+
+    fn name(&self) -> &'static str {
+        "integer_pow"
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, Attr)> {
+        vec![("n", Attr::Int(i64::from(self.n)))]
+    }
+
+    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<IntegerPow, Problem>> {
+        (name == "integer_pow").then(|| {
+            let n = attributes.int("n")?;
+            let n = i32::try_from(n).map_err(|_| {
+                Problem::new(Kind::Parse, format!("the exponent {n} does not fit in 32 bits"), "")
+            })?;
+            Ok(IntegerPow { n })
+        })
+    }
+
+    fn outputs(&self, _: &Module) -> usize {
+        1
+    }
+
+    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        let (shape, dtypes) = elementwise::common_shape("integer_pow", operands)?;
+        match dtypes.as_slice() {
+            [d] if *d != Dtype::Bool => Ok(elementwise::one_type(*d, shape)),
+            _ => Err(Problem::new(Kind::Dtype, "`integer_pow` takes one operand, a number", "")),
+        }
+    }
+
+    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        elementwise::eval(Code::IntegerPow(self.n), operands)
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        let y = cx.b.emit1(*self, x);
+        let (Some(t), true) = (dx[0], self.n != 0) else { return Ok(Dual::one(y, None)) };
+        let less = self.n.checked_sub(1).ok_or_else(|| {
+            Problem::new(
+                Kind::NotDifferentiable,
+                format!(
+                    "the derivative of `integer_pow{{n={}}}` has an exponent below 32 bits",
+                    self.n
+                ),
+                "",
+            )
+        })?;
+        let (t, x) = (Expr::new(cx.b, t), Expr::new(cx.b, x[0]));
+        let dy = if less == 0 { t } else { t * (f64::from(self.n) * x.powi(less)) };
+        Ok(Dual::one(y, Some(dy.atom)))
+    }
+
+    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+        self.n == 1
+    }
+
+    fn transpose(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        _: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        // Linear only where n = 1.
+        if let [Some(ct)] = ct {
+            into.add(cx.b, 0, *ct);
+        }
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        size: usize,
+        x: &[Atom],
+        batched: &[bool],
+    ) -> Result<Batched, Problem> {
+        elementwise::batch(cx, (*self).into(), size, x, batched)
+    }
+
+    fn discharge(&self) -> Discharge {
+        Discharge::Stateless
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+        Ok(Prune::Whole)
+    }
+
+    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Elementwise(Code::IntegerPow(self.n))
+    }
+
+    fn effects(&self, _: &Module) -> Effects {
+        Effects::Pure
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        vec![
+            Rewrite {
+                name: "integer-pow-one",
+                rule: Rule::Identity(|op, _| matches!(op, Op::IntegerPow(IntegerPow { n: 1 }))),
+                when: When::Always,
+                exactness: Exactness::Exact,
+                why: "an exponent counted down by differentiation",
+            },
+            Rewrite {
+                name: "integer-pow-even",
+                rule: Rule::Compose(|outer, inner, _| match (outer, inner) {
+                    (Op::IntegerPow(p), Op::Scalar(Scalar::Neg | Scalar::Abs)) if p.n % 2 == 0 => {
+                        Some(vec![outer.clone()])
+                    }
+                    _ => None,
+                }),
+                when: When::Always,
+                exactness: Exactness::Exact,
+                why: "an even power does not see the sign",
+            },
+            Rewrite {
+                name: "integer-pow-power",
+                rule: Rule::Compose(|outer, inner, _| match (outer, inner) {
+                    (Op::IntegerPow(p), Op::IntegerPow(q)) => {
+                        Some(vec![IntegerPow { n: p.n.checked_mul(q.n)? }.into()])
+                    }
+                    _ => None,
+                }),
+                when: When::Float,
+                exactness: Exactness::Reassociates,
+                why: "fewer products",
+            },
+        ]
+    }
+
+    fn samples(_: &mut Module) -> Vec<Sample> {
+        let x = || Tensor::from([-3.0, -0.5, 0.1, 1.25]);
+        let edge = || Tensor::from([0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e200]);
+        let mut samples = Vec::new();
+        for n in [-5, -2, -1, 0, 1, 2, 3, 7, 30] {
+            samples.push(Sample::smooth(IntegerPow { n }, vec![x()]));
+            samples.push(Sample::smooth(IntegerPow { n }, vec![Tensor::from(0.7)]));
+            samples.push(Sample::edge(IntegerPow { n }, vec![edge()]));
+            samples.push(Sample::edge(IntegerPow { n }, vec![Tensor::from([0.5f32, -2.0])]));
+            samples.push(Sample::edge(IntegerPow { n }, vec![Tensor::from([-2i32, 0, 1, 70_000])]));
+        }
+        samples
+    }
+}
