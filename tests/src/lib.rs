@@ -1,1 +1,35 @@
-//! Laws, text tests and doctests.
+//! What the tests share: numbers, comparison, programs to run.
+//!
+//! - [`Rng`]: reproducible random tensors;
+//! - [`Agreement`]: what it means that two engines computed the same;
+//! - [`cases`]: every primitive's samples as programs, for the laws;
+//! - [`read_tensor`]: tensors as text, for text tests.
+
+mod agreement;
+mod random;
+mod samples;
+mod tensor_text;
+
+pub use agreement::Agreement;
+pub use random::Rng;
+pub use samples::{Case, cases};
+pub use tensor_text::{read_tensor, read_tensors, show_tensors};
+
+use tapeloom_ir::{FuncId, Module, Problem, Tensor, print_function, verify};
+
+/// The error of a test: any message.
+pub type Failure = Box<dyn std::error::Error>;
+
+/// Verifies a function and runs it by the interpreter.
+///
+/// # Errors
+/// Broken invariants, with the program; what a primitive reports.
+pub fn run(module: &Module, f: FuncId, args: &[Tensor]) -> Result<Vec<Tensor>, Failure> {
+    let broken = verify(module, f);
+    if !broken.is_empty() {
+        let list: String = broken.iter().map(|e| format!("{e}\n")).collect();
+        return Err(format!("{list}{}", print_function(module, f)).into());
+    }
+    let located = |p: Problem| format!("{p} in\n{}", print_function(module, f));
+    Ok(tapeloom_ir::eval(module, f, args).map_err(located)?)
+}

@@ -1,0 +1,120 @@
+//! Agreement: what it means that two engines computed the same.
+//!
+//! A nan agrees with any nan, and an infinity only with itself, in every mode. Types must be equal.
+
+use tapeloom_ir::{Dtype, Literal, Tensor};
+
+/// How close numbers must be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Agreement {
+    /// Equal bits.
+    Exact,
+    /// Equal numbers: zeros may differ in sign.
+    Equal,
+    /// At most that many floats lie between.
+    Ulps(u64),
+    /// `|got - want| <= relative * (largest finite |want| of the array) + absolute`; integers and
+    /// bools exactly.
+    Within {
+        /// Relative to the largest magnitude expected.
+        relative: f64,
+        /// Absolute.
+        absolute: f64,
+    },
+}
+
+impl Agreement {
+    /// Relative agreement, with an absolute floor a hundred times smaller.
+    pub fn relative(relative: f64) -> Agreement {
+        Agreement::Within { relative, absolute: relative / 100.0 }
+    }
+
+    /// Compares two tensors.
+    ///
+    /// # Errors
+    /// The first element that disagrees, with both tensors.
+    pub fn check(self, got: &Tensor, want: &Tensor) -> Result<(), String> {
+        if got.ty() != want.ty() {
+            return Err(format!("got a tensor of type {}, want {}", got.ty(), want.ty()));
+        }
+        let scale = (0..want.elements())
+            .map(|i| want.get(i).to_f64().abs())
+            .filter(|x| x.is_finite())
+            .fold(0.0, f64::max);
+        for i in 0..want.elements() {
+            let (g, w) = (got.get(i), want.get(i));
+            if !self.holds(g, w, scale) {
+                return Err(format!("element {i}: got {g}, want {w}\n got {got}\nwant {want}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares lists of tensors.
+    ///
+    /// # Errors
+    /// The first disagreement, and which of the tensors it is in.
+    pub fn check_all(self, got: &[Tensor], want: &[Tensor]) -> Result<(), String> {
+        if got.len() != want.len() {
+            return Err(format!("got {} tensors, want {}", got.len(), want.len()));
+        }
+        for (i, (g, w)) in got.iter().zip(want).enumerate() {
+            self.check(g, w).map_err(|e| format!("output {i}, {e}"))?;
+        }
+        Ok(())
+    }
+
+    fn holds(self, got: Literal, want: Literal, scale: f64) -> bool {
+        let (g, w) = (got.to_f64(), want.to_f64());
+        if got == want || (g.is_nan() && w.is_nan()) {
+            return true;
+        }
+        if !got.dtype.is_float() || !g.is_finite() || !w.is_finite() {
+            return false;
+        }
+        match self {
+            Agreement::Exact => false,
+            Agreement::Equal => g == w,
+            Agreement::Ulps(n) => ulps(got).abs_diff(ulps(want)) <= n,
+            Agreement::Within { relative, absolute } => {
+                (g - w).abs() <= relative * scale + absolute
+            }
+        }
+    }
+}
+
+/// The position of a float among all floats of its dtype; both zeros are at 0.
+fn ulps(x: Literal) -> i64 {
+    let sign_bit = match x.dtype {
+        Dtype::F32 => 1 << 31,
+        Dtype::Bool | Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64 | Dtype::F64 => 1 << 63,
+    };
+    let magnitude = (x.bits & !sign_bit) as i64;
+    if x.bits & sign_bit == 0 { magnitude } else { -magnitude }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes() {
+        let t = |x: f64| Tensor::from([x, 100.0]);
+        let next = f64::from_bits(1.0f64.to_bits() + 1);
+        let agree = |a: Agreement, x: f64, y: f64| a.check(&t(x), &t(y)).is_ok();
+        assert!(agree(Agreement::Exact, f64::NAN, -f64::NAN));
+        assert!(!agree(Agreement::Exact, 0.0, -0.0));
+        assert!(agree(Agreement::Equal, 0.0, -0.0));
+        assert!(!agree(Agreement::Equal, 1.0, next));
+        assert!(agree(Agreement::Ulps(1), 1.0, next));
+        assert!(agree(Agreement::Ulps(2), 5e-324, -5e-324));
+        assert!(!agree(Agreement::Ulps(1), 5e-324, -5e-324));
+        assert!(agree(Agreement::relative(1e-3), 1.0, 1.05));
+        assert!(!agree(Agreement::relative(1e-3), 1.0, 1.2));
+        assert!(!agree(Agreement::relative(1e-3), 1.0, f64::INFINITY));
+        assert!(
+            Agreement::Exact.check(&Tensor::from(1.0), &Tensor::from(1.0f64 as i64 as f64)).is_ok()
+        );
+        assert!(Agreement::Exact.check(&Tensor::from([1.0]), &Tensor::from(1.0)).is_err());
+    }
+}

@@ -1,0 +1,92 @@
+//! Every primitive's samples as programs: the cases that the laws quantify over.
+
+use crate::Rng;
+use tapeloom_ir::{
+    Atom, Builder, Draft, FuncId, Module, Op, Operands, Tensor, Type,
+    prim::{Lowering, Operand, Sample},
+};
+
+/// A primitive at work: a function of one equation, and arguments.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The primitive.
+    pub op: Op,
+    /// `(operands) -> outputs`; operands that are literals are not among the parameters.
+    pub f: FuncId,
+    /// Arguments.
+    pub args: Vec<Tensor>,
+    /// Whether derivatives exist here and are smooth enough for finite differences.
+    pub smooth: bool,
+}
+
+/// All samples. An elementwise sample of several operands comes also with each operand in turn as
+/// a literal, which is the one place where shapes need not be equal.
+///
+/// # Panics
+/// When a sample's operands do not fit its primitive.
+pub fn cases(module: &mut Module) -> Vec<Case> {
+    let mut all = Vec::new();
+    for sample in Op::samples(module) {
+        let n = sample.operands.len();
+        let scalar: Vec<bool> = sample.operands.iter().map(|t| t.shape().is_empty()).collect();
+        let values = vec![false; n];
+        let Some(case) =
+            program(module, &sample, &values).or_else(|| program(module, &sample, &scalar))
+        else {
+            panic!("the operands of sample {:?} do not fit: {:?}", sample.op, sample.operands)
+        };
+        all.push(case);
+        if n > 1 && elementwise(module, &sample) {
+            for i in 0..n {
+                let mut literal = sample.clone();
+                if sample.operands[i].elements() == 0 {
+                    continue;
+                }
+                literal.operands[i] = Tensor::full(&[], sample.operands[i].get(0));
+                let mask: Vec<bool> = (0..n).map(|k| k == i).collect();
+                // One point may be smooth together with one other and not with all of them.
+                literal.smooth &= scalar[i];
+                all.extend(program(module, &literal, &mask));
+            }
+        }
+    }
+    all
+}
+
+impl Case {
+    /// Which arguments have tangents.
+    pub fn floats(&self) -> Vec<bool> {
+        self.args.iter().map(|t| t.dtype().is_float()).collect()
+    }
+
+    /// Random directions for the arguments marked.
+    pub fn directions(&self, rng: &mut Rng, active: &[bool]) -> Vec<Tensor> {
+        let marked = self.args.iter().zip(active).filter(|(_, on)| **on);
+        marked.map(|(t, _)| rng.tensor(t.ty())).collect()
+    }
+}
+
+fn elementwise(module: &Module, sample: &Sample) -> bool {
+    let types: Vec<Type> = sample.operands.iter().map(|t| t.ty().clone().into()).collect();
+    let operands: Vec<Operand<'_>> = types.iter().map(|ty| Operand { ty, literal: None }).collect();
+    matches!(sample.op.lower(module, &operands), Lowering::Elementwise(_))
+}
+
+/// The sample with the marked operands as literals; nothing if it does not type-check so.
+fn program(module: &mut Module, sample: &Sample, literal: &[bool]) -> Option<Case> {
+    let mut draft = Draft::new(sample.op.name());
+    let mut args = Vec::new();
+    let mut operands = Operands::new();
+    for (t, literal) in sample.operands.iter().zip(literal) {
+        if *literal {
+            operands.push(t.get(0).into());
+        } else {
+            operands.push(draft.param(t.ty().clone().into()));
+            args.push(t.clone());
+        }
+    }
+    let outputs = Builder::new(module, &mut draft).try_emit(sample.op.clone(), &operands).ok()?;
+    let results: Vec<Atom> = outputs.to_vec();
+    let f = draft.finish(module, results).ok()?;
+    Some(Case { op: sample.op.clone(), f, args, smooth: sample.smooth })
+}

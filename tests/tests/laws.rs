@@ -1,0 +1,383 @@
+//! Laws: what must hold for every primitive at each of its samples.
+//!
+//! A new primitive is tested by the samples it brings; nothing here knows any primitive. A law
+//! reports all primitives that break it, with the program, in one failure.
+//!
+//! Derivatives are never compared with the formula they come from: forward mode with finite
+//! differences of the function, reverse mode with forward mode through `<ct, J dx> = <Jᵀ ct, dx>`.
+//! Second order is the same laws applied to derived functions.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use tapeloom_ir::{
+    FuncId, Kind, Literal, Module, Problem, Tensor, Type, eval, parse_module, print_function,
+};
+use tapeloom_tests::{Agreement, Case, Failure, Rng, cases, run};
+use tapeloom_transforms::{batch, jvp, linearize, transpose, vjp};
+
+type Law = fn(&mut Module, &Case) -> Result<(), Failure>;
+
+/// Checks a law at every sample and reports all failures.
+#[track_caller]
+fn for_all(law: Law) {
+    let mut module = Module::new();
+    let mut failures = Vec::new();
+    let cases = cases(&mut module);
+    for case in &cases {
+        let outcome = catch_unwind(AssertUnwindSafe(|| law(&mut module, case)));
+        let message = match outcome {
+            Ok(Ok(())) => continue,
+            Ok(Err(failure)) => failure.to_string(),
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+                format!("panicked: {}", text.unwrap_or_default())
+            }
+        };
+        let program = print_function(&module, case.f);
+        failures.push((case.op.name(), format!("{program}at {:?}\n{message}", case.args)));
+    }
+    if failures.is_empty() {
+        return;
+    }
+    let mut report = String::new();
+    let mut names: Vec<&str> = failures.iter().map(|(name, _)| *name).collect();
+    names.dedup();
+    for name in &names {
+        // One failure per primitive is enough to work on.
+        let of_name = || failures.iter().filter(|(n, _)| n == name);
+        if let Some((_, first)) = of_name().next() {
+            report += &format!(
+                "\n-- {name}: {} of its samples, the first:\n{first}\n",
+                of_name().count()
+            );
+        }
+    }
+    panic!(
+        "{} of {} samples break the law: {}\n{report}",
+        failures.len(),
+        cases.len(),
+        names.join(", ")
+    );
+}
+
+// -- Values -----------------------------------------------------------------------------------------
+
+#[test]
+fn inferred_types_are_those_of_the_values() {
+    for_all(|m, case| {
+        let y = eval(m, case.f, &case.args)?;
+        let got: Vec<Type> = y.iter().map(|t| t.ty().clone().into()).collect();
+        let want = m.function(case.f).result_types();
+        if got == want {
+            Ok(())
+        } else {
+            Err(format!("inferred {want:?}, computed {got:?}").into())
+        }
+    });
+}
+
+#[test]
+fn parse_is_inverse_to_print() {
+    for_all(|m, case| {
+        let text = print_function(m, case.f);
+        let parsed = parse_module(&text).map_err(|e| e[0].clone())?;
+        let (last, _) = parsed.iter().last().ok_or("no function")?;
+        let again = print_function(&parsed, last);
+        if again == text { Ok(()) } else { Err(format!("printed again:\n{again}").into()) }
+    });
+}
+
+// -- Derivatives ------------------------------------------------------------------------------------
+
+#[test]
+fn jvp_keeps_the_value() {
+    for_all(|m, case| {
+        let Some(of) = existing(jvp(m, case.f, &case.floats()), case)? else { return Ok(()) };
+        let dx = case.directions(&mut Rng::new(1), &case.floats());
+        let out = run(m, of.function, &[&case.args[..], &dx].concat())?;
+        let y = run(m, case.f, &case.args)?;
+        Ok(Agreement::Exact.check_all(&out[..y.len()], &y)?)
+    });
+}
+
+#[test]
+fn jvp_is_the_limit_of_differences() {
+    for_all(|m, case| if case.smooth { forward(m, case) } else { Ok(()) });
+}
+
+#[test]
+fn reverse_is_the_transpose_of_forward() {
+    for_all(reverse);
+}
+
+#[test]
+fn second_order_forward() {
+    for_all(|m, case| match derived(m, case)? {
+        Some(Second { jvp, vjp }) => forward(m, &jvp).and_then(|()| forward(m, &vjp)),
+        None => Ok(()),
+    });
+}
+
+#[test]
+fn second_order_reverse() {
+    for_all(|m, case| match derived(m, case)? {
+        Some(Second { jvp, vjp }) => reverse(m, &jvp).and_then(|()| reverse(m, &vjp)),
+        None => Ok(()),
+    });
+}
+
+/// `jvp` against differences, for all float arguments together and each alone.
+fn forward(m: &mut Module, case: &Case) -> Result<(), Failure> {
+    let floats = case.floats();
+    for active in subsets(&floats) {
+        let of = jvp(m, case.f, &active)?;
+        let dx = case.directions(&mut Rng::new(2), &active);
+        let mut out = run(m, of.function, &[&case.args[..], &dx].concat())?.into_iter();
+        let y: Vec<Tensor> = out.by_ref().take(of.active_out.len()).collect();
+        for (i, on) in of.active_out.iter().enumerate() {
+            let dy = if *on { out.next() } else { None };
+            if !y[i].dtype().is_float() {
+                continue;
+            }
+            let dy = dy.unwrap_or_else(|| Tensor::zeros(y[i].ty()));
+            differences(m, case, &active, &dx, i, &dy).map_err(|e| {
+                format!(
+                    "output {i}, active {active:?}, along {dx:?}: {e}\n{}",
+                    print_function(m, of.function)
+                )
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Each element of `dy` must meet a difference quotient of fourth order for one of several steps:
+/// no single step suits a function near a pole and one at 1e6.
+fn differences(
+    m: &Module,
+    case: &Case,
+    active: &[bool],
+    dx: &[Tensor],
+    output: usize,
+    dy: &Tensor,
+) -> Result<(), Failure> {
+    let single = case.args.iter().any(|t| t.dtype() == tapeloom_ir::Dtype::F32);
+    let (steps, relative, floor) = if single {
+        ([0.1, 0.03, 0.01, 0.003], 2e-2, 1e-3)
+    } else {
+        ([1e-2, 1e-3, 1e-4, 1e-5], 1e-6, 1e-10)
+    };
+    let mut nearest = vec![f64::NAN; dy.elements()];
+    for h in steps {
+        let mut along = Vec::new();
+        for k in [1.0, -1.0, 2.0, -2.0] {
+            along.push(run(m, case.f, &moved(&case.args, active, dx, k * h))?.swap_remove(output));
+        }
+        for (i, nearest) in nearest.iter_mut().enumerate() {
+            let y = |k: usize| along[k].get(i).to_f64();
+            let slope = (8.0 * (y(0) - y(1)) - (y(2) - y(3))) / (12.0 * h);
+            let got = dy.get(i).to_f64();
+            if nearest.is_nan() || (slope - got).abs() < (*nearest - got).abs() {
+                *nearest = slope;
+            }
+        }
+    }
+    for (i, want) in nearest.into_iter().enumerate() {
+        let got = dy.get(i).to_f64();
+        let size = want.abs().max(got.abs());
+        if (got - want).abs() <= relative * size + floor {
+            continue;
+        }
+        return Err(format!("element {i}: got {got}, differences give {want}").into());
+    }
+    Ok(())
+}
+
+/// The arguments, those active moved by `t` along `dx`.
+fn moved(args: &[Tensor], active: &[bool], dx: &[Tensor], t: f64) -> Vec<Tensor> {
+    let mut dx = dx.iter();
+    let mut args = args.to_vec();
+    for (x, _) in args.iter_mut().zip(active).filter(|(_, on)| **on) {
+        let Some(dx) = dx.next() else { break };
+        for i in 0..x.elements() {
+            let at = x.get(i).to_f64() + t * dx.get(i).to_f64();
+            x.set(i, Literal::of(x.dtype(), at));
+        }
+    }
+    args
+}
+
+/// Linearize and transpose against jvp: `lin dx = dy`, and `<ct, dy> = <ctx, dx>` for every set of
+/// outputs that a cotangent may come from.
+fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
+    let floats = case.floats();
+    let Some(of) = existing(linearize(m, case.f, &floats), case)? else { return Ok(()) };
+    let dx = case.directions(&mut Rng::new(3), &floats);
+    let mut residuals = run(m, of.fwd, &case.args)?;
+    let y: Vec<Tensor> = residuals.drain(..of.active_out.len()).collect();
+    Agreement::Exact.check_all(&y, &run(m, case.f, &case.args)?)?;
+    let dy = run(m, of.lin, &[&residuals[..], &dx].concat())?;
+
+    let forward = jvp(m, case.f, &floats)?;
+    let out = run(m, forward.function, &[&case.args[..], &dx].concat())?;
+    if forward.active_out == of.active_out {
+        let (relative, absolute) = (tolerance(case), 0.0);
+        Agreement::Within { relative, absolute }.check_all(&dy, &out[y.len()..])?;
+    }
+
+    let mut rng = Rng::new(4);
+    let cts: Vec<Tensor> = dy.iter().map(|t| rng.tensor(t.ty())).collect();
+    for nonzero in subsets(&vec![true; dy.len()]) {
+        let back = transpose(m, of.lin, &nonzero)?;
+        let seeds: Vec<Tensor> = marked(&cts, &nonzero);
+        let ctx = run(m, back.function, &[&residuals[..], &seeds].concat())?;
+        let here = products(&seeds, &marked(&dy, &nonzero));
+        let there = products(&ctx, &marked(&dx, &back.nonzero));
+        let sum = |terms: &[f64]| terms.iter().sum::<f64>();
+        let size: f64 = here.iter().chain(&there).map(|t| t.abs()).sum();
+        // At poles both sides are infinite or nan, and there is nothing to compare.
+        if size.is_finite() && (sum(&here) - sum(&there)).abs() > tolerance(case) * size {
+            let programs = print_function(m, of.lin) + &print_function(m, back.function);
+            let (here, there) = (sum(&here), sum(&there));
+            return Err(format!("<ct, J dx> = {here}, <Jᵀ ct, dx> = {there}\n{programs}").into());
+        }
+    }
+    Ok(())
+}
+
+fn tolerance(case: &Case) -> f64 {
+    if case.args.iter().any(|t| t.dtype() == tapeloom_ir::Dtype::F32) { 1e-4 } else { 1e-10 }
+}
+
+fn marked(all: &[Tensor], mask: &[bool]) -> Vec<Tensor> {
+    all.iter().zip(mask).filter(|(_, on)| **on).map(|(t, _)| t.clone()).collect()
+}
+
+fn products(x: &[Tensor], y: &[Tensor]) -> Vec<f64> {
+    assert_eq!(x.len(), y.len(), "a cotangent for every tangent");
+    let pairs = x.iter().zip(y).flat_map(|(x, y)| {
+        assert_eq!(x.ty(), y.ty(), "a cotangent has the type of its tangent");
+        (0..x.elements()).map(|i| x.get(i).to_f64() * y.get(i).to_f64())
+    });
+    pairs.collect()
+}
+
+/// A derivative may be missing at an edge sample, if the primitive says so; at a smooth one not.
+fn existing<T>(derived: Result<T, Problem>, case: &Case) -> Result<Option<T>, Failure> {
+    match derived {
+        Ok(of) => Ok(Some(of)),
+        Err(p) if p.kind == Kind::NotDifferentiable && !case.smooth => Ok(None),
+        Err(p) => Err(p.into()),
+    }
+}
+
+/// The derivatives of a smooth case as cases.
+struct Second {
+    jvp: Case,
+    vjp: Case,
+}
+
+fn derived(m: &mut Module, case: &Case) -> Result<Option<Second>, Failure> {
+    if !case.smooth {
+        return Ok(None);
+    }
+    let floats = case.floats();
+    let of = |f: FuncId, m: &Module, rng: &mut Rng| {
+        let more = m.function(f).param_types().split_off(case.args.len());
+        let more = more.iter().filter_map(|t| t.as_array()).map(|ty| rng.tensor(ty));
+        Case { f, args: case.args.iter().cloned().chain(more).collect(), ..case.clone() }
+    };
+    let (forward, back) = (jvp(m, case.f, &floats)?, vjp(m, case.f, &floats)?);
+    let mut rng = Rng::new(5);
+    let jvp = of(forward.function, m, &mut rng);
+    Ok(Some(Second { jvp, vjp: of(back.function, m, &mut rng) }))
+}
+
+// -- Batching ---------------------------------------------------------------------------------------
+
+#[test]
+fn batch_is_map() {
+    for_all(batched);
+}
+
+#[test]
+fn batch_of_a_derivative_is_map() {
+    for_all(|m, case| match derived(m, case)? {
+        Some(Second { jvp, vjp }) => batched(m, &jvp).and_then(|()| batched(m, &vjp)),
+        None => Ok(()),
+    });
+}
+
+/// The function over a batch against the function on each, for every set of batched arguments.
+fn batched(m: &mut Module, case: &Case) -> Result<(), Failure> {
+    for size in [0, 1, 3] {
+        let inputs: Vec<Vec<Tensor>> =
+            (0..size).map(|k| case.args.iter().map(|t| rotated(t, k)).collect()).collect();
+        for mask in subsets(&vec![true; case.args.len()]) {
+            let of = batch(m, case.f, size, &mask)?;
+            let args: Vec<Tensor> = (0..case.args.len())
+                .map(|i| match mask[i] {
+                    true => stack(&case.args[i], inputs.iter().map(|x| &x[i])),
+                    false => case.args[i].clone(),
+                })
+                .collect();
+            let got = run(m, of.function, &args)?;
+            let mut each = Vec::new();
+            for input in &inputs {
+                let choose = |i: usize| if mask[i] { &input[i] } else { &case.args[i] };
+                let x: Vec<Tensor> = (0..mask.len()).map(|i| choose(i).clone()).collect();
+                each.push(run(m, case.f, &x)?);
+            }
+            let model = run(m, case.f, &case.args)?;
+            for (i, lifted) in of.batched_out.iter().enumerate() {
+                let want = match lifted {
+                    true => stack(&model[i], each.iter().map(|y| &y[i])),
+                    false => each.first().map_or(&model[i], |y| &y[i]).clone(),
+                };
+                Agreement::relative(tolerance(case)).check(&got[i], &want).map_err(|e| {
+                    let program = print_function(m, of.function);
+                    format!("batch of {size}, batched {mask:?}, output {i}: {e}\n{program}")
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The same elements in another order: they stay within the domain, whatever it is.
+fn rotated(t: &Tensor, by: usize) -> Tensor {
+    let mut rotated = t.clone();
+    for i in 0..t.elements() {
+        rotated.set(i, t.get((i + by) % t.elements()));
+    }
+    rotated
+}
+
+fn stack<'t>(model: &Tensor, parts: impl ExactSizeIterator<Item = &'t Tensor>) -> Tensor {
+    let shape = model.ty().shape.with_leading(parts.len());
+    let mut whole = Tensor::full(&shape, Literal::zero(model.dtype()));
+    for (k, part) in parts.enumerate() {
+        for i in 0..part.elements() {
+            whole.set(k * part.elements() + i, part.get(i));
+        }
+    }
+    whole
+}
+
+/// Non-empty subsets of the marked: all of them if there are few, else the whole and each alone.
+fn subsets(mask: &[bool]) -> Vec<Vec<bool>> {
+    let marked: Vec<usize> = (0..mask.len()).filter(|i| mask[*i]).collect();
+    let n = marked.len();
+    let choices: Vec<usize> = match n {
+        0..=3 => (1..1 << n).collect(),
+        _ => (0..n).map(|i| 1 << i).chain([(1 << n) - 1]).collect(),
+    };
+    let subset = |bits: usize| {
+        let mut s = vec![false; mask.len()];
+        for (k, i) in marked.iter().enumerate() {
+            s[*i] = bits >> k & 1 == 1;
+        }
+        s
+    };
+    choices.into_iter().map(subset).collect()
+}
