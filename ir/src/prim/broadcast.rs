@@ -196,6 +196,7 @@ impl Primitive for Broadcast {
             dims: dims.to_vec(),
         };
         vec![
+            Sample::smooth(op(&[3], &[0]), vec![Tensor::from([1.0, 2.0, 3.0])]),
             Sample::smooth(op(&[2, 3], &[1]), vec![Tensor::from([1.0, 2.0, 3.0])]),
             Sample::smooth(op(&[3, 2], &[0]), vec![Tensor::from([1.0, 2.0, 3.0])]),
             Sample::smooth(op(&[4], &[]), vec![Tensor::from(2.5)]),

@@ -1,0 +1,307 @@
+//! Rewrite rows: both sides of every row are evaluated and compared.
+//!
+//! Patterns are evaluated on every combination of interesting numbers, in every dtype they type-check
+//! in. Compositions are tried on every pair of primitives of one operand that the samples offer. A
+//! row that nothing exercises fails too: it is not known to be right.
+
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::str::SplitWhitespace;
+use tapeloom_ir::prim::{Attributes, Exactness, Operand, Rewrite, Rule, When};
+use tapeloom_ir::{ArrayType, Dtype, Literal, Module, Op, Tensor, Type, eval};
+use tapeloom_tests::{Agreement, cases};
+
+#[test]
+fn both_sides_are_equal() {
+    let mut module = Module::new();
+    let unary = unary(&mut module);
+    let mut failures = Vec::new();
+    let rows = Op::rewrites();
+    for row in &rows {
+        let outcome = match row.rule {
+            Rule::Pattern { lhs, rhs } => pattern(&module, row, lhs, rhs),
+            Rule::Compose(rule) => {
+                let pairs = unary.iter().flat_map(|inner| unary.iter().map(move |o| (o, inner)));
+                exercise(pairs, |(outer, inner)| {
+                    if outer.x != inner.y || !holds(row.when, &inner.y) {
+                        return None;
+                    }
+                    let replacement = rule(&outer.op, &inner.op, &inner.x)?;
+                    Some(compare(&module, row, inner, &[&inner.op, &outer.op], &replacement))
+                })
+            }
+            Rule::Identity(rule) => exercise(unary.iter(), |u| {
+                let applies = holds(row.when, &u.x) && rule(&u.op, &u.x);
+                applies.then(|| compare(&module, row, u, &[&u.op], &[]))
+            }),
+        };
+        if let Err(message) = outcome {
+            failures.push(format!("{}: {message}", row.name));
+        }
+    }
+    assert!(failures.is_empty(), "{} rows fail:\n{}", failures.len(), failures.join("\n"));
+    let mut names: Vec<&str> = rows.iter().map(|r| r.name).collect();
+    names.sort_unstable();
+    let count = names.len();
+    names.dedup();
+    assert_eq!(names.len(), count, "rows have unique names");
+}
+
+/// Whether a condition on a value's dtype holds.
+fn holds(when: When, ty: &Type) -> bool {
+    let Type::Array(ty) = ty else { return when == When::Always };
+    match when {
+        When::Always => true,
+        When::Float => ty.dtype.is_float(),
+        When::Integer => ty.dtype.is_integer(),
+        When::Bool => ty.dtype == Dtype::Bool,
+    }
+}
+
+/// Runs a check on all candidates to which a row applies: all must hold, and one must be there.
+fn exercise<T>(
+    candidates: impl Iterator<Item = T>,
+    mut check: impl FnMut(T) -> Option<Result<(), String>>,
+) -> Result<(), String> {
+    let mut applied = false;
+    for candidate in candidates {
+        if let Some(outcome) = check(candidate) {
+            outcome?;
+            applied = true;
+        }
+    }
+    if applied { Ok(()) } else { Err("no sample exercises it".into()) }
+}
+
+fn agreement(row: &Rewrite) -> Agreement {
+    match row.exactness {
+        Exactness::Exact => Agreement::Equal,
+        Exactness::Reassociates => Agreement::relative(1e-5),
+    }
+}
+
+// -- Compositions -----------------------------------------------------------------------------------
+
+/// A primitive of one operand at a sample.
+struct Unary {
+    op: Op,
+    operand: Tensor,
+    x: Type,
+    y: Type,
+}
+
+/// Distinct primitives of one operand in the samples, at every type that the results of others have.
+fn unary(module: &mut Module) -> Vec<Unary> {
+    let mut points: BTreeMap<Type, Tensor> = BTreeMap::new();
+    let mut ops: Vec<Op> = Vec::new();
+    for case in cases(module) {
+        let f = module.function(case.f);
+        let values = case.args.iter().cloned().chain(eval(module, case.f, &case.args).unwrap());
+        // Small arrays are enough, and the results of others make chains possible.
+        for t in values.filter(|t| t.elements() <= 64) {
+            points.entry(t.ty().clone().into()).or_insert(t);
+        }
+        if f.equations[0].operands.len() == 1 && f.results.len() == 1 {
+            ops.push(case.op);
+        }
+    }
+    ops.sort();
+    ops.dedup();
+    let mut all = Vec::new();
+    for op in ops {
+        for (x, operand) in &points {
+            if let Some(y) = infer(module, &op, &[x.clone()]) {
+                all.push(Unary { op: op.clone(), operand: operand.clone(), x: x.clone(), y });
+            }
+        }
+    }
+    all
+}
+
+fn infer(module: &Module, op: &Op, types: &[Type]) -> Option<Type> {
+    let operands: Vec<Operand<'_>> = types.iter().map(|ty| Operand { ty, literal: None }).collect();
+    op.infer(module, &operands).ok().map(|mut types| types.swap_remove(0))
+}
+
+/// Compares two chains of primitives on one operand.
+fn compare(
+    module: &Module,
+    row: &Rewrite,
+    at: &Unary,
+    before: &[&Op],
+    after: &[Op],
+) -> Result<(), String> {
+    let run = |chain: &[&Op]| {
+        let mut x = at.operand.clone();
+        for op in chain {
+            infer(module, op, &[x.ty().clone().into()]).ok_or("does not type-check")?;
+            x = op.eval(module, &[x]).map_err(|p| p.to_string())?.swap_remove(0);
+        }
+        Ok::<Tensor, String>(x)
+    };
+    let after: Vec<&Op> = after.iter().collect();
+    let outcome = run(&after).and_then(|y| agreement(row).check(&y, &run(before)?));
+    outcome.map_err(|e| format!("{before:?} against {after:?} on {}: {e}", at.operand))
+}
+
+// -- Patterns ---------------------------------------------------------------------------------------
+
+/// A pattern: `(add ?x 0)`.
+enum Pattern {
+    Var(String),
+    Number(f64),
+    Apply(Op, Vec<Pattern>),
+}
+
+fn pattern(module: &Module, row: &Rewrite, lhs: &str, rhs: &str) -> Result<(), String> {
+    let (lhs, rhs) = (read(lhs)?, read(rhs)?);
+    let mut vars = Vec::new();
+    collect(&lhs, &mut vars);
+    // A variable is of the dtype at hand, or a condition.
+    let choices = Dtype::ALL.iter().flat_map(|d| (0..1 << vars.len()).map(move |mask| (*d, mask)));
+    let mut seen = Vec::new();
+    exercise(choices, |(dtype, mask)| {
+        let of = |i: usize| if mask >> i & 1 == 1 { Dtype::Bool } else { dtype };
+        let dtypes: Vec<Dtype> = (0..vars.len()).map(of).collect();
+        if seen.contains(&dtypes) {
+            return None;
+        }
+        seen.push(dtypes.clone());
+        let values = grid(&dtypes, row.exactness);
+        let env: BTreeMap<&str, &Tensor> = vars.iter().map(String::as_str).zip(&values).collect();
+        let root = Dtype::ALL.into_iter().find_map(|d| evaluate(module, &lhs, &env, d));
+        let want = root.filter(|t| holds(row.when, &t.ty().clone().into()))?;
+        let Some(got) = evaluate(module, &rhs, &env, want.dtype()) else {
+            return Some(Err(format!("the right side does not type-check with {dtypes:?}")));
+        };
+        let got = if got.shape().is_empty() { Tensor::full(want.shape(), got.get(0)) } else { got };
+        Some(sides(row, &got, &want).map_err(|e| format!("{dtypes:?}: {e}, at {values:?}")))
+    })
+}
+
+/// Real arithmetic says nothing where the left side is not a real number.
+fn sides(row: &Rewrite, got: &Tensor, want: &Tensor) -> Result<(), String> {
+    if row.exactness == Exactness::Exact || !want.dtype().is_float() {
+        return agreement(row).check(got, want);
+    }
+    for i in (0..want.elements()).filter(|i| want.get(*i).to_f64().is_finite()) {
+        agreement(row)
+            .check(&Tensor::full(&[], got.get(i)), &Tensor::full(&[], want.get(i)))
+            .map_err(|e| format!("element {i}, {e}"))?;
+    }
+    Ok(())
+}
+
+/// Every combination of interesting numbers, one tensor per variable.
+fn grid(dtypes: &[Dtype], exactness: Exactness) -> Vec<Tensor> {
+    let numbers = |dtype: Dtype| -> Vec<Literal> {
+        let wide = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -3.25, 7.0, 1e-300, -1e300];
+        let special = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, f64::MIN_POSITIVE];
+        let whole = [0.0, 1.0, -1.0, 2.0, 3.0, 64.0, f64::MIN, f64::MAX];
+        let tame = [1.0, -1.0, 0.5, 2.5, -1.25, 0.75];
+        let numbers: Vec<f64> = match (dtype, exactness) {
+            (Dtype::Bool, _) => vec![0.0, 1.0],
+            (d, _) if d.is_integer() => whole.to_vec(),
+            (_, Exactness::Exact) => wide.into_iter().chain(special).collect(),
+            (_, Exactness::Reassociates) => tame.to_vec(),
+        };
+        numbers.into_iter().map(|x| Literal::of(dtype, x)).collect()
+    };
+    let columns: Vec<Vec<Literal>> = dtypes.iter().map(|d| numbers(*d)).collect();
+    let count: usize = columns.iter().map(Vec::len).product();
+    let mut stride = 1;
+    let tensor = |column: &Vec<Literal>| {
+        let mut t = Tensor::zeros(&ArrayType::new(column[0].dtype, [count]));
+        for i in 0..count {
+            t.set(i, column[i / stride % column.len()]);
+        }
+        stride *= column.len();
+        t
+    };
+    columns.iter().map(tensor).collect()
+}
+
+/// The value of a pattern; nothing where it does not type-check. A number takes a dtype of its
+/// siblings, or that of the whole.
+fn evaluate(
+    module: &Module,
+    pattern: &Pattern,
+    env: &BTreeMap<&str, &Tensor>,
+    root: Dtype,
+) -> Option<Tensor> {
+    match pattern {
+        Pattern::Var(name) => env.get(name.as_str()).map(|t| (*t).clone()),
+        Pattern::Number(x) => Some(Tensor::full(&[], Literal::of(root, *x))),
+        Pattern::Apply(op, operands) => {
+            let known: Vec<Option<Tensor>> = operands
+                .iter()
+                .map(|p| match p {
+                    Pattern::Number(_) => Some(None),
+                    Pattern::Var(_) | Pattern::Apply(..) => {
+                        evaluate(module, p, env, root).map(Some)
+                    }
+                })
+                .collect::<Option<_>>()?;
+            let siblings = known.iter().flatten().map(Tensor::dtype).chain([root]);
+            siblings.into_iter().find_map(|dtype| {
+                let number = |p: &Pattern| match p {
+                    Pattern::Number(x) => Tensor::full(&[], Literal::of(dtype, *x)),
+                    Pattern::Var(_) | Pattern::Apply(..) => Tensor::full(&[], Literal::zero(dtype)),
+                };
+                let x: Vec<Tensor> = known
+                    .iter()
+                    .zip(operands)
+                    .map(|(t, p)| t.clone().unwrap_or_else(|| number(p)))
+                    .collect();
+                let types: Vec<Type> = x.iter().map(|t| t.ty().clone().into()).collect();
+                let operands: Vec<Operand<'_>> = types
+                    .iter()
+                    .zip(&x)
+                    .map(|(ty, t)| {
+                        let literal = t.shape().is_empty().then(|| t.get(0));
+                        Operand { ty, literal }
+                    })
+                    .collect();
+                op.infer(module, &operands).ok()?;
+                op.eval(module, &x).ok().map(|mut y| y.swap_remove(0))
+            })
+        }
+    }
+}
+
+fn collect(pattern: &Pattern, vars: &mut Vec<String>) {
+    match pattern {
+        Pattern::Var(name) if vars.contains(name) => {}
+        Pattern::Var(name) => vars.push(name.clone()),
+        Pattern::Number(_) => {}
+        Pattern::Apply(_, operands) => operands.iter().for_each(|p| collect(p, vars)),
+    }
+}
+
+fn read(text: &str) -> Result<Pattern, String> {
+    let spaced = text.replace('(', " ( ").replace(')', " ) ");
+    let mut tokens = spaced.split_whitespace().peekable();
+    let pattern = read_from(&mut tokens)?;
+    tokens.next().map_or(Ok(pattern), |t| Err(format!("`{t}` after the end of `{text}`")))
+}
+
+fn read_from(tokens: &mut Peekable<SplitWhitespace<'_>>) -> Result<Pattern, String> {
+    let end = || "a pattern ends early".to_owned();
+    match tokens.next().ok_or_else(end)? {
+        "(" => {
+            let name = tokens.next().ok_or_else(end)?;
+            let op = Op::parse(name, &mut Attributes::default());
+            let op = op.ok_or(format!("no primitive `{name}`"))?.map_err(|p| p.to_string())?;
+            let mut operands = Vec::new();
+            while *tokens.peek().ok_or_else(end)? != ")" {
+                operands.push(read_from(tokens)?);
+            }
+            tokens.next();
+            Ok(Pattern::Apply(op, operands))
+        }
+        token => match token.strip_prefix('?') {
+            Some(name) => Ok(Pattern::Var(name.to_owned())),
+            None => token.parse().map(Pattern::Number).map_err(|_| format!("`{token}`")),
+        },
+    }
+}
