@@ -208,6 +208,12 @@ pub fn full(b: &Builder<'_>, shape: &Shape, x: Literal) -> Atom {
     b.emit1(Broadcast { shape: shape.clone(), dims: Vec::new() }, &[x.into()])
 }
 
+/// The tangents of `x`, with zeros where one is absent.
+pub fn tangents_or_zeros(b: &Builder<'_>, x: &[Atom], dx: &[Option<Atom>]) -> SmallVec<[Atom; 3]> {
+    let zeros_like = |x: Atom| full(b, &b.shape_of(x), Literal::zero(b.dtype_of(x)));
+    x.iter().zip(dx).map(|(x, dx)| dx.unwrap_or_else(|| zeros_like(*x))).collect()
+}
+
 /// `x + y` where both may be absent (zero).
 pub fn add_tangents(b: &Builder<'_>, x: Option<Atom>, y: Option<Atom>) -> Option<Atom> {
     match (x, y) {

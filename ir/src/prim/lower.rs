@@ -6,6 +6,8 @@
 use super::{Bounds, Code, Combine};
 use crate::function::FuncId;
 use crate::literal::Literal;
+use crate::tensor::Tensor;
+use crate::types::{ArrayType, Dtype, Shape};
 
 /// What to do for an equation with one output (or, for a call, many).
 #[derive(Clone, Debug)]
@@ -116,10 +118,17 @@ impl AxisMap {
     pub fn zero() -> AxisMap {
         AxisMap { axis: None, scale: 0, offset: 0, divisor: 1 }
     }
+    /// The operand's index is the output's index along `axis`, plus `offset`.
+    pub fn shifted(axis: usize, offset: i64) -> AxisMap {
+        AxisMap { axis: Some(axis), scale: 1, offset, divisor: 1 }
+    }
     /// The operand's index for an output index, if it lies in `0..extent`.
     pub fn apply(&self, output: &[usize], extent: usize) -> Option<usize> {
-        let o = self.axis.map_or(0, |a| output[a] as i64);
-        let n = o * self.scale + self.offset;
+        self.index(self.axis.map_or(0, |a| output[a]), extent)
+    }
+    /// The operand's index for the index `o` along the output axis, if it lies in `0..extent`.
+    pub fn index(&self, o: usize, extent: usize) -> Option<usize> {
+        let n = o as i64 * self.scale + self.offset;
         if n.rem_euclid(self.divisor) != 0 {
             return None;
         }
@@ -127,36 +136,95 @@ impl AxisMap {
     }
 }
 
+/// The largest number that index arithmetic meets. Attributes and extents beyond it are refused, so
+/// that `o * scale + offset` stays within i64 whatever a program asks for.
+pub(crate) const INDEX_LIMIT: usize = 1 << 60;
+
 /// The meaning of [`Lowering::View`] on concrete operands.
+///
+/// Where several pieces contain an element the first one gives it, so pieces are painted over the
+/// fill from last to first. Each axis map reads one output axis: what a piece contributes is a
+/// product of lists, one per output axis, of (distance in the output, distance in the operand).
 pub(crate) fn eval_view(
-    operands: &[crate::tensor::Tensor],
+    operands: &[Tensor],
     pieces: &[Piece],
     fill: Option<usize>,
-    shape: &crate::types::Shape,
-) -> crate::tensor::Tensor {
-    use crate::types::ArrayType;
-    let dtype = pieces
-        .first()
-        .map(|p| p.operand)
-        .or(fill)
-        .map_or(crate::types::Dtype::Bool, |i| operands[i].dtype());
-    let mut y = crate::tensor::Tensor::zeros(&ArrayType::new(dtype, shape.clone()));
-    let strides: Vec<_> = operands.iter().map(|t| t.ty().shape.strides()).collect();
-    let mut index = vec![0usize; shape.len()];
-    for flat in 0..y.elements() {
-        let found = pieces.iter().find_map(|piece| {
-            let x = &operands[piece.operand];
-            let mut at = 0;
-            for (axis, map) in piece.axes.iter().enumerate() {
-                at += map.apply(&index, x.shape()[axis])? * strides[piece.operand][axis];
-            }
-            Some(x.get(at))
-        });
-        let value = found.or(fill.map(|f| operands[f].get(0)));
-        y.set(flat, value.unwrap_or(Literal::zero(dtype)));
-        step(&mut index, shape);
+    shape: &Shape,
+) -> Tensor {
+    let model = pieces.first().map(|p| p.operand).or(fill);
+    let dtype = model.map_or(Dtype::Bool, |i| operands[i].dtype());
+    let mut y = match fill {
+        Some(fill) => Tensor::full(shape, operands[fill].get(0)),
+        None => Tensor::zeros(&ArrayType::new(dtype, shape.clone())),
+    };
+    // Checked first: beside an extent of 0 another one may be too long to be listed.
+    if y.elements() == 0 {
+        return y;
+    }
+    for piece in pieces.iter().rev() {
+        let x = &operands[piece.operand];
+        let Some((from, steps)) = steps(piece, &x.ty().shape, shape) else { continue };
+        match dtype.bytes() {
+            1 => paint::<u8>(&mut y, x, from, &steps),
+            4 => paint::<u32>(&mut y, x, from, &steps),
+            _ => paint::<u64>(&mut y, x, from, &steps),
+        }
     }
     y
+}
+
+/// (distance in the output, distance in the operand) of every index along one output axis that a
+/// piece contains.
+type Steps = Vec<(usize, usize)>;
+
+/// Where a piece starts in its operand and its steps along each output axis; `None` where it is
+/// empty.
+fn steps(piece: &Piece, x: &Shape, y: &Shape) -> Option<(usize, Vec<Steps>)> {
+    let (x_strides, y_strides) = (x.strides(), y.strides());
+    let maps = || piece.axes.iter().zip(x.iter().zip(&x_strides));
+    let mut from = 0;
+    for (map, (extent, stride)) in maps().filter(|(map, _)| map.axis.is_none()) {
+        from += map.index(0, *extent)? * stride;
+    }
+    let mut all = Vec::with_capacity(y.len());
+    for (axis, (extent, y_stride)) in y.iter().zip(&y_strides).enumerate() {
+        let step = |o: usize| {
+            let mut distance = 0;
+            for (map, (extent, stride)) in maps().filter(|(map, _)| map.axis == Some(axis)) {
+                distance += map.index(o, *extent)? * stride;
+            }
+            Some((o * y_stride, distance))
+        };
+        let steps: Steps = (0..*extent).filter_map(step).collect();
+        if steps.is_empty() {
+            return None;
+        }
+        all.push(steps);
+    }
+    Some((from, all))
+}
+
+/// Copies a piece; `T` is any type of the elements' size.
+fn paint<T: bytemuck::Pod>(y: &mut Tensor, x: &Tensor, from: usize, steps: &[Steps]) {
+    let x: &[T] = bytemuck::cast_slice(x.bytes());
+    let y: &mut [T] = bytemuck::cast_slice_mut(y.bytes_mut());
+    let Some((inner, outer)) = steps.split_last() else {
+        y[0] = x[from];
+        return;
+    };
+    let counts: Vec<usize> = outer.iter().map(Vec::len).collect();
+    let mut index = vec![0; counts.len()];
+    for _ in 0..counts.iter().product() {
+        let (mut to, mut from) = (0, from);
+        for (axis, i) in outer.iter().zip(&index) {
+            to += axis[*i].0;
+            from += axis[*i].1;
+        }
+        for (dy, dx) in inner {
+            y[to + dy] = x[from + dx];
+        }
+        step(&mut index, &counts);
+    }
 }
 
 /// Advances a row-major index; wraps to zero at the end.

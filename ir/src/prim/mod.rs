@@ -14,35 +14,54 @@
 mod attr;
 mod broadcast;
 mod call;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod checks;
 mod code;
+mod concatenate;
 mod convert;
 mod doc;
+mod dynamic_slice;
+mod dynamic_update_slice;
 pub mod elementwise;
 mod expr;
 mod gather;
 mod integer_pow;
+mod iota;
 mod lower;
+mod pad;
+mod permute;
 mod polygamma;
 mod reduce;
 mod reshape;
+mod rev;
 mod rewrite;
 mod rules;
 pub mod scalar;
 mod scatter;
+mod slice;
+mod stop_gradient;
 
 pub use attr::{Attr, Attributes};
 pub use broadcast::Broadcast;
 pub use call::{Body, Call};
 pub use code::{Code, Library, LibraryFn};
+pub use concatenate::Concatenate;
 pub use convert::Convert;
 pub use doc::Doc;
+pub use dynamic_slice::DynamicSlice;
+pub use dynamic_update_slice::DynamicUpdateSlice;
 pub use expr::Expr;
 pub use gather::Bounds;
 pub use integer_pow::IntegerPow;
+pub use iota::Iota;
 pub use lower::{AxisMap, Lowering, Piece};
+pub use pad::Pad;
+pub use permute::Permute;
 pub use polygamma::Polygamma;
 pub use reduce::{Reduce, Reducer};
 pub use reshape::Reshape;
+pub use rev::Rev;
 pub use rewrite::{Exactness, Rewrite, Rule, When};
 pub use rules::{
     Arg, BatchOf, Batched, Cotangents, Discharge, Dual, Effects, JvpOf, Linearity, LinearizeOf,
@@ -50,6 +69,8 @@ pub use rules::{
 };
 pub use scalar::Scalar;
 pub use scatter::Combine;
+pub use slice::Slice;
+pub use stop_gradient::StopGradient;
 
 use crate::function::Atom;
 use crate::module::Module;
@@ -253,6 +274,15 @@ primitives! {
     Convert,
     Broadcast,
     Reshape,
+    Permute,
+    Slice,
+    DynamicSlice,
+    DynamicUpdateSlice,
+    Pad,
+    Concatenate,
+    Rev,
+    Iota,
     Reduce,
+    StopGradient,
     Call,
 }

@@ -8,8 +8,8 @@
 
 use super::{
     Arg, Attr, Attributes, Batched, Broadcast, Code, Cotangents, Discharge, Doc, Dual, Effects,
-    Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Scalar,
-    Types, elementwise,
+    Linearity, Lowering, Operand, Pad, Permute, Primitive, Prune, Regions, Reshape, Rewrite,
+    RuleCx, Sample, Scalar, Slice, Types, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -100,6 +100,34 @@ impl Reduce {
     fn spread(&self, b: &Builder<'_>, y: Atom, shape: &Shape) -> Atom {
         let dims = (0..shape.len()).filter(|a| !self.axes.contains(a)).collect();
         b.emit1(Broadcast { shape: shape.clone(), dims }, &[y])
+    }
+}
+
+/// Product and its tangent along the last axis of `[rest, n]`, by halving.
+fn product_jvp(b: &Builder<'_>, mut x: Atom, mut dx: Atom) -> (Atom, Atom) {
+    let mul = |x, y| b.emit1(Scalar::Mul, &[x, y]);
+    loop {
+        let shape = b.shape_of(x);
+        let (rest, n) = (shape[0], shape[1]);
+        if n == 1 {
+            return (x, dx);
+        }
+        if n % 2 == 1 {
+            let pad = Pad { low: vec![0, 0], high: vec![0, 1], interior: vec![0, 0] };
+            let one = Literal::one(b.dtype_of(x));
+            x = b.emit1(pad.clone(), &[x, one.into()]);
+            dx = b.emit1(pad, &[dx, Literal::zero(one.dtype).into()]);
+        }
+        let half = n.div_ceil(2);
+        let part = |from: usize| Slice {
+            start: vec![0, from],
+            limit: vec![rest, from + half],
+            strides: vec![1, 1],
+        };
+        let (x0, x1) = (b.emit1(part(0), &[x]), b.emit1(part(half), &[x]));
+        let (dx0, dx1) = (b.emit1(part(0), &[dx]), b.emit1(part(half), &[dx]));
+        x = mul(x0, x1);
+        dx = b.emit1(Scalar::Add, &[mul(dx0, x1), mul(dx1, x0)]);
     }
 }
 
@@ -230,7 +258,23 @@ impl Primitive for Reduce {
                 let share = sum(b.emit1(Scalar::Select, &[attains, *dx, zero]));
                 Ok(Dual::one(y, Some(b.emit1(Scalar::Div, &[share, count]))))
             }
-            Reducer::Prod => Err(Problem::internal("pending")),
+            Reducer::Prod => {
+                let y = b.emit1(self.clone(), &[*x]);
+                let kept: Vec<usize> =
+                    (0..shape.len()).filter(|a| !self.axes.contains(a)).collect();
+                let out: Shape = kept.iter().map(|a| shape[*a]).collect();
+                let n = self.axes.iter().map(|a| shape[*a]).product();
+                if n == 0 || out.elements() == 0 {
+                    return Ok(Dual::one(y, None));
+                }
+                let permutation: Vec<usize> = kept.iter().chain(&self.axes).copied().collect();
+                let flat = |x: Atom| {
+                    let x = b.emit1(Permute { permutation: permutation.clone() }, &[x]);
+                    b.emit1(Reshape { shape: [out.elements(), n].into() }, &[x])
+                };
+                let (_, dy) = product_jvp(b, flat(*x), flat(*dx));
+                Ok(Dual::one(y, Some(b.emit1(Reshape { shape: out }, &[dy]))))
+            }
             Reducer::And | Reducer::Or => Ok(Dual::one(b.emit1(self.clone(), &[*x]), None)),
         }
     }

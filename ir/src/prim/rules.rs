@@ -5,9 +5,9 @@ use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::module::Module;
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
-use crate::types::Type;
+use crate::types::{ArrayType, Shape, Type};
 use smallvec::SmallVec;
 
 /// Types of the outputs of an equation.
@@ -66,6 +66,15 @@ impl Arg {
             Arg::Linear(_) => None,
         }
     }
+
+    /// The extents of the operand, which is an array.
+    pub(crate) fn shape(&self, b: &Builder<'_>) -> Shape {
+        match self {
+            Arg::Known(a) => b.shape_of(*a),
+            Arg::Linear(Type::Array(a) | Type::Ref(a)) => a.shape.clone(),
+            Arg::Linear(Type::Tape(_)) => Shape::scalar(),
+        }
+    }
 }
 
 /// The cotangents of an equation's operands, as they accumulate; `None` is zero.
@@ -82,6 +91,28 @@ impl Cotangents {
             None => ct,
             Some(before) => b.emit1(super::Scalar::Add, &[before, ct]),
         });
+    }
+}
+
+impl Cotangents {
+    /// Adds `ct` to a part of operand `i`, of type `x`: the part that begins at `start`, which
+    /// `read` gives. Only that part of the total is touched, so that n reads of single elements
+    /// cost what the elements cost, and not n arrays of zeros.
+    pub(crate) fn add_part(
+        &mut self,
+        b: &Builder<'_>,
+        i: usize,
+        x: &ArrayType,
+        read: impl FnOnce(Atom) -> Atom,
+        start: &[Atom],
+        ct: Atom,
+    ) {
+        let (total, part) = match self.total[i] {
+            None => (super::elementwise::zeros(b, x), ct),
+            Some(total) => (total, b.emit1(super::Scalar::Add, &[read(total), ct])),
+        };
+        let operands: Vec<Atom> = [total, part].into_iter().chain(start.iter().copied()).collect();
+        self.total[i] = Some(b.emit1(super::DynamicUpdateSlice, &operands));
     }
 }
 
@@ -276,4 +307,40 @@ pub(crate) fn linear_jvp(
 ) -> Dual {
     let y = cx.b.emit1(op.clone(), x);
     Dual::one(y, dx[0].map(|dx| cx.b.emit1(op, &[dx])))
+}
+
+/// The type of the operand of a primitive that takes one array.
+pub(crate) fn one_array<'a>(
+    name: &str,
+    operands: &[Operand<'a>],
+) -> Result<&'a ArrayType, Problem> {
+    match operands {
+        [Operand { ty: Type::Array(x), .. }] => Ok(x),
+        _ => {
+            let found: Vec<String> = operands.iter().map(|o| o.ty.to_string()).collect();
+            Err(Problem::new(
+                Kind::Arguments,
+                format!("`{name}` takes one array, found ({})", found.join(", ")),
+                "",
+            ))
+        }
+    }
+}
+
+/// Checks that a list has one entry per axis.
+pub(crate) fn one_per_axis(
+    name: &str,
+    what: &str,
+    entries: usize,
+    x: &ArrayType,
+) -> Result<(), Problem> {
+    let rank = x.shape.len();
+    if entries == rank {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Kind::Shape,
+        format!("`{name}` of {x} needs {rank} entries in `{what}`, one per axis, found {entries}"),
+        "give one entry per axis",
+    ))
 }

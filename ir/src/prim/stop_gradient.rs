@@ -1,0 +1,144 @@
+//! `stop_gradient`: its operand, with a derivative that is zero by decree.
+//!
+//! The user says that a value counts as a constant under differentiation, as targets of a moving
+//! average or the weights of an estimator do. It exists for the transforms only; nothing is computed.
+
+use super::rules::one_array;
+use super::{
+    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Exactness,
+    Linearity, Lowering, Op, Operand, Primitive, Prune, Regions, Rewrite, Rule, RuleCx, Sample,
+    Types, When, elementwise,
+};
+use crate::function::Atom;
+use crate::module::Module;
+use crate::problem::Problem;
+use crate::tensor::Tensor;
+
+/// `stop_gradient`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct StopGradient;
+
+impl Primitive for StopGradient {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            name: "stop_gradient".into(),
+            math: "y = x".into(),
+            types: "any array".into(),
+            derivative: "zero, because the program says so".into(),
+            edges: String::new(),
+        }]
+    }
+
+    fn name(&self) -> &'static str {
+        "stop_gradient"
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, Attr)> {
+        Vec::new()
+    }
+
+    fn parse(name: &str, _: &mut Attributes) -> Option<Result<StopGradient, Problem>> {
+        (name == "stop_gradient").then_some(Ok(StopGradient))
+    }
+
+    fn outputs(&self, _: &Module) -> usize {
+        1
+    }
+
+    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        let x = one_array("stop_gradient", operands)?;
+        Ok(elementwise::one_type(x.dtype, x.shape.clone()))
+    }
+
+    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        Ok(operands.to_vec())
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        _: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        Ok(Dual::one(cx.b.emit1(StopGradient, x), None))
+    }
+
+    /// No: a linear map whose derivative is zero would be zero.
+    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+        false
+    }
+
+    fn transpose(
+        &self,
+        _: &mut RuleCx<'_, '_>,
+        _: &[Arg],
+        _: &[Option<Atom>],
+        _: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        Err(Problem::internal("`stop_gradient` is not linear and is never transposed"))
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        _: usize,
+        x: &[Atom],
+        _: &[bool],
+    ) -> Result<Batched, Problem> {
+        Ok(Batched::one(cx.b.emit1(StopGradient, x)))
+    }
+
+    fn discharge(&self) -> Discharge {
+        Discharge::Stateless
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+        Ok(Prune::Whole)
+    }
+
+    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Alias
+    }
+
+    fn effects(&self, _: &Module) -> Effects {
+        Effects::Pure
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        vec![Rewrite {
+            name: "stop_gradient-stop_gradient",
+            rule: Rule::Compose(|outer, inner, _| match (outer, inner) {
+                (Op::StopGradient(_), Op::StopGradient(_)) => Some(vec![StopGradient.into()]),
+                _ => None,
+            }),
+            when: When::Always,
+            exactness: Exactness::Exact,
+            why: "stopped once is stopped",
+        }]
+    }
+
+    /// Its derivative is not that of the function it computes, so none is a smooth sample.
+    fn samples(_: &mut Module) -> Vec<Sample> {
+        vec![
+            Sample::edge(StopGradient, vec![Tensor::from([1.5, -2.0])]),
+            Sample::edge(StopGradient, vec![Tensor::from(2.5)]),
+            Sample::edge(StopGradient, vec![Tensor::from([[1i64], [2]])]),
+            Sample::edge(StopGradient, vec![Tensor::from([true, false])]),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prim::checks::*;
+
+    #[test]
+    fn is_the_identity_without_a_tangent() {
+        let x = Tensor::from([1.0, 2.0]);
+        assert_eq!(eval1(StopGradient, std::slice::from_ref(&x)), x);
+        check_samples(StopGradient::samples(&mut Module::new()));
+        assert_eq!(tangents(StopGradient, std::slice::from_ref(&x)), [None]);
+        check_compose("stop_gradient-stop_gradient", StopGradient, StopGradient, &x);
+    }
+}
