@@ -42,7 +42,8 @@ pub use prim::{Code, Op, Scalar};
 pub use problem::{Kind, Problem};
 pub use tensor::{Element, Tensor};
 pub use text::{
-    ParseError, parse_module, parse_type, print_equation, print_function, print_module,
+    ParseError, parse_module, parse_type, print_equation, print_function, print_functions,
+    print_module,
 };
 pub use types::{ArrayType, Dtype, Shape, TapeLength, TapeType, Type};
 pub use verify::{VerifyError, verify, verify_module};

@@ -8,6 +8,7 @@ use crate::function::{Atom, FuncId, Function, ValueId};
 use crate::module::Module;
 use crate::prim::Linearity;
 use crate::problem::{Kind, Problem};
+use crate::text::print_equation;
 use crate::types::Type;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -20,6 +21,8 @@ pub struct VerifyError {
     pub function: String,
     /// The equation's index; `None` for the signature or the results.
     pub equation: Option<usize>,
+    /// The equation as it prints; empty for the signature or the results.
+    pub text: String,
     /// What is wrong.
     pub problem: Problem,
 }
@@ -27,7 +30,9 @@ pub struct VerifyError {
 impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.equation {
-            Some(i) => write!(f, "@{} equation {i}: {}", self.function, self.problem),
+            Some(i) => {
+                write!(f, "@{} equation {i}, `{}`: {}", self.function, self.text, self.problem)
+            }
             None => write!(f, "@{}: {}", self.function, self.problem),
         }
     }
@@ -57,8 +62,14 @@ struct Verifier<'a> {
 
 impl Verifier<'_> {
     fn error(&mut self, equation: Option<usize>, kind: Kind, message: String) {
-        let problem = Problem::new(kind, message, "");
-        self.errors.push(VerifyError { function: self.f.name.to_string(), equation, problem });
+        self.problem(equation, Problem::new(kind, message, ""));
+    }
+
+    fn problem(&mut self, equation: Option<usize>, problem: Problem) {
+        let text = equation.map(|i| print_equation(self.module, self.f, i));
+        let problem = problem.at(equation.and_then(|i| self.f.location(i)));
+        let (function, text) = (self.f.name.to_string(), text.unwrap_or_default());
+        self.errors.push(VerifyError { function, equation, text, problem });
     }
 
     fn run(&mut self) {
@@ -123,25 +134,23 @@ impl Verifier<'_> {
             }
         }
         let types: SmallVec<[Type; 3]> = e.operands.iter().map(|a| self.f.type_of(*a)).collect();
-        match infer(self.module, &e.op, &e.operands, &types) {
+        let linearity = match infer(self.module, &e.op, &e.operands, &types) {
             Err(problem) => {
-                let function = self.f.name.to_string();
-                self.errors.push(VerifyError { function, equation: at, problem });
+                self.problem(at, problem);
+                // Rules may rely on the types, so nothing more is asked about this equation.
+                let linear = operands.contains(&Linearity::Linear);
+                if linear { Linearity::Linear } else { Linearity::Constant }
             }
             Ok(inferred) => {
-                let declared: Vec<&Type> = e.outputs.iter().map(|o| &self.f.types[*o]).collect();
-                if inferred.iter().collect::<Vec<_>>() != declared {
-                    let message = format!(
-                        "`{}` gives {}, declared {}",
-                        e.op.name(),
-                        list(inferred.iter()),
-                        list(declared.into_iter())
-                    );
+                if !inferred.iter().eq(e.outputs.iter().map(|o| &self.f.types[*o])) {
+                    let declared = e.outputs.iter().map(|o| &self.f.types[*o]);
+                    let (gives, says) = (list(inferred.iter()), list(declared));
+                    let message = format!("`{}` gives {gives}, declared {says}", e.op.name());
                     self.error(at, Kind::Verify, message);
                 }
+                self.propagate(i, &operands)
             }
-        }
-        let linearity = self.propagate(i, &operands);
+        };
         for o in &e.outputs {
             self.define(at, *o, linearity);
         }
@@ -178,4 +187,43 @@ fn show(a: Atom) -> String {
 fn list<'t>(types: impl Iterator<Item = &'t Type>) -> String {
     let names: Vec<String> = types.map(Type::to_string).collect();
     names.join(", ")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::function::ValueId;
+    use crate::prim::Call;
+    use crate::{Draft, Dtype, Literal, Scalar};
+    use cranelift_entity::EntityRef;
+
+    /// What no builder makes: wrong types, arities and order; all of it is found, without panic.
+    #[test]
+    fn broken_programs() {
+        let vector = Type::array(Dtype::F64, &[3]);
+        let mut module = Module::new();
+        let mut draft = Draft::new("broken");
+        let x = draft.param(vector.clone());
+        let dx = draft.linear_param(vector.clone());
+        let mut push = |op: crate::Op, operands: &[Atom], ty: &Type| {
+            Atom::from(draft.push(op, operands.into(), std::slice::from_ref(ty), None)[0])
+        };
+        let wrong = push(Scalar::Add.into(), &[x, x], &Type::scalar(Dtype::F64));
+        push(Scalar::Mul.into(), &[dx], &vector);
+        push(Scalar::Neg.into(), &[ValueId::new(6).into()], &vector);
+        let nowhere = Call { function: FuncId::new(9), outline: false };
+        push(nowhere.into(), &[x], &vector);
+        push(Scalar::Mul.into(), &[wrong, Literal::f64(2.0).into()], &Type::scalar(Dtype::F64));
+        let f = draft.finish(&mut module, vec![x]).unwrap();
+        let errors: String = verify(&module, f).iter().map(|e| format!("{e}\n")).collect();
+        expect_test::expect![[r#"
+            @broken equation 0, `%2: f64[] = add %0, %0`: [verify] `add` gives f64[3], declared f64[]
+            @broken equation 1, `%3: f64[3] = mul %1`: [arguments] `mul` takes 2 operands, got 1
+            @broken equation 2, `%4: f64[3] = neg %6`: [verify] %6 is read before it is defined
+            @broken equation 2, `%4: f64[3] = neg %6`: [verify] `neg` gives f64[], declared f64[3]
+            @broken equation 3, `%5: f64[3] = call{function=@, outline=false} %0`: [verify] fn9 is not in the module
+            @broken: [not-linear] result %0 does not depend on linear parameters
+        "#]].assert_eq(&errors);
+    }
 }

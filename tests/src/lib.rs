@@ -3,17 +3,20 @@
 //! - [`Rng`]: reproducible random tensors;
 //! - [`Agreement`]: what it means that two engines computed the same;
 //! - [`cases`]: every primitive's samples as programs, for the laws;
-//! - [`read_tensor`]: tensors as text, for text tests.
+//! - [`read_tensor`]: tensors as text;
+//! - [`TextTest`]: a program, what to do with it, and what must come out.
 
 mod agreement;
 mod random;
 mod samples;
 mod tensor_text;
+mod text_test;
 
 pub use agreement::Agreement;
 pub use random::Rng;
 pub use samples::{Case, cases};
 pub use tensor_text::{read_tensor, read_tensors, show_tensors};
+pub use text_test::TextTest;
 
 use tapeloom_ir::{FuncId, Module, Problem, Tensor, print_function, verify};
 

@@ -40,7 +40,7 @@ mod parse;
 mod print;
 
 pub use parse::{ParseError, parse_module, parse_type};
-pub use print::{print_equation, print_function, print_module};
+pub use print::{print_equation, print_function, print_functions, print_module};
 
 #[cfg(test)]
 mod tests;

@@ -10,20 +10,25 @@ use std::fmt::{self, Display, Write};
 /// Every function of a module, callees first.
 pub fn print_module(module: &Module) -> String {
     let all: Vec<FuncId> = module.iter().map(|(id, _)| id).collect();
-    print_functions(module, &all)
+    print_all(module, &all)
 }
 
 /// One function after the functions it refers to.
 pub fn print_function(module: &Module, id: FuncId) -> String {
-    let mut needed = BTreeSet::from([id]);
-    let mut pending = vec![id];
+    print_functions(module, &[id])
+}
+
+/// Some functions and those they refer to, callees first.
+pub fn print_functions(module: &Module, ids: &[FuncId]) -> String {
+    let mut needed: BTreeSet<FuncId> = ids.iter().copied().collect();
+    let mut pending = ids.to_vec();
     while let Some(f) = pending.pop() {
         for e in &module.function(f).equations {
             pending.extend(callees(e).filter(|callee| needed.insert(*callee)));
         }
     }
     // Functions refer only to functions added before them, so ids are in order already.
-    print_functions(module, &needed.into_iter().collect::<Vec<_>>())
+    print_all(module, &needed.into_iter().collect::<Vec<_>>())
 }
 
 /// One equation of a function, without indentation.
@@ -33,7 +38,7 @@ pub fn print_equation(module: &Module, f: &Function, index: usize) -> String {
     printer.equation(f, &f.equations[index]).to_string()
 }
 
-fn print_functions(module: &Module, ids: &[FuncId]) -> String {
+fn print_all(module: &Module, ids: &[FuncId]) -> String {
     let printer = Printer { module, names: unique_names(module, ids) };
     let mut text = String::new();
     for (i, id) in ids.iter().enumerate() {

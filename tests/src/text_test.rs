@@ -1,0 +1,200 @@
+//! Text tests: a program, a pipeline, and what must come out, all in one file.
+//!
+//! ```text
+//! // test: linearize | lin | transpose
+//! func @f(%0: f64[], %1: f64[]) -> (f64[]) {
+//!   %2: f64[] = mul %0, %1
+//!   return %2
+//! }
+//!
+//! // expect:
+//! // func @f.bwd(..) ..
+//! ```
+//!
+//! The pipeline starts at the last function of the text; steps are separated by `|`:
+//!
+//! | step | meaning |
+//! |---|---|
+//! | `print` | nothing; the program is parsed and printed |
+//! | `verify` | the answer is the list of mistakes in the text (alone in its pipeline) |
+//! | `jvp`, `linearize`, `vjp` | with `active=[true,false]`; without, all float parameters |
+//! | `fwd`, `lin`, `bwd` | one of the functions that the step before made |
+//! | `linear count=1` | the last parameters become linear |
+//! | `transpose` | with `nonzero=[true]`; without, all results |
+//! | `batch size=3` | with `batched=[true,false]`; without, all parameters |
+//! | a pass or pipeline of `tapeloom-transforms` | by its name |
+//! | `run` | the answer is the results for each line `// args: 1.0; f64[2] {1.0, 2.0}` |
+//!
+//! An error that a step reports is the answer, too. Programs are verified after each step, and what
+//! is printed is parsed and printed again.
+
+use crate::{Failure, read_tensors, run};
+use std::collections::BTreeMap;
+use tapeloom_ir::{FuncId, Module, Problem, Tensor, parse_module, print_functions, print_module};
+use tapeloom_transforms::{Pipeline, as_linear, batch, jvp, linearize, transpose, vjp};
+
+/// A text test.
+#[derive(Debug)]
+pub struct TextTest<'t> {
+    /// Steps with their options.
+    pipeline: Vec<(&'t str, BTreeMap<&'t str, &'t str>)>,
+    /// Arguments of every run.
+    args: Vec<Vec<Tensor>>,
+    /// Everything before the expected output.
+    input: &'t str,
+    /// The expected output, without comment signs.
+    pub expected: String,
+}
+
+/// The line that separates the program from the expected output.
+const EXPECT: &str = "// expect:\n";
+
+impl<'t> TextTest<'t> {
+    /// Reads a test.
+    ///
+    /// # Errors
+    /// When the first line is not `// test: ..`, or arguments do not read.
+    pub fn read(text: &'t str) -> Result<TextTest<'t>, Failure> {
+        let (input, expected) = text.split_once(EXPECT).unwrap_or((text, ""));
+        let first = input.lines().next().unwrap_or_default();
+        let steps = first.strip_prefix("// test:").ok_or("the first line must be `// test: ..`")?;
+        let args = input.lines().filter_map(|l| l.strip_prefix("// args:"));
+        let uncomment = |line: &str| {
+            let line = line.strip_prefix("//").unwrap_or(line);
+            format!("{}\n", line.strip_prefix(' ').unwrap_or(line))
+        };
+        Ok(TextTest {
+            pipeline: steps.split('|').map(step).collect::<Result<_, _>>()?,
+            args: args.map(read_tensors).collect::<Result<_, _>>()?,
+            input,
+            expected: expected.lines().map(uncomment).collect(),
+        })
+    }
+
+    /// The file with that output as the expected one.
+    pub fn blessed(&self, output: &str) -> String {
+        let comment = |line: &str| format!("// {line}").trim_end().to_owned() + "\n";
+        let expected: String = output.lines().map(comment).collect();
+        format!("{}\n\n{EXPECT}{expected}", self.input.trim_end())
+    }
+
+    /// Runs the pipeline and gives what came out.
+    ///
+    /// # Errors
+    /// A program that does not parse, a step that does not exist, a broken invariant.
+    pub fn output(&self) -> Result<String, Failure> {
+        let parsed = parse_module(self.input);
+        if let [("verify", _)] = self.pipeline.as_slice() {
+            let list = |errors: Vec<_>| errors.iter().map(|e| format!("{e}\n")).collect();
+            return Ok(parsed.map_or_else(list, |_| "no mistakes\n".to_owned()));
+        }
+        let mut module = parsed.map_err(|e| e[0].clone())?;
+        same_again(&print_module(&module))?;
+        // The last function of the text need not be the last of the module: equal ones are merged.
+        let name = self.input.rsplit("func @").next().unwrap_or_default();
+        let name = name.split('(').next().unwrap_or_default();
+        let last = module.iter().filter(|(_, f)| *f.name == *name).last();
+        let mut at = vec![last.ok_or("no function, or it equals one before it")?.0];
+        for (i, (name, options)) in self.pipeline.iter().enumerate() {
+            if *name == "run" {
+                if i + 1 < self.pipeline.len() {
+                    return Err("`run` must be the last step".into());
+                }
+                return self.runs(&module, at[0]);
+            }
+            let before = at[0];
+            match (at.as_slice(), *name) {
+                ([fwd, _] | [_, fwd, _], "fwd") => at = vec![*fwd],
+                ([_, lin], "lin") => at = vec![*lin],
+                ([_, _, bwd], "bwd") => at = vec![*bwd],
+                (_, name) => match apply(&mut module, before, name, options) {
+                    Some(Ok(functions)) => at = functions,
+                    Some(Err(problem)) => return Ok(format!("error: {problem}\n")),
+                    None => return Err(format!("there is no step `{name}` here").into()),
+                },
+            }
+            for f in &at {
+                if let Some(broken) = tapeloom_ir::verify(&module, *f).first() {
+                    let program = print_functions(&module, &at);
+                    return Err(format!("after `{name}`: {broken}\n{program}").into());
+                }
+            }
+        }
+        // The whole is fwd and bwd inlined, so that showing all three would show everything twice.
+        let shown = if at.len() == 3 { &at[..1] } else { &at[..] };
+        let printed = print_functions(&module, shown);
+        same_again(&printed)?;
+        Ok(printed)
+    }
+
+    fn runs(&self, module: &Module, f: FuncId) -> Result<String, Failure> {
+        let mut all = String::new();
+        for args in &self.args {
+            match tapeloom_ir::eval(module, f, args) {
+                Ok(_) => {
+                    for y in run(module, f, args)? {
+                        all += &format!("{y}\n");
+                    }
+                }
+                Err(problem) => all += &format!("error: {problem}\n"),
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// The functions a step makes; nothing if there is no such step.
+fn apply(
+    module: &mut Module,
+    f: FuncId,
+    name: &str,
+    options: &BTreeMap<&str, &str>,
+) -> Option<Result<Vec<FuncId>, Problem>> {
+    let function = module.get(f);
+    let floats: Vec<bool> = function.param_types().iter().map(|t| t.has_tangent()).collect();
+    let mask = |key: &str, default: Vec<bool>| match options.get(key) {
+        Some(list) => {
+            list.trim_matches(['[', ']']).split(',').map(|b| b.trim() == "true").collect()
+        }
+        None => default,
+    };
+    let number = |key: &str, default: usize| {
+        options.get(key).and_then(|n| n.parse().ok()).unwrap_or(default)
+    };
+    Some(match name {
+        "print" => Ok(vec![f]),
+        "jvp" => jvp(module, f, &mask("active", floats)).map(|of| vec![of.function]),
+        "linearize" => linearize(module, f, &mask("active", floats)).map(|of| vec![of.fwd, of.lin]),
+        "vjp" => {
+            vjp(module, f, &mask("active", floats)).map(|of| vec![of.function, of.fwd, of.bwd])
+        }
+        "linear" => as_linear(module, f, number("count", 1)).map(|f| vec![f]),
+        "transpose" => {
+            let all = vec![true; function.results.len()];
+            transpose(module, f, &mask("nonzero", all)).map(|of| vec![of.function])
+        }
+        "batch" => {
+            let all = vec![true; floats.len()];
+            let of = batch(module, f, number("size", 3), &mask("batched", all));
+            of.map(|of| vec![of.function])
+        }
+        other => {
+            let passes: Pipeline = other.parse().ok()?;
+            passes.run(module, f, |_, _, _| {}).map(|f| vec![f])
+        }
+    })
+}
+
+fn step(text: &str) -> Result<(&str, BTreeMap<&str, &str>), Failure> {
+    let mut words = text.split_whitespace();
+    let name = words.next().ok_or("an empty step")?;
+    let options = words.map(|w| w.split_once('=').ok_or(format!("`{w}` is not `key=value`")));
+    Ok((name, options.collect::<Result<_, _>>()?))
+}
+
+/// What is printed parses, and prints the same.
+fn same_again(text: &str) -> Result<(), Failure> {
+    let module = parse_module(text).map_err(|e| format!("{} in\n{text}", e[0]))?;
+    let again = print_module(&module);
+    if again == text { Ok(()) } else { Err(format!("{text}\nprints again as\n{again}").into()) }
+}
