@@ -84,12 +84,6 @@ fn erf_inv_guess(x: f64) -> f64 {
     (q / ((t * t + q).sqrt() + t)).sqrt()
 }
 
-via_f64! {
-    erf_f32(x: f32) = erf(f64::from(x));
-    erfc_f32(x: f32) = erfc(f64::from(x));
-    erf_inv_f32(x: f32) = erf_inv(f64::from(x));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,14 +215,5 @@ mod tests {
             let x = erf(w);
             assert!((erf_inv_guess(x) / erf_inv(x) - 1.0).abs() < 2e-3, "at {w}");
         }
-    }
-
-    #[test]
-    fn f32_forms_round_once() {
-        assert_eq!(erf_f32(0.5), 0.520_499_9);
-        assert_eq!(erfc_f32(10.0), 1e-45);
-        assert_eq!(erf_inv_f32(0.5), 0.476_936_28);
-        assert_eq!(erf_inv_f32(-1.0), f32::NEG_INFINITY);
-        assert!(erf_inv_f32(1.5).is_nan());
     }
 }

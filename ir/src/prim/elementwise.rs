@@ -9,6 +9,7 @@
 //! since the Jacobian of an elementwise function is diagonal and so its own transpose, the cotangent
 //! of a linear operand is the same formula at the cotangent.
 
+use super::code::{Number, Value};
 use super::{
     Arg, Batched, Broadcast, Code, Cotangents, Dual, Expr, Operand, RuleCx, Scalar, Types,
 };
@@ -17,7 +18,7 @@ use crate::function::Atom;
 use crate::literal::Literal;
 use crate::prim::{Linearity, Op};
 use crate::problem::{Kind, Problem};
-use crate::tensor::Tensor;
+use crate::tensor::{Element, Tensor};
 use crate::types::{ArrayType, Dtype, Shape, Type};
 use smallvec::SmallVec;
 
@@ -105,13 +106,64 @@ pub fn eval(code: Code, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
         return Err(Problem::internal("an elementwise primitive without operands"));
     };
     let mut y = Tensor::zeros(&ArrayType::new(code.result(last.dtype()), model.shape()));
-    let mut x: SmallVec<[Literal; 3]> = SmallVec::new();
-    for i in 0..y.elements() {
-        x.clear();
-        x.extend(operands.iter().map(|t| t.get(if t.shape().is_empty() { 0 } else { i })));
-        y.set(i, code.eval(&x));
+    match (code, operands, last.dtype()) {
+        (Code::Convert(_), ..) | (_, _, Dtype::Bool) => by_literals(code, operands, &mut y),
+        (Code::Select, [c, a, b], dtype) => match dtype {
+            Dtype::F32 | Dtype::I32 | Dtype::U32 => choose::<u32>(c, a, b, &mut y),
+            _ => choose::<u64>(c, a, b, &mut y),
+        },
+        (_, _, Dtype::I32) => map::<i32>(code, operands, &mut y),
+        (_, _, Dtype::I64) => map::<i64>(code, operands, &mut y),
+        (_, _, Dtype::U32) => map::<u32>(code, operands, &mut y),
+        (_, _, Dtype::U64) => map::<u64>(code, operands, &mut y),
+        (_, _, Dtype::F32) => map::<f32>(code, operands, &mut y),
+        (_, _, Dtype::F64) => map::<f64>(code, operands, &mut y),
     }
     Ok(vec![y])
+}
+
+/// How far apart an operand's elements are for the loop over the result's: a literal's only element
+/// is every element.
+fn stride(t: &Tensor) -> usize {
+    usize::from(!t.shape().is_empty())
+}
+
+/// Numbers of one dtype to the same or to bool, straight from the buffers.
+fn map<T: Number>(code: Code, operands: &[Tensor], y: &mut Tensor) {
+    let operand = |k: usize| &operands[k.min(operands.len() - 1)];
+    let [(a, i), (b, j), (c, k)] =
+        [0, 1, 2].map(|n| (operand(n).stored::<T>(), stride(operand(n))));
+    let apply = |at: usize| T::apply(code, [a[at * i], b[at * j], c[at * k]]);
+    if y.dtype() == Dtype::Bool {
+        for (at, slot) in y.stored_mut::<bool>().iter_mut().enumerate() {
+            *slot = u8::from(matches!(apply(at), Value::Truth(true)));
+        }
+    } else {
+        for (at, slot) in y.stored_mut::<T>().iter_mut().enumerate() {
+            if let Value::Number(v) = apply(at) {
+                *slot = v;
+            }
+        }
+    }
+}
+
+/// A choice among elements of the size of `T`.
+fn choose<T: Element<Stored = T>>(condition: &Tensor, a: &Tensor, b: &Tensor, y: &mut Tensor) {
+    let [i, j, k] = [condition, a, b].map(stride);
+    let (condition, a, b) = (condition.stored::<bool>(), a.stored::<T>(), b.stored::<T>());
+    for (at, slot) in y.stored_mut::<T>().iter_mut().enumerate() {
+        *slot = if condition[at * i] != 0 { a[at * j] } else { b[at * k] };
+    }
+}
+
+/// Anything, one literal at a time.
+fn by_literals(code: Code, operands: &[Tensor], y: &mut Tensor) {
+    let mut x: SmallVec<[Literal; 3]> = SmallVec::new();
+    for at in 0..y.elements() {
+        x.clear();
+        x.extend(operands.iter().map(|t| t.get(at * stride(t))));
+        y.set(at, code.eval(&x));
+    }
 }
 
 /// Forward mode from partials.

@@ -4,10 +4,11 @@
 //! equations, and a Rust number takes the dtype of the expression it meets, so that the partial
 //! derivatives in the scalar table read as on paper: `|t, x, _| t * x[0].cos()`.
 
-use super::{IntegerPow, Lowering, Op, Scalar};
+use super::{IntegerPow, Lowering, Op, Operand, Scalar};
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
+use crate::types::Type;
 use smallvec::SmallVec;
 
 /// A value inside a rule, with operators that emit equations.
@@ -60,9 +61,14 @@ impl<'b, 'm> Expr<'b, 'm> {
     fn apply(self, op: Op, operands: &[Atom]) -> Expr<'b, 'm> {
         let literals: Option<SmallVec<[Literal; 3]>> =
             operands.iter().map(|a| a.literal()).collect();
-        let folded = literals.and_then(|x| match self.b.with_module(|m| op.lower(m, &[])) {
-            Lowering::Elementwise(code) => Some(code.eval(&x)),
-            _ => None,
+        let folded = literals.and_then(|x| {
+            let types: SmallVec<[Type; 3]> = x.iter().map(|x| Type::scalar(x.dtype)).collect();
+            let typed: SmallVec<[Operand<'_>; 3]> =
+                types.iter().zip(&x).map(|(ty, x)| Operand { ty, literal: Some(*x) }).collect();
+            match self.b.with_module(|m| op.lower(m, &typed)) {
+                Lowering::Elementwise(code) => Some(code.eval(&x)),
+                _ => None,
+            }
         });
         let atom = folded.map_or_else(|| self.b.emit1(op, operands), Atom::Literal);
         Expr { b: self.b, atom }
@@ -85,11 +91,18 @@ macro_rules! operators {
         }
     )*};
 }
-operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div);
+operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Rem);
 
 impl<'b, 'm> std::ops::Neg for Expr<'b, 'm> {
     type Output = Expr<'b, 'm>;
     fn neg(self) -> Expr<'b, 'm> {
         self.unary(Scalar::Neg)
+    }
+}
+
+impl<'b, 'm> std::ops::Not for Expr<'b, 'm> {
+    type Output = Expr<'b, 'm>;
+    fn not(self) -> Expr<'b, 'm> {
+        self.unary(Scalar::Not)
     }
 }

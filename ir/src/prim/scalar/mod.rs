@@ -16,6 +16,10 @@ mod logic;
 mod special;
 mod trigonometric;
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod tests;
+
 use super::elementwise::{self, Linear, Partial};
 use super::{
     Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Exactness,
@@ -213,7 +217,7 @@ scalars! {
     Sub = arithmetic::SUB,
     Mul = arithmetic::MUL,
     Div = arithmetic::DIV,
-    Rem(rem 2) = arithmetic::REM,
+    Rem = arithmetic::REM,
     Neg = arithmetic::NEG,
     Abs(abs 1) = arithmetic::ABS,
     Sign(sign 1) = arithmetic::SIGN,
@@ -263,7 +267,7 @@ scalars! {
     And(and 2) = logic::AND,
     Or(or 2) = logic::OR,
     Xor(xor 2) = logic::XOR,
-    Not(not 1) = logic::NOT,
+    Not = logic::NOT,
     ShiftLeft = logic::SHIFT_LEFT,
     ShiftRightArithmetic = logic::SHIFT_RIGHT_ARITHMETIC,
     ShiftRightLogical = logic::SHIFT_RIGHT_LOGICAL,
