@@ -25,6 +25,14 @@
 //! The text form prints, parses and verifies; an interpreter defines the meaning, and every
 //! generator of machine code is tested against it. All addresses count elements, not bytes.
 
+pub(crate) mod codes;
+mod eval;
+mod print;
+mod verify;
+
+pub use eval::eval;
+pub use verify::{VerifyError, check, verify};
+
 use cranelift_entity::{PrimaryMap, entity_impl};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
 
@@ -65,6 +73,31 @@ pub struct Program {
     pub indices: u32,
     /// Bytes of workspace a call needs: the exact peak beside arguments and results.
     pub workspace: usize,
+}
+
+impl Program {
+    /// A program that does nothing yet.
+    pub fn new(name: impl Into<String>) -> Program {
+        Program {
+            name: name.into(),
+            buffers: PrimaryMap::new(),
+            steps: Vec::new(),
+            scalars: PrimaryMap::new(),
+            vars: PrimaryMap::new(),
+            indices: 0,
+            workspace: 0,
+        }
+    }
+
+    /// The dtype of an operand that is in scope.
+    pub fn dtype(&self, arg: Arg) -> Dtype {
+        match arg {
+            Arg::Scalar(s) => self.scalars[s],
+            Arg::Var(v) => self.vars[v],
+            Arg::Index(_) => Dtype::I64,
+            Arg::Literal(l) => l.dtype,
+        }
+    }
 }
 
 /// A piece of memory that holds an array in row-major order.

@@ -1,0 +1,209 @@
+//! What generated code calls: library functions, `rem`, contractions, and its own parts.
+//!
+//! An unknown symbol would be a panic in the linker, so symbols and declarations are made together:
+//! [`Symbols::of`] walks the program once and lists everything that its code can call.
+
+use crate::gemm;
+use crate::kernel::{Expr, Program, Step, Stmt};
+use cranelift_codegen::ir::{self, AbiParam, FuncRef, Signature, types};
+use cranelift_codegen::isa::CallConv;
+use cranelift_jit::JITModule;
+use cranelift_module::{FuncId, Linkage, Module};
+use std::collections::HashMap;
+use tapeloom_ir::prim::{Library, LibraryFn};
+use tapeloom_ir::{Code, Dtype, Problem};
+
+/// Symbols with their addresses and signatures.
+pub(crate) struct Symbols {
+    list: Vec<Symbol>,
+    index: HashMap<String, usize>,
+}
+
+/// A function that generated code may call.
+pub(crate) struct Symbol {
+    /// Its unique name.
+    pub(crate) name: String,
+    /// Its address.
+    pub(crate) address: *const u8,
+    params: Vec<ir::Type>,
+    result: ir::Type,
+}
+
+impl Symbols {
+    /// Everything that a program calls.
+    pub(crate) fn of(program: &Program) -> Symbols {
+        let mut symbols = Symbols { list: Vec::new(), index: HashMap::new() };
+        for step in &program.steps {
+            match step {
+                Step::Nest(body) => symbols.block(body),
+                Step::Contract(c) => symbols.contraction(c.dtype),
+            }
+        }
+        symbols
+    }
+
+    /// The functions by name and address.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Symbol> {
+        self.list.iter()
+    }
+
+    fn block(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            match stmt {
+                Stmt::For { body, .. } => self.block(body),
+                Stmt::Let { expr: Expr::Code(code, _), .. } | Stmt::Fold { code, .. } => {
+                    self.code(*code);
+                }
+                Stmt::Let { .. } | Stmt::Var { .. } | Stmt::Set { .. } | Stmt::Store { .. } => {}
+            }
+        }
+    }
+
+    fn code(&mut self, code: Code) {
+        let (f64, f32) = (types::F64, types::F32);
+        match code {
+            Code::Rem => {
+                self.add(REM_F64, rem_f64 as *const u8, &[f64, f64], f64);
+                self.add(REM_F32, rem_f32 as *const u8, &[f32, f32], f32);
+            }
+            Code::Library(l) => {
+                let [wide, narrow] = names(l);
+                match l.function {
+                    LibraryFn::Unary { f64: w, f32: n } => {
+                        self.add(&wide, w as *const u8, &[f64], f64);
+                        self.add(&narrow, n as *const u8, &[f32], f32);
+                    }
+                    LibraryFn::Binary { f64: w, f32: n } => {
+                        self.add(&wide, w as *const u8, &[f64, f64], f64);
+                        self.add(&narrow, n as *const u8, &[f32, f32], f32);
+                    }
+                    LibraryFn::Indexed { f64: w, f32: n, .. } => {
+                        self.add(&wide, w as *const u8, &[types::I32, f64], f64);
+                        self.add(&narrow, n as *const u8, &[types::I32, f32], f32);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn contraction(&mut self, dtype: Dtype) {
+        let params = [types::I64; 4];
+        if dtype == Dtype::F64 {
+            self.add(CONTRACT_F64, gemm::contract_f64 as *const u8, &params, types::I32);
+        } else {
+            self.add(CONTRACT_F32, gemm::contract_f32 as *const u8, &params, types::I32);
+        }
+    }
+
+    fn add(&mut self, name: &str, address: *const u8, params: &[ir::Type], result: ir::Type) {
+        if !self.index.contains_key(name) {
+            self.index.insert(name.to_owned(), self.list.len());
+            let (name, params) = (name.to_owned(), params.to_vec());
+            self.list.push(Symbol { name, address, params, result });
+        }
+    }
+}
+
+/// The functions of a module, declared where they are first called.
+pub(crate) struct Functions<'a> {
+    module: &'a mut JITModule,
+    symbols: &'a Symbols,
+    declared: HashMap<usize, FuncId>,
+    /// Imports of the function under construction.
+    imported: HashMap<FuncId, FuncRef>,
+}
+
+impl<'a> Functions<'a> {
+    /// No function is declared yet.
+    pub(super) fn new(module: &'a mut JITModule, symbols: &'a Symbols) -> Functions<'a> {
+        Functions { module, symbols, declared: HashMap::new(), imported: HashMap::new() }
+    }
+
+    /// The module.
+    pub(super) fn module(&mut self) -> &mut JITModule {
+        self.module
+    }
+
+    /// Forgets imports: another function is begun.
+    pub(super) fn begin(&mut self) {
+        self.imported.clear();
+    }
+
+    /// Imports a function of the module into the function under construction.
+    pub(super) fn import(&mut self, func: &mut ir::Function, id: FuncId) -> FuncRef {
+        let module = &mut *self.module;
+        *self.imported.entry(id).or_insert_with(|| module.declare_func_in_func(id, func))
+    }
+
+    /// `x % y` on floats.
+    pub(super) fn remainder(
+        &mut self,
+        func: &mut ir::Function,
+        dtype: Dtype,
+    ) -> Result<FuncRef, Problem> {
+        self.symbol(func, if dtype == Dtype::F64 { REM_F64 } else { REM_F32 })
+    }
+
+    /// A library function.
+    pub(super) fn library(
+        &mut self,
+        func: &mut ir::Function,
+        library: Library,
+        dtype: Dtype,
+    ) -> Result<FuncRef, Problem> {
+        let [wide, narrow] = names(library);
+        self.symbol(func, if dtype == Dtype::F64 { &wide } else { &narrow })
+    }
+
+    /// A contraction: (description, lhs, rhs, out) to a status.
+    pub(super) fn contraction(
+        &mut self,
+        func: &mut ir::Function,
+        dtype: Dtype,
+    ) -> Result<FuncRef, Problem> {
+        self.symbol(func, if dtype == Dtype::F64 { CONTRACT_F64 } else { CONTRACT_F32 })
+    }
+
+    fn symbol(&mut self, func: &mut ir::Function, name: &str) -> Result<FuncRef, Problem> {
+        let index = *self
+            .symbols
+            .index
+            .get(name)
+            .ok_or_else(|| Problem::internal(format!("symbol {name} is not registered")))?;
+        let id = match self.declared.get(&index) {
+            Some(id) => *id,
+            None => {
+                let symbol = &self.symbols.list[index];
+                let mut signature =
+                    Signature::new(CallConv::triple_default(self.module.isa().triple()));
+                signature.params.extend(symbol.params.iter().map(|t| AbiParam::new(*t)));
+                signature.returns.push(AbiParam::new(symbol.result));
+                let id = self
+                    .module
+                    .declare_function(name, Linkage::Import, &signature)
+                    .map_err(|e| Problem::internal(format!("declaring {name}: {e}")))?;
+                self.declared.insert(index, id);
+                id
+            }
+        };
+        Ok(self.import(func, id))
+    }
+}
+
+const REM_F64: &str = "rem_f64";
+const REM_F32: &str = "rem_f32";
+const CONTRACT_F64: &str = "contract_f64";
+const CONTRACT_F32: &str = "contract_f32";
+
+fn names(l: Library) -> [String; 2] {
+    [format!("library_{}_f64", l.name), format!("library_{}_f32", l.name)]
+}
+
+extern "C" fn rem_f64(x: f64, y: f64) -> f64 {
+    x % y
+}
+
+extern "C" fn rem_f32(x: f32, y: f32) -> f32 {
+    x % y
+}

@@ -1,0 +1,184 @@
+//! Executables: compiled programs that are called with tensors.
+//!
+//! A call checks the arguments' types, allocates the results, borrows a workspace from a pool of one
+//! and jumps. Nothing else is allocated, and a call of a scalar function costs about as much as its
+//! result's allocation.
+//!
+//! ```
+//! use tapeloom_backend::kernel::{Address, Arg, Buffer, Expr, Place, Program, Step, Stmt};
+//! use tapeloom_backend::Executable;
+//! use tapeloom_ir::{ArrayType, Code, Dtype, Shape, Tensor};
+//!
+//! // program @double { nest { %0: f64 = load b0[0]; %1: f64 = add %0, %0; store b1[0], %1 } }
+//! let mut p = Program::new("double");
+//! let ty = ArrayType::new(Dtype::F64, Shape::scalar());
+//! let x = p.buffers.push(Buffer { ty: ty.clone(), place: Place::Input(0) });
+//! let y = p.buffers.push(Buffer { ty, place: Place::Output(0) });
+//! let (a, b) = (p.scalars.push(Dtype::F64), p.scalars.push(Dtype::F64));
+//! let load = Expr::Load { buffer: x, address: Address::default(), guard: None };
+//! let sum = Expr::Code(Code::Add, vec![Arg::Scalar(a), Arg::Scalar(a)]);
+//! p.steps.push(Step::Nest(vec![
+//!     Stmt::Let { value: a, expr: load },
+//!     Stmt::Let { value: b, expr: sum },
+//!     Stmt::Store { buffer: y, address: Address::default(), value: Arg::Scalar(b), guard: None },
+//! ]));
+//! let double = Executable::new(&p)?;
+//! assert_eq!(double.call(&[&Tensor::scalar(2.5)])?, [Tensor::scalar(5.0)]);
+//! # Ok::<(), tapeloom_ir::Problem>(())
+//! ```
+
+#![expect(unsafe_code, reason = "hands buffers to generated code")]
+
+use crate::gemm;
+use crate::jit::{MachineCode, Report};
+use crate::kernel::{self, Place, Program};
+use smallvec::SmallVec;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, TryLockError};
+use tapeloom_ir::{ArrayType, Kind, Problem, Tensor};
+
+/// A compiled program. Cloning shares the code, which is freed with the last clone.
+#[derive(Clone)]
+pub struct Executable(Arc<Inner>);
+
+struct Inner {
+    name: String,
+    code: MachineCode,
+    /// The type of each argument; `None` where no buffer mentions it.
+    inputs: Vec<Option<ArrayType>>,
+    outputs: Vec<ArrayType>,
+    /// Bytes.
+    workspace: usize,
+    /// The workspace of the last call, for the next.
+    pool: Mutex<Vec<Line>>,
+    report: Report,
+}
+
+/// One cache line of workspace.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+impl Executable {
+    /// Compiles a program for this machine.
+    ///
+    /// # Errors
+    /// [`Kind::Verify`] when the program breaks an invariant, [`Kind::Target`] when this machine
+    /// cannot run it.
+    pub fn new(program: &Program) -> Result<Executable, Problem> {
+        kernel::check(program)?;
+        // Cranelift reports its own faults by panicking; they stay on this side.
+        let compiled = catch_unwind(AssertUnwindSafe(|| MachineCode::new(program)));
+        let (code, report) = compiled.unwrap_or_else(|_| {
+            Err(Problem::internal(format!("the code generator panicked on @{}", program.name)))
+        })?;
+        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+        for b in program.buffers.values() {
+            match b.place {
+                Place::Input(n) => {
+                    if inputs.len() <= n {
+                        inputs.resize(n + 1, None);
+                    }
+                    inputs[n] = Some(b.ty.clone());
+                }
+                Place::Output(n) => outputs.push((n, b.ty.clone())),
+                Place::Workspace(_) => {}
+            }
+        }
+        outputs.sort_by_key(|(n, _)| *n);
+        Ok(Executable(Arc::new(Inner {
+            name: program.name.clone(),
+            code,
+            inputs,
+            outputs: outputs.into_iter().map(|(_, ty)| ty).collect(),
+            workspace: report.workspace_bytes,
+            pool: Mutex::new(Vec::new()),
+            report,
+        })))
+    }
+
+    /// Runs the program.
+    ///
+    /// # Errors
+    /// [`Kind::Arguments`] when an argument is missing or of another type.
+    pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
+        let Inner { code, inputs, outputs, workspace, pool, .. } = &*self.0;
+        if args.len() != inputs.len() {
+            return Err(self.wrong_count(args.len()));
+        }
+        // One more than there are inputs: generated code reads zeros behind them.
+        let mut sources: SmallVec<[*const u8; 16]> = SmallVec::with_capacity(args.len() + 1);
+        for (i, (arg, want)) in args.iter().zip(inputs).enumerate() {
+            if want.as_ref().is_some_and(|want| want != arg.ty()) {
+                return Err(self.wrong_type(i, arg));
+            }
+            sources.push(arg.bytes().as_ptr());
+        }
+        sources.push(std::ptr::null());
+        let mut results: Vec<Tensor> = outputs.iter().map(Tensor::zeros).collect();
+        let targets: SmallVec<[*mut u8; 8]> =
+            results.iter_mut().map(|t| t.bytes_mut().as_mut_ptr()).collect();
+        let mut space = Vec::new();
+        if *workspace > 0 {
+            // Another call may hold the lock, or its workspace: then this one makes its own.
+            space = match pool.try_lock() {
+                Ok(mut kept) => std::mem::take(&mut *kept),
+                Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => Vec::new(),
+            };
+            if space.is_empty() {
+                space = vec![Line([0; 64]); workspace.div_ceil(size_of::<Line>())];
+            }
+        }
+        let bytes = space.as_mut_ptr().cast::<u8>();
+        // SAFETY: `sources` has a pointer per input, of the checked types, to buffers that `args`
+        // keeps alive, and a null pointer behind them. `targets` has a pointer per output, to fresh
+        // tensors of the program's types, which nothing else refers to (`bytes_mut` made them
+        // unique). Tensor buffers and `Line` are aligned to 64 bytes. `space` is owned by this call
+        // and as long as the report says.
+        let status = unsafe { code.call(sources.as_ptr(), targets.as_ptr(), bytes) };
+        if *workspace > 0
+            && let Ok(mut kept) = pool.try_lock()
+        {
+            *kept = space;
+        }
+        match status {
+            gemm::DONE => Ok(results),
+            _ => Err(Problem::internal(format!("a library function panicked in @{}", self.0.name))),
+        }
+    }
+
+    /// The name of the program.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The types of the results.
+    pub fn outputs(&self) -> &[ArrayType] {
+        &self.0.outputs
+    }
+
+    /// What compiling took and made.
+    pub fn report(&self) -> &Report {
+        &self.0.report
+    }
+
+    #[cold]
+    fn wrong_count(&self, got: usize) -> Problem {
+        let (name, want) = (&self.0.name, self.0.inputs.len());
+        Problem::new(Kind::Arguments, format!("@{name} takes {want} arguments, got {got}"), "")
+    }
+
+    #[cold]
+    fn wrong_type(&self, i: usize, arg: &Tensor) -> Problem {
+        let want = self.0.inputs[i].as_ref().map(ToString::to_string).unwrap_or_default();
+        let name = &self.0.name;
+        let message = format!("argument {i} of @{name} must be {want}, got {}", arg.ty());
+        Problem::new(Kind::Arguments, message, "")
+    }
+}
+
+impl std::fmt::Debug for Executable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Executable(@{}, {} bytes)", self.0.name, self.0.report.code_bytes)
+    }
+}

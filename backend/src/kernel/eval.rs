@@ -1,0 +1,192 @@
+//! The interpreter: the meaning of a program.
+//!
+//! It runs one statement after the other, checks every access, and is as slow as that sounds. Code
+//! generators are tested against it. The workspace starts as a pattern that no program means to
+//! read, so that a read before the first write shows.
+
+use super::{Address, Arg, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, Step, Stmt};
+use super::{ScalarId, VarId};
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::{Code, Kind, Literal, Problem, Tensor};
+
+/// Runs a program on concrete arguments.
+///
+/// # Errors
+/// [`Kind::Arguments`] when arguments do not fit the inputs, [`Kind::Internal`] when an access leaves
+/// its buffer.
+pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    let mut outputs = Vec::new();
+    for (id, b) in &program.buffers {
+        match b.place {
+            Place::Input(n) => match args.get(n) {
+                Some(x) if *x.ty() == b.ty => {}
+                Some(x) => {
+                    let message = format!("input {n} ({id}) must be {}, got {}", b.ty, x.ty());
+                    return Err(Problem::new(Kind::Arguments, message, ""));
+                }
+                None => {
+                    let message = format!("input {n} ({id}) is missing");
+                    return Err(Problem::new(Kind::Arguments, message, ""));
+                }
+            },
+            Place::Output(n) => outputs.push((n, Tensor::zeros(&b.ty))),
+            Place::Workspace(_) => {}
+        }
+    }
+    outputs.sort_by_key(|(n, _)| *n);
+    let mut machine = Machine {
+        p: program,
+        args,
+        outputs: outputs.into_iter().map(|(_, t)| t).collect(),
+        workspace: vec![0xa5; program.workspace],
+        scalars: SecondaryMap::with_default(Literal::bool(false)),
+        vars: SecondaryMap::with_default(Literal::bool(false)),
+        indices: SecondaryMap::with_default(0),
+    };
+    for step in &program.steps {
+        match step {
+            Step::Nest(body) => machine.block(body)?,
+            Step::Contract(c) => machine.contract(c)?,
+        }
+    }
+    Ok(machine.outputs)
+}
+
+struct Machine<'a> {
+    p: &'a Program,
+    args: &'a [Tensor],
+    outputs: Vec<Tensor>,
+    workspace: Vec<u8>,
+    scalars: SecondaryMap<ScalarId, Literal>,
+    vars: SecondaryMap<VarId, Literal>,
+    indices: SecondaryMap<IndexId, i64>,
+}
+
+impl Machine<'_> {
+    fn block(&mut self, body: &[Stmt]) -> Result<(), Problem> {
+        for stmt in body {
+            match stmt {
+                Stmt::For { index, extent, body } => {
+                    for i in 0..*extent {
+                        self.indices[*index] = i as i64;
+                        self.block(body)?;
+                    }
+                }
+                Stmt::Let { value, expr } => {
+                    self.scalars[*value] = match expr {
+                        Expr::Code(code, args) => {
+                            let args: Vec<_> = args.iter().map(|a| self.arg(*a)).collect();
+                            code.eval(&args)
+                        }
+                        Expr::Load { buffer, address, guard } => {
+                            if self.holds(*guard) {
+                                self.read(*buffer, self.address(address))?
+                            } else {
+                                Literal::zero(self.p.buffers[*buffer].ty.dtype)
+                            }
+                        }
+                    };
+                }
+                Stmt::Var { var, init: value } | Stmt::Set { var, value } => {
+                    self.vars[*var] = self.arg(*value);
+                }
+                Stmt::Fold { var, code, value } => {
+                    self.vars[*var] = code.eval(&[self.vars[*var], self.arg(*value)]);
+                }
+                Stmt::Store { buffer, address, value, guard } => {
+                    if self.holds(*guard) {
+                        self.write(*buffer, self.address(address), self.arg(*value))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn holds(&self, guard: Option<Arg>) -> bool {
+        guard.is_none_or(|g| self.arg(g).bits != 0)
+    }
+
+    fn arg(&self, arg: Arg) -> Literal {
+        match arg {
+            Arg::Scalar(s) => self.scalars[s],
+            Arg::Var(v) => self.vars[v],
+            Arg::Index(i) => Literal::i64(self.indices[i]),
+            Arg::Literal(l) => l,
+        }
+    }
+
+    fn address(&self, a: &Address) -> i64 {
+        let terms = a.terms.iter().map(|(i, stride)| self.indices[*i].wrapping_mul(*stride));
+        let dynamic = a.dynamic.map_or(0, |d| self.arg(d).bits as i64);
+        terms.fold(a.offset.wrapping_add(dynamic), i64::wrapping_add)
+    }
+
+    /// The position of an element that exists.
+    fn position(&self, buffer: BufferId, element: i64) -> Result<usize, Problem> {
+        let elements = self.p.buffers[buffer].ty.shape.elements();
+        usize::try_from(element).ok().filter(|i| *i < elements).ok_or_else(|| {
+            Problem::internal(format!("element {element} of {buffer} with {elements} elements"))
+        })
+    }
+
+    fn read(&self, buffer: BufferId, element: i64) -> Result<Literal, Problem> {
+        let i = self.position(buffer, element)?;
+        let b = &self.p.buffers[buffer];
+        Ok(match b.place {
+            Place::Input(n) => self.args[n].get(i),
+            Place::Output(n) => self.outputs[n].get(i),
+            Place::Workspace(offset) => {
+                let size = b.ty.dtype.bytes();
+                let mut bits = [0; 8];
+                bits[..size].copy_from_slice(&self.workspace[offset + i * size..][..size]);
+                Literal { dtype: b.ty.dtype, bits: u64::from_le_bytes(bits) }
+            }
+        })
+    }
+
+    fn write(&mut self, buffer: BufferId, element: i64, x: Literal) -> Result<(), Problem> {
+        let i = self.position(buffer, element)?;
+        let b = &self.p.buffers[buffer];
+        match b.place {
+            Place::Input(_) => return Err(Problem::internal(format!("input {buffer} is written"))),
+            Place::Output(n) => self.outputs[n].set(i, x),
+            Place::Workspace(offset) => {
+                let size = b.ty.dtype.bytes();
+                let bits = x.bits.to_le_bytes();
+                self.workspace[offset + i * size..][..size].copy_from_slice(&bits[..size]);
+            }
+        }
+        Ok(())
+    }
+
+    /// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, terms in order.
+    fn contract(&mut self, c: &Contract) -> Result<(), Problem> {
+        let count: usize = c.batch.iter().map(|b| b.0).product();
+        for flat in 0..count {
+            let (mut rest, mut at) = (flat as i64, (0, 0, 0));
+            for (extent, lhs, rhs, out) in c.batch.iter().rev() {
+                let i = rest % *extent as i64;
+                rest /= *extent as i64;
+                at = (at.0 + i * lhs, at.1 + i * rhs, at.2 + i * out);
+            }
+            let element = |m: &Matrix, start: i64, row: usize, column: usize| {
+                m.offset + start + row as i64 * m.row + column as i64 * m.column
+            };
+            for row in 0..c.m {
+                for column in 0..c.n {
+                    let mut sum: Option<Literal> = None;
+                    for k in 0..c.k {
+                        let x = self.read(c.lhs.buffer, element(&c.lhs, at.0, row, k))?;
+                        let y = self.read(c.rhs.buffer, element(&c.rhs, at.1, k, column))?;
+                        let term = Code::Mul.eval(&[x, y]);
+                        sum = Some(sum.map_or(term, |s| Code::Add.eval(&[s, term])));
+                    }
+                    let sum = sum.unwrap_or(Literal::zero(c.dtype));
+                    self.write(c.out.buffer, element(&c.out, at.2, row, column), sum)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
