@@ -56,6 +56,10 @@ pub(super) fn emit(
     let value = match (code, x) {
         (Code::Select, [c, x, y]) => Some(b.ins().select(*c, *x, *y)),
         (Code::Convert(to), _) => Some(convert(b, first, dtype, to)),
+        (Code::Clamp, [low, x, high]) => {
+            let x = emit(b, functions, Code::Max, dtype, &[*x, *low])?;
+            Some(emit(b, functions, Code::Min, dtype, &[x, *high])?)
+        }
         _ => match dtype {
             Dtype::Bool => bool_code(b, code, first, last),
             Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64 => {

@@ -258,6 +258,10 @@ fn every_code_at_the_edges() {
             let args = match codes::arity(code) {
                 1 => vec![tensor(dtype, &second)],
                 2 => vec![tensor(dtype, &first), tensor(dtype, &second)],
+                _ if matches!(code, Code::Clamp) => {
+                    let x: Vec<_> = (0..n).map(|i| values[(i * 7 + 3) % values.len()]).collect();
+                    vec![tensor(dtype, &first), tensor(dtype, &x), tensor(dtype, &second)]
+                }
                 _ => {
                     let c: Vec<_> = (0..n).map(|i| Literal::bool(i % 3 == 0)).collect();
                     vec![tensor(Dtype::Bool, &c), tensor(dtype, &first), tensor(dtype, &second)]

@@ -7,8 +7,7 @@ use tapeloom_ir::prim::{Library, LibraryFn};
 use tapeloom_ir::{Code, Dtype};
 
 /// Codes without attributes.
-#[cfg_attr(not(test), expect(dead_code, reason = "the parser comes next"))]
-pub(crate) const PLAIN: [Code; 28] = [
+pub(crate) const PLAIN: [Code; 29] = [
     Code::Add,
     Code::Sub,
     Code::Mul,
@@ -35,6 +34,7 @@ pub(crate) const PLAIN: [Code; 28] = [
     Code::ShiftLeft,
     Code::ShiftRightArithmetic,
     Code::ShiftRightLogical,
+    Code::Clamp,
     Code::Select,
     Code::IsFinite,
 ];
@@ -68,6 +68,7 @@ pub(crate) fn name(code: Code) -> &'static str {
         Code::ShiftLeft => "shift_left",
         Code::ShiftRightArithmetic => "shift_right_arithmetic",
         Code::ShiftRightLogical => "shift_right_logical",
+        Code::Clamp => "clamp",
         Code::Select => "select",
         Code::IsFinite => "is_finite",
         Code::Convert(_) => "convert",
@@ -90,7 +91,6 @@ pub(crate) fn print(code: Code) -> String {
 }
 
 /// The code of that name and attribute (`to` or `n`, whichever was written).
-#[expect(dead_code, reason = "the parser comes next")]
 pub(crate) fn named(
     name: &str,
     to: Option<Dtype>,
@@ -151,7 +151,7 @@ pub(crate) fn arity(code: Code) -> usize {
         | Code::ShiftRightArithmetic
         | Code::ShiftRightLogical
         | Code::Library(Library { function: LibraryFn::Binary { .. }, .. }) => 2,
-        Code::Select => 3,
+        Code::Clamp | Code::Select => 3,
     }
 }
 
@@ -176,6 +176,7 @@ pub(crate) fn defined_on(code: Code, dtype: Dtype) -> bool {
         | Code::Neg
         | Code::Abs
         | Code::Sign
+        | Code::Clamp
         | Code::IntegerPow(_) => dtype != Dtype::Bool,
         Code::Floor | Code::Ceil | Code::Sqrt | Code::IsFinite | Code::Library(_) => {
             dtype.is_float()
