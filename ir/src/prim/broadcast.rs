@@ -187,6 +187,20 @@ impl Primitive for Broadcast {
                 exactness: Exactness::Exact,
                 why: "one view instead of two",
             },
+            Rewrite {
+                name: "broadcast-reshape",
+                rule: Rule::Compose(|outer, inner, x| match (outer, inner, x) {
+                    (super::Op::Broadcast(o), super::Op::Reshape(i), Type::Array(x)) => {
+                        let places = inserted_ones(&x.shape, &i.shape)?;
+                        let dims = places.iter().map(|place| o.dims[*place]).collect();
+                        Some(vec![Broadcast { shape: o.shape.clone(), dims }.into()])
+                    }
+                    _ => None,
+                }),
+                when: When::Always,
+                exactness: Exactness::Exact,
+                why: "a broadcast inserts axes of extent 1 by itself",
+            },
         ]
     }
 
@@ -204,5 +218,68 @@ impl Primitive for Broadcast {
             Sample::edge(op(&[0, 3], &[1]), vec![Tensor::from([1i64, 2, 3])]),
             Sample::edge(op(&[2, 2], &[1]), vec![Tensor::from([true, false])]),
         ]
+    }
+}
+
+/// Where the axes of `from` are in `to`, if `to` is `from` with axes of extent 1 inserted.
+fn inserted_ones(from: &[usize], to: &[usize]) -> Option<Vec<usize>> {
+    let mut places = Vec::with_capacity(from.len());
+    for (place, extent) in to.iter().enumerate() {
+        if from.get(places.len()) == Some(extent) {
+            places.push(place);
+        } else if *extent != 1 {
+            return None;
+        }
+    }
+    (places.len() == from.len()).then_some(places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Dtype::F64;
+    use crate::prim::checks::*;
+
+    fn op(shape: &[usize], dims: &[usize]) -> Broadcast {
+        Broadcast { shape: shape.into(), dims: dims.to_vec() }
+    }
+
+    #[test]
+    fn repeats_along_new_and_stretched_axes() {
+        let v = Tensor::from([1.0, 2.0]);
+        let eval = |op: Broadcast| eval1(op, std::slice::from_ref(&v));
+        assert_eq!(eval(op(&[3, 2], &[1])), Tensor::from([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]]));
+        assert_eq!(eval(op(&[2, 2], &[0])), Tensor::from([[1.0, 1.0], [2.0, 2.0]]));
+        let column = Tensor::from([[1i32], [2]]);
+        assert_eq!(eval1(op(&[2, 2], &[0, 1]), &[column]), Tensor::from([[1i32, 1], [2, 2]]));
+        assert_eq!(eval1(op(&[0], &[]), &[Tensor::from(1.0)]), Tensor::vector::<f64>(&[]));
+    }
+
+    #[test]
+    fn refuses_places_that_do_not_fit() {
+        let x = [Type::array(F64, &[2, 3])];
+        for bad in [
+            op(&[2, 3], &[0]),
+            op(&[2, 3], &[1, 0]),
+            op(&[3, 3], &[0, 1]),
+            op(&[2, 3], &[0, 2]),
+            op(&[2, 3], &[0, usize::MAX]),
+        ] {
+            assert_eq!(problem(bad, &x).kind, Kind::Shape);
+        }
+    }
+
+    #[test]
+    fn rewrites_are_equalities() {
+        let m = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+        assert!(is_identity("broadcast-nothing", op(&[2, 3], &[0, 1]), &m));
+        let wide = op(&[2, 1, 3], &[0, 2]);
+        check_compose("broadcast-broadcast", op(&[2, 4, 3], &[0, 1, 2]), wide, &m);
+        let wide = Reshape { shape: [1, 2, 1, 3].into() };
+        check_compose("broadcast-reshape", op(&[5, 2, 4, 3], &[0, 1, 2, 3]), wide, &m);
+        assert_eq!(inserted_ones(&[2, 3], &[2, 1, 3, 1]), Some(vec![0, 2]));
+        assert_eq!(inserted_ones(&[1, 3], &[1, 1, 3]), Some(vec![0, 2]));
+        assert_eq!(inserted_ones(&[2, 3], &[3, 2]), None);
+        assert_eq!(inserted_ones(&[2, 1], &[2]), None);
     }
 }

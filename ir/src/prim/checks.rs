@@ -57,6 +57,23 @@ pub(crate) fn tangents(op: impl Into<Op>, x: &[Tensor]) -> Vec<Option<Tensor>> {
     some.into_iter().map(|some| if some { dy.next() } else { None }).collect()
 }
 
+/// The names of the equations that the transposes of `ops` emit, which read one operand of type `x`
+/// one after the other.
+pub(crate) fn transposed(ops: Vec<Op>, x: &Type) -> Vec<&'static str> {
+    let infer = |op: &Op| op.infer(&Module::new(), &[super::Operand { ty: x, literal: None }]);
+    let seeds: Vec<Type> = ops.iter().map(|op| infer(op).unwrap()[0].clone()).collect();
+    let (module, f) = build(&[], &seeds, |cx, _, seeds| {
+        let mut into = Cotangents { total: smallvec::smallvec![None] };
+        for (op, ct) in ops.iter().zip(seeds) {
+            op.transpose(cx, &[Arg::Linear(x.clone())], &[Some(*ct)], &mut into)?;
+        }
+        Ok(into.total.into_iter().flatten().collect())
+    })
+    .unwrap();
+    assert_eq!(crate::verify(&module, f), []);
+    module.function(f).equations.iter().map(|e| e.op.name()).collect()
+}
+
 /// All laws at operands where the primitive is smooth.
 pub(crate) fn check_laws(op: impl Into<Op>, x: &[Tensor]) {
     let op = op.into();

@@ -49,7 +49,8 @@ impl Primitive for Reshape {
         let [Operand { ty: Type::Array(x), .. }] = operands else {
             return Err(Problem::new(Kind::Arguments, "`reshape` takes one array", ""));
         };
-        if x.shape.checked_elements() != self.shape.checked_elements() {
+        let (from, to) = (x.shape.checked_elements(), self.shape.checked_elements());
+        if from.is_none() || from != to {
             return Err(Problem::new(
                 Kind::Shape,
                 format!("cannot reshape {x} to {}: the number of elements differs", self.shape),
@@ -136,6 +137,20 @@ impl Primitive for Reshape {
                 exactness: Exactness::Exact,
                 why: "only the last shape counts",
             },
+            Rewrite {
+                name: "reshape-broadcast",
+                rule: Rule::Compose(|outer, inner, x| match (outer, inner, x) {
+                    // As many elements as before: the broadcast repeats none, and since it keeps
+                    // the order of the axes it has only inserted axes of extent 1.
+                    (Op::Reshape(_), Op::Broadcast(inner), Type::Array(x)) => {
+                        (x.shape.elements() == inner.shape.elements()).then(|| vec![outer.clone()])
+                    }
+                    _ => None,
+                }),
+                when: When::Always,
+                exactness: Exactness::Exact,
+                why: "a broadcast that repeats nothing is a reshape",
+            },
         ]
     }
 
@@ -148,5 +163,42 @@ impl Primitive for Reshape {
             Sample::smooth(Reshape { shape: [1, 1].into() }, vec![Tensor::from(2.0)]),
             Sample::edge(Reshape { shape: [2].into() }, vec![Tensor::from([[1i32], [2]])]),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Dtype::F64;
+    use crate::prim::Broadcast;
+    use crate::prim::checks::*;
+
+    fn op(shape: &[usize]) -> Reshape {
+        Reshape { shape: shape.into() }
+    }
+
+    #[test]
+    fn keeps_the_row_major_order() {
+        let m = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+        let y = Tensor::from([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
+        assert_eq!(eval1(op(&[3, 2]), &[m]), y);
+    }
+
+    #[test]
+    fn refuses_another_number_of_elements() {
+        let kind = |from: &[usize], to: &[usize]| problem(op(to), &[Type::array(F64, from)]).kind;
+        assert_eq!(kind(&[2, 3], &[5]), Kind::Shape);
+        assert_eq!(kind(&[0], &[]), Kind::Shape);
+        let huge = usize::MAX;
+        assert_eq!(kind(&[huge, huge], &[huge, 2]), Kind::Shape);
+    }
+
+    #[test]
+    fn rewrites_are_equalities() {
+        let m = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+        assert!(is_identity("reshape-nothing", op(&[2, 3]), &m));
+        check_compose("reshape-reshape", op(&[3, 2]), op(&[6]), &m);
+        let wide = Broadcast { shape: [1, 2, 1, 3].into(), dims: vec![1, 3] };
+        check_compose("reshape-broadcast", op(&[6]), wide, &m);
     }
 }

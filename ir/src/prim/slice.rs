@@ -328,6 +328,18 @@ mod tests {
     }
 
     #[test]
+    fn reads_of_one_array_transpose_to_writes_in_place() {
+        let x = Type::array(crate::Dtype::F64, &[1000]);
+        let read = |i| Slice::dense(vec![i], vec![i + 1]).into();
+        let (first, next) = (["pad"], ["slice", "add", "dynamic_update_slice"]);
+        let want = [&first[..], &next, &next].concat();
+        assert_eq!(transposed(vec![read(0), read(7), read(7)], &x), want);
+        // Elements apart from each other are no box that could be written.
+        let apart = op(&[0], &[1000], &[2]);
+        assert_eq!(transposed(vec![read(0), apart.into()], &x), ["pad", "pad", "add"]);
+    }
+
+    #[test]
     fn refuses_bounds_outside_the_array() {
         let x = [Type::array(crate::Dtype::F64, &[3])];
         for bad in [
