@@ -17,10 +17,11 @@ use crate::dce::sweep;
 use crate::jvp::read;
 use crate::regions::Transforms;
 use cranelift_entity::SecondaryMap;
+use tapeloom_ir::prim::elementwise::add_tangents;
 use tapeloom_ir::prim::{Arg, Cotangents, RuleCx, TransposeOf};
 use tapeloom_ir::{
-    Atom, Builder, Derived, Draft, FuncId, Function, Key, Kind, Module, Operands, Problem, Scalar,
-    ValueId, verify,
+    Atom, Builder, Derived, Draft, FuncId, Function, Key, Kind, Module, Operands, Problem, ValueId,
+    verify,
 };
 
 /// The transpose of a linear function: `(k..; ct of the results marked nonzero) -> ct of the linear
@@ -142,8 +143,5 @@ fn backward(
 }
 
 fn accumulate(b: &Builder<'_>, total: &mut Option<Atom>, ct: Atom) {
-    *total = Some(match *total {
-        None => ct,
-        Some(before) => b.emit1(Scalar::Add, &[before, ct]),
-    });
+    *total = add_tangents(b, *total, Some(ct));
 }

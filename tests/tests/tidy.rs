@@ -1,0 +1,206 @@
+//! Tidy: rules about the source that no compiler checks.
+//!
+//! The house stays in order because leaving it is a failing test: who may depend on whom, that passes
+//! and backends name no primitive, that every file says what it is, that formatting is rustfmt's.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Which of our crates each one may use.
+const EDGES: &[(&str, &[&str])] = &[
+    ("ir", &[]),
+    ("transforms", &["tapeloom-ir"]),
+    ("backend", &["tapeloom-ir"]),
+    ("prelude/derive", &[]),
+    ("prelude", &["tapeloom-ir", "tapeloom-transforms", "tapeloom-backend", "tapeloom-derive"]),
+    (
+        "tests",
+        &["tapeloom-ir", "tapeloom-transforms", "tapeloom-backend", "tapeloom", "tapeloom-derive"],
+    ),
+];
+
+#[test]
+fn crates_depend_as_the_architecture_says() {
+    let mut wrong = Vec::new();
+    for (folder, allowed) in EDGES {
+        let file = root().join(folder).join("Cargo.toml");
+        for (section, line) in entries(&read(&file)) {
+            if !section.ends_with("dependencies") {
+                continue;
+            }
+            let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            if name.starts_with("tapeloom") && !allowed.contains(&name) {
+                wrong.push(format!("{folder} must not depend on {name}"));
+            }
+            if !line.contains("workspace") {
+                wrong.push(format!("{folder}: the version of {name} belongs to the workspace"));
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+    let members = read(&root().join("Cargo.toml"));
+    let members = members.lines().find(|l| l.starts_with("members")).unwrap();
+    for (folder, _) in EDGES {
+        assert!(members.contains(&format!("\"{folder}\"")), "{folder} is not in the workspace");
+    }
+    assert_eq!(members.matches('"').count() / 2, EDGES.len(), "a crate without a rule: {members}");
+}
+
+#[test]
+fn libraries_take_their_lints_from_the_workspace() {
+    for (folder, _) in EDGES.iter().filter(|(folder, _)| *folder != "tests") {
+        let manifest = read(&root().join(folder).join("Cargo.toml"));
+        let inherits = entries(&manifest).contains(&("lints".into(), "workspace = true".into()));
+        assert!(inherits, "{folder}/Cargo.toml does not say `[lints] workspace = true`");
+    }
+}
+
+#[test]
+fn passes_and_backends_name_no_primitive() {
+    let list = read(&root().join("ir/src/prim/mod.rs"));
+    let list = list.split("\nprimitives! {").nth(1).and_then(|l| l.split('}').next()).unwrap();
+    let names: Vec<&str> =
+        list.split(',').map(str::trim).filter(|n| !n.is_empty() && !n.starts_with('/')).collect();
+    assert!(names.len() > 5 && names.contains(&"Call"), "the list of primitives was not found");
+    let mut wrong = Vec::new();
+    for file in files("rs") {
+        let name = show(&file);
+        if !["transforms/src/", "backend/src/"].iter().any(|f| name.starts_with(f)) {
+            continue;
+        }
+        // Tests may build programs out of primitives.
+        let code = code(&read(&file)).split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+        for primitive in &names {
+            let mut uses = code.split("use ").skip(1).filter_map(|u| u.split(';').next());
+            let imported = uses.any(|u| u.starts_with("tapeloom_ir") && has_word(u, primitive));
+            let paths = ["Op", "prim", "tapeloom_ir"];
+            let named = paths.iter().any(|p| has_word(&code, &format!("{p}::{primitive}")));
+            if imported || named {
+                wrong.push(format!("{name} names the primitive {primitive}"));
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0], "what a primitive knows, it says through its rules");
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    let mute: Vec<String> =
+        files("rs").iter().filter(|f| !read(f).starts_with("//! ")).map(|f| show(f)).collect();
+    assert_eq!(mute, [""; 0], "a source file opens with `//!` and what it is about");
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    let mut wrong = Vec::new();
+    for file in files("rs") {
+        let code = code(&read(&file));
+        for name in ["todo", "unimplemented", "dbg"] {
+            if has_word(&code, &format!("{name}!")) {
+                wrong.push(format!("{} has {name}!", show(&file)));
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+#[test]
+fn no_path_of_a_machine() {
+    let mut wrong = Vec::new();
+    for file in files("") {
+        let Ok(text) = std::fs::read_to_string(&file) else { continue };
+        // In two pieces, so that this file does not find itself.
+        for (a, b) in [("/wor", "k/"), ("/hom", "e/"), ("/roo", "t/"), ("/Use", "rs/")] {
+            if text.contains(&format!("{a}{b}")) {
+                wrong.push(format!("{} mentions {a}{b}", show(&file)));
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+#[test]
+fn formatting_is_that_of_rustfmt() {
+    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+    let fmt =
+        |args: &[&str]| Command::new(&cargo).arg("fmt").args(args).current_dir(root()).output();
+    if !fmt(&["--version"]).is_ok_and(|o| o.status.success()) {
+        // A minimal toolchain has no rustfmt; `.ci/run` installs it.
+        return;
+    }
+    let output = fmt(&["--all", "--check"]).unwrap();
+    let diff = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "run `cargo fmt`:\n{diff}");
+}
+
+// -- Reading ----------------------------------------------------------------------------------------
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn read(file: &Path) -> String {
+    std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+}
+
+fn show(file: &Path) -> String {
+    file.strip_prefix(root()).unwrap_or(file).display().to_string().replace('\\', "/")
+}
+
+/// Files of the repository with that extension (any, if empty), without what is built or recorded.
+fn files(extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() {
+                let skipped = name == "target" || name == ".git" || show(&path) == "tests/data";
+                if !skipped {
+                    folders.push(path);
+                }
+            } else if extension.is_empty() || path.extension().is_some_and(|e| e == extension) {
+                // In a linked worktree `.git` is a file that holds a path.
+                found.extend((name != ".git").then_some(path));
+            }
+        }
+    }
+    found.sort();
+    assert!(!found.is_empty());
+    found
+}
+
+/// Lines of a manifest with the section they stand in.
+fn entries(manifest: &str) -> Vec<(String, String)> {
+    let mut section = String::new();
+    let mut entries = Vec::new();
+    for line in manifest.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
+        match line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
+            Some(name) => section = name.to_owned(),
+            None => entries.push((section.clone(), line.to_owned())),
+        }
+    }
+    entries
+}
+
+/// Source without line comments.
+fn code(source: &str) -> String {
+    let line = |l: &str| l.split("//").next().unwrap_or_default().to_owned() + "\n";
+    source.lines().map(line).collect()
+}
+
+/// Whether a word stands in a text, not as part of a longer name.
+fn has_word(text: &str, word: &str) -> bool {
+    let letter = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        !text[..at].ends_with(letter) && !text[at + word.len()..].starts_with(letter)
+    })
+}
+
+#[test]
+fn words_are_found_whole() {
+    for (word, found) in [("Call", true), ("x::Call", true), ("Cal", false), ("all", false)] {
+        assert_eq!(has_word("use x::Call;", word), found, "{word}");
+    }
+}
