@@ -74,6 +74,42 @@ pub(crate) fn transposed(ops: Vec<Op>, x: &Type) -> Vec<&'static str> {
     module.function(f).equations.iter().map(|e| e.op.name()).collect()
 }
 
+/// The tangent of the output along the tangents given.
+pub(crate) fn tangent(op: impl Into<Op>, x: &[Tensor], dx: &[Option<Tensor>]) -> Tensor {
+    let op = op.into();
+    let active: Vec<Tensor> = dx.iter().flatten().cloned().collect();
+    let args: Vec<Tensor> = x.iter().chain(&active).cloned().collect();
+    let dy = run(&types(x), &types(&active), &args, |cx, x, given| {
+        let mut given = given.iter().copied();
+        let dx: Vec<Option<Atom>> =
+            dx.iter().map(|dx| dx.as_ref().and_then(|_| given.next())).collect();
+        Ok(op.jvp(cx, x, &dx)?.dy.into_iter().flatten().collect())
+    });
+    dy.unwrap().into_iter().next().unwrap()
+}
+
+/// The cotangents of the operands marked linear, for that of the output.
+pub(crate) fn cotangents(
+    op: impl Into<Op>,
+    x: &[Tensor],
+    linear: &[bool],
+    ct: &Tensor,
+) -> Vec<Tensor> {
+    let op = op.into();
+    let args: Vec<Tensor> = x.iter().chain([ct]).cloned().collect();
+    let back = run(&types(x), &types(std::slice::from_ref(ct)), &args, |cx, params, ct| {
+        let arg = |((param, x), on): ((&Atom, &Tensor), &bool)| match on {
+            true => Arg::Linear(Type::Array(x.ty().clone())),
+            false => Arg::Known(*param),
+        };
+        let operands: Vec<Arg> = params.iter().zip(x).zip(linear).map(arg).collect();
+        let mut into = Cotangents { total: linear.iter().map(|_| None).collect() };
+        op.transpose(cx, &operands, &[Some(ct[0])], &mut into)?;
+        Ok(into.total.into_iter().flatten().collect())
+    });
+    back.unwrap()
+}
+
 /// All laws at operands where the primitive is smooth.
 pub(crate) fn check_laws(op: impl Into<Op>, x: &[Tensor]) {
     let op = op.into();
@@ -114,24 +150,27 @@ fn check_jvp(op: &Op, x: &[Tensor], on: &[bool]) {
     }
 }
 
-/// The inner product law for the operands marked, others being zero; skipped where the primitive is
-/// not linear in them.
+/// The inner product law for the operands marked; skipped where the primitive is not linear in them.
+/// The other operands stay what they are if that makes it linear, and are zero if only that does.
 fn check_transpose(op: &Op, x: &[Tensor], on: &[bool]) {
-    let linearity: Vec<Linearity> = (x.iter().zip(on))
-        .map(|(x, on)| match (on, x.dtype().is_float()) {
+    let linear = |other: Linearity| -> bool {
+        let sort = |(x, on): (&Tensor, &bool)| match (on, x.dtype().is_float()) {
             (true, _) => Linearity::Linear,
-            (false, true) => Linearity::Zero,
+            (false, true) => other,
             (false, false) => Linearity::Constant,
-        })
-        .collect();
-    if !op.is_linear(&Module::new(), &linearity) {
+        };
+        let operands: Vec<Linearity> = x.iter().zip(on).map(sort).collect();
+        op.is_linear(&Module::new(), &operands)
+    };
+    let constant = linear(Linearity::Constant);
+    if !constant && !linear(Linearity::Zero) {
         return;
     }
     let dx: Vec<Tensor> = (x.iter().zip(on).enumerate())
         .map(|(i, (x, on))| match (on, x.dtype().is_float()) {
             (true, _) => noise(x, i as u64 + 1),
-            (false, true) => Tensor::zeros(x.ty()),
-            (false, false) => x.clone(),
+            (false, true) if !constant => Tensor::zeros(x.ty()),
+            (false, _) => x.clone(),
         })
         .collect();
     let y = eval1(op.clone(), &dx);
@@ -146,7 +185,9 @@ fn check_transpose(op: &Op, x: &[Tensor], on: &[bool]) {
         let back = run(&types(x), &types(&linear), &args, |cx, params, linear| {
             let arg = |((param, x), on): ((&Atom, &Tensor), &bool)| match on {
                 true => Arg::Linear(Type::Array(x.ty().clone())),
-                false if x.dtype().is_float() => Arg::Known(elementwise::zeros(cx.b, x.ty())),
+                false if x.dtype().is_float() && !constant => {
+                    Arg::Known(elementwise::zeros(cx.b, x.ty()))
+                }
                 false => Arg::Known(*param),
             };
             let operands: Vec<Arg> = params.iter().zip(x).zip(on).map(arg).collect();

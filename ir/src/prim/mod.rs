@@ -11,6 +11,7 @@
 //! Passes never name a primitive: they ask through [`Op`]. Model: ripgrep's flags, and the rule
 //! clusters of JAX's `lax` brought into one place.
 
+mod argreduce;
 mod attr;
 mod broadcast;
 mod call;
@@ -21,6 +22,7 @@ mod code;
 mod concatenate;
 mod convert;
 mod doc;
+mod dot;
 mod dynamic_slice;
 mod dynamic_update_slice;
 pub mod elementwise;
@@ -42,6 +44,7 @@ mod scatter;
 mod slice;
 mod stop_gradient;
 
+pub use argreduce::ArgReduce;
 pub use attr::{Attr, Attributes};
 pub use broadcast::Broadcast;
 pub use call::{Body, Call};
@@ -49,10 +52,11 @@ pub use code::{Code, Library, LibraryFn};
 pub use concatenate::Concatenate;
 pub use convert::Convert;
 pub use doc::Doc;
+pub use dot::Dot;
 pub use dynamic_slice::DynamicSlice;
 pub use dynamic_update_slice::DynamicUpdateSlice;
 pub use expr::Expr;
-pub use gather::Bounds;
+pub use gather::{Bounds, Gather};
 pub use integer_pow::IntegerPow;
 pub use iota::Iota;
 pub use lower::{AxisMap, Lowering, Piece};
@@ -68,7 +72,7 @@ pub use rules::{
     Operand, Prune, Regions, RuleCx, Sample, TransposeOf, Types,
 };
 pub use scalar::Scalar;
-pub use scatter::Combine;
+pub use scatter::{Combine, Scatter};
 pub use slice::Slice;
 pub use stop_gradient::StopGradient;
 
@@ -283,6 +287,10 @@ primitives! {
     Rev,
     Iota,
     Reduce,
+    ArgReduce,
+    Dot,
+    Gather,
+    Scatter,
     StopGradient,
     Call,
 }

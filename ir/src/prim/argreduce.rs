@@ -1,0 +1,230 @@
+//! `argmax{axis}`, `argmin{axis}`: where along an axis the extremum stands.
+//!
+//! The result is i64. Of several equal extrema the first is named; nan counts as more extreme than
+//! any number, as in JAX and numpy, so the first nan is named if there is one. Positions are
+//! integers, so there is no derivative. To differentiate through the choice, gather with it: the
+//! gathered value has the right derivative.
+
+use super::{
+    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Linearity, Lowering,
+    Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types, elementwise,
+};
+use crate::function::Atom;
+use crate::literal::Literal;
+use crate::module::Module;
+use crate::prim::Code;
+use crate::problem::{Kind, Problem};
+use crate::tensor::Tensor;
+use crate::types::{ArrayType, Dtype, Type};
+
+/// `argmax{axis}`, `argmin{axis}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct ArgReduce {
+    /// The axis searched; it is removed.
+    pub axis: usize,
+    /// Maximum or minimum.
+    pub largest: bool,
+}
+
+impl ArgReduce {
+    /// Whether `x` is more extreme than `best`, which comes before it.
+    fn beats(&self, x: Literal, best: Literal) -> bool {
+        let is = |code: Code, x: Literal, y: Literal| code.eval(&[x, y]).bits != 0;
+        // Only nan differs from itself.
+        let (x_nan, best_nan) = (is(Code::Ne, x, x), is(Code::Ne, best, best));
+        let code = if self.largest { Code::Gt } else { Code::Lt };
+        !best_nan && (x_nan || is(code, x, best))
+    }
+}
+
+impl Primitive for ArgReduce {
+    fn docs() -> Vec<Doc> {
+        let entry = |name: &str, what: &str| Doc {
+            name: format!("{name}{{axis}}"),
+            math: format!("y = the index of the {what} element of x along the axis"),
+            types: "any dtype to i64".into(),
+            derivative: "none: positions are integers; gather with them to differentiate".into(),
+            edges: "the first of equal elements; the first nan if there is one".into(),
+        };
+        vec![entry("argmax", "largest"), entry("argmin", "smallest")]
+    }
+
+    fn name(&self) -> &'static str {
+        if self.largest { "argmax" } else { "argmin" }
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, Attr)> {
+        vec![("axis", Attr::Int(self.axis as i64))]
+    }
+
+    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<ArgReduce, Problem>> {
+        let largest = match name {
+            "argmax" => true,
+            "argmin" => false,
+            _ => return None,
+        };
+        Some(attributes.size("axis").map(|axis| ArgReduce { axis, largest }))
+    }
+
+    fn outputs(&self, _: &Module) -> usize {
+        1
+    }
+
+    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        let name = self.name();
+        let [Operand { ty: Type::Array(x), .. }] = operands else {
+            return Err(Problem::new(Kind::Arguments, format!("`{name}` takes one array"), ""));
+        };
+        match x.shape.get(self.axis) {
+            None => Err(Problem::new(
+                Kind::Shape,
+                format!("`{name}` along axis {} of {x}", self.axis),
+                "the axis is smaller than the rank",
+            )),
+            Some(0) => Err(Problem::new(
+                Kind::Shape,
+                format!("`{name}` along axis {} of {x}, which is empty", self.axis),
+                "only a non-empty axis has an extremum",
+            )),
+            Some(_) => Ok(elementwise::one_type(Dtype::I64, x.shape.without(&[self.axis]))),
+        }
+    }
+
+    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        let x = &operands[0];
+        let (extent, inner) = (x.shape()[self.axis], x.ty().shape.strides()[self.axis]);
+        let shape = x.ty().shape.without(&[self.axis]);
+        let mut y = Tensor::zeros(&ArrayType::new(Dtype::I64, shape));
+        for at in 0..y.elements() {
+            let start = at / inner * inner * extent + at % inner;
+            let mut best = 0;
+            for i in 1..extent {
+                if self.beats(x.get(start + i * inner), x.get(start + best * inner)) {
+                    best = i;
+                }
+            }
+            y.set(at, Literal::i64(best as i64));
+        }
+        Ok(vec![y])
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        _: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        Ok(Dual::one(cx.b.emit1(self.clone(), x), None))
+    }
+
+    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+        false
+    }
+
+    fn transpose(
+        &self,
+        _: &mut RuleCx<'_, '_>,
+        _: &[Arg],
+        _: &[Option<Atom>],
+        _: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        Err(Problem::internal(format!("`{}` is not linear", self.name())))
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        _: usize,
+        x: &[Atom],
+        _: &[bool],
+    ) -> Result<Batched, Problem> {
+        Ok(Batched::one(cx.b.emit1(ArgReduce { axis: self.axis + 1, ..self.clone() }, x)))
+    }
+
+    fn discharge(&self) -> Discharge {
+        Discharge::Stateless
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+        Ok(Prune::Whole)
+    }
+
+    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+        Lowering::ArgReduce { axis: self.axis, largest: self.largest }
+    }
+
+    fn effects(&self, _: &Module) -> Effects {
+        Effects::Pure
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples(_: &mut Module) -> Vec<Sample> {
+        let matrix = Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0]]);
+        let ties = Tensor::from([[2.0f32, 2.0, 1.0], [0.0, -0.0, 0.0], [1.0, f32::NAN, 9.0]]);
+        let extremes = Tensor::from([[f64::INFINITY, f64::NEG_INFINITY], [f64::NAN, f64::NAN]]);
+        let ints = Tensor::from([[1u64, u64::MAX, 3], [4, 5, 0]]);
+        let bools = Tensor::from([[false, true, true], [true, false, false]]);
+        let none = Tensor::zeros(&ArrayType::new(Dtype::F64, [2, 0]));
+        let mut all = Vec::new();
+        for largest in [true, false] {
+            for axis in [0, 1] {
+                let op = ArgReduce { axis, largest };
+                all.push(Sample::smooth(op.clone(), vec![matrix.clone()]));
+                for x in [&ties, &extremes] {
+                    all.push(Sample::edge(op.clone(), vec![x.clone()]));
+                }
+                all.push(Sample::edge(op.clone(), vec![ints.clone()]));
+                all.push(Sample::edge(op, vec![bools.clone()]));
+            }
+            all.push(Sample::edge(ArgReduce { axis: 0, largest }, vec![none.clone()]));
+            let one = Tensor::from([7i32]);
+            all.push(Sample::edge(ArgReduce { axis: 0, largest }, vec![one]));
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::prim::checks::*;
+
+    #[test]
+    fn laws_hold() {
+        check_samples(ArgReduce::samples(&mut Module::new()));
+    }
+
+    #[test]
+    fn the_first_extremum_wins_and_nan_is_extreme() {
+        let x = Tensor::from([
+            [1.0, 3.0, 3.0, -1.0],
+            [0.0, -0.0, 0.0, -0.0],
+            [5.0, f64::NAN, f64::NAN, f64::INFINITY],
+        ]);
+        let along = |axis, largest| eval1(ArgReduce { axis, largest }, std::slice::from_ref(&x));
+        assert_eq!(along(1, true), Tensor::from([1i64, 0, 1]));
+        assert_eq!(along(1, false), Tensor::from([3i64, 0, 1]));
+        assert_eq!(along(0, true), Tensor::from([2i64, 2, 2, 2]));
+        assert_eq!(along(0, false), Tensor::from([1i64, 2, 2, 0]));
+    }
+
+    #[test]
+    fn an_empty_axis_has_no_extremum() {
+        let ty = Type::array(Dtype::F64, &[2, 0]);
+        let infer = |axis| {
+            let operands = [Operand { ty: &ty, literal: None }];
+            ArgReduce { axis, largest: true }.infer(&Module::new(), &operands)
+        };
+        assert_eq!(
+            infer(1).unwrap_err().to_string(),
+            "[shape] `argmax` along axis 1 of f64[2,0], which is empty (only a non-empty axis has an \
+             extremum)"
+        );
+        assert!(infer(2).unwrap_err().to_string().contains("along axis 2 of f64[2,0]"));
+        assert_eq!(infer(0).unwrap()[0], Type::array(Dtype::I64, &[0]));
+    }
+}

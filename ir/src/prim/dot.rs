@@ -1,0 +1,492 @@
+//! `dot{lhs_batch, rhs_batch, lhs_contract, rhs_contract}`: products of arrays, summed over shared
+//! axes.
+//!
+//! Axes come in three sorts. *Batch* axes are shared by both operands and kept; *contracted* axes
+//! are shared and summed over; the others are *free*. The result has the batch axes in the order
+//! listed, then the free axes of the left operand, then those of the right one. A matrix product
+//! contracts axis 1 of the left with axis 0 of the right; an outer product contracts nothing.
+//!
+//! ```text
+//! %2: f64[3,5] = dot{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} %0, %1
+//! ```
+//!
+//! Source: XLA's `DotGeneral`. With `@` for the product, `d(x @ y) = dx @ y + x @ dy`; the transpose
+//! in one operand contracts the cotangent with the other over its free axes, so dot is closed under
+//! differentiation up to a permutation of axes.
+
+use super::{
+    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Linearity, Lowering,
+    Operand, Permute, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types, elementwise,
+};
+use crate::builder::Builder;
+use crate::function::Atom;
+use crate::module::Module;
+use crate::problem::{Kind, Problem};
+use crate::tensor::{Element, Tensor};
+use crate::types::{ArrayType, Dtype, Shape, Type};
+
+/// `dot{lhs_batch, rhs_batch, lhs_contract, rhs_contract}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Dot {
+    /// Pairs (axis of the left, axis of the right) that are shared and kept.
+    pub batch: Vec<(usize, usize)>,
+    /// Pairs (axis of the left, axis of the right) that are shared and summed over.
+    pub contract: Vec<(usize, usize)>,
+}
+
+/// The left or the right operand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+}
+
+impl Side {
+    fn of(self, pairs: &[(usize, usize)]) -> Vec<usize> {
+        let pick = |(l, r): &(usize, usize)| if self == Side::Left { *l } else { *r };
+        pairs.iter().map(pick).collect()
+    }
+}
+
+impl Dot {
+    /// Axes of an operand of that rank that are neither batch nor contracted, ascending.
+    fn free(&self, side: Side, rank: usize) -> Vec<usize> {
+        let (batch, contract) = (side.of(&self.batch), side.of(&self.contract));
+        (0..rank).filter(|a| !batch.contains(a) && !contract.contains(a)).collect()
+    }
+
+    /// The same product with the operands exchanged.
+    fn swapped(&self) -> Dot {
+        let swap = |pairs: &[(usize, usize)]| pairs.iter().map(|(l, r)| (*r, *l)).collect();
+        Dot { batch: swap(&self.batch), contract: swap(&self.contract) }
+    }
+
+    /// The cotangent of the left operand (of that rank), given the right one, whose free axes stand
+    /// in `ct` from axis `others` on.
+    ///
+    /// The cotangent is contracted with the right operand over the latter's free axes, which gives
+    /// [batch, left free, right contracted]: the left operand's axes out of order.
+    fn left_cotangent(
+        &self,
+        b: &Builder<'_>,
+        rank: usize,
+        ct: Atom,
+        right: Atom,
+        others: usize,
+    ) -> Atom {
+        let right_free = self.free(Side::Right, b.shape_of(right).len());
+        let back = Dot {
+            batch: Side::Right.of(&self.batch).into_iter().enumerate().collect(),
+            contract: (others..).zip(right_free).collect(),
+        };
+        // The contracted axes of the right operand come out in its own order.
+        let mut contracted = self.contract.clone();
+        contracted.sort_by_key(|(_, right)| *right);
+        let mut came = Side::Left.of(&self.batch);
+        came.extend(self.free(Side::Left, rank));
+        came.extend(Side::Left.of(&contracted));
+        let place = |axis: usize| came.iter().position(|c| *c == axis);
+        permuted(b, b.emit1(back, &[ct, right]), (0..rank).filter_map(place).collect())
+    }
+}
+
+/// The array with its axes in that order; itself if they are in order already.
+pub(crate) fn permuted(b: &Builder<'_>, x: Atom, permutation: Vec<usize>) -> Atom {
+    if permutation.iter().enumerate().all(|(i, p)| i == *p) {
+        return x;
+    }
+    b.emit1(Permute { permutation }, &[x])
+}
+
+/// The array with axis `from` moved to place `to`, the others in order.
+pub(crate) fn move_axis(b: &Builder<'_>, x: Atom, from: usize, to: usize) -> Atom {
+    let mut permutation: Vec<usize> = (0..b.shape_of(x).len()).collect();
+    let axis = permutation.remove(from);
+    permutation.insert(to, axis);
+    permuted(b, x, permutation)
+}
+
+impl Primitive for Dot {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            name: "dot{lhs_batch, rhs_batch, lhs_contract, rhs_contract}".into(),
+            math: "z[b.., m.., n..] = Σ_k x[b.., m.., k..] y[b.., k.., n..]".into(),
+            types: "two arrays of numbers of one dtype".into(),
+            derivative: "∂x: dot(t, y); ∂y: dot(x, t); their transposes contract the cotangent \
+                         with the other operand"
+                .into(),
+            edges: "terms are summed in ascending order of the contracted indices, starting at 0; \
+                    a sum of no terms is 0; integers wrap"
+                .into(),
+        }]
+    }
+
+    fn name(&self) -> &'static str {
+        "dot"
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, Attr)> {
+        vec![
+            ("lhs_batch", Attr::sizes(&Side::Left.of(&self.batch))),
+            ("rhs_batch", Attr::sizes(&Side::Right.of(&self.batch))),
+            ("lhs_contract", Attr::sizes(&Side::Left.of(&self.contract))),
+            ("rhs_contract", Attr::sizes(&Side::Right.of(&self.contract))),
+        ]
+    }
+
+    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Dot, Problem>> {
+        let mut pairs = |left: &str, right: &str| {
+            let (l, r) = (attributes.sizes(left)?, attributes.sizes(right)?);
+            if l.len() != r.len() {
+                return Err(Problem::new(
+                    Kind::Parse,
+                    format!(
+                        "`{left}` and `{right}` of `dot` pair up axes, but name {l:?} and {r:?}"
+                    ),
+                    "name as many axes of one operand as of the other",
+                ));
+            }
+            Ok(l.into_iter().zip(r).collect())
+        };
+        (name == "dot").then(|| {
+            let batch = pairs("lhs_batch", "rhs_batch")?;
+            Ok(Dot { batch, contract: pairs("lhs_contract", "rhs_contract")? })
+        })
+    }
+
+    fn outputs(&self, _: &Module) -> usize {
+        1
+    }
+
+    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        let [Operand { ty: Type::Array(x), .. }, Operand { ty: Type::Array(y), .. }] = operands
+        else {
+            return Err(Problem::new(Kind::Arguments, "`dot` takes two arrays", ""));
+        };
+        if x.dtype != y.dtype || x.dtype == Dtype::Bool {
+            return Err(Problem::new(
+                Kind::Dtype,
+                format!("`dot` needs two arrays of numbers of one dtype, got {x} and {y}"),
+                "convert one of them",
+            ));
+        }
+        for (side, name, ty) in [(Side::Left, "left", x), (Side::Right, "right", y)] {
+            let mut named = side.of(&self.batch);
+            named.extend(side.of(&self.contract));
+            let twice = named.iter().enumerate().any(|(i, a)| named[..i].contains(a));
+            if twice || named.iter().any(|a| *a >= ty.shape.len()) {
+                return Err(Problem::new(
+                    Kind::Shape,
+                    format!("`dot` names axes {named:?} of its {name} operand {ty}"),
+                    "an axis is smaller than the rank and is named once, as batch or as contracted",
+                ));
+            }
+        }
+        for (sort, pairs) in [("batch", &self.batch), ("contracted", &self.contract)] {
+            if let Some((l, r)) = pairs.iter().find(|(l, r)| x.shape[*l] != y.shape[*r]) {
+                return Err(Problem::new(
+                    Kind::Shape,
+                    format!(
+                        "`dot` of {x} and {y}: {sort} axes {l} and {r} have extents {} and {}",
+                        x.shape[*l], y.shape[*r]
+                    ),
+                    "paired axes have equal extents; transpose an operand, or pair other axes",
+                ));
+            }
+        }
+        let batch = self.batch.iter().map(|(l, _)| x.shape[*l]);
+        let left = self.free(Side::Left, x.shape.len()).into_iter().map(|a| x.shape[a]);
+        let right = self.free(Side::Right, y.shape.len()).into_iter().map(|a| y.shape[a]);
+        Ok(elementwise::one_type(x.dtype, batch.chain(left).chain(right).collect()))
+    }
+
+    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        let (x, y) = (&operands[0], &operands[1]);
+        let z = match x.dtype() {
+            Dtype::F64 => self.product::<f64>(x, y),
+            Dtype::F32 => self.product::<f32>(x, y),
+            Dtype::I32 => self.product::<i32>(x, y),
+            Dtype::I64 => self.product::<i64>(x, y),
+            Dtype::U32 => self.product::<u32>(x, y),
+            Dtype::U64 => self.product::<u64>(x, y),
+            Dtype::Bool => return Err(Problem::internal("a dot of bools")),
+        };
+        Ok(vec![z])
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        let b = cx.b;
+        let z = b.emit1(self.clone(), x);
+        let left = dx[0].map(|dx| b.emit1(self.clone(), &[dx, x[1]]));
+        let right = dx[1].map(|dy| b.emit1(self.clone(), &[x[0], dy]));
+        Ok(Dual::one(z, elementwise::add_tangents(b, left, right)))
+    }
+
+    fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
+        operands.iter().filter(|o| **o == Linearity::Linear).count() == 1
+    }
+
+    fn transpose(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        let [Some(ct)] = ct else { return Ok(()) };
+        let (b, batch) = (cx.b, self.batch.len());
+        match x {
+            [Arg::Linear(Type::Array(left)), Arg::Known(right)] => {
+                let rank = left.shape.len();
+                let others = batch + self.free(Side::Left, rank).len();
+                into.add(b, 0, self.left_cotangent(b, rank, *ct, *right, others));
+            }
+            [Arg::Known(left), Arg::Linear(Type::Array(right))] => {
+                let rank = right.shape.len();
+                let back = self.swapped().left_cotangent(b, rank, *ct, *left, batch);
+                into.add(b, 1, back);
+            }
+            _ => return Err(Problem::internal("`dot` is linear in one operand at a time")),
+        }
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        _: usize,
+        x: &[Atom],
+        batched: &[bool],
+    ) -> Result<Batched, Problem> {
+        let b = cx.b;
+        let (left, right) = (usize::from(batched[0]), usize::from(batched[1]));
+        let shift = |pairs: &[(usize, usize)]| -> Vec<(usize, usize)> {
+            pairs.iter().map(|(l, r)| (l + left, r + right)).collect()
+        };
+        let mut op = Dot { batch: shift(&self.batch), contract: shift(&self.contract) };
+        if batched[0] && batched[1] {
+            op.batch.insert(0, (0, 0));
+            return Ok(Batched::one(b.emit1(op, x)));
+        }
+        // The batch is a free axis of one operand: the first of its free axes in the result.
+        let mut operands = [x[0], x[1]];
+        let right_free = self.free(Side::Right, b.shape_of(x[1]).len() - right).len();
+        let mut at = self.batch.len();
+        if batched[1] && right_free == 0 {
+            // With the operands exchanged no other free axis precedes it.
+            op = op.swapped();
+            operands.reverse();
+        } else if batched[1] {
+            at += self.free(Side::Left, b.shape_of(x[0]).len()).len();
+        }
+        Ok(Batched::one(move_axis(b, b.emit1(op, &operands), at, 0)))
+    }
+
+    fn discharge(&self) -> Discharge {
+        Discharge::Stateless
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+        Ok(Prune::Whole)
+    }
+
+    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Contract { batch: self.batch.clone(), contract: self.contract.clone() }
+    }
+
+    fn effects(&self, _: &Module) -> Effects {
+        Effects::Pure
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples(_: &mut Module) -> Vec<Sample> {
+        let dot = |batch: &[(usize, usize)], contract: &[(usize, usize)]| Dot {
+            batch: batch.to_vec(),
+            contract: contract.to_vec(),
+        };
+        let vector = Tensor::from([1.5, -2.0, 0.25]);
+        let matrix = Tensor::from([[0.5, -1.0, 2.0], [3.0, 0.75, -0.25]]);
+        let cube = cube(&[2, 3, 4]);
+        let ints = Tensor::from([[1i64, -2, 3], [4, 5, i64::MAX]]);
+        let none = Tensor::zeros(&ArrayType::new(Dtype::F64, [2, 0]));
+        vec![
+            // x · y, A x, x A, A A^T, A ⊗ x
+            Sample::smooth(dot(&[], &[(0, 0)]), vec![vector.clone(), vector.clone()]),
+            Sample::smooth(dot(&[], &[(1, 0)]), vec![matrix.clone(), vector.clone()]),
+            Sample::smooth(dot(&[], &[(0, 1)]), vec![vector.clone(), matrix.clone()]),
+            Sample::smooth(dot(&[], &[(1, 1)]), vec![matrix.clone(), matrix.clone()]),
+            Sample::smooth(dot(&[], &[]), vec![matrix.clone(), vector]),
+            // Batched products, axes in no order, two contractions, two batch axes.
+            Sample::smooth(dot(&[(0, 0)], &[(1, 1)]), vec![cube.clone(), matrix.clone()]),
+            Sample::smooth(dot(&[(1, 1)], &[(0, 0)]), vec![cube.clone(), cube.clone()]),
+            Sample::smooth(dot(&[(2, 2)], &[(1, 1), (0, 0)]), vec![cube.clone(), cube.clone()]),
+            Sample::smooth(dot(&[(1, 1), (0, 0)], &[]), vec![cube.clone(), matrix.clone()]),
+            Sample::smooth(dot(&[], &[(1, 1), (0, 0)]), vec![cube, matrix.clone()]),
+            Sample::edge(dot(&[], &[(1, 1)]), vec![ints.clone(), ints]),
+            Sample::edge(dot(&[], &[(1, 1)]), vec![none.clone(), none]),
+            Sample::edge(
+                dot(&[], &[(0, 0)]),
+                vec![Tensor::from([1.5f32, f32::INFINITY]), Tensor::from([2.0f32, 0.0])],
+            ),
+        ]
+    }
+}
+
+/// An array of that shape with small distinct elements of both signs.
+fn cube(shape: &[usize]) -> Tensor {
+    let mut t = Tensor::zeros(&ArrayType::new(Dtype::F64, shape));
+    for (i, x) in t.stored_mut::<f64>().iter_mut().enumerate() {
+        *x = ((i * 7) % 11) as f64 * 0.25 - 1.0;
+    }
+    t
+}
+
+/// Numbers as dot multiplies them.
+trait Number: Element<Stored = Self> + bytemuck::Pod {
+    /// `self + x y`, rounded twice; integers wrap.
+    fn plus_product(self, x: Self, y: Self) -> Self;
+}
+
+macro_rules! numbers {
+    ($($t:ty: |$s:ident, $x:ident, $y:ident| $e:expr),* $(,)?) => {$(
+        impl Number for $t {
+            fn plus_product(self, $x: $t, $y: $t) -> $t { let $s = self; $e }
+        }
+    )*};
+}
+numbers! {
+    f64: |s, x, y| s + x * y,
+    f32: |s, x, y| s + x * y,
+    i32: |s, x, y| s.wrapping_add(x.wrapping_mul(y)),
+    i64: |s, x, y| s.wrapping_add(x.wrapping_mul(y)),
+    u32: |s, x, y| s.wrapping_add(x.wrapping_mul(y)),
+    u64: |s, x, y| s.wrapping_add(x.wrapping_mul(y)),
+}
+
+impl Dot {
+    /// Brings the operands to `[batch, m, k]` and `[batch, k, n]` and multiplies.
+    fn product<T: Number>(&self, x: &Tensor, y: &Tensor) -> Tensor {
+        let (left_free, right_free) =
+            (self.free(Side::Left, x.shape().len()), self.free(Side::Right, y.shape().len()));
+        let extent =
+            |t: &Tensor, axes: &[usize]| -> Shape { axes.iter().map(|a| t.shape()[*a]).collect() };
+        let (x_batch, y_batch) = (Side::Left.of(&self.batch), Side::Right.of(&self.batch));
+        let (x_sum, y_sum) = (Side::Left.of(&self.contract), Side::Right.of(&self.contract));
+        let (batch, sum) = (extent(x, &x_batch), extent(x, &x_sum));
+        let (rows, columns) = (extent(x, &left_free), extent(y, &right_free));
+        let (m, n, k) = (rows.elements(), columns.elements(), sum.elements());
+        let left = arranged::<T>(x, &[x_batch, left_free, x_sum].concat());
+        let right = arranged::<T>(y, &[y_batch, y_sum, right_free].concat());
+        let shape: Shape = batch.iter().chain(&*rows).chain(&*columns).copied().collect();
+        let mut z = Tensor::zeros(&ArrayType::new(T::DTYPE, shape));
+        if m == 0 || n == 0 || k == 0 {
+            return z;
+        }
+        let matrices = left.chunks_exact(m * k).zip(right.chunks_exact(k * n));
+        for (z, (x, y)) in z.stored_mut::<T>().chunks_exact_mut(m * n).zip(matrices) {
+            // Row by row, so that the innermost loop runs along memory and each sum is in order of k.
+            for (z, x) in z.chunks_exact_mut(n).zip(x.chunks_exact(k)) {
+                for (x, y) in x.iter().zip(y.chunks_exact(n)) {
+                    for (z, y) in z.iter_mut().zip(y) {
+                        *z = z.plus_product(*x, *y);
+                    }
+                }
+            }
+        }
+        z
+    }
+}
+
+/// The elements with the axes in that order.
+fn arranged<T: Number>(t: &Tensor, axes: &[usize]) -> Vec<T> {
+    let elements = t.stored::<T>();
+    if axes.iter().enumerate().all(|(i, a)| i == *a) {
+        return elements.to_vec();
+    }
+    let strides = t.ty().shape.strides();
+    let shape: Shape = axes.iter().map(|a| t.shape()[*a]).collect();
+    let mut index = vec![0; axes.len()];
+    let mut out = Vec::with_capacity(elements.len());
+    for _ in 0..elements.len() {
+        let at: usize = index.iter().zip(axes).map(|(i, a)| i * strides[*a]).sum();
+        out.push(elements[at]);
+        super::lower::step(&mut index, &shape);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::prim::checks::*;
+
+    fn matmul() -> Dot {
+        Dot { batch: vec![], contract: vec![(1, 0)] }
+    }
+
+    #[test]
+    fn laws_hold() {
+        check_samples(Dot::samples(&mut Module::new()));
+    }
+
+    #[test]
+    fn matrix_product_by_hand() {
+        let (x, y) = (Tensor::from([[1.0, 2.0], [3.0, 4.0]]), Tensor::from([[5.0], [6.0]]));
+        assert_eq!(eval1(matmul(), &[x, y]), Tensor::from([[17.0], [39.0]]));
+    }
+
+    #[test]
+    fn axes_come_as_batch_left_right() {
+        // z[b, m, n] = Σ_k x[k, b, m] y[n, k, b]
+        let op = Dot { batch: vec![(1, 2)], contract: vec![(0, 1)] };
+        let (x, y) = (cube(&[2, 3, 4]), cube(&[5, 2, 3]));
+        let z = &eval1(op, &[x.clone(), y.clone()]);
+        assert_eq!(z.shape(), [3, 4, 5]);
+        let at = |t: &Tensor, i: usize| t.get(i).to_f64();
+        for (b, m, n) in [(0, 0, 0), (1, 3, 2), (2, 1, 4)] {
+            let want: f64 =
+                (0..2).map(|k| at(&x, (k * 3 + b) * 4 + m) * at(&y, (n * 2 + k) * 3 + b)).sum();
+            assert_eq!(at(z, (b * 4 + m) * 5 + n), want);
+        }
+    }
+
+    #[test]
+    fn an_empty_sum_is_zero() {
+        let x = Tensor::zeros(&ArrayType::new(Dtype::I64, [2, 0]));
+        let y = Tensor::zeros(&ArrayType::new(Dtype::I64, [0, 1]));
+        assert_eq!(eval1(matmul(), &[x, y]), Tensor::from([[0i64], [0]]));
+    }
+
+    #[test]
+    fn problems_say_what_to_mend() {
+        let infer = |op: &Dot, x: Type, y: Type| {
+            let operands = [&x, &y].map(|ty| Operand { ty, literal: None });
+            op.infer(&Module::new(), &operands).unwrap_err().to_string()
+        };
+        let f64s = |shape: &[usize]| Type::array(Dtype::F64, shape);
+        assert_eq!(
+            infer(&matmul(), f64s(&[2, 3]), f64s(&[4, 5])),
+            "[shape] `dot` of f64[2,3] and f64[4,5]: contracted axes 1 and 0 have extents 3 and 4 \
+             (paired axes have equal extents; transpose an operand, or pair other axes)"
+        );
+        assert_eq!(
+            infer(&matmul(), f64s(&[2]), f64s(&[2])),
+            "[shape] `dot` names axes [1] of its left operand f64[2] (an axis is smaller than the \
+             rank and is named once, as batch or as contracted)"
+        );
+        assert_eq!(
+            infer(&matmul(), Type::array(Dtype::Bool, &[2, 2]), f64s(&[2, 2])),
+            "[dtype] `dot` needs two arrays of numbers of one dtype, got bool[2,2] and f64[2,2] \
+             (convert one of them)"
+        );
+    }
+}
