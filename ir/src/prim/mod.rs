@@ -2,7 +2,7 @@
 //!
 //! **One primitive, one place.** A scalar function is a row of the table in [`scalar`]; every other
 //! primitive is one file with a struct (its attributes) and one `impl Primitive` (its rules). The
-//! [`primitives!`] list below makes the closed enum [`Op`] and dispatch, nothing else. Adding a
+//! `primitives!` list below makes the closed enum [`Op`] and dispatch, nothing else. Adding a
 //! primitive is one file (or row) and one list line; the printer, parser, verifier, interpreter,
 //! both AD modes, batching, code generation, the e-graph, the generated book page and the law tests
 //! follow. [`Primitive`] has one defaulted method, `linearize`, whose default (jvp, split by

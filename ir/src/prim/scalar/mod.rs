@@ -12,6 +12,7 @@
 
 mod arithmetic;
 mod exponential;
+mod formula;
 mod logic;
 mod special;
 mod trigonometric;
@@ -26,13 +27,12 @@ use super::{
     Expr, Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, Rule, RuleCx, Sample,
     Types, When,
 };
-use crate::builder::{Builder, Draft};
 use crate::function::Atom;
 use crate::literal::Literal;
 use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
-use crate::types::{Dtype, Type};
+use crate::types::Dtype;
 
 /// Which dtypes a function takes and gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +53,22 @@ pub enum Signature {
     Integer,
     /// A bool and two operands of one dtype to that dtype.
     Choose,
+}
+
+impl Signature {
+    /// In the words of the catalogue.
+    fn words(self) -> &'static str {
+        match self {
+            Signature::Float => "floats to the same",
+            Signature::Number => "numbers to the same",
+            Signature::Signed => "signed numbers to the same",
+            Signature::Compare => "anything to bool",
+            Signature::Test => "floats to bool",
+            Signature::Bits => "bools or integers to the same",
+            Signature::Integer => "integers to the same",
+            Signature::Choose => "a bool and two of anything to the same",
+        }
+    }
 }
 
 /// Everything about one scalar function.
@@ -174,7 +190,7 @@ macro_rules! scalars {
         /// A scalar function, applied element by element.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         pub enum Scalar {
-            $(#[doc = concat!("The row [`", stringify!($row), "`].")] $variant,)*
+            $(#[doc = concat!("The row `", stringify!($row), "`.")] $variant,)*
         }
 
         impl Scalar {
@@ -305,8 +321,8 @@ impl Primitive for Scalar {
             Doc {
                 name: row.name.to_owned(),
                 math: row.math.to_owned(),
-                types: format!("{:?}, {} operand(s)", row.signature, row.arity),
-                derivative: derivative(*s),
+                types: row.signature.words().to_owned(),
+                derivative: formula::derivative(row),
                 edges: row.edges.to_owned(),
             }
         };
@@ -454,78 +470,4 @@ fn row_samples(scalar: Scalar) -> Vec<Sample> {
         }
     }
     samples
-}
-
-/// The derivative as program text, from the partials themselves: one formula per operand.
-fn derivative(scalar: Scalar) -> String {
-    let row = scalar.row();
-    let mut lines = Vec::new();
-    for (i, partial) in row.partials.iter().enumerate() {
-        let name = ["x", "y", "z"][i];
-        lines.push(match partial {
-            Partial::Zero(why) => format!("∂{name}: 0, {why}"),
-            Partial::Missing(why) => format!("∂{name}: none, {why}"),
-            Partial::Of(f) => format!("∂{name}: {}", formula(scalar, *f)),
-        });
-    }
-    lines.join("; ")
-}
-
-/// Runs a partial on symbols and writes what it emitted as one formula, `t` being the tangent.
-fn formula(scalar: Scalar, partial: elementwise::PartialFn) -> String {
-    let mut module = Module::new();
-    let mut draft = Draft::new("partial");
-    let row = scalar.row();
-    let mut names: Vec<String> = Vec::new();
-    let operands: Vec<Atom> = (0..row.arity)
-        .map(|i| {
-            names.push(["x", "y", "z"][i].to_owned());
-            let choice = row.signature == Signature::Choose && i == 0;
-            draft.param(Type::scalar(if choice { Dtype::Bool } else { Dtype::F64 }))
-        })
-        .collect();
-    let output = draft.param(Type::scalar(Dtype::F64));
-    names.push("f".to_owned());
-    let t = draft.param(Type::scalar(Dtype::F64));
-    names.push("t".to_owned());
-    let result = {
-        let b = Builder::new(&mut module, &mut draft);
-        let exprs: Vec<Expr<'_, '_>> = operands.iter().map(|a| Expr::new(&b, *a)).collect();
-        partial(Expr::new(&b, t), &exprs, Expr::new(&b, output)).atom
-    };
-    for e in draft.equations() {
-        let args: Vec<String> = e.operands.iter().map(|a| show(&names, *a)).collect();
-        names.push(match (e.op.name(), args.as_slice()) {
-            ("add", [x, y]) => format!("({x} + {y})"),
-            ("sub", [x, y]) => format!("({x} - {y})"),
-            ("mul", [x, y]) => format!("{x} · {y}"),
-            ("div", [x, y]) => format!("{x} / ({y})"),
-            ("neg", [x]) => format!("-{x}"),
-            (name, _) => {
-                let attributes: Vec<String> =
-                    e.op.attributes()
-                        .iter()
-                        .map(|(k, v)| match v {
-                            Attr::Int(i) => format!("{k}={i}"),
-                            other => format!("{k}={other:?}"),
-                        })
-                        .collect();
-                let braces = if attributes.is_empty() {
-                    String::new()
-                } else {
-                    format!("{{{}}}", attributes.join(", "))
-                };
-                format!("{name}{braces}({})", args.join(", "))
-            }
-        });
-    }
-    show(&names, result)
-}
-
-fn show(names: &[String], a: Atom) -> String {
-    use cranelift_entity::EntityRef;
-    match a {
-        Atom::Value(v) => names.get(v.index()).cloned().unwrap_or_default(),
-        Atom::Literal(l) => l.to_string(),
-    }
 }
