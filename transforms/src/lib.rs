@@ -7,7 +7,7 @@
 //! | [`transpose`] | `(k; dx) -> dy` to `(k; ct of dy) -> ct of dx` |
 //! | [`vjp`] | `(x -> y)` to `(x, ct of y) -> (y, ct of x)`: linearize, then transpose |
 //! | [`batch`] | `(x -> y)` to `([n, x]) -> [n, y]` |
-//! | [`inline`], [`dce`], [`cse`] | same function, tidier |
+//! | [`inline`], [`dce`], [`cse`], [`peephole`] | same function, tidier |
 //! | [`activity`] | which values a derivative is about |
 //!
 //! Each takes a closed function and appends a new closed function to the module, so nesting is
@@ -23,7 +23,9 @@ mod inline;
 mod jvp;
 mod linearize;
 mod pass;
+mod peephole;
 mod regions;
+mod simplify;
 mod transpose;
 mod vjp;
 
@@ -35,6 +37,7 @@ pub use inline::{expand, inline};
 pub use jvp::jvp;
 pub use linearize::linearize;
 pub use pass::{PASSES, Pass, Pipeline};
+pub use peephole::peephole;
 pub use regions::Transforms;
 pub use transpose::{as_linear, transpose};
 pub use vjp::{VjpOf, vjp};

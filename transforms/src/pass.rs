@@ -32,6 +32,11 @@ pub const PASSES: &[Pass] = &[
     },
     Pass { name: "cse", about: "equal equations are computed once", run: crate::cse },
     Pass { name: "dce", about: "equations that nobody reads are dropped", run: crate::dce },
+    Pass {
+        name: "peephole",
+        about: "exact local rules are applied and constants folded",
+        run: crate::peephole,
+    },
 ];
 
 /// A sequence of passes.

@@ -118,6 +118,43 @@ pub enum LibraryFn {
 }
 
 impl Code {
+    /// Whether the two operands may be exchanged (zeros may differ in sign, nans in payload).
+    pub fn commutes(self) -> bool {
+        match self {
+            Code::Add
+            | Code::Mul
+            | Code::Max
+            | Code::Min
+            | Code::Eq
+            | Code::Ne
+            | Code::And
+            | Code::Or
+            | Code::Xor => true,
+            Code::Sub
+            | Code::Div
+            | Code::Rem
+            | Code::Neg
+            | Code::Abs
+            | Code::Sign
+            | Code::Floor
+            | Code::Ceil
+            | Code::Sqrt
+            | Code::Lt
+            | Code::Le
+            | Code::Gt
+            | Code::Ge
+            | Code::Not
+            | Code::ShiftLeft
+            | Code::ShiftRightArithmetic
+            | Code::ShiftRightLogical
+            | Code::Select
+            | Code::IsFinite
+            | Code::Convert(_)
+            | Code::IntegerPow(_)
+            | Code::Library(_) => false,
+        }
+    }
+
     /// The dtype of the result for operands of that dtype (of the last operand for a select).
     pub fn result(self, operand: Dtype) -> Dtype {
         match self {

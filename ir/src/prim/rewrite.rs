@@ -1,9 +1,23 @@
 //! Rewrite rows: equalities that the e-graph and the peephole pass may use.
 //!
-//! A row stands with the primitive it is about. Each is tested by evaluating both sides.
+//! A row stands with the primitive it is about, so that adding a primitive brings its algebra along,
+//! and the passes name no primitive. Most rows are a pair of patterns; rows about attributes (axes,
+//! shapes) are functions. Each is tested by evaluating both sides on samples, nan, infinities and
+//! signed zeros included.
+//!
+//! ```
+//! use tapeloom_ir::Op;
+//! assert!(Op::rewrites().iter().any(|row| row.name == "add-zero"));
+//! ```
+//!
+//! How a row helps: it has fewer or cheaper primitives on the right, or it brings both sides of a
+//! later row together. Rows that swap operands are not needed (operands of commutative primitives
+//! are matched in either order), and rows that only reassociate do harm: they multiply the forms of
+//! every sum and have never made a program cheaper.
 
-use super::Op;
-use crate::types::Type;
+use super::{Broadcast, Lowering, Op};
+use crate::literal::Literal;
+use crate::types::{Shape, Type};
 
 /// Whether both sides are equal bit by bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,16 +28,17 @@ pub enum Exactness {
     Reassociates,
 }
 
-/// A condition on the values a rule is about.
+/// A condition on the dtype at hand: in a pattern that of `?x`, in every other rule (and in a
+/// pattern without `?x`) that of the matched value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
     /// None.
     Always,
-    /// The matched value is a float array.
+    /// It is a float.
     Float,
-    /// The matched value is an integer array.
+    /// It is an integer.
     Integer,
-    /// The matched value is a bool array.
+    /// It is bool.
     Bool,
 }
 
@@ -31,7 +46,8 @@ pub enum When {
 #[derive(Clone, Copy, Debug)]
 pub enum Rule {
     /// Patterns in prefix form, over primitives without attributes: `(add ?x 0)` and `?x`. A bare
-    /// number stands for the literal of the dtype at hand.
+    /// number on the left matches a literal of that value in whatever dtype; on the right it takes
+    /// the dtype that its place asks for. Commutative primitives match in either order.
     Pattern {
         /// What is looked for.
         lhs: &'static str,
@@ -44,6 +60,110 @@ pub enum Rule {
     Compose(fn(outer: &Op, inner: &Op, x: &Type) -> Option<Vec<Op>>),
     /// `op(x)` for a primitive of one operand that is `x` itself, given the type of `x`.
     Identity(fn(op: &Op, x: &Type) -> bool),
+    /// Anything else about an equation and the definitions of its operands.
+    Site {
+        /// The primitives at the root that the rule is about.
+        outer: fn(&Op) -> bool,
+        /// The primitives that the rule looks for among the definitions of operands. It is asked
+        /// for every choice of such definitions, and for none.
+        inner: fn(&Op) -> bool,
+        /// What the equation equals.
+        equal: fn(&Site<'_>) -> Option<Term>,
+    },
+}
+
+/// An equation as a [`Rule::Site`] sees it.
+#[derive(Clone, Debug)]
+pub struct Site<'a> {
+    /// The primitive.
+    pub op: &'a Op,
+    /// The type of its output.
+    pub ty: &'a Type,
+    /// Its operands.
+    pub operands: &'a [SiteOperand<'a>],
+}
+
+/// An operand of a [`Site`].
+#[derive(Clone, Debug)]
+pub struct SiteOperand<'a> {
+    /// Its type.
+    pub ty: Type,
+    /// Its value, if it is a literal.
+    pub literal: Option<Literal>,
+    /// Its definition, if that is one the rule looks for: the primitive, and the operands' types
+    /// and values.
+    pub definition: Option<(&'a Op, Vec<(Type, Option<Literal>)>)>,
+}
+
+impl SiteOperand<'_> {
+    /// The shape, if this is an array.
+    pub fn shape(&self) -> Option<&Shape> {
+        self.ty.as_array().map(|a| &a.shape)
+    }
+}
+
+/// The right-hand side of a [`Rule::Site`].
+#[derive(Clone, PartialEq, Debug)]
+pub enum Term {
+    /// An operand of the equation.
+    Operand(usize),
+    /// An operand of the definition of an operand: first which one of the equation, then which one
+    /// of its definition.
+    Inner(usize, usize),
+    /// A constant.
+    Literal(Literal),
+    /// A primitive applied to terms.
+    Apply(Op, Vec<Term>),
+}
+
+impl Term {
+    /// A primitive of one operand.
+    pub fn apply(op: impl Into<Op>, x: Term) -> Term {
+        Term::Apply(op.into(), vec![x])
+    }
+}
+
+impl Op {
+    /// Whether the two operands may be exchanged (zeros may differ in sign, nans in payload).
+    pub fn commutes(&self) -> bool {
+        match self {
+            Op::Scalar(s) => s.row().code.commutes(),
+            _ => false,
+        }
+    }
+
+    /// The primitive that makes an array of that shape from one scalar.
+    pub fn fill(shape: &Shape) -> Op {
+        Broadcast { shape: shape.clone(), dims: Vec::new() }.into()
+    }
+
+    /// The value of every element of the output, if it is one and the same, given those of the
+    /// operands. Only what is true of arrays of any size is said here.
+    pub fn uniform(
+        &self,
+        module: &crate::module::Module,
+        operands: &[super::Operand<'_>],
+        values: &[Literal],
+    ) -> Option<Literal> {
+        match self.lower(module, operands) {
+            Lowering::Elementwise(code) => Some(code.eval(values)),
+            Lowering::Reshape | Lowering::Alias => values.first().copied(),
+            Lowering::View { pieces, fill } => {
+                let mut sources = pieces.iter().map(|p| p.operand).chain(fill);
+                let first = values[sources.next()?];
+                sources.all(|i| values[i] == first).then_some(first)
+            }
+            Lowering::Iota { .. }
+            | Lowering::Reduce { .. }
+            | Lowering::ArgReduce { .. }
+            | Lowering::Contract { .. }
+            | Lowering::DynamicSlice
+            | Lowering::DynamicUpdateSlice
+            | Lowering::Gather { .. }
+            | Lowering::Scatter { .. }
+            | Lowering::Call(_) => None,
+        }
+    }
 }
 
 /// One row.

@@ -1,0 +1,5 @@
+//! Simplification.
+pub(crate) mod rules;
+
+#[cfg(test)]
+mod row_tests;

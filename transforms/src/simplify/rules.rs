@@ -1,0 +1,587 @@
+//! Rewrite rows, compiled once: matching and building, for the peephole pass and the e-graph alike.
+//!
+//! Both work on *terms*: something with a type that may be a literal and has definitions, a
+//! primitive applied to terms. In a function a value has one definition; in an e-graph an e-class
+//! has many. [`Terms`] is that interface, and the code here is written against it once, so that the
+//! two passes cannot disagree about what a row means.
+//!
+//! A pattern matches top down: `(add (neg ?x) 0)` at an `add` looks for a definition of one operand
+//! by `neg`, in either order because `add` commutes, and binds `?x`. Rows are indexed by the
+//! primitive at the root, so that a walk over a program costs a constant per equation.
+
+use smallvec::{SmallVec, smallvec};
+use std::collections::HashMap;
+use std::sync::OnceLock;
+use tapeloom_ir::prim::{
+    Attr, Attributes, Effects, Exactness, Operand, Rewrite, Rule as Row, Site, SiteOperand, Term,
+    When,
+};
+use tapeloom_ir::{Dtype, Literal, Module, Op, Tensor, Type};
+
+/// Programs under rewriting.
+pub(crate) trait Terms {
+    /// Names a term.
+    type Id: Copy + Eq;
+
+    /// The type; `None` for a bundle of several outputs.
+    fn ty(&self, id: Self::Id) -> Option<Type>;
+
+    /// The value, if the term is a literal.
+    fn literal(&self, id: Self::Id) -> Option<Literal>;
+
+    /// Calls `visit` with each definition by a primitive with one output, until it answers true.
+    fn definitions(&self, id: Self::Id, visit: &mut dyn FnMut(&Op, &[Self::Id]) -> bool);
+
+    /// The term of a literal.
+    fn constant(&mut self, x: Literal) -> Self::Id;
+
+    /// The term of a primitive applied to terms; `None` where the types do not fit.
+    fn apply(&mut self, op: Op, operands: &[Self::Id]) -> Option<Self::Id>;
+}
+
+/// A term to be rewritten: a primitive, its operands, the type of its output.
+#[derive(Clone, Copy)]
+pub(crate) struct Root<'a, I> {
+    pub(crate) op: &'a Op,
+    pub(crate) operands: &'a [I],
+    pub(crate) ty: &'a Type,
+}
+
+/// What a row found at a root: enough to build the right-hand side without looking again.
+#[derive(Clone, Debug)]
+pub(crate) struct Found<I> {
+    /// The index of the rule.
+    pub(crate) rule: usize,
+    what: What<I>,
+    /// Terms between root and leaves that the left-hand side went through. They stay where they
+    /// are if someone else reads them.
+    pub(crate) inner: SmallVec<[I; 2]>,
+}
+
+#[derive(Clone, Debug)]
+enum What<I> {
+    /// Values of a pattern's variables.
+    Bindings(SmallVec<[I; 4]>),
+    /// Primitives to apply in order.
+    Chain(I, Vec<Op>),
+    /// A term with the operands of the root and of their definitions.
+    Site(Term, SmallVec<[I; 2]>, Vec<SmallVec<[I; 2]>>),
+}
+
+impl<I> Found<I> {
+    /// How many primitives the right-hand side applies.
+    pub(crate) fn size(&self, rules: &Rules) -> usize {
+        match (&self.what, &rules.all[self.rule].form) {
+            (What::Bindings(_), Form::Pattern { rhs, .. }) => rhs.size(),
+            (What::Bindings(_), _) => 0,
+            (What::Chain(_, ops), _) => ops.len(),
+            (What::Site(term, ..), _) => term_size(term),
+        }
+    }
+}
+
+fn term_size(term: &Term) -> usize {
+    match term {
+        Term::Operand(_) | Term::Inner(..) | Term::Literal(_) => 0,
+        Term::Apply(_, xs) => 1 + xs.iter().map(term_size).sum::<usize>(),
+    }
+}
+
+/// A row ready to be used.
+pub(crate) struct Rule {
+    pub(crate) row: Rewrite,
+    pub(super) form: Form,
+}
+
+/// What a row says, ready to be matched.
+pub(super) enum Form {
+    Pattern { lhs: Pattern, rhs: Pattern, variables: usize, at_hand: Option<usize> },
+    Compose(fn(&Op, &Op, &Type) -> Option<Vec<Op>>),
+    Identity(fn(&Op, &Type) -> bool),
+    Site { outer: fn(&Op) -> bool, inner: fn(&Op) -> bool, equal: fn(&Site<'_>) -> Option<Term> },
+}
+
+/// A pattern.
+pub(super) enum Pattern {
+    Variable(usize),
+    Number(f64),
+    Apply(Op, Vec<Pattern>),
+}
+
+impl Pattern {
+    fn size(&self) -> usize {
+        match self {
+            Pattern::Variable(_) | Pattern::Number(_) => 0,
+            Pattern::Apply(_, xs) => 1 + xs.iter().map(Pattern::size).sum::<usize>(),
+        }
+    }
+}
+
+impl Rule {
+    /// Whether the right-hand side is never larger than the left: such rules are applied wherever
+    /// they match, until none does. The others (factoring, spelling out) are tried within bounds.
+    pub(crate) fn shrinks(&self) -> bool {
+        match &self.form {
+            Form::Pattern { lhs, rhs, .. } => rhs.size() <= lhs.size(),
+            Form::Compose(_) | Form::Identity(_) | Form::Site { .. } => true,
+        }
+    }
+}
+
+/// All rows, compiled, with an index by the primitive at the root.
+pub(crate) struct Rules {
+    pub(crate) all: Vec<Rule>,
+    by_root: HashMap<&'static str, Vec<usize>>,
+    /// Rows that are functions: they say themselves what they are about.
+    general: Vec<usize>,
+}
+
+impl Rules {
+    /// The rows of all primitives, compiled once.
+    pub(crate) fn get() -> &'static Rules {
+        static RULES: OnceLock<Rules> = OnceLock::new();
+        RULES.get_or_init(|| Rules::compile(Op::rewrites()))
+    }
+
+    /// Compiles rows; one whose patterns do not parse is left out (a test finds it).
+    fn compile(rows: Vec<Rewrite>) -> Rules {
+        let mut rules = Rules { all: Vec::new(), by_root: HashMap::new(), general: Vec::new() };
+        for row in rows {
+            let Some(form) = compile(&row) else { continue };
+            let index = rules.all.len();
+            match &form {
+                Form::Pattern { lhs: Pattern::Apply(op, _), .. } => {
+                    rules.by_root.entry(op.name()).or_default().push(index);
+                }
+                _ => rules.general.push(index),
+            }
+            rules.all.push(Rule { row, form });
+        }
+        rules
+    }
+
+    /// Calls `visit` with everything that the rules accepted by `which` find at a root, until it
+    /// answers true.
+    pub(crate) fn search<T: Terms>(
+        &self,
+        terms: &T,
+        root: Root<'_, T::Id>,
+        which: impl Fn(&Rule) -> bool,
+        visit: &mut dyn FnMut(Found<T::Id>) -> bool,
+    ) -> bool {
+        let indexed = self.by_root.get(root.op.name()).map_or(&[][..], Vec::as_slice);
+        indexed.iter().chain(&self.general).any(|index| {
+            let rule = &self.all[*index];
+            which(rule) && rule.search(terms, root, *index, visit)
+        })
+    }
+
+    /// Builds the right-hand side of what was found at a root of type `ty`; `None` where the types
+    /// do not fit.
+    pub(crate) fn build<T: Terms>(
+        &self,
+        terms: &mut T,
+        found: &Found<T::Id>,
+        ty: &Type,
+    ) -> Option<T::Id> {
+        let id = match (&found.what, &self.all[found.rule].form) {
+            (What::Bindings(bindings), Form::Pattern { rhs, .. }) => {
+                build_pattern(terms, rhs, bindings, ty.as_array()?.dtype)?
+            }
+            (What::Bindings(_), _) => return None,
+            (What::Chain(x, ops), _) => {
+                ops.iter().try_fold(*x, |x, op| terms.apply(op.clone(), &[x]))?
+            }
+            (What::Site(term, operands, inner), _) => build_term(terms, term, operands, inner)?,
+        };
+        let built = terms.ty(id)?;
+        if built == *ty {
+            return Some(id);
+        }
+        // A literal stands for all elements.
+        let (Type::Array(is), Type::Array(want)) = (&built, ty) else { return None };
+        if terms.literal(id).is_none() || is.dtype != want.dtype {
+            return None;
+        }
+        let filled = terms.apply(Op::fill(&want.shape), &[id])?;
+        (terms.ty(filled)? == *ty).then_some(filled)
+    }
+}
+
+impl Rule {
+    fn search<T: Terms>(
+        &self,
+        terms: &T,
+        root: Root<'_, T::Id>,
+        index: usize,
+        visit: &mut dyn FnMut(Found<T::Id>) -> bool,
+    ) -> bool {
+        match &self.form {
+            Form::Pattern { lhs, variables, at_hand, .. } => {
+                let Pattern::Apply(op, children) = lhs else { return false };
+                if op != root.op || children.len() != root.operands.len() {
+                    return false;
+                }
+                let mut m = Matcher {
+                    terms,
+                    todo: Vec::new(),
+                    bindings: smallvec![None; *variables],
+                    inner: SmallVec::new(),
+                    done: &mut |bindings, inner| {
+                        let hand = match at_hand {
+                            Some(v) => terms.ty(bindings[*v]),
+                            None => Some(root.ty.clone()),
+                        };
+                        if !holds(self.row.when, hand.as_ref()) {
+                            return false;
+                        }
+                        let what = What::Bindings(SmallVec::from_slice(bindings));
+                        visit(Found { rule: index, what, inner: SmallVec::from_slice(inner) })
+                    },
+                };
+                m.arrangements(op, children, root.operands)
+            }
+            Form::Identity(is) => {
+                let ([x], true) = (root.operands, holds(self.row.when, Some(root.ty))) else {
+                    return false;
+                };
+                let Some(ty) = terms.ty(*x) else { return false };
+                let what = What::Chain(*x, Vec::new());
+                is(root.op, &ty) && visit(Found { rule: index, what, inner: SmallVec::new() })
+            }
+            Form::Compose(equal) => {
+                let ([x], true) = (root.operands, holds(self.row.when, Some(root.ty))) else {
+                    return false;
+                };
+                let mut stop = false;
+                terms.definitions(*x, &mut |inner, operands| {
+                    let [y] = operands else { return false };
+                    let Some(ty) = terms.ty(*y) else { return false };
+                    if let Some(ops) = equal(root.op, inner, &ty) {
+                        let what = What::Chain(*y, ops);
+                        stop = visit(Found { rule: index, what, inner: smallvec![*x] });
+                    }
+                    stop
+                });
+                stop
+            }
+            Form::Site { outer, inner, equal } => {
+                if !outer(root.op) || !holds(self.row.when, Some(root.ty)) {
+                    return false;
+                }
+                self.sites(terms, root, index, *inner, *equal, visit)
+            }
+        }
+    }
+
+    /// Asks a site rule for every choice of definitions of the operands, and for none.
+    fn sites<T: Terms>(
+        &self,
+        terms: &T,
+        root: Root<'_, T::Id>,
+        index: usize,
+        inner: fn(&Op) -> bool,
+        equal: fn(&Site<'_>) -> Option<Term>,
+        visit: &mut dyn FnMut(Found<T::Id>) -> bool,
+    ) -> bool {
+        /// Combinations tried at one root. A bound, because classes of an e-graph grow.
+        const MOST: usize = 64;
+        type Choice<I> = Option<(Op, SmallVec<[I; 2]>)>;
+        let mut choices: Vec<Vec<Choice<T::Id>>> = Vec::new();
+        for x in root.operands {
+            let mut list: Vec<Choice<T::Id>> = vec![None];
+            terms.definitions(*x, &mut |op, operands| {
+                if inner(op) {
+                    list.push(Some((op.clone(), SmallVec::from_slice(operands))));
+                }
+                false
+            });
+            choices.push(list);
+        }
+        let total: usize = choices.iter().map(Vec::len).product();
+        for n in (0..total).rev().take(MOST) {
+            let mut rest = n;
+            let mut operands = Vec::new();
+            let mut picked: Vec<&Choice<T::Id>> = Vec::new();
+            for (x, list) in root.operands.iter().zip(&choices) {
+                let choice = &list[rest % list.len()];
+                rest /= list.len();
+                picked.push(choice);
+                let Some(ty) = terms.ty(*x) else { return false };
+                let definition = match choice {
+                    None => None,
+                    Some((op, ys)) => {
+                        let types = ys.iter().map(|y| Some((terms.ty(*y)?, terms.literal(*y))));
+                        let Some(types) = types.collect::<Option<Vec<_>>>() else { return false };
+                        Some((op, types))
+                    }
+                };
+                operands.push(SiteOperand { ty, literal: terms.literal(*x), definition });
+            }
+            let site = Site { op: root.op, ty: root.ty, operands: &operands };
+            let Some(term) = equal(&site) else { continue };
+            let inner = root.operands.iter().zip(&picked).filter(|(_, c)| c.is_some());
+            let inner = inner.map(|(x, _)| *x).collect();
+            let of =
+                |c: &&Choice<T::Id>| c.as_ref().map_or_else(SmallVec::new, |(_, ys)| ys.clone());
+            let what = What::Site(
+                term,
+                SmallVec::from_slice(root.operands),
+                picked.iter().map(of).collect(),
+            );
+            if visit(Found { rule: index, what, inner }) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+pub(super) fn holds(when: When, ty: Option<&Type>) -> bool {
+    let dtype = ty.and_then(Type::as_array).map(|a| a.dtype);
+    match when {
+        When::Always => true,
+        When::Float => dtype.is_some_and(Dtype::is_float),
+        When::Integer => dtype.is_some_and(Dtype::is_integer),
+        When::Bool => dtype == Some(Dtype::Bool),
+    }
+}
+
+/// A backtracking matcher: what is left to match, and what is bound.
+struct Matcher<'a, 'p, T: Terms> {
+    terms: &'a T,
+    todo: Vec<(&'p Pattern, T::Id)>,
+    bindings: SmallVec<[Option<T::Id>; 4]>,
+    inner: SmallVec<[T::Id; 2]>,
+    /// Called with the bindings and the inner terms of a match; answers whether to stop.
+    done: &'a mut dyn FnMut(&[T::Id], &[T::Id]) -> bool,
+}
+
+impl<'p, T: Terms> Matcher<'_, 'p, T> {
+    /// Matches children against operands, in either order where they may be exchanged. True: stop.
+    fn arrangements(&mut self, op: &Op, children: &'p [Pattern], operands: &[T::Id]) -> bool {
+        let depth = self.todo.len();
+        self.todo.extend(children.iter().zip(operands.iter().copied()));
+        if self.next() {
+            return true;
+        }
+        self.todo.truncate(depth);
+        if let ([p, q], [x, y], true) = (children, operands, op.commutes())
+            && x != y
+        {
+            self.todo.extend([(p, *y), (q, *x)]);
+            if self.next() {
+                return true;
+            }
+            self.todo.truncate(depth);
+        }
+        false
+    }
+
+    /// Matches what is left to do; restores `todo` before it answers false.
+    fn next(&mut self) -> bool {
+        let Some((pattern, id)) = self.todo.pop() else {
+            let bound: SmallVec<[T::Id; 4]> = self.bindings.iter().copied().flatten().collect();
+            return bound.len() == self.bindings.len() && (self.done)(&bound, &self.inner);
+        };
+        let stop = match pattern {
+            Pattern::Variable(v) => match self.bindings[*v] {
+                Some(bound) => bound == id && self.next(),
+                None => {
+                    self.bindings[*v] = Some(id);
+                    let stop = self.next();
+                    self.bindings[*v] = None;
+                    stop
+                }
+            },
+            Pattern::Number(x) => {
+                let is = |l: Literal| Literal::of(l.dtype, *x) == l;
+                self.terms.literal(id).is_some_and(is) && self.next()
+            }
+            Pattern::Apply(op, children) => {
+                self.inner.push(id);
+                let terms = self.terms;
+                let mut stop = false;
+                terms.definitions(id, &mut |by, operands| {
+                    stop = by == op
+                        && operands.len() == children.len()
+                        && self.arrangements(op, children, operands);
+                    stop
+                });
+                self.inner.pop();
+                stop
+            }
+        };
+        self.todo.push((pattern, id));
+        stop
+    }
+}
+
+/// Builds a pattern. A number takes the first dtype that fits its place: the one that is wanted of
+/// the whole, or that of the last other operand.
+pub(super) fn build_pattern<T: Terms>(
+    terms: &mut T,
+    pattern: &Pattern,
+    bindings: &[T::Id],
+    wanted: Dtype,
+) -> Option<T::Id> {
+    match pattern {
+        Pattern::Variable(v) => Some(bindings[*v]),
+        Pattern::Number(x) => Some(terms.constant(Literal::of(wanted, *x))),
+        Pattern::Apply(op, children) => {
+            let mut built: SmallVec<[Option<T::Id>; 3]> = SmallVec::new();
+            let mut sibling = None;
+            for child in children {
+                built.push(match child {
+                    Pattern::Number(_) => None,
+                    Pattern::Variable(_) | Pattern::Apply(..) => {
+                        let id = build_pattern(terms, child, bindings, wanted)?;
+                        sibling = terms.ty(id).and_then(|t| t.as_array().map(|a| a.dtype));
+                        Some(id)
+                    }
+                });
+            }
+            [Some(wanted), sibling].into_iter().flatten().find_map(|dtype| {
+                let operands: Option<SmallVec<[T::Id; 3]>> = children
+                    .iter()
+                    .zip(&built)
+                    .map(|(child, id)| match child {
+                        Pattern::Number(x) => Some(terms.constant(Literal::of(dtype, *x))),
+                        Pattern::Variable(_) | Pattern::Apply(..) => *id,
+                    })
+                    .collect();
+                terms.apply(op.clone(), &operands?)
+            })
+        }
+    }
+}
+
+pub(super) fn build_term<T: Terms>(
+    terms: &mut T,
+    term: &Term,
+    operands: &[T::Id],
+    inner: &[SmallVec<[T::Id; 2]>],
+) -> Option<T::Id> {
+    match term {
+        Term::Operand(i) => operands.get(*i).copied(),
+        Term::Inner(i, j) => inner.get(*i)?.get(*j).copied(),
+        Term::Literal(x) => Some(terms.constant(*x)),
+        Term::Apply(op, xs) => {
+            let built: Option<Vec<T::Id>> =
+                xs.iter().map(|x| build_term(terms, x, operands, inner)).collect();
+            terms.apply(op.clone(), &built?)
+        }
+    }
+}
+
+/// Compiles a row.
+fn compile(row: &Rewrite) -> Option<Form> {
+    match row.rule {
+        Row::Pattern { lhs, rhs } => {
+            let mut names = Vec::new();
+            let lhs = parse(lhs, &mut names)?;
+            let variables = names.len();
+            let rhs = parse(rhs, &mut names)?;
+            let at_hand = names.iter().position(|n| n == "?x");
+            let rooted = matches!(lhs, Pattern::Apply(..));
+            (rooted && names.len() == variables).then_some(Form::Pattern {
+                lhs,
+                rhs,
+                variables,
+                at_hand,
+            })
+        }
+        Row::Compose(f) => Some(Form::Compose(f)),
+        Row::Identity(f) => Some(Form::Identity(f)),
+        Row::Site { outer, inner, equal } => Some(Form::Site { outer, inner, equal }),
+    }
+}
+
+/// Parses a pattern; variables are numbered in the order in which they appear.
+fn parse(text: &str, names: &mut Vec<String>) -> Option<Pattern> {
+    let spaced = text.replace('(', " ( ").replace(')', " ) ");
+    let words: Vec<&str> = spaced.split_whitespace().collect();
+    let (pattern, rest) = parse_words(&words, names)?;
+    rest.is_empty().then_some(pattern)
+}
+
+/// Parses one pattern and returns the words after it.
+fn parse_words<'w, 't>(
+    words: &'w [&'t str],
+    names: &mut Vec<String>,
+) -> Option<(Pattern, &'w [&'t str])> {
+    let (word, mut rest) = words.split_first()?;
+    let pattern = match *word {
+        "(" => {
+            let (name, after) = rest.split_first()?;
+            let op = Op::parse(name, &mut Attributes::default())?.ok()?;
+            rest = after;
+            let mut children = Vec::new();
+            while *rest.first()? != ")" {
+                let (child, after) = parse_words(rest, names)?;
+                children.push(child);
+                rest = after;
+            }
+            rest = &rest[1..];
+            Pattern::Apply(op, children)
+        }
+        "true" => Pattern::Number(1.0),
+        "false" => Pattern::Number(0.0),
+        variable if variable.starts_with('?') => {
+            let known = names.iter().position(|n| n == variable);
+            Pattern::Variable(known.unwrap_or_else(|| {
+                names.push(variable.to_owned());
+                names.len() - 1
+            }))
+        }
+        number => Pattern::Number(number.parse().ok()?),
+    };
+    Some((pattern, rest))
+}
+
+/// Whether a row may be used in a mode.
+pub(crate) fn allowed(row: &Rewrite, relaxed: bool) -> bool {
+    match row.exactness {
+        Exactness::Exact => true,
+        Exactness::Reassociates => relaxed,
+    }
+}
+
+/// Arrays of constants are computed while compiling up to this number of elements.
+const FOLDED: usize = 1024;
+
+/// The value of every element of an output, if it is one and the same, given that every element of
+/// operand `i` is `values[i]`.
+pub(crate) fn fold(
+    module: &Module,
+    op: &Op,
+    types: &[Type],
+    values: &[Literal],
+    output: &Type,
+) -> Option<Literal> {
+    if values.is_empty() || op.effects(module) == Effects::Ordered {
+        return None;
+    }
+    let operands: SmallVec<[Operand<'_>; 3]> = types
+        .iter()
+        .zip(values)
+        .map(|(ty, x)| {
+            let scalar = ty.as_array().is_some_and(|a| a.shape.is_empty());
+            Operand { ty, literal: scalar.then_some(*x) }
+        })
+        .collect();
+    if let Some(x) = op.uniform(module, &operands, values) {
+        return Some(x);
+    }
+    // Anything else is worth running once if it is small. Not so functions: they may be loops.
+    let small = |ty: &Type| ty.as_array().is_some_and(|a| a.shape.elements() <= FOLDED);
+    let runs = op.attributes().iter().any(|(_, a)| matches!(a, Attr::Func(_)));
+    if runs || !small(output) || !types.iter().all(small) {
+        return None;
+    }
+    let full = |(ty, x): (&Type, &Literal)| Some(Tensor::full(&ty.as_array()?.shape, *x));
+    let tensors: Vec<Tensor> = types.iter().zip(values).map(full).collect::<Option<_>>()?;
+    let [y] = op.eval(module, &tensors).ok()?.try_into().ok()?;
+    let first = (y.elements() > 0).then(|| y.get(0))?;
+    (0..y.elements()).all(|i| y.get(i) == first).then_some(first)
+}
