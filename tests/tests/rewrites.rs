@@ -7,9 +7,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::iter::Peekable;
 use std::str::SplitWhitespace;
-use tapeloom_ir::prim::{Attributes, Exactness, Operand, Rewrite, Rule, When};
-use tapeloom_ir::{ArrayType, Dtype, Literal, Module, Op, Tensor, Type, eval};
-use tapeloom_tests::{Agreement, cases};
+use tapeloom_ir::prim::{
+    Attributes, Definition, Exactness, Operand, Rewrite, Rule, Site, SiteOperand, Term, When,
+};
+use tapeloom_ir::{
+    ArrayType, Atom, Builder, Draft, Dtype, Literal, Module, Op, Tensor, Type, eval,
+};
+use tapeloom_tests::{Agreement, Rng, cases};
 
 #[test]
 fn both_sides_are_equal() {
@@ -37,6 +41,9 @@ fn both_sides_are_equal() {
                 let applies = holds(row.when, &u.x) && rule(&u.op, &u.x);
                 applies.then(|| compare(&module, row, u, &[&u.op], &[]))
             }),
+            Rule::Site { outer, inner, equal } => {
+                site(&mut module, row, outer, inner, &|at| equal(at))
+            }
         };
         if let Err(message) = outcome {
             failures.push(format!("{}: {message}", row.name));
@@ -145,6 +152,135 @@ fn compare(
     let after: Vec<&Op> = after.iter().collect();
     let outcome = run(&after).and_then(|y| agreement(row).check(&y, &run(before)?));
     outcome.map_err(|e| format!("{before:?} against {after:?} on {}: {e}", at.operand))
+}
+
+// -- Sites ------------------------------------------------------------------------------------------
+
+/// What an operand of an equation made for a test is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pick {
+    /// The sample's primitive applied to its operands.
+    Inner,
+    /// A parameter of the type of the sample's output.
+    Plain,
+    /// A literal.
+    Number,
+}
+
+/// Tries a site rule on every primitive it is about, with operands that are the results of samples,
+/// parameters of the same type, and literals; and on the samples of those primitives themselves.
+fn site(
+    module: &mut Module,
+    row: &Rewrite,
+    outer: fn(&Op) -> bool,
+    inner: fn(&Op) -> bool,
+    equal: &dyn Fn(&Site<'_>) -> Option<Term>,
+) -> Result<(), String> {
+    let samples = Op::samples(module);
+    let mut roots: Vec<Op> = samples.iter().map(|s| s.op.clone()).filter(outer).collect();
+    roots.sort();
+    roots.dedup();
+    let mut outcomes = Vec::new();
+    for s in samples.iter().filter(|s| inner(&s.op)) {
+        let types: Vec<Type> = s.operands.iter().map(|t| t.ty().clone().into()).collect();
+        let Some(Type::Array(y)) = infer(module, &s.op, &types) else { continue };
+        let mut args = s.operands.clone();
+        args.push(Rng::new(7).tensor(&y));
+        for op in &roots {
+            for arity in 1..=3u32 {
+                for n in 0..3usize.pow(arity) {
+                    let pick = |k| [Pick::Inner, Pick::Plain, Pick::Number][n / 3usize.pow(k) % 3];
+                    let picks: Vec<Pick> = (0..arity).map(pick).collect();
+                    if picks.contains(&Pick::Inner) {
+                        outcomes.extend(at_site(module, row, op, &s.op, &picks, &args, equal));
+                    }
+                }
+            }
+        }
+    }
+    for s in samples.iter().filter(|s| outer(&s.op)) {
+        let picks = vec![Pick::Plain; s.operands.len()];
+        outcomes.extend(at_site(module, row, &s.op, &s.op, &picks, &s.operands, equal));
+    }
+    exercise(outcomes.into_iter(), Some)
+}
+
+/// One equation: the operands picked, both sides built and compared. Nothing where the equation
+/// does not type-check or the rule does not apply.
+fn at_site(
+    module: &mut Module,
+    row: &Rewrite,
+    op: &Op,
+    inner: &Op,
+    picks: &[Pick],
+    args: &[Tensor],
+    equal: &dyn Fn(&Site<'_>) -> Option<Term>,
+) -> Option<Result<(), String>> {
+    let mut draft = Draft::new("site");
+    let params: Vec<Atom> = args.iter().map(|t| draft.param(t.ty().clone().into())).collect();
+    let b = Builder::new(module, &mut draft);
+    let apply = |op: &Op, x: &[Atom]| b.try_emit(op.clone(), x).ok().map(|y| y[0]);
+    let (own, last) = match picks.contains(&Pick::Inner) {
+        true => (&params[..params.len() - 1], params.last()),
+        false => (&params[..0], None),
+    };
+    let mut operands = Vec::new();
+    for (i, pick) in picks.iter().enumerate() {
+        operands.push(match pick {
+            Pick::Inner => apply(inner, own)?,
+            Pick::Plain => *last.unwrap_or(&params[i]),
+            Pick::Number => Literal::of(b.dtype_of(*last?), 4.0).into(),
+        });
+    }
+    let left = apply(op, &operands)?;
+    let ty = b.type_of(left);
+    let of = |a: &Atom| (b.type_of(*a), a.literal());
+    let described: Vec<SiteOperand<'_>> = operands
+        .iter()
+        .zip(picks)
+        .map(|(a, pick)| SiteOperand {
+            ty: b.type_of(*a),
+            literal: a.literal(),
+            definition: (*pick == Pick::Inner)
+                .then(|| Definition { op: inner, operands: own.iter().map(of).collect() }),
+        })
+        .collect();
+    if !holds(row.when, &ty) {
+        return None;
+    }
+    let term = equal(&Site { op, ty: &ty, operands: &described })?;
+    let what = format!("{op:?} on {picks:?} with {inner:?}");
+    let right = build(&b, &term, &operands, own);
+    drop(b);
+    let Some(mut right) = right else {
+        return Some(Err(format!("the right side does not type-check: {what}")));
+    };
+    if right.literal().is_some()
+        && let Type::Array(a) = &ty
+        && !a.shape.is_empty()
+    {
+        right = Builder::new(module, &mut draft).emit1(Op::fill(&a.shape), &[right]);
+    }
+    if draft.type_of(right) != ty {
+        return Some(Err(format!("the sides have different types: {what}")));
+    }
+    let values = draft
+        .finish(module, vec![left, right])
+        .and_then(|f| eval(module, f, args))
+        .map_err(|p| p.to_string());
+    Some(values.and_then(|y| sides(row, &y[1], &y[0])).map_err(|e| format!("{what}: {e}")))
+}
+
+fn build(b: &Builder<'_>, term: &Term, operands: &[Atom], own: &[Atom]) -> Option<Atom> {
+    match term {
+        Term::Operand(i) => operands.get(*i).copied(),
+        Term::Inner(_, j) => own.get(*j).copied(),
+        Term::Literal(x) => Some((*x).into()),
+        Term::Apply(op, xs) => {
+            let xs: Option<Vec<Atom>> = xs.iter().map(|x| build(b, x, operands, own)).collect();
+            b.try_emit(op.clone(), &xs?).ok().map(|y| y[0])
+        }
+    }
 }
 
 // -- Patterns ---------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ pub use dce::{dce, prune};
 pub use inline::{expand, inline};
 pub use jvp::jvp;
 pub use linearize::linearize;
-pub use pass::{PASSES, Pass, Pipeline};
+pub use pass::{BEFORE_CODE, PASSES, Pass, Pipeline};
 pub use peephole::peephole;
 pub use regions::Transforms;
 pub use transpose::{as_linear, transpose};

@@ -39,6 +39,9 @@ pub const PASSES: &[Pass] = &[
     },
 ];
 
+/// What runs before code generation.
+pub const BEFORE_CODE: &str = "expand, cse, dce, peephole";
+
 /// A sequence of passes.
 #[derive(Clone)]
 pub struct Pipeline {

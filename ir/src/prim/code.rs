@@ -148,6 +148,7 @@ impl Code {
             | Code::ShiftRightArithmetic
             | Code::ShiftRightLogical
             | Code::Select
+            | Code::Clamp
             | Code::IsFinite
             | Code::Convert(_)
             | Code::IntegerPow(_)

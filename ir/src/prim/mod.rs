@@ -66,7 +66,7 @@ pub use polygamma::Polygamma;
 pub use reduce::{Reduce, Reducer};
 pub use reshape::Reshape;
 pub use rev::Rev;
-pub use rewrite::{Exactness, Rewrite, Rule, Site, SiteOperand, Term, When};
+pub use rewrite::{Definition, Exactness, Rewrite, Rule, Site, SiteOperand, Term, When};
 pub use rules::{
     Arg, BatchOf, Batched, Cotangents, Discharge, Dual, Effects, JvpOf, Linearity, LinearizeOf,
     Operand, Prune, Regions, RuleCx, Sample, TransposeOf, Types,

@@ -28,8 +28,7 @@ pub enum Exactness {
     Reassociates,
 }
 
-/// A condition on the dtype at hand: in a pattern that of `?x`, in every other rule (and in a
-/// pattern without `?x`) that of the matched value.
+/// A condition on the dtype of the matched value, which is what both sides are equal to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
     /// None.
@@ -90,9 +89,17 @@ pub struct SiteOperand<'a> {
     pub ty: Type,
     /// Its value, if it is a literal.
     pub literal: Option<Literal>,
-    /// Its definition, if that is one the rule looks for: the primitive, and the operands' types
-    /// and values.
-    pub definition: Option<(&'a Op, Vec<(Type, Option<Literal>)>)>,
+    /// Its definition, if that is one the rule looks for.
+    pub definition: Option<Definition<'a>>,
+}
+
+/// The definition of an operand of a [`Site`].
+#[derive(Clone, Debug)]
+pub struct Definition<'a> {
+    /// The primitive.
+    pub op: &'a Op,
+    /// The types of its operands, and their values if they are literals.
+    pub operands: Vec<(Type, Option<Literal>)>,
 }
 
 impl SiteOperand<'_> {

@@ -1,5 +1,2 @@
 //! Simplification.
 pub(crate) mod rules;
-
-#[cfg(test)]
-mod row_tests;

@@ -13,8 +13,8 @@ use smallvec::{SmallVec, smallvec};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use tapeloom_ir::prim::{
-    Attr, Attributes, Effects, Exactness, Operand, Rewrite, Rule as Row, Site, SiteOperand, Term,
-    When,
+    Attr, Attributes, Definition, Effects, Exactness, Operand, Rewrite, Rule as Row, Site,
+    SiteOperand, Term, When,
 };
 use tapeloom_ir::{Dtype, Literal, Module, Op, Tensor, Type};
 
@@ -90,19 +90,19 @@ fn term_size(term: &Term) -> usize {
 /// A row ready to be used.
 pub(crate) struct Rule {
     pub(crate) row: Rewrite,
-    pub(super) form: Form,
+    form: Form,
 }
 
 /// What a row says, ready to be matched.
-pub(super) enum Form {
-    Pattern { lhs: Pattern, rhs: Pattern, variables: usize, at_hand: Option<usize> },
+enum Form {
+    Pattern { lhs: Pattern, rhs: Pattern, variables: usize },
     Compose(fn(&Op, &Op, &Type) -> Option<Vec<Op>>),
     Identity(fn(&Op, &Type) -> bool),
     Site { outer: fn(&Op) -> bool, inner: fn(&Op) -> bool, equal: fn(&Site<'_>) -> Option<Term> },
 }
 
 /// A pattern.
-pub(super) enum Pattern {
+enum Pattern {
     Variable(usize),
     Number(f64),
     Apply(Op, Vec<Pattern>),
@@ -216,8 +216,11 @@ impl Rule {
         index: usize,
         visit: &mut dyn FnMut(Found<T::Id>) -> bool,
     ) -> bool {
+        if !holds(self.row.when, root.ty) {
+            return false;
+        }
         match &self.form {
-            Form::Pattern { lhs, variables, at_hand, .. } => {
+            Form::Pattern { lhs, variables, .. } => {
                 let Pattern::Apply(op, children) = lhs else { return false };
                 if op != root.op || children.len() != root.operands.len() {
                     return false;
@@ -228,13 +231,6 @@ impl Rule {
                     bindings: smallvec![None; *variables],
                     inner: SmallVec::new(),
                     done: &mut |bindings, inner| {
-                        let hand = match at_hand {
-                            Some(v) => terms.ty(bindings[*v]),
-                            None => Some(root.ty.clone()),
-                        };
-                        if !holds(self.row.when, hand.as_ref()) {
-                            return false;
-                        }
                         let what = What::Bindings(SmallVec::from_slice(bindings));
                         visit(Found { rule: index, what, inner: SmallVec::from_slice(inner) })
                     },
@@ -242,17 +238,13 @@ impl Rule {
                 m.arrangements(op, children, root.operands)
             }
             Form::Identity(is) => {
-                let ([x], true) = (root.operands, holds(self.row.when, Some(root.ty))) else {
-                    return false;
-                };
+                let [x] = root.operands else { return false };
                 let Some(ty) = terms.ty(*x) else { return false };
                 let what = What::Chain(*x, Vec::new());
                 is(root.op, &ty) && visit(Found { rule: index, what, inner: SmallVec::new() })
             }
             Form::Compose(equal) => {
-                let ([x], true) = (root.operands, holds(self.row.when, Some(root.ty))) else {
-                    return false;
-                };
+                let [x] = root.operands else { return false };
                 let mut stop = false;
                 terms.definitions(*x, &mut |inner, operands| {
                     let [y] = operands else { return false };
@@ -266,7 +258,7 @@ impl Rule {
                 stop
             }
             Form::Site { outer, inner, equal } => {
-                if !outer(root.op) || !holds(self.row.when, Some(root.ty)) {
+                if !outer(root.op) {
                     return false;
                 }
                 self.sites(terms, root, index, *inner, *equal, visit)
@@ -313,7 +305,7 @@ impl Rule {
                     Some((op, ys)) => {
                         let types = ys.iter().map(|y| Some((terms.ty(*y)?, terms.literal(*y))));
                         let Some(types) = types.collect::<Option<Vec<_>>>() else { return false };
-                        Some((op, types))
+                        Some(Definition { op, operands: types })
                     }
                 };
                 operands.push(SiteOperand { ty, literal: terms.literal(*x), definition });
@@ -337,8 +329,8 @@ impl Rule {
     }
 }
 
-pub(super) fn holds(when: When, ty: Option<&Type>) -> bool {
-    let dtype = ty.and_then(Type::as_array).map(|a| a.dtype);
+fn holds(when: When, ty: &Type) -> bool {
+    let dtype = ty.as_array().map(|a| a.dtype);
     match when {
         When::Always => true,
         When::Float => dtype.is_some_and(Dtype::is_float),
@@ -353,9 +345,11 @@ struct Matcher<'a, 'p, T: Terms> {
     todo: Vec<(&'p Pattern, T::Id)>,
     bindings: SmallVec<[Option<T::Id>; 4]>,
     inner: SmallVec<[T::Id; 2]>,
-    /// Called with the bindings and the inner terms of a match; answers whether to stop.
-    done: &'a mut dyn FnMut(&[T::Id], &[T::Id]) -> bool,
+    done: &'a mut Done<'a, T::Id>,
 }
+
+/// Called with the bindings and the inner terms of a match; answers whether to stop.
+type Done<'a, I> = dyn FnMut(&[I], &[I]) -> bool + 'a;
 
 impl<'p, T: Terms> Matcher<'_, 'p, T> {
     /// Matches children against operands, in either order where they may be exchanged. True: stop.
@@ -419,7 +413,7 @@ impl<'p, T: Terms> Matcher<'_, 'p, T> {
 
 /// Builds a pattern. A number takes the first dtype that fits its place: the one that is wanted of
 /// the whole, or that of the last other operand.
-pub(super) fn build_pattern<T: Terms>(
+fn build_pattern<T: Terms>(
     terms: &mut T,
     pattern: &Pattern,
     bindings: &[T::Id],
@@ -456,7 +450,7 @@ pub(super) fn build_pattern<T: Terms>(
     }
 }
 
-pub(super) fn build_term<T: Terms>(
+fn build_term<T: Terms>(
     terms: &mut T,
     term: &Term,
     operands: &[T::Id],
@@ -482,14 +476,8 @@ fn compile(row: &Rewrite) -> Option<Form> {
             let lhs = parse(lhs, &mut names)?;
             let variables = names.len();
             let rhs = parse(rhs, &mut names)?;
-            let at_hand = names.iter().position(|n| n == "?x");
             let rooted = matches!(lhs, Pattern::Apply(..));
-            (rooted && names.len() == variables).then_some(Form::Pattern {
-                lhs,
-                rhs,
-                variables,
-                at_hand,
-            })
+            (rooted && names.len() == variables).then_some(Form::Pattern { lhs, rhs, variables })
         }
         Row::Compose(f) => Some(Form::Compose(f)),
         Row::Identity(f) => Some(Form::Identity(f)),
@@ -584,4 +572,22 @@ pub(crate) fn fold(
     let [y] = op.eval(module, &tensors).ok()?.try_into().ok()?;
     let first = (y.elements() > 0).then(|| y.get(0))?;
     (0..y.elements()).all(|i| y.get(i) == first).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_compiles() {
+        assert_eq!(Rules::get().all.len(), Op::rewrites().len());
+    }
+
+    #[test]
+    fn rows_that_are_no_patterns_are_refused() {
+        let mut names = Vec::new();
+        for text in ["", "(add ?x", "(add ?x ?y))", "(nothing ?x)", "(add ?x zero)"] {
+            assert!(parse(text, &mut names).is_none(), "{text}");
+        }
+    }
 }
