@@ -8,11 +8,13 @@
 //! Second order is the same laws applied to derived functions.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use tapeloom_ir::prim::Linearity;
 use tapeloom_ir::{
-    Dtype, FuncId, Kind, Literal, Module, Problem, Tensor, Type, eval, parse_module, print_function,
+    Atom, Builder, Draft, Dtype, FuncId, Kind, Literal, Module, Operands, Problem, Tensor, Type,
+    eval, parse_module, print_function,
 };
 use tapeloom_tests::{Agreement, Case, Failure, Rng, cases, run};
-use tapeloom_transforms::{batch, jvp, linearize, transpose, vjp};
+use tapeloom_transforms::{PASSES, batch, jvp, linearize, prune, transpose, vjp};
 
 type Law = fn(&mut Module, &Case) -> Result<(), Failure>;
 
@@ -126,6 +128,16 @@ fn second_order_reverse() {
     });
 }
 
+#[test]
+fn what_claims_to_be_linear_is_and_transposes() {
+    for_all(|m, case| {
+        for linear in subsets(&case.floats()) {
+            linear_in(m, case, &linear).map_err(|e| format!("linear in {linear:?}: {e}"))?;
+        }
+        Ok(())
+    });
+}
+
 /// `jvp` against differences, for all float arguments together and each alone.
 fn forward(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let floats = case.floats();
@@ -170,7 +182,7 @@ fn differences(
     for h in steps {
         let mut along = Vec::new();
         for k in [1.0, -1.0, 2.0, -2.0] {
-            along.push(run(m, case.f, &moved(&case.args, active, dx, k * h))?.swap_remove(output));
+            along.push(eval(m, case.f, &moved(&case.args, active, dx, k * h))?.swap_remove(output));
         }
         for (i, nearest) in nearest.iter_mut().enumerate() {
             let y = |k: usize| along[k].get(i).to_f64();
@@ -230,16 +242,74 @@ fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
         let back = transpose(m, of.lin, &nonzero)?;
         let seeds: Vec<Tensor> = marked(&cts, &nonzero);
         let ctx = run(m, back.function, &[&residuals[..], &seeds].concat())?;
-        let here = products(&seeds, &marked(&dy, &nonzero));
-        let there = products(&ctx, &marked(&dx, &back.nonzero));
-        let sum = |terms: &[f64]| terms.iter().sum::<f64>();
-        let size: f64 = here.iter().chain(&there).map(|t| t.abs()).sum();
-        // At poles both sides are infinite or nan, and there is nothing to compare.
-        if size.is_finite() && (sum(&here) - sum(&there)).abs() > tolerance(m, case) * size {
-            let programs = print_function(m, of.lin) + &print_function(m, back.function);
-            let (here, there) = (sum(&here), sum(&there));
-            return Err(format!("<ct, J dx> = {here}, <Jᵀ ct, dx> = {there}\n{programs}").into());
-        }
+        let (dy, dx) = (marked(&dy, &nonzero), marked(&dx, &back.nonzero));
+        same_product(m, case, [&seeds, &dy], [&ctx, &dx]).map_err(|e| {
+            format!("{e}\n{}{}", print_function(m, of.lin), print_function(m, back.function))
+        })?;
+    }
+    Ok(())
+}
+
+/// If the primitive says that it is linear in these arguments: `f(x + 2x') = f(x) + 2 f(x')`, and
+/// `<ct, f x> = <fᵀ ct, x>`. Derivatives alone would not try every operand in the linear role.
+fn linear_in(m: &mut Module, case: &Case, linear: &[bool]) -> Result<(), Failure> {
+    let f = m.get(case.f);
+    let e = &f.equations[0];
+    let position = |a: &Atom| f.params.iter().position(|p| Atom::from(*p) == *a);
+    let role = |a: &Atom| match a {
+        Atom::Literal(l) if l.is_zero() => Linearity::Zero,
+        a if position(a).is_some_and(|i| linear[i]) => Linearity::Linear,
+        _ => Linearity::Constant,
+    };
+    let roles: Vec<Linearity> = e.operands.iter().map(role).collect();
+    if !e.op.is_linear(m, &roles) {
+        return Ok(());
+    }
+    let mut draft = Draft::new(format!("{}.lin", f.name));
+    let mut atoms = vec![Atom::from(Literal::f64(0.0)); linear.len()];
+    for (i, t) in case.args.iter().enumerate().filter(|(i, _)| !linear[*i]) {
+        atoms[i] = draft.param(t.ty().clone().into());
+    }
+    for (i, t) in case.args.iter().enumerate().filter(|(i, _)| linear[*i]) {
+        atoms[i] = draft.linear_param(t.ty().clone().into());
+    }
+    let operands: Operands =
+        e.operands.iter().map(|a| position(a).map_or(*a, |i| atoms[i])).collect();
+    let results = Builder::new(m, &mut draft).emit(e.op.clone(), &operands);
+    let g = draft.finish(m, results.to_vec())?;
+
+    let constants = marked(&case.args, &linear.iter().map(|on| !on).collect::<Vec<_>>());
+    let mut rng = Rng::new(6);
+    let (x, dx) = (case.directions(&mut rng, linear), case.directions(&mut rng, linear));
+    let sum = moved(&x, &vec![true; x.len()], &dx, 2.0);
+    let at = |x: &[Tensor]| run(m, g, &[&constants[..], x].concat());
+    let (y, dy, total) = (at(&x)?, at(&dx)?, at(&sum)?);
+    let want = moved(&y, &vec![true; y.len()], &dy, 2.0);
+    let finite = |t: &Tensor| (0..t.elements()).all(|i| t.get(i).to_f64().is_finite());
+    if !want.iter().all(finite) {
+        return Ok(());
+    }
+    Agreement::relative(tolerance(m, case)).check_all(&total, &want)?;
+
+    let cts: Vec<Tensor> = y.iter().map(|t| rng.tensor(t.ty())).collect();
+    let back = transpose(m, g, &vec![true; y.len()])?;
+    let ctx = run(m, back.function, &[&constants[..], &cts].concat())?;
+    same_product(m, case, [&cts, &y], [&ctx, &marked(&x, &back.nonzero)])
+}
+
+/// `<ct, dy> = <ctx, dx>`
+fn same_product(
+    m: &Module,
+    case: &Case,
+    [ct, dy]: [&[Tensor]; 2],
+    [ctx, dx]: [&[Tensor]; 2],
+) -> Result<(), Failure> {
+    let (here, there) = (products(ct, dy), products(ctx, dx));
+    let size: f64 = here.iter().chain(&there).map(|t| t.abs()).sum();
+    let (here, there): (f64, f64) = (here.iter().sum(), there.iter().sum());
+    // At poles both sides are infinite or nan, and there is nothing to compare.
+    if size.is_finite() && (here - there).abs() > tolerance(m, case) * size {
+        return Err(format!("<ct, J dx> = {here}, <Jᵀ ct, dx> = {there}").into());
     }
     Ok(())
 }
@@ -296,6 +366,39 @@ fn derived(m: &mut Module, case: &Case) -> Result<Option<Second>, Failure> {
     let mut rng = Rng::new(5);
     let jvp = of(forward.function, m, &mut rng);
     Ok(Some(Second { jvp, vjp: of(back.function, m, &mut rng) }))
+}
+
+// -- Passes -----------------------------------------------------------------------------------------
+
+#[test]
+fn passes_keep_the_values() {
+    for_all(|m, case| {
+        let derived = derived(m, case)?.map(|of| [of.jvp, of.vjp]);
+        for case in derived.iter().flatten().chain([case]) {
+            let want = run(m, case.f, &case.args)?;
+            for pass in PASSES {
+                let f = (pass.run)(m, case.f)?;
+                let program = || print_function(m, f);
+                Agreement::Equal
+                    .check_all(&run(m, f, &case.args)?, &want)
+                    .map_err(|e| format!("{}: {e}\n{}", pass.name, program()))?;
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn pruning_keeps_what_is_read() {
+    for_all(|m, case| {
+        let y = run(m, case.f, &case.args)?;
+        for used in subsets(&vec![true; y.len()]) {
+            let (f, kept) = prune(m, case.f, &used)?;
+            let got = run(m, f, &marked(&case.args, &kept))?;
+            Agreement::Exact.check_all(&got, &marked(&y, &used))?;
+        }
+        Ok(())
+    });
 }
 
 // -- Batching ---------------------------------------------------------------------------------------
