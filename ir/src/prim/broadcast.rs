@@ -211,6 +211,10 @@ impl Primitive for Broadcast {
         };
         vec![
             Sample::smooth(op(&[3], &[0]), vec![Tensor::from([1.0, 2.0, 3.0])]),
+            Sample::smooth(
+                op(&[1, 2, 1, 3], &[1, 3]),
+                vec![Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0]])],
+            ),
             Sample::smooth(op(&[2, 3], &[1]), vec![Tensor::from([1.0, 2.0, 3.0])]),
             Sample::smooth(op(&[3, 2], &[0]), vec![Tensor::from([1.0, 2.0, 3.0])]),
             Sample::smooth(op(&[4], &[]), vec![Tensor::from(2.5)]),
