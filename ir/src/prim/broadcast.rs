@@ -220,6 +220,10 @@ impl Primitive for Broadcast {
             Sample::smooth(op(&[4], &[]), vec![Tensor::from(2.5)]),
             Sample::smooth(op(&[2, 2], &[0, 1]), vec![Tensor::from([[1.0, 2.0], [3.0, 4.0]])]),
             Sample::smooth(op(&[2, 3, 2], &[1, 2]), vec![Tensor::from([[1.0], [2.0], [3.0]])]),
+            Sample::smooth(
+                op(&[1, 6, 1], &[1]),
+                vec![Tensor::from([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])],
+            ),
             Sample::edge(op(&[0, 3], &[1]), vec![Tensor::from([1i64, 2, 3])]),
             Sample::edge(op(&[2, 2], &[1]), vec![Tensor::from([true, false])]),
         ]

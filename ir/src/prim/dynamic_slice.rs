@@ -10,15 +10,17 @@
 
 use super::rules::one_per_axis;
 use super::{
-    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Linearity, Lowering,
-    Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Slice, Types, elementwise,
+    Arg, Attr, Attributes, Batched, Bounds, Broadcast, Combine, Concatenate, Convert, Cotangents,
+    Discharge, Doc, Dual, Effects, Gather, Iota, Linearity, Lowering, Operand, Permute, Primitive,
+    Prune, Regions, Rewrite, RuleCx, Sample, Scalar, Scatter, Slice, Types, elementwise,
 };
+use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
 use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
-use crate::types::{ArrayType, Dtype, Type};
+use crate::types::{ArrayType, Dtype, Shape, Type};
 
 /// `dynamic_slice{sizes}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -115,11 +117,20 @@ impl Primitive for DynamicSlice {
         x: &[Atom],
         batched: &[bool],
     ) -> Result<Batched, Problem> {
+        let b = cx.b;
         if batched[1..].contains(&true) {
-            return Err(Problem::internal("pending"));
+            let shape = b.shape_of(x[0]);
+            let shape = if batched[0] { &shape[1..] } else { &shape };
+            let y = match Boxes::new(b, size, shape, &self.sizes, &x[1..], &batched[1..]) {
+                Some(boxes) => boxes.read(b, x[0], batched[0]),
+                // The box is the array, wherever it is asked to begin.
+                None if batched[0] => x[0],
+                None => elementwise::materialize_lead(b, size, x[0]),
+            };
+            return Ok(Batched::one(y));
         }
         let op = DynamicSlice { sizes: [&[size], self.sizes.as_slice()].concat() };
-        Ok(Batched::one(cx.b.emit1(op, &with_first_start(&x[..1], &x[1..]))))
+        Ok(Batched::one(b.emit1(op, &with_first_start(&x[..1], &x[1..]))))
     }
 
     fn discharge(&self) -> Discharge {
@@ -163,9 +174,6 @@ impl Primitive for DynamicSlice {
             Sample::edge(op(&[2]), at(Tensor::from([1u32, 2, 3]), &[-1])),
             Sample::edge(op(&[1]), at(Tensor::from([true, false]), &[1])),
         ]
-        .into_iter()
-        .take(0)
-        .collect()
     }
 }
 
@@ -219,6 +227,86 @@ pub(super) fn clamped(x: &[usize], sizes: &[usize], starts: &[Tensor]) -> Vec<us
         start.min(n - size)
     };
     x.iter().zip(sizes).zip(starts).map(start).collect()
+}
+
+/// A box of an array at one place per element of a batch, as `gather` and `scatter` address it.
+///
+/// Axes along which the box is as long as the array need no index. The others get the indices of
+/// the box one by one: start, clamped, plus 0, 1, ...
+pub(super) struct Boxes {
+    /// The axes that are indexed, not counting that of the batch.
+    axes: Vec<usize>,
+    /// `[batch, extents of the box along the axes.., number of axes]`, i64.
+    indices: Atom,
+    /// From the order (batch, axes, other axes) to that of the array.
+    order: Permute,
+}
+
+impl Boxes {
+    /// The boxes of extents `sizes` in arrays of extents `x`; `None` where they are the arrays.
+    pub(super) fn new(
+        b: &Builder<'_>,
+        batch: usize,
+        x: &[usize],
+        sizes: &[usize],
+        starts: &[Atom],
+        batched: &[bool],
+    ) -> Option<Boxes> {
+        let (axes, others): (Vec<usize>, Vec<usize>) =
+            (0..x.len()).partition(|axis| sizes[*axis] < x[*axis]);
+        let extents = [batch].into_iter().chain(axes.iter().map(|a| sizes[*a])).chain([1]);
+        let shape: Shape = extents.collect();
+        let index = |(at, axis): (usize, &usize)| {
+            let start = clamp(b, starts[*axis], x[*axis] - sizes[*axis]);
+            let dims = if batched[*axis] { vec![0] } else { vec![] };
+            let start = b.emit1(Broadcast { shape: shape.clone(), dims }, &[start]);
+            let offset = Iota { shape: shape.clone(), axis: at + 1, dtype: Dtype::I64 };
+            b.emit1(Scalar::Add, &[start, b.emit1(offset, &[])])
+        };
+        let columns: Vec<Atom> = axes.iter().enumerate().map(index).collect();
+        let indices = match columns.as_slice() {
+            [] => return None,
+            [one] => *one,
+            all => b.emit1(Concatenate { axis: shape.len() - 1 }, all),
+        };
+        let grouped = [0].into_iter().chain(axes.iter().chain(&others).map(|a| a + 1));
+        let order = Permute { permutation: grouped.collect() }.inverse();
+        Some(Boxes { axes, indices, order })
+    }
+
+    /// The boxes read from an array, or from one array per element of the batch.
+    fn read(&self, b: &Builder<'_>, x: Atom, batched: bool) -> Atom {
+        let bounds = Bounds::Clip;
+        let gather = Gather { batch: usize::from(batched), axes: self.axes_of(batched), bounds };
+        self.order.apply(b, b.emit1(gather, &[x, self.indices]))
+    }
+
+    /// The arrays, one per element of the batch, with the boxes written into them.
+    pub(super) fn write(&self, b: &Builder<'_>, x: Atom, updates: Atom) -> Atom {
+        let updates = self.order.inverse().apply(b, updates);
+        let bounds = Bounds::Clip;
+        let scatter = Scatter { combine: Combine::Set, batch: 1, axes: self.axes_of(true), bounds };
+        b.emit1(scatter, &[x, self.indices, updates])
+    }
+
+    /// The indexed axes, counting that of the batch if there is one.
+    fn axes_of(&self, batched: bool) -> Vec<usize> {
+        self.axes.iter().map(|a| a + usize::from(batched)).collect()
+    }
+}
+
+/// `clamp(start, 0, last)` as i64.
+fn clamp(b: &Builder<'_>, start: Atom, last: usize) -> Atom {
+    let dtype = b.dtype_of(start);
+    let mut start = b.emit1(Scalar::Max, &[start, Literal::zero(dtype).into()]);
+    // A dtype that cannot say `last` cannot exceed it.
+    if let Some(last) = Literal::exact_integer(dtype, last as i128) {
+        start = b.emit1(Scalar::Min, &[start, last.into()]);
+    }
+    match dtype {
+        Dtype::I64 => start,
+        _ => b.emit1(Convert { to: Dtype::I64 }, &[start]),
+    }
 }
 
 /// Operands of the primitive over a batch that all share their starts: along the batch axis the box

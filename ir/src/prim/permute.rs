@@ -11,6 +11,7 @@ use super::{
     Exactness, Linearity, Lowering, Op, Operand, Piece, Primitive, Prune, Regions, Reshape,
     Rewrite, Rule, RuleCx, Sample, Types, When, elementwise,
 };
+use crate::builder::Builder;
 use crate::function::Atom;
 use crate::module::Module;
 use crate::problem::{Kind, Problem};
@@ -25,8 +26,13 @@ pub struct Permute {
 }
 
 impl Permute {
+    /// The array with its axes so ordered: nothing is emitted where they are already.
+    pub(super) fn apply(&self, b: &Builder<'_>, x: Atom) -> Atom {
+        if self.is_identity() { x } else { b.emit1(self.clone(), &[x]) }
+    }
+
     /// The permutation that undoes this one.
-    fn inverse(&self) -> Permute {
+    pub(super) fn inverse(&self) -> Permute {
         let mut permutation = vec![0; self.permutation.len()];
         for (to, from) in self.permutation.iter().enumerate() {
             permutation[*from] = to;
