@@ -35,7 +35,9 @@ impl Primitive for DynamicUpdateSlice {
             derivative: "∂(x, u): dynamic_update_slice of the tangents; its transpose blanks the \
                          box for x and slices it for u"
                 .into(),
-            edges: "a start out of range is moved to the nearest that fits".into(),
+            edges:
+                "a start out of range, a negative one included, is moved to the nearest that fits"
+                    .into(),
         }]
     }
 
