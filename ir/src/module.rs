@@ -5,8 +5,9 @@
 //! twice costs nothing. Equal functions are stored once (hash-consing). A module belongs to one
 //! trace, or to one file of text, and is dropped with it.
 
-use crate::function::{FuncId, Function};
-use cranelift_entity::PrimaryMap;
+use crate::function::{Equation, FuncId, Function};
+use crate::prim::Effects;
+use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -45,6 +46,7 @@ pub struct Module {
     functions: PrimaryMap<FuncId, Arc<Function>>,
     interned: HashMap<Arc<Function>, FuncId>,
     memo: HashMap<Key, Derived>,
+    effects: SecondaryMap<FuncId, Effects>,
 }
 
 impl Module {
@@ -59,7 +61,13 @@ impl Module {
         if let Some(&id) = self.interned.get(&function) {
             return id;
         }
+        let ordered = |e: &Equation| e.op.effects(self) == Effects::Ordered;
+        let effects = match function.equations.iter().any(ordered) {
+            true => Effects::Ordered,
+            false => Effects::Pure,
+        };
         let id = self.functions.push(function.clone());
+        self.effects[id] = effects;
         self.interned.insert(function, id);
         id
     }
@@ -72,6 +80,12 @@ impl Module {
     /// The function of that id, borrowed.
     pub fn function(&self, id: FuncId) -> &Function {
         &self.functions[id]
+    }
+
+    /// Whether running a function does more than compute its results. Known from when it was added,
+    /// so that asking costs nothing however deep its calls nest.
+    pub fn effects(&self, id: FuncId) -> Effects {
+        self.effects[id]
     }
 
     /// Whether an id belongs to this module.

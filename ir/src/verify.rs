@@ -45,7 +45,11 @@ pub fn verify_module(module: &Module) -> Vec<VerifyError> {
 
 /// Checks one function; an empty answer means that all invariants hold.
 pub fn verify(module: &Module, id: FuncId) -> Vec<VerifyError> {
-    let f = module.function(id);
+    verify_function(module, module.function(id))
+}
+
+/// Checks a function that is not in the module yet.
+pub(crate) fn verify_function(module: &Module, f: &Function) -> Vec<VerifyError> {
     let mut v =
         Verifier { module, f, linearity: SecondaryMap::with_default(None), errors: Vec::new() };
     v.run();

@@ -42,6 +42,8 @@ impl Op {
         match self {
             Op::Call(c) if c.outline => Body::Outline(c.function),
             Op::Call(c) => Body::Inline(c.function),
+            Op::CustomCall(c) => Body::Ruled(c.function),
+            Op::LinearCall(c) => c.apply.map_or(Body::None, Body::Ruled),
             _ => Body::None,
         }
     }
@@ -54,7 +56,7 @@ impl Call {
 }
 
 /// Tangents of the outputs from those of the active ones.
-fn scatter_tangents(active: &[bool], tangents: &[Atom]) -> Vec<Option<Atom>> {
+pub(super) fn scatter_tangents(active: &[bool], tangents: &[Atom]) -> Vec<Option<Atom>> {
     let mut next = tangents.iter();
     active.iter().map(|on| if *on { next.next().copied() } else { None }).collect()
 }
@@ -191,12 +193,7 @@ impl Primitive for Call {
     }
 
     fn effects(&self, module: &Module) -> Effects {
-        let ordered = |e: &crate::function::Equation| e.op.effects(module) == Effects::Ordered;
-        if module.function(self.function).equations.iter().any(ordered) {
-            Effects::Ordered
-        } else {
-            Effects::Pure
-        }
+        module.effects(self.function)
     }
 
     fn rewrites() -> Vec<Rewrite> {

@@ -6,6 +6,7 @@
 use super::{Bounds, Code, Combine};
 use crate::function::FuncId;
 use crate::literal::Literal;
+use crate::problem::Problem;
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Shape};
 
@@ -83,6 +84,8 @@ pub enum Lowering {
     },
     /// Run that function on the operands.
     Call(FuncId),
+    /// It cannot be run, for the reason given.
+    Missing(Problem),
 }
 
 /// One source of a view: an operand and, for each of its axes, which index is read.

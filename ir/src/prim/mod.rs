@@ -21,6 +21,7 @@ mod checks;
 mod code;
 mod concatenate;
 mod convert;
+mod custom;
 mod doc;
 mod dot;
 mod dynamic_slice;
@@ -30,6 +31,7 @@ mod expr;
 mod gather;
 mod integer_pow;
 mod iota;
+mod linear_call;
 mod lower;
 mod pad;
 mod permute;
@@ -51,6 +53,7 @@ pub use call::{Body, Call};
 pub use code::{Code, Library, LibraryFn};
 pub use concatenate::Concatenate;
 pub use convert::Convert;
+pub use custom::CustomCall;
 pub use doc::Doc;
 pub use dot::Dot;
 pub use dynamic_slice::DynamicSlice;
@@ -59,6 +62,7 @@ pub use expr::Expr;
 pub use gather::{Bounds, Gather};
 pub use integer_pow::IntegerPow;
 pub use iota::Iota;
+pub use linear_call::LinearCall;
 pub use lower::{AxisMap, Lowering, Piece};
 pub use pad::Pad;
 pub use permute::Permute;
@@ -293,4 +297,6 @@ primitives! {
     Scatter,
     StopGradient,
     Call,
+    CustomCall,
+    LinearCall,
 }

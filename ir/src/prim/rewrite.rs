@@ -168,7 +168,8 @@ impl Op {
             | Lowering::DynamicUpdateSlice
             | Lowering::Gather { .. }
             | Lowering::Scatter { .. }
-            | Lowering::Call(_) => None,
+            | Lowering::Call(_)
+            | Lowering::Missing(_) => None,
         }
     }
 }

@@ -268,9 +268,10 @@ pub enum Prune {
 }
 
 /// What else an equation does than define its outputs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Effects {
     /// Nothing: it may be dropped, duplicated, merged and reordered.
+    #[default]
     Pure,
     /// Something a user can see: it is kept, once, in order.
     Ordered,

@@ -1,0 +1,465 @@
+//! `linear_call{apply, transpose, residuals}`: a linear map given by two programs, itself and its
+//! transpose.
+//!
+//! The operands are residuals, then the linear operands:
+//!
+//! ```text
+//! apply:     (residuals.., x..) -> y..
+//! transpose: (residuals.., ct of y..) -> ct of x..
+//! ```
+//!
+//! Running it runs `apply`; transposing it exchanges the two. That both are the same matrix is a
+//! promise, not something that the system finds out: this is how the reverse pass of a custom rule
+//! enters a derivative program (see [`super::CustomCall`]). One of the two may be absent. Then
+//! asking for it is an error, which is right for a reverse pass that is not linear (one that clips
+//! gradients, say) and so has no forward counterpart.
+//!
+//! Source: JAX's `custom_derivatives.linear_call`.
+
+use super::{
+    Arg, Attr, Attributes, BatchOf, Batched, Call, Cotangents, Discharge, Doc, Dual, Effects,
+    Linearity, Lowering, Operand, Primitive, Prune, Reduce, Reducer, Regions, Rewrite, RuleCx,
+    Sample, Types, elementwise,
+};
+use crate::builder::{Builder, Draft};
+use crate::function::{Atom, FuncId, Function};
+use crate::module::Module;
+use crate::problem::{Kind, Problem};
+use crate::tensor::Tensor;
+use crate::types::Type;
+
+/// `linear_call{apply, transpose, residuals}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct LinearCall {
+    /// The map: `(residuals.., x..) -> y..`.
+    pub apply: Option<FuncId>,
+    /// Its transpose: `(residuals.., ct of y..) -> ct of x..`.
+    pub transpose: Option<FuncId>,
+    /// How many of the operands are residuals.
+    pub residuals: usize,
+}
+
+/// Residual types, types of the linear operands, types of the outputs.
+type Signature = (Vec<Type>, Vec<Type>, Vec<Type>);
+
+impl LinearCall {
+    /// Which types go in and out, as one of the two programs says.
+    fn signature(&self, module: &Module) -> Result<Signature, Problem> {
+        let of = |f: FuncId, forward: bool| {
+            let f = module.function(f);
+            let (mut k, results) = (f.param_types(), f.result_types());
+            if k.len() < self.residuals {
+                return Err(Problem::new(
+                    Kind::Rule,
+                    format!(
+                        "@{} takes {} arguments, fewer than {} residuals",
+                        f.name,
+                        k.len(),
+                        self.residuals
+                    ),
+                    "a linear map takes its residuals, then its linear operands",
+                ));
+            }
+            let rest = k.split_off(self.residuals);
+            Ok(if forward { (k, rest, results) } else { (k, results, rest) })
+        };
+        match (self.apply, self.transpose) {
+            (Some(apply), None) => of(apply, true),
+            (None, Some(transpose)) => of(transpose, false),
+            (None, None) => Err(Problem::new(
+                Kind::Rule,
+                "`linear_call` has neither a map nor a transpose",
+                "give it at least one",
+            )),
+            (Some(apply), Some(transpose)) => {
+                let (one, other) = (of(apply, true)?, of(transpose, false)?);
+                if one == other {
+                    return Ok(one);
+                }
+                let (f, g) = (module.function(apply), module.function(transpose));
+                Err(Problem::new(
+                    Kind::Rule,
+                    format!(
+                        "@{} and @{} are not of transposed types: {} and {}",
+                        f.name,
+                        g.name,
+                        arrow(&f.param_types(), &f.result_types()),
+                        arrow(&g.param_types(), &g.result_types()),
+                    ),
+                    "a map from (k, x) to y has a transpose from (k, y) to x",
+                ))
+            }
+        }
+    }
+
+    /// The map as an ordinary call, or why there is none.
+    fn call(&self, module: &Module) -> Result<Call, Problem> {
+        let function = self.apply.ok_or_else(|| self.missing(module))?;
+        Ok(Call { function, outline: false })
+    }
+
+    fn missing(&self, module: &Module) -> Problem {
+        let name = self.transpose.map_or("", |t| &*module.function(t).name);
+        Problem::new(
+            Kind::NotDifferentiable,
+            format!(
+                "the reverse rule @{name} cannot be run forward: it is not linear in the cotangents"
+            ),
+            "give the function a jvp rule for forward mode, or use reverse mode only",
+        )
+    }
+
+    /// Whether the map is known to be linear, not only promised to be.
+    fn is_verified(&self, module: &Module) -> bool {
+        self.apply.is_none_or(|f| !module.function(f).linear_params.is_empty())
+    }
+
+    /// Its own tangent, if that is the map itself: it is linear, and the residuals stay.
+    fn itself(&self, cx: &RuleCx<'_, '_>, x: &[Atom], dx: &[Option<Atom>]) -> Option<Dual> {
+        let moved = dx[..self.residuals].iter().any(Option::is_some);
+        if moved || !cx.b.with_module(|m| self.is_verified(m)) {
+            return None;
+        }
+        let b = cx.b;
+        let y = b.emit(self.clone(), x);
+        let mut args = x[..self.residuals].to_vec();
+        args.extend((self.residuals..x.len()).map(|i| instantiate(b, dx[i], &b.type_of(x[i]))));
+        let dy = b.emit(self.clone(), &args);
+        Some(Dual { y, dy: dy.into_iter().map(Some).collect() })
+    }
+}
+
+/// The atom, or zeros of that type.
+pub(super) fn instantiate(b: &Builder<'_>, x: Option<Atom>, ty: &Type) -> Atom {
+    match (x, ty) {
+        (Some(x), _) => x,
+        (None, Type::Array(ty)) => elementwise::zeros(b, ty),
+        (None, Type::Tape(_) | Type::Ref(_)) => {
+            b.fail(Problem::internal(format!("there are no zeros of type {ty}")));
+            crate::literal::Literal::f64(0.0).into()
+        }
+    }
+}
+
+/// `(a, b) -> (c)`
+pub(super) fn arrow(params: &[Type], results: &[Type]) -> String {
+    let list = |types: &[Type]| {
+        let names: Vec<String> = types.iter().map(Type::to_string).collect();
+        names.join(", ")
+    };
+    format!("({}) -> ({})", list(params), list(results))
+}
+
+/// Copies a function's body into the draft, and those of the functions that it calls (but not of
+/// those with custom rules).
+pub(super) fn flatten(b: &Builder<'_>, f: &Function, args: &[Atom]) -> Vec<Atom> {
+    use super::call::Body;
+    // Functions are numbered densely: parameters first, then outputs in order.
+    let mut map: Vec<Atom> = args.to_vec();
+    let read = |map: &[Atom], a: &Atom| match a {
+        Atom::Value(v) => map[v.as_u32() as usize],
+        Atom::Literal(_) => *a,
+    };
+    for (i, e) in f.equations.iter().enumerate() {
+        let operands: Vec<Atom> = e.operands.iter().map(|a| read(&map, a)).collect();
+        match e.op.body() {
+            Body::Inline(g) | Body::Outline(g) => {
+                let g = b.with_module(|m| m.get(g));
+                map.extend(flatten(b, &g, &operands));
+            }
+            Body::None | Body::Ruled(_) => {
+                map.extend(b.copy(f, i, operands.into()).into_iter().map(Atom::Value));
+            }
+        }
+    }
+    f.results.iter().map(|r| read(&map, r)).collect()
+}
+
+/// The function with calls inlined, only the results from `first` on, and all parameters from
+/// `known` on linear; an error that names the primitive at fault if it is not linear in them.
+pub(super) fn as_linear(
+    module: &mut Module,
+    f: FuncId,
+    known: usize,
+    first: usize,
+) -> Result<FuncId, Problem> {
+    let f = module.get(f);
+    let mut draft = Draft::new(f.name.clone());
+    let param = |(i, ty): (usize, Type)| match i < known {
+        true => draft.param(ty),
+        false => draft.linear_param(ty),
+    };
+    let args: Vec<Atom> = f.param_types().into_iter().enumerate().map(param).collect();
+    let mut results = flatten(&Builder::new(module, &mut draft), &f, &args);
+    results.drain(..first);
+    let linear = draft.close(results)?;
+    match crate::verify::verify_function(module, &linear).into_iter().next() {
+        None => Ok(module.add(linear)),
+        Some(error) => Err(error.problem),
+    }
+}
+
+/// The transpose of `(k..; x..) -> y..` as a function of all of `y` that gives all of `x`, with
+/// zeros where no dependence exists.
+pub(super) fn transposed(
+    cx: &mut RuleCx<'_, '_>,
+    f: FuncId,
+    residuals: usize,
+) -> Result<FuncId, Problem> {
+    let linear = cx.b.with_module(|m| as_linear(m, f, residuals, 0))?;
+    let outputs = cx.b.with_module(|m| m.function(linear).results.len());
+    let of = cx.transpose_of(linear, &vec![true; outputs])?;
+    cx.b.with_module(|m| {
+        let f = m.get(linear);
+        let (k, seeds) = (f.params.iter(), f.result_types());
+        let mut draft = Draft::new(format!("{}.transpose", f.name));
+        let mut args: Vec<Atom> = k.map(|p| draft.param(f.types[*p].clone())).collect();
+        args.extend(seeds.into_iter().map(|ty| draft.linear_param(ty)));
+        let b = Builder::new(m, &mut draft);
+        let mut given = b.inline(of.function, &args).into_iter();
+        let fill = |(on, p): (&bool, &crate::function::ValueId)| {
+            let back = if *on { given.next() } else { None };
+            instantiate(&b, back, &f.types[*p])
+        };
+        let results = of.nonzero.iter().zip(&f.linear_params).map(fill).collect();
+        draft.finish(m, results)
+    })
+}
+
+/// What becomes of a result of a batched function.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settle {
+    /// It stays as it came.
+    AsIs,
+    /// It carries the batch, if need be by repetition.
+    Batched,
+    /// It is summed over the batch: the cotangent of something that all members share.
+    Summed,
+}
+
+/// A batched function with its results made as wanted.
+pub(super) fn settled(
+    module: &mut Module,
+    of: &BatchOf,
+    size: usize,
+    wanted: &[Settle],
+) -> Result<FuncId, Problem> {
+    let done = |(on, want): (&bool, &Settle)| match want {
+        Settle::AsIs => true,
+        Settle::Batched => *on,
+        Settle::Summed => false,
+    };
+    if of.batched_out.iter().zip(wanted).all(done) {
+        return Ok(of.function);
+    }
+    let f = module.get(of.function);
+    let mut draft = Draft::new(f.name.clone());
+    let known = f.params.len();
+    let param = |(i, ty): (usize, Type)| match i < known {
+        true => draft.param(ty),
+        false => draft.linear_param(ty),
+    };
+    let args: Vec<Atom> = f.param_types().into_iter().enumerate().map(param).collect();
+    let b = Builder::new(module, &mut draft);
+    let lead = |on: bool, r: Atom| match on {
+        true => r,
+        false => elementwise::materialize_lead(&b, size, r),
+    };
+    let settle = |((r, on), want): ((Atom, &bool), &Settle)| match want {
+        Settle::AsIs => r,
+        Settle::Batched => lead(*on, r),
+        Settle::Summed => b.emit1(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &[lead(*on, r)]),
+    };
+    let results = b.inline(of.function, &args).into_iter();
+    let results = results.zip(&of.batched_out).zip(wanted).map(settle).collect();
+    draft.finish(module, results)
+}
+
+/// Batched where the operand is batched, summed where it is shared.
+pub(super) fn as_operands(batched: &[bool]) -> Vec<Settle> {
+    batched.iter().map(|on| if *on { Settle::Batched } else { Settle::Summed }).collect()
+}
+
+impl Primitive for LinearCall {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            name: "linear_call{apply, transpose, residuals}".into(),
+            math: "y.. = A(k..) x..".into(),
+            types: "those of apply; transpose maps (k.., ct of y..) to ct of x..".into(),
+            derivative:
+                "∂x: itself; its transpose exchanges apply and transpose; ∂k: that of apply".into(),
+            edges: "where apply is absent, running it is an error; likewise transpose".into(),
+        }]
+    }
+
+    fn name(&self) -> &'static str {
+        "linear_call"
+    }
+
+    fn attributes(&self) -> Vec<(&'static str, Attr)> {
+        let mut all = Vec::new();
+        all.extend(self.apply.map(|f| ("apply", Attr::Func(f))));
+        all.extend(self.transpose.map(|f| ("transpose", Attr::Func(f))));
+        all.push(("residuals", Attr::Int(self.residuals as i64)));
+        all
+    }
+
+    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<LinearCall, Problem>> {
+        (name == "linear_call").then(|| {
+            let apply = attributes.optional_func("apply")?;
+            let transpose = attributes.optional_func("transpose")?;
+            Ok(LinearCall { apply, transpose, residuals: attributes.size("residuals")? })
+        })
+    }
+
+    fn outputs(&self, module: &Module) -> usize {
+        self.signature(module).map_or(0, |(_, _, y)| y.len())
+    }
+
+    fn infer(&self, module: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        let (k, x, y) = self.signature(module)?;
+        if let Some(ty) = x.iter().chain(&y).find(|t| !t.has_tangent()) {
+            return Err(Problem::new(
+                Kind::Rule,
+                format!("a linear map has a linear operand or an output of type {ty}"),
+                "only floats are linear; make it a residual",
+            ));
+        }
+        super::call::check_arguments("linear_call", &[k, x].concat(), operands)?;
+        Ok(y.into())
+    }
+
+    fn eval(&self, module: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        self.call(module)?.eval(module, operands)
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        let call = cx.b.with_module(|m| self.call(m))?;
+        match self.itself(cx, x, dx) {
+            Some(dual) => Ok(dual),
+            None => call.jvp(cx, x, dx),
+        }
+    }
+
+    fn linearize(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        match self.itself(cx, x, dx) {
+            Some(dual) => Ok(dual),
+            None => cx.b.with_module(|m| self.call(m))?.linearize(cx, x, dx),
+        }
+    }
+
+    fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
+        operands.iter().enumerate().all(|(i, o)| match o {
+            Linearity::Constant => i < self.residuals,
+            Linearity::Zero => true,
+            Linearity::Linear => i >= self.residuals,
+        })
+    }
+
+    fn transpose(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        let b = cx.b;
+        let (_, _, y) = b.with_module(|m| self.signature(m))?;
+        let mut args: Vec<Atom> = x[..self.residuals].iter().filter_map(Arg::known).collect();
+        args.extend(ct.iter().zip(&y).map(|(ct, ty)| instantiate(b, *ct, ty)));
+        let back = LinearCall { apply: self.transpose, transpose: self.apply, ..self.clone() };
+        for (i, ct) in (self.residuals..x.len()).zip(b.emit(back, &args)) {
+            if let Arg::Linear(_) = x[i] {
+                into.add(b, i, ct);
+            }
+        }
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        size: usize,
+        x: &[Atom],
+        batched: &[bool],
+    ) -> Result<Batched, Problem> {
+        let (_, _, y) = cx.b.with_module(|m| self.signature(m))?;
+        let every = vec![true; y.len()];
+        let mut op = self.clone();
+        if let Some(apply) = self.apply {
+            let of = cx.batch_of(apply, size, batched)?;
+            op.apply = Some(cx.b.with_module(|m| settled(m, &of, size, &as_operands(&every)))?);
+        }
+        if let Some(transpose) = self.transpose {
+            // A linear operand that all members share gets the sum of their cotangents.
+            let (k, x) = batched.split_at(self.residuals);
+            let of = cx.batch_of(transpose, size, &[k, &every].concat())?;
+            op.transpose = Some(cx.b.with_module(|m| settled(m, &of, size, &as_operands(x)))?);
+        }
+        Ok(Batched { y: cx.b.emit(op, x), batched: every.into() })
+    }
+
+    fn discharge(&self) -> Discharge {
+        Discharge::Region
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+        // The two programs must keep one signature.
+        Ok(Prune::Whole)
+    }
+
+    fn lower(&self, module: &Module, _: &[Operand<'_>]) -> Lowering {
+        match self.apply {
+            Some(apply) => Lowering::Call(apply),
+            None => Lowering::Missing(self.missing(module)),
+        }
+    }
+
+    fn effects(&self, module: &Module) -> Effects {
+        self.apply.map_or(Effects::Pure, |f| module.effects(f))
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples(module: &mut Module) -> Vec<Sample> {
+        // y = k x0 + sum x1 and its transpose.
+        let mut make = |name: &str, params: &[&[usize]], forward: bool| {
+            use crate::prim::{Broadcast, Scalar};
+            let mut draft = Draft::new(name);
+            let f64s = |shape: &[usize]| Type::array(crate::types::Dtype::F64, shape);
+            let p: Vec<Atom> = params.iter().map(|s| draft.param(f64s(s))).collect();
+            let b = Builder::new(module, &mut draft);
+            let scaled = b.emit1(Scalar::Mul, &[p[0], p[1]]);
+            let results = if forward {
+                let spread = Broadcast { shape: [2].into(), dims: vec![] };
+                let sum = b.emit1(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &[p[2]]);
+                vec![b.emit1(Scalar::Add, &[scaled, b.emit1(spread, &[sum])])]
+            } else {
+                let sum = b.emit1(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &[p[1]]);
+                vec![scaled, b.emit1(Broadcast { shape: [3].into(), dims: vec![] }, &[sum])]
+            };
+            draft.finish(module, results).ok()
+        };
+        let apply = make("apply", &[&[2], &[2], &[3]], true);
+        let transpose = make("transpose", &[&[2], &[2]], false);
+        let operands = vec![
+            Tensor::from([1.5, -2.0]),
+            Tensor::from([0.5, 3.0]),
+            Tensor::from([0.25, -1.0, 2.0]),
+        ];
+        let op = LinearCall { apply, transpose, residuals: 1 };
+        vec![Sample::smooth(op, operands)]
+    }
+}

@@ -1,0 +1,271 @@
+//! Functions with derivative rules of their own, under every transform.
+//!
+//! The rules here disagree with the function on purpose (they give ten or a hundred times its
+//! derivative), so that a test can tell which rule was used.
+
+use tapeloom_ir::{FuncId, Kind, Module, Problem, Tensor, parse_module};
+use tapeloom_tests::run;
+use tapeloom_transforms::{batch, expand, jvp, linearize, vjp};
+
+/// sin x with a jvp rule that gives 10 cos x dx, and a reverse rule that gives 100 cos x ct.
+const SINE: &str = "
+func @sine(%x: f64[]) -> (f64[]) {
+  %y: f64[] = sin %x
+  return %y
+}
+func @times_ten(%x: f64[]) -> (f64[]) {
+  %y: f64[] = mul %x, 10.0
+  return %y
+}
+func @sine.jvp(%x: f64[], %dx: f64[]) -> (f64[], f64[]) {
+  %y: f64[] = sin %x
+  %c: f64[] = cos %x
+  %t: f64[] = call{function=@times_ten, outline=true} %dx
+  %dy: f64[] = mul %c, %t
+  return %y, %dy
+}
+func @sine.fwd(%x: f64[]) -> (f64[], f64[]) {
+  %y: f64[] = sin %x
+  %c: f64[] = cos %x
+  return %y, %c
+}
+func @sine.bwd(%c: f64[], %ct: f64[]) -> (f64[]) {
+  %t: f64[] = mul %ct, 100.0
+  %r: f64[] = mul %t, %c
+  return %r
+}
+func @sine.clip(%c: f64[], %ct: f64[]) -> (f64[]) {
+  %t: f64[] = mul %ct, %c
+  %r: f64[] = min %t, 0.5
+  return %r
+}
+";
+
+/// A module with `sine`, and a function of one scalar that applies it with those rules.
+fn with_rules(rules: &str) -> (Module, FuncId) {
+    let text = format!(
+        "{SINE}
+func @f(%x: f64[]) -> (f64[]) {{
+  %y: f64[] = custom_call{{function=@sine{rules}}} %x
+  return %y
+}}"
+    );
+    program(&text)
+}
+
+/// The last function of a text.
+fn program(text: &str) -> (Module, FuncId) {
+    let module = parse_module(text).unwrap_or_else(|e| panic!("{e:?}"));
+    let f = module.iter().last().unwrap_or_else(|| panic!("no function")).0;
+    (module, f)
+}
+
+fn value(module: &Module, f: FuncId, args: &[f64]) -> Vec<f64> {
+    let args: Vec<Tensor> = args.iter().map(|x| Tensor::from(*x)).collect();
+    let y = run(module, f, &args).unwrap_or_else(|e| panic!("{e}"));
+    y.iter().map(|y| y.item().unwrap_or(f64::NAN)).collect()
+}
+
+#[track_caller]
+fn close(got: f64, want: f64) {
+    assert!((got - want).abs() <= 1e-12 * (1.0 + want.abs()), "{got} is not {want}");
+}
+
+const X: f64 = 0.75;
+
+fn forward(rules: &str) -> Result<f64, Problem> {
+    let (mut m, f) = with_rules(rules);
+    let of = jvp(&mut m, f, &[true])?;
+    let y = value(&m, of.function, &[X, 1.0]);
+    close(y[0], X.sin());
+    Ok(y[1])
+}
+
+fn reverse(rules: &str) -> Result<f64, Problem> {
+    let (mut m, f) = with_rules(rules);
+    let of = vjp(&mut m, f, &[true])?;
+    let y = value(&m, of.function, &[X, 1.0]);
+    close(y[0], X.sin());
+    // Code generation opens the rules; that changes nothing.
+    let opened = expand(&mut m, of.function)?;
+    close(value(&m, opened, &[X, 1.0])[1], y[1]);
+    Ok(y[1])
+}
+
+#[test]
+fn each_mode_uses_its_rule() -> Result<(), Problem> {
+    let (jvp, vjp) = (", jvp=@sine.jvp", ", fwd=@sine.fwd, bwd=@sine.bwd");
+    let both = format!("{jvp}{vjp}");
+    close(forward("")?, X.cos());
+    close(reverse("")?, X.cos());
+    close(forward(jvp)?, 10.0 * X.cos());
+    close(reverse(jvp)?, 10.0 * X.cos());
+    close(forward(vjp)?, 100.0 * X.cos());
+    close(reverse(vjp)?, 100.0 * X.cos());
+    close(forward(&both)?, 10.0 * X.cos());
+    close(reverse(&both)?, 100.0 * X.cos());
+    Ok(())
+}
+
+#[test]
+fn derivatives_of_derivatives_differentiate_the_rules() -> Result<(), Problem> {
+    for (rules, factor) in [(", jvp=@sine.jvp", 10.0), (", fwd=@sine.fwd, bwd=@sine.bwd", 100.0)] {
+        let second = -factor * X.sin();
+        // d/dx of dy, and of the cotangent, each in both modes.
+        for reverse_first in [false, true] {
+            let (mut m, f) = with_rules(rules);
+            let first = match reverse_first {
+                true => vjp(&mut m, f, &[true])?.function,
+                false => jvp(&mut m, f, &[true])?.function,
+            };
+            let of = jvp(&mut m, first, &[true, false])?;
+            close(value(&m, of.function, &[X, 1.0, 1.0])[3], second);
+            let of = vjp(&mut m, first, &[true, false])?;
+            close(value(&m, of.function, &[X, 1.0, 0.0, 1.0])[2], second);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_reverse_rule_that_clips_has_no_forward_mode() -> Result<(), Problem> {
+    let rules = ", fwd=@sine.fwd, bwd=@sine.clip";
+    close(reverse(rules)?, 0.5);
+
+    let problem = forward(rules).map(|_| ()).expect_err("clipping is not linear");
+    assert_eq!(problem.kind, Kind::NotDifferentiable);
+    assert!(problem.message.contains("@sine has a reverse rule only"), "{problem}");
+    assert!(problem.message.contains("`min` is not linear"), "{problem}");
+    assert!(problem.help.contains("jvp rule"), "{problem}");
+
+    // The linear half exists, because its transpose does; running it is the same error.
+    let (mut m, f) = with_rules(rules);
+    let of = linearize(&mut m, f, &[true])?;
+    let args = [Tensor::from(X.cos()), Tensor::from(1.0)];
+    let problem = run(&m, of.lin, &args).map(|_| ()).expect_err("there is nothing to run");
+    assert!(problem.to_string().contains("cannot be run forward"), "{problem}");
+
+    // Forward over reverse differentiates the clipping itself: flat at the clip, steep below it.
+    let back = vjp(&mut m, f, &[true])?.function;
+    let of = jvp(&mut m, back, &[false, true])?;
+    close(value(&m, of.function, &[X, 1.0, 1.0])[2], 0.0);
+    close(value(&m, of.function, &[X, 0.25, 1.0])[2], X.cos());
+    Ok(())
+}
+
+#[test]
+fn a_jvp_rule_must_be_linear_in_the_tangents() {
+    let (mut m, f) = program(
+        "
+func @id(%x: f64[]) -> (f64[]) {
+  return %x
+}
+func @id.jvp(%x: f64[], %dx: f64[]) -> (f64[], f64[]) {
+  %dy: f64[] = mul %dx, %dx
+  return %x, %dy
+}
+func @f(%x: f64[]) -> (f64[]) {
+  %y: f64[] = custom_call{function=@id, jvp=@id.jvp} %x
+  return %y
+}",
+    );
+    let problem = vjp(&mut m, f, &[true]).map(|_| ()).expect_err("dx² is not linear");
+    assert_eq!(problem.kind, Kind::NotLinear);
+    assert!(problem.message.contains("the jvp rule @id.jvp is not linear"), "{problem}");
+}
+
+/// w x for a shared w, with rules; the reverse rule gives ten times the cotangent of w.
+const SCALE: &str = "
+func @scale(%w: f64[], %x: f64[]) -> (f64[], i64[]) {
+  %y: f64[] = mul %w, %x
+  return %y, 7
+}
+func @scale.fwd(%w: f64[], %x: f64[]) -> (f64[], i64[], f64[], f64[]) {
+  %y: f64[] = mul %w, %x
+  return %y, 7, %w, %x
+}
+func @scale.bwd(%w: f64[], %x: f64[], %ct: f64[]) -> (f64[], f64[]) {
+  %a: f64[] = mul %x, 10.0
+  %b: f64[] = mul %a, %ct
+  %c: f64[] = mul %w, %ct
+  return %b, %c
+}
+func @f(%w: f64[], %x: f64[]) -> (f64[]) {
+  %y: f64[], %n: i64[] = custom_call{function=@scale, fwd=@scale.fwd, bwd=@scale.bwd} %w, %x
+  return %y
+}";
+
+#[test]
+fn a_shared_operand_gets_the_sum_of_the_batch() -> Result<(), Problem> {
+    let (mut m, f) = program(SCALE);
+    let (w, x) = (Tensor::from(2.0), Tensor::from([1.0, 3.0, 5.0]));
+    let ct = Tensor::from([1.0, 10.0, 100.0]);
+
+    // Reverse of a batch: the cotangent of w is summed.
+    let lifted = batch(&mut m, f, 3, &[false, true])?;
+    assert_eq!(lifted.batched_out, [true]);
+    let of = vjp(&mut m, lifted.function, &[true, true])?;
+    let args = [w.clone(), x.clone(), ct.clone()];
+    let out = run(&m, of.function, &args).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(out[0], Tensor::from([2.0, 6.0, 10.0]));
+    assert_eq!(out[1], Tensor::from(5310.0));
+    assert_eq!(out[2], Tensor::from([2.0, 20.0, 200.0]));
+
+    // Forward of a batch, through the transpose of the reverse rule.
+    let of = jvp(&mut m, lifted.function, &[true, true])?;
+    let args = [w.clone(), x.clone(), Tensor::from(1.0), Tensor::from([1.0, 0.0, 0.0])];
+    let out = run(&m, of.function, &args).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(out[1], Tensor::from([12.0, 30.0, 50.0]));
+
+    // A batch of reverses: each member has its own.
+    let of = vjp(&mut m, f, &[true, true])?;
+    let lifted = batch(&mut m, of.function, 3, &[false, true, true])?;
+    let out = run(&m, lifted.function, &[w, x, ct]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(out[1], Tensor::from([10.0, 300.0, 5000.0]));
+
+    // A batch of the linear half, over tangents alone.
+    let of = linearize(&mut m, f, &[true, true])?;
+    let lifted = batch(&mut m, of.lin, 2, &[false, false, true, false])?;
+    let args = [Tensor::from(2.0), Tensor::from(3.0), Tensor::from([1.0, 0.0]), Tensor::from(1.0)];
+    let out = run(&m, lifted.function, &args).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(out[0], Tensor::from([32.0, 2.0]));
+    Ok(())
+}
+
+#[test]
+fn a_rule_of_the_wrong_type_is_explained() {
+    let wrong = |rules: &str| {
+        let text = format!(
+            "{SINE}
+func @pair(%x: f64[], %y: f64[]) -> (f64[], f64[]) {{
+  return %x, %y
+}}
+func @f(%x: f64[]) -> (f64[]) {{
+  %y: f64[] = custom_call{{function=@sine, {rules}}} %x
+  return %y
+}}"
+        );
+        let errors = parse_module(&text).map(|_| ()).expect_err("the rule does not fit");
+        errors.iter().map(|e| e.to_string()).collect::<String>()
+    };
+    let cases = [
+        (
+            "jvp=@sine",
+            "the jvp rule @sine of @sine must have the type (f64[], f64[]) -> (f64[], f64[]), found \
+             (f64[]) -> (f64[])",
+        ),
+        ("fwd=@sine.fwd", "@sine has a fwd rule without a bwd rule"),
+        (
+            "fwd=@pair, bwd=@sine.bwd",
+            "the fwd rule @pair of @sine must have the type (f64[]) -> (f64[], f64[]), found",
+        ),
+        (
+            "fwd=@sine.fwd, bwd=@pair",
+            "the bwd rule @pair of @sine must have the type (f64[], f64[]) -> (f64[]), found",
+        ),
+    ];
+    for (rules, want) in cases {
+        let message = wrong(rules);
+        assert!(message.contains(want), "{message}");
+    }
+}
