@@ -10,8 +10,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tapeloom_ir::prim::Linearity;
 use tapeloom_ir::{
-    Atom, Builder, Draft, Dtype, FuncId, Kind, Literal, Module, Operands, Problem, Tensor, Type,
-    eval, parse_module, print_function,
+    Atom, Builder, Draft, Dtype, FuncId, Kind, Literal, Module, Op, Operands, Problem, Tensor,
+    Type, eval, parse_module, print_function,
 };
 use tapeloom_tests::{Agreement, Case, Failure, Rng, cases, run};
 use tapeloom_transforms::{PASSES, batch, jvp, linearize, prune, transpose, vjp};
@@ -63,6 +63,15 @@ fn for_all(law: Law) {
 }
 
 // -- Values -----------------------------------------------------------------------------------------
+
+#[test]
+fn every_primitive_brings_samples() {
+    let sampled: Vec<&str> = Op::samples(&mut Module::new()).iter().map(|s| s.op.name()).collect();
+    // The catalogue writes `reduce_sum{axes}`.
+    let names = Op::docs().into_iter().map(|d| d.name.split('{').next().unwrap_or("").to_owned());
+    let bare: Vec<String> = names.filter(|n| !sampled.contains(&n.as_str())).collect();
+    assert_eq!(bare, [""; 0], "a law is empty without samples");
+}
 
 #[test]
 fn inferred_types_are_those_of_the_values() {
