@@ -106,15 +106,15 @@ impl Executable {
         if args.len() != inputs.len() {
             return Err(self.wrong_count(args.len()));
         }
-        // One more than there are inputs: generated code reads zeros behind them.
-        let mut sources: SmallVec<[*const u8; 16]> = SmallVec::with_capacity(args.len() + 1);
+        // Two more than there are inputs: generated code reads zeros behind them.
+        let mut sources: SmallVec<[*const u8; 16]> = SmallVec::with_capacity(args.len() + 2);
         for (i, (arg, want)) in args.iter().zip(inputs).enumerate() {
             if want.as_ref().is_some_and(|want| want != arg.ty()) {
                 return Err(self.wrong_type(i, arg));
             }
             sources.push(arg.bytes().as_ptr());
         }
-        sources.push(std::ptr::null());
+        sources.extend([std::ptr::null(); 2]);
         let mut results: Vec<Tensor> = outputs.iter().map(Tensor::zeros).collect();
         let targets: SmallVec<[*mut u8; 8]> =
             results.iter_mut().map(|t| t.bytes_mut().as_mut_ptr()).collect();
@@ -131,7 +131,7 @@ impl Executable {
         }
         let bytes = space.as_mut_ptr().cast::<u8>();
         // SAFETY: `sources` has a pointer per input, of the checked types, to buffers that `args`
-        // keeps alive, and a null pointer behind them. `targets` has a pointer per output, to fresh
+        // keeps alive, and two null pointers behind them. `targets` has a pointer per output, to fresh
         // tensors of the program's types, which nothing else refers to (`bytes_mut` made them
         // unique). Tensor buffers and `Line` are aligned to 64 bytes. `space` is owned by this call
         // and as long as the report says.

@@ -103,7 +103,7 @@ impl MachineCode {
     /// Runs the code.
     ///
     /// # Safety
-    /// `inputs` holds a pointer per input and a null pointer behind them, `outputs` a pointer per
+    /// `inputs` holds a pointer per input and two null pointers behind them, `outputs` a pointer per
     /// output; each points to a buffer of the program's type for it, aligned to its element, valid
     /// for the call (outputs for writes, and overlapping nothing else). `workspace` points to as
     /// many bytes as the report says, aligned to 64, which nothing else uses meanwhile.

@@ -3,17 +3,20 @@
 //! The whole program becomes `fn(inputs, outputs, workspace) -> status`: pointers to a table of
 //! argument buffers, to a table of result buffers, and to the workspace. Long programs are cut into
 //! [`parts`], one function each, which an entry calls in order. Within a part, [`nest`] translates
-//! statements; [`scalar`] gives single elements their meaning.
+//! statements; [`scalar`] gives single elements their meaning; [`vector`] chooses loops that do several
+//! iterations at once, and [`lanes`] holds values in them.
 //!
-//! The table of inputs ends with a null pointer: a load whose guard is false reads those zeros
+//! The table of inputs ends with two null pointers: a load whose guard is false reads those zeros
 //! instead of its element, which costs one conditional move and no branch.
 
+mod lanes;
 mod nest;
 mod parts;
 mod scalar;
 mod symbols;
 #[cfg(test)]
 mod tests;
+mod vector;
 
 pub(crate) use symbols::Symbols;
 

@@ -14,32 +14,44 @@
 //!   brif i1' < 100, block1(i1'), block2
 //! ```
 
+use super::lanes::{self, Emit, Lanes};
 use super::parts::{Item, Parts, Promotion, constant};
 use super::scalar;
 use super::symbols::Functions;
+use super::vector;
 use crate::kernel::{
     Address, Arg, BufferId, Contract, Expr, IndexId, Place, Program, ScalarId, Stmt, VarId,
 };
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_entity::SecondaryMap;
-use cranelift_entity::packed_option::PackedOption;
 use cranelift_frontend::{FunctionBuilder, Variable};
 use smallvec::SmallVec;
 use std::collections::HashMap;
-use tapeloom_ir::{Literal, Problem};
+use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
 /// Tables that outlive a part, so that a program of many parts does not make them many times.
 #[derive(Default)]
 pub(super) struct State {
-    scalars: SecondaryMap<ScalarId, PackedOption<Value>>,
-    vars: SecondaryMap<VarId, Option<Variable>>,
+    scalars: SecondaryMap<ScalarId, Option<Lanes>>,
+    vars: SecondaryMap<VarId, Option<Slot>>,
+}
+
+/// A variable of the program.
+#[derive(Clone)]
+enum Slot {
+    /// Uniform.
+    One(Variable),
+    /// In registers of that type.
+    Vector(Type, SmallVec<[Variable; 4]>),
+    /// A scalar per lane.
+    Each(SmallVec<[Variable; 4]>),
 }
 
 /// One loop that is open.
 struct Counter {
     index: IndexId,
-    /// Its value.
+    /// Its value (in the first lane).
     at: At,
     /// Counters of other strides: bytes per iteration and the value.
     scaled: SmallVec<[(i64, Value); 2]>,
@@ -50,6 +62,16 @@ struct Counter {
 enum At {
     Constant(i64),
     Value(Value),
+}
+
+/// Where an access goes in each lane: pointers with immediate offsets.
+enum Places {
+    /// The same element in every lane.
+    One(Value, i32),
+    /// That many bytes between lanes.
+    Strided(Value, i32, i64),
+    /// Anywhere.
+    Each(SmallVec<[(Value, i32); 4]>),
 }
 
 /// The translation of one part.
@@ -66,6 +88,10 @@ pub(super) struct Nest<'a, 'f, 'm> {
     workspace: Value,
     /// Open loops, outermost first.
     loops: Vec<Counter>,
+    /// The loop that runs in lanes, and how many.
+    lanes: Option<(IndexId, usize)>,
+    /// Whether this machine has the vector instructions.
+    vectors: bool,
     /// Elements of promoted buffers.
     elements: HashMap<(BufferId, i64), Value>,
     /// Where each buffer is, once it was asked for at the top level.
@@ -84,6 +110,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         functions: &'a mut Functions<'m>,
         [inputs, outputs, workspace]: [Value; 3],
     ) -> Self {
+        let vectors = functions.has_vectors();
         Nest {
             p,
             cut,
@@ -96,6 +123,8 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             outputs,
             workspace,
             loops: Vec::new(),
+            lanes: None,
+            vectors,
             elements: HashMap::new(),
             pointers: HashMap::new(),
         }
@@ -119,6 +148,16 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         body.iter().try_for_each(|stmt| self.stmt(stmt))
     }
 
+    /// The emitter of operations in the present lanes.
+    fn emit(&mut self) -> Emit<'_, 'f, 'm> {
+        let width = self.width();
+        Emit { b: self.b, functions: self.functions, width }
+    }
+
+    fn width(&self) -> usize {
+        self.lanes.map_or(1, |(_, width)| width)
+    }
+
     fn stmt(&mut self, stmt: &Stmt) -> Result<(), Problem> {
         match stmt {
             Stmt::For { index, extent, body } => self.for_(*index, *extent, body),
@@ -127,43 +166,38 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
                     Expr::Code(code, args) => {
                         let dtype = args.last().map(|a| self.p.dtype(*a));
                         let dtype = dtype.ok_or_else(|| Problem::internal("no operands"))?;
-                        let x: SmallVec<[Value; 3]> =
+                        let x: SmallVec<[Lanes; 3]> =
                             args.iter().map(|a| self.arg(*a)).collect::<Result<_, _>>()?;
-                        scalar::emit(self.b, self.functions, *code, dtype, &x)?
+                        self.emit().code(*code, dtype, &x)?
                     }
                     Expr::Load { buffer, address, guard } => self.load(*buffer, address, *guard)?,
                 };
-                self.state.scalars[*value] = x.into();
                 if let Some((part, offset)) = self.cut.spills.get(value)
                     && *part == self.part
                     && self.loops.is_empty()
+                    && let Lanes::One(x) = x
                 {
                     let (base, offset) = self.place(self.workspace, *offset as i64);
                     self.b.ins().store(MemFlagsData::trusted(), x, base, offset);
                 }
+                self.state.scalars[*value] = Some(x);
                 Ok(())
             }
             Stmt::Var { var, init } => {
                 let init = self.arg(*init)?;
-                let variable = self.b.declare_var(scalar::register(self.p.vars[*var]));
-                self.b.def_var(variable, init);
-                self.state.vars[*var] = Some(variable);
-                Ok(())
+                let slot = self.declare(*var);
+                self.state.vars[*var] = Some(slot);
+                self.set(*var, &init)
             }
             Stmt::Set { var, value } => {
                 let value = self.arg(*value)?;
-                let variable = self.variable(*var)?;
-                self.b.def_var(variable, value);
-                Ok(())
+                self.set(*var, &value)
             }
             Stmt::Fold { var, code, value } => {
                 let value = self.arg(*value)?;
-                let variable = self.variable(*var)?;
-                let old = self.b.use_var(variable);
-                let dtype = self.p.vars[*var];
-                let new = scalar::emit(self.b, self.functions, *code, dtype, &[old, value])?;
-                self.b.def_var(variable, new);
-                Ok(())
+                let (old, dtype) = (self.get(*var)?, self.p.vars[*var]);
+                let new = self.emit().code(*code, dtype, &[old, value])?;
+                self.set(*var, &new)
             }
             Stmt::Store { buffer, address, value, guard } => {
                 self.store(*buffer, address, *value, *guard)
@@ -171,41 +205,141 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         }
     }
 
+    /// A slot that holds a value per lane.
+    fn declare(&mut self, var: VarId) -> Slot {
+        let (dtype, width) = (self.p.vars[var], self.width());
+        let scalar = scalar::register(dtype);
+        match lanes::vector(dtype, width) {
+            _ if width == 1 => Slot::One(self.b.declare_var(scalar)),
+            Some(ty) => {
+                let count = width / ty.lane_count() as usize;
+                Slot::Vector(ty, (0..count).map(|_| self.b.declare_var(ty)).collect())
+            }
+            None => Slot::Each((0..width).map(|_| self.b.declare_var(scalar)).collect()),
+        }
+    }
+
+    fn slot(&self, var: VarId) -> Result<Slot, Problem> {
+        let slot = self.state.vars[var].clone();
+        slot.ok_or_else(|| Problem::internal(format!("{var} is not declared")))
+    }
+
+    fn get(&mut self, var: VarId) -> Result<Lanes, Problem> {
+        Ok(match self.slot(var)? {
+            Slot::One(v) => Lanes::One(self.b.use_var(v)),
+            Slot::Vector(_, vs) => Lanes::Vector(vs.iter().map(|v| self.b.use_var(*v)).collect()),
+            Slot::Each(vs) => Lanes::Each(vs.iter().map(|v| self.b.use_var(*v)).collect()),
+        })
+    }
+
+    fn set(&mut self, var: VarId, x: &Lanes) -> Result<(), Problem> {
+        let dtype = self.p.vars[var];
+        match (self.slot(var)?, x) {
+            (Slot::One(v), Lanes::One(x)) => self.b.def_var(v, *x),
+            (Slot::One(_), _) => {
+                return Err(Problem::internal(format!("{var} is set in lanes but not per lane")));
+            }
+            (Slot::Vector(ty, vs), _) => {
+                let x = self.emit().vectors(x, dtype, ty);
+                vs.iter().zip(x).for_each(|(v, x)| self.b.def_var(*v, x));
+            }
+            (Slot::Each(vs), _) => {
+                let x = self.emit().each(x, dtype);
+                vs.iter().zip(x).for_each(|(v, x)| self.b.def_var(*v, x));
+            }
+        }
+        Ok(())
+    }
+
     fn for_(&mut self, index: IndexId, extent: usize, body: &[Stmt]) -> Result<(), Problem> {
-        match extent {
-            0 => return Ok(()),
-            1 => {
-                let scaled = SmallVec::new();
-                self.loops.push(Counter { index, at: At::Constant(0), scaled });
+        let plan = if self.vectors && self.lanes.is_none() {
+            vector::plan(self.p, index, extent, body)
+        } else {
+            None
+        };
+        let Some(plan) = plan else { return self.range(index, 0, extent, body) };
+        // Full lanes first, then what is left one by one.
+        let full = extent - extent % plan.width;
+        let mut accumulators = Vec::new();
+        self.lanes = Some((index, plan.width));
+        for (var, code) in &plan.folds {
+            let dtype = self.p.vars[*var];
+            let identity = vector::identity(*code, dtype)
+                .ok_or_else(|| Problem::internal(format!("no identity of {code:?}")))?;
+            let outer = self.state.vars[*var].take();
+            self.state.vars[*var] = Some(self.declare(*var));
+            let identity = Lanes::One(scalar::literal(self.b, identity));
+            self.set(*var, &identity)?;
+            accumulators.push((*var, *code, outer));
+        }
+        self.range(index, 0, full, body)?;
+        for (var, code, outer) in accumulators {
+            let dtype = self.p.vars[var];
+            let (Lanes::Vector(lanes) | Lanes::Each(lanes) | Lanes::Mask(lanes)) = self.get(var)?
+            else {
+                return Err(Problem::internal(format!("{var} is not per lane")));
+            };
+            let all = self.emit().reduce(code, dtype, &lanes)?;
+            self.state.vars[var] = outer;
+            let Lanes::One(old) = self.get(var)? else {
+                return Err(Problem::internal(format!("{var} is in two loops of lanes")));
+            };
+            let new = scalar::emit(self.b, self.functions, code, dtype, &[old, all])?;
+            self.set(var, &Lanes::One(new))?;
+        }
+        self.lanes = None;
+        self.range(index, full, extent, body)
+    }
+
+    /// Iterations `from..to`; steps by the width if this is the loop in lanes.
+    fn range(
+        &mut self,
+        index: IndexId,
+        from: usize,
+        to: usize,
+        body: &[Stmt],
+    ) -> Result<(), Problem> {
+        /// Statements that a loop of few iterations may become.
+        const UNROLLED: usize = 16;
+        let step = match self.lanes {
+            Some((i, width)) if i == index => width,
+            _ => 1,
+        };
+        let times = (to - from) / step;
+        if times <= 1 || (times <= 4 && times * simple(body) <= UNROLLED) {
+            for i in 0..times {
+                let at = At::Constant((from + i * step) as i64);
+                self.loops.push(Counter { index, at, scaled: SmallVec::new() });
                 self.block(body)?;
                 self.loops.pop();
-                return Ok(());
             }
-            _ => {}
+            return Ok(());
         }
         let mut strides = SmallVec::new();
         self.strides(index, body, &mut strides);
-        let zero = self.b.ins().iconst(types::I64, 0);
+        let start = self.b.ins().iconst(types::I64, from as i64);
         let (head, exit) = (self.b.create_block(), self.b.create_block());
         let at = self.b.append_block_param(head, types::I64);
-        let scaled: SmallVec<[(i64, Value); 2]> = strides
-            .iter()
-            .map(|stride| (*stride, self.b.append_block_param(head, types::I64)))
-            .collect();
-        let start: SmallVec<[BlockArg; 4]> =
-            std::iter::repeat_n(zero.into(), 1 + scaled.len()).collect();
-        self.b.ins().jump(head, &start);
+        let mut scaled: SmallVec<[(i64, Value); 2]> = SmallVec::new();
+        let mut first: SmallVec<[BlockArg; 4]> = SmallVec::new();
+        first.push(start.into());
+        for stride in strides {
+            scaled.push((stride, self.b.append_block_param(head, types::I64)));
+            let start = self.b.ins().iconst(types::I64, from as i64 * stride);
+            first.push(start.into());
+        }
+        self.b.ins().jump(head, &first);
         self.b.switch_to_block(head);
         self.loops.push(Counter { index, at: At::Value(at), scaled: scaled.clone() });
         self.block(body)?;
         self.loops.pop();
-        let next = self.b.ins().iadd_imm_s(at, 1);
+        let next = self.b.ins().iadd_imm_s(at, step as i64);
         let mut again: SmallVec<[BlockArg; 4]> = SmallVec::new();
         again.push(next.into());
         for (stride, value) in scaled {
-            again.push(self.b.ins().iadd_imm_s(value, stride).into());
+            again.push(self.b.ins().iadd_imm_s(value, stride * step as i64).into());
         }
-        let more = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, next, extent as i64);
+        let more = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, next, to as i64);
         self.b.ins().brif(more, head, &again, exit, &[]);
         self.b.seal_block(head);
         self.b.switch_to_block(exit);
@@ -240,24 +374,23 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         }
     }
 
-    fn variable(&self, var: VarId) -> Result<Variable, Problem> {
-        self.state.vars[var].ok_or_else(|| Problem::internal(format!("{var} is not declared")))
-    }
-
-    fn arg(&mut self, arg: Arg) -> Result<Value, Problem> {
+    fn arg(&mut self, arg: Arg) -> Result<Lanes, Problem> {
         match arg {
-            Arg::Literal(l) => Ok(scalar::literal(self.b, l)),
-            Arg::Var(v) => {
-                let variable = self.variable(v)?;
-                Ok(self.b.use_var(variable))
-            }
+            Arg::Literal(l) => Ok(Lanes::One(scalar::literal(self.b, l))),
+            Arg::Var(v) => self.get(v),
             Arg::Index(i) => {
                 let counter = self.loops.iter().find(|c| c.index == i);
-                match counter.map(|c| c.at) {
-                    Some(At::Value(v)) => Ok(v),
-                    Some(At::Constant(n)) => Ok(self.b.ins().iconst(types::I64, n)),
-                    None => Err(Problem::internal(format!("{i} is not open"))),
-                }
+                let at = match counter.map(|c| c.at) {
+                    Some(At::Value(v)) => v,
+                    Some(At::Constant(n)) => self.b.ins().iconst(types::I64, n),
+                    None => return Err(Problem::internal(format!("{i} is not open"))),
+                };
+                Ok(match self.lanes {
+                    Some((index, width)) if index == i => Lanes::Each(
+                        (0..width).map(|l| self.b.ins().iadd_imm_s(at, l as i64)).collect(),
+                    ),
+                    _ => Lanes::One(at),
+                })
             }
             Arg::Scalar(s) => {
                 if let Some((part, offset)) = self.cut.spills.get(&s)
@@ -265,9 +398,10 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
                 {
                     let (base, offset) = self.place(self.workspace, *offset as i64);
                     let ty = scalar::register(self.p.scalars[s]);
-                    return Ok(self.b.ins().load(ty, MemFlagsData::trusted(), base, offset));
+                    let flags = MemFlagsData::trusted();
+                    return Ok(Lanes::One(self.b.ins().load(ty, flags, base, offset)));
                 }
-                let value = self.state.scalars[s].expand();
+                let value = self.state.scalars[s].clone();
                 value.ok_or_else(|| Problem::internal(format!("{s} is not defined")))
             }
         }
@@ -278,38 +412,86 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         buffer: BufferId,
         address: &Address,
         guard: Option<Arg>,
-    ) -> Result<Value, Problem> {
+    ) -> Result<Lanes, Problem> {
         let dtype = self.p.buffers[buffer].ty.dtype;
+        let scalar = scalar::register(dtype);
         let fixed = constant(address);
         if let Some(offset) = fixed
             && let Some(value) = self.elements.get(&(buffer, offset)).copied()
         {
+            let value = Lanes::One(value);
             let Some(g) = guard else { return Ok(value) };
+            let zero = Lanes::One(scalar::literal(self.b, Literal::zero(dtype)));
             let g = self.arg(g)?;
-            let zero = scalar::literal(self.b, Literal::zero(dtype));
-            return Ok(self.b.ins().select(g, value, zero));
+            return self.emit().code(Code::Select, dtype, &[g, value, zero]);
         }
-        let ty = scalar::register(dtype);
-        let (mut base, mut offset) = self.address(buffer, address)?;
+        let guard = guard.map(|g| self.arg(g)).transpose()?;
+        let places = self.places(buffer, address)?;
         let mut flags = MemFlagsData::trusted();
-        if let Some(g) = guard {
-            let g = self.arg(g)?;
-            let element = self.b.ins().iadd_imm_s(base, i64::from(offset));
-            let zeros = self.zeros();
-            base = self.b.ins().select(g, element, zeros);
-            offset = 0;
-        } else if matches!(self.p.buffers[buffer].place, Place::Input(_)) {
+        if guard.is_none() && matches!(self.p.buffers[buffer].place, Place::Input(_)) {
             flags = flags.with_readonly().with_can_move();
         }
-        let value = self.b.ins().load(ty, flags, base, offset);
-        if let Some(offset) = fixed
-            && guard.is_none()
-            && self.loops.is_empty()
-            && self.cut.buffers[buffer] != Promotion::Memory
-        {
-            self.elements.insert((buffer, offset), value);
+        let uniform = matches!(guard, None | Some(Lanes::One(_)));
+        match places {
+            Places::One(base, offset) if uniform => {
+                let (base, offset) = self.guarded(&guard, 0, base, offset);
+                let value = self.b.ins().load(scalar, flags, base, offset);
+                if let Some(offset) = fixed
+                    && guard.is_none()
+                    && self.loops.is_empty()
+                    && self.cut.buffers[buffer] != Promotion::Memory
+                {
+                    self.elements.insert((buffer, offset), value);
+                }
+                Ok(Lanes::One(value))
+            }
+            Places::Strided(base, offset, bytes)
+                if uniform
+                    && bytes == i64::from(scalar.bytes())
+                    && self.registers(dtype).is_some() =>
+            {
+                let Some((ty, count)) = self.registers(dtype) else { return Err(lost()) };
+                // Elements are aligned, vectors of them need not be.
+                let mut flags = MemFlagsData::new().with_notrap();
+                if guard.is_none() && matches!(self.p.buffers[buffer].place, Place::Input(_)) {
+                    flags = flags.with_readonly().with_can_move();
+                }
+                let mut registers = lanes::Registers::new();
+                for r in 0..count {
+                    let (base, offset) = self.guarded(&guard, 0, base, offset + r as i32 * 16);
+                    registers.push(self.b.ins().load(ty, flags, base, offset));
+                }
+                Ok(Lanes::Vector(registers))
+            }
+            places => {
+                let guard = guard.map(|g| Lanes::Each(self.emit().each(&g, Dtype::Bool)));
+                let mut each = lanes::Registers::new();
+                for lane in 0..self.width() {
+                    let (base, offset) = places.lane(lane);
+                    let (base, offset) = self.guarded(&guard, lane, base, offset);
+                    each.push(self.b.ins().load(scalar, flags, base, offset));
+                }
+                Ok(Lanes::Each(each))
+            }
         }
-        Ok(value)
+    }
+
+    /// The place of an element, or of zeros if the guard is false.
+    fn guarded(
+        &mut self,
+        guard: &Option<Lanes>,
+        lane: usize,
+        base: Value,
+        offset: i32,
+    ) -> (Value, i32) {
+        let g = match guard {
+            None => return (base, offset),
+            Some(Lanes::One(g)) => *g,
+            Some(Lanes::Each(g) | Lanes::Vector(g) | Lanes::Mask(g)) => g[lane],
+        };
+        let element = self.b.ins().iadd_imm_s(base, i64::from(offset));
+        let zeros = self.zeros();
+        (self.b.ins().select(g, element, zeros), 0)
     }
 
     fn store(
@@ -323,6 +505,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         let promotion = self.cut.buffers[buffer];
         if let Some(offset) = constant(address)
             && promotion != Promotion::Memory
+            && let Lanes::One(x) = x
         {
             self.elements.insert((buffer, offset), x);
             let workspace = matches!(self.p.buffers[buffer].place, Place::Workspace(_));
@@ -330,28 +513,79 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
                 return Ok(());
             }
         }
-        let Some(g) = guard else {
-            let (base, offset) = self.address(buffer, address)?;
-            self.b.ins().store(MemFlagsData::trusted(), x, base, offset);
-            return Ok(());
-        };
-        let g = self.arg(g)?;
-        let (base, offset) = self.address(buffer, address)?;
-        let (then, join) = (self.b.create_block(), self.b.create_block());
-        self.b.ins().brif(g, then, &[], join, &[]);
-        self.b.switch_to_block(then);
-        self.b.seal_block(then);
-        self.b.ins().store(MemFlagsData::trusted(), x, base, offset);
-        self.b.ins().jump(join, &[]);
-        self.b.switch_to_block(join);
-        self.b.seal_block(join);
+        let guard = guard.map(|g| self.arg(g)).transpose()?;
+        let places = self.places(buffer, address)?;
+        match guard {
+            None => self.write(buffer, &places, &x),
+            Some(Lanes::One(g)) => {
+                let join = self.begin_if(g);
+                self.write(buffer, &places, &x);
+                self.end_if(join);
+            }
+            Some(g) => {
+                let dtype = self.p.buffers[buffer].ty.dtype;
+                let g = self.emit().each(&g, Dtype::Bool);
+                let each = self.emit().each(&x, dtype);
+                for lane in 0..self.width() {
+                    let (base, offset) = places.lane(lane);
+                    let join = self.begin_if(g[lane]);
+                    self.b.ins().store(MemFlagsData::trusted(), each[lane], base, offset);
+                    self.end_if(join);
+                }
+            }
+        }
         Ok(())
     }
 
-    /// An element as a pointer and an immediate offset in bytes.
-    fn address(&mut self, buffer: BufferId, a: &Address) -> Result<(Value, i32), Problem> {
-        let b = &self.p.buffers[buffer];
-        let size = b.ty.dtype.bytes() as i64;
+    fn write(&mut self, buffer: BufferId, places: &Places, x: &Lanes) {
+        let dtype = self.p.buffers[buffer].ty.dtype;
+        match (places, x) {
+            (Places::One(base, offset), Lanes::One(x)) => {
+                self.b.ins().store(MemFlagsData::trusted(), *x, *base, *offset);
+            }
+            (Places::Strided(base, offset, bytes), _)
+                if *bytes == dtype.bytes() as i64 && self.registers(dtype).is_some() =>
+            {
+                let Some((ty, _)) = self.registers(dtype) else { return };
+                let flags = MemFlagsData::new().with_notrap();
+                let registers = self.emit().vectors(x, dtype, ty);
+                for (r, x) in registers.iter().enumerate() {
+                    self.b.ins().store(flags, *x, *base, *offset + r as i32 * 16);
+                }
+            }
+            _ => {
+                let each = self.emit().each(x, dtype);
+                for (lane, x) in each.iter().enumerate() {
+                    let (base, offset) = places.lane(lane);
+                    self.b.ins().store(MemFlagsData::trusted(), *x, base, offset);
+                }
+            }
+        }
+    }
+
+    /// The vector registers that hold a value per lane, if they are used for that dtype.
+    fn registers(&self, dtype: Dtype) -> Option<(Type, usize)> {
+        let ty = lanes::vector(dtype, self.width())?;
+        Some((ty, self.width() / ty.lane_count() as usize))
+    }
+
+    fn begin_if(&mut self, condition: Value) -> Block {
+        let (then, join) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(condition, then, &[], join, &[]);
+        self.b.switch_to_block(then);
+        self.b.seal_block(then);
+        join
+    }
+
+    fn end_if(&mut self, join: Block) {
+        self.b.ins().jump(join, &[]);
+        self.b.switch_to_block(join);
+        self.b.seal_block(join);
+    }
+
+    /// Where an access goes.
+    fn places(&mut self, buffer: BufferId, a: &Address) -> Result<Places, Problem> {
+        let size = self.p.buffers[buffer].ty.dtype.bytes() as i64;
         let mut offset = a.offset * size;
         for (index, stride) in &a.terms {
             if let Some(Counter { at: At::Constant(n), .. }) =
@@ -363,8 +597,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         let mut pointer = self.pointer(buffer, &mut offset)?;
         for depth in 0..self.loops.len() {
             let Counter { index, at: At::Value(at), .. } = self.loops[depth] else { continue };
-            let stride: i64 = a.terms.iter().filter(|t| t.0 == index).map(|t| t.1).sum();
-            let bytes = stride * size;
+            let bytes = vector::stride(a, index) * size;
             if bytes == 0 {
                 continue;
             }
@@ -377,12 +610,39 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             };
             pointer = self.b.ins().iadd(pointer, term);
         }
-        if let Some(d) = a.dynamic {
-            let d = self.arg(d)?;
-            let bytes = self.b.ins().ishl_imm_u(d, i64::from(size.trailing_zeros()));
-            pointer = self.b.ins().iadd(pointer, bytes);
+        let between = self.lanes.map_or(0, |(index, _)| vector::stride(a, index) * size);
+        // Offsets of all lanes must fit where that of the first does.
+        let far = (between.saturating_mul(self.width() as i64)).saturating_add(offset);
+        let (pointer, offset) = match i32::try_from(far) {
+            Ok(_) => self.place(pointer, offset),
+            Err(_) => (self.b.ins().iadd_imm_s(pointer, offset), 0),
+        };
+        let moved = |n: &mut Self, d: Value| {
+            let bytes = n.b.ins().ishl_imm_u(d, i64::from(size.trailing_zeros()));
+            n.b.ins().iadd(pointer, bytes)
+        };
+        let dynamic = a.dynamic.map(|d| self.arg(d)).transpose()?;
+        let base = match dynamic {
+            None => pointer,
+            Some(Lanes::One(d)) => moved(self, d),
+            Some(d) => {
+                let each = self.emit().each(&d, Dtype::I64);
+                let places = each.iter().enumerate().map(|(lane, d)| {
+                    let base = moved(self, *d);
+                    self.place(base, i64::from(offset) + lane as i64 * between)
+                });
+                return Ok(Places::Each(places.collect()));
+            }
+        };
+        if between == 0 {
+            return Ok(Places::One(base, offset));
         }
-        Ok(self.place(pointer, offset))
+        if between.abs() >= 1 << 20 {
+            let places = (0..self.width() as i64)
+                .map(|lane| self.place(base, i64::from(offset) + lane * between));
+            return Ok(Places::Each(places.collect()));
+        }
+        Ok(Places::Strided(base, offset, between))
     }
 
     /// A pointer to a buffer; for one in the workspace its place there is added to `offset`.
@@ -408,7 +668,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         Ok(pointer)
     }
 
-    /// Where eight zero bytes are: behind the table of inputs.
+    /// Where sixteen zero bytes are: behind the table of inputs.
     fn zeros(&mut self) -> Value {
         let inputs = self.p.buffers.values().filter_map(|b| match b.place {
             Place::Input(n) => Some(n + 1),
@@ -440,6 +700,26 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         return_unless_zero(self.b, status);
         Ok(())
     }
+}
+
+impl Places {
+    fn lane(&self, lane: usize) -> (Value, i32) {
+        match self {
+            Places::One(base, offset) => (*base, *offset),
+            Places::Strided(base, offset, bytes) => (*base, offset + lane as i32 * *bytes as i32),
+            Places::Each(places) => places[lane],
+        }
+    }
+}
+
+/// Statements of a body without loops; more than any limit for one with.
+fn simple(body: &[Stmt]) -> usize {
+    let loops = body.iter().any(|s| matches!(s, Stmt::For { .. }));
+    if loops { usize::MAX / 8 } else { body.len() }
+}
+
+fn lost() -> Problem {
+    Problem::internal("vector registers came and went")
 }
 
 /// Returns a status that is not 0.

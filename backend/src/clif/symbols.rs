@@ -125,6 +125,20 @@ impl<'a> Functions<'a> {
         self.module
     }
 
+    /// Whether the machine has every vector instruction that is emitted (on x86, rounding came with
+    /// SSE4.1).
+    pub(super) fn has_vectors(&self) -> bool {
+        let isa = self.module.isa();
+        let is = |name: &str| {
+            isa.isa_flags().iter().any(|f| f.name == name && f.as_bool() == Some(true))
+        };
+        match isa.name() {
+            "x64" => is("has_sse41"),
+            "aarch64" => true,
+            _ => false,
+        }
+    }
+
     /// Forgets imports: another function is begun.
     pub(super) fn begin(&mut self) {
         self.imported.clear();

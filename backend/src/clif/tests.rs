@@ -4,9 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use crate::Executable;
+use crate::gemm;
 use crate::kernel::{
-    Address, Arg, Buffer, BufferId, Expr, IndexId, Place, Program, ScalarId, Step, Stmt, codes,
-    eval,
+    Address, Arg, Buffer, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId,
+    Step, Stmt, VarId, codes, eval, verify,
 };
 use cranelift_entity::EntityRef;
 use tapeloom_ir::prim::{Library, LibraryFn};
@@ -290,4 +291,418 @@ fn every_size() {
             }
         }
     }
+}
+
+/// A generator of small numbers from a fixed seed (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+
+    fn of<T: Copy>(&mut self, xs: &[T]) -> T {
+        xs[self.below(xs.len())]
+    }
+}
+
+/// Elements of every buffer of a random program.
+const SIZE: usize = 200;
+const DTYPES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::I64, Dtype::Bool];
+
+/// Random programs: nests of up to three loops with loads, codes, folds, guards and stores, also
+/// from and to the same buffer.
+struct Generator {
+    r: Random,
+    m: Make,
+    inputs: Vec<BufferId>,
+    outputs: Vec<BufferId>,
+    /// Open loops.
+    loops: Vec<(IndexId, usize)>,
+    /// Values in scope.
+    values: Vec<Arg>,
+    /// Accumulators in scope, declared this many loops deep.
+    vars: Vec<(VarId, usize)>,
+    /// Only operations that are exact in any order on small integers.
+    exact: bool,
+}
+
+impl Generator {
+    fn new(seed: u64) -> Generator {
+        let mut r = Random(seed);
+        let mut m = Make::new("random");
+        let inputs: Vec<_> = DTYPES
+            .iter()
+            .enumerate()
+            .map(|(n, d)| m.buffer(*d, &[SIZE], Place::Input(n)))
+            .collect();
+        let mut outputs: Vec<_> = DTYPES
+            .iter()
+            .enumerate()
+            .map(|(n, d)| m.buffer(*d, &[SIZE], Place::Output(n)))
+            .collect();
+        // One buffer in the workspace, filled first.
+        let w = m.buffer(Dtype::F64, &[SIZE], Place::Workspace(64));
+        m.p.workspace = 64 + SIZE * 8;
+        let i = m.index();
+        let mut body = Vec::new();
+        let x = m.load(&mut body, inputs[0], at(i));
+        body.push(store(w, at(i), x));
+        m.step(vec![Stmt::For { index: i, extent: SIZE, body }]);
+        outputs.push(w);
+        let exact = r.below(2) == 0;
+        Generator {
+            r,
+            m,
+            inputs,
+            outputs,
+            loops: Vec::new(),
+            values: Vec::new(),
+            vars: Vec::new(),
+            exact,
+        }
+    }
+
+    fn program(mut self) -> Program {
+        for _ in 0..1 + self.r.below(3) {
+            let body = self.block();
+            self.m.step(body);
+        }
+        // Every output is written.
+        for b in self.outputs[..DTYPES.len()].to_vec() {
+            let mut body = Vec::new();
+            let zero = Address { offset: 7, ..Address::default() };
+            let x = self.m.load(&mut body, b, zero.clone());
+            body.push(store(b, zero, x));
+            self.m.step(body);
+        }
+        self.m.p
+    }
+
+    fn address(&mut self) -> Address {
+        let mut a = Address::default();
+        let (mut low, mut high) = (0i64, 0i64);
+        for (depth, (index, extent)) in self.loops.clone().into_iter().enumerate() {
+            let innermost = depth + 1 == self.loops.len();
+            let strides: &[i64] =
+                if innermost { &[1, 1, 1, 0, 2, -1, 3] } else { &[0, 1, 5, 17, -3] };
+            let stride = self.r.of(strides);
+            let reach = stride * (extent as i64 - 1).max(0);
+            if high - low + reach.abs() < SIZE as i64 - 4 {
+                low += reach.min(0);
+                high += reach.max(0);
+                a.terms.push((index, stride));
+            }
+        }
+        let room = SIZE as i64 - (high - low);
+        // Often the same offset, so that stores and loads meet.
+        a.offset = -low + if self.r.below(3) > 0 { 1 } else { self.r.below(room as usize) as i64 };
+        a
+    }
+
+    fn value(&mut self, dtype: Dtype) -> Arg {
+        let fit: Vec<Arg> =
+            self.values.iter().copied().filter(|v| self.m.p.dtype(*v) == dtype).collect();
+        match self.r.below(8) {
+            0 if dtype == Dtype::I64 && !self.loops.is_empty() => {
+                let i = self.r.below(self.loops.len());
+                Arg::Index(self.loops[i].0)
+            }
+            1 => Arg::Literal(Literal::of(dtype, self.r.below(4) as f64 - 1.0)),
+            _ if fit.is_empty() => Arg::Literal(Literal::of(dtype, 1.0)),
+            _ => self.r.of(&fit),
+        }
+    }
+
+    fn guard(&mut self, body: &mut Vec<Stmt>) -> Option<Arg> {
+        if self.r.below(4) > 0 || self.loops.is_empty() {
+            return None;
+        }
+        let (index, extent) = self.loops[self.r.below(self.loops.len())];
+        let limit = Literal::i64(self.r.below(extent + 2) as i64);
+        let code = self.r.of(&[Code::Lt, Code::Ge, Code::Ne]);
+        Some(self.m.code(body, code, &[Arg::Index(index), Arg::Literal(limit)]))
+    }
+
+    fn block(&mut self) -> Vec<Stmt> {
+        let (values, vars) = (self.values.len(), self.vars.len());
+        let mut body = Vec::new();
+        if self.loops.len() < 3 && self.r.below(2) == 0 {
+            let dtype = self.r.of(&DTYPES);
+            let var = self.m.p.vars.push(dtype);
+            body.push(Stmt::Var { var, init: self.value(dtype) });
+            self.vars.push((var, self.loops.len()));
+        }
+        for _ in 0..2 + self.r.below(7) {
+            match self.r.below(10) {
+                0..3 => {
+                    let buffer = if self.r.below(3) == 0 {
+                        self.r.of(&self.outputs)
+                    } else {
+                        self.r.of(&self.inputs)
+                    };
+                    let mut address = self.address();
+                    let guard = self.guard(&mut body);
+                    if self.r.below(6) == 0 {
+                        // A dynamic index, clamped to the buffer.
+                        let i = self.value(Dtype::I64);
+                        let bound = |x: usize| Arg::Literal(Literal::i64(x as i64));
+                        let i =
+                            self.m.code(&mut body, Code::Clamp, &[bound(0), i, bound(SIZE - 1)]);
+                        address = Address { dynamic: Some(i), ..Address::default() };
+                    }
+                    let x = self.m.load_if(&mut body, buffer, address, guard);
+                    self.values.push(x);
+                }
+                3..6 => {
+                    let dtype = self.r.of(&DTYPES);
+                    let code = if self.exact {
+                        self.r.of(&[
+                            Code::Sub,
+                            Code::Neg,
+                            Code::Abs,
+                            Code::Max,
+                            Code::Select,
+                            Code::Lt,
+                        ])
+                    } else {
+                        self.r.of(&all_codes())
+                    };
+                    if codes::defined_on(code, dtype) {
+                        let arity = codes::arity(code);
+                        let args: Vec<Arg> = (0..arity)
+                            .map(|a| {
+                                let choice = matches!(code, Code::Select) && a == 0;
+                                self.value(if choice { Dtype::Bool } else { dtype })
+                            })
+                            .collect();
+                        let x = self.m.code(&mut body, code, &args);
+                        self.values.push(x);
+                    }
+                }
+                6 if !self.vars.is_empty() => {
+                    let (var, _) = self.r.of(&self.vars);
+                    let dtype = self.m.p.vars[var];
+                    let value = self.value(dtype);
+                    let mut codes = vec![Code::Max, Code::Min];
+                    if self.exact || !dtype.is_float() {
+                        codes.push(Code::Add);
+                    }
+                    if dtype == Dtype::I64 {
+                        codes.extend([Code::Mul, Code::Xor]);
+                    }
+                    if dtype == Dtype::Bool {
+                        codes.extend([Code::And, Code::Or]);
+                    }
+                    body.push(match self.r.below(8) {
+                        0 => Stmt::Set { var, value },
+                        _ => Stmt::Fold { var, code: self.r.of(&codes), value },
+                    });
+                }
+                7 if !self.vars.is_empty() => {
+                    let (var, _) = self.r.of(&self.vars);
+                    self.values.push(Arg::Var(var));
+                    let dtype = self.m.p.vars[var];
+                    if dtype != Dtype::Bool {
+                        let x = self.m.code(&mut body, Code::Neg, &[Arg::Var(var)]);
+                        self.values.push(x);
+                    }
+                }
+                8 => {
+                    let buffer = self.r.of(&self.outputs);
+                    let value = self.value(self.m.p.buffers[buffer].ty.dtype);
+                    let (address, guard) = (self.address(), self.guard(&mut body));
+                    body.push(Stmt::Store { buffer, address, value, guard });
+                }
+                _ if self.loops.len() < 3 => {
+                    let index = self.m.index();
+                    let extent = self.r.of(&[0, 1, 2, 3, 4, 5, 7, 8, 9, 17]);
+                    self.loops.push((index, extent));
+                    let inner = self.block();
+                    self.loops.pop();
+                    body.push(Stmt::For { index, extent, body: inner });
+                }
+                _ => {}
+            }
+        }
+        self.values.truncate(values);
+        self.vars.truncate(vars);
+        body
+    }
+}
+
+#[test]
+fn random_kernels() {
+    let mut r = Random(1);
+    let mut element = |d: Dtype| Literal::of(d, r.below(9) as f64 - 4.0);
+    let args: Vec<Tensor> = DTYPES
+        .iter()
+        .map(|d| tensor(*d, &(0..SIZE).map(|_| element(*d)).collect::<Vec<_>>()))
+        .collect();
+    for seed in 0..400 {
+        let p = Generator::new(seed).program();
+        assert_eq!(verify(&p), [], "{p}");
+        check(&p, &args, 0.0);
+    }
+}
+
+/// A long run of scalar steps: within a part values stay in registers, between parts they go
+/// through memory.
+#[test]
+fn many_steps_and_one_long_nest() {
+    for one_nest in [false, true] {
+        let mut m = Make::new("long");
+        let x = m.buffer(Dtype::F64, &[], Place::Input(0));
+        let y = m.buffer(Dtype::F64, &[], Place::Output(0));
+        let steps = 7000;
+        let at = Address::default;
+        let mut body = Vec::new();
+        let mut values = vec![m.load(&mut body, x, at())];
+        let mut buffers = vec![x];
+        let mut r = Random(3);
+        for n in 0..steps {
+            let code = [Code::Add, Code::Mul, Code::Sub, Code::Max][r.below(4)];
+            let far = r.below(values.len().min(3000)) + 1;
+            if one_nest {
+                let args = [values[values.len() - 1], values[values.len() - far]];
+                let z = m.code(&mut body, code, &args);
+                // Keep numbers small.
+                values.push(m.code(&mut body, Code::Min, &[z, Arg::Literal(Literal::f64(2.0))]));
+            } else {
+                let mut body = Vec::new();
+                let a = m.load(&mut body, buffers[buffers.len() - 1], at());
+                let b = m.load(&mut body, buffers[buffers.len() - far.min(buffers.len())], at());
+                let z = m.code(&mut body, code, &[a, b]);
+                let z = m.code(&mut body, Code::Min, &[z, Arg::Literal(Literal::f64(2.0))]);
+                let to = m.buffer(Dtype::F64, &[], Place::Workspace(n * 64));
+                m.p.workspace = (n + 1) * 64;
+                body.push(store(to, at(), z));
+                m.step(body);
+                buffers.push(to);
+            }
+        }
+        let mut last = Vec::new();
+        if one_nest {
+            body.push(store(y, at(), values[values.len() - 1]));
+            m.step(body);
+        } else {
+            let z = m.load(&mut last, buffers[buffers.len() - 1], at());
+            last.push(store(y, at(), z));
+            m.step(last);
+        }
+        check(&m.p, &[Tensor::scalar(1.25)], 0.0);
+        let report = Executable::new(&m.p).unwrap().report().clone();
+        assert!(report.functions > 5, "{report}");
+    }
+}
+
+fn contraction(dtype: Dtype, m: usize, n: usize, k: usize, batch: usize) -> Program {
+    let mut make = Make::new("contraction");
+    let x = make.buffer(dtype, &[batch, m, k], Place::Input(0));
+    // Transposed, so that strides are not all row-major.
+    let y = make.buffer(dtype, &[batch, n, k], Place::Input(1));
+    let z = make.buffer(dtype, &[batch, m, n], Place::Output(0));
+    let [m1, n1, k1] = [m, n, k].map(|d| d as i64);
+    make.p.steps.push(Step::Contract(Contract {
+        dtype,
+        m,
+        n,
+        k,
+        lhs: Matrix { buffer: x, offset: 0, row: k1, column: 1 },
+        rhs: Matrix { buffer: y, offset: 0, row: 1, column: k1 },
+        out: Matrix { buffer: z, offset: 0, row: n1, column: 1 },
+        batch: vec![(batch, m1 * k1, n1 * k1, m1 * n1)],
+    }));
+    make.p
+}
+
+fn contraction_args(p: &Program) -> Vec<Tensor> {
+    let mut r = Random(5);
+    let fill = |r: &mut Random, ty: &ArrayType| {
+        let mut t = Tensor::zeros(ty);
+        (0..t.elements()).for_each(|i| {
+            t.set(i, Literal::of(ty.dtype, r.below(1000) as f64 / 500.0 + 0.1));
+        });
+        t
+    };
+    p.buffers.values().take(2).map(|b| fill(&mut r, &b.ty)).collect()
+}
+
+#[test]
+fn contractions() {
+    for dtype in [Dtype::F64, Dtype::F32] {
+        for (m, n, k, batch) in [
+            (1, 1, 1, 1),
+            (3, 5, 7, 2),
+            (17, 4, 9, 3),
+            (1, 9, 20, 1),
+            (8, 1, 20, 2),
+            (33, 31, 40, 1),
+            (2, 3, 0, 2),
+            (0, 3, 2, 1),
+            (2, 2, 2, 0),
+        ] {
+            let p = contraction(dtype, m, n, k, batch);
+            let tolerance = if dtype == Dtype::F64 { 1e-13 } else { 1e-5 };
+            check(&p, &contraction_args(&p), tolerance);
+        }
+    }
+}
+
+#[test]
+fn a_panic_in_a_callback_is_an_error() {
+    let p = contraction(Dtype::F64, 3, 3, 3, 1);
+    let (code, args) = (Executable::new(&p).unwrap(), contraction_args(&p));
+    let refs: Vec<&Tensor> = args.iter().collect();
+    gemm::tests::PANIC.set(true);
+    let failed = code.call(&refs);
+    gemm::tests::PANIC.set(false);
+    assert!(failed.unwrap_err().message.contains("panicked"));
+    assert!(code.call(&refs).is_ok());
+}
+
+#[test]
+fn wrong_arguments_are_errors() {
+    let code = Executable::new(&map_program(Code::Add, Dtype::F64, 3)).unwrap();
+    let (three, four) = (Tensor::vector(&[1.0; 3]), Tensor::vector(&[1.0; 4]));
+    assert!(code.call(&[&three]).is_err());
+    assert!(code.call(&[&three, &four]).unwrap_err().message.contains("f64[3]"));
+    assert!(code.call(&[&three, &three]).is_ok());
+}
+
+#[test]
+fn executables_run_on_threads_and_free_their_memory() {
+    let p = map_program(Code::Mul, Dtype::F64, 33);
+    let shared = Executable::new(&p).unwrap();
+    std::thread::scope(|scope| {
+        for t in 0..4 {
+            let code = shared.clone();
+            scope.spawn(move || {
+                let x = Tensor::vector(&[f64::from(t); 33]);
+                for _ in 0..100 {
+                    let y = code.call(&[&x, &x]).unwrap();
+                    assert_eq!(y[0], Tensor::vector(&[f64::from(t * t); 33]));
+                }
+            });
+        }
+    });
+    let resident = || {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let pages = statm.split(' ').nth(1).and_then(|p| p.parse::<usize>().ok());
+        pages.unwrap_or(0) * 4096
+    };
+    for _ in 0..50 {
+        Executable::new(&p).unwrap();
+    }
+    let before = resident();
+    for _ in 0..1000 {
+        Executable::new(&p).unwrap();
+    }
+    // A leak would be 4 MiB at least: a page of code per program. Other tests run meanwhile.
+    let after = resident();
+    assert!(after < before + (3 << 20) + (64 << 20), "{before} -> {after}");
 }

@@ -1,0 +1,372 @@
+//! Values in a loop that does several iterations at once.
+//!
+//! Inside such a loop a scalar of the program stands for one value per lane. [`Lanes`] says how they
+//! are held: once if all lanes agree, in 128-bit registers for floats, as masks for comparisons of
+//! floats, and otherwise as one scalar each. Every operation works on every form: what has no
+//! vector instruction is done lane by lane with [`scalar::emit`], so that the meaning of a code
+//! stays in one place and vectors are only ever a faster way to say the same.
+
+use super::scalar;
+use super::symbols::Functions;
+use cranelift_codegen::ir::condcodes::FloatCC;
+use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
+use cranelift_frontend::FunctionBuilder;
+use smallvec::SmallVec;
+use tapeloom_ir::{Code, Dtype, Literal, Problem};
+
+/// One scalar of the program in all lanes.
+#[derive(Clone, Debug)]
+pub(super) enum Lanes {
+    /// The same value in every lane.
+    One(Value),
+    /// Floats, lanes in order: `f64x2` or `f32x4` registers.
+    Vector(Registers),
+    /// Truth values as all bits set or none: `i64x2` or `i32x4` registers.
+    Mask(Registers),
+    /// A value per lane.
+    Each(Registers),
+}
+
+/// Registers, first lanes first.
+pub(super) type Registers = SmallVec<[Value; 4]>;
+
+/// The vector register for a dtype, where `width` lanes fill at least one.
+pub(super) fn vector(dtype: Dtype, width: usize) -> Option<Type> {
+    match dtype {
+        Dtype::F64 if width >= 2 => Some(types::F64X2),
+        Dtype::F32 if width >= 4 => Some(types::F32X4),
+        _ => None,
+    }
+}
+
+/// Emits operations on lanes.
+pub(super) struct Emit<'a, 'f, 'm> {
+    pub(super) b: &'a mut FunctionBuilder<'f>,
+    pub(super) functions: &'a mut Functions<'m>,
+    /// Number of lanes.
+    pub(super) width: usize,
+}
+
+impl Emit<'_, '_, '_> {
+    /// The code on operands, the last of which is of `dtype`.
+    pub(super) fn code(&mut self, code: Code, dtype: Dtype, x: &[Lanes]) -> Result<Lanes, Problem> {
+        let ones: SmallVec<[Value; 3]> =
+            x.iter().filter_map(|x| if let Lanes::One(v) = x { Some(*v) } else { None }).collect();
+        if ones.len() == x.len() {
+            return Ok(Lanes::One(scalar::emit(self.b, self.functions, code, dtype, &ones)?));
+        }
+        if let Some(y) = self.in_vectors(code, dtype, x)? {
+            return Ok(y);
+        }
+        let mut each: SmallVec<[Registers; 3]> = SmallVec::new();
+        for (i, x) in x.iter().enumerate() {
+            let of = if matches!(code, Code::Select) && i == 0 { Dtype::Bool } else { dtype };
+            each.push(self.each(x, of));
+        }
+        let mut y = Registers::new();
+        for lane in 0..self.width {
+            let x: SmallVec<[Value; 3]> = each.iter().map(|x| x[lane]).collect();
+            y.push(scalar::emit(self.b, self.functions, code, dtype, &x)?);
+        }
+        Ok(Lanes::Each(y))
+    }
+
+    /// The code by vector instructions, where there are.
+    fn in_vectors(
+        &mut self,
+        code: Code,
+        dtype: Dtype,
+        x: &[Lanes],
+    ) -> Result<Option<Lanes>, Problem> {
+        match (code, x) {
+            (Code::Convert(to), [x]) => return Ok(self.convert(x, dtype, to)),
+            (Code::Clamp, [low, x, high]) if vector(dtype, self.width).is_some() => {
+                let x = self.code(Code::Max, dtype, &[x.clone(), low.clone()])?;
+                return self.code(Code::Min, dtype, &[x, high.clone()]).map(Some);
+            }
+            (_, [Lanes::Mask(_), ..] | [_, Lanes::Mask(_)]) if dtype == Dtype::Bool => {
+                return Ok(self.logic(code, x));
+            }
+            _ => {}
+        }
+        let Some(ty) = vector(dtype, self.width) else { return Ok(None) };
+        if let (Code::Select, [c, x, y]) = (code, x) {
+            let (x, y) = (self.vectors(x, dtype, ty), self.vectors(y, dtype, ty));
+            if let Lanes::One(c) = c {
+                return Ok(Some(Lanes::Vector(
+                    x.iter().zip(&y).map(|(x, y)| self.b.ins().select(*c, *x, *y)).collect(),
+                )));
+            }
+            let mask = self.mask(c, ty.as_truthy());
+            return Ok(Some(Lanes::Vector(self.choose(&mask, ty, &x, &y))));
+        }
+        if !has_vectors(code) {
+            return Ok(None);
+        }
+        let x: SmallVec<[Registers; 2]> = x.iter().map(|x| self.vectors(x, dtype, ty)).collect();
+        let (Some(first), Some(last)) = (x.first(), x.last()) else { return Ok(None) };
+        let zero = |e: &mut Self| e.splat(Literal::zero(dtype), ty);
+        Ok(Some(match code {
+            Code::IsFinite => {
+                let infinity = self.splat(Literal::of(dtype, f64::INFINITY), ty);
+                Lanes::Mask(
+                    first
+                        .iter()
+                        .map(|x| {
+                            let size = self.b.ins().fabs(*x);
+                            self.b.ins().fcmp(FloatCC::LessThan, size, infinity)
+                        })
+                        .collect(),
+                )
+            }
+            Code::Sign => {
+                let zero = zero(self);
+                let one = self.splat(Literal::one(dtype), ty);
+                let minus_one = self.splat(Literal::of(dtype, -1.0), ty);
+                let mut signs = Registers::new();
+                for x in first {
+                    let below = self.b.ins().fcmp(FloatCC::LessThan, *x, zero);
+                    let above = self.b.ins().fcmp(FloatCC::GreaterThan, *x, zero);
+                    let y = self.bitselect(below, ty, minus_one, *x);
+                    signs.push(self.bitselect(above, ty, one, y));
+                }
+                Lanes::Vector(signs)
+            }
+            _ => {
+                let mut y = Registers::new();
+                for (a, b) in first.iter().zip(last) {
+                    if let Some(cc) = scalar::comparison(code) {
+                        y.push(self.b.ins().fcmp(cc, *a, *b));
+                    } else if let Some(v) = scalar::float_arithmetic(self.b, ty, code, *a, *b) {
+                        y.push(v);
+                    }
+                }
+                if scalar::comparison(code).is_some() { Lanes::Mask(y) } else { Lanes::Vector(y) }
+            }
+        }))
+    }
+
+    fn convert(&mut self, x: &Lanes, from: Dtype, to: Dtype) -> Option<Lanes> {
+        if from == to {
+            return Some(x.clone());
+        }
+        match (x, vector(from, self.width), vector(to, self.width)) {
+            // x != 0
+            (_, Some(ty), _) if to == Dtype::Bool => {
+                let zero = self.splat(Literal::zero(from), ty);
+                let x = self.vectors(x, from, ty);
+                Some(Lanes::Mask(
+                    x.iter().map(|x| self.b.ins().fcmp(FloatCC::NotEqual, *x, zero)).collect(),
+                ))
+            }
+            // Truth as a number.
+            (Lanes::Mask(_), _, Some(ty)) => {
+                let mask = self.mask(x, ty.as_truthy());
+                let one = self.splat(Literal::one(to), ty);
+                let zero = self.splat(Literal::zero(to), ty);
+                let (ones, zeros): (Registers, Registers) =
+                    mask.iter().map(|_| (one, zero)).unzip();
+                Some(Lanes::Vector(self.choose(&mask, ty, &ones, &zeros)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Logic on masks.
+    fn logic(&mut self, code: Code, x: &[Lanes]) -> Option<Lanes> {
+        let ty = x.iter().find_map(|x| match x {
+            Lanes::Mask(m) => Some(self.b.func.dfg.value_type(m[0])),
+            Lanes::One(_) | Lanes::Vector(_) | Lanes::Each(_) => None,
+        })?;
+        let (x, y) = (self.mask(x.first()?, ty), self.mask(x.last()?, ty));
+        let mut z = Registers::new();
+        for (x, y) in x.iter().copied().zip(y) {
+            let ins = self.b.ins();
+            z.push(match code {
+                Code::And | Code::Min | Code::Mul => ins.band(x, y),
+                Code::Or | Code::Max | Code::Add => ins.bor(x, y),
+                Code::Xor | Code::Ne => ins.bxor(x, y),
+                Code::Not => ins.bnot(x),
+                Code::Lt => ins.band_not(y, x),
+                Code::Gt => ins.band_not(x, y),
+                Code::Eq => {
+                    let differ = ins.bxor(x, y);
+                    self.b.ins().bnot(differ)
+                }
+                Code::Le => {
+                    let above = ins.band_not(x, y);
+                    self.b.ins().bnot(above)
+                }
+                Code::Ge => {
+                    let below = ins.band_not(y, x);
+                    self.b.ins().bnot(below)
+                }
+                _ => return None,
+            });
+        }
+        Some(Lanes::Mask(z))
+    }
+
+    /// As one scalar per lane.
+    pub(super) fn each(&mut self, x: &Lanes, dtype: Dtype) -> Registers {
+        match x {
+            Lanes::One(v) => std::iter::repeat_n(*v, self.width).collect(),
+            Lanes::Each(each) => each.clone(),
+            Lanes::Vector(registers) | Lanes::Mask(registers) => {
+                let mut each = Registers::new();
+                for r in registers {
+                    let lanes = self.b.func.dfg.value_type(*r).lane_count();
+                    for lane in 0..lanes {
+                        let v = self.b.ins().extractlane(*r, lane as u8);
+                        each.push(if dtype == Dtype::Bool {
+                            let bit = self.b.ins().band_imm_u(v, 1);
+                            self.b.ins().ireduce(types::I8, bit)
+                        } else {
+                            v
+                        });
+                    }
+                }
+                each
+            }
+        }
+    }
+
+    /// As registers of `ty`.
+    pub(super) fn vectors(&mut self, x: &Lanes, dtype: Dtype, ty: Type) -> Registers {
+        let count = self.width / ty.lane_count() as usize;
+        match x {
+            Lanes::Vector(registers) => registers.clone(),
+            Lanes::One(v) => {
+                let v = self.b.ins().splat(ty, *v);
+                std::iter::repeat_n(v, count).collect()
+            }
+            Lanes::Each(_) | Lanes::Mask(_) => {
+                let each = self.each(x, dtype);
+                each.chunks(ty.lane_count() as usize).map(|lanes| self.join(ty, lanes)).collect()
+            }
+        }
+    }
+
+    /// Truth values as registers of `ty`, a vector of integers.
+    fn mask(&mut self, x: &Lanes, ty: Type) -> Registers {
+        if let Lanes::Mask(m) = x
+            && self.b.func.dfg.value_type(m[0]) == ty
+        {
+            return m.clone();
+        }
+        let lane = ty.lane_type();
+        let spread = |e: &mut Self, v: Value| {
+            let wide = e.b.ins().uextend(lane, v);
+            e.b.ins().ineg(wide)
+        };
+        if let Lanes::One(v) = x {
+            let v = spread(self, *v);
+            let v = self.b.ins().splat(ty, v);
+            return std::iter::repeat_n(v, self.width / ty.lane_count() as usize).collect();
+        }
+        let each = self.each(x, Dtype::Bool);
+        let each: Registers = each.iter().map(|v| spread(self, *v)).collect();
+        each.chunks(ty.lane_count() as usize).map(|lanes| self.join(ty, lanes)).collect()
+    }
+
+    /// Scalars to one register.
+    fn join(&mut self, ty: Type, lanes: &[Value]) -> Value {
+        let mut register = self.b.ins().scalar_to_vector(ty, lanes[0]);
+        for (i, v) in lanes.iter().enumerate().skip(1) {
+            register = self.b.ins().insertlane(register, *v, i as u8);
+        }
+        register
+    }
+
+    fn choose(&mut self, mask: &[Value], ty: Type, x: &[Value], y: &[Value]) -> Registers {
+        let lanes = mask.iter().zip(x).zip(y);
+        lanes.map(|((m, x), y)| self.bitselect(*m, ty, *x, *y)).collect()
+    }
+
+    fn bitselect(&mut self, mask: Value, ty: Type, x: Value, y: Value) -> Value {
+        let little = MemFlagsData::new().with_endianness(Endianness::Little);
+        let mask = self.b.ins().bitcast(ty, little, mask);
+        self.b.ins().bitselect(mask, x, y)
+    }
+
+    /// A constant in every lane of a register.
+    pub(super) fn splat(&mut self, x: Literal, ty: Type) -> Value {
+        let x = scalar::literal(self.b, x);
+        self.b.ins().splat(ty, x)
+    }
+
+    /// Folds all lanes into one scalar, halves first.
+    pub(super) fn reduce(
+        &mut self,
+        code: Code,
+        dtype: Dtype,
+        registers: &[Value],
+    ) -> Result<Value, Problem> {
+        let mut left: Registers = registers.into();
+        // Registers are folded as vectors, until one is left, then its lanes.
+        let Some(first) = left.first() else { return Err(Problem::internal("no lanes")) };
+        let ty = self.b.func.dfg.value_type(*first);
+        let fold = |e: &mut Self, x: Value, y: Value| {
+            if ty.is_vector()
+                && e.b.func.dfg.value_type(x) == ty
+                && let Some(v) = scalar::float_arithmetic(e.b, ty, code, x, y)
+            {
+                return Ok(v);
+            }
+            scalar::emit(e.b, e.functions, code, dtype, &[x, y])
+        };
+        loop {
+            while left.len() > 1 {
+                let half = left.len() / 2;
+                for i in 0..half {
+                    left[i] = fold(self, left[i], left[i + half])?;
+                }
+                left.truncate(half);
+            }
+            let last = left[0];
+            let lanes = self.b.func.dfg.value_type(last).lane_count();
+            if lanes == 1 {
+                return Ok(last);
+            }
+            left = (0..lanes).map(|i| self.b.ins().extractlane(last, i as u8)).collect();
+        }
+    }
+}
+
+/// Whether [`Emit::in_vectors`] has instructions for the code on floats.
+fn has_vectors(code: Code) -> bool {
+    match code {
+        Code::Add
+        | Code::Sub
+        | Code::Mul
+        | Code::Div
+        | Code::Neg
+        | Code::Abs
+        | Code::Sign
+        | Code::Floor
+        | Code::Ceil
+        | Code::Sqrt
+        | Code::Max
+        | Code::Min
+        | Code::Eq
+        | Code::Ne
+        | Code::Lt
+        | Code::Le
+        | Code::Gt
+        | Code::Ge
+        | Code::IsFinite
+        | Code::IntegerPow(_) => true,
+        Code::Rem
+        | Code::And
+        | Code::Or
+        | Code::Xor
+        | Code::Not
+        | Code::ShiftLeft
+        | Code::ShiftRightArithmetic
+        | Code::ShiftRightLogical
+        | Code::Clamp
+        | Code::Select
+        | Code::Convert(_)
+        | Code::Library(_) => false,
+    }
+}

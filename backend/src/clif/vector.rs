@@ -1,0 +1,296 @@
+//! Which loops run in lanes, and how many.
+//!
+//! A loop in lanes does `width` iterations at once: scalars become vectors of them (see [`lanes`]),
+//! accumulators become one accumulator per lane, combined after the loop. That is legal when no
+//! iteration reads what another of the same `width` writes, and worth it when enough of the body has
+//! vector instructions. Any loop of a nest can be the one: usually the innermost, but for rows of
+//! three elements the loop over the rows, whose body then holds small loops.
+//!
+//! [`lanes`]: super::lanes
+
+use crate::kernel::{Address, Arg, BufferId, Expr, IndexId, Place, Program, Stmt, VarId, codes};
+use tapeloom_ir::{Code, Dtype, Literal};
+
+/// How to run a loop in lanes.
+pub(super) struct Plan {
+    /// Iterations at once: a power of two, at most the extent.
+    pub(super) width: usize,
+    /// Accumulators declared outside, each with the code that folds into it.
+    pub(super) folds: Vec<(VarId, Code)>,
+}
+
+/// Loops inside with at least this extent are better run in lanes themselves.
+const SMALL: usize = 8;
+
+/// Plans the loop, if it should run in lanes.
+pub(super) fn plan(p: &Program, index: IndexId, extent: usize, body: &[Stmt]) -> Option<Plan> {
+    if extent < 2 {
+        return None;
+    }
+    let mut s = Survey {
+        p,
+        index,
+        accesses: Vec::new(),
+        inside: Vec::new(),
+        declared: Vec::new(),
+        folds: Vec::new(),
+        read: Vec::new(),
+        legal: true,
+        gain: 0,
+        statements: 0,
+        narrow: false,
+        better_inside: false,
+    };
+    s.block(body);
+    let outside = |v: &VarId| !s.declared.contains(v);
+    s.folds.retain(|(v, _)| outside(v));
+    // An accumulator's value is not known before the loop ends.
+    let known = s.folds.iter().all(|(v, _)| !s.read.contains(v));
+    if !s.legal || !known || s.better_inside || s.gain <= 0 {
+        return None;
+    }
+    let one = if s.narrow { 4 } else { 2 };
+    // Several accumulators hide the latency of adding; bodies without one are bound by issue.
+    let most = match s.statements {
+        _ if s.folds.is_empty() => one,
+        0..=8 => 4 * one,
+        9..=24 => 2 * one,
+        _ => one,
+    };
+    let width = std::iter::successors(Some(most), |w| Some(w / 2)).find(|w| *w <= extent)?;
+    (width >= one && s.independent(width)).then_some(Plan { width, folds: s.folds })
+}
+
+/// The value that changes nothing when folded in; `None` where lanes may not be folded separately.
+pub(super) fn identity(code: Code, dtype: Dtype) -> Option<Literal> {
+    let ones = || Code::Not.eval(&[Literal::zero(dtype)]);
+    let extreme = |float: f64, int: fn(Dtype) -> u64| {
+        if dtype.is_float() {
+            Literal::of(dtype, float)
+        } else {
+            Literal { dtype, bits: int(dtype) }
+        }
+    };
+    Some(match code {
+        // -0 + x = x for every x, 0 + -0 is not.
+        Code::Add if dtype.is_float() => Literal::of(dtype, -0.0),
+        Code::Mul | Code::Min if dtype == Dtype::Bool => Literal::bool(true),
+        Code::Max if dtype == Dtype::Bool => Literal::bool(false),
+        Code::Add => Literal::zero(dtype),
+        Code::Mul => Literal::one(dtype),
+        Code::Max => extreme(f64::NEG_INFINITY, |d| match d {
+            Dtype::I32 => i32::MIN as u32 as u64,
+            Dtype::I64 => i64::MIN as u64,
+            _ => 0,
+        }),
+        Code::Min => extreme(f64::INFINITY, |d| match d {
+            Dtype::I32 => i32::MAX as u64,
+            Dtype::I64 => i64::MAX as u64,
+            Dtype::U32 => u64::from(u32::MAX),
+            _ => u64::MAX,
+        }),
+        Code::And if dtype == Dtype::Bool => Literal::bool(true),
+        Code::And if !dtype.is_float() => ones(),
+        Code::Or | Code::Xor if !dtype.is_float() => Literal::zero(dtype),
+        _ => return None,
+    })
+}
+
+/// What a loop's body does.
+struct Survey<'a> {
+    p: &'a Program,
+    index: IndexId,
+    accesses: Vec<Access<'a>>,
+    /// Loops inside and their extents.
+    inside: Vec<(IndexId, usize)>,
+    declared: Vec<VarId>,
+    folds: Vec<(VarId, Code)>,
+    /// Variables whose value is used or set.
+    read: Vec<VarId>,
+    legal: bool,
+    /// Vector instructions gained, less the work of taking vectors apart and together.
+    gain: i64,
+    statements: usize,
+    /// Whether f32 occurs: its vectors have four lanes.
+    narrow: bool,
+    better_inside: bool,
+}
+
+struct Access<'a> {
+    buffer: BufferId,
+    address: &'a Address,
+    store: bool,
+}
+
+impl<'a> Survey<'a> {
+    fn block(&mut self, body: &'a [Stmt]) {
+        for stmt in body {
+            self.statements += 1;
+            match stmt {
+                Stmt::For { index, extent, body } => {
+                    self.inside.push((*index, *extent));
+                    if *extent >= SMALL && plan(self.p, *index, *extent, body).is_some() {
+                        self.better_inside = true;
+                        return;
+                    }
+                    self.block(body);
+                }
+                Stmt::Let { value, expr } => {
+                    self.dtype(self.p.scalars[*value]);
+                    match expr {
+                        Expr::Code(code, args) => {
+                            args.iter().for_each(|a| self.arg(*a));
+                            if let Some(last) = args.last() {
+                                self.code(*code, self.p.dtype(*last));
+                            }
+                        }
+                        Expr::Load { buffer, address, guard } => {
+                            self.access(*buffer, address, *guard, false);
+                        }
+                    }
+                }
+                Stmt::Var { var, init } => {
+                    self.dtype(self.p.vars[*var]);
+                    self.declared.push(*var);
+                    self.arg(*init);
+                }
+                Stmt::Set { var, value } => {
+                    self.arg(*value);
+                    // Outside the loop it would carry a value from one iteration to the next.
+                    self.legal &= self.declared.contains(var);
+                }
+                Stmt::Fold { var, code, value } => {
+                    self.arg(*value);
+                    let dtype = self.p.vars[*var];
+                    self.dtype(dtype);
+                    self.code(*code, dtype);
+                    if self.declared.contains(var) {
+                        continue;
+                    }
+                    self.legal &= identity(*code, dtype).is_some();
+                    match self.folds.iter().find(|(v, _)| v == var) {
+                        None => self.folds.push((*var, *code)),
+                        Some((_, other)) => {
+                            self.legal &= codes::name(*other) == codes::name(*code);
+                        }
+                    }
+                }
+                Stmt::Store { buffer, address, value, guard } => {
+                    self.arg(*value);
+                    self.access(*buffer, address, *guard, true);
+                }
+            }
+        }
+    }
+
+    fn dtype(&mut self, dtype: Dtype) {
+        self.narrow |= dtype == Dtype::F32;
+    }
+
+    fn arg(&mut self, arg: Arg) {
+        if let Arg::Var(v) = arg
+            && !self.declared.contains(&v)
+        {
+            self.read.push(v);
+        }
+    }
+
+    fn code(&mut self, code: Code, dtype: Dtype) {
+        self.gain += match code {
+            // Calls take vectors apart; the call itself costs more than that.
+            Code::Library(_) | Code::Rem => 0,
+            Code::Convert(_) => -1,
+            _ if dtype.is_float() => 2,
+            _ => 0,
+        };
+    }
+
+    fn access(&mut self, buffer: BufferId, address: &'a Address, guard: Option<Arg>, store: bool) {
+        guard.iter().chain(&address.dynamic).for_each(|a| self.arg(*a));
+        let dtype = self.p.buffers[buffer].ty.dtype;
+        self.gain += match stride(address, self.index) {
+            _ if address.dynamic.is_some() || !dtype.is_float() || guard.is_some() => -1,
+            0 if store => -1,
+            0 => 0,
+            1 => 2,
+            _ => -1,
+        };
+        self.accesses.push(Access { buffer, address, store });
+    }
+
+    /// Whether no iteration touches what another of the same `width` writes.
+    fn independent(&self, width: usize) -> bool {
+        self.accesses.iter().enumerate().filter(|(_, a)| a.store).all(|(i, store)| {
+            self.accesses.iter().enumerate().all(|(k, other)| match self.overlap(store, other) {
+                Overlap::None => true,
+                Overlap::Unknown => false,
+                Overlap::Same => self.apart(store, other, i == k, width),
+            })
+        })
+    }
+
+    /// Whether two accesses of one array never meet in different lanes.
+    fn apart(&self, store: &Access<'_>, other: &Access<'_>, itself: bool, width: usize) -> bool {
+        if store.address.dynamic.is_some() || other.address.dynamic.is_some() {
+            // One statement writes its lanes in order, so it may meet itself.
+            return itself && self.inside.is_empty();
+        }
+        let same =
+            |a: &Address, b: &Address| a.terms.iter().all(|(i, _)| stride(a, *i) == stride(b, *i));
+        if !same(store.address, other.address) || !same(other.address, store.address) {
+            return false;
+        }
+        let (step, between) = (
+            i128::from(stride(store.address, self.index)),
+            i128::from(other.address.offset) - i128::from(store.address.offset),
+        );
+        let reach: i128 = self
+            .inside
+            .iter()
+            .map(|(i, extent)| {
+                i128::from(stride(store.address, *i)).abs() * (*extent as i128 - 1).max(0)
+            })
+            .sum();
+        if step == 0 {
+            return false;
+        }
+        if reach > 0 {
+            // Each lane has a range of its own.
+            return step.abs() > reach + between.abs();
+        }
+        between == 0 || between % step != 0 || (between / step).abs() >= width as i128
+    }
+
+    fn overlap(&self, a: &Access<'_>, b: &Access<'_>) -> Overlap {
+        if a.buffer == b.buffer {
+            return Overlap::Same;
+        }
+        let (x, y) = (&self.p.buffers[a.buffer], &self.p.buffers[b.buffer]);
+        match (x.place, y.place) {
+            (Place::Workspace(i), Place::Workspace(j)) => {
+                if i == j && x.ty.dtype == y.ty.dtype {
+                    Overlap::Same
+                } else if i < j + y.ty.bytes() && j < i + x.ty.bytes() {
+                    Overlap::Unknown
+                } else {
+                    Overlap::None
+                }
+            }
+            _ if x.place == y.place => Overlap::Unknown,
+            _ => Overlap::None,
+        }
+    }
+}
+
+enum Overlap {
+    None,
+    /// The same array in the same place.
+    Same,
+    /// Some bytes in common.
+    Unknown,
+}
+
+/// The stride of an address along an index, in elements.
+pub(super) fn stride(a: &Address, index: IndexId) -> i64 {
+    a.terms.iter().filter(|t| t.0 == index).map(|t| t.1).sum()
+}
