@@ -6,8 +6,8 @@
 //! gathered value has the right derivative.
 
 use super::{
-    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Linearity, Lowering,
-    Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types, elementwise,
+    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity,
+    Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types, elementwise,
 };
 use crate::function::Atom;
 use crate::literal::Literal;
@@ -40,6 +40,7 @@ impl ArgReduce {
 impl Primitive for ArgReduce {
     fn docs() -> Vec<Doc> {
         let entry = |name: &str, what: &str| Doc {
+            family: Family::Reduction,
             name: format!("{name}{{axis}}"),
             math: format!("y = the index of the {what} element of x along the axis"),
             types: "any dtype to i64".into(),

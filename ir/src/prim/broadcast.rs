@@ -5,9 +5,9 @@
 //! `broadcast_in_dim`.
 
 use super::{
-    Arg, Attr, Attributes, AxisMap, Batched, Cotangents, Discharge, Doc, Dual, Effects, Linearity,
-    Lowering, Operand, Piece, Primitive, Prune, Reduce, Reducer, Regions, Reshape, Rewrite, Rule,
-    RuleCx, Sample, Types, When, elementwise,
+    Arg, Attr, Attributes, AxisMap, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family,
+    Linearity, Lowering, Operand, Piece, Primitive, Prune, Reduce, Reducer, Regions, Reshape,
+    Rewrite, Rule, RuleCx, Sample, Types, When, elementwise,
 };
 use crate::function::Atom;
 use crate::module::Module;
@@ -46,6 +46,7 @@ impl Broadcast {
 impl Primitive for Broadcast {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Movement,
             name: "broadcast{shape, dims}".into(),
             math: "y[o] = x[o[dims[0]], o[dims[1]], ..], extents of 1 stretched".into(),
             types: "any array; dims ascending".into(),

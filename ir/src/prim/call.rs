@@ -5,8 +5,8 @@
 //! be compiled once. Its derivatives are calls of the derived functions, marked likewise.
 
 use super::{
-    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Linearity, Lowering,
-    Op, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
+    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity,
+    Lowering, Op, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
 };
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
@@ -64,6 +64,7 @@ pub(super) fn scatter_tangents(active: &[bool], tangents: &[Atom]) -> Vec<Option
 impl Primitive for Call {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Calls,
             name: "call{function, outline}".into(),
             math: "y.. = f(x..)".into(),
             types: "those of the function".into(),

@@ -5,9 +5,9 @@
 
 use super::lower::INDEX_LIMIT;
 use super::{
-    Arg, Attr, Attributes, AxisMap, Batched, Cotangents, Discharge, Doc, Dual, Effects, Linearity,
-    Lowering, Operand, Piece, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Slice, Types,
-    elementwise,
+    Arg, Attr, Attributes, AxisMap, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family,
+    Linearity, Lowering, Operand, Piece, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Slice,
+    Types, elementwise,
 };
 use crate::function::Atom;
 use crate::module::Module;
@@ -87,6 +87,7 @@ impl Concatenate {
 impl Primitive for Concatenate {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Movement,
             name: "concatenate{axis}".into(),
             math: "y = x0, x1, .. one behind the other along the axis".into(),
             types: "arrays of one dtype, equal extents except along the axis".into(),

@@ -4,8 +4,9 @@
 //! conversion to or from one has derivative zero.
 
 use super::{
-    Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Linearity,
-    Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types, elementwise,
+    Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Family,
+    Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
+    elementwise,
 };
 use crate::function::Atom;
 use crate::literal::Literal;
@@ -26,6 +27,7 @@ pub struct Convert {
 impl Primitive for Convert {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Arithmetic,
             name: "convert{to}".into(),
             math: "x in the dtype `to`".into(),
             types: "any dtype to any dtype".into(),

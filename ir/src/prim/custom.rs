@@ -39,8 +39,9 @@ use super::linear_call::{
     Settle, arrow, as_linear, as_operands, flatten, instantiate, settled, transposed,
 };
 use super::{
-    Arg, Attr, Attributes, Batched, Call, Cotangents, Discharge, Doc, Dual, Effects, LinearCall,
-    Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
+    Arg, Attr, Attributes, Batched, Call, Cotangents, Discharge, Doc, Dual, Effects, Family,
+    LinearCall, Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample,
+    Types,
 };
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
@@ -177,6 +178,7 @@ impl CustomCall {
 impl Primitive for CustomCall {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Calls,
             name: "custom_call{function, jvp, fwd, bwd}".into(),
             math: "y.. = f(x..)".into(),
             types: "those of the function".into(),

@@ -3,6 +3,8 @@
 /// One entry of the catalogue.
 #[derive(Clone, Debug)]
 pub struct Doc {
+    /// The table in which it stands.
+    pub family: Family,
     /// Name in the text format, with attributes: `reduce_sum{axes}`.
     pub name: String,
     /// What it computes, as mathematics.
@@ -13,4 +15,82 @@ pub struct Doc {
     pub derivative: String,
     /// Conventions at ties, domain edges, nan and out-of-range indices; may be empty.
     pub edges: String,
+}
+
+/// Primitives that a reader looks for together.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Family {
+    /// Sums, products, extremes, rounding, choice, conversion.
+    Arithmetic,
+    /// Exponentials, logarithms, roots, powers.
+    Exponential,
+    /// Circular and hyperbolic functions and their inverses.
+    Trigonometric,
+    /// Error, gamma and logistic functions.
+    Special,
+    /// Comparisons, truth values, bits.
+    Logic,
+    /// Elements moved, repeated or left out.
+    Movement,
+    /// Elements read and written at indices that are computed.
+    Indexing,
+    /// Many elements to fewer: sums, extremes, contractions.
+    Reduction,
+    /// Functions run by functions, and how their derivatives are taken.
+    Calls,
+}
+
+impl Family {
+    /// All of them, in the order of the page.
+    pub const ALL: &[Family] = &[
+        Family::Arithmetic,
+        Family::Exponential,
+        Family::Trigonometric,
+        Family::Special,
+        Family::Logic,
+        Family::Movement,
+        Family::Indexing,
+        Family::Reduction,
+        Family::Calls,
+    ];
+
+    /// The heading of its table.
+    pub fn title(self) -> &'static str {
+        match self {
+            Family::Arithmetic => "Arithmetic and choice",
+            Family::Exponential => "Exponentials, logarithms, powers",
+            Family::Trigonometric => "Circular and hyperbolic functions",
+            Family::Special => "Special functions",
+            Family::Logic => "Comparison, logic, bits",
+            Family::Movement => "Movement",
+            Family::Indexing => "Computed indices",
+            Family::Reduction => "Reductions and contractions",
+            Family::Calls => "Calls",
+        }
+    }
+
+    /// What its members have in common, in a sentence or two.
+    pub fn about(self) -> &'static str {
+        match self {
+            Family::Arithmetic
+            | Family::Exponential
+            | Family::Trigonometric
+            | Family::Special
+            | Family::Logic => {
+                "Applied element by element; operands have equal shapes, or are literals."
+            }
+            Family::Movement => {
+                "Linear in the arrays moved, so a derivative moves tangents the same way, and \
+                 reverse mode moves cotangents back."
+            }
+            Family::Indexing => {
+                "Linear in the arrays read and written, whatever the indices are; indices are \
+                 integers and have no tangents."
+            }
+            Family::Reduction => "Axes are named by the attributes and disappear from the shape.",
+            Family::Calls => {
+                "They run other functions of the module; a derivative runs the derived function."
+            }
+        }
+    }
 }

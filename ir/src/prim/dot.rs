@@ -15,8 +15,9 @@
 //! differentiation up to a permutation of axes.
 
 use super::{
-    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Linearity, Lowering,
-    Operand, Permute, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types, elementwise,
+    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity,
+    Lowering, Operand, Permute, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
+    elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -109,6 +110,7 @@ pub(crate) fn move_axis(b: &Builder<'_>, x: Atom, from: usize, to: usize) -> Ato
 impl Primitive for Dot {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Reduction,
             name: "dot{lhs_batch, rhs_batch, lhs_contract, rhs_contract}".into(),
             math: "z[b.., m.., n..] = Σ_k x[b.., m.., k..] y[b.., k.., n..]".into(),
             types: "two arrays of numbers of one dtype".into(),

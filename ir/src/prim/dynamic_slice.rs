@@ -11,8 +11,8 @@
 use super::rules::one_per_axis;
 use super::{
     Arg, Attr, Attributes, Batched, Bounds, Broadcast, Combine, Concatenate, Convert, Cotangents,
-    Discharge, Doc, Dual, Effects, Gather, Iota, Linearity, Lowering, Operand, Permute, Primitive,
-    Prune, Regions, Rewrite, RuleCx, Sample, Scalar, Scatter, Slice, Types, elementwise,
+    Discharge, Doc, Dual, Effects, Family, Gather, Iota, Linearity, Lowering, Operand, Permute,
+    Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Scalar, Scatter, Slice, Types, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -32,6 +32,7 @@ pub struct DynamicSlice {
 impl Primitive for DynamicSlice {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Indexing,
             name: "dynamic_slice{sizes}".into(),
             math: "y[o] = x[s + o], s = clamp(start, 0, extent - sizes)".into(),
             types: "any array, then one integer scalar per axis".into(),

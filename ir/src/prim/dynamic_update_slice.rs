@@ -11,8 +11,8 @@
 use super::dynamic_slice::{Boxes, check_fits, check_starts, clamped, with_first_start};
 use super::{
     Arg, Attr, Attributes, AxisMap, Batched, Cotangents, Discharge, Doc, Dual, DynamicSlice,
-    Effects, Linearity, Lowering, Operand, Piece, Primitive, Prune, Regions, Rewrite, RuleCx,
-    Sample, Types, elementwise,
+    Effects, Family, Linearity, Lowering, Operand, Piece, Primitive, Prune, Regions, Rewrite,
+    RuleCx, Sample, Types, elementwise,
 };
 use crate::function::Atom;
 use crate::module::Module;
@@ -27,6 +27,7 @@ pub struct DynamicUpdateSlice;
 impl Primitive for DynamicUpdateSlice {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Indexing,
             name: "dynamic_update_slice".into(),
             math: "y = x with y[s + o] = u[o], s = clamp(start, 0, extent of x - extent of u)"
                 .into(),

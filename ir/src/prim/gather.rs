@@ -19,9 +19,9 @@
 
 use super::dot::move_axis;
 use super::{
-    Arg, Attr, Attributes, Batched, Combine, Cotangents, Discharge, Doc, Dual, Effects, Linearity,
-    Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Scatter, Types,
-    elementwise,
+    Arg, Attr, Attributes, Batched, Combine, Cotangents, Discharge, Doc, Dual, Effects, Family,
+    Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Scatter,
+    Types, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -209,6 +209,7 @@ pub(super) fn zeros_like(b: &Builder<'_>, like: Atom) -> Atom {
 impl Primitive for Gather {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Indexing,
             name: "gather{batch, axes, bounds}".into(),
             math: "y[b.., i.., d..] = x[b.., d.. with indices[b.., i.., j] along axes[j]]".into(),
             types: "any array `[B.., D..]` and integer indices `[B.., I.., n]`; n axes".into(),

@@ -4,8 +4,9 @@
 //! needs no logarithm. Code is a chain of products by repeated squaring, low bits of `n` first.
 
 use super::{
-    Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Linearity,
-    Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types, elementwise,
+    Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Family,
+    Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
+    elementwise,
 };
 use crate::function::Atom;
 use crate::module::Module;
@@ -26,6 +27,7 @@ pub struct IntegerPow {
 impl Primitive for IntegerPow {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Exponential,
             name: "integer_pow{n}".into(),
             math: "xⁿ".into(),
             types: "numbers".into(),

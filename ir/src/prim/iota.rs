@@ -5,8 +5,8 @@
 
 use super::lower::INDEX_LIMIT;
 use super::{
-    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Linearity, Lowering,
-    Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types, elementwise,
+    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity,
+    Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types, elementwise,
 };
 use crate::function::Atom;
 use crate::literal::Literal;
@@ -30,6 +30,7 @@ pub struct Iota {
 impl Primitive for Iota {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Movement,
             name: "iota{shape, axis, dtype}".into(),
             math: "y[o] = o[axis]".into(),
             types: "to integers or floats".into(),

@@ -18,8 +18,8 @@
 
 use super::{
     Arg, Attr, Attributes, BatchOf, Batched, Call, Cotangents, Discharge, Doc, Dual, Effects,
-    Linearity, Lowering, Operand, Primitive, Prune, Reduce, Reducer, Regions, Rewrite, RuleCx,
-    Sample, Types, elementwise,
+    Family, Linearity, Lowering, Operand, Primitive, Prune, Reduce, Reducer, Regions, Rewrite,
+    RuleCx, Sample, Types, elementwise,
 };
 use crate::builder::{Builder, Draft};
 use crate::function::{Atom, FuncId, Function};
@@ -283,6 +283,7 @@ pub(super) fn as_operands(batched: &[bool]) -> Vec<Settle> {
 impl Primitive for LinearCall {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Calls,
             name: "linear_call{apply, transpose, residuals}".into(),
             math: "y.. = A(k..) x..".into(),
             types: "those of apply; transpose maps (k.., ct of y..) to ct of x..".into(),

@@ -54,7 +54,7 @@ pub use code::{Code, Library, LibraryFn};
 pub use concatenate::Concatenate;
 pub use convert::Convert;
 pub use custom::CustomCall;
-pub use doc::Doc;
+pub use doc::{Doc, Family};
 pub use dot::Dot;
 pub use dynamic_slice::DynamicSlice;
 pub use dynamic_update_slice::DynamicUpdateSlice;

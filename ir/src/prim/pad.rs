@@ -9,9 +9,9 @@
 use super::lower::{INDEX_LIMIT, eval_view};
 use super::rules::one_per_axis;
 use super::{
-    Arg, Attr, Attributes, AxisMap, Batched, Cotangents, Discharge, Doc, Dual, Effects, Linearity,
-    Lowering, Operand, Piece, Primitive, Prune, Reduce, Reducer, Regions, Rewrite, RuleCx, Sample,
-    Scalar, Slice, Types, elementwise,
+    Arg, Attr, Attributes, AxisMap, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family,
+    Linearity, Lowering, Operand, Piece, Primitive, Prune, Reduce, Reducer, Regions, Rewrite,
+    RuleCx, Sample, Scalar, Slice, Types, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -98,6 +98,7 @@ impl Pad {
 impl Primitive for Pad {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Movement,
             name: "pad{low, high, interior}".into(),
             math: "y[low + (interior + 1) i] = x[i], the fill elsewhere".into(),
             types: "any array and a scalar of its dtype".into(),

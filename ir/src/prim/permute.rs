@@ -8,7 +8,7 @@
 use super::rules::{linear_jvp, one_array, one_per_axis};
 use super::{
     Arg, Attr, Attributes, AxisMap, Batched, Broadcast, Cotangents, Discharge, Doc, Dual, Effects,
-    Exactness, Linearity, Lowering, Op, Operand, Piece, Primitive, Prune, Regions, Reshape,
+    Exactness, Family, Linearity, Lowering, Op, Operand, Piece, Primitive, Prune, Regions, Reshape,
     Rewrite, Rule, RuleCx, Sample, Types, When, elementwise,
 };
 use crate::builder::Builder;
@@ -63,6 +63,7 @@ impl Permute {
 impl Primitive for Permute {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Movement,
             name: "permute{permutation}".into(),
             math: "y[o] = x[i] with i[permutation[a]] = o[a]".into(),
             types: "any array; every axis once".into(),

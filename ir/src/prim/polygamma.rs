@@ -3,9 +3,9 @@
 //! It exists so that `lgamma` has derivatives of every order: each raises `n` by one.
 
 use super::{
-    Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Library,
-    LibraryFn, Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample,
-    Types, elementwise,
+    Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Family,
+    Library, LibraryFn, Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx,
+    Sample, Types, elementwise,
 };
 use crate::function::Atom;
 use crate::math;
@@ -37,6 +37,7 @@ impl Polygamma {
 impl Primitive for Polygamma {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Special,
             name: "polygamma{n}".into(),
             math: "ψ⁽ⁿ⁾(x)".into(),
             types: "floats".into(),

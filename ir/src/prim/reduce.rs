@@ -8,8 +8,8 @@
 
 use super::{
     Arg, Attr, Attributes, Batched, Broadcast, Code, Cotangents, Discharge, Doc, Dual, Effects,
-    Linearity, Lowering, Operand, Pad, Permute, Primitive, Prune, Regions, Reshape, Rewrite,
-    RuleCx, Sample, Scalar, Slice, Types, elementwise,
+    Family, Linearity, Lowering, Operand, Pad, Permute, Primitive, Prune, Regions, Reshape,
+    Rewrite, RuleCx, Sample, Scalar, Slice, Types, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -134,6 +134,7 @@ fn product_jvp(b: &Builder<'_>, mut x: Atom, mut dx: Atom) -> (Atom, Atom) {
 impl Primitive for Reduce {
     fn docs() -> Vec<Doc> {
         let entry = |r: Reducer| Doc {
+            family: Family::Reduction,
             name: format!("{}{{axes}}", r.name()),
             math: match r {
                 Reducer::Sum => "y = Σ x over the axes",

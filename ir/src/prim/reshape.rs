@@ -1,7 +1,7 @@
 //! `reshape{shape}`: the same elements in row-major order under other extents.
 
 use super::{
-    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Exactness,
+    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Exactness, Family,
     Linearity, Lowering, Op, Operand, Primitive, Prune, Regions, Rewrite, Rule, RuleCx, Sample,
     Types, When, elementwise,
 };
@@ -21,6 +21,7 @@ pub struct Reshape {
 impl Primitive for Reshape {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Movement,
             name: "reshape{shape}".into(),
             math: "y has the elements of x in row-major order".into(),
             types: "any array; equal numbers of elements".into(),

@@ -3,8 +3,8 @@
 use super::rules::{linear_jvp, one_array};
 use super::{
     Arg, Attr, Attributes, AxisMap, Batched, Cotangents, Discharge, Doc, Dual, Effects, Exactness,
-    Linearity, Lowering, Op, Operand, Piece, Primitive, Prune, Regions, Rewrite, Rule, RuleCx,
-    Sample, Types, When, elementwise,
+    Family, Linearity, Lowering, Op, Operand, Piece, Primitive, Prune, Regions, Rewrite, Rule,
+    RuleCx, Sample, Types, When, elementwise,
 };
 use crate::function::Atom;
 use crate::module::Module;
@@ -38,6 +38,7 @@ impl Rev {
 impl Primitive for Rev {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Movement,
             name: "rev{axes}".into(),
             math: "y[o] = x[i], i = extent - 1 - o along the axes, i = o elsewhere".into(),
             types: "any array".into(),

@@ -23,8 +23,8 @@ use super::dot::move_axis;
 use super::gather::{Addressing, zeros_like};
 use super::{
     Arg, Attr, Attributes, Batched, Bounds, Broadcast, Code, Cotangents, Discharge, Doc, Dual,
-    Effects, Expr, Gather, Iota, Linearity, Lowering, Operand, Primitive, Prune, Regions, Reshape,
-    Rewrite, RuleCx, Sample, Scalar, Types, elementwise,
+    Effects, Expr, Family, Gather, Iota, Linearity, Lowering, Operand, Primitive, Prune, Regions,
+    Reshape, Rewrite, RuleCx, Sample, Scalar, Types, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -216,6 +216,7 @@ impl Scatter {
 impl Primitive for Scatter {
     fn docs() -> Vec<Doc> {
         let entry = |combine: Combine| Doc {
+            family: Family::Indexing,
             name: format!("{}{{batch, axes, bounds}}", combine.name()),
             math: match combine {
                 Combine::Set => "y = x; y[place k] = u_k for k in order",

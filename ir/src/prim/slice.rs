@@ -12,8 +12,8 @@ use super::lower::INDEX_LIMIT;
 use super::rules::{linear_jvp, one_array, one_per_axis};
 use super::{
     Arg, Attr, Attributes, AxisMap, Batched, Broadcast, Cotangents, Discharge, Doc, Dual, Effects,
-    Exactness, Linearity, Lowering, Op, Operand, Pad, Piece, Primitive, Prune, Regions, Rewrite,
-    Rule, RuleCx, Sample, Types, When, elementwise,
+    Exactness, Family, Linearity, Lowering, Op, Operand, Pad, Piece, Primitive, Prune, Regions,
+    Rewrite, Rule, RuleCx, Sample, Types, When, elementwise,
 };
 use crate::function::Atom;
 use crate::literal::Literal;
@@ -77,6 +77,7 @@ impl Slice {
 impl Primitive for Slice {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Movement,
             name: "slice{start, limit, strides}".into(),
             math: "y[o] = x[start + strides o], for indices below limit".into(),
             types: "any array; 0 <= start <= limit <= extent, strides >= 1".into(),

@@ -5,7 +5,7 @@
 
 use super::rules::one_array;
 use super::{
-    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Exactness,
+    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Exactness, Family,
     Linearity, Lowering, Op, Operand, Primitive, Prune, Regions, Rewrite, Rule, RuleCx, Sample,
     Types, When, elementwise,
 };
@@ -21,6 +21,7 @@ pub struct StopGradient;
 impl Primitive for StopGradient {
     fn docs() -> Vec<Doc> {
         vec![Doc {
+            family: Family::Calls,
             name: "stop_gradient".into(),
             math: "y = x".into(),
             types: "any array".into(),

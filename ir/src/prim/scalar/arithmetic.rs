@@ -3,9 +3,13 @@
 use super::{EDGES, Row, Signature, binary, exact, relaxed, unary};
 use crate::math;
 use crate::prim::Code;
+use crate::prim::Family;
 use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::expr::Expr;
 use crate::prim::rewrite::When;
+
+/// Where these rows stand on the page of primitives.
+pub(super) const FAMILY: Family = Family::Arithmetic;
 
 const STEP: Partial = Partial::Zero("constant between its jumps");
 

@@ -3,10 +3,14 @@
 use super::{EDGES, POSITIVE, REAL, Row, Signature, binary, exact, relaxed, unary};
 use crate::math;
 use crate::prim::Code;
+use crate::prim::Family;
 use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::expr::Expr;
 use crate::prim::rewrite::When;
 use std::f64::consts::LN_2;
+
+/// Where these rows stand on the page of primitives.
+pub(super) const FAMILY: Family = Family::Exponential;
 
 /// `eˣ`
 pub(super) const EXP: Row = Row {

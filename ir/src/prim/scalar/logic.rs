@@ -2,8 +2,12 @@
 
 use super::{Row, Signature, exact};
 use crate::prim::Code;
+use crate::prim::Family;
 use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::rewrite::When;
+
+/// Where these rows stand on the page of primitives.
+pub(super) const FAMILY: Family = Family::Logic;
 
 const BOOL: Partial = Partial::Zero("a bool has no tangent");
 const BITS: Partial = Partial::Zero("bools and integers have no tangent");

@@ -24,8 +24,8 @@ mod tests;
 use super::elementwise::{self, Linear, Partial};
 use super::{
     Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Exactness,
-    Expr, Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, Rule, RuleCx, Sample,
-    Types, When,
+    Expr, Family, Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, Rule, RuleCx,
+    Sample, Types, When,
 };
 use crate::function::Atom;
 use crate::literal::Literal;
@@ -186,11 +186,11 @@ use {binary, unary};
 /// Makes [`Scalar`] from the list of rows; a name in parentheses, with `1` or `2` for the number of
 /// operands, is a method for formulas.
 macro_rules! scalars {
-    ($($variant:ident $(($method:ident $arity:tt))? = $row:path),* $(,)?) => {
+    ($($variant:ident $(($method:ident $arity:tt))? = $file:ident::$row:ident),* $(,)?) => {
         /// A scalar function, applied element by element.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         pub enum Scalar {
-            $(#[doc = concat!("The row `", stringify!($row), "`.")] $variant,)*
+            $(#[doc = concat!("The row `", stringify!($row), "` of `", stringify!($file), "`.")] $variant,)*
         }
 
         impl Scalar {
@@ -200,8 +200,13 @@ macro_rules! scalars {
             /// The row of the table.
             pub fn row(self) -> &'static Row {
                 match self {
-                    $(Scalar::$variant => { static ROW: Row = $row; &ROW })*
+                    $(Scalar::$variant => { static ROW: Row = $file::$row; &ROW })*
                 }
+            }
+
+            /// The family, which is that of the file in which the row stands.
+            fn family(self) -> Family {
+                match self { $(Scalar::$variant => $file::FAMILY),* }
             }
         }
 
@@ -319,6 +324,7 @@ impl Primitive for Scalar {
         let entry = |s: &Scalar| {
             let row = s.row();
             Doc {
+                family: s.family(),
                 name: row.name.to_owned(),
                 math: row.math.to_owned(),
                 types: row.signature.words().to_owned(),

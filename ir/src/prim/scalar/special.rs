@@ -3,9 +3,13 @@
 use super::{EDGES, POSITIVE, REAL, Row, Signature, UNIT, unary};
 use crate::math;
 use crate::prim::Code;
+use crate::prim::Family;
 use crate::prim::Polygamma;
 use crate::prim::elementwise::{Linear, Partial};
 use std::f64::consts::FRAC_2_SQRT_PI;
+
+/// Where these rows stand on the page of primitives.
+pub(super) const FAMILY: Family = Family::Special;
 
 /// `1 / (1 + e⁻ˣ)`
 pub(super) const LOGISTIC: Row = Row {

@@ -3,8 +3,12 @@
 use super::{EDGES, REAL, Row, Signature, UNIT, binary, exact, unary};
 use crate::math;
 use crate::prim::Code;
+use crate::prim::Family;
 use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::rewrite::When;
+
+/// Where these rows stand on the page of primitives.
+pub(super) const FAMILY: Family = Family::Trigonometric;
 
 /// `sin x`
 pub(super) const SIN: Row = Row {
