@@ -1,0 +1,74 @@
+//! The memory plan as a table: what `explain` prints.
+//!
+//! ```text
+//! buffer  what            type         bytes    place          steps  from
+//! b2      exp             f64[8,100]   6400     workspace+0    0-1    src/main.rs:7
+//! ```
+
+use crate::kernel::{BufferId, Place};
+use std::fmt;
+use tapeloom_ir::{ArrayType, Loc};
+
+/// Where every value that needs memory lies, and when.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Results first, then the workspace.
+    pub rows: Vec<Row>,
+    /// Number of steps of the program.
+    pub steps: usize,
+    /// Bytes of workspace: the exact peak beside arguments and results.
+    pub peak: usize,
+}
+
+/// A buffer of the plan.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// What it holds.
+    pub ty: ArrayType,
+    /// Where it is.
+    pub place: Place,
+    /// The first step that writes it.
+    pub first: usize,
+    /// The last step that reads or writes it.
+    pub last: usize,
+    /// The primitive whose output it holds (the first, where several write it in turn).
+    pub primitive: &'static str,
+    /// The user's line.
+    pub location: Loc,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines =
+            vec![["buffer", "what", "type", "bytes", "place", "steps", "from"].map(String::from)];
+        for r in &self.rows {
+            lines.push([
+                r.buffer.to_string(),
+                r.primitive.to_owned(),
+                r.ty.to_string(),
+                r.ty.bytes().to_string(),
+                match r.place {
+                    Place::Input(i) => format!("input {i}"),
+                    Place::Output(i) => format!("output {i}"),
+                    Place::Workspace(offset) => format!("workspace+{offset}"),
+                },
+                format!("{}-{}", r.first, r.last),
+                r.location.map_or(String::new(), |l| format!("{}:{}", l.file(), l.line())),
+            ]);
+        }
+        let mut widths = [0; 7];
+        for line in &lines {
+            for (w, cell) in widths.iter_mut().zip(line) {
+                *w = cell.len().max(*w);
+            }
+        }
+        for line in &lines {
+            let cells: Vec<String> =
+                line.iter().zip(widths).map(|(cell, w)| format!("{cell:w$}")).collect();
+            writeln!(f, "{}", cells.join("  ").trim_end())?;
+        }
+        writeln!(f, "{} steps, workspace of {} bytes", self.steps, self.peak)
+    }
+}

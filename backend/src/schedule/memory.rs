@@ -1,0 +1,157 @@
+//! Where buffers lie in the workspace: lives known in advance, best fit, neighbours merged.
+//!
+//! Every buffer lives from the step that first writes it to the step that last reads it. Buffers are
+//! placed in the order of their first steps, each in the smallest free hole that holds it; what ends
+//! before a step begins is free for it. The peak is exact: it is the highest byte ever occupied.
+//!
+//! ```text
+//! buffer  life    bytes     offset
+//! a       0..2    800       0
+//! b       1..1    64        832
+//! c       2..3    64        832    (b is dead)
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A buffer that wants a place: first and last step, size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Life {
+    pub(crate) first: usize,
+    pub(crate) last: usize,
+    pub(crate) bytes: usize,
+}
+
+/// Every buffer begins at a multiple of this, one cache line.
+const LINE: usize = 64;
+
+/// Offsets in the order of `lives`, and the peak.
+pub(crate) fn plan(lives: &[Life]) -> (Vec<usize>, usize) {
+    let mut order: Vec<usize> = (0..lives.len()).collect();
+    // Of those that begin together the largest comes first.
+    order.sort_by_key(|i| (lives[*i].first, usize::MAX - lives[*i].bytes));
+    let mut ends: BTreeSet<(usize, usize)> = BTreeSet::new();
+    let mut offsets = vec![0; lives.len()];
+    let mut holes = Holes::default();
+    let mut top = 0;
+    let mut peak = 0;
+    for i in order {
+        let life = lives[i];
+        while let Some((last, dead)) = ends.first().copied().filter(|(last, _)| *last < life.first)
+        {
+            ends.remove(&(last, dead));
+            let size = lives[dead].bytes.next_multiple_of(LINE);
+            top = holes.free(offsets[dead], size, top);
+        }
+        let size = life.bytes.next_multiple_of(LINE);
+        if size == 0 {
+            continue;
+        }
+        offsets[i] = holes.take(size).unwrap_or_else(|| {
+            let offset = top;
+            top += size;
+            offset
+        });
+        peak = peak.max(offsets[i] + life.bytes);
+        ends.insert((life.last, i));
+    }
+    (offsets, peak)
+}
+
+/// Free ranges below the top, by place and by size.
+#[derive(Default)]
+struct Holes {
+    by_offset: BTreeMap<usize, usize>,
+    by_size: BTreeSet<(usize, usize)>,
+}
+
+impl Holes {
+    /// The smallest hole that is large enough.
+    fn take(&mut self, size: usize) -> Option<usize> {
+        let (found, offset) = self.by_size.range((size, 0)..).next().copied()?;
+        self.remove(offset, found);
+        if found > size {
+            self.insert(offset + size, found - size);
+        }
+        Some(offset)
+    }
+
+    /// Frees a range; returns the new top.
+    fn free(&mut self, offset: usize, size: usize, top: usize) -> usize {
+        if size == 0 {
+            return top;
+        }
+        let (mut offset, mut size) = (offset, size);
+        if let Some((&before, &n)) = self.by_offset.range(..offset).next_back()
+            && before + n == offset
+        {
+            self.remove(before, n);
+            (offset, size) = (before, n + size);
+        }
+        if let Some(&n) = self.by_offset.get(&(offset + size)) {
+            self.remove(offset + size, n);
+            size += n;
+        }
+        if offset + size == top {
+            return offset;
+        }
+        self.insert(offset, size);
+        top
+    }
+
+    fn insert(&mut self, offset: usize, size: usize) {
+        self.by_offset.insert(offset, size);
+        self.by_size.insert((size, offset));
+    }
+
+    fn remove(&mut self, offset: usize, size: usize) {
+        self.by_offset.remove(&offset);
+        self.by_size.remove(&(size, offset));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn life(first: usize, last: usize, bytes: usize) -> Life {
+        Life { first, last, bytes }
+    }
+
+    #[test]
+    fn the_example_of_the_module() {
+        let lives = [life(0, 2, 800), life(1, 1, 64), life(2, 3, 64)];
+        assert_eq!(plan(&lives), (vec![0, 832, 832], 896));
+    }
+
+    #[test]
+    fn lives_that_meet_never_overlap() {
+        // A fixed sequence of pseudo-random lives.
+        let mut state = 1u64;
+        let mut random = |n: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((state >> 33) % n) as usize
+        };
+        let lives: Vec<Life> = (0..300)
+            .map(|_| {
+                let first = random(100);
+                life(first, first + random(20), random(1000))
+            })
+            .collect();
+        let (offsets, peak) = plan(&lives);
+        for (i, a) in lives.iter().enumerate() {
+            assert!(a.bytes == 0 || offsets[i] + a.bytes <= peak);
+            for (j, b) in lives.iter().enumerate().skip(i + 1) {
+                let meet = a.first <= b.last && b.first <= a.last;
+                let apart =
+                    offsets[i] + a.bytes <= offsets[j] || offsets[j] + b.bytes <= offsets[i];
+                assert!(!meet || apart || a.bytes == 0 || b.bytes == 0, "{a:?} {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn memory_that_is_free_is_used_again() {
+        let lives: Vec<Life> = (0..1000).map(|i| life(i, i + 1, 100)).collect();
+        assert_eq!(plan(&lives).1, 228);
+    }
+}

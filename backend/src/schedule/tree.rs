@@ -1,0 +1,69 @@
+//! The program while it is being made: like [`crate::kernel`], but in terms of nodes.
+//!
+//! Whether a node needs memory is known only when all its readers have been emitted, and where that
+//! memory lies only after that. So stores and loads name a node and the index of its element; every
+//! definition leaves a store, and those of nodes that nobody loads are dropped in the end.
+
+use super::affine::{Affine, Index};
+use super::graph::NodeId;
+use crate::kernel::{Arg, IndexId, ScalarId, VarId};
+use smallvec::SmallVec;
+use tapeloom_ir::{Code, Dtype};
+
+/// Which element of a node.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum At {
+    /// One index per axis.
+    Axes(Index),
+    /// Its row-major position.
+    Flat(Affine),
+}
+
+/// What a scalar is.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// Scalar code.
+    Code(Code, SmallVec<[Arg; 3]>),
+    /// An element of a node; zero where the guard is false.
+    Load { node: NodeId, at: At, guard: Option<Arg> },
+}
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub(crate) enum Tree {
+    For { index: IndexId, extent: usize, body: Vec<Tree> },
+    Let { value: ScalarId, expr: Value },
+    Var { var: VarId, init: Arg },
+    Set { var: VarId, value: Arg },
+    Fold { var: VarId, code: Code, value: Arg },
+    Store { node: NodeId, at: At, value: Arg, guard: Option<Arg> },
+}
+
+/// A matrix operand of a library call: a node, the first element and the strides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Operand {
+    pub(crate) node: NodeId,
+    pub(crate) offset: i64,
+    pub(crate) row: i64,
+    pub(crate) column: i64,
+}
+
+/// A contraction by the library.
+#[derive(Clone, Debug)]
+pub(crate) struct Library {
+    pub(crate) dtype: Dtype,
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) lhs: Operand,
+    pub(crate) rhs: Operand,
+    pub(crate) out: Operand,
+    pub(crate) batch: Vec<(usize, i64, i64, i64)>,
+}
+
+/// A step.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Nest(Vec<Tree>),
+    Library(Library),
+}
