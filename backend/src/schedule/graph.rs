@@ -333,6 +333,7 @@ impl Flatten<'_> {
                 let callee = self.module.get(callee);
                 return Ok(Some(frame(callee, &operands, e.outputs.clone())));
             }
+            Lowering::Missing(problem) => return Err(problem),
             Lowering::Alias => {
                 top.values[e.outputs[0]] = Some(operands[0]);
                 return Ok(None);
