@@ -3,16 +3,19 @@
 //! - [`Rng`]: reproducible random tensors;
 //! - [`Agreement`]: what it means that two engines computed the same;
 //! - [`cases`]: every primitive's samples as programs, for the laws;
+//! - [`Vocabulary`]: random programs, for the same laws;
 //! - [`read_tensor`]: tensors as text;
 //! - [`TextTest`]: a program, what to do with it, and what must come out.
 
 mod agreement;
+mod programs;
 mod random;
 mod samples;
 mod tensor_text;
 mod text_test;
 
 pub use agreement::Agreement;
+pub use programs::Vocabulary;
 pub use random::Rng;
 pub use samples::{Case, cases};
 pub use tensor_text::{read_tensor, read_tensors, show_tensors};

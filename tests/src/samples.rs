@@ -6,12 +6,12 @@ use tapeloom_ir::{
     prim::{Lowering, Operand, Sample},
 };
 
-/// A primitive at work: a function of one equation, and arguments.
+/// A function at work, with arguments.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The primitive.
-    pub op: Op,
-    /// `(operands) -> outputs`; operands that are literals are not among the parameters.
+    /// What is tested: a primitive's name.
+    pub name: String,
+    /// The function. Of a sample, one equation; operands that are literals are no parameters.
     pub f: FuncId,
     /// Arguments.
     pub args: Vec<Tensor>,
@@ -88,5 +88,5 @@ fn program(module: &mut Module, sample: &Sample, literal: &[bool]) -> Option<Cas
     let outputs = Builder::new(module, &mut draft).try_emit(sample.op.clone(), &operands).ok()?;
     let results: Vec<Atom> = outputs.to_vec();
     let f = draft.finish(module, results).ok()?;
-    Some(Case { op: sample.op.clone(), f, args, smooth: sample.smooth })
+    Some(Case { name: sample.op.name().to_owned(), f, args, smooth: sample.smooth })
 }

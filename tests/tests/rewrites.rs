@@ -112,7 +112,7 @@ fn unary(module: &mut Module) -> Vec<Unary> {
             points.entry(t.ty().clone().into()).or_insert(t);
         }
         if f.equations[0].operands.len() == 1 && f.results.len() == 1 {
-            ops.push(case.op);
+            ops.push(f.equations[0].op.clone());
         }
     }
     ops.sort();

@@ -1,0 +1,92 @@
+//! Laws: what must hold for every primitive at each of its samples, and for random programs.
+//!
+//! A new primitive is tested by the samples it brings; nothing here knows any primitive. A law
+//! reports all primitives that break it, with the program, in one failure.
+
+mod batching;
+mod derivatives;
+mod passes;
+mod random;
+mod values;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use tapeloom_ir::{Dtype, Module, Tensor, Type, print_function};
+use tapeloom_tests::{Case, Failure, cases};
+
+pub(crate) type Law = fn(&mut Module, &Case) -> Result<(), Failure>;
+
+/// Checks a law at every sample and reports all failures.
+#[track_caller]
+pub(crate) fn for_all(law: Law) {
+    let mut module = Module::new();
+    let mut failures = Vec::new();
+    let cases = cases(&mut module);
+    for case in &cases {
+        let outcome = catch_unwind(AssertUnwindSafe(|| law(&mut module, case)));
+        let message = match outcome {
+            Ok(Ok(())) => continue,
+            Ok(Err(failure)) => failure.to_string(),
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+                format!("panicked: {}", text.unwrap_or_default())
+            }
+        };
+        let program = print_function(&module, case.f);
+        failures.push((case.name.as_str(), format!("{program}at {:?}\n{message}", case.args)));
+    }
+    if failures.is_empty() {
+        return;
+    }
+    let mut report = String::new();
+    let mut names: Vec<&str> = failures.iter().map(|(name, _)| *name).collect();
+    names.dedup();
+    for name in &names {
+        // One failure per primitive is enough to work on.
+        let of_name = || failures.iter().filter(|(n, _)| n == name);
+        if let Some((_, first)) = of_name().next() {
+            report += &format!(
+                "\n-- {name}: {} of its samples, the first:\n{first}\n",
+                of_name().count()
+            );
+        }
+    }
+    panic!(
+        "{} of {} samples break the law: {}\n{report}",
+        failures.len(),
+        cases.len(),
+        names.join(", ")
+    );
+}
+
+pub(crate) fn tolerance(m: &Module, case: &Case) -> f64 {
+    if single(m, case) { 1e-4 } else { 1e-10 }
+}
+
+/// Whether any value is f32.
+pub(crate) fn single(m: &Module, case: &Case) -> bool {
+    let mut types = m.function(case.f).types.values().filter_map(Type::as_array);
+    types.any(|t| t.dtype == Dtype::F32)
+}
+
+pub(crate) fn marked(all: &[Tensor], mask: &[bool]) -> Vec<Tensor> {
+    all.iter().zip(mask).filter(|(_, on)| **on).map(|(t, _)| t.clone()).collect()
+}
+
+/// Non-empty subsets of the marked: all of them if there are few, else the whole and each alone.
+pub(crate) fn subsets(mask: &[bool]) -> Vec<Vec<bool>> {
+    let marked: Vec<usize> = (0..mask.len()).filter(|i| mask[*i]).collect();
+    let n = marked.len();
+    let choices: Vec<usize> = match n {
+        0..=3 => (1..1 << n).collect(),
+        _ => (0..n).map(|i| 1 << i).chain([(1 << n) - 1]).collect(),
+    };
+    let subset = |bits: usize| {
+        let mut s = vec![false; mask.len()];
+        for (k, i) in marked.iter().enumerate() {
+            s[*i] = bits >> k & 1 == 1;
+        }
+        s
+    };
+    choices.into_iter().map(subset).collect()
+}

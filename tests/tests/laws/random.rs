@@ -1,0 +1,35 @@
+//! Random programs: the laws of derivatives, batching and passes hold for compositions, too.
+//!
+//! What is tested here is the walkers (what is active, what is linear, what is batched, sums of
+//! cotangents) rather than the primitives. Seeds are fixed; a failure is shrunk to few equations.
+
+use crate::{batching, derivatives, passes, values};
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+use tapeloom_ir::{Module, print_function};
+use tapeloom_tests::Vocabulary;
+
+#[test]
+fn laws_hold_for_random_programs() {
+    let mut module = Module::new();
+    let vocabulary = Vocabulary::new(&mut module);
+    let config = Config { cases: 150, failure_persistence: None, ..Config::default() };
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let choices = proptest::collection::vec(proptest::num::u64::ANY, 1..24);
+    let laws: [crate::Law; 4] =
+        [values::text, derivatives::reverse, batching::batched, passes::keep];
+    let outcome = TestRunner::new_with_rng(config, rng).run(&choices, |choices| {
+        let mut m = module.clone();
+        let fail = |e: String| proptest::test_runner::TestCaseError::fail(e);
+        let case = vocabulary.program(&mut m, &choices).map_err(|e| fail(e.to_string()))?;
+        for law in laws {
+            law(&mut m, &case)
+                .map_err(|e| fail(format!("{e}\nin {}", print_function(&m, case.f))))?;
+        }
+        Ok(())
+    });
+    match outcome {
+        Ok(()) => {}
+        Err(TestError::Fail(reason, choices)) => panic!("{reason}\nchoices {choices:?}"),
+        Err(TestError::Abort(reason)) => panic!("{reason}"),
+    }
+}
