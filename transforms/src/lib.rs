@@ -8,6 +8,7 @@
 //! | [`vjp`] | `(x -> y)` to `(x, ct of y) -> (y, ct of x)`: linearize, then transpose |
 //! | [`batch`] | `(x -> y)` to `([n, x]) -> [n, y]` |
 //! | [`inline`], [`dce`], [`cse`], [`peephole`] | same function, tidier |
+//! | [`simplify`] | same function, cheaper |
 //! | [`activity`] | which values a derivative is about |
 //!
 //! Each takes a closed function and appends a new closed function to the module, so nesting is
@@ -39,5 +40,9 @@ pub use linearize::linearize;
 pub use pass::{BEFORE_CODE, PASSES, Pass, Pipeline};
 pub use peephole::peephole;
 pub use regions::Transforms;
+pub use simplify::{
+    Cost, Options as SimplifyOptions, Report as SimplifyReport, Simplified, simplify,
+    simplify_relaxed, simplify_with,
+};
 pub use transpose::{as_linear, transpose};
 pub use vjp::{VjpOf, vjp};

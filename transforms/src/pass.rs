@@ -37,10 +37,20 @@ pub const PASSES: &[Pass] = &[
         about: "exact local rules are applied and constants folded",
         run: crate::peephole,
     },
+    Pass {
+        name: "simplify",
+        about: "the cheapest program that exact rules lead to",
+        run: crate::simplify,
+    },
+    Pass {
+        name: "simplify_relaxed",
+        about: "the cheapest program that rules of real arithmetic lead to",
+        run: crate::simplify_relaxed,
+    },
 ];
 
 /// What runs before code generation.
-pub const BEFORE_CODE: &str = "expand, cse, dce, peephole";
+pub const BEFORE_CODE: &str = "expand, cse, dce, peephole, simplify, dce";
 
 /// A sequence of passes.
 #[derive(Clone)]

@@ -1,0 +1,211 @@
+//! Extraction: one term for every class, so that the program is cheap.
+//!
+//! The cost of a program counts a shared term once, so the cost of a class is not the sum of its
+//! operands' costs. Greedy extraction on the graph: every class holds its best term together with
+//! the *set* of classes which that term needs; the cost of a term is the sum over the union of its
+//! operands' sets. A worklist settles classes from the leaves up, and revisits the users of a class
+//! whose choice has changed. On gradient programs this saves a tenth to a fifth against tree costs.
+//!
+//! Two weaknesses, both harmless: it is greedy, and sets are not refreshed when something far below
+//! changes, so the choice may turn out cyclic. Then there is no answer, and the caller keeps the
+//! program it had.
+//!
+//! Model: the greedy-DAG extractor of the extraction gym (egraphs-good).
+
+use super::cost::local;
+use super::graph::{Fact, Graph, Node, describe};
+use super::saturate::sorted;
+use egg::Id;
+use std::collections::{HashMap, VecDeque};
+
+/// How often the choice of one class may change.
+const CHANGES: u32 = 8;
+
+/// The chosen node of every class that is needed.
+pub(crate) struct Extraction {
+    index: HashMap<Id, usize>,
+    chosen: Vec<Option<Node>>,
+}
+
+impl Extraction {
+    /// The node chosen for a class.
+    pub(crate) fn node(&self, id: Id) -> Option<&Node> {
+        self.chosen[*self.index.get(&id)?].as_ref()
+    }
+}
+
+/// A set of class indices.
+#[derive(Clone)]
+struct Set(Vec<u64>);
+
+impl Set {
+    fn insert(&mut self, i: usize) {
+        self.0[i / 64] |= 1 << (i % 64);
+    }
+    fn contains(&self, i: usize) -> bool {
+        self.0[i / 64] >> (i % 64) & 1 == 1
+    }
+    fn union(&mut self, other: &Set) {
+        for (a, b) in self.0.iter_mut().zip(&other.0) {
+            *a |= b;
+        }
+    }
+    fn clear(&mut self) {
+        self.0.fill(0);
+    }
+    fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().enumerate().flat_map(|(word, bits)| {
+            let mut left = *bits;
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
+                left &= left - 1;
+                Some(word * 64 + bit)
+            })
+        })
+    }
+}
+
+/// A candidate: a node with its operands as class indices, and its own cost.
+struct Candidate<'g> {
+    node: &'g Node,
+    operands: Vec<usize>,
+    cost: f64,
+}
+
+/// The best candidate of a class so far.
+struct Best {
+    candidate: usize,
+    total: f64,
+    needs: Set,
+}
+
+/// Chooses a node for every class; `None` where the greedy choice is cyclic below `roots`.
+pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
+    let ids = sorted(graph);
+    let index: HashMap<Id, usize> = ids.iter().enumerate().map(|(i, id)| (*id, i)).collect();
+    let classes: Vec<Vec<Candidate<'_>>> =
+        ids.iter().map(|id| candidates(graph, *id, &index)).collect();
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); ids.len()];
+    for (i, class) in classes.iter().enumerate() {
+        for x in class.iter().flat_map(|c| &c.operands) {
+            if users[*x].last() != Some(&i) {
+                users[*x].push(i);
+            }
+        }
+    }
+    let best = settle(&classes, &users);
+    let chosen = classes
+        .iter()
+        .zip(&best)
+        .map(|(class, b)| b.as_ref().map(|b| class[b.candidate].node.clone()))
+        .collect();
+    let extraction = Extraction { index, chosen };
+    acyclic(graph, &extraction, roots).then_some(extraction)
+}
+
+/// The nodes of a class worth choosing. Constants and values from outside cost nothing, so where
+/// there is one the others need not be looked at; a scalar constant must be a literal, because as an
+/// operand it may stand where a value would not fit.
+fn candidates<'g>(graph: &'g Graph<'_>, id: Id, index: &HashMap<Id, usize>) -> Vec<Candidate<'g>> {
+    let class = &graph.egraph[id];
+    let free = |n: &&Node| match n {
+        Node::Literal(_) => true,
+        Node::Leaf(_) => class.data.literal().is_none(),
+        Node::Apply(..) | Node::Output(..) => false,
+    };
+    if let Some(node) = class.nodes.iter().find(free) {
+        return vec![Candidate { node, operands: Vec::new(), cost: 0.0 }];
+    }
+    let candidate = |node: &'g Node| {
+        let cost = match node {
+            Node::Leaf(_) | Node::Literal(_) | Node::Output(..) => 0.0,
+            Node::Apply(op, operands) => {
+                let facts: Vec<&Fact> = operands.iter().map(|x| &graph.egraph[*x].data).collect();
+                local(graph.module(), op, &describe(&facts)?, &class.data.types)
+            }
+        };
+        let operands = egg::Language::children(node).iter().map(|x| index.get(x).copied());
+        Some(Candidate { node, operands: operands.collect::<Option<_>>()?, cost })
+    };
+    class.nodes.iter().filter_map(candidate).collect()
+}
+
+fn settle(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<Best>> {
+    let words = classes.len().div_ceil(64);
+    let mut best: Vec<Option<Best>> = classes.iter().map(|_| None).collect();
+    let mut changes = vec![0u32; classes.len()];
+    let mut queued = vec![true; classes.len()];
+    let mut queue: VecDeque<usize> = (0..classes.len()).collect();
+    // The cost of the chosen node of each class, on its own.
+    let mut own = vec![0.0; classes.len()];
+    let mut needs = Set(vec![0; words]);
+    while let Some(i) = queue.pop_front() {
+        queued[i] = false;
+        let mut improved = false;
+        for (k, c) in classes[i].iter().enumerate() {
+            needs.clear();
+            let ready = c.operands.iter().all(|x| match &best[*x] {
+                Some(b) => {
+                    needs.union(&b.needs);
+                    true
+                }
+                None => false,
+            });
+            if !ready || needs.contains(i) {
+                continue;
+            }
+            let total = c.cost + needs.iter().map(|x| own[x]).sum::<f64>();
+            if best[i].as_ref().is_none_or(|b| total < b.total - 1e-9 * b.total.abs()) {
+                needs.insert(i);
+                best[i] = Some(Best { candidate: k, total, needs: needs.clone() });
+                own[i] = c.cost;
+                improved = true;
+            }
+        }
+        if improved && changes[i] < CHANGES {
+            changes[i] += 1;
+            for u in &users[i] {
+                if !std::mem::replace(&mut queued[*u], true) {
+                    queue.push_back(*u);
+                }
+            }
+        }
+    }
+    best
+}
+
+/// Whether the chosen nodes below the roots form no cycle. Iterative: programs are deep.
+fn acyclic(graph: &Graph<'_>, extraction: &Extraction, roots: &[Id]) -> bool {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Mark {
+        New,
+        Open,
+        Done,
+    }
+    let mut marks = vec![Mark::New; extraction.chosen.len()];
+    let mut stack: Vec<(Id, bool)> = roots.iter().map(|r| (graph.egraph.find(*r), false)).collect();
+    while let Some((id, leaving)) = stack.pop() {
+        let Some(&i) = extraction.index.get(&id) else { return false };
+        if leaving {
+            marks[i] = Mark::Done;
+            continue;
+        }
+        match marks[i] {
+            Mark::Done => continue,
+            Mark::Open => return false,
+            Mark::New => {}
+        }
+        let Some(node) = &extraction.chosen[i] else { return false };
+        marks[i] = Mark::Open;
+        stack.push((id, true));
+        for x in egg::Language::children(node) {
+            let x = graph.egraph.find(*x);
+            match extraction.index.get(&x).map(|k| marks[*k]) {
+                Some(Mark::New) => stack.push((x, false)),
+                Some(Mark::Done) => {}
+                Some(Mark::Open) | None => return false,
+            }
+        }
+    }
+    true
+}

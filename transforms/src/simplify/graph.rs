@@ -1,0 +1,292 @@
+//! The e-graph: programs as classes of equal terms.
+//!
+//! The e-node is the IR's own primitive with operands; there is no second list of operators. A
+//! value that enters the program from outside is a leaf. A primitive with several outputs is one
+//! node (a *bundle*) and a projection for each output. Operands of commutative primitives are sorted
+//! whenever a node is made or renamed, so that `a + b` and `b + a` are one node and no rule has to
+//! say so.
+//!
+//! Every class knows the type of its values and, where it is so, the one constant that all elements
+//! are equal to: classes that are constant gain the literal (or an array filled with it), which is
+//! constant folding.
+//!
+//! Model: Willsey et al., "egg: Fast and extensible equality saturation" (POPL 2021).
+
+use super::rules::{Terms, fold};
+use egg::{Analysis, DidMerge, EGraph, Id, Language};
+use smallvec::{SmallVec, smallvec};
+use tapeloom_ir::prim::{Lowering, Operand};
+use tapeloom_ir::{Literal, Module, Op, Type};
+
+/// A term whose operands are classes.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) enum Node {
+    /// A value from outside: an index into [`Facts::leaves`].
+    Leaf(u32),
+    /// A constant.
+    Literal(Literal),
+    /// A primitive applied to terms.
+    Apply(Op, SmallVec<[Id; 2]>),
+    /// One output of a bundle.
+    Output(u32, [Id; 1]),
+}
+
+/// What kind of node: nodes of one class with the same kind may match the same pattern.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Head {
+    Leaf,
+    Literal,
+    Apply(&'static str),
+    Output,
+}
+
+impl Language for Node {
+    type Discriminant = Head;
+
+    fn discriminant(&self) -> Head {
+        match self {
+            Node::Leaf(_) => Head::Leaf,
+            Node::Literal(_) => Head::Literal,
+            Node::Apply(op, _) => Head::Apply(op.name()),
+            Node::Output(..) => Head::Output,
+        }
+    }
+
+    fn matches(&self, other: &Node) -> bool {
+        match (self, other) {
+            (Node::Apply(f, x), Node::Apply(g, y)) => f == g && x.len() == y.len(),
+            (Node::Output(i, _), Node::Output(j, _)) => i == j,
+            (Node::Leaf(_) | Node::Literal(_), _) => self == other,
+            (Node::Apply(..) | Node::Output(..), _) => false,
+        }
+    }
+
+    fn children(&self) -> &[Id] {
+        match self {
+            Node::Leaf(_) | Node::Literal(_) => &[],
+            Node::Apply(_, x) => x,
+            Node::Output(_, x) => x,
+        }
+    }
+
+    fn children_mut(&mut self) -> &mut [Id] {
+        match self {
+            Node::Leaf(_) | Node::Literal(_) => &mut [],
+            Node::Apply(_, x) => x,
+            Node::Output(_, x) => x,
+        }
+    }
+
+    /// Renames operands, and puts those of commutative primitives in order again.
+    fn update_children<F: FnMut(Id) -> Id>(&mut self, mut f: F) {
+        self.children_mut().iter_mut().for_each(|x| *x = f(*x));
+        if let Node::Apply(op, operands) = self
+            && op.commutes()
+        {
+            operands.sort_unstable();
+        }
+    }
+}
+
+/// What is known of a class.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Fact {
+    /// The type of a value, or the types of a bundle.
+    pub(crate) types: SmallVec<[Type; 1]>,
+    /// Whether this is a bundle (of any number of outputs but one).
+    pub(crate) bundle: bool,
+    /// The value of every element, if it is one and the same.
+    pub(crate) uniform: Option<Literal>,
+}
+
+impl Fact {
+    /// The type, unless this is a bundle.
+    pub(crate) fn ty(&self) -> Option<&Type> {
+        if self.bundle { None } else { self.types.first() }
+    }
+
+    /// The value, if this is a scalar constant.
+    pub(crate) fn literal(&self) -> Option<Literal> {
+        let scalar = self.ty()?.as_array()?.shape.is_empty();
+        self.uniform.filter(|_| scalar)
+    }
+}
+
+/// The analysis: how facts are made and joined.
+pub(crate) struct Facts<'m> {
+    module: &'m Module,
+    /// Types of the values from outside.
+    leaves: Vec<Type>,
+    /// Types of the node about to be added, so that they are inferred once.
+    inferred: Option<SmallVec<[Type; 1]>>,
+}
+
+impl Analysis<Node> for Facts<'_> {
+    type Data = Fact;
+
+    fn make(egraph: &mut EGraph<Node, Self>, node: &Node, _: Id) -> Fact {
+        let one = |ty: Type| Fact { types: smallvec![ty], bundle: false, uniform: None };
+        match node {
+            Node::Leaf(i) => one(egraph.analysis.leaves[*i as usize].clone()),
+            Node::Literal(x) => Fact { uniform: Some(*x), ..one(Type::scalar(x.dtype)) },
+            Node::Output(i, [bundle]) => one(egraph[*bundle].data.types[*i as usize].clone()),
+            Node::Apply(op, operands) => {
+                let types = egraph.analysis.inferred.take();
+                let facts: SmallVec<[&Fact; 3]> =
+                    operands.iter().map(|x| &egraph[*x].data).collect();
+                let module = egraph.analysis.module;
+                let types = types.unwrap_or_else(|| infer(module, op, &facts).unwrap_or_default());
+                let bundle = types.len() != 1;
+                let uniform = uniform(module, op, &facts, &types);
+                Fact { types, bundle, uniform }
+            }
+        }
+    }
+
+    fn merge(&mut self, a: &mut Fact, b: Fact) -> DidMerge {
+        debug_assert_eq!(a.types, b.types, "only values of one type are equal");
+        match (a.uniform, b.uniform) {
+            (None, Some(_)) => {
+                a.uniform = b.uniform;
+                DidMerge(true, false)
+            }
+            (Some(_), None) => DidMerge(false, true),
+            (Some(_), Some(_)) | (None, None) => DidMerge(false, false),
+        }
+    }
+
+    /// A constant class gains the constant as a node.
+    fn modify(egraph: &mut EGraph<Node, Self>, id: Id) {
+        let data = &egraph[id].data;
+        let (Some(x), Some(Type::Array(ty))) = (data.uniform, data.ty()) else { return };
+        let (shape, scalar) = (ty.shape.clone(), ty.shape.is_empty());
+        let literal = egraph.add(Node::Literal(x));
+        let constant = match scalar {
+            true => literal,
+            false => egraph.add(Node::Apply(Op::fill(&shape), smallvec![literal])),
+        };
+        egraph.union(id, constant);
+    }
+}
+
+/// Operands as type inference sees them.
+pub(crate) fn describe<'t>(facts: &[&'t Fact]) -> Option<SmallVec<[Operand<'t>; 3]>> {
+    facts.iter().map(|f| Some(Operand { ty: f.ty()?, literal: f.literal() })).collect()
+}
+
+fn infer(module: &Module, op: &Op, facts: &[&Fact]) -> Option<SmallVec<[Type; 1]>> {
+    op.infer(module, &describe(facts)?).ok()
+}
+
+fn uniform(module: &Module, op: &Op, facts: &[&Fact], types: &[Type]) -> Option<Literal> {
+    let [output] = types else { return None };
+    let values: SmallVec<[Literal; 3]> = facts.iter().map(|f| f.uniform).collect::<Option<_>>()?;
+    let types: SmallVec<[Type; 3]> =
+        facts.iter().map(|f| f.ty().cloned()).collect::<Option<_>>()?;
+    fold(module, op, &types, &values, output)
+}
+
+/// An e-graph over a module's primitives.
+pub(crate) struct Graph<'m> {
+    pub(crate) egraph: EGraph<Node, Facts<'m>>,
+}
+
+impl<'m> Graph<'m> {
+    /// An empty graph with values from outside of those types.
+    pub(crate) fn new(module: &'m Module, leaves: Vec<Type>) -> Graph<'m> {
+        Graph { egraph: EGraph::new(Facts { module, leaves, inferred: None }) }
+    }
+
+    pub(crate) fn module(&self) -> &'m Module {
+        self.egraph.analysis.module
+    }
+
+    /// The class of an equation whose output types are known.
+    pub(crate) fn insert(&mut self, op: &Op, operands: &[Id], types: &[Type]) -> Id {
+        let operands = self.canonical(op, operands);
+        self.egraph.analysis.inferred = Some(SmallVec::from(types));
+        let id = self.egraph.add(Node::Apply(op.clone(), operands));
+        // The node may have been there.
+        self.egraph.analysis.inferred = None;
+        id
+    }
+
+    /// Operands of elementwise primitives that are arrays of one constant become the literal, where
+    /// another operand keeps the shape.
+    pub(crate) fn canonical(&mut self, op: &Op, operands: &[Id]) -> SmallVec<[Id; 2]> {
+        let mut operands: SmallVec<[Id; 2]> = SmallVec::from_slice(operands);
+        if operands.len() < 2
+            || !self.has_repeated(&operands)
+            || !self.is_elementwise(op, &operands)
+        {
+            return operands;
+        }
+        for x in &mut operands {
+            let data = &self.egraph[*x].data;
+            if let (Some(value), None) = (data.uniform, data.literal()) {
+                *x = self.egraph.add(Node::Literal(value));
+            }
+        }
+        operands
+    }
+
+    /// Whether some operand is an array of one constant, and another is not constant.
+    fn has_repeated(&self, operands: &[Id]) -> bool {
+        let fact = |x: &Id| &self.egraph[*x].data;
+        operands.iter().any(|x| fact(x).uniform.is_some() && fact(x).literal().is_none())
+            && operands.iter().any(|x| fact(x).uniform.is_none())
+    }
+
+    fn is_elementwise(&self, op: &Op, operands: &[Id]) -> bool {
+        let facts: SmallVec<[&Fact; 3]> = operands.iter().map(|x| &self.egraph[*x].data).collect();
+        describe(&facts)
+            .is_some_and(|x| matches!(op.lower(self.module(), &x), Lowering::Elementwise(_)))
+    }
+
+    fn infer(&self, op: &Op, operands: &[Id]) -> Option<SmallVec<[Type; 1]>> {
+        let facts: SmallVec<[&Fact; 3]> = operands.iter().map(|x| &self.egraph[*x].data).collect();
+        infer(self.module(), op, &facts)
+    }
+}
+
+impl Terms for Graph<'_> {
+    type Id = Id;
+
+    fn ty(&self, id: Id) -> Option<Type> {
+        self.egraph[id].data.ty().cloned()
+    }
+
+    fn literal(&self, id: Id) -> Option<Literal> {
+        self.egraph[id].data.literal()
+    }
+
+    fn definitions(&self, id: Id, visit: &mut dyn FnMut(&Op, &[Id]) -> bool) {
+        let class = &self.egraph[id];
+        if class.data.bundle {
+            return;
+        }
+        for node in &class.nodes {
+            if let Node::Apply(op, operands) = node
+                && visit(op, operands)
+            {
+                return;
+            }
+        }
+    }
+
+    fn constant(&mut self, x: Literal) -> Id {
+        self.egraph.add(Node::Literal(x))
+    }
+
+    fn apply(&mut self, op: Op, operands: &[Id]) -> Option<Id> {
+        let operands = self.canonical(&op, operands);
+        let types = self.infer(&op, &operands)?;
+        if types.len() != 1 {
+            return None;
+        }
+        self.egraph.analysis.inferred = Some(types);
+        let id = self.egraph.add(Node::Apply(op, operands));
+        self.egraph.analysis.inferred = None;
+        Some(id)
+    }
+}

@@ -1,0 +1,169 @@
+//! Saturation: rules are applied to an e-graph until nothing new is found, or a limit is met.
+//!
+//! Two rounds. Rules that never make a term larger run at every match until none adds anything:
+//! they reach a fixed point quickly, and holding some of them back (as a backoff schedule does on
+//! graphs with many matches) makes programs measurably worse. Rules that factor or spell out can
+//! feed each other without end, so they run for a few iterations with a bound on matches per rule;
+//! a rule that exceeds it sits out the next iteration and may match twice as often afterwards.
+//!
+//! All limits are numbers of nodes, matches and iterations, never seconds, and classes are visited
+//! in the order of their ids: the same program gives the same program, on a loaded machine too. The
+//! node limit is checked at every match; checked only between rules, one iteration of a factoring
+//! rule has been seen to overrun a limit of 30,000 nodes to five million.
+
+use super::graph::{Graph, Node};
+use super::rules::{Found, Root, Rule, Rules};
+use egg::Id;
+use std::collections::BTreeMap;
+use tapeloom_ir::{Op, Type};
+
+/// Iterations of the first round. Programs seen so far need four to six.
+const SHRINKING: usize = 12;
+
+/// Iterations of the second round.
+const FACTORING: usize = 4;
+
+/// What happened.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Saturation {
+    /// Iterations of both rounds.
+    pub(crate) iterations: usize,
+    /// How often each rule joined two classes.
+    pub(crate) fired: BTreeMap<&'static str, usize>,
+    /// Whether the node limit stopped it.
+    pub(crate) full: bool,
+}
+
+/// Applies the rules accepted by `usable`, keeping below `limit` nodes.
+pub(crate) fn saturate(
+    graph: &mut Graph<'_>,
+    usable: impl Fn(&Rule) -> bool,
+    limit: usize,
+) -> Saturation {
+    let mut s = Saturation::default();
+    let matches = graph.egraph.total_size().max(64);
+    let shrinking = |r: &Rule| usable(r) && r.shrinks();
+    round(graph, &shrinking, SHRINKING, usize::MAX, limit, &mut s);
+    if Rules::get().all.iter().any(|r| usable(r) && !r.shrinks()) {
+        round(graph, &usable, FACTORING, matches, limit, &mut s);
+        // What factoring made possible.
+        round(graph, &shrinking, SHRINKING, usize::MAX, limit, &mut s);
+    }
+    s
+}
+
+/// Iterates until nothing changes, or for `iterations`.
+fn round(
+    graph: &mut Graph<'_>,
+    usable: &dyn Fn(&Rule) -> bool,
+    iterations: usize,
+    matches: usize,
+    limit: usize,
+    s: &mut Saturation,
+) {
+    let rules = Rules::get();
+    let mut allowance = vec![matches; rules.all.len()];
+    let mut resting = vec![false; rules.all.len()];
+    for _ in 0..iterations {
+        graph.egraph.rebuild();
+        let (found, count) = search(graph, usable);
+        s.iterations += 1;
+        // A rule that matches too often rests for one iteration, with twice the allowance after it.
+        let mut banned = vec![false; rules.all.len()];
+        for (rule, n) in count.iter().enumerate() {
+            if resting[rule] {
+                (resting[rule], banned[rule]) = (false, true);
+            } else if *n > allowance[rule] {
+                (resting[rule], banned[rule]) = (true, true);
+                allowance[rule] = allowance[rule].saturating_mul(2);
+            }
+        }
+        let mut changed = literals(graph);
+        for (class, ty, f) in &found {
+            if banned[f.rule] {
+                continue;
+            }
+            if graph.egraph.total_size() > limit {
+                s.full = true;
+                graph.egraph.rebuild();
+                return;
+            }
+            if let Some(built) = rules.build(graph, f, ty)
+                && graph.egraph.union(*class, built)
+            {
+                *s.fired.entry(rules.all[f.rule].row.name).or_default() += 1;
+                changed = true;
+            }
+        }
+        graph.egraph.rebuild();
+        if !changed && !resting.contains(&true) {
+            return;
+        }
+    }
+}
+
+/// Something found: the class it was found in, the type, and what.
+type Match = (Id, Type, Found<Id>);
+
+/// Everything that the rules find, in the order of classes, and how much each rule found.
+fn search(graph: &Graph<'_>, usable: &dyn Fn(&Rule) -> bool) -> (Vec<Match>, Vec<usize>) {
+    let rules = Rules::get();
+    let mut found = Vec::new();
+    let mut count = vec![0; rules.all.len()];
+    for class in sorted(graph) {
+        let data = &graph.egraph[class].data;
+        let Some(ty) = data.ty() else { continue };
+        // A constant is as simple as can be.
+        if data.uniform.is_some() {
+            continue;
+        }
+        for node in &graph.egraph[class].nodes {
+            let Node::Apply(op, operands) = node else { continue };
+            let root = Root { op, operands, ty };
+            rules.search(graph, root, usable, &mut |f| {
+                count[f.rule] += 1;
+                found.push((class, ty.clone(), f));
+                false
+            });
+        }
+    }
+    (found, count)
+}
+
+/// Operands that have become constant arrays are replaced by literals. Answers whether any were.
+fn literals(graph: &mut Graph<'_>) -> bool {
+    let mut work: Vec<(Id, Op, Vec<Id>)> = Vec::new();
+    for class in sorted(graph) {
+        if graph.egraph[class].data.ty().is_none() {
+            continue;
+        }
+        for node in &graph.egraph[class].nodes {
+            if let Node::Apply(op, operands) = node
+                && operands.len() > 1
+                && operands.iter().any(|x| {
+                    let data = &graph.egraph[*x].data;
+                    data.uniform.is_some() && data.literal().is_none()
+                })
+            {
+                work.push((class, op.clone(), operands.to_vec()));
+            }
+        }
+    }
+    let mut changed = false;
+    for (class, op, operands) in work {
+        let canonical = graph.canonical(&op, &operands);
+        if canonical.as_slice() != operands.as_slice() {
+            let types = graph.egraph[class].data.types.clone();
+            let id = graph.insert(&op, &canonical, &types);
+            changed |= graph.egraph.union(class, id);
+        }
+    }
+    changed
+}
+
+/// The classes in the order of their ids.
+pub(crate) fn sorted(graph: &Graph<'_>) -> Vec<Id> {
+    let mut ids: Vec<Id> = graph.egraph.classes().map(|c| c.id).collect();
+    ids.sort_unstable();
+    ids
+}

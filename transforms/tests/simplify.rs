@@ -1,0 +1,262 @@
+//! Simplify as text and as laws: it means the same, costs no more, and gives one answer.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+use tapeloom_ir::{
+    FuncId, Literal, Module, Tensor, Type, eval, parse_module, print_function, verify_module,
+};
+use tapeloom_transforms::{Cost, SimplifyOptions, cse, dce, peephole, simplify_with};
+
+/// Parses a body of a function of `%x %y %z: f64[]`, `%v %w: f64[1000]` and `%p: bool[]` (printed as
+/// `%0` to `%5`), simplifies, and compares the body.
+#[track_caller]
+fn check_with(relaxed: bool, results: &str, before: &str, after: &str) {
+    let text = format!(
+        "func @f(%x: f64[], %y: f64[], %z: f64[], %v: f64[1000], %w: f64[1000], %p: bool[]) \
+         -> ({results}) {{\n{before}\n}}"
+    );
+    let mut module = parse_module(&text).unwrap();
+    let f = module.iter().last().unwrap().0;
+    let g = run(&mut module, f, relaxed);
+    let printed = print_function(&module, g);
+    let body: Vec<&str> = printed.lines().filter(|l| l.starts_with("  ")).map(str::trim).collect();
+    let want: Vec<&str> = after.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    assert_eq!(body, want);
+}
+
+#[track_caller]
+fn check(results: &str, before: &str, after: &str) {
+    check_with(false, results, before, after);
+}
+
+/// Simplifies, with the laws: same values, well-formed, not dearer, the same answer again.
+#[track_caller]
+fn run(module: &mut Module, f: FuncId, relaxed: bool) -> FuncId {
+    let options = SimplifyOptions { relaxed, ..SimplifyOptions::default() };
+    let simplified = simplify_with(module, f, &options).unwrap();
+    let g = simplified.function;
+    assert_eq!(verify_module(module), []);
+    let cost = |f: FuncId| Cost::of(module, module.function(f)).total();
+    assert!(cost(g) <= cost(f), "{} -> {}", cost(f), cost(g));
+    assert_eq!(simplify_with(&mut module.clone(), f, &options).unwrap(), simplified);
+    let args: Vec<Tensor> = module.function(f).param_types().iter().map(sample).collect();
+    let (want, got) = (eval(module, f, &args).unwrap(), eval(module, g, &args).unwrap());
+    for (want, got) in want.iter().zip(&got) {
+        assert_eq!(want.ty(), got.ty());
+        for i in 0..want.elements() {
+            let (x, y) = (want.get(i), got.get(i));
+            let (a, b) = (x.to_f64(), y.to_f64());
+            let close = relaxed && (a - b).abs() <= 1e-9 * (1.0 + a.abs());
+            let same = x == y || (a.is_nan() && b.is_nan()) || (x.is_zero() && y.is_zero());
+            assert!(same || close, "{x} became {y}");
+        }
+    }
+    g
+}
+
+/// Numbers that look random, none of them zero.
+fn sample(ty: &Type) -> Tensor {
+    let Type::Array(ty) = ty else { panic!("{ty} is not an array") };
+    let mut t = Tensor::zeros(ty);
+    let mut state = 0x9e37_79b9_7f4a_7c15u64 ^ ty.shape.elements() as u64;
+    for i in 0..t.elements() {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        t.set(i, Literal::of(ty.dtype, (state >> 40) as f64 / f64::from(1 << 22) - 1.7));
+    }
+    t
+}
+
+#[test]
+fn nothing_to_do_is_left_alone() {
+    check(
+        "f64[]",
+        "%a: f64[] = mul %y, %x
+                    return %a",
+        "%6: f64[] = mul %1, %0
+                    return %6",
+    );
+}
+
+#[test]
+fn signs_meet_and_cancel() {
+    check(
+        "f64[]",
+        "%a: f64[] = neg %x
+                    %b: f64[] = mul %a, %y
+                    %c: f64[] = sub %z, %b
+                    return %c",
+        "%6: f64[] = mul %0, %1
+                    %7: f64[] = add %2, %6
+                    return %7",
+    );
+}
+
+#[test]
+fn factoring_is_for_the_relaxed_mode() {
+    let before = "%a: f64[] = mul %x, %y
+                  %b: f64[] = mul %z, %x
+                  %c: f64[] = add %a, %b
+                  return %c";
+    check(
+        "f64[]",
+        before,
+        "%6: f64[] = mul %0, %1
+                            %7: f64[] = mul %2, %0
+                            %8: f64[] = add %6, %7
+                            return %8",
+    );
+    check_with(
+        true,
+        "f64[]",
+        before,
+        "%6: f64[] = add %1, %2
+                                       %7: f64[] = mul %0, %6
+                                       return %7",
+    );
+}
+
+#[test]
+fn what_is_needed_anyway_is_not_factored_away() {
+    let before = "%a: f64[] = mul %x, %y
+                  %b: f64[] = mul %x, %z
+                  %c: f64[] = add %a, %b
+                  return %a, %b, %c";
+    check_with(
+        true,
+        "f64[], f64[], f64[]",
+        before,
+        "%6: f64[] = mul %0, %1
+                                                     %7: f64[] = mul %0, %2
+                                                     %8: f64[] = add %6, %7
+                                                     return %6, %7, %8",
+    );
+}
+
+#[test]
+fn constants_fold_through_arrays() {
+    check(
+        "f64[1000]",
+        "%a: f64[1000] = broadcast{shape=[1000], dims=[]} 2.0
+                        %b: f64[1000] = mul %a, %a
+                        %c: f64[1000] = add %v, %b
+                        return %c",
+        "%6: f64[1000] = add %3, 4.0
+                        return %6",
+    );
+}
+
+#[test]
+fn calls_keep_all_their_results() {
+    let text = "func @pair(%a: f64[], %b: f64[]) -> (f64[], f64[]) {
+      %c: f64[] = mul %a, %b
+      %d: f64[] = sub %a, %b
+      return %c, %d
+    }
+    func @f(%x: f64[]) -> (f64[]) {
+      %one: f64[] = mul %x, 1.0
+      %p: f64[], %q: f64[] = call{function=@pair, outline=true} %one, %x
+      %r: f64[], %s: f64[] = call{function=@pair, outline=true} %x, %x
+      %t: f64[] = add %p, %q
+      %u: f64[] = add %r, %s
+      %v: f64[] = mul %t, %u
+      return %v
+    }";
+    let mut module = parse_module(text).unwrap();
+    let f = module.iter().last().unwrap().0;
+    let g = run(&mut module, f, false);
+    assert_eq!(module.function(g).equations.len(), 3, "{}", print_function(&module, g));
+}
+
+/// A program from a seed: scalars and vectors, shared terms, constants.
+fn program(seed: u64, length: usize) -> String {
+    let mut state = seed;
+    let mut next = |n: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % n
+    };
+    let mut text = String::from(
+        "func @f(%0: f64[], %1: f64[], %2: f64[8], %3: f64[8]) -> (f64[], f64[8]) {\n",
+    );
+    let (mut scalars, mut vectors) = (vec![0, 1], vec![2, 3]);
+    for id in 4..4 + length {
+        let vector = next(2) == 0;
+        let pool = if vector { &vectors } else { &scalars };
+        let pick = |next: &mut dyn FnMut(usize) -> usize| match next(6) {
+            0 => ["0.0", "1.0", "2.0", "-1.0", "0.5"][next(5)].to_owned(),
+            // Close in time or anywhere: deep and shared.
+            1 | 2 => format!("%{}", pool[next(pool.len())]),
+            _ => format!("%{}", pool[pool.len() - 1 - next(pool.len().min(4))]),
+        };
+        let value = format!("%{}", pool[pool.len() - 1 - next(pool.len().min(6))]);
+        let other = pick(&mut next);
+        let (ty, equation) = match next(12) {
+            0 => ("", format!("neg {value}")),
+            1 => ("", format!("exp {value}")),
+            2 => ("", format!("sin {value}")),
+            3 | 4 => ("", format!("add {value}, {other}")),
+            5 => ("", format!("sub {other}, {value}")),
+            6 | 7 => ("", format!("mul {other}, {value}")),
+            8 => ("", format!("div {value}, {other}")),
+            9 => ("", format!("max {value}, {other}")),
+            10 if vector => ("f64[]", format!("reduce_sum{{axes=[0]}} {value}")),
+            10 => ("f64[8]", format!("broadcast{{shape=[8], dims=[]}} {value}")),
+            _ => ("", format!("neg {value}")),
+        };
+        let ty = if ty.is_empty() { if vector { "f64[8]" } else { "f64[]" } } else { ty };
+        text.push_str(&format!("  %{id}: {ty} = {equation}\n"));
+        if ty == "f64[8]" { vectors.push(id) } else { scalars.push(id) }
+    }
+    let (s, v) = (scalars.last().unwrap(), vectors.last().unwrap());
+    text.push_str(&format!("  return %{s}, %{v}\n}}"));
+    text
+}
+
+#[test]
+fn random_programs_keep_their_meaning() {
+    for seed in 0..60 {
+        let mut module = parse_module(&program(seed, 40)).unwrap();
+        let f = module.iter().last().unwrap().0;
+        let g = peephole(&mut module, f).unwrap();
+        let args: Vec<Tensor> = module.function(f).param_types().iter().map(sample).collect();
+        let (want, got) = (eval(&module, f, &args).unwrap(), eval(&module, g, &args).unwrap());
+        for (x, y) in want.iter().zip(&got) {
+            for i in 0..x.elements() {
+                let (x, y) = (x.get(i).to_f64(), y.get(i).to_f64());
+                assert!(x == y || (x.is_nan() && y.is_nan()), "seed {seed}: {x} became {y}");
+            }
+        }
+        run(&mut module, f, false);
+        run(&mut module, g, false);
+    }
+}
+
+#[test]
+fn small_regions_are_put_together_again() {
+    for seed in 100..110 {
+        let mut module = parse_module(&program(seed, 120)).unwrap();
+        let f = module.iter().last().unwrap().0;
+        let options = SimplifyOptions { region: 7, ..SimplifyOptions::default() };
+        let simplified = simplify_with(&mut module, f, &options).unwrap();
+        assert!(simplified.report.regions.0 > 10);
+        assert_eq!(verify_module(&module), []);
+        let args: Vec<Tensor> = module.function(f).param_types().iter().map(sample).collect();
+        let (want, got) =
+            (eval(&module, f, &args).unwrap(), eval(&module, simplified.function, &args).unwrap());
+        for (x, y) in want.iter().zip(&got) {
+            for i in 0..x.elements() {
+                let (x, y) = (x.get(i).to_f64(), y.get(i).to_f64());
+                assert!(x == y || (x.is_nan() && y.is_nan()), "seed {seed}: {x} became {y}");
+            }
+        }
+    }
+}
+
+#[test]
+fn long_programs_are_left_to_the_peephole() {
+    let mut module = parse_module(&program(3, 300)).unwrap();
+    let f = module.iter().last().unwrap().0;
+    let options = SimplifyOptions { largest: 100, ..SimplifyOptions::default() };
+    let simplified = simplify_with(&mut module, f, &options).unwrap();
+    assert_eq!(simplified.function, f);
+    assert_eq!(simplified.report.regions, (0, 0));
+    let _ = (cse(&mut module, f).unwrap(), dce(&mut module, f).unwrap());
+}
