@@ -7,7 +7,6 @@ use tapeloom_ir::prim::{Library, LibraryFn};
 use tapeloom_ir::{Code, Dtype};
 
 /// Codes without attributes.
-#[cfg_attr(not(test), allow(dead_code, reason = "the parser comes next"))]
 pub(crate) const PLAIN: [Code; 29] = [
     Code::Add,
     Code::Sub,
@@ -92,7 +91,6 @@ pub(crate) fn print(code: Code) -> String {
 }
 
 /// The code of that name and attribute (`to` or `n`, whichever was written).
-#[allow(dead_code, reason = "the parser comes next")]
 pub(crate) fn named(
     name: &str,
     to: Option<Dtype>,

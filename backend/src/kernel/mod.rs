@@ -27,10 +27,14 @@
 
 pub(crate) mod codes;
 mod eval;
+mod parse;
 mod print;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 pub use eval::eval;
+pub use parse::parse;
 pub use verify::{VerifyError, check, verify};
 
 use cranelift_entity::{PrimaryMap, entity_impl};

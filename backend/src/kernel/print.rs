@@ -81,6 +81,7 @@ impl Display for Contract {
         let Contract { dtype, m, n, k, lhs, rhs, out, batch } = self;
         write!(f, "contract {dtype} {m} x {n} x {k}: {out} = {lhs} * {rhs}")?;
         for (extent, lhs, rhs, out) in batch {
+            // How far each matrix moves.
             write!(f, " for {extent} steps {out} = {lhs} * {rhs}")?;
         }
         Ok(())

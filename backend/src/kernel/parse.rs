@@ -1,0 +1,367 @@
+//! The text form of programs: parsing.
+//!
+//! The grammar is what [`print`](super::print) writes, and `parse ∘ print = id`. Ids are read as they
+//! stand. The parser checks form; call [`verify`](super::verify) for the rest. Library functions are
+//! looked up by name, because only the tables of the language know them:
+//!
+//! ```
+//! use tapeloom_backend::kernel;
+//! let text = "\
+//! program @double {
+//!   buffer b0: f64[3] input 0
+//!   buffer b1: f64[3] output 0
+//!   for i0 in 3 {
+//!     %0: f64 = load b0[i0]
+//!     %1: f64 = mul %0, 2.0
+//!     store b1[i0], %1
+//!   }
+//! }
+//! ";
+//! let program = kernel::parse(text, &|_| None)?;
+//! assert_eq!(kernel::verify(&program), []);
+//! assert_eq!(program.to_string(), text);
+//! # Ok::<(), tapeloom_ir::Problem>(())
+//! ```
+
+use super::codes;
+use super::{
+    Address, Arg, Buffer, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId,
+    Step, Stmt, VarId,
+};
+use cranelift_entity::{EntityRef, PrimaryMap};
+use tapeloom_ir::prim::Library;
+use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem};
+
+/// Reads a program; `library` finds functions by name.
+///
+/// # Errors
+/// [`Kind::Parse`] with the line where the text stops making sense.
+pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Program, Problem> {
+    let mut parser = Parser { text, at: 0, library, program: Program::new("") };
+    parser.program()?;
+    Ok(parser.program)
+}
+
+/// Larger ids than this are surely not what was meant, and would take memory.
+const MOST_IDS: usize = 1 << 24;
+
+struct Parser<'a> {
+    text: &'a str,
+    /// Bytes read.
+    at: usize,
+    library: &'a dyn Fn(&str) -> Option<Library>,
+    program: Program,
+}
+
+impl<'a> Parser<'a> {
+    fn program(&mut self) -> Result<(), Problem> {
+        self.expect("program")?;
+        let name = self.next();
+        let Some(name) = name.strip_prefix('@') else { return Err(self.wanted("a name", name)) };
+        self.program.name = name.to_owned();
+        self.expect("{")?;
+        if self.take("workspace") {
+            self.program.workspace = self.number()?;
+        }
+        while self.take("buffer") {
+            self.buffer()?;
+        }
+        while !self.take("}") {
+            let step = match self.peek() {
+                "nest" => {
+                    self.next();
+                    Step::Nest(self.block()?)
+                }
+                "contract" => {
+                    self.next();
+                    Step::Contract(self.contract()?)
+                }
+                _ => Step::Nest(vec![self.stmt()?]),
+            };
+            self.program.steps.push(step);
+        }
+        match self.next() {
+            "" => Ok(()),
+            more => Err(self.wanted("the end", more)),
+        }
+    }
+
+    fn buffer(&mut self) -> Result<(), Problem> {
+        let id: BufferId = self.id()?;
+        if id.index() != self.program.buffers.len() {
+            return Err(self.problem(format!("buffers are numbered in order, got {id}")));
+        }
+        self.expect(":")?;
+        let dtype = self.dtype()?;
+        self.expect("[")?;
+        let mut shape: Vec<usize> = Vec::new();
+        while !self.take("]") {
+            shape.push(self.number()?);
+            self.take(",");
+        }
+        let place = match self.next() {
+            "input" => Place::Input(self.number()?),
+            "output" => Place::Output(self.number()?),
+            "workspace" => Place::Workspace(self.number()?),
+            other => return Err(self.wanted("input, output or workspace", other)),
+        };
+        self.program.buffers.push(Buffer { ty: ArrayType::new(dtype, shape), place });
+        Ok(())
+    }
+
+    fn block(&mut self) -> Result<Vec<Stmt>, Problem> {
+        self.expect("{")?;
+        let mut body = Vec::new();
+        while !self.take("}") {
+            body.push(self.stmt()?);
+        }
+        Ok(body)
+    }
+
+    fn stmt(&mut self) -> Result<Stmt, Problem> {
+        if self.take("for") {
+            let index: IndexId = self.id()?;
+            self.program.indices = self.program.indices.max(index.index() as u32 + 1);
+            self.expect("in")?;
+            let extent = self.number()?;
+            return Ok(Stmt::For { index, extent, body: self.block()? });
+        }
+        if self.take("var") {
+            let var: VarId = self.id()?;
+            self.expect(":")?;
+            let dtype = self.dtype()?;
+            declare(&mut self.program.vars, var, dtype);
+            self.expect("=")?;
+            return Ok(Stmt::Var { var, init: self.arg()? });
+        }
+        if self.take("store") {
+            let (buffer, address) = self.element()?;
+            self.expect(",")?;
+            let value = self.arg()?;
+            return Ok(Stmt::Store { buffer, address, value, guard: self.guard()? });
+        }
+        if self.peek().starts_with('%') {
+            let value: ScalarId = self.id()?;
+            self.expect(":")?;
+            let dtype = self.dtype()?;
+            declare(&mut self.program.scalars, value, dtype);
+            self.expect("=")?;
+            return Ok(Stmt::Let { value, expr: self.expr()? });
+        }
+        let var: VarId = self.id()?;
+        self.expect("=")?;
+        if !self.peek().starts_with(|c: char| c.is_ascii_lowercase()) || is_arg(self.peek()) {
+            return Ok(Stmt::Set { var, value: self.arg()? });
+        }
+        let code = self.code()?;
+        let again: VarId = self.id()?;
+        if again != var {
+            return Err(self.problem(format!("a fold into {var} combines {var}, not {again}")));
+        }
+        self.expect(",")?;
+        Ok(Stmt::Fold { var, code, value: self.arg()? })
+    }
+
+    fn expr(&mut self) -> Result<Expr, Problem> {
+        if self.take("load") {
+            let (buffer, address) = self.element()?;
+            return Ok(Expr::Load { buffer, address, guard: self.guard()? });
+        }
+        let code = self.code()?;
+        let mut args = vec![self.arg()?];
+        while self.take(",") {
+            args.push(self.arg()?);
+        }
+        Ok(Expr::Code(code, args))
+    }
+
+    fn code(&mut self) -> Result<Code, Problem> {
+        let name = self.next();
+        let (mut to, mut n) = (None, None);
+        if self.take("{") {
+            match self.next() {
+                "to" => {
+                    self.expect("=")?;
+                    to = Some(self.dtype()?);
+                }
+                "n" => {
+                    self.expect("=")?;
+                    n = Some(self.number::<i64>()?);
+                }
+                other => return Err(self.wanted("an attribute", other)),
+            }
+            self.expect("}")?;
+        }
+        let code = codes::named(name, to, n, self.library);
+        code.ok_or_else(|| self.wanted("the name of a code", name))
+    }
+
+    fn guard(&mut self) -> Result<Option<Arg>, Problem> {
+        if self.take("if") { self.arg().map(Some) } else { Ok(None) }
+    }
+
+    fn arg(&mut self) -> Result<Arg, Problem> {
+        let word = self.next();
+        let id = |prefix: char| word.strip_prefix(prefix).and_then(|n| n.parse::<usize>().ok());
+        if let Some(n) = id('%') {
+            return Ok(Arg::Scalar(ScalarId::new(self.small(n)?)));
+        }
+        if let Some(n) = id('v') {
+            return Ok(Arg::Var(VarId::new(self.small(n)?)));
+        }
+        if let Some(n) = id('i') {
+            return Ok(Arg::Index(IndexId::new(self.small(n)?)));
+        }
+        match word.parse::<Literal>() {
+            Ok(l) => Ok(Arg::Literal(l)),
+            Err(_) => Err(self.wanted("an operand", word)),
+        }
+    }
+
+    /// `b0[i0*3 + i1 + 5 + (%2)]`
+    fn element(&mut self) -> Result<(BufferId, Address), Problem> {
+        let buffer = self.id()?;
+        self.expect("[")?;
+        let mut address = Address::default();
+        loop {
+            if self.take("(") {
+                address.dynamic = Some(self.arg()?);
+                self.expect(")")?;
+            } else if self.peek().starts_with('i') {
+                let index = self.id()?;
+                let stride = if self.take("*") { self.number()? } else { 1 };
+                address.terms.push((index, stride));
+            } else {
+                address.offset = self.number()?;
+            }
+            if self.take("]") {
+                return Ok((buffer, address));
+            }
+            self.expect("+")?;
+        }
+    }
+
+    /// `f64 2 x 3 x 4: b2[0; 3, 1] = b0[0; 4, 1] * b1[0; 3, 1] for 5 steps 6 = 8 * 12`
+    fn contract(&mut self) -> Result<Contract, Problem> {
+        let dtype = self.dtype()?;
+        let m = self.number()?;
+        self.expect("x")?;
+        let n = self.number()?;
+        self.expect("x")?;
+        let k = self.number()?;
+        self.expect(":")?;
+        let out = self.matrix()?;
+        self.expect("=")?;
+        let lhs = self.matrix()?;
+        self.expect("*")?;
+        let rhs = self.matrix()?;
+        let mut batch = Vec::new();
+        while self.take("for") {
+            let extent = self.number()?;
+            self.expect("steps")?;
+            let out = self.number()?;
+            self.expect("=")?;
+            let lhs = self.number()?;
+            self.expect("*")?;
+            batch.push((extent, lhs, self.number()?, out));
+        }
+        Ok(Contract { dtype, m, n, k, lhs, rhs, out, batch })
+    }
+
+    fn matrix(&mut self) -> Result<Matrix, Problem> {
+        let buffer = self.id()?;
+        self.expect("[")?;
+        let offset = self.number()?;
+        self.expect(";")?;
+        let row = self.number()?;
+        self.expect(",")?;
+        let column = self.number()?;
+        self.expect("]")?;
+        Ok(Matrix { buffer, offset, row, column })
+    }
+
+    fn dtype(&mut self) -> Result<Dtype, Problem> {
+        let word = self.next();
+        Dtype::from_name(word).ok_or_else(|| self.wanted("a dtype", word))
+    }
+
+    fn number<T: std::str::FromStr>(&mut self) -> Result<T, Problem> {
+        let word = self.next();
+        word.parse().map_err(|_| self.wanted("a number", word))
+    }
+
+    /// An id of that kind, recognised by how it displays.
+    fn id<T: EntityRef + std::fmt::Display>(&mut self) -> Result<T, Problem> {
+        let word = self.next();
+        let digits = word.trim_start_matches(|c: char| !c.is_ascii_digit());
+        if let Ok(n) = digits.parse::<usize>() {
+            let id = T::new(self.small(n)?);
+            if id.to_string() == word {
+                return Ok(id);
+            }
+        }
+        let like = T::new(0).to_string();
+        Err(self.wanted(&format!("an id like {like}"), word))
+    }
+
+    fn small(&self, n: usize) -> Result<usize, Problem> {
+        let large = || self.problem(format!("the id {n} is too large"));
+        (n < MOST_IDS).then_some(n).ok_or_else(large)
+    }
+
+    fn expect(&mut self, token: &str) -> Result<(), Problem> {
+        match self.next() {
+            found if found == token => Ok(()),
+            found => Err(self.wanted(&format!("`{token}`"), found)),
+        }
+    }
+
+    fn take(&mut self, token: &str) -> bool {
+        let found = self.peek() == token;
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    fn peek(&self) -> &'a str {
+        let rest = self.text[self.at..].trim_start();
+        let punctuation = |c: char| "{}[](),:=*+;".contains(c);
+        let end = match rest.chars().next() {
+            Some(c) if punctuation(c) => c.len_utf8(),
+            _ => rest.find(|c: char| c.is_whitespace() || punctuation(c)).unwrap_or(rest.len()),
+        };
+        &rest[..end]
+    }
+
+    fn next(&mut self) -> &'a str {
+        let rest = &self.text[self.at..];
+        let token = self.peek();
+        self.at += rest.len() - rest.trim_start().len() + token.len();
+        token
+    }
+
+    fn wanted(&self, what: &str, found: &str) -> Problem {
+        let found = if found.is_empty() { "the end" } else { found };
+        self.problem(format!("expected {what}, found `{found}`"))
+    }
+
+    fn problem(&self, message: String) -> Problem {
+        let line = self.text[..self.at].lines().count().max(1);
+        Problem::new(Kind::Parse, format!("kernel text, line {line}: {message}"), "")
+    }
+}
+
+/// Whether a word is an operand and not the name of a code.
+fn is_arg(word: &str) -> bool {
+    let id = |prefix| word.strip_prefix(prefix).is_some_and(|n: &str| n.parse::<u32>().is_ok());
+    id('v') || id('i') || word.parse::<Literal>().is_ok()
+}
+
+/// Gives an id its dtype; ids that are skipped have some dtype and no definition.
+fn declare<T: EntityRef>(map: &mut PrimaryMap<T, Dtype>, id: T, dtype: Dtype) {
+    while map.len() <= id.index() {
+        map.push(dtype);
+    }
+    map[id] = dtype;
+}

@@ -1,0 +1,172 @@
+//! Text and verifier of programs.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use super::{eval, parse, verify};
+use tapeloom_ir::Tensor;
+use tapeloom_ir::prim::{Library, LibraryFn};
+
+extern "C" fn exp(x: f64) -> f64 {
+    x.exp()
+}
+extern "C" fn exp_f32(x: f32) -> f32 {
+    x.exp()
+}
+extern "C" fn times(n: u32, x: f64) -> f64 {
+    f64::from(n) * x
+}
+extern "C" fn times_f32(n: u32, x: f32) -> f32 {
+    n as f32 * x
+}
+
+fn library(name: &str) -> Option<Library> {
+    match name {
+        "exp" => {
+            Some(Library { name: "exp", function: LibraryFn::Unary { f64: exp, f32: exp_f32 } })
+        }
+        "times" => Some(Library {
+            name: "times",
+            function: LibraryFn::Indexed { n: 0, f64: times, f32: times_f32 },
+        }),
+        _ => None,
+    }
+}
+
+const SOFTMAX_SUM: &str = "\
+program @softmax_sum {
+  buffer b0: f64[2,3] input 0
+  buffer b1: f64[2] output 0
+  for i0 in 2 {
+    var v0: f64 = 0.0
+    for i1 in 3 {
+      %0: f64 = load b0[i0*3 + i1]
+      %1: f64 = exp %0
+      v0 = add v0, %1
+    }
+    store b1[i0], v0
+  }
+}
+";
+
+/// Every form of every statement.
+const EVERYTHING: &str = "\
+program @everything {
+  workspace 192
+  buffer b0: f64[4,4] input 0
+  buffer b1: i64[4] input 1
+  buffer b2: f64[4,4] output 0
+  buffer b3: bool[] workspace 0
+  buffer b4: f64[4,4] workspace 64
+  buffer b5: f32[] output 1
+  nest {
+    %0: f64 = load b0[5]
+    %1: bool = lt %0, -1.5
+    store b3[0], %1
+    %9: f32 = convert{to=f32} %0
+    store b5[0], %9
+  }
+  for i0 in 4 {
+    %2: i64 = load b1[i0*-1 + 3]
+    %3: bool = eq i0, 2
+    %4: f64 = load b0[i0*4 + (%2)] if %3
+    %5: f64 = integer_pow{n=-3} %4
+    %6: f64 = times{n=4} %5
+    var v0: f64 = %6
+    v0 = 0x7ff8000000000000f64
+    v0 = max v0, 2.5
+    v0 = i64_of_no_such_thing
+    store b4[(i0)], v0 if true
+    for i1 in 0 {
+      %7: bool = load b3[0]
+      %8: f64 = select %7, v0, 1e-300
+    }
+  }
+  contract f64 2 x 2 x 4: b2[0; 4, 1] = b0[0; 4, 1] * b4[0; 4, 1] for 2 steps 8 = 8 * 2
+  contract f64 1 x 1 x 1: b2[2; 0, 0] = b0[0; 0, 0] * b4[0; 0, 0]
+}
+";
+
+#[test]
+fn text_round_trips() {
+    let everything = EVERYTHING.replace("    v0 = i64_of_no_such_thing\n", "    v0 = %6\n");
+    for text in [SOFTMAX_SUM, &everything] {
+        let program = parse(text, &library).unwrap();
+        assert_eq!(program.to_string(), text);
+    }
+}
+
+#[test]
+fn a_parsed_program_runs() {
+    let program = parse(SOFTMAX_SUM, &library).unwrap();
+    assert_eq!(verify(&program), []);
+    let x = Tensor::new(&[2, 3], vec![0.0, 0.0, 0.0, 1.0, 1.0, 1.0]).unwrap();
+    let e = 1f64.exp();
+    assert_eq!(eval(&program, &[x]).unwrap(), [Tensor::vector(&[3.0, e + e + e])]);
+}
+
+#[test]
+fn text_errors_name_the_line() {
+    for (text, want) in [
+        ("program x", "line 1: expected a name, found `x`"),
+        ("program @x {", "line 1: expected an id like v0, found `the end`"),
+        (EVERYTHING, "line 25: expected the name of a code, found `i64_of_no_such_thing`"),
+        ("program @x {\n buffer b1: f64[] input 0 }", "numbered in order"),
+        ("program @x {\n for i99999999999 in 2 {} }", "too large"),
+        ("program @x {\n nest {\n %0: f64 = sing 1.0 } }", "line 3: expected the name of a code"),
+        ("program @x {} }", "expected the end"),
+    ] {
+        let message = parse(text, &library).unwrap_err().message;
+        assert!(message.contains(want), "{message}");
+    }
+}
+
+/// One broken invariant each: the statements of a nest and what the verifier says.
+#[test]
+fn the_verifier_finds_faults() {
+    for (body, want) in [
+        ("%0: f64 = load b0[3]", "reaches elements 3..=3 of a buffer of 3"),
+        ("for i0 in 4 { %0: f64 = load b0[i0] }", "reaches elements 0..=3 of a buffer of 3"),
+        ("for i0 in 3 { %0: f64 = load b0[i0*-1] }", "reaches elements -2..=0"),
+        ("%0: f64 = neg %1", "%1 is used before it is defined"),
+        ("for i0 in 2 { %0: f64 = neg 1.0 } %1: f64 = neg %0", "%0 is used outside its block"),
+        ("for i0 in 2 { var v0: f64 = 1.0 } v0 = 2.0", "v0 is used outside its block"),
+        ("for i0 in 2 {} %0: i64 = neg i0", "i0 is used outside its block"),
+        ("%0: f64 = neg 1.0 %0: f64 = neg 2.0", "%0 is defined twice"),
+        ("for i0 in 2 {} for i0 in 2 {}", "i0 is used by two loops"),
+        ("%0: f64 = add 1.0, 2", "add is not defined on [F64, I64]"),
+        ("%0: f64 = lt 1.0, 2.0", "%0 must be f64, got bool"),
+        ("%0: i64 = floor 1", "floor is not defined on [I64]"),
+        ("var v0: f64 = 1", "the first value of v0 must be f64, got i64"),
+        ("var v0: f64 = 1.0 v0 = lt v0, 2.0", "fold of f64 into v0 of f64 by lt"),
+        ("store b0[0], 1.0", "input b0 is written"),
+        ("store b1[0], 1", "the element stored to b1 must be f64, got i64"),
+        ("store b1[0], 1.0 if 1", "a guard must be bool, got i64"),
+        ("%0: f64 = load b0[(1.0)]", "an address must be i64, got f64"),
+    ] {
+        let text = format!(
+            "program @x {{ buffer b0: f64[3] input 0 buffer b1: f64[] output 0 \
+             nest {{ store b1[0], 0.0 {body} }} }}"
+        );
+        let errors = verify(&parse(&text, &library).unwrap());
+        assert!(errors.iter().any(|e| e.message.contains(want)), "{body}: {errors:?}");
+    }
+}
+
+#[test]
+fn the_verifier_checks_memory() {
+    for (buffers, want) in [
+        ("buffer b0: f64[] output 1", "outputs are not numbered"),
+        ("buffer b0: f64[] output 0", "output b0 is never written"),
+        ("workspace 8 buffer b0: f64[2] workspace 0", "ends beyond the workspace of 8 bytes"),
+        ("workspace 80 buffer b0: f64[2] workspace 8", "is not aligned"),
+        (
+            "buffer b0: f64[2] output 0 contract f64 2 x 1 x 1: \
+             b0[0; 1, 1] = b0[0; 1, 1] * b0[1; 1, 1]",
+            "reads b0 while it writes it",
+        ),
+    ] {
+        let text = format!("program @x {{ {buffers} }}");
+        let errors = verify(&parse(&text, &library).unwrap());
+        assert!(errors.iter().any(|e| e.message.contains(want)), "{buffers}: {errors:?}");
+    }
+}
