@@ -25,11 +25,12 @@
 //! | a pass or pipeline of `tapeloom-transforms` | by its name |
 //! | `run` | the answer is the results for each line `// args: 1.0; f64[2] {1.0, 2.0}` |
 //!
-//! An error that a step reports is the answer, too. Programs are verified after each step, and what
-//! is printed is parsed and printed again.
+//! An error that a step reports is the answer, too. Programs are verified after each step, what is
+//! printed is parsed and printed again, and what is run is run by machine code as well.
 
-use crate::{Failure, read_tensors, run};
+use crate::{Agreement, Failure, read_tensors, run};
 use std::collections::BTreeMap;
+use tapeloom_backend::{Options, compile};
 use tapeloom_ir::{FuncId, Module, Problem, Tensor, parse_module, print_functions, print_module};
 use tapeloom_transforms::{Pipeline, as_linear, batch, jvp, linearize, transpose, vjp};
 
@@ -132,7 +133,13 @@ impl<'t> TextTest<'t> {
         for args in &self.args {
             match tapeloom_ir::eval(module, f, args) {
                 Ok(_) => {
-                    for y in run(module, f, args)? {
+                    let results = run(module, f, args)?;
+                    let args: Vec<&Tensor> = args.iter().collect();
+                    let native = compile(module, f, &Options::default())?.call(&args)?;
+                    Agreement::relative(1e-10)
+                        .check_all(&native, &results)
+                        .map_err(|e| format!("machine code disagrees: {e}"))?;
+                    for y in results {
                         all += &format!("{y}\n");
                     }
                 }

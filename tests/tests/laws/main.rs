@@ -5,6 +5,7 @@
 
 mod batching;
 mod derivatives;
+mod native;
 mod passes;
 mod random;
 mod values;

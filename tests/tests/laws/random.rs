@@ -3,7 +3,7 @@
 //! What is tested here is the walkers (what is active, what is linear, what is batched, sums of
 //! cotangents) rather than the primitives. Seeds are fixed; a failure is shrunk to few equations.
 
-use crate::{batching, derivatives, passes, values};
+use crate::{batching, derivatives, native, passes, values};
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use tapeloom_ir::{Module, print_function};
 use tapeloom_tests::Vocabulary;
@@ -15,8 +15,8 @@ fn laws_hold_for_random_programs() {
     let config = Config { cases: 150, failure_persistence: None, ..Config::default() };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let choices = proptest::collection::vec(proptest::num::u64::ANY, 1..24);
-    let laws: [crate::Law; 4] =
-        [values::text, derivatives::reverse, batching::batched, passes::keep];
+    let laws: [crate::Law; 5] =
+        [values::text, derivatives::reverse, batching::batched, passes::keep, native::native];
     let outcome = TestRunner::new_with_rng(config, rng).run(&choices, |choices| {
         let mut m = module.clone();
         let fail = |e: String| proptest::test_runner::TestCaseError::fail(e);
