@@ -175,7 +175,12 @@ fn apply(
         "vjp" => {
             vjp(module, f, &mask("active", floats)).map(|of| vec![of.function, of.fwd, of.bwd])
         }
-        "linear" => as_linear(module, f, number("count", 1)).map(|f| vec![f]),
+        "linear" => {
+            // The last ones become linear.
+            let (params, count) = (module.get(f).params.len(), number("count", 1));
+            let linear: Vec<bool> = (0..params).map(|i| i + count >= params).collect();
+            as_linear(module, f, &linear).map(|f| vec![f])
+        }
         "transpose" => {
             let all = vec![true; function.results.len()];
             transpose(module, f, &mask("nonzero", all)).map(|of| vec![of.function])

@@ -41,19 +41,37 @@ pub fn transpose(module: &mut Module, f: FuncId, nonzero: &[bool]) -> Result<Tra
     Ok(TransposeOf { function, nonzero: mask })
 }
 
-/// The same function with its last `count` ordinary parameters linear, if it is linear in them.
+/// The same function with the marked ordinary parameters linear (and so last), if it is linear in
+/// them.
 ///
 /// # Errors
 /// [`Kind::NotLinear`], naming the primitive at fault.
-pub fn as_linear(module: &mut Module, f: FuncId, count: usize) -> Result<FuncId, Problem> {
-    let mut function: Function = (*module.get(f)).clone();
-    let known = function.params.len().saturating_sub(count);
-    let linear = function.params.split_off(known);
-    function.linear_params.splice(0..0, linear);
+pub fn as_linear(module: &mut Module, f: FuncId, linear: &[bool]) -> Result<FuncId, Problem> {
+    let f = module.get(f);
+    let mut draft = Draft::new(f.name.clone());
+    let mut map: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
+    let marked = |on: bool| f.params.iter().zip(linear).filter(move |(_, l)| **l == on);
+    for (p, _) in marked(false) {
+        map[*p] = Some(draft.param(f.types[*p].clone()));
+    }
+    for p in marked(true).map(|(p, _)| p).chain(&f.linear_params) {
+        map[*p] = Some(draft.linear_param(f.types[*p].clone()));
+    }
+    let b = Builder::new(module, &mut draft);
+    for (i, e) in f.equations.iter().enumerate() {
+        let x: Operands = e.operands.iter().map(|a| read(&map, *a)).collect();
+        for (new, old) in b.copy(&f, i, x).iter().zip(&e.outputs) {
+            map[*old] = Some((*new).into());
+        }
+    }
+    let function = draft.close(f.results.iter().map(|r| read(&map, *r)).collect())?;
     let id = module.add(function);
     match verify(module, id).into_iter().next() {
         None => Ok(id),
-        Some(e) => Err(e.problem),
+        Some(e) => {
+            let line = e.equation.and_then(|i| f.location(i));
+            Err(e.problem.at(line))
+        }
     }
 }
 

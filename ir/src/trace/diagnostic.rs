@@ -52,8 +52,9 @@ pub struct Context {
 }
 
 impl Diagnostic {
-    /// A problem at a line, with nothing else known.
+    /// A problem at the line it names, or at the given one, with nothing else known.
     pub fn new(problem: Problem, at: Loc) -> Diagnostic {
+        let at = problem.location.or(at);
         Diagnostic { problem, at, notes: Vec::new(), context: Vec::new() }
     }
 }

@@ -16,6 +16,7 @@ use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Type};
 use smallvec::SmallVec;
+use std::any::Any;
 use std::collections::{HashMap, HashSet};
 
 /// Diagnostics kept per trace: a wrong line in a host loop must not fill the memory.
@@ -27,7 +28,7 @@ pub(super) struct Frame {
     pub(super) id: u64,
     pub(super) draft: Draft,
     pub(super) context: Context,
-    /// What the extra parameters stand for, as handles of the frame below.
+    /// What the extra parameters stand for, as handles of the frames they come from.
     pub(super) captures: Vec<Handle>,
     /// The extra parameter of each lifted value, by its frame and id.
     lifted: HashMap<(u64, ValueId), Atom>,
@@ -64,6 +65,8 @@ pub(super) struct Trace {
     hidden: HashMap<(usize, ArrayType), Atom>,
     /// Frames that are finished, to say which one a handle escaped from.
     pub(super) closed: HashMap<u64, Context>,
+    /// What callers remember for the length of the trace, by their own number.
+    pub(super) memo: HashMap<u64, Vec<Box<dyn Any>>>,
 }
 
 /// Why a handle cannot be used.
@@ -78,6 +81,7 @@ impl Trace {
             tensors: Vec::new(),
             hidden: HashMap::new(),
             closed: HashMap::new(),
+            memo: HashMap::new(),
         }
     }
 
@@ -123,10 +127,9 @@ impl Trace {
             }
             let below = &self.frames[i - 1];
             let (ty, poison) = (below.draft.type_of(atom), below.is_poison(atom));
-            let capture = self.handle(i - 1, atom, h.born);
             let frame = &mut self.frames[i];
             atom = frame.draft.param(ty);
-            frame.captures.push(capture);
+            frame.captures.push(h);
             frame.lifted.insert(key, atom);
             if let (true, Atom::Value(v)) = (poison, atom) {
                 frame.poison.insert(v);

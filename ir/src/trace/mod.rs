@@ -131,12 +131,14 @@ pub struct Traced<R> {
 pub struct Closed<R> {
     /// The function: given parameters, then one per capture. `None` if an error made it poison.
     pub function: Option<FuncId>,
-    /// Values of the enclosing frame to pass after the arguments.
+    /// Values of enclosing frames to pass after the arguments.
     pub captures: Vec<Handle>,
     /// Types of the results (guesses where they are poison).
     pub types: Vec<Type>,
     /// Which results are errors or their consequences.
     pub poison: Vec<bool>,
+    /// The lines that made the results.
+    pub born: Vec<Loc>,
     /// What else the closure returned.
     pub output: R,
 }
@@ -214,7 +216,8 @@ pub fn frame<R>(
     });
     drop(guard);
     let (function, captures, types, poison) = closed.flatten().unwrap_or_default();
-    Closed { function, captures, types, poison, output }
+    let born = results.iter().map(|h| h.born).collect();
+    Closed { function, captures, types, poison, born, output }
 }
 
 /// Emits an equation into the top frame. A wrong one is recorded and gives poison.
@@ -256,9 +259,13 @@ pub fn record(problem: Problem, operands: &[Handle], at: Loc) {
     with_trace(|t| t.record(problem, operands, at));
 }
 
-/// Records a diagnostic as it is; the transforms under way are added if it names none.
-pub fn report(diagnostic: Diagnostic) {
-    with_trace(|t| t.push(diagnostic));
+/// Records a diagnostic; `inside` is a transform that has closed its frame but not yet finished.
+pub fn report(mut diagnostic: Diagnostic, inside: Option<Context>) {
+    with_trace(|t| {
+        diagnostic.context.extend(inside);
+        diagnostic.context.extend(t.frames.iter().rev().map(|f| f.context));
+        t.push(diagnostic);
+    });
 }
 
 /// Handles of those types that stand for the outcome of an error.
@@ -275,6 +282,31 @@ pub fn poison1(ty: Type, at: Loc) -> Handle {
 /// Runs a transform on the module of the trace under way; `None` outside one. `f` must not trace.
 pub fn with_module<T>(f: impl FnOnce(&mut Module) -> T) -> Option<T> {
     with_trace(|t| f(&mut t.module))
+}
+
+/// Whether a handle can be used now: it is a literal, or its frame is open.
+pub fn is_live(h: Handle) -> bool {
+    with_trace(|t| t.type_of(h).is_some()).unwrap_or(false)
+}
+
+/// A number that no other call of this function gives, for [`remember`].
+pub fn unique() -> u64 {
+    NEXT_FRAME.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Keeps `value` under a number from [`unique`] until the trace under way ends.
+pub fn remember<T: 'static>(number: u64, value: T) {
+    with_trace(|t| t.memo.entry(number).or_default().push(Box::new(value)));
+}
+
+/// What was remembered under that number, if `pick` takes it.
+pub fn recall<T: Clone + 'static>(number: u64, mut pick: impl FnMut(&T) -> bool) -> Option<T> {
+    // Cloned first: `pick` is the caller's code and may trace.
+    let all: Option<Vec<T>> = with_trace(|t| {
+        let kept = t.memo.get(&number).map(Vec::as_slice).unwrap_or_default();
+        kept.iter().filter_map(|v| v.downcast_ref::<T>().cloned()).collect()
+    });
+    all?.into_iter().find(|v| pick(v))
 }
 
 /// Whether a closure is being traced on this thread.

@@ -1,0 +1,199 @@
+//! Closures as functions: what every transform does first.
+//!
+//! A transform called inside a trace traces its closure in a new frame ([`stage`]), asks
+//! `tapeloom-transforms` for the function derived from it, and emits a call of that function with the
+//! arguments followed by what the closure captured.
+
+use crate::tree::{Tree, flatten, leaf_paths, unflatten};
+use crate::{Error, Var};
+use tapeloom_ir::prim::Call;
+use tapeloom_ir::trace::{self, Closed, Context, Diagnostic, Handle, Note, Param, Traced};
+use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Module, Problem, Type};
+
+/// A closure traced at its arguments.
+pub(crate) struct Staged<S> {
+    transform: &'static str,
+    pub(crate) at: Loc,
+    closed: Closed<S>,
+    /// The arguments' leaves.
+    pub(crate) args: Vec<Var>,
+}
+
+/// Traces `f` at `x` in a new frame.
+pub(crate) fn stage<A: Tree<Var>, B: Tree<Var>>(
+    transform: &'static str,
+    at: Loc,
+    f: impl FnOnce(A) -> B,
+    x: A,
+) -> (Staged<B::Structure>, A::Structure) {
+    let (structure, args) = flatten(x);
+    let params: Vec<Param> = args.iter().map(|v| Param::like(v.handle, at)).collect();
+    let staged = stage_params::<A, B>(transform, at, f, &structure, args, &params);
+    (staged, structure)
+}
+
+/// Traces `f` with parameters that differ from the arguments (vmap takes an axis away).
+pub(crate) fn stage_params<A: Tree<Var>, B: Tree<Var>>(
+    transform: &'static str,
+    at: Loc,
+    f: impl FnOnce(A) -> B,
+    structure: &A::Structure,
+    args: Vec<Var>,
+    params: &[Param],
+) -> Staged<B::Structure> {
+    let closed = trace::frame(transform, at, params, |h| apply::<A, B>(f, structure, h, at));
+    Staged { transform, at, closed, args }
+}
+
+/// Traces a whole program.
+pub(crate) fn trace_program<A: Tree<Var>, B: Tree<Var>>(
+    transform: &'static str,
+    at: Loc,
+    f: impl FnOnce(A) -> B,
+    structure: &A::Structure,
+    types: &[ArrayType],
+) -> Result<Traced<B::Structure>, Error> {
+    let params: Vec<Param> = types.iter().map(|t| Param::new(t.clone(), at)).collect();
+    trace::trace(transform, at, &params, |h| apply::<A, B>(f, structure, h, at))
+        .map_err(Error::from_diagnostics)
+}
+
+fn apply<A: Tree<Var>, B: Tree<Var>>(
+    f: impl FnOnce(A) -> B,
+    structure: &A::Structure,
+    handles: &[Handle],
+    at: Loc,
+) -> (Vec<Handle>, B::Structure) {
+    let leaves = handles.iter().map(|h| Var::new(*h));
+    let (structure, results) = flatten(f(unflatten(structure, leaves, || missing(at))));
+    (results.into_iter().map(|v| v.handle).collect(), structure)
+}
+
+/// Stands in for a leaf that is not there, which a fault of tapeloom alone can cause.
+fn missing(at: Loc) -> Var {
+    trace::record(Problem::internal("a tree has fewer leaves than its structure"), &[], at);
+    Var::poison(ArrayType::new(tapeloom_ir::Dtype::F64, []), at)
+}
+
+impl<S> Staged<S> {
+    /// What is left of the result without its leaves.
+    pub(crate) fn output(&self) -> &S {
+        &self.closed.output
+    }
+
+    /// The function, unless an error made it meaningless.
+    pub(crate) fn function(&self) -> Option<FuncId> {
+        self.closed.function
+    }
+
+    /// Values that the closure uses from outside.
+    pub(crate) fn captures(&self) -> &[Handle] {
+        &self.closed.captures
+    }
+
+    /// Types of the results.
+    pub(crate) fn result_types(&self) -> Vec<ArrayType> {
+        self.closed.types.iter().map(array).collect()
+    }
+
+    /// Which results are errors or their consequences.
+    pub(crate) fn poisoned_results(&self) -> &[bool] {
+        &self.closed.poison
+    }
+
+    /// The line that made a result.
+    pub(crate) fn result_born(&self, i: usize) -> Loc {
+        self.closed.born.get(i).copied().flatten()
+    }
+
+    /// Types of the arguments.
+    pub(crate) fn arg_types(&self) -> Vec<ArrayType> {
+        self.args.iter().map(|v| v.ty(self.at)).collect()
+    }
+
+    /// A mask over the function's parameters: `args` for the arguments, false for the captures.
+    pub(crate) fn mask(&self, args: impl IntoIterator<Item = bool>) -> Vec<bool> {
+        let captures = self.closed.captures.iter().map(|_| false);
+        args.into_iter().chain(captures).collect()
+    }
+
+    /// What a transform answers for the function; a problem is recorded. `None` after an error.
+    pub(crate) fn derive<T>(
+        &self,
+        transform: impl FnOnce(&mut Module, FuncId) -> Result<T, Problem>,
+    ) -> Option<T> {
+        let function = self.closed.function?;
+        match trace::with_module(|m| transform(m, function))? {
+            Ok(answer) => Some(answer),
+            Err(problem) => {
+                self.report(Diagnostic::new(problem, self.at));
+                None
+            }
+        }
+    }
+
+    /// Calls a function on `args`, the captures, and `more`.
+    pub(crate) fn call(
+        &self,
+        function: FuncId,
+        args: &[Var],
+        more: impl IntoIterator<Item = Var>,
+        outline: bool,
+    ) -> Vec<Var> {
+        let args = args.iter().map(|v| v.handle);
+        let operands: Vec<Handle> = args
+            .chain(self.closed.captures.iter().copied())
+            .chain(more.into_iter().map(|v| v.handle))
+            .collect();
+        let outputs = trace::bind(Call { function, outline }, &operands, self.at);
+        outputs.into_iter().map(Var::new).collect()
+    }
+
+    /// Records a problem of this transform.
+    pub(crate) fn report(&self, diagnostic: Diagnostic) {
+        let context = Context { transform: self.transform, at: self.at };
+        trace::report(diagnostic, Some(context));
+    }
+
+    /// Poison of those types.
+    pub(crate) fn poison(&self, types: &[ArrayType]) -> Vec<Var> {
+        types.iter().map(|t| Var::poison(t.clone(), self.at)).collect()
+    }
+
+    /// Whether all arguments can be differentiated; those that cannot are reported by path.
+    pub(crate) fn require_floats<A: Tree<Var>>(&self, structure: &A::Structure) -> bool {
+        let mut ok = true;
+        let paths = leaf_paths::<Var, A>(structure, "argument");
+        for ((v, ty), path) in self.args.iter().zip(self.arg_types()).zip(paths) {
+            if ty.dtype.is_float() {
+                continue;
+            }
+            ok = false;
+            if trace::is_poison(v.handle) {
+                continue;
+            }
+            let transform = self.transform;
+            let problem = Problem::new(
+                Kind::NotDifferentiable,
+                format!(
+                    "`{transform}` with respect to `{path}`, which is {ty}: only floats have derivatives"
+                ),
+                "close over it instead of passing it, or convert it to a float",
+            );
+            let note = Note { role: path, what: ty.to_string(), born: v.handle.born() };
+            let notes = vec![note];
+            self.report(Diagnostic { problem, at: self.at, notes, context: Vec::new() });
+        }
+        ok
+    }
+}
+
+/// The array type of a user's value.
+pub(crate) fn array(ty: &Type) -> ArrayType {
+    ty.as_array().cloned().unwrap_or(ArrayType::new(tapeloom_ir::Dtype::F64, []))
+}
+
+/// A tree of that structure from its leaves.
+pub(crate) fn rebuild<A: Tree<Var>>(structure: &A::Structure, leaves: Vec<Var>, at: Loc) -> A {
+    unflatten(structure, leaves, || missing(at))
+}

@@ -1,0 +1,182 @@
+//! The boundary between closures and data: [`jit`] and [`run`].
+//!
+//! A [`Jit`] holds a closure and the programs compiled from it, one per structure of the arguments
+//! (static fields included) and types of their leaves. Calling it with arguments of a known kind runs
+//! a compiled program; with new ones it traces the closure again. `Jit` is `Send + Sync`, so one can
+//! be a `static` or shared by threads:
+//!
+//! ```
+//! use tapeloom::prelude::*;
+//! let f = jit(|x: Var| (x * x).sum());
+//! std::thread::scope(|s| {
+//!     for n in 1..4 {
+//!         let f = &f;
+//!         s.spawn(move || assert_eq!(f.call(vec![1.0; n]).unwrap().item::<f64>().unwrap(), n as f64));
+//!     }
+//! });
+//! assert_eq!(f.programs(), 3);
+//! ```
+
+mod program;
+
+use crate::closure::trace_program;
+use crate::transform::call_once_traced;
+use crate::tree::{Args, TensorRefs, Tree};
+use crate::var::caller;
+use crate::{Error, Var};
+use program::{Engine, Program};
+use smallvec::SmallVec;
+use std::marker::PhantomData;
+use std::sync::{Arc, PoisonError, RwLock};
+use tapeloom_ir::{ArrayType, Dtype, Loc, Problem, Tensor};
+
+/// A closure with the programs compiled from it. Made by [`jit`].
+pub struct Jit<A: Tree<Var>, B: Tree<Var>, F> {
+    f: F,
+    at: Loc,
+    /// Under this number a trace remembers what it has traced for [`Jit::apply`].
+    number: u64,
+    engine: Engine,
+    cache: RwLock<Vec<Arc<Entry<A, B>>>>,
+    /// Trees of `Var` are not `Send`, but a `Jit` holds none: it takes and makes them.
+    signature: PhantomData<fn(A) -> B>,
+}
+
+/// One compiled program.
+struct Entry<A: Tree<Var>, B: Tree<Var>> {
+    /// The key: what the arguments are without their leaves, and the types of those.
+    structure: A::Structure,
+    types: Vec<ArrayType>,
+    program: Program,
+    /// Data that the closure captured; the program's last arguments.
+    tensors: Vec<Tensor>,
+    output: B::Structure,
+}
+
+/// Compiles `f` for whatever arguments it is called with. Nothing happens before the first call.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(|(x, y): (Var, Var)| x * y + 1.0);
+/// assert_eq!(f.call((2.0, 3.0))?.item::<f64>()?, 7.0);
+/// let x = Tensor::from([1.0, 2.0]);
+/// assert_eq!(f.call((&x, 3.0))?.to_vec::<f64>()?, [4.0, 7.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn jit<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(f: F) -> Jit<A, B, F> {
+    Jit {
+        f,
+        at: caller(),
+        number: tapeloom_ir::trace::unique(),
+        engine: Engine::Native,
+        cache: RwLock::new(Vec::new()),
+        signature: PhantomData,
+    }
+}
+
+/// Compiles and runs `f` once.
+///
+/// # Errors
+/// As [`Jit::call`].
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// assert_eq!(run(|x: Var| x.exp(), 0.0)?.item::<f64>()?, 1.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn run<A: Tree<Var>, B: Tree<Var>>(
+    f: impl Fn(A) -> B,
+    args: impl Args<A>,
+) -> Result<B::With<Tensor>, Error> {
+    jit(f).call(args)
+}
+
+impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
+    /// Runs the closure's program on data, compiling it first if these arguments are of a new kind.
+    ///
+    /// # Errors
+    /// All mistakes made while the closure was traced; what the target cannot do.
+    pub fn call(&self, args: impl Args<A>) -> Result<B::With<Tensor>, Error> {
+        let mut leaves = TensorRefs::new();
+        args.tensors(&mut leaves);
+        let known = self.lookup(|e| {
+            e.types.len() == leaves.len()
+                && e.types.iter().zip(&leaves).all(|(t, x)| t == x.ty())
+                && args.matches(&e.structure)
+        });
+        let entry = match known {
+            Some(entry) => entry,
+            None => {
+                let types = leaves.iter().map(|t| t.ty().clone()).collect();
+                self.compile(args.structure(), types)?
+            }
+        };
+        let operands: SmallVec<[&Tensor; 8]> =
+            leaves.iter().map(|t| &**t).chain(&entry.tensors).collect();
+        let mut results =
+            entry.program.run(&operands).map_err(|p| Error::at(p, self.at))?.into_iter();
+        let mut complete = true;
+        let tree = B::with_leaves(&entry.output, &mut || {
+            results.next().unwrap_or_else(|| {
+                complete = false;
+                Tensor::zeros(&ArrayType::new(Dtype::Bool, []))
+            })
+        });
+        if complete {
+            Ok(tree)
+        } else {
+            Err(Problem::internal("a program gave too few results").into())
+        }
+    }
+
+    /// The same closure run by the reference interpreter: slow, and the meaning of every program.
+    /// Tests compare the two.
+    pub fn interpreted(mut self) -> Jit<A, B, F> {
+        self.engine = Engine::Interpreter;
+        self.cache = RwLock::new(Vec::new());
+        self
+    }
+
+    /// Inside a trace: calls the function. It is traced once per kind of argument in that trace and
+    /// stays a call in the program, as with [`outline`](crate::outline).
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let square = jit(|x: Var| x * x);
+    /// let f = jit(grad(|x: Var| square.apply(square.apply(x))));
+    /// assert_eq!(f.call(2.0)?.item::<f64>()?, 32.0);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn apply(&self, args: A) -> B {
+        call_once_traced("jit", self.number, self.at, &self.f, args)
+    }
+
+    /// How many programs have been compiled and are kept.
+    pub fn programs(&self) -> usize {
+        self.cache.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// A program for arguments of that kind. Few kinds are the rule, so a list is searched.
+    fn lookup(&self, is_it: impl Fn(&Entry<A, B>) -> bool) -> Option<Arc<Entry<A, B>>> {
+        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
+        cache.iter().find(|e| is_it(e)).cloned()
+    }
+
+    fn compile(
+        &self,
+        structure: A::Structure,
+        types: Vec<ArrayType>,
+    ) -> Result<Arc<Entry<A, B>>, Error> {
+        // The cache is not locked meanwhile: the closure may call this very function, and two
+        // threads that compile the same program are no worse off than one waiting for the other.
+        let traced = trace_program::<A, B>("jit", self.at, &self.f, &structure, &types)?;
+        let program = Program::compile(self.engine, traced.module, traced.function)
+            .map_err(|p| Error::at(p, self.at))?;
+        let (tensors, output) = (traced.tensors, traced.output);
+        let entry = Arc::new(Entry { structure, types, program, tensors, output });
+        self.cache.write().unwrap_or_else(PoisonError::into_inner).push(entry.clone());
+        Ok(entry)
+    }
+}

@@ -1,0 +1,129 @@
+//! Broadcasting by numpy's rules, made explicit.
+//!
+//! In the language elementwise operands have equal shapes; here shapes are aligned at their last
+//! axes, an extent of 1 is stretched, and missing axes are added in front. Literals have no shape
+//! and stay as they are, so `2.0 * x` costs no array of twos.
+
+use super::emit;
+use crate::Var;
+use tapeloom_ir::prim::{Broadcast, Reshape};
+use tapeloom_ir::trace;
+use tapeloom_ir::{ArrayType, Kind, Loc, Op, Problem, Shape};
+
+/// The shape that both broadcast to.
+pub(crate) fn broadcast_shapes(x: &[usize], y: &[usize]) -> Option<Shape> {
+    let rank = x.len().max(y.len());
+    let extent = |shape: &[usize], axis: usize| {
+        (axis + shape.len()).checked_sub(rank).map_or(1, |i| shape[i])
+    };
+    (0..rank)
+        .map(|axis| match (extent(x, axis), extent(y, axis)) {
+            (a, b) if a == b => Some(a),
+            (1, b) => Some(b),
+            (a, 1) => Some(a),
+            _ => None,
+        })
+        .collect::<Option<Vec<usize>>>()
+        .map(Shape::from)
+}
+
+/// `x` repeated to `shape`, which it must broadcast to.
+pub(crate) fn broadcast_var(x: Var, shape: &Shape, at: Loc) -> Var {
+    let from = x.ty(at).shape;
+    if from == *shape {
+        return x;
+    }
+    let new = shape.len().saturating_sub(from.len());
+    // One axis for each axis of `x`, aligned at the end.
+    let dims: Vec<usize> = (new..shape.len()).collect();
+    if from.elements() == shape.elements() && from.elements() != 1 {
+        // Only axes of extent 1 are added: no element is repeated.
+        return emit(Reshape { shape: shape.clone() }, &[x], at);
+    }
+    emit(Broadcast { shape: shape.clone(), dims }, &[x], at)
+}
+
+/// All operands at their common shape, or what is wrong. Literals stay.
+pub(crate) fn broadcast_together(
+    name: &str,
+    operands: &[Var],
+    at: Loc,
+) -> Result<(Vec<Var>, Shape), Problem> {
+    let mut shape = Shape::scalar();
+    let mut shapes = Vec::with_capacity(operands.len());
+    for v in operands {
+        let own = v.ty(at).shape;
+        shape = broadcast_shapes(&shape, &own).ok_or_else(|| {
+            Problem::new(
+                Kind::Shape,
+                format!("`{name}` cannot broadcast shapes {shape} and {own} together"),
+                "aligned at the last axis, extents must be equal or 1",
+            )
+        })?;
+        shapes.push(own);
+    }
+    let lifted = operands.iter().zip(&shapes).map(|(v, own)| {
+        if *own == shape || v.handle.as_literal().is_some() {
+            *v
+        } else {
+            broadcast_var(*v, &shape, at)
+        }
+    });
+    Ok((lifted.collect(), shape))
+}
+
+/// An elementwise operation of two operands of one dtype.
+pub(crate) fn binary(op: impl Into<Op>, x: Var, y: Var, at: Loc) -> Var {
+    let op = op.into();
+    let (tx, ty) = (x.ty(at), y.ty(at));
+    if tx == ty {
+        return emit(op, &[x, y], at);
+    }
+    if tx.dtype != ty.dtype {
+        let shape = broadcast_shapes(&tx.shape, &ty.shape).unwrap_or(tx.shape.clone());
+        let name = op.name();
+        let problem = Problem::new(
+            Kind::Dtype,
+            format!("`{name}` needs operands of one dtype, got {tx} and {ty}"),
+            format!("convert one of them, as in `y.convert(Dtype::{:?})`", tx.dtype),
+        );
+        trace::record(problem, &[x.handle, y.handle], at);
+        return Var::poison(ArrayType::new(tx.dtype, shape), at);
+    }
+    match broadcast_together(op.name(), &[x, y], at) {
+        Ok((operands, _)) => emit(op, &operands, at),
+        Err(problem) => {
+            trace::record(problem, &[x.handle, y.handle], at);
+            // The larger operand is the better guess of what was meant.
+            Var::poison(if ty.shape.len() > tx.shape.len() { ty } else { tx }, at)
+        }
+    }
+}
+
+impl Var {
+    /// This array repeated to `shape`, by numpy's rules.
+    ///
+    /// Errors: `shape` if an axis of the operand is neither equal to its place nor 1.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let rows = run(|x: Var| x.broadcast_to([2, 3]), [1.0, 2.0, 3.0])?;
+    /// assert_eq!(rows.to_vec::<f64>()?, [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn broadcast_to(self, shape: impl Into<Shape>) -> Var {
+        let at = crate::var::caller();
+        let (ty, shape) = (self.ty(at), shape.into());
+        if broadcast_shapes(&ty.shape, &shape).as_ref() != Some(&shape) {
+            let problem = Problem::new(
+                Kind::Shape,
+                format!("cannot broadcast {ty} to shape {shape}"),
+                "aligned at the last axis, extents must be equal or 1",
+            );
+            trace::record(problem, &[self.handle], at);
+            return Var::poison(ArrayType { dtype: ty.dtype, shape }, at);
+        }
+        broadcast_var(self, &shape, at)
+    }
+}

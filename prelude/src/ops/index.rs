@@ -1,0 +1,546 @@
+//! Reading and writing parts of an array.
+//!
+//! An index may be a Rust integer, known while tracing (negative ones count from the end, and one out
+//! of range is an error), or an integer `Var`, known when the program runs (a read out of range is
+//! moved to the nearest element, a write is dropped, as in JAX). An index array reads or writes many
+//! places at once.
+//!
+//! ```
+//! use tapeloom::prelude::*;
+//! let f = jit(|(x, i): (Var, Var)| (x.index(-1), x.index(i), x.at(i).add(10.0)));
+//! let (last, some, updated) = f.call(([1.0, 2.0, 3.0], 1i64))?;
+//! assert_eq!(last.item::<f64>()?, 3.0);
+//! assert_eq!(some.item::<f64>()?, 2.0);
+//! assert_eq!(updated.to_vec::<f64>()?, [1.0, 12.0, 3.0]);
+//! # Ok::<(), tapeloom::Error>(())
+//! ```
+
+use super::axes::{Axis, position, resolve_axis};
+use super::shape::{insert_axis, move_axis, permute, reshape, slice_axis};
+use super::{binary, broadcast_together, broadcast_var, emit, wrong};
+use crate::Var;
+use crate::var::{IntoVar, caller};
+use std::ops::{Bound, RangeBounds};
+use tapeloom_ir::prim::{
+    ArgReduce, Bounds, Combine, Concatenate, Convert, DynamicSlice, DynamicUpdateSlice, Gather,
+    Iota, Scatter, Slice,
+};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape};
+
+/// An index along one axis.
+#[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
+pub enum Position {
+    /// Known while tracing.
+    Static(i64),
+    /// Known when the program runs: an integer scalar or array.
+    Dynamic(Var),
+}
+
+/// One index: a Rust integer or an integer `Var`.
+pub trait Index: Copy {
+    /// The index.
+    #[doc(hidden)]
+    fn position(self) -> Position;
+}
+
+impl Index for Var {
+    fn position(self) -> Position {
+        Position::Dynamic(self)
+    }
+}
+
+macro_rules! index {
+    ($($t:ty),*) => {$(
+        impl Index for $t {
+            fn position(self) -> Position {
+                Position::Static(i64::try_from(self).unwrap_or(i64::MAX))
+            }
+        }
+    )*};
+}
+index!(i32, i64, usize);
+
+/// Indices of the leading axes: one, an array, or a tuple of them.
+pub trait Indices {
+    /// One per leading axis.
+    #[doc(hidden)]
+    fn positions(&self) -> Vec<Position>;
+}
+
+impl<I: Index> Indices for I {
+    fn positions(&self) -> Vec<Position> {
+        vec![self.position()]
+    }
+}
+
+impl<I: Index, const N: usize> Indices for [I; N] {
+    fn positions(&self) -> Vec<Position> {
+        self.iter().map(|i| i.position()).collect()
+    }
+}
+
+impl<I: Index, J: Index> Indices for (I, J) {
+    fn positions(&self) -> Vec<Position> {
+        vec![self.0.position(), self.1.position()]
+    }
+}
+
+impl<I: Index, J: Index, K: Index> Indices for (I, J, K) {
+    fn positions(&self) -> Vec<Position> {
+        vec![self.0.position(), self.1.position(), self.2.position()]
+    }
+}
+
+/// Places of an array, to be read or written. Made by [`Var::at`].
+#[derive(Clone, Debug)]
+#[must_use = "places do nothing until they are read or written"]
+pub struct At {
+    array: Var,
+    positions: Vec<Position>,
+}
+
+impl Var {
+    /// The element or subarray at these indices of the leading axes, which go away.
+    ///
+    /// Errors: `shape` for a static index out of range or more indices than axes; `dtype` for an
+    /// index that is no integer.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(|x: Var| (x.index(1), x.index((1, 0)), x.index(arange(2, Dtype::I64))));
+    /// let (row, element, rows) = f.call([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])?;
+    /// assert_eq!(row.to_vec::<f64>()?, [3.0, 4.0]);
+    /// assert_eq!(element.item::<f64>()?, 3.0);
+    /// assert_eq!(rows.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn index(self, indices: impl Indices) -> Var {
+        read(self, &indices.positions(), caller())
+    }
+
+    /// The subarray at an index of one axis, which goes away.
+    #[track_caller]
+    pub fn index_axis(self, axis: impl Axis, index: impl Index) -> Var {
+        let at = caller();
+        let ty = self.ty(at);
+        match resolve_axis("index_axis", axis, &ty.shape) {
+            Ok(axis) => read(move_axis(self, axis, 0, at), &[index.position()], at),
+            Err(problem) => wrong(problem, &[self], ty, at),
+        }
+    }
+
+    /// Places at these indices of the leading axes: `x.at(i).set(v)`, `.add(v)`, `.get()`.
+    pub fn at(self, indices: impl Indices) -> At {
+        At { array: self, positions: indices.positions() }
+    }
+
+    /// A range of an axis, known while tracing.
+    ///
+    /// Errors: `shape` if the range does not lie within the axis.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let steps = run(|x: Var| x.slice_axis(0, 1..) - x.slice_axis(0, ..2), [1.0, 4.0, 9.0])?;
+    /// assert_eq!(steps.to_vec::<f64>()?, [3.0, 5.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn slice_axis(self, axis: impl Axis, range: impl RangeBounds<usize>) -> Var {
+        let at = caller();
+        strided("slice_axis", self, axis, &range, 1, at)
+    }
+
+    /// Every `step`-th element of a range of an axis.
+    #[track_caller]
+    pub fn slice_step(self, axis: impl Axis, range: impl RangeBounds<usize>, step: usize) -> Var {
+        let at = caller();
+        strided("slice_step", self, axis, &range, step, at)
+    }
+
+    /// A range of each leading axis, known while tracing.
+    #[track_caller]
+    pub fn slice<R: RangeBounds<usize>, const N: usize>(self, ranges: [R; N]) -> Var {
+        let at = caller();
+        let mut y = self;
+        for (axis, range) in ranges.iter().enumerate() {
+            y = strided("slice", y, axis, range, 1, at);
+        }
+        y
+    }
+
+    /// The box of extents `sizes` that begins at `starts` (integer scalars, one per axis), moved so
+    /// that it fits.
+    #[track_caller]
+    pub fn dynamic_slice<I: Index>(self, starts: &[I], sizes: impl Into<Shape>) -> Var {
+        let at = caller();
+        let operands: Vec<Var> = [self].into_iter().chain(scalars(starts, at)).collect();
+        emit(DynamicSlice { sizes: sizes.into().to_vec() }, &operands, at)
+    }
+
+    /// This array with `update` written at `starts` (integer scalars, one per axis), moved so that it
+    /// fits.
+    #[track_caller]
+    pub fn dynamic_update_slice<I: Index>(self, update: impl IntoVar, starts: &[I]) -> Var {
+        let at = caller();
+        let update = update.into_var(self.ty(at).dtype, at);
+        let operands: Vec<Var> = [self, update].into_iter().chain(scalars(starts, at)).collect();
+        emit(DynamicUpdateSlice, &operands, at)
+    }
+
+    /// Subarrays at an array of indices of one axis; the indices' axes stand in its place.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|(x, i): (Var, Var)| x.take(i, -1), ([[1.0, 2.0], [3.0, 4.0]], [1i64, 1, 0]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [2.0, 2.0, 1.0, 4.0, 4.0, 3.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn take(self, indices: Var, axis: impl Axis) -> Var {
+        let at = caller();
+        let ty = self.ty(at);
+        let axis = match resolve_axis("take", axis, &ty.shape) {
+            Ok(axis) => axis,
+            Err(problem) => return wrong(problem, &[self, indices], ty, at),
+        };
+        let k = indices.ty(at).shape.len();
+        let places = insert_axis(from_front(indices, ty.shape[axis], at), k, at);
+        let y =
+            emit(Gather { batch: 0, axes: vec![axis], bounds: Bounds::Clip }, &[self, places], at);
+        // The indices' axes come first; they belong where the axis was.
+        let order = (k..k + axis).chain(0..k).chain(k + axis..k + ty.shape.len() - 1).collect();
+        permute(y, order, at)
+    }
+
+    /// One element per index: `y[.., j, ..] = x[.., indices[.., j, ..], ..]` along `axis`. The other
+    /// axes of both are broadcast together.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(|(x, i): (Var, Var)| x.take_along_axis(i, 1));
+    /// let y = f.call(([[1.0, 2.0], [3.0, 4.0]], [[1i64], [0]]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [2.0, 3.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn take_along_axis(self, indices: Var, axis: impl Axis) -> Var {
+        let at = caller();
+        let (ty, ti) = (self.ty(at), indices.ty(at));
+        let axis = match resolve_axis("take_along_axis", axis, &ty.shape) {
+            Ok(axis) => axis,
+            Err(problem) => return wrong(problem, &[self, indices], ty, at),
+        };
+        let batch = (ty.shape.len() == ti.shape.len())
+            .then(|| {
+                let without = |s: &Shape| s.without(&[axis]);
+                super::broadcast_shapes(&without(&ty.shape), &without(&ti.shape))
+            })
+            .flatten();
+        let Some(batch) = batch else {
+            let message = format!("`take_along_axis` of {ty} with indices {ti} along axis {axis}");
+            let help = "all other axes must be equal, or 1";
+            let problem = Problem::new(Kind::Shape, message, help);
+            return wrong(problem, &[self, indices], ty, at);
+        };
+        let last = ty.shape.len() - 1;
+        // The batch axes, then the axis itself at the end.
+        let arrange = |v: Var, extent: usize| {
+            let shape: Shape = batch.iter().copied().chain([extent]).collect();
+            broadcast_var(move_axis(v, axis, last, at), &shape, at)
+        };
+        let places = from_front(arrange(indices, ti.shape[axis]), ty.shape[axis], at);
+        let gather = Gather { batch: last, axes: vec![last], bounds: Bounds::Clip };
+        let operands = [arrange(self, ty.shape[axis]), insert_axis(places, last + 1, at)];
+        move_axis(emit(gather, &operands, at), last, axis, at)
+    }
+
+    /// Where along an axis the largest element stands (i64; the first of several; nan is largest).
+    #[track_caller]
+    pub fn argmax(self, axis: impl Axis) -> Var {
+        arg_reduce("argmax", self, axis, true, caller())
+    }
+
+    /// Where along an axis the smallest element stands (i64; the first of several; nan is smallest).
+    #[track_caller]
+    pub fn argmin(self, axis: impl Axis) -> Var {
+        arg_reduce("argmin", self, axis, false, caller())
+    }
+
+    /// Integers as unit vectors of extent `n` along a new last axis; zeros where out of range.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|i: Var| i.one_hot(3, Dtype::F64), [2i64, 0])?;
+    /// assert_eq!(y.to_vec::<f64>()?, [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn one_hot(self, n: usize, dtype: Dtype) -> Var {
+        let at = caller();
+        let ty = self.ty(at);
+        let column = insert_axis(self, ty.shape.len(), at);
+        let count = emit(Iota { shape: [n].into(), axis: 0, dtype: ty.dtype }, &[], at);
+        let hit = binary(Scalar::Eq, column, count, at);
+        if dtype == Dtype::Bool { hit } else { emit(Convert { to: dtype }, &[hit], at) }
+    }
+}
+
+#[allow(clippy::should_implement_trait, reason = "`x.at(i).add(v)` is how the field writes it")]
+impl At {
+    /// What is there.
+    #[track_caller]
+    pub fn get(self) -> Var {
+        read(self.array, &self.positions, caller())
+    }
+
+    /// The array with `value` there.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.at(0).set(7.0), [1.0, 2.0])?;
+    /// assert_eq!(y.to_vec::<f64>()?, [7.0, 2.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn set(self, value: impl IntoVar) -> Var {
+        self.write(Combine::Set, value, caller())
+    }
+
+    /// The array with `value` added there; an index named several times counts each time.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let count = run(|i: Var| zeros([3], Dtype::I64).at(i).add(1), [0i64, 2, 0])?;
+    /// assert_eq!(count.to_vec::<i64>()?, [2, 0, 1]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn add(self, value: impl IntoVar) -> Var {
+        self.write(Combine::Add, value, caller())
+    }
+
+    /// The array multiplied by `value` there.
+    #[track_caller]
+    pub fn mul(self, value: impl IntoVar) -> Var {
+        self.write(Combine::Mul, value, caller())
+    }
+
+    /// The array with the larger of its element and `value` there.
+    #[track_caller]
+    pub fn max(self, value: impl IntoVar) -> Var {
+        self.write(Combine::Max, value, caller())
+    }
+
+    /// The array with the smaller of its element and `value` there.
+    #[track_caller]
+    pub fn min(self, value: impl IntoVar) -> Var {
+        self.write(Combine::Min, value, caller())
+    }
+
+    fn write(self, combine: Combine, value: impl IntoVar, at: Loc) -> Var {
+        let ty = self.array.ty(at);
+        let value = value.into_var(ty.dtype, at);
+        let places = match places(self.array, &self.positions, at) {
+            Ok(places) => places,
+            Err(problem) => return wrong(problem, &[self.array], ty, at),
+        };
+        let n = self.positions.len();
+        let shape: Shape = places.lead.iter().chain(&ty.shape[n..]).copied().collect();
+        let own = value.ty(at).shape;
+        if super::broadcast_shapes(&own, &shape).as_ref() != Some(&shape) {
+            let message = format!("a value of shape {own} cannot be written to places of {shape}");
+            let help = "aligned at the last axis, extents must be equal or 1";
+            let problem = Problem::new(Kind::Shape, message, help);
+            return wrong(problem, &[self.array, value], ty, at);
+        }
+        if let (Some(starts), Combine::Set) = (&places.fixed, combine) {
+            // One box at a known place.
+            let update: Shape =
+                std::iter::repeat_n(1, n).chain(ty.shape[n..].iter().copied()).collect();
+            let value = reshape(materialize(value, &shape, at), update, at);
+            let literal = |i: usize| Var::literal(Literal::i64(i as i64), at);
+            let starts = starts.iter().copied().chain(std::iter::repeat_n(0, ty.shape.len() - n));
+            let operands: Vec<Var> =
+                [self.array, value].into_iter().chain(starts.map(literal)).collect();
+            return emit(DynamicUpdateSlice, &operands, at);
+        }
+        let scatter = Scatter { combine, batch: 0, axes: (0..n).collect(), bounds: Bounds::Drop };
+        let value = materialize(value, &shape, at);
+        emit(scatter, &[self.array, places.indices(at), value], at)
+    }
+}
+
+/// Where indices point.
+struct Places {
+    /// The axes that index arrays bring.
+    lead: Shape,
+    /// One index per leading axis, counted from the front.
+    each: Vec<Var>,
+    /// The indices, if all are known.
+    fixed: Option<Vec<usize>>,
+}
+
+impl Places {
+    /// The operand of gather and scatter: `[lead.., n]`.
+    fn indices(&self, at: Loc) -> Var {
+        let column: Shape = self.lead.iter().copied().chain([1]).collect();
+        let columns: Vec<Var> = self
+            .each
+            .iter()
+            .map(|v| reshape(materialize(*v, &self.lead, at), column.clone(), at))
+            .collect();
+        match columns.as_slice() {
+            [one] => *one,
+            many => emit(Concatenate { axis: self.lead.len() }, many, at),
+        }
+    }
+}
+
+fn places(x: Var, positions: &[Position], at: Loc) -> Result<Places, Problem> {
+    let shape = x.ty(at).shape;
+    if positions.len() > shape.len() {
+        return Err(Problem::new(
+            Kind::Shape,
+            format!("{} indices into an array of shape {shape}", positions.len()),
+            "give at most one index per axis",
+        ));
+    }
+    let mut each = Vec::new();
+    let mut fixed = Some(Vec::new());
+    for (axis, p) in positions.iter().enumerate() {
+        match p {
+            Position::Static(i) => {
+                let found = position(*i, shape[axis]).ok_or_else(|| {
+                    Problem::new(
+                        Kind::Shape,
+                        format!("index {i} is out of range for axis {axis} of shape {shape}"),
+                        "indices run from 0, or from the end with negative numbers",
+                    )
+                })?;
+                each.push(Var::literal(Literal::i64(found as i64), at));
+                if let Some(fixed) = &mut fixed {
+                    fixed.push(found);
+                }
+            }
+            Position::Dynamic(v) => {
+                let ty = v.ty(at);
+                if !ty.dtype.is_integer() {
+                    return Err(Problem::new(
+                        Kind::Dtype,
+                        format!("an index must be an integer, got {ty}"),
+                        "convert it, as in `i.convert(Dtype::I64)`; for a mask use `select`",
+                    ));
+                }
+                let wide = if ty.dtype == Dtype::I64 {
+                    *v
+                } else {
+                    emit(Convert { to: Dtype::I64 }, &[*v], at)
+                };
+                each.push(from_front(wide, shape[axis], at));
+                fixed = None;
+            }
+        }
+    }
+    let (_, lead) = broadcast_together("index", &each, at)?;
+    Ok(Places { lead, each, fixed })
+}
+
+fn read(x: Var, positions: &[Position], at: Loc) -> Var {
+    let ty = x.ty(at);
+    let n = positions.len();
+    let places = match places(x, positions, at) {
+        Ok(places) => places,
+        Err(problem) => {
+            let shape = ty.shape.get(n..).unwrap_or_default().into();
+            return wrong(problem, &[x], ArrayType { dtype: ty.dtype, shape }, at);
+        }
+    };
+    match &places.fixed {
+        Some(fixed) => {
+            let starts = fixed.iter().copied().chain(std::iter::repeat_n(0, ty.shape.len() - n));
+            let limits = fixed.iter().map(|i| i + 1).chain(ty.shape[n..].iter().copied());
+            let part = emit(Slice::dense(starts.collect(), limits.collect()), &[x], at);
+            reshape(part, ty.shape[n..].into(), at)
+        }
+        None => {
+            let gather = Gather { batch: 0, axes: (0..n).collect(), bounds: Bounds::Clip };
+            emit(gather, &[x, places.indices(at)], at)
+        }
+    }
+}
+
+/// Negative indices counted from the front. Unsigned ones stay.
+fn from_front(index: Var, extent: usize, at: Loc) -> Var {
+    let dtype = index.ty(at).dtype;
+    if !dtype.is_signed() || dtype.is_float() {
+        return index;
+    }
+    let number = |x: i64| {
+        let exact = Literal::exact_integer(dtype, x.into());
+        Var::literal(exact.unwrap_or(Literal::zero(dtype)), at)
+    };
+    let negative = binary(Scalar::Lt, index, number(0), at);
+    let moved = binary(Scalar::Add, index, number(extent as i64), at);
+    emit(Scalar::Select, &[negative, moved, index], at)
+}
+
+/// Repeats to a shape; a literal becomes an array.
+fn materialize(x: Var, shape: &Shape, at: Loc) -> Var {
+    match x.handle.as_literal() {
+        Some(l) => super::full_var(shape, l, at),
+        None => broadcast_var(x, shape, at),
+    }
+}
+
+fn scalars<I: Index>(starts: &[I], at: Loc) -> impl Iterator<Item = Var> + '_ {
+    starts.iter().map(move |i| match i.position() {
+        Position::Static(i) => Var::literal(Literal::i64(i), at),
+        Position::Dynamic(v) => v,
+    })
+}
+
+fn strided(
+    name: &str,
+    x: Var,
+    axis: impl Axis,
+    range: &impl RangeBounds<usize>,
+    step: usize,
+    at: Loc,
+) -> Var {
+    let ty = x.ty(at);
+    let axis = match resolve_axis(name, axis, &ty.shape) {
+        Ok(axis) => axis,
+        Err(problem) => return wrong(problem, &[x], ty, at),
+    };
+    let start = match range.start_bound() {
+        Bound::Included(i) => *i,
+        Bound::Excluded(i) => i + 1,
+        Bound::Unbounded => 0,
+    };
+    let limit = match range.end_bound() {
+        Bound::Included(i) => i + 1,
+        Bound::Excluded(i) => *i,
+        Bound::Unbounded => ty.shape[axis],
+    };
+    if start > limit || limit > ty.shape[axis] || step == 0 {
+        let message = format!("`{name}` of {start}..{limit} by {step} along axis {axis} of {ty}");
+        let help = "the range must lie within the axis, and the step be at least 1";
+        return wrong(Problem::new(Kind::Shape, message, help), &[x], ty, at);
+    }
+    if step == 1 {
+        return slice_axis(x, axis, start, limit, at);
+    }
+    let mut slice = Slice::dense(vec![0; ty.shape.len()], ty.shape.to_vec());
+    (slice.start[axis], slice.limit[axis], slice.strides[axis]) = (start, limit, step);
+    emit(slice, &[x], at)
+}
+
+fn arg_reduce(name: &str, x: Var, axis: impl Axis, largest: bool, at: Loc) -> Var {
+    let ty = x.ty(at);
+    match resolve_axis(name, axis, &ty.shape) {
+        Ok(axis) => emit(ArgReduce { axis, largest }, &[x], at),
+        Err(problem) => wrong(problem, &[x], ArrayType::new(Dtype::I64, ty.shape), at),
+    }
+}

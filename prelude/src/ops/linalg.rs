@@ -1,0 +1,365 @@
+//! Products of arrays: `dot`, `matmul`, `outer`, `einsum`.
+
+use super::shape::permute;
+use super::{broadcast_shapes, broadcast_var, emit, wrong};
+use crate::Var;
+use crate::var::{IntoVar, caller};
+use tapeloom_ir::prim::{Dot, Iota, Reduce, Reducer};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape};
+
+impl Var {
+    /// The product that sums over the last axis of `self` and the first of a vector `y`, or the last
+    /// but one of a matrix (numpy's `dot`): of vectors a number, of matrices the matrix product.
+    ///
+    /// Errors: `shape` if those extents differ, or an operand is a scalar.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(|(a, x): (Var, Var)| (x.dot(x), a.dot(x)));
+    /// let (square, image) = f.call(([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]))?;
+    /// assert_eq!(square.item::<f64>()?, 101.0);
+    /// assert_eq!(image.to_vec::<f64>()?, [21.0, 43.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn dot(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        let (tx, ty) = (self.ty(at), y.ty(at));
+        if tx.shape.is_empty() || ty.shape.is_empty() {
+            let message = format!("`dot` needs arrays with axes, got {tx} and {ty}");
+            return wrong(Problem::new(Kind::Shape, message, "use `*`"), &[self, y], tx, at);
+        }
+        let (i, j) = (tx.shape.len() - 1, ty.shape.len().saturating_sub(2));
+        contract("dot", self, y, Vec::new(), vec![(i, j)], at)
+    }
+
+    /// The matrix product over the last two axes, the others broadcast together as batches (numpy's
+    /// `matmul`). A vector is a row on the left and a column on the right.
+    ///
+    /// Errors: `shape` if inner extents differ or batches do not broadcast.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|a: Var| a.matmul(a), [[1.0, 1.0], [0.0, 1.0]])?;
+    /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 0.0, 1.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn matmul(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        matmul(self, y, at)
+    }
+
+    /// All products of an element of `self` with one of `y`: shape of `self`, then shape of `y`.
+    #[track_caller]
+    pub fn outer(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        contract("outer", self, y, Vec::new(), Vec::new(), at)
+    }
+
+    /// The product summed over pairs (axis of `self`, axis of `y`).
+    #[track_caller]
+    pub fn tensordot(self, y: impl IntoVar, pairs: &[(usize, usize)]) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        contract("tensordot", self, y, Vec::new(), pairs.to_vec(), at)
+    }
+
+    /// The sum of the diagonal of a square matrix (of the last two axes).
+    #[track_caller]
+    pub fn trace(self) -> Var {
+        let at = caller();
+        let rank = self.ty(at).shape.len();
+        if rank < 2 {
+            let ty = self.ty(at);
+            let message = format!("`trace` needs a matrix, got {ty}");
+            return wrong(Problem::new(Kind::Shape, message, ""), &[self], ty, at);
+        }
+        let x = mask_diagonal(self, rank - 2, rank - 1, at);
+        emit(Reduce { reducer: Reducer::Sum, axes: vec![rank - 2, rank - 1] }, &[x], at)
+    }
+
+    /// The diagonal of a square matrix (of the last two axes).
+    #[track_caller]
+    pub fn diagonal(self) -> Var {
+        let at = caller();
+        let rank = self.ty(at).shape.len();
+        if rank < 2 {
+            let ty = self.ty(at);
+            let message = format!("`diagonal` needs a matrix, got {ty}");
+            return wrong(Problem::new(Kind::Shape, message, ""), &[self], ty, at);
+        }
+        let x = mask_diagonal(self, rank - 2, rank - 1, at);
+        emit(Reduce { reducer: Reducer::Sum, axes: vec![rank - 1] }, &[x], at)
+    }
+}
+
+/// Products and sums in Einstein's notation: axes with equal letters are multiplied together, letters
+/// that are not in the result are summed over. Without `->` the letters that occur once are the
+/// result, in alphabetical order. `...` stands for leading axes, which are broadcast.
+///
+/// Operands are multiplied from left to right.
+///
+/// Errors: `shape` if the specification does not fit the operands.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(|(a, x): (Var, Var)| einsum("ij,i,j->", &[a, x, x]));
+/// let form = f.call(([[2.0, 0.0], [0.0, 3.0]], [1.0, 10.0]))?;
+/// assert_eq!(form.item::<f64>()?, 302.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn einsum(spec: &str, operands: &[Var]) -> Var {
+    let at = caller();
+    match plan(spec, operands, at) {
+        Ok((terms, result)) => sum_products(terms, &result, at),
+        Err(problem) => {
+            let ty = operands.first().map(|v| v.ty(at));
+            wrong(problem, operands, ty.unwrap_or(ArrayType::new(Dtype::F64, [])), at)
+        }
+    }
+}
+
+fn contract(
+    name: &str,
+    x: Var,
+    y: Var,
+    batch: Vec<(usize, usize)>,
+    contract: Vec<(usize, usize)>,
+    at: Loc,
+) -> Var {
+    let (tx, ty) = (x.ty(at), y.ty(at));
+    let fits = |(i, j): &(usize, usize)| matches!((tx.shape.get(*i), ty.shape.get(*j)), (Some(n), Some(m)) if n == m);
+    let (kind, message, help) = if tx.dtype != ty.dtype {
+        let help = format!("convert one of them, as in `y.convert(Dtype::{:?})`", tx.dtype);
+        (Kind::Dtype, format!("`{name}` needs operands of one dtype, got {tx} and {ty}"), help)
+    } else if !batch.iter().chain(&contract).all(fits) {
+        let axes: Vec<String> =
+            contract.iter().map(|(i, j)| format!("axis {i} with axis {j}")).collect();
+        let message = format!("`{name}` of {tx} and {ty} sums over {}", axes.join(", "));
+        (Kind::Shape, message, "the extents of axes summed over must be equal".to_owned())
+    } else {
+        return emit(Dot { batch, contract }, &[x, y], at);
+    };
+    let kept = |t: &ArrayType, side: fn(&(usize, usize)) -> usize| -> Vec<usize> {
+        let gone: Vec<usize> = contract.iter().map(side).collect();
+        t.shape.without(&gone).to_vec()
+    };
+    let guess = [kept(&tx, |p| p.0), kept(&ty, |p| p.1)].concat();
+    wrong(Problem::new(kind, message, help), &[x, y], ArrayType::new(tx.dtype, guess), at)
+}
+
+fn matmul(x: Var, y: Var, at: Loc) -> Var {
+    let (tx, ty) = (x.ty(at), y.ty(at));
+    let (p, q) = (tx.shape.len(), ty.shape.len());
+    match (p, q) {
+        (0, _) | (_, 0) => {
+            let message = format!("`matmul` needs arrays with axes, got {tx} and {ty}");
+            wrong(Problem::new(Kind::Shape, message, "use `*`"), &[x, y], tx, at)
+        }
+        (_, 1) => contract("matmul", x, y, vec![], vec![(p - 1, 0)], at),
+        // No batch on the right: the rows of all batches are rows.
+        (_, 2) => contract("matmul", x, y, vec![], vec![(p - 1, 0)], at),
+        (1, _) => contract("matmul", x, y, vec![], vec![(0, q - 2)], at),
+        (2, _) => {
+            let z = contract("matmul", x, y, vec![], vec![(1, q - 2)], at);
+            // [m, batch.., n] to [batch.., m, n]
+            let order = (1..q - 1).chain([0, q - 1]).collect();
+            if z.ty(at).shape.len() == q { permute(z, order, at) } else { z }
+        }
+        _ => {
+            let (bx, by) = (&tx.shape[..p - 2], &ty.shape[..q - 2]);
+            let Some(batch) = broadcast_shapes(bx, by) else {
+                let message = format!("`matmul` cannot broadcast the batches of {tx} and {ty}");
+                let help = "aligned before the last two axes, extents must be equal or 1";
+                let problem = Problem::new(Kind::Shape, message, help);
+                return wrong(problem, &[x, y], tx, at);
+            };
+            let lift = |v: Var, matrix: &[usize]| {
+                let shape: Shape = batch.iter().chain(matrix).copied().collect();
+                broadcast_var(v, &shape, at)
+            };
+            let (x, y) = (lift(x, &tx.shape[p - 2..]), lift(y, &ty.shape[q - 2..]));
+            let n = batch.len();
+            contract("matmul", x, y, (0..n).map(|i| (i, i)).collect(), vec![(n + 1, n)], at)
+        }
+    }
+}
+
+/// Zeros off the diagonal of two axes.
+fn mask_diagonal(x: Var, i: usize, j: usize, at: Loc) -> Var {
+    let ty = x.ty(at);
+    let index = |axis| emit(Iota { shape: ty.shape.clone(), axis, dtype: Dtype::I64 }, &[], at);
+    let on = emit(Scalar::Eq, &[index(i), index(j)], at);
+    emit(Scalar::Select, &[on, x, Var::literal(Literal::zero(ty.dtype), at)], at)
+}
+
+/// A label of an axis: a letter, or a place of the ellipsis counted from its end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Label {
+    Ellipsis(usize),
+    Letter(char),
+}
+
+/// An operand with the labels of its axes.
+#[derive(Clone)]
+struct Term {
+    x: Var,
+    labels: Vec<Label>,
+}
+
+/// Reads the specification against the operands.
+fn plan(spec: &str, operands: &[Var], at: Loc) -> Result<(Vec<Term>, Vec<Label>), Problem> {
+    let misfit = |why: String| {
+        let types: Vec<String> = operands.iter().map(|v| v.ty(at).to_string()).collect();
+        Problem::new(
+            Kind::Shape,
+            format!("`einsum` with \"{spec}\" of {}: {why}", types.join(", ")),
+            "give one letter per axis, operands separated by commas, as in \"ij,jk->ik\"",
+        )
+    };
+    let compact: String = spec.chars().filter(|c| !c.is_whitespace()).collect();
+    let (inputs, output) = match compact.split_once("->") {
+        Some((inputs, output)) => (inputs, Some(output)),
+        None => (compact.as_str(), None),
+    };
+    let inputs: Vec<&str> = inputs.split(',').collect();
+    if inputs.len() != operands.len() {
+        return Err(misfit(format!("it speaks of {} operands", inputs.len())));
+    }
+    let mut terms = Vec::new();
+    let mut extents: Vec<(Label, usize)> = Vec::new();
+    for (text, x) in inputs.iter().zip(operands) {
+        let shape = x.ty(at).shape;
+        let labels = labels(text, Some(shape.len())).map_err(&misfit)?;
+        for (label, extent) in labels.iter().zip(shape.iter()) {
+            match extents.iter_mut().find(|(l, _)| l == label) {
+                None => extents.push((*label, *extent)),
+                Some((_, known)) if known == extent => {}
+                Some((Label::Ellipsis(_), known)) if *known == 1 || *extent == 1 => {
+                    *known = (*known).max(*extent);
+                }
+                Some((_, known)) => {
+                    return Err(misfit(format!("{label:?} has extents {known} and {extent}")));
+                }
+            }
+        }
+        terms.push(Term { x: *x, labels });
+    }
+    let all = || terms.iter().flat_map(|t| t.labels.iter().copied());
+    let mut ellipsis: Vec<Label> = all().filter(|l| matches!(l, Label::Ellipsis(_))).collect();
+    ellipsis.sort_unstable_by(|a, b| b.cmp(a));
+    ellipsis.dedup();
+    let result = match output {
+        Some(text) => {
+            let dots = if text.contains("...") { ellipsis.len() } else { 0 };
+            let rank = text.chars().filter(|c| *c != '.').count() + dots;
+            labels(text, Some(rank)).map_err(&misfit)?
+        }
+        None => {
+            let once = |l: &Label| all().filter(|m| m == l).count() == 1;
+            let mut letters: Vec<Label> =
+                all().filter(|l| matches!(l, Label::Letter(_)) && once(l)).collect();
+            letters.sort_unstable();
+            [ellipsis, letters].concat()
+        }
+    };
+    for (i, label) in result.iter().enumerate() {
+        if !all().any(|l| l == *label) || result[..i].contains(label) {
+            return Err(misfit(format!("{label:?} of the result is in no operand, or twice")));
+        }
+    }
+    // Axes of extent 1 under an ellipsis are stretched.
+    for term in &mut terms {
+        let shape = term.x.ty(at).shape;
+        let want = term.labels.iter().zip(shape.iter()).map(|(l, own)| {
+            extents.iter().find(|(m, _)| m == l).map_or(*own, |(_, extent)| *extent)
+        });
+        term.x = broadcast_var(term.x, &want.collect(), at);
+    }
+    Ok((terms, result))
+}
+
+/// One label per axis.
+fn labels(text: &str, rank: Option<usize>) -> Result<Vec<Label>, String> {
+    let letter = |c: char| {
+        if c.is_alphabetic() { Ok(Label::Letter(c)) } else { Err(format!("'{c}' is no letter")) }
+    };
+    let (before, after) = match text.split_once("...") {
+        None => (text, None),
+        Some((before, after)) => (before, Some(after)),
+    };
+    let mut labels: Vec<Label> = before.chars().map(letter).collect::<Result<_, _>>()?;
+    if let Some(after) = after {
+        let after: Vec<Label> = after.chars().map(letter).collect::<Result<_, _>>()?;
+        let named = labels.len() + after.len();
+        let dots = rank.and_then(|r| r.checked_sub(named)).ok_or("too few axes for its letters")?;
+        labels.extend((0..dots).rev().map(Label::Ellipsis));
+        labels.extend(after);
+    }
+    match rank {
+        Some(rank) if rank != labels.len() => {
+            Err(format!("\"{text}\" has {} letters for {rank} axes", labels.len()))
+        }
+        _ => Ok(labels),
+    }
+}
+
+/// Multiplies from left to right, summing over each label as soon as nobody needs it any more.
+fn sum_products(terms: Vec<Term>, result: &[Label], at: Loc) -> Var {
+    let mut rest = terms.into_iter().map(|t| diagonals(t, at)).collect::<Vec<_>>().into_iter();
+    let Some(mut total) = rest.next() else {
+        return Var::literal(Literal::f64(1.0), at);
+    };
+    while let Some(next) = rest.next() {
+        let later =
+            |l: &Label| result.contains(l) || rest.as_slice().iter().any(|t| t.labels.contains(l));
+        let x = sum_out(total, |l| next.labels.contains(l) || later(l), at);
+        let y = sum_out(next, |l| x.labels.contains(l) || later(l), at);
+        let (mut batch, mut contract) = (Vec::new(), Vec::new());
+        for (i, l) in x.labels.iter().enumerate() {
+            if let Some(j) = y.labels.iter().position(|m| m == l) {
+                if later(l) { batch.push((i, j)) } else { contract.push((i, j)) }
+            }
+        }
+        let shared = |l: &&Label| x.labels.contains(l) && y.labels.contains(l);
+        let labels = batch.iter().map(|(i, _)| x.labels[*i]);
+        let free = x.labels.iter().chain(&y.labels).filter(|l| !shared(l)).copied();
+        let labels = labels.chain(free).collect();
+        total = Term { x: self::contract("einsum", x.x, y.x, batch, contract, at), labels };
+    }
+    let total = sum_out(total, |l| result.contains(l), at);
+    let order = result.iter().filter_map(|l| total.labels.iter().position(|m| m == l)).collect();
+    permute(total.x, order, at)
+}
+
+/// Sums over the labels that are not needed.
+fn sum_out(term: Term, needed: impl Fn(&Label) -> bool, at: Loc) -> Term {
+    let gone: Vec<usize> = (0..term.labels.len()).filter(|i| !needed(&term.labels[*i])).collect();
+    if gone.is_empty() {
+        return term;
+    }
+    let labels = term.labels.iter().copied().filter(|l| needed(l)).collect();
+    Term { x: emit(Reduce { reducer: Reducer::Sum, axes: gone }, &[term.x], at), labels }
+}
+
+/// A label that an operand has twice stands for its diagonal.
+fn diagonals(mut term: Term, at: Loc) -> Term {
+    let mut i = 0;
+    while i < term.labels.len() {
+        let label = term.labels[i];
+        match (i + 1..term.labels.len()).find(|j| term.labels[*j] == label) {
+            None => i += 1,
+            Some(j) => {
+                let masked = mask_diagonal(term.x, i, j, at);
+                term.x = emit(Reduce { reducer: Reducer::Sum, axes: vec![j] }, &[masked], at);
+                term.labels.remove(j);
+            }
+        }
+    }
+    term
+}

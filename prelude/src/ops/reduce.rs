@@ -1,0 +1,152 @@
+//! Reductions: sums, products, extremes, means, norms, over all axes or some.
+//!
+//! Each comes in three forms: `sum()` over everything, `sum_axis(axes)` over some axes, which go away,
+//! and `sum_keepdims(axes)`, where they stay with extent 1 so that the result broadcasts against the
+//! operand.
+//!
+//! ```
+//! use tapeloom::prelude::*;
+//! let x = Tensor::from([[1.0, 2.0], [3.0, 6.0]]);
+//! let centered = run(|x: Var| x - x.mean_keepdims(-1), &x)?;
+//! assert_eq!(centered.to_vec::<f64>()?, [-0.5, 0.5, -1.5, 1.5]);
+//! # Ok::<(), tapeloom::Error>(())
+//! ```
+
+use super::axes::{Axes, resolve_axes};
+use super::{binary, emit};
+use crate::Var;
+use crate::var::caller;
+use tapeloom_ir::prim::{Reduce, Reducer, Reshape};
+use tapeloom_ir::trace;
+use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar};
+
+/// What happens to reduced axes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    Drop,
+    One,
+}
+
+/// A reduction of resolved axes.
+type Body = fn(Var, &[usize], Loc) -> Var;
+
+fn reduce(name: &str, x: Var, axes: &impl Axes, keep: Keep, at: Loc, body: Body) -> Var {
+    let ty = x.ty(at);
+    let axes = match resolve_axes(name, axes, &ty.shape) {
+        Ok(axes) => axes,
+        Err(problem) => {
+            trace::record(problem, &[x.handle], at);
+            return Var::poison(ty, at);
+        }
+    };
+    let y = body(x, &axes, at);
+    match keep {
+        Keep::Drop => y,
+        Keep::One => restore(y, &ty, &axes, at),
+    }
+}
+
+/// Puts reduced axes back with extent 1.
+fn restore(y: Var, from: &ArrayType, axes: &[usize], at: Loc) -> Var {
+    let mut shape = from.shape.clone();
+    for a in axes {
+        shape[*a] = 1;
+    }
+    emit(Reshape { shape }, &[y], at)
+}
+
+fn fold(reducer: Reducer, x: Var, axes: &[usize], at: Loc) -> Var {
+    emit(Reduce { reducer, axes: axes.to_vec() }, &[x], at)
+}
+
+fn mean(x: Var, axes: &[usize], at: Loc) -> Var {
+    let ty = x.ty(at);
+    if !ty.dtype.is_float() {
+        let message = format!("a mean needs floats, got {ty}");
+        let help = "convert first, as in `x.convert(Dtype::F64)`";
+        trace::record(Problem::new(Kind::Dtype, message, help), &[x.handle], at);
+        return Var::poison(ArrayType::new(ty.dtype, ty.shape.without(axes)), at);
+    }
+    let n: usize = axes.iter().map(|a| ty.shape[*a]).product();
+    let sum = fold(Reducer::Sum, x, axes, at);
+    binary(Scalar::Div, sum, Var::literal(Literal::of(ty.dtype, n as f64), at), at)
+}
+
+fn var(x: Var, axes: &[usize], at: Loc) -> Var {
+    let ty = x.ty(at);
+    let center = restore(mean(x, axes, at), &ty, axes, at);
+    let off = binary(Scalar::Sub, x, center, at);
+    mean(emit(Scalar::Mul, &[off, off], at), axes, at)
+}
+
+fn logsumexp(x: Var, axes: &[usize], at: Loc) -> Var {
+    let ty = x.ty(at);
+    // The shift is a constant to derivatives: it cancels. An infinite maximum shifts by nothing.
+    let peak = emit(tapeloom_ir::prim::StopGradient, &[fold(Reducer::Max, x, axes, at)], at);
+    let zero = Var::literal(Literal::zero(ty.dtype), at);
+    let finite = emit(Scalar::IsFinite, &[peak], at);
+    let shift = emit(Scalar::Select, &[finite, peak, zero], at);
+    let off = binary(Scalar::Sub, x, restore(shift, &ty, axes, at), at);
+    let sum = fold(Reducer::Sum, emit(Scalar::Exp, &[off], at), axes, at);
+    binary(Scalar::Add, emit(Scalar::Log, &[sum], at), shift, at)
+}
+
+fn norm(x: Var, axes: &[usize], at: Loc) -> Var {
+    let squares = emit(Scalar::Mul, &[x, x], at);
+    emit(Scalar::Sqrt, &[fold(Reducer::Sum, squares, axes, at)], at)
+}
+
+fn count(x: Var, axes: &[usize], at: Loc) -> Var {
+    let n = emit(tapeloom_ir::prim::Convert { to: Dtype::I64 }, &[x], at);
+    fold(Reducer::Sum, n, axes, at)
+}
+
+macro_rules! reductions {
+    ($($name:ident $name_axis:ident $name_keepdims:ident $doc:literal $body:expr;)*) => {
+        /// Reductions.
+        impl Var {
+            $(#[doc = concat!($doc, " over all elements; a scalar.")]
+            #[track_caller]
+            pub fn $name(self) -> Var {
+                reduce(stringify!($name), self, &.., Keep::Drop, caller(), $body)
+            }
+
+            #[doc = concat!($doc, " over `axes`, which go away.")]
+            ///
+            /// Errors: `shape` if an axis does not exist or is named twice.
+            #[track_caller]
+            pub fn $name_axis(self, axes: impl Axes) -> Var {
+                reduce(stringify!($name_axis), self, &axes, Keep::Drop, caller(), $body)
+            }
+
+            #[doc = concat!($doc, " over `axes`, which stay with extent 1.")]
+            ///
+            /// Errors: `shape` if an axis does not exist or is named twice.
+            #[track_caller]
+            pub fn $name_keepdims(self, axes: impl Axes) -> Var {
+                reduce(stringify!($name_keepdims), self, &axes, Keep::One, caller(), $body)
+            })*
+        }
+    };
+}
+reductions! {
+    sum sum_axis sum_keepdims "The sum" |x, axes, at| fold(Reducer::Sum, x, axes, at);
+    prod prod_axis prod_keepdims "The product" |x, axes, at| fold(Reducer::Prod, x, axes, at);
+    max max_axis max_keepdims
+        "The largest element (nan if any is; ties share the derivative evenly)"
+        |x, axes, at| fold(Reducer::Max, x, axes, at);
+    min min_axis min_keepdims
+        "The smallest element (nan if any is; ties share the derivative evenly)"
+        |x, axes, at| fold(Reducer::Min, x, axes, at);
+    all all_axis all_keepdims "Whether every element is true (bool)"
+        |x, axes, at| fold(Reducer::And, x, axes, at);
+    any any_axis any_keepdims "Whether some element is true (bool)"
+        |x, axes, at| fold(Reducer::Or, x, axes, at);
+    count_true count_true_axis count_true_keepdims "The number (i64) of elements that are true" count;
+    mean mean_axis mean_keepdims "The mean" mean;
+    var var_axis var_keepdims "The variance, dividing by the number of elements" var;
+    std std_axis std_keepdims "The standard deviation, dividing by the number of elements"
+        |x, axes, at| emit(Scalar::Sqrt, &[var(x, axes, at)], at);
+    logsumexp logsumexp_axis logsumexp_keepdims "ln Σ eˣ, without overflow," logsumexp;
+    norm norm_axis norm_keepdims "The Euclidean norm √Σx²" norm;
+}

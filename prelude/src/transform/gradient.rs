@@ -1,0 +1,159 @@
+//! Gradients of functions with a scalar result.
+
+use crate::Var;
+use crate::closure::{Staged, rebuild, stage};
+use crate::ops::zeros_like_type;
+use crate::tree::Tree;
+use crate::var::caller;
+use tapeloom_ir::prim::StopGradient;
+use tapeloom_ir::trace::{Diagnostic, Note};
+use tapeloom_ir::{Kind, Literal, Loc, Problem};
+use tapeloom_transforms as transforms;
+
+/// The gradient of a scalar function: `(A -> Var) -> (A -> A)`.
+///
+/// Reverse mode: the cost is a small multiple of that of `f`, whatever the size of `A`. The gradient
+/// has the shape of the argument; to differentiate with respect to some arguments only, close over
+/// the others.
+///
+/// Errors: `shape` if the result is not a scalar; `not-differentiable` if a leaf of the argument is
+/// not a float (naming its path) or an operation has no derivative (naming its line).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let slope = jit(grad(|x: Var| x.sin()));
+/// assert_eq!(slope.call(0.0)?.item::<f64>()?, 1.0);
+/// let third = jit(grad(grad(grad(|x: Var| x.powi(5)))));
+/// assert_eq!(third.call(2.0)?.item::<f64>()?, 240.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn grad<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> A {
+    let at = caller();
+    move |x| differentiate("grad", at, |x| (f(x), ()), x).1
+}
+
+/// The value and the gradient, at the price of the gradient: `(A -> Var) -> (A -> (Var, A))`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(value_and_grad(|(x, y): (Var, Var)| x * x * y));
+/// let (value, (dx, dy)) = f.call((3.0, 2.0))?;
+/// assert_eq!(value.item::<f64>()?, 18.0);
+/// assert_eq!((dx.item::<f64>()?, dy.item::<f64>()?), (12.0, 9.0));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: as [`grad`].
+#[track_caller]
+pub fn value_and_grad<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> (Var, A) {
+    let at = caller();
+    move |x| {
+        let ((y, ()), dx) = differentiate("value_and_grad", at, |x| (f(x), ()), x);
+        (y, dx)
+    }
+}
+
+/// The gradient of the first result, and the rest untouched: `(A -> (Var, B)) -> (A -> (A, B))`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(grad_aux(|x: Var| (x.square(), x + 1.0)));
+/// let (slope, next) = f.call(3.0)?;
+/// assert_eq!((slope.item::<f64>()?, next.item::<f64>()?), (6.0, 4.0));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: as [`grad`].
+#[track_caller]
+pub fn grad_aux<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> (Var, B)>(f: F) -> impl Fn(A) -> (A, B) {
+    let at = caller();
+    move |x| {
+        let ((_, aux), dx) = differentiate("grad_aux", at, &f, x);
+        (dx, aux)
+    }
+}
+
+/// Value, rest and gradient: `(A -> (Var, B)) -> (A -> ((Var, B), A))`.
+///
+/// Errors: as [`grad`].
+#[track_caller]
+pub fn value_and_grad_aux<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> (Var, B)>(
+    f: F,
+) -> impl Fn(A) -> ((Var, B), A) {
+    let at = caller();
+    move |x| differentiate("value_and_grad_aux", at, &f, x)
+}
+
+/// Reverse mode with the cotangent 1 of the first result. The others take no part in it.
+fn differentiate<A: Tree<Var>, B: Tree<Var>>(
+    transform: &'static str,
+    at: Loc,
+    f: impl Fn(A) -> (Var, B),
+    x: A,
+) -> ((Var, B), A) {
+    let inactive = |x| {
+        let (y, aux) = f(x);
+        (y, stop_gradients(aux, at))
+    };
+    let (staged, structure) = stage::<A, (Var, B)>(transform, at, inactive, x);
+    let types = staged.result_types();
+    let ok = scalar_result(&staged, transform) & staged.require_floats::<A>(&structure);
+    let of = staged.derive(|module, f| {
+        transforms::vjp(module, f, &staged.mask(staged.args.iter().map(|_| true)))
+    });
+    let (results, cotangents) = match of {
+        Some(of) if ok => {
+            let seed = Var::literal(Literal::one(types[0].dtype), at);
+            let seeds = of.active_out.iter().filter(|on| **on).map(|_| seed);
+            let mut results = staged.call(of.function, &staged.args, seeds, false);
+            let mut nonzero = results.split_off(types.len().min(results.len())).into_iter();
+            let cotangents = staged.arg_types().into_iter().zip(of.nonzero).map(|(ty, on)| {
+                let found = if on { nonzero.next() } else { None };
+                found.unwrap_or_else(|| zeros_like_type(&ty, at))
+            });
+            (results, cotangents.collect())
+        }
+        Some(_) | None => (staged.poison(&types), staged.poison(&staged.arg_types())),
+    };
+    (rebuild(staged.output(), results, at), rebuild(&structure, cotangents, at))
+}
+
+/// The same values, cut off from derivatives.
+fn stop_gradients<B: Tree<Var>>(tree: B, at: Loc) -> B {
+    let (structure, leaves) = crate::tree::flatten(tree);
+    let stopped = leaves.into_iter().map(|v| {
+        let active = v.handle.as_literal().is_none() && v.ty(at).dtype.is_float();
+        if active { crate::ops::emit(StopGradient, &[v], at) } else { v }
+    });
+    rebuild(&structure, stopped.collect(), at)
+}
+
+/// Whether the first result is a float scalar; otherwise says so.
+fn scalar_result<S>(staged: &Staged<S>, transform: &str) -> bool {
+    let types = staged.result_types();
+    let Some(ty) = types.first() else { return false };
+    let poisoned = staged.poisoned_results().first() == Some(&true);
+    let problem = if !ty.shape.is_empty() {
+        Problem::new(
+            Kind::Shape,
+            format!("`{transform}` needs a scalar result, the closure returns {ty}"),
+            "reduce it, for instance with `.sum()`, or use `vjp` or `jacrev`",
+        )
+    } else if !ty.dtype.is_float() {
+        Problem::new(
+            Kind::NotDifferentiable,
+            format!("`{transform}` needs a float result, the closure returns {ty}"),
+            "only floats have derivatives",
+        )
+    } else {
+        return true;
+    };
+    if !poisoned {
+        let note =
+            Note { role: "result".into(), what: ty.to_string(), born: staged.result_born(0) };
+        let notes = vec![note];
+        staged.report(Diagnostic { problem, at: staged.at, notes, context: Vec::new() });
+    }
+    false
+}

@@ -1,0 +1,175 @@
+//! Jacobians, Hessians, and products with them.
+
+use super::forward::jvp;
+use super::gradient::grad;
+use crate::Var;
+use crate::closure::{rebuild, stage};
+use crate::ops::{eye_var, move_axis, reshape, zeros_like_type};
+use crate::tree::Tree;
+use crate::var::caller;
+use tapeloom_ir::prim::Call;
+use tapeloom_ir::trace;
+use tapeloom_ir::{ArrayType, Loc, Shape};
+use tapeloom_transforms as transforms;
+
+/// The Jacobian by forward mode: `(A -> Var) -> (A -> A)`, leaf by leaf of shape
+/// (shape of the result, shape of the leaf).
+///
+/// The function is linearized once; its linear half runs for all elements of a leaf at a time, as one
+/// batch. Right where the argument is small and the result large.
+///
+/// Errors: as [`jvp`](crate::jvp()).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let j = run(jacfwd(|x: Var| x * x.sum()), [1.0, 2.0])?;
+/// assert_eq!(j.shape(), [2, 2]);
+/// assert_eq!(j.to_vec::<f64>()?, [4.0, 1.0, 2.0, 5.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn jacfwd<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> A {
+    let at = caller();
+    move |x| jacobian("jacfwd", at, &f, x, Mode::Forward)
+}
+
+/// The Jacobian by reverse mode: `(A -> Var) -> (A -> A)`, leaf by leaf of shape
+/// (shape of the result, shape of the leaf).
+///
+/// One pullback for all elements of the result at a time, as one batch. Right where the result is
+/// small and the argument large.
+///
+/// Errors: as [`vjp`](crate::vjp()).
+#[track_caller]
+pub fn jacrev<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> A {
+    let at = caller();
+    move |x| jacobian("jacrev", at, &f, x, Mode::Reverse)
+}
+
+/// The Hessian of a scalar function of one array, forward over reverse: shape of the argument, twice.
+///
+/// Errors: as [`grad`](crate::grad()).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let h = run(hessian(|x: Var| x.powi(3).sum()), [1.0, 2.0])?;
+/// assert_eq!(h.to_vec::<f64>()?, [6.0, 0.0, 0.0, 12.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn hessian<F: Fn(Var) -> Var>(f: F) -> impl Fn(Var) -> Var {
+    let at = caller();
+    let gradient = grad(f);
+    move |x| jacobian("hessian", at, &gradient, x, Mode::Forward)
+}
+
+/// The Hessian times a vector, without the Hessian: `(A -> Var) -> ((A, A) -> A)`, forward over
+/// reverse, at a small multiple of the cost of `f`.
+///
+/// Errors: as [`grad`](crate::grad()) and [`jvp`](crate::jvp()).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(hvp(|x: Var| x.powi(3).sum()));
+/// let y = f.call(([1.0, 2.0], [1.0, 1.0]))?;
+/// assert_eq!(y.to_vec::<f64>()?, [6.0, 12.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn hvp<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn((A, A)) -> A {
+    let derivative = jvp(grad(f));
+    move |(x, v)| derivative((x, v)).1
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Forward,
+    Reverse,
+}
+
+fn jacobian<A: Tree<Var>>(
+    transform: &'static str,
+    at: Loc,
+    f: impl Fn(A) -> Var,
+    x: A,
+    mode: Mode,
+) -> A {
+    let (staged, structure) = stage::<A, Var>(transform, at, f, x);
+    let arg_types = staged.arg_types();
+    let types = staged.result_types();
+    let ty = types.first().cloned().unwrap_or(ArrayType::new(crate::Dtype::F64, []));
+    let shapes: Vec<ArrayType> = arg_types
+        .iter()
+        .map(|a| ArrayType::new(a.dtype, [&ty.shape[..], &a.shape[..]].concat()))
+        .collect();
+    let ok = staged.require_floats::<A>(&structure);
+    let active = staged.mask(staged.args.iter().map(|_| true));
+    let leaves = match mode {
+        Mode::Forward => {
+            let of = staged.derive(|m, f| transforms::linearize(m, f, &active));
+            of.filter(|_| ok).and_then(|of| {
+                if of.active_out != [true] {
+                    return Some(shapes.iter().map(|t| zeros_like_type(t, at)).collect());
+                }
+                let mut y = staged.call(of.fwd, &staged.args, [], false);
+                let residuals = y.split_off(1.min(y.len()));
+                let columns = (0..arg_types.len()).map(|leaf| {
+                    // Tangents: unit vectors of one leaf, zeros of the others.
+                    let n = arg_types[leaf].shape.elements();
+                    let tangents = arg_types.iter().enumerate().map(|(i, t)| {
+                        if i == leaf { units(t, at) } else { zeros_like_type(t, at) }
+                    });
+                    let on = (0..arg_types.len()).map(|i| i == leaf);
+                    let mask: Vec<bool> = residuals.iter().map(|_| false).chain(on).collect();
+                    let batched = staged.derive(|m, _| transforms::batch(m, of.lin, n, &mask))?;
+                    let call = Call { function: batched.function, outline: false };
+                    let operands: Vec<_> =
+                        residuals.iter().copied().chain(tangents).map(|v| v.handle).collect();
+                    let dy = Var::new(trace::bind1(call, &operands, at));
+                    if batched.batched_out != [true] {
+                        return Some(zeros_like_type(&shapes[leaf], at));
+                    }
+                    // [n, result..] to [result.., n] to [result.., leaf..]
+                    let last = move_axis(dy, 0, ty.shape.len(), at);
+                    Some(reshape(last, shapes[leaf].shape.clone(), at))
+                });
+                columns.collect::<Option<Vec<Var>>>()
+            })
+        }
+        Mode::Reverse => {
+            let of = staged.derive(|m, f| transforms::vjp(m, f, &active));
+            of.filter(|_| ok).and_then(|of| {
+                if of.active_out != [true] {
+                    return Some(shapes.iter().map(|t| zeros_like_type(t, at)).collect());
+                }
+                let mut y = staged.call(of.fwd, &staged.args, [], false);
+                let residuals = y.split_off(1.min(y.len()));
+                let n = ty.shape.elements();
+                let mask: Vec<bool> = residuals.iter().map(|_| false).chain([true]).collect();
+                let batched = staged.derive(|m, _| transforms::batch(m, of.bwd, n, &mask))?;
+                let call = Call { function: batched.function, outline: false };
+                let operands: Vec<_> =
+                    residuals.iter().copied().chain([units(&ty, at)]).map(|v| v.handle).collect();
+                let outputs = trace::bind(call, &operands, at);
+                let mut found = outputs.into_iter().zip(&batched.batched_out);
+                let rows = shapes.iter().zip(&of.nonzero).map(|(t, on)| {
+                    let row = if *on { found.next() } else { None };
+                    match row {
+                        Some((h, true)) => reshape(Var::new(h), t.shape.clone(), at),
+                        Some((_, false)) | None => zeros_like_type(t, at),
+                    }
+                });
+                Some(rows.collect())
+            })
+        }
+    };
+    let leaves = leaves.unwrap_or_else(|| staged.poison(&shapes));
+    rebuild(&structure, leaves, at)
+}
+
+/// The unit vectors of an array type, one after the other: `[n, shape..]`.
+fn units(ty: &ArrayType, at: Loc) -> Var {
+    let n = ty.shape.elements();
+    let shape: Shape = ty.shape.with_leading(n);
+    reshape(eye_var(n, ty.dtype, at), shape, at)
+}

@@ -1,0 +1,34 @@
+//! Transforms: closures to closures.
+//!
+//! | transform | of `f: A -> B` | gives |
+//! |---|---|---|
+//! | [`grad`] | `A -> Var` | `A -> A`, the gradient |
+//! | [`value_and_grad`] | `A -> Var` | `A -> (Var, A)` |
+//! | [`jvp`] | `A -> B` | `(A, A) -> (B, B)`, value and derivative along a tangent |
+//! | [`vjp`] | `A -> B` | `A -> (B, pullback: B -> A)` |
+//! | [`linearize`] | `A -> B` | `A -> (B, pushforward: A -> B)` |
+//! | [`linear_transpose`] | `A -> B`, linear | `B -> A`, its transpose |
+//! | [`jacfwd`], [`jacrev`] | `A -> Var` | `A -> A`, the Jacobian |
+//! | [`hessian`], [`hvp`] | `A -> Var` | second derivatives |
+//! | [`vmap`] | `A -> B` | the same over a batch |
+//! | [`outline`] | `A -> B` | the same, compiled once |
+//!
+//! Each traces its closure into a closed function, derives another function from that and calls it.
+//! So they compose in any order: `grad(grad(f))`, `vmap(grad(f))`, `jvp` of `vjp`, and a closure may
+//! use any `Var` around it.
+
+mod forward;
+mod gradient;
+mod jacobian;
+mod outline;
+mod reverse;
+mod vectorize;
+
+pub use forward::{jvp, linearize};
+pub use gradient::{grad, grad_aux, value_and_grad, value_and_grad_aux};
+pub use jacobian::{hessian, hvp, jacfwd, jacrev};
+pub use outline::outline;
+pub use reverse::{linear_transpose, vjp};
+pub use vectorize::{BatchAxes, vmap, vmap_axes};
+
+pub(crate) use outline::call_once_traced;

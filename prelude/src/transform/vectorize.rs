@@ -1,0 +1,251 @@
+//! `vmap`: a function of one, over a batch of many.
+
+use crate::Var;
+use crate::closure::{Staged, rebuild, stage_params};
+use crate::ops::{broadcast_var, insert_axis, move_axis, zeros_like_type};
+use crate::tree::{Tree, flatten, leaf_paths};
+use crate::var::caller;
+use tapeloom_ir::trace::{self, Diagnostic, Note, Param};
+use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Shape};
+use tapeloom_transforms as transforms;
+
+/// The function over a batch: `(A -> B) -> (batch of A -> batch of B)`.
+///
+/// Axis 0 of every leaf is the batch, in arguments and results. What the closure captures is shared
+/// by the whole batch. Each primitive knows what it is over a batch, so this costs no loop.
+///
+/// Errors: `shape` if a leaf is a scalar, or batches differ in size.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(|(x, w): (Var, Var)| vmap(|row: Var| row.dot(w))(x));
+/// let y = f.call(([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]))?;
+/// assert_eq!(y.to_vec::<f64>()?, [21.0, 43.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn vmap<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(f: F) -> impl Fn(A) -> B {
+    let at = caller();
+    move |x| vectorize(at, &f, &0, &0, x)
+}
+
+/// [`vmap`] with the batch on other axes.
+///
+/// `in_axes` and `out_axes` are one axis for all leaves, or a tuple with one for each part of a tuple;
+/// `None` marks what is not batched: shared arguments, results equal for the whole batch.
+///
+/// Errors: `shape` as for [`vmap`], if no argument is batched, or if a result is batched where
+/// `out_axes` says `None`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // Columns of x, each against the same w; results as columns.
+/// let f = jit(vmap_axes((1, None), 1, |(x, w): (Var, Var)| x * w));
+/// let y = f.call(([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]))?;
+/// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 30.0, 40.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn vmap_axes<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
+    in_axes: impl BatchAxes<A>,
+    out_axes: impl BatchAxes<B>,
+    f: F,
+) -> impl Fn(A) -> B {
+    let at = caller();
+    move |x| vectorize(at, &f, &in_axes, &out_axes, x)
+}
+
+/// Where the batch is in each leaf of a tree `A`: one axis, `None`, or a tuple of those.
+pub trait BatchAxes<A: Tree<Var>> {
+    /// One entry per leaf.
+    #[doc(hidden)]
+    fn each(&self, structure: &A::Structure, out: &mut Vec<Option<i32>>);
+}
+
+impl<A: Tree<Var>> BatchAxes<A> for i32 {
+    fn each(&self, structure: &A::Structure, out: &mut Vec<Option<i32>>) {
+        Some(*self).each_leaf::<A>(structure, out);
+    }
+}
+
+impl<A: Tree<Var>> BatchAxes<A> for Option<i32> {
+    fn each(&self, structure: &A::Structure, out: &mut Vec<Option<i32>>) {
+        self.each_leaf::<A>(structure, out);
+    }
+}
+
+/// The same axis for every leaf.
+trait Uniform {
+    fn each_leaf<A: Tree<Var>>(&self, structure: &A::Structure, out: &mut Vec<Option<i32>>);
+}
+
+impl Uniform for Option<i32> {
+    fn each_leaf<A: Tree<Var>>(&self, structure: &A::Structure, out: &mut Vec<Option<i32>>) {
+        A::paths(structure, &mut String::new(), &mut |_| out.push(*self));
+    }
+}
+
+macro_rules! tuple {
+    ($($A:ident $X:ident $i:tt),+) => {
+        impl<$($A: Tree<Var>, $X: BatchAxes<$A>),+> BatchAxes<($($A,)+)> for ($($X,)+) {
+            fn each(
+                &self,
+                structure: &<($($A,)+) as Tree<Var>>::Structure,
+                out: &mut Vec<Option<i32>>,
+            ) {
+                $(self.$i.each(&structure.$i, out);)+
+            }
+        }
+    };
+}
+tuple!(A0 X0 0);
+tuple!(A0 X0 0, A1 X1 1);
+tuple!(A0 X0 0, A1 X1 1, A2 X2 2);
+tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3);
+tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3, A4 X4 4);
+tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3, A4 X4 4, A5 X5 5);
+tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3, A4 X4 4, A5 X5 5, A6 X6 6);
+tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3, A4 X4 4, A5 X5 5, A6 X6 6, A7 X7 7);
+
+fn vectorize<A: Tree<Var>, B: Tree<Var>>(
+    at: Loc,
+    f: impl Fn(A) -> B,
+    in_axes: &impl BatchAxes<A>,
+    out_axes: &impl BatchAxes<B>,
+    x: A,
+) -> B {
+    let (structure, args) = flatten(x);
+    let mut axes = Vec::new();
+    in_axes.each(&structure, &mut axes);
+    let paths = leaf_paths::<Var, A>(&structure, "argument");
+
+    // The batch goes to axis 0 of each batched argument; inside, that axis is gone.
+    let mut size: Option<(usize, &str)> = None;
+    let mut wrong: Vec<(Problem, usize)> = Vec::new();
+    let mut moved = Vec::with_capacity(args.len());
+    let mut params = Vec::with_capacity(args.len());
+    for (i, (v, axis)) in args.iter().zip(&axes).enumerate() {
+        let mut param = Param::like(v.handle, at);
+        let mut lifted = *v;
+        if let Some(axis) = axis {
+            let ty = v.ty(at);
+            match resolve(*axis, ty.shape.len()) {
+                None => wrong.push((no_axis(&paths[i], *axis, &ty), i)),
+                Some(axis) => {
+                    let n = ty.shape[axis];
+                    match size {
+                        None => size = Some((n, &paths[i])),
+                        Some((m, _)) if m == n => {}
+                        Some((m, first)) => wrong.push((unequal(first, m, &paths[i], n), i)),
+                    }
+                    lifted = move_axis(*v, axis, 0, at);
+                    param.ty = ArrayType::new(ty.dtype, ty.shape.without(&[axis])).into();
+                }
+            }
+        }
+        moved.push(lifted);
+        params.push(param);
+    }
+    let staged = stage_params::<A, B>("vmap", at, f, &structure, moved, &params);
+    let poisoned = args.iter().any(|v| trace::is_poison(v.handle));
+    for (problem, i) in &wrong {
+        if !poisoned {
+            let (role, ty) = (paths[*i].clone(), args[*i].ty(at));
+            let note = Note { role, what: ty.to_string(), born: args[*i].handle.born() };
+            let notes = vec![note];
+            staged.report(Diagnostic { problem: problem.clone(), at, notes, context: Vec::new() });
+        }
+    }
+    let Some((size, _)) = size else {
+        if wrong.is_empty() && !poisoned {
+            let problem = Problem::new(
+                Kind::Shape,
+                "`vmap` without a batched argument",
+                "give at least one leaf an axis other than `None`",
+            );
+            staged.report(Diagnostic::new(problem, at));
+        }
+        return rebuild(staged.output(), staged.poison(&staged.result_types()), at);
+    };
+    let types = staged.result_types();
+    let batched = staged.mask(axes.iter().map(Option::is_some));
+    let of = staged.derive(|module, f| transforms::batch(module, f, size, &batched));
+    let mut out = Vec::new();
+    out_axes.each(staged.output(), &mut out);
+    let Some(of) = of.filter(|_| wrong.is_empty()) else {
+        let guess = |(ty, axis): (&ArrayType, &Option<i32>)| match axis {
+            Some(_) => ArrayType { dtype: ty.dtype, shape: ty.shape.with_leading(size) },
+            None => ty.clone(),
+        };
+        let types: Vec<ArrayType> = types.iter().zip(&out).map(guess).collect();
+        return rebuild(staged.output(), staged.poison(&types), at);
+    };
+    let y = staged.call(of.function, &staged.args, [], false);
+    let results = y.into_iter().zip(&types).zip(of.batched_out.iter().zip(&out)).enumerate();
+    let placed = results
+        .map(|(i, ((y, ty), (batched, axis)))| place(&staged, i, y, ty, size, *batched, *axis, at));
+    rebuild(staged.output(), placed.collect(), at)
+}
+
+/// Puts the batch of a result where it was asked for.
+#[allow(clippy::too_many_arguments, reason = "one result with all that is known of it")]
+fn place<S>(
+    staged: &Staged<S>,
+    i: usize,
+    y: Var,
+    ty: &ArrayType,
+    size: usize,
+    batched: bool,
+    axis: Option<i32>,
+    at: Loc,
+) -> Var {
+    let problem = match axis {
+        None if !batched => return y,
+        None => Problem::new(
+            Kind::Shape,
+            format!("result {i} of `vmap` differs over the batch, but `out_axes` says `None`"),
+            "give it an axis, or reduce it over the batch outside",
+        ),
+        Some(axis) => match resolve(axis, ty.shape.len() + 1) {
+            Some(axis) => {
+                let front = if batched { y } else { spread(y, size, at) };
+                return move_axis(front, 0, axis, at);
+            }
+            None => no_axis(&format!("result {i}"), axis, ty),
+        },
+    };
+    staged.report(Diagnostic::new(problem, at));
+    zeros_like_type(ty, at)
+}
+
+/// A result that is equal for the whole batch, repeated.
+fn spread(y: Var, size: usize, at: Loc) -> Var {
+    let shape: Shape = y.ty(at).shape.with_leading(size);
+    match y.handle.as_literal() {
+        Some(l) => crate::ops::full_var(&shape, l, at),
+        None => broadcast_var(insert_axis(y, 0, at), &shape, at),
+    }
+}
+
+fn resolve(axis: i32, rank: usize) -> Option<usize> {
+    let rank = i64::try_from(rank).ok()?;
+    let axis = i64::from(axis);
+    let front = if axis < 0 { axis + rank } else { axis };
+    usize::try_from(front).ok().filter(|_| front < rank)
+}
+
+fn no_axis(path: &str, axis: i32, ty: &ArrayType) -> Problem {
+    Problem::new(
+        Kind::Shape,
+        format!("`vmap` over axis {axis} of `{path}`, which is {ty}"),
+        "choose an axis that exists, or `None` for what is not batched",
+    )
+}
+
+fn unequal(first: &str, m: usize, path: &str, n: usize) -> Problem {
+    Problem::new(
+        Kind::Shape,
+        format!("`vmap` over batches of different size: `{first}` has {m}, `{path}` has {n}"),
+        "give all batched leaves the same extent, or choose other axes",
+    )
+}

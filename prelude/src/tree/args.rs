@@ -1,0 +1,213 @@
+//! Arguments of a compiled function: trees of concrete data, owned or borrowed.
+//!
+//! `Args<A>` is what may be passed where the closure takes the tree `A` of [`Var`]s: a tensor, a
+//! reference to one, a Rust number, vector or array for a leaf; tuples, arrays, slices, maps and
+//! derived structs of those; and references to any of them.
+
+use super::Tree;
+use crate::Var;
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use tapeloom_ir::Tensor;
+
+/// The leaves of arguments, borrowed where they are tensors.
+pub type TensorRefs<'a> = SmallVec<[Cow<'a, Tensor>; 4]>;
+
+/// Concrete data for a tree of type `A`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(|(x, y): (Var, [Var; 2])| x * y[0] + y[1]);
+/// let x = Tensor::from(2.0);
+/// assert_eq!(f.call((&x, [3.0, 4.0]))?.item::<f64>()?, 10.0);
+/// assert_eq!(f.call(&(x, [&Tensor::from(3.0), &Tensor::from(5.0)]))?.item::<f64>()?, 11.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed where the closure takes `{A}`",
+    note = "pass tensors (owned or borrowed) or Rust numbers in the same tuples, arrays and structs"
+)]
+pub trait Args<A: Tree<Var>> {
+    /// What the arguments are without their leaves.
+    fn structure(&self) -> A::Structure;
+
+    /// Whether that is `structure`; like comparing, without building anything.
+    fn matches(&self, structure: &A::Structure) -> bool;
+
+    /// Appends the leaves, in order.
+    fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>);
+}
+
+impl<A: Tree<Var>, T: Args<A> + ?Sized> Args<A> for &T {
+    fn structure(&self) -> A::Structure {
+        (**self).structure()
+    }
+    fn matches(&self, structure: &A::Structure) -> bool {
+        (**self).matches(structure)
+    }
+    fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
+        (**self).tensors(out);
+    }
+}
+
+impl Args<Var> for Tensor {
+    fn structure(&self) {}
+    fn matches(&self, (): &()) -> bool {
+        true
+    }
+    fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
+        out.push(Cow::Borrowed(self));
+    }
+}
+
+macro_rules! leaf_data {
+    ($({$($generics:tt)*} $t:ty, $x:ident => $tensor:expr;)*) => {$(
+        impl<$($generics)*> Args<Var> for $t {
+            fn structure(&self) {}
+            fn matches(&self, (): &()) -> bool {
+                true
+            }
+            fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
+                let $x = self;
+                out.push(Cow::Owned($tensor));
+            }
+        }
+    )*};
+}
+
+/// Rust data as a leaf: numbers, vectors, slices, arrays, arrays of arrays.
+macro_rules! element {
+    ($($t:ty),*) => {$(
+        leaf_data! {
+            {} $t, x => Tensor::scalar(*x);
+            {} Vec<$t>, x => Tensor::vector(x);
+            {} [$t], x => Tensor::vector(x);
+            {const N: usize} [$t; N], x => Tensor::vector(x);
+            {const N: usize, const M: usize} [[$t; N]; M], x => Tensor::from(*x);
+        }
+    )*};
+}
+element!(bool, i32, i64, u32, u64, f32, f64);
+
+impl Args<()> for () {
+    fn structure(&self) {}
+    fn matches(&self, (): &()) -> bool {
+        true
+    }
+    fn tensors<'a>(&'a self, _: &mut TensorRefs<'a>) {}
+}
+
+impl<A: Tree<Var>, T: Args<A>> Args<Box<A>> for Box<T> {
+    fn structure(&self) -> Box<A::Structure> {
+        Box::new((**self).structure())
+    }
+    fn matches(&self, structure: &Box<A::Structure>) -> bool {
+        (**self).matches(structure)
+    }
+    fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
+        (**self).tensors(out);
+    }
+}
+
+impl<A: Tree<Var>, T: Args<A>> Args<Option<A>> for Option<T> {
+    fn structure(&self) -> Option<A::Structure> {
+        self.as_ref().map(T::structure)
+    }
+    fn matches(&self, structure: &Option<A::Structure>) -> bool {
+        match (self, structure) {
+            (Some(a), Some(s)) => a.matches(s),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        }
+    }
+    fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
+        if let Some(a) = self {
+            a.tensors(out);
+        }
+    }
+}
+
+impl<A: Tree<Var>, T: Args<A>> Args<Vec<A>> for [T] {
+    fn structure(&self) -> Vec<A::Structure> {
+        self.iter().map(T::structure).collect()
+    }
+    fn matches(&self, structure: &Vec<A::Structure>) -> bool {
+        self.len() == structure.len() && self.iter().zip(structure).all(|(a, s)| a.matches(s))
+    }
+    fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
+        for a in self {
+            a.tensors(out);
+        }
+    }
+}
+
+impl<A: Tree<Var>, T: Args<A>> Args<Vec<A>> for Vec<T> {
+    fn structure(&self) -> Vec<A::Structure> {
+        self.as_slice().structure()
+    }
+    fn matches(&self, structure: &Vec<A::Structure>) -> bool {
+        self.as_slice().matches(structure)
+    }
+    fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
+        self.as_slice().tensors(out);
+    }
+}
+
+impl<A: Tree<Var>, T: Args<A>, const N: usize> Args<[A; N]> for [T; N] {
+    fn structure(&self) -> [A::Structure; N] {
+        self.each_ref().map(T::structure)
+    }
+    fn matches(&self, structure: &[A::Structure; N]) -> bool {
+        self.iter().zip(structure).all(|(a, s)| a.matches(s))
+    }
+    fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
+        for a in self {
+            a.tensors(out);
+        }
+    }
+}
+
+impl<A: Tree<Var>, T: Args<A>> Args<BTreeMap<String, A>> for BTreeMap<String, T> {
+    fn structure(&self) -> BTreeMap<String, A::Structure> {
+        self.iter().map(|(k, a)| (k.clone(), a.structure())).collect()
+    }
+    fn matches(&self, structure: &BTreeMap<String, A::Structure>) -> bool {
+        let same =
+            |((k, a), (l, s)): ((&String, &T), (&String, &A::Structure))| k == l && a.matches(s);
+        self.len() == structure.len() && self.iter().zip(structure).all(same)
+    }
+    fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
+        for a in self.values() {
+            a.tensors(out);
+        }
+    }
+}
+
+macro_rules! tuple {
+    ($($A:ident $T:ident $i:tt),+) => {
+        impl<$($A: Tree<Var>, $T: Args<$A>),+> Args<($($A,)+)> for ($($T,)+) {
+            fn structure(&self) -> ($($A::Structure,)+) {
+                ($(self.$i.structure(),)+)
+            }
+            fn matches(&self, structure: &($($A::Structure,)+)) -> bool {
+                $(self.$i.matches(&structure.$i))&&+
+            }
+            fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
+                $(self.$i.tensors(out);)+
+            }
+        }
+    };
+}
+tuple!(A0 T0 0);
+tuple!(A0 T0 0, A1 T1 1);
+tuple!(A0 T0 0, A1 T1 1, A2 T2 2);
+tuple!(A0 T0 0, A1 T1 1, A2 T2 2, A3 T3 3);
+tuple!(A0 T0 0, A1 T1 1, A2 T2 2, A3 T3 3, A4 T4 4);
+tuple!(A0 T0 0, A1 T1 1, A2 T2 2, A3 T3 3, A4 T4 4, A5 T5 5);
+tuple!(A0 T0 0, A1 T1 1, A2 T2 2, A3 T3 3, A4 T4 4, A5 T5 5, A6 T6 6);
+tuple!(A0 T0 0, A1 T1 1, A2 T2 2, A3 T3 3, A4 T4 4, A5 T5 5, A6 T6 6, A7 T7 7);
+tuple!(A0 T0 0, A1 T1 1, A2 T2 2, A3 T3 3, A4 T4 4, A5 T5 5, A6 T6 6, A7 T7 7, A8 T8 8);
+tuple!(A0 T0 0, A1 T1 1, A2 T2 2, A3 T3 3, A4 T4 4, A5 T5 5, A6 T6 6, A7 T7 7, A8 T8 8, A9 T9 9);
+tuple!(A0 T0 0, A1 T1 1, A2 T2 2, A3 T3 3, A4 T4 4, A5 T5 5, A6 T6 6, A7 T7 7, A8 T8 8, A9 T9 9, A10 T10 10);
+tuple!(A0 T0 0, A1 T1 1, A2 T2 2, A3 T3 3, A4 T4 4, A5 T5 5, A6 T6 6, A7 T7 7, A8 T8 8, A9 T9 9, A10 T10 10, A11 T11 11);

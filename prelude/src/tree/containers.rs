@@ -1,0 +1,145 @@
+//! Trees of the standard library: unit, arrays, `Vec`, `Option`, `Box`, `BTreeMap`.
+
+use super::{Leaf, Tree, with_segment};
+use std::collections::BTreeMap;
+
+impl<L> Tree<L> for () {
+    type With<M: Leaf> = ();
+    type Structure = ();
+    fn structure(&self) {}
+    fn into_leaves(self, _: &mut dyn FnMut(L)) {}
+    fn from_leaves((): &(), _: &mut dyn FnMut() -> L) {}
+    fn with_leaves<M: Leaf>((): &(), _: &mut dyn FnMut() -> M) {}
+    fn paths((): &(), _: &mut String, _: &mut dyn FnMut(&str)) {}
+}
+
+impl<L, A: Tree<L>> Tree<L> for Box<A> {
+    type With<M: Leaf> = Box<A::With<M>>;
+    type Structure = Box<A::Structure>;
+    fn structure(&self) -> Box<A::Structure> {
+        Box::new((**self).structure())
+    }
+    fn into_leaves(self, visit: &mut dyn FnMut(L)) {
+        (*self).into_leaves(visit);
+    }
+    fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
+        Box::new(A::from_leaves(structure, next))
+    }
+    fn with_leaves<M: Leaf>(
+        structure: &Self::Structure,
+        next: &mut dyn FnMut() -> M,
+    ) -> Self::With<M> {
+        Box::new(A::with_leaves(structure, next))
+    }
+    fn paths(structure: &Self::Structure, path: &mut String, visit: &mut dyn FnMut(&str)) {
+        A::paths(structure, path, visit);
+    }
+}
+
+impl<L, A: Tree<L>> Tree<L> for Option<A> {
+    type With<M: Leaf> = Option<A::With<M>>;
+    type Structure = Option<A::Structure>;
+    fn structure(&self) -> Option<A::Structure> {
+        self.as_ref().map(A::structure)
+    }
+    fn into_leaves(self, visit: &mut dyn FnMut(L)) {
+        if let Some(a) = self {
+            a.into_leaves(visit);
+        }
+    }
+    fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
+        structure.as_ref().map(|s| A::from_leaves(s, next))
+    }
+    fn with_leaves<M: Leaf>(
+        structure: &Self::Structure,
+        next: &mut dyn FnMut() -> M,
+    ) -> Self::With<M> {
+        structure.as_ref().map(|s| A::with_leaves(s, next))
+    }
+    fn paths(structure: &Self::Structure, path: &mut String, visit: &mut dyn FnMut(&str)) {
+        if let Some(s) = structure {
+            A::paths(s, path, visit);
+        }
+    }
+}
+
+impl<L, A: Tree<L>> Tree<L> for Vec<A> {
+    type With<M: Leaf> = Vec<A::With<M>>;
+    type Structure = Vec<A::Structure>;
+    fn structure(&self) -> Vec<A::Structure> {
+        self.iter().map(A::structure).collect()
+    }
+    fn into_leaves(self, visit: &mut dyn FnMut(L)) {
+        for a in self {
+            a.into_leaves(visit);
+        }
+    }
+    fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
+        structure.iter().map(|s| A::from_leaves(s, next)).collect()
+    }
+    fn with_leaves<M: Leaf>(
+        structure: &Self::Structure,
+        next: &mut dyn FnMut() -> M,
+    ) -> Self::With<M> {
+        structure.iter().map(|s| A::with_leaves(s, next)).collect()
+    }
+    fn paths(structure: &Self::Structure, path: &mut String, visit: &mut dyn FnMut(&str)) {
+        for (i, s) in structure.iter().enumerate() {
+            with_segment(path, &format!("[{i}]"), |path| A::paths(s, path, visit));
+        }
+    }
+}
+
+impl<L, A: Tree<L>, const N: usize> Tree<L> for [A; N] {
+    type With<M: Leaf> = [A::With<M>; N];
+    type Structure = [A::Structure; N];
+    fn structure(&self) -> [A::Structure; N] {
+        self.each_ref().map(A::structure)
+    }
+    fn into_leaves(self, visit: &mut dyn FnMut(L)) {
+        for a in self {
+            a.into_leaves(visit);
+        }
+    }
+    fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
+        structure.each_ref().map(|s| A::from_leaves(s, next))
+    }
+    fn with_leaves<M: Leaf>(
+        structure: &Self::Structure,
+        next: &mut dyn FnMut() -> M,
+    ) -> Self::With<M> {
+        structure.each_ref().map(|s| A::with_leaves(s, next))
+    }
+    fn paths(structure: &Self::Structure, path: &mut String, visit: &mut dyn FnMut(&str)) {
+        for (i, s) in structure.iter().enumerate() {
+            with_segment(path, &format!("[{i}]"), |path| A::paths(s, path, visit));
+        }
+    }
+}
+
+impl<L, A: Tree<L>> Tree<L> for BTreeMap<String, A> {
+    type With<M: Leaf> = BTreeMap<String, A::With<M>>;
+    type Structure = BTreeMap<String, A::Structure>;
+    fn structure(&self) -> BTreeMap<String, A::Structure> {
+        self.iter().map(|(k, a)| (k.clone(), a.structure())).collect()
+    }
+    fn into_leaves(self, visit: &mut dyn FnMut(L)) {
+        for a in self.into_values() {
+            a.into_leaves(visit);
+        }
+    }
+    fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
+        structure.iter().map(|(k, s)| (k.clone(), A::from_leaves(s, next))).collect()
+    }
+    fn with_leaves<M: Leaf>(
+        structure: &Self::Structure,
+        next: &mut dyn FnMut() -> M,
+    ) -> Self::With<M> {
+        structure.iter().map(|(k, s)| (k.clone(), A::with_leaves(s, next))).collect()
+    }
+    fn paths(structure: &Self::Structure, path: &mut String, visit: &mut dyn FnMut(&str)) {
+        for (k, s) in structure {
+            with_segment(path, &format!("[{k:?}]"), |path| A::paths(s, path, visit));
+        }
+    }
+}

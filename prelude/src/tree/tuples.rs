@@ -1,0 +1,48 @@
+//! Tuples of trees, up to twelve: the way to pass several arguments.
+
+use super::{Leaf, Tree, with_segment};
+
+macro_rules! tuple {
+    ($($T:ident $i:tt),+) => {
+        impl<L, $($T: Tree<L>),+> Tree<L> for ($($T,)+) {
+            type With<M: Leaf> = ($($T::With<M>,)+);
+            type Structure = ($($T::Structure,)+);
+            fn structure(&self) -> Self::Structure {
+                ($(self.$i.structure(),)+)
+            }
+            fn into_leaves(self, visit: &mut dyn FnMut(L)) {
+                $(self.$i.into_leaves(visit);)+
+            }
+            fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
+                ($($T::from_leaves(&structure.$i, next),)+)
+            }
+            fn with_leaves<M: Leaf>(
+                structure: &Self::Structure,
+                next: &mut dyn FnMut() -> M,
+            ) -> Self::With<M> {
+                ($($T::with_leaves(&structure.$i, next),)+)
+            }
+            fn paths(
+                structure: &Self::Structure,
+                path: &mut String,
+                visit: &mut dyn FnMut(&str),
+            ) {
+                $(with_segment(path, concat!(".", $i), |path| {
+                    $T::paths(&structure.$i, path, visit)
+                });)+
+            }
+        }
+    };
+}
+tuple!(A 0);
+tuple!(A 0, B 1);
+tuple!(A 0, B 1, C 2);
+tuple!(A 0, B 1, C 2, D 3);
+tuple!(A 0, B 1, C 2, D 3, E 4);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, N 11);

@@ -1,0 +1,258 @@
+//! `Var`: an array that is being traced.
+//!
+//! A `Var` stands for a value of the program under construction: it has a shape and a dtype, but no
+//! numbers. It is `Copy`, so formulas read as mathematics, and it belongs to one trace on one thread:
+//!
+//! ```compile_fail
+//! use tapeloom::prelude::*;
+//! let f = jit(|x: Var| {
+//!     std::thread::spawn(move || x.sin()); // `*const ()` cannot be sent between threads safely
+//!     x
+//! });
+//! ```
+//!
+//! A condition on data cannot be a Rust `if`, because there is no data yet. So it does not compile:
+//!
+//! ```compile_fail
+//! use tapeloom::prelude::*;
+//! let f = jit(|x: Var| if x > 0.0 { x } else { -x }); // binary operation `>` cannot be applied
+//! ```
+//!
+//! Write it as an array operation: `select(x.gt(0.0), x, -x)`.
+
+use crate::dtype::describe;
+use std::cell::Cell;
+use std::fmt;
+use tapeloom_ir::trace::{self, Handle};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Shape, Tensor, Type};
+
+/// A traced array. See the [module](crate::var) documentation.
+#[derive(Clone, Copy)]
+pub struct Var {
+    pub(crate) handle: Handle,
+}
+
+impl Var {
+    /// The extents, outermost first; they are known while tracing.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let mean = jit(|x: Var| x.sum() / x.shape()[0] as f64);
+    /// assert_eq!(mean.call([1.0, 2.0, 6.0])?.item::<f64>()?, 3.0);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn shape(self) -> Shape {
+        self.ty(caller()).shape
+    }
+
+    /// The element type.
+    #[track_caller]
+    pub fn dtype(self) -> Dtype {
+        self.ty(caller()).dtype
+    }
+
+    /// Number of axes; 0 for a scalar.
+    #[track_caller]
+    pub fn rank(self) -> usize {
+        self.ty(caller()).shape.len()
+    }
+
+    /// Number of elements.
+    #[track_caller]
+    pub fn size(self) -> usize {
+        self.ty(caller()).shape.elements()
+    }
+
+    /// Extent of axis 0 (0 for a scalar, as for an empty array).
+    #[track_caller]
+    #[allow(clippy::len_without_is_empty, reason = "`is_empty` reads as a question about data")]
+    pub fn len(self) -> usize {
+        self.ty(caller()).shape.first().copied().unwrap_or(0)
+    }
+
+    pub(crate) fn new(handle: Handle) -> Var {
+        Var { handle }
+    }
+
+    pub(crate) fn ty(self, at: Loc) -> ArrayType {
+        match trace::type_of(self.handle, at) {
+            Type::Array(a) | Type::Ref(a) => a,
+            Type::Tape(_) => ArrayType::new(Dtype::F64, Shape::scalar()),
+        }
+    }
+
+    /// A constant. Constants have no place in a trace and can be made anywhere.
+    pub(crate) fn literal(literal: Literal, at: Loc) -> Var {
+        Var::new(Handle::literal(literal, at))
+    }
+
+    /// What a wrong operation gives.
+    pub(crate) fn poison(ty: ArrayType, at: Loc) -> Var {
+        Var::new(trace::poison1(ty.into(), at))
+    }
+}
+
+impl fmt::Debug for Var {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.handle.as_literal() {
+            Some(l) => write!(f, "Var({l})"),
+            None if trace::is_live(self.handle) => {
+                write!(f, "Var({})", trace::type_of(self.handle, None))
+            }
+            None => write!(f, "Var(escaped)"),
+        }
+    }
+}
+
+/// What may stand beside a [`Var`] in an operation: another `Var`, a Rust number, or data.
+///
+/// A number takes the dtype of the `Var` that it meets (and must fit: `0.5` is no i64). A
+/// [`Tensor`] is captured: it becomes a hidden argument of the program, never a constant in it.
+pub trait IntoVar {
+    /// The operand, given the dtype that a number should take.
+    #[doc(hidden)]
+    fn into_var(self, dtype: Dtype, at: Loc) -> Var;
+
+    /// The dtype of a `Var` or a tensor; `None` for a number.
+    #[doc(hidden)]
+    fn firm_dtype(&self, at: Loc) -> Option<Dtype>;
+
+    /// The dtype that a number has where nothing else says.
+    #[doc(hidden)]
+    fn default_dtype(&self) -> Dtype;
+}
+
+/// Two operands; a number takes the dtype of the other.
+pub(crate) fn pair(x: impl IntoVar, y: impl IntoVar, at: Loc) -> (Var, Var) {
+    let dtype = x.firm_dtype(at).or(y.firm_dtype(at)).unwrap_or(x.default_dtype());
+    (x.into_var(dtype, at), y.into_var(dtype, at))
+}
+
+impl IntoVar for Var {
+    fn into_var(self, _: Dtype, _: Loc) -> Var {
+        self
+    }
+    fn firm_dtype(&self, at: Loc) -> Option<Dtype> {
+        Some(self.ty(at).dtype)
+    }
+    fn default_dtype(&self) -> Dtype {
+        Dtype::F64
+    }
+}
+
+impl IntoVar for &Var {
+    fn into_var(self, _: Dtype, _: Loc) -> Var {
+        *self
+    }
+    fn firm_dtype(&self, at: Loc) -> Option<Dtype> {
+        Some(self.ty(at).dtype)
+    }
+    fn default_dtype(&self) -> Dtype {
+        Dtype::F64
+    }
+}
+
+impl IntoVar for &Tensor {
+    fn into_var(self, _: Dtype, at: Loc) -> Var {
+        Var::new(trace::capture(self, at))
+    }
+    fn firm_dtype(&self, _: Loc) -> Option<Dtype> {
+        Some(self.dtype())
+    }
+    fn default_dtype(&self) -> Dtype {
+        Dtype::F64
+    }
+}
+
+impl IntoVar for Tensor {
+    fn into_var(self, dtype: Dtype, at: Loc) -> Var {
+        (&self).into_var(dtype, at)
+    }
+    fn firm_dtype(&self, _: Loc) -> Option<Dtype> {
+        Some(self.dtype())
+    }
+    fn default_dtype(&self) -> Dtype {
+        Dtype::F64
+    }
+}
+
+impl IntoVar for bool {
+    fn into_var(self, _: Dtype, at: Loc) -> Var {
+        Var::literal(Literal::bool(self), at)
+    }
+    fn firm_dtype(&self, _: Loc) -> Option<Dtype> {
+        Some(Dtype::Bool)
+    }
+    fn default_dtype(&self) -> Dtype {
+        Dtype::Bool
+    }
+}
+
+macro_rules! number {
+    ($($t:ty, $default:expr, $exact:expr;)*) => {$(
+        impl IntoVar for $t {
+            fn into_var(self, dtype: Dtype, at: Loc) -> Var {
+                let exact: fn($t, Dtype) -> Option<Literal> = $exact;
+                let literal = exact(self, dtype).filter(|_| dtype != Dtype::Bool);
+                literal.map_or_else(|| misfit(&self.to_string(), dtype, at), |l| Var::literal(l, at))
+            }
+            fn firm_dtype(&self, _: Loc) -> Option<Dtype> {
+                None
+            }
+            fn default_dtype(&self) -> Dtype {
+                $default
+            }
+        }
+    )*};
+}
+number! {
+    f64, Dtype::F64, |x, dtype| {
+        let l = Literal::of(dtype, x);
+        (dtype.is_float() || l.to_f64() == x).then_some(l)
+    };
+    f32, Dtype::F32, |x, dtype| {
+        let l = Literal::of(dtype, f64::from(x));
+        (dtype.is_float() || l.to_f64() == f64::from(x)).then_some(l)
+    };
+    i32, Dtype::I64, |x, dtype| Literal::exact_integer(dtype, x.into());
+    i64, Dtype::I64, |x, dtype| Literal::exact_integer(dtype, x.into());
+    u32, Dtype::U32, |x, dtype| Literal::exact_integer(dtype, x.into());
+    u64, Dtype::U64, |x, dtype| Literal::exact_integer(dtype, x.into());
+    usize, Dtype::I64, |x, dtype| Literal::exact_integer(dtype, x as i128);
+}
+
+/// A number that the dtype at hand cannot hold.
+fn misfit(number: &str, dtype: Dtype, at: Loc) -> Var {
+    let problem = Problem::new(
+        Kind::Dtype,
+        format!("the number {number} meets an array of {dtype}, which cannot hold it"),
+        format!(
+            "convert the array first, as in `x.convert(Dtype::F64)`, or write a number of {}",
+            describe(dtype)
+        ),
+    );
+    trace::record(problem, &[], at);
+    Var::poison(ArrayType::new(dtype, Shape::scalar()), at)
+}
+
+thread_local! {
+    /// The user's line while a composed operation runs.
+    static LINE: Cell<Loc> = const { Cell::new(None) };
+}
+
+/// The line of the user: the caller of the function marked `#[track_caller]` that calls this, or of
+/// the composed operation that is under way.
+#[track_caller]
+pub(crate) fn caller() -> Loc {
+    LINE.get().or(Some(std::panic::Location::caller()))
+}
+
+/// Runs a composed operation, written in terms of `Var`'s own methods, on behalf of the user's line.
+/// `body` must not call the user's code.
+pub(crate) fn on_behalf<T>(at: Loc, body: impl FnOnce() -> T) -> T {
+    let outer = LINE.replace(at);
+    let result = body();
+    LINE.set(outer);
+    result
+}
