@@ -88,6 +88,8 @@ pub(super) struct Nest<'a, 'f, 'm> {
     workspace: Value,
     /// Open loops, outermost first.
     loops: Vec<Counter>,
+    /// Loads made before the loops that they are in.
+    hoisted: Vec<ScalarId>,
     /// The loop that runs in lanes, and how many.
     lanes: Option<(IndexId, usize)>,
     /// Whether this machine has the vector instructions.
@@ -123,6 +125,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             outputs,
             workspace,
             loops: Vec::new(),
+            hoisted: Vec::new(),
             lanes: None,
             vectors,
             elements: HashMap::new(),
@@ -161,6 +164,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
     fn stmt(&mut self, stmt: &Stmt) -> Result<(), Problem> {
         match stmt {
             Stmt::For { index, extent, body } => self.for_(*index, *extent, body),
+            Stmt::Let { value, .. } if self.hoisted.contains(value) => Ok(()),
             Stmt::Let { value, expr } => {
                 let x = match expr {
                     Expr::Code(code, args) => {
@@ -328,11 +332,13 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             let start = self.b.ins().iconst(types::I64, from as i64 * stride);
             first.push(start.into());
         }
+        let hoisted = self.hoist(index, body)?;
         self.b.ins().jump(head, &first);
         self.b.switch_to_block(head);
         self.loops.push(Counter { index, at: At::Value(at), scaled: scaled.clone() });
         self.block(body)?;
         self.loops.pop();
+        self.hoisted.truncate(hoisted);
         let next = self.b.ins().iadd_imm_s(at, step as i64);
         let mut again: SmallVec<[BlockArg; 4]> = SmallVec::new();
         again.push(next.into());
@@ -345,6 +351,32 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         self.b.switch_to_block(exit);
         self.b.seal_block(exit);
         Ok(())
+    }
+
+    /// Loads of the body that read the same element in every iteration, made before the loop. (Loads
+    /// from inputs are moved by Cranelift, which knows that nothing writes those.) The answer is how
+    /// many loads were hoisted before.
+    fn hoist(&mut self, index: IndexId, body: &[Stmt]) -> Result<usize, Problem> {
+        /// More would not stay in registers.
+        const MOST: usize = 8;
+        let before = self.hoisted.len();
+        let mut stored = Vec::new();
+        stores(body, &mut stored);
+        for stmt in body {
+            let Stmt::Let { value, expr: Expr::Load { buffer, address, guard: None } } = stmt
+            else {
+                continue;
+            };
+            let input = matches!(self.p.buffers[*buffer].place, Place::Input(_));
+            let fixed = address.dynamic.is_none() && vector::stride(address, index) == 0;
+            let alone = stored.iter().all(|s| vector::disjoint(self.p, *s, *buffer));
+            if !input && fixed && alone && self.hoisted.len() < before + MOST {
+                let x = self.load(*buffer, address, None)?;
+                self.state.scalars[*value] = Some(x);
+                self.hoisted.push(*value);
+            }
+        }
+        Ok(before)
     }
 
     /// Strides in bytes with which `index` occurs and that no addressing mode scales by.
@@ -708,6 +740,21 @@ impl Places {
             Places::One(base, offset) => (*base, *offset),
             Places::Strided(base, offset, bytes) => (*base, offset + lane as i32 * *bytes as i32),
             Places::Each(places) => places[lane],
+        }
+    }
+}
+
+/// Buffers that a body stores to.
+fn stores(body: &[Stmt], found: &mut Vec<BufferId>) {
+    for stmt in body {
+        match stmt {
+            Stmt::For { body, .. } => stores(body, found),
+            Stmt::Store { buffer, .. } if !found.contains(buffer) => found.push(*buffer),
+            Stmt::Store { .. }
+            | Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. } => {}
         }
     }
 }

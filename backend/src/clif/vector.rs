@@ -221,10 +221,12 @@ impl<'a> Survey<'a> {
     /// Whether no iteration touches what another of the same `width` writes.
     fn independent(&self, width: usize) -> bool {
         self.accesses.iter().enumerate().filter(|(_, a)| a.store).all(|(i, store)| {
-            self.accesses.iter().enumerate().all(|(k, other)| match self.overlap(store, other) {
-                Overlap::None => true,
-                Overlap::Unknown => false,
-                Overlap::Same => self.apart(store, other, i == k, width),
+            self.accesses.iter().enumerate().all(|(k, other)| {
+                match overlap(self.p, store.buffer, other.buffer) {
+                    Overlap::None => true,
+                    Overlap::Unknown => false,
+                    Overlap::Same => self.apart(store, other, i == k, width),
+                }
             })
         })
     }
@@ -260,26 +262,31 @@ impl<'a> Survey<'a> {
         }
         between == 0 || between % step != 0 || (between / step).abs() >= width as i128
     }
+}
 
-    fn overlap(&self, a: &Access<'_>, b: &Access<'_>) -> Overlap {
-        if a.buffer == b.buffer {
-            return Overlap::Same;
-        }
-        let (x, y) = (&self.p.buffers[a.buffer], &self.p.buffers[b.buffer]);
-        match (x.place, y.place) {
-            (Place::Workspace(i), Place::Workspace(j)) => {
-                if i == j && x.ty.dtype == y.ty.dtype {
-                    Overlap::Same
-                } else if i < j + y.ty.bytes() && j < i + x.ty.bytes() {
-                    Overlap::Unknown
-                } else {
-                    Overlap::None
-                }
-            }
-            _ if x.place == y.place => Overlap::Unknown,
-            _ => Overlap::None,
-        }
+fn overlap(p: &Program, a: BufferId, b: BufferId) -> Overlap {
+    if a == b {
+        return Overlap::Same;
     }
+    let (x, y) = (&p.buffers[a], &p.buffers[b]);
+    match (x.place, y.place) {
+        (Place::Workspace(i), Place::Workspace(j)) => {
+            if i == j && x.ty.dtype == y.ty.dtype {
+                Overlap::Same
+            } else if i < j + y.ty.bytes() && j < i + x.ty.bytes() {
+                Overlap::Unknown
+            } else {
+                Overlap::None
+            }
+        }
+        _ if x.place == y.place => Overlap::Unknown,
+        _ => Overlap::None,
+    }
+}
+
+/// Whether two buffers have no bytes in common.
+pub(super) fn disjoint(p: &Program, a: BufferId, b: BufferId) -> bool {
+    matches!(overlap(p, a, b), Overlap::None)
 }
 
 enum Overlap {
