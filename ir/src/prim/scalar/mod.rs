@@ -97,6 +97,24 @@ pub struct Row {
     pub rewrites: &'static [Rewrite],
 }
 
+impl Row {
+    /// Does not compile where a derivative is forgotten or a sample lacks an operand.
+    const fn assert_complete(&self, message: &str) {
+        let mut complete = self.partials.len() == self.arity;
+        let mut i = 0;
+        while i < self.smooth.len() {
+            complete &= self.smooth[i].len() == self.arity;
+            i += 1;
+        }
+        i = 0;
+        while i < self.edge.len() {
+            complete &= self.edge[i].len() == self.arity;
+            i += 1;
+        }
+        assert!(complete, "{}", message);
+    }
+}
+
 /// Points inside the domain for functions of all reals.
 const REAL: &[&[f64]] = &[&[-3.0], &[-0.5], &[0.1], &[1.25]];
 /// Points inside the domain for functions of positive numbers.
@@ -209,6 +227,11 @@ macro_rules! scalars {
                 match self { $(Scalar::$variant => $file::FAMILY),* }
             }
         }
+
+        $(const _: () = $file::$row.assert_complete(concat!(
+            stringify!($row),
+            " needs a partial derivative for each operand, and a number for each in every sample"
+        ));)*
 
         /// Functions of the table as methods for formulas.
         impl<'b, 'm> Expr<'b, 'm> {
