@@ -2,12 +2,14 @@
 //!
 //! - [`Rng`]: reproducible random tensors;
 //! - [`Agreement`]: what it means that two engines computed the same;
+//! - [`calculus`]: what derivatives and batches are, to test transforms against;
 //! - [`cases`]: every primitive's samples as programs, for the laws;
 //! - [`Vocabulary`]: random programs, for the same laws;
 //! - [`read_tensor`]: tensors as text;
 //! - [`TextTest`]: a program, what to do with it, and what must come out.
 
 mod agreement;
+pub mod calculus;
 mod programs;
 mod random;
 mod samples;

@@ -1,9 +1,10 @@
 //! Batching: a function over a batch is the function on each.
 
 use crate::derivatives::{Second, derived};
-use crate::{for_all, subsets, tolerance};
-use tapeloom_ir::{Literal, Module, Tensor, print_function};
-use tapeloom_tests::{Agreement, Case, Failure, run};
+use crate::{for_all, subsets};
+use tapeloom_ir::{Module, Tensor, print_function};
+use tapeloom_tests::calculus::{check_batch, stack};
+use tapeloom_tests::{Case, Failure, run};
 use tapeloom_transforms::batch;
 
 #[test]
@@ -33,23 +34,14 @@ pub(crate) fn batched(m: &mut Module, case: &Case) -> Result<(), Failure> {
                 })
                 .collect();
             let got = run(m, of.function, &args)?;
-            let mut each = Vec::new();
-            for input in &inputs {
-                let choose = |i: usize| if mask[i] { &input[i] } else { &case.args[i] };
-                let x: Vec<Tensor> = (0..mask.len()).map(|i| choose(i).clone()).collect();
-                each.push(run(m, case.f, &x)?);
-            }
-            let model = run(m, case.f, &case.args)?;
-            for (i, lifted) in of.batched_out.iter().enumerate() {
-                let want = match lifted {
-                    true => stack(&model[i], each.iter().map(|y| &y[i])),
-                    false => each.first().map_or(&model[i], |y| &y[i]).clone(),
-                };
-                Agreement::relative(tolerance(m, case)).check(&got[i], &want).map_err(|e| {
-                    let program = print_function(m, of.function);
-                    format!("batch of {size}, batched {mask:?}, output {i}: {e}\n{program}")
-                })?;
-            }
+            let choose =
+                |x: &[Tensor], i: usize| if mask[i] { &x[i] } else { &case.args[i] }.clone();
+            let inputs: Vec<Vec<Tensor>> =
+                inputs.iter().map(|x| (0..mask.len()).map(|i| choose(x, i)).collect()).collect();
+            check_batch(m, case.f, &case.args, &inputs, &got, &of.batched_out).map_err(|e| {
+                let program = print_function(m, of.function);
+                format!("batch of {size}, batched {mask:?}, {e}\n{program}")
+            })?;
         }
     }
     Ok(())
@@ -62,15 +54,4 @@ fn rotated(t: &Tensor, by: usize) -> Tensor {
         rotated.set(i, t.get((i + by) % t.elements()));
     }
     rotated
-}
-
-fn stack<'t>(model: &Tensor, parts: impl ExactSizeIterator<Item = &'t Tensor>) -> Tensor {
-    let shape = model.ty().shape.with_leading(parts.len());
-    let mut whole = Tensor::full(&shape, Literal::zero(model.dtype()));
-    for (k, part) in parts.enumerate() {
-        for i in 0..part.elements() {
-            whole.set(k * part.elements() + i, part.get(i));
-        }
-    }
-    whole
 }

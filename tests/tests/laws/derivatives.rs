@@ -3,11 +3,13 @@
 //! A derivative is never compared with the formula it comes from. Second order is the same laws
 //! applied to derived functions.
 
-use crate::{for_all, marked, single, subsets, tolerance};
+use crate::{for_all, subsets};
 use tapeloom_ir::prim::Linearity;
 use tapeloom_ir::{
-    Atom, Builder, Draft, FuncId, Kind, Literal, Module, Operands, Problem, Tensor, eval,
-    print_function,
+    Atom, Builder, Draft, FuncId, Kind, Literal, Module, Operands, Problem, Tensor, print_function,
+};
+use tapeloom_tests::calculus::{
+    check_differences, check_products, largest, marked, moved, precision,
 };
 use tapeloom_tests::{Agreement, Case, Failure, Rng, run};
 use tapeloom_transforms::{jvp, linearize, transpose, vjp};
@@ -65,78 +67,15 @@ fn forward(m: &mut Module, case: &Case) -> Result<(), Failure> {
     for active in subsets(&floats) {
         let of = jvp(m, case.f, &active)?;
         let dx = case.directions(&mut Rng::new(2), &active);
-        let mut out = run(m, of.function, &[&case.args[..], &dx].concat())?.into_iter();
-        let y: Vec<Tensor> = out.by_ref().take(of.active_out.len()).collect();
-        for (i, on) in of.active_out.iter().enumerate() {
-            let dy = if *on { out.next() } else { None };
-            if !y[i].dtype().is_float() {
-                continue;
-            }
-            let dy = dy.unwrap_or_else(|| Tensor::zeros(y[i].ty()));
-            differences(m, case, &active, &dx, i, &dy).map_err(|e| {
-                format!(
-                    "output {i}, active {active:?}, along {dx:?}: {e}\n{}",
-                    print_function(m, of.function)
-                )
-            })?;
-        }
+        let mut out = run(m, of.function, &[&case.args[..], &dx].concat())?;
+        let mut tangents = out.split_off(of.active_out.len()).into_iter();
+        let dy: Vec<Option<Tensor>> =
+            of.active_out.iter().map(|on| on.then(|| tangents.next()).flatten()).collect();
+        check_differences(m, case.f, &case.args, &active, &dx, &dy).map_err(|e| {
+            format!("active {active:?}, along {dx:?}: {e}\n{}", print_function(m, of.function))
+        })?;
     }
     Ok(())
-}
-
-/// Each element of `dy` must meet a difference quotient of fourth order for one of several steps:
-/// no single step suits a function near a pole and one at 1e6.
-fn differences(
-    m: &Module,
-    case: &Case,
-    active: &[bool],
-    dx: &[Tensor],
-    output: usize,
-    dy: &Tensor,
-) -> Result<(), Failure> {
-    let (steps, relative, floor) = if single(m, case) {
-        ([0.1, 0.03, 0.01, 0.003], 2e-2, 1e-3)
-    } else {
-        ([1e-2, 1e-3, 1e-4, 1e-5], 1e-6, 1e-10)
-    };
-    let mut nearest = vec![f64::NAN; dy.elements()];
-    for h in steps {
-        let mut along = Vec::new();
-        for k in [1.0, -1.0, 2.0, -2.0] {
-            along.push(eval(m, case.f, &moved(&case.args, active, dx, k * h))?.swap_remove(output));
-        }
-        for (i, nearest) in nearest.iter_mut().enumerate() {
-            let y = |k: usize| along[k].get(i).to_f64();
-            let slope = (8.0 * (y(0) - y(1)) - (y(2) - y(3))) / (12.0 * h);
-            let got = dy.get(i).to_f64();
-            if nearest.is_nan() || (slope - got).abs() < (*nearest - got).abs() {
-                *nearest = slope;
-            }
-        }
-    }
-    for (i, want) in nearest.into_iter().enumerate() {
-        let got = dy.get(i).to_f64();
-        let size = want.abs().max(got.abs());
-        if (got - want).abs() <= relative * size + floor {
-            continue;
-        }
-        return Err(format!("element {i}: got {got}, differences give {want}").into());
-    }
-    Ok(())
-}
-
-/// The arguments, those active moved by `t` along `dx`.
-fn moved(args: &[Tensor], active: &[bool], dx: &[Tensor], t: f64) -> Vec<Tensor> {
-    let mut dx = dx.iter();
-    let mut args = args.to_vec();
-    for (x, _) in args.iter_mut().zip(active).filter(|(_, on)| **on) {
-        let Some(dx) = dx.next() else { break };
-        for i in 0..x.elements() {
-            let at = x.get(i).to_f64() + t * dx.get(i).to_f64();
-            x.set(i, Literal::of(x.dtype(), at));
-        }
-    }
-    args
 }
 
 /// Linearize and transpose against jvp: `lin dx = dy`, and `<ct, dy> = <ctx, dx>` for every set of
@@ -153,7 +92,7 @@ pub(crate) fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let forward = jvp(m, case.f, &floats)?;
     let out = run(m, forward.function, &[&case.args[..], &dx_all].concat())?;
     if forward.active_out == of.active_out {
-        let (relative, absolute) = (tolerance(m, case), 0.0);
+        let (relative, absolute) = (precision(m, case.f), 0.0);
         Agreement::Within { relative, absolute }.check_all(&dy, &out[y.len()..])?;
     }
 
@@ -165,10 +104,10 @@ pub(crate) fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
         let ctx = run(m, back.function, &[&residuals[..], &seeds].concat())?;
         let (dy, dx) = (marked(&dy, &nonzero), marked(&dx_all, &back.nonzero));
         // Terms may cancel on the way to a result, and leave the rounding of the largest.
-        let passed = largest(m, of.lin, &residuals, &dx_all)?
-            + largest(m, back.function, &residuals, &seeds)?;
-        let slack = 1e-3 * tolerance(m, case) * passed;
-        same_product(m, case, [&seeds, &dy], [&ctx, &dx], slack).map_err(|e| {
+        let passed = largest(m, of.lin, &[&residuals[..], &dx_all].concat())?
+            + largest(m, back.function, &[&residuals[..], &seeds].concat())?;
+        let slack = 1e-3 * precision(m, case.f) * passed;
+        check_products(precision(m, case.f), [&seeds, &dy], [&ctx, &dx], slack).map_err(|e| {
             format!("{e}\n{}{}", print_function(m, of.lin), print_function(m, back.function))
         })?;
     }
@@ -214,49 +153,12 @@ fn linear_in(m: &mut Module, case: &Case, linear: &[bool]) -> Result<(), Failure
     if !want.iter().all(finite) {
         return Ok(());
     }
-    Agreement::relative(tolerance(m, case)).check_all(&total, &want)?;
+    Agreement::relative(precision(m, case.f)).check_all(&total, &want)?;
 
     let cts: Vec<Tensor> = y.iter().map(|t| rng.tensor(t.ty())).collect();
     let back = transpose(m, g, &vec![true; y.len()])?;
     let ctx = run(m, back.function, &[&constants[..], &cts].concat())?;
-    same_product(m, case, [&cts, &y], [&ctx, &marked(&x, &back.nonzero)], 0.0)
-}
-
-/// `<ct, dy> = <ctx, dx>`
-fn same_product(
-    m: &Module,
-    case: &Case,
-    [ct, dy]: [&[Tensor]; 2],
-    [ctx, dx]: [&[Tensor]; 2],
-    slack: f64,
-) -> Result<(), Failure> {
-    let (here, there) = (products(ct, dy), products(ctx, dx));
-    let size: f64 = here.iter().chain(&there).map(|t| t.abs()).sum();
-    let (here, there): (f64, f64) = (here.iter().sum(), there.iter().sum());
-    // At poles both sides are infinite or nan, and there is nothing to compare.
-    if size.is_finite() && (here - there).abs() > tolerance(m, case) * size + slack {
-        return Err(format!("<ct, J dx> = {here}, <Jᵀ ct, dx> = {there}").into());
-    }
-    Ok(())
-}
-
-/// The largest number that a program computes on the way.
-fn largest(m: &mut Module, f: FuncId, known: &[Tensor], x: &[Tensor]) -> Result<f64, Failure> {
-    let mut all = (*m.get(f)).clone();
-    all.results = all.types.keys().map(Atom::from).collect();
-    let all = m.add(all);
-    let values = eval(m, all, &[known, x].concat())?;
-    let numbers = values.iter().flat_map(|t| (0..t.elements()).map(|i| t.get(i).to_f64().abs()));
-    Ok(numbers.fold(0.0, f64::max))
-}
-
-fn products(x: &[Tensor], y: &[Tensor]) -> Vec<f64> {
-    assert_eq!(x.len(), y.len(), "a cotangent for every tangent");
-    let pairs = x.iter().zip(y).flat_map(|(x, y)| {
-        assert_eq!(x.ty(), y.ty(), "a cotangent has the type of its tangent");
-        (0..x.elements()).map(|i| x.get(i).to_f64() * y.get(i).to_f64())
-    });
-    pairs.collect()
+    check_products(precision(m, case.f), [&cts, &y], [&ctx, &marked(&x, &back.nonzero)], 0.0)
 }
 
 /// A derivative may be missing at an edge sample, if the primitive says so; at a smooth one not.

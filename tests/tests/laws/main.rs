@@ -11,7 +11,7 @@ mod random;
 mod values;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tapeloom_ir::{Dtype, Module, Tensor, Type, print_function};
+use tapeloom_ir::{Module, print_function};
 use tapeloom_tests::{Case, Failure, cases};
 
 pub(crate) type Law = fn(&mut Module, &Case) -> Result<(), Failure>;
@@ -58,20 +58,6 @@ pub(crate) fn for_all(law: Law) {
         cases.len(),
         names.join(", ")
     );
-}
-
-pub(crate) fn tolerance(m: &Module, case: &Case) -> f64 {
-    if single(m, case) { 1e-4 } else { 1e-10 }
-}
-
-/// Whether any value is f32.
-pub(crate) fn single(m: &Module, case: &Case) -> bool {
-    let mut types = m.function(case.f).types.values().filter_map(Type::as_array);
-    types.any(|t| t.dtype == Dtype::F32)
-}
-
-pub(crate) fn marked(all: &[Tensor], mask: &[bool]) -> Vec<Tensor> {
-    all.iter().zip(mask).filter(|(_, on)| **on).map(|(t, _)| t.clone()).collect()
 }
 
 /// Non-empty subsets of the marked: all of them if there are few, else the whole and each alone.

@@ -1,8 +1,9 @@
 //! Passes: a program means the same before and after.
 
 use crate::derivatives::derived;
-use crate::{for_all, marked, subsets};
+use crate::{for_all, subsets};
 use tapeloom_ir::{Module, print_function};
+use tapeloom_tests::calculus::marked;
 use tapeloom_tests::{Agreement, Case, Failure, run};
 use tapeloom_transforms::{PASSES, prune};
 

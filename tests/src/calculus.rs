@@ -1,0 +1,179 @@
+//! Derivatives and batches by definition: what the transforms are tested against.
+//!
+//! A tangent is a limit of differences ([`check_differences`]); a cotangent is what makes
+//! `<ct, J dx> = <Jᵀ ct, dx>` hold ([`check_products`]); a batch is what the function gives for each
+//! of its parts ([`check_batch`]).
+
+use crate::{Agreement, Failure, run};
+use tapeloom_ir::{Atom, Dtype, FuncId, Literal, Module, Tensor, Type, eval};
+
+/// Relative accuracy of what a function computes in another order: single or double precision.
+pub fn precision(m: &Module, f: FuncId) -> f64 {
+    if single(m, f) { 1e-4 } else { 1e-10 }
+}
+
+/// Whether any value of the function is f32.
+fn single(m: &Module, f: FuncId) -> bool {
+    let mut types = m.function(f).types.values().filter_map(Type::as_array);
+    types.any(|t| t.dtype == Dtype::F32)
+}
+
+/// The marked ones.
+pub fn marked(all: &[Tensor], mask: &[bool]) -> Vec<Tensor> {
+    all.iter().zip(mask).filter(|(_, on)| **on).map(|(t, _)| t.clone()).collect()
+}
+
+/// The arguments, those active moved by `t` along `dx`.
+pub fn moved(args: &[Tensor], active: &[bool], dx: &[Tensor], t: f64) -> Vec<Tensor> {
+    let mut dx = dx.iter();
+    let mut args = args.to_vec();
+    for (x, _) in args.iter_mut().zip(active).filter(|(_, on)| **on) {
+        let Some(dx) = dx.next() else { break };
+        for i in 0..x.elements() {
+            let at = x.get(i).to_f64() + t * dx.get(i).to_f64();
+            x.set(i, Literal::of(x.dtype(), at));
+        }
+    }
+    args
+}
+
+/// Whether `dy` (one per result of `f`; `None` is zero) are the derivatives of `f` at `args` along
+/// `dx` of the active arguments.
+///
+/// Each element must meet a difference quotient of fourth order for one of several steps: no single
+/// step suits a function near a pole and one at 1e6.
+///
+/// # Errors
+/// The first element that meets none.
+pub fn check_differences(
+    m: &Module,
+    f: FuncId,
+    args: &[Tensor],
+    active: &[bool],
+    dx: &[Tensor],
+    dy: &[Option<Tensor>],
+) -> Result<(), Failure> {
+    let (steps, relative, floor) = if single(m, f) {
+        ([0.1, 0.03, 0.01, 0.003], 2e-2, 1e-3)
+    } else {
+        ([1e-2, 1e-3, 1e-4, 1e-5], 1e-6, 1e-10)
+    };
+    let along = |h: f64| {
+        let at = |k: f64| eval(m, f, &moved(args, active, dx, k * h));
+        [1.0, -1.0, 2.0, -2.0].into_iter().map(at).collect::<Result<Vec<_>, _>>()
+    };
+    let along: Vec<Vec<Vec<Tensor>>> =
+        steps.into_iter().map(along).collect::<Result<Vec<_>, _>>()?;
+    for (output, dy) in dy.iter().enumerate() {
+        let model = &along[0][0][output];
+        if !model.dtype().is_float() {
+            continue;
+        }
+        for i in 0..model.elements() {
+            let got = dy.as_ref().map_or(0.0, |dy| dy.get(i).to_f64());
+            let slope = |(h, y): (f64, &Vec<Vec<Tensor>>)| {
+                let y = |k: usize| y[k][output].get(i).to_f64();
+                (8.0 * (y(0) - y(1)) - (y(2) - y(3))) / (12.0 * h)
+            };
+            let slopes = steps.into_iter().zip(&along).map(slope);
+            let nearer = |a: f64, b: f64| {
+                if a.is_nan() || (b - got).abs() < (a - got).abs() { b } else { a }
+            };
+            let want = slopes.fold(f64::NAN, nearer);
+            let size = want.abs().max(got.abs());
+            if (got - want).abs() <= relative * size + floor {
+                continue;
+            }
+            let place = format!("output {output}, element {i}");
+            return Err(format!("{place}: got {got}, differences give {want}").into());
+        }
+    }
+    Ok(())
+}
+
+/// The largest number that a program computes on the way. Terms that cancel leave its rounding.
+///
+/// # Errors
+/// What a primitive reports.
+pub fn largest(m: &mut Module, f: FuncId, args: &[Tensor]) -> Result<f64, Failure> {
+    let mut all = (*m.get(f)).clone();
+    all.results = all.types.keys().map(Atom::from).collect();
+    let all = m.add(all);
+    let values = eval(m, all, args)?;
+    let numbers = values.iter().flat_map(|t| (0..t.elements()).map(|i| t.get(i).to_f64().abs()));
+    Ok(numbers.fold(0.0, f64::max))
+}
+
+/// Whether `<ct, dy> = <ctx, dx>`, to a relative accuracy and an absolute one.
+///
+/// # Errors
+/// Both sides, where they differ.
+pub fn check_products(
+    relative: f64,
+    [ct, dy]: [&[Tensor]; 2],
+    [ctx, dx]: [&[Tensor]; 2],
+    absolute: f64,
+) -> Result<(), Failure> {
+    let (here, there) = (products(ct, dy)?, products(ctx, dx)?);
+    let size: f64 = here.iter().chain(&there).map(|t| t.abs()).sum();
+    let (here, there): (f64, f64) = (here.iter().sum(), there.iter().sum());
+    // At poles both sides are infinite or nan, and there is nothing to compare.
+    if size.is_finite() && (here - there).abs() > relative * size + absolute {
+        return Err(format!("<ct, J dx> = {here}, <Jᵀ ct, dx> = {there}").into());
+    }
+    Ok(())
+}
+
+/// The terms of the inner product.
+fn products(x: &[Tensor], y: &[Tensor]) -> Result<Vec<f64>, Failure> {
+    if x.len() != y.len() {
+        return Err(format!("{} cotangents for {} tangents", x.len(), y.len()).into());
+    }
+    let mut all = Vec::new();
+    for (x, y) in x.iter().zip(y) {
+        if x.ty() != y.ty() {
+            return Err(format!("a cotangent of type {} for a {}", x.ty(), y.ty()).into());
+        }
+        all.extend((0..x.elements()).map(|i| x.get(i).to_f64() * y.get(i).to_f64()));
+    }
+    Ok(all)
+}
+
+/// Whether `got`, results of a batched `f`, are those of `f` on each of `inputs`; `batched` says
+/// which results carry the batch. `model` are arguments for the case that there are no inputs.
+///
+/// # Errors
+/// The first result that differs.
+pub fn check_batch(
+    m: &Module,
+    f: FuncId,
+    model: &[Tensor],
+    inputs: &[Vec<Tensor>],
+    got: &[Tensor],
+    batched: &[bool],
+) -> Result<(), Failure> {
+    let each = inputs.iter().map(|x| run(m, f, x)).collect::<Result<Vec<_>, _>>()?;
+    let model = run(m, f, model)?;
+    for (i, lifted) in batched.iter().enumerate() {
+        let want = match lifted {
+            true => stack(&model[i], each.iter().map(|y| &y[i])),
+            false => each.first().map_or(&model[i], |y| &y[i]).clone(),
+        };
+        Agreement::relative(precision(m, f))
+            .check(&got[i], &want)
+            .map_err(|e| format!("output {i}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Tensors of the model's type along a new axis 0.
+pub fn stack<'t>(model: &Tensor, parts: impl ExactSizeIterator<Item = &'t Tensor>) -> Tensor {
+    let shape = model.ty().shape.with_leading(parts.len());
+    let mut whole = Tensor::full(&shape, Literal::zero(model.dtype()));
+    for (k, part) in parts.enumerate() {
+        for i in 0..part.elements() {
+            whole.set(k * part.elements() + i, part.get(i));
+        }
+    }
+    whole
+}
