@@ -18,6 +18,11 @@ fn single(m: &Module, f: FuncId) -> bool {
     types.any(|t| t.dtype == Dtype::F32)
 }
 
+/// Whether a tensor holds neither infinities nor nan.
+pub fn finite(t: &Tensor) -> bool {
+    (0..t.elements()).all(|i| t.get(i).to_f64().is_finite())
+}
+
 /// The marked ones.
 pub fn marked(all: &[Tensor], mask: &[bool]) -> Vec<Tensor> {
     all.iter().zip(mask).filter(|(_, on)| **on).map(|(t, _)| t.clone()).collect()

@@ -9,6 +9,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{FuncId, Kind, Module, Problem, verify};
 
 /// A pass: same parameters and results, another program.
@@ -18,33 +19,54 @@ pub struct Pass {
     pub name: &'static str,
     /// One sentence.
     pub about: &'static str,
+    /// Whether results stay what they are, bit by bit.
+    pub exactness: Exactness,
     /// The pass itself.
     pub run: fn(&mut Module, FuncId) -> Result<FuncId, Problem>,
 }
 
 /// Every pass.
 pub const PASSES: &[Pass] = &[
-    Pass { name: "inline", about: "calls are replaced by bodies", run: crate::inline },
+    Pass {
+        name: "inline",
+        about: "calls are replaced by bodies",
+        exactness: Exactness::Exact,
+        run: crate::inline,
+    },
     Pass {
         name: "expand",
         about: "calls and functions with custom rules are replaced by bodies",
+        exactness: Exactness::Exact,
         run: crate::expand,
     },
-    Pass { name: "cse", about: "equal equations are computed once", run: crate::cse },
-    Pass { name: "dce", about: "equations that nobody reads are dropped", run: crate::dce },
+    Pass {
+        name: "cse",
+        about: "equal equations are computed once",
+        exactness: Exactness::Exact,
+        run: crate::cse,
+    },
+    Pass {
+        name: "dce",
+        about: "equations that nobody reads are dropped",
+        exactness: Exactness::Exact,
+        run: crate::dce,
+    },
     Pass {
         name: "peephole",
         about: "exact local rules are applied and constants folded",
+        exactness: Exactness::Exact,
         run: crate::peephole,
     },
     Pass {
         name: "simplify",
         about: "the cheapest program that exact rules lead to",
+        exactness: Exactness::Exact,
         run: crate::simplify,
     },
     Pass {
         name: "simplify_relaxed",
         about: "the cheapest program that rules of real arithmetic lead to",
+        exactness: Exactness::Reassociates,
         run: crate::simplify_relaxed,
     },
 ];

@@ -9,7 +9,7 @@ use tapeloom_ir::{
     Atom, Builder, Draft, FuncId, Kind, Literal, Module, Operands, Problem, Tensor, print_function,
 };
 use tapeloom_tests::calculus::{
-    check_differences, check_products, largest, marked, moved, precision,
+    check_differences, check_products, finite, largest, marked, moved, precision,
 };
 use tapeloom_tests::{Agreement, Case, Failure, Rng, run};
 use tapeloom_transforms::{jvp, linearize, transpose, vjp};
@@ -149,7 +149,6 @@ fn linear_in(m: &mut Module, case: &Case, linear: &[bool]) -> Result<(), Failure
     let at = |x: &[Tensor]| run(m, g, &[&constants[..], x].concat());
     let (y, dy, total) = (at(&x)?, at(&dx)?, at(&sum)?);
     let want = moved(&y, &vec![true; y.len()], &dy, 2.0);
-    let finite = |t: &Tensor| (0..t.elements()).all(|i| t.get(i).to_f64().is_finite());
     if !want.iter().all(finite) {
         return Ok(());
     }

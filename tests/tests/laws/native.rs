@@ -4,10 +4,11 @@
 //! within rounding for sums and products of many terms, whose order may differ.
 
 use crate::derivatives::derived;
-use crate::{for_all, tolerance};
+use crate::for_all;
 use tapeloom_backend::{Engine, Options, compile};
 use tapeloom_ir::prim::{Code, Lowering, Operand};
 use tapeloom_ir::{Module, Tensor, Type, print_function};
+use tapeloom_tests::calculus::precision;
 use tapeloom_tests::{Agreement, Case, Failure, run};
 
 #[test]
@@ -30,7 +31,7 @@ fn machine_code_of_derivatives_computes_what_the_interpreter_computes() {
 
 /// Machine code of a program of many equations.
 pub(crate) fn native(m: &mut Module, case: &Case) -> Result<(), Failure> {
-    compiled(m, case, Engine::Native, Agreement::relative(tolerance(m, case)))
+    compiled(m, case, Engine::Native, Agreement::relative(precision(m, case.f)))
 }
 
 fn compiled(m: &Module, case: &Case, engine: Engine, agree: Agreement) -> Result<(), Failure> {
@@ -57,7 +58,7 @@ fn of_equation(m: &Module, case: &Case) -> Agreement {
         Lowering::Reduce { .. }
         | Lowering::Contract { .. }
         | Lowering::Scatter { .. }
-        | Lowering::Call(_) => Agreement::relative(tolerance(m, case) / 100.0),
+        | Lowering::Call(_) => Agreement::relative(precision(m, case.f) / 100.0),
         _ => Agreement::Exact,
     }
 }
