@@ -36,6 +36,7 @@
 #[cfg(test)]
 extern crate self as tapeloom;
 
+mod check;
 mod closure;
 mod dtype;
 mod error;
@@ -45,6 +46,7 @@ pub mod transform;
 pub mod tree;
 pub mod var;
 
+pub use check::{check_grads, check_rule};
 pub use error::Error;
 pub use jit::{Jit, jit, run};
 pub use ops::{
@@ -58,6 +60,7 @@ pub use var::{IntoVar, Var};
 
 /// Everything that programs usually need: `use tapeloom::prelude::*;`
 pub mod prelude {
+    pub use crate::check::{check_grads, check_rule};
     pub use crate::jit::{Jit, jit, run};
     pub use crate::ops::{
         arange, concat, constant, einsum, eye, full, iota, linspace, ones, select, stack, zeros,

@@ -84,6 +84,11 @@ impl Handle {
         self.atom.literal()
     }
 
+    /// Whether both are the same value.
+    pub fn is_same(self, other: Handle) -> bool {
+        (self.frame, self.atom) == (other.frame, other.atom)
+    }
+
     /// The line that made it.
     pub fn born(self) -> Loc {
         self.born

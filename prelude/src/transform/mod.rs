@@ -12,11 +12,13 @@
 //! | [`hessian`], [`hvp`] | `A -> Var` | second derivatives |
 //! | [`vmap`] | `A -> B` | the same over a batch |
 //! | [`outline`] | `A -> B` | the same, compiled once |
+//! | [`custom_jvp`], [`custom_vjp`], [`custom_rules`] | `A -> B` | the same, with derivative rules of its own |
 //!
 //! Each traces its closure into a closed function, derives another function from that and calls it.
 //! So they compose in any order: `grad(grad(f))`, `vmap(grad(f))`, `jvp` of `vjp`, and a closure may
 //! use any `Var` around it.
 
+mod custom;
 mod forward;
 mod gradient;
 mod jacobian;
@@ -24,6 +26,7 @@ mod outline;
 mod reverse;
 mod vectorize;
 
+pub use custom::{custom_jvp, custom_rules, custom_vjp};
 pub use forward::{jvp, linearize};
 pub use gradient::{grad, grad_aux, value_and_grad, value_and_grad_aux};
 pub use jacobian::{hessian, hvp, jacfwd, jacrev};

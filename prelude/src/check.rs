@@ -1,0 +1,228 @@
+//! Derivatives checked against numbers: [`check_grads`] and [`check_rule`].
+//!
+//! Both look along a few fixed pseudo-random directions, in which a wrong derivative shows with
+//! probability one.
+
+use crate::closure::rebuild;
+use crate::jit::{Jit, jit};
+use crate::ops::constant;
+use crate::transform::{jvp, vjp};
+use crate::tree::{Args, TensorRefs, Tree, flatten};
+use crate::var::caller;
+use crate::{Error, Var};
+use tapeloom_ir::{Dtype, Kind, Literal, Loc, Problem, Tensor};
+
+/// Checks forward and reverse derivatives of `f` at `args`, up to `order`: forward mode against
+/// central differences, reverse mode against forward mode (⟨ct, J dx⟩ = ⟨Jᵀ ct, dx⟩), and the same for
+/// the derivative along a direction, up to the order asked for.
+///
+/// # Errors
+/// `rule` with both numbers where they disagree; whatever tracing `f` and its derivatives reports.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// check_grads(|x: Var| x.sin() * x.exp(), [0.5, -1.0], 3)?;
+///
+/// let wrong = custom_jvp(|x: Var| x.sin(), |x: Var, dx: Var| (x.sin(), dx * x));
+/// let error = check_grads(wrong, 1.0, 1).unwrap_err();
+/// assert!(error.to_string().contains("forward mode gives"));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn check_grads<A: Tree<Var>, B: Tree<Var>>(
+    f: impl Fn(A) -> B,
+    args: impl Args<A>,
+    order: usize,
+) -> Result<(), Error> {
+    let at = caller();
+    let (structure, x) = leaves(&args);
+    let flat = |x: Vec<Var>| flatten(f(rebuild(&structure, x, at))).1;
+    check(&flat, &x, order, 1, at)
+}
+
+/// Checks that `ruled`, a function with derivative rules of its own, has the values and the
+/// derivatives of `f`: forward and reverse, at `args`.
+///
+/// # Errors
+/// `rule` with both numbers where they disagree; whatever tracing reports.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |x: Var| x.powi(2);
+/// let ruled = custom_jvp(f, |x: Var, dx: Var| (x * x, 2.0 * x * dx));
+/// check_rule(f, ruled, [1.0, 2.0])?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn check_rule<A: Tree<Var>, B: Tree<Var>>(
+    f: impl Fn(A) -> B,
+    ruled: impl Fn(A) -> B,
+    args: impl Args<A>,
+) -> Result<(), Error> {
+    let at = caller();
+    let (structure, x) = leaves(&args);
+    let f = |x: Vec<Var>| flatten(f(rebuild(&structure, x, at))).1;
+    let g = |x: Vec<Var>| flatten(ruled(rebuild(&structure, x, at))).1;
+    let y = jit(f).call(&x)?;
+    let (dx, ct) = (directions(&x, 1), directions(&y, 2));
+    compare("value", &y, &jit(g).call(&x)?, &y, at)?;
+    let forward = |h: &dyn Fn(Vec<Var>) -> Vec<Var>| along(h, &dx).call(&x);
+    compare("forward derivative", &forward(&f)?, &forward(&g)?, &y, at)?;
+    let reverse = |h: &dyn Fn(Vec<Var>) -> Vec<Var>| pulled(h, &ct).call(&x);
+    compare("reverse derivative", &reverse(&f)?, &reverse(&g)?, &x, at)
+}
+
+/// A function of leaves.
+type Flat<'f> = &'f dyn Fn(Vec<Var>) -> Vec<Var>;
+
+fn leaves<A: Tree<Var>>(args: &impl Args<A>) -> (A::Structure, Vec<Tensor>) {
+    let mut refs = TensorRefs::new();
+    args.tensors(&mut refs);
+    (args.structure(), refs.into_iter().map(|t| t.into_owned()).collect())
+}
+
+fn check(f: Flat<'_>, x: &[Tensor], order: usize, level: u64, at: Loc) -> Result<(), Error> {
+    if order == 0 {
+        return Ok(());
+    }
+    let dx = directions(x, level);
+    let y = jit(f).call(x)?;
+    let forward = along(f, &dx).call(x)?;
+    let (h, tolerance) = step(x);
+    let run = jit(f);
+    let (above, below) = (run.call(shift(x, &dx, h))?, run.call(shift(x, &dx, -h))?);
+    for (i, dy) in forward.iter().enumerate() {
+        let scale = 1.0 + largest(&y[i]) + largest(dy);
+        for k in 0..dy.elements() {
+            if !dy.dtype().is_float() {
+                continue;
+            }
+            let number = |t: &Tensor| t.get(k).to_f64();
+            let numeric = (number(&above[i]) - number(&below[i])) / (2.0 * h);
+            let symbolic = number(dy);
+            // A nan fails the comparison too.
+            if !((numeric - symbolic).abs() <= tolerance * scale) {
+                return Err(disagree(
+                    format!(
+                        "derivative of order {level}, result {i}, element {k}: forward mode gives \
+                         {symbolic}, central differences give {numeric}"
+                    ),
+                    at,
+                ));
+            }
+        }
+    }
+    let ct = directions(&y, level + 100);
+    let back = pulled(f, &ct).call(x)?;
+    let (left, right) = (inner(&ct, &forward), inner(&back, &dx));
+    if !((left - right).abs() <= tolerance * (1.0 + left.abs() + right.abs())) {
+        return Err(disagree(
+            format!(
+                "derivative of order {level}: forward mode gives <ct, J dx> = {left}, reverse mode \
+                 gives <ct J, dx> = {right}"
+            ),
+            at,
+        ));
+    }
+    let next = |x: Vec<Var>| directional(f, x, &dx);
+    check(&next, x, order - 1, level + 1, at)
+}
+
+/// The derivative of `f` along constant tangents.
+fn directional(f: Flat<'_>, x: Vec<Var>, dx: &[Tensor]) -> Vec<Var> {
+    let dx = dx.iter().map(constant).collect();
+    jvp(f)((x, dx)).1
+}
+
+fn along(f: Flat<'_>, dx: &[Tensor]) -> Jit<Vec<Var>, Vec<Var>, impl Fn(Vec<Var>) -> Vec<Var>> {
+    jit(move |x| directional(f, x, dx))
+}
+
+fn pulled(f: Flat<'_>, ct: &[Tensor]) -> Jit<Vec<Var>, Vec<Var>, impl Fn(Vec<Var>) -> Vec<Var>> {
+    jit(move |x| {
+        let (_, pull) = vjp(f)(x);
+        pull(ct.iter().map(constant).collect())
+    })
+}
+
+/// Pseudo-random numbers between -1 and 1 in the shapes of some tensors (splitmix64).
+fn directions(like: &[Tensor], seed: u64) -> Vec<Tensor> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) as f64 / u64::MAX as f64 * 2.0 - 1.0
+    };
+    let one = |t: &Tensor| {
+        let mut d = Tensor::zeros(t.ty());
+        if t.dtype().is_float() {
+            for i in 0..t.elements() {
+                d.set(i, Literal::of(t.dtype(), next()));
+            }
+        }
+        d
+    };
+    like.iter().map(one).collect()
+}
+
+/// The step of the differences, and what may be lost by it.
+fn step(x: &[Tensor]) -> (f64, f64) {
+    let single = x.iter().any(|t| t.dtype() == Dtype::F32);
+    if single { (1e-2, 3e-2) } else { (1e-5, 1e-6) }
+}
+
+fn shift(x: &[Tensor], dx: &[Tensor], h: f64) -> Vec<Tensor> {
+    let one = |(x, dx): (&Tensor, &Tensor)| {
+        let mut y = x.clone();
+        if x.dtype().is_float() {
+            for i in 0..x.elements() {
+                let moved = x.get(i).to_f64() + h * dx.get(i).to_f64();
+                y.set(i, Literal::of(x.dtype(), moved));
+            }
+        }
+        y
+    };
+    x.iter().zip(dx).map(one).collect()
+}
+
+fn largest(t: &Tensor) -> f64 {
+    (0..t.elements()).map(|i| t.get(i).to_f64().abs()).fold(0.0, f64::max)
+}
+
+fn inner(x: &[Tensor], y: &[Tensor]) -> f64 {
+    let one = |(x, y): (&Tensor, &Tensor)| {
+        let products = (0..x.elements()).map(|i| x.get(i).to_f64() * y.get(i).to_f64());
+        if x.dtype().is_float() { products.sum() } else { 0.0 }
+    };
+    x.iter().zip(y).map(one).sum()
+}
+
+fn compare(
+    what: &str,
+    want: &[Tensor],
+    got: &[Tensor],
+    scale: &[Tensor],
+    at: Loc,
+) -> Result<(), Error> {
+    for (i, ((want, got), scale)) in want.iter().zip(got).zip(scale).enumerate() {
+        let single = want.dtype() == Dtype::F32;
+        let tolerance = if single { 1e-4 } else { 1e-8 } * (1.0 + largest(scale) + largest(want));
+        for k in 0..want.elements() {
+            let (x, y) = (want.get(k).to_f64(), got.get(k).to_f64());
+            if x.to_bits() != y.to_bits() && !((x - y).abs() <= tolerance) {
+                return Err(disagree(
+                    format!("{what} {i}, element {k}: the function gives {x}, its rule gives {y}"),
+                    at,
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn disagree(message: String, at: Loc) -> Error {
+    let help = "check the rule's formula, or the point: derivatives must exist there";
+    Error::at(Problem::new(Kind::Rule, message, help), at)
+}

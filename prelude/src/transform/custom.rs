@@ -1,0 +1,447 @@
+//! Derivative rules of the user's own.
+//!
+//! [`custom_jvp`] replaces the forward derivative of a closure, [`custom_vjp`] the reverse one,
+//! [`custom_rules`] both; what is not given follows from what is (a jvp rule is transposed for reverse
+//! mode, a vjp rule for forward mode). Rules are closures like any other: they are differentiated,
+//! batched and compiled, so derivatives of every order use them. [`check_rule`](crate::check_rule)
+//! compares a rule with the derivative of the function itself.
+//!
+//! A rule speaks about the closure's argument. What the closure captures is differentiated as always:
+//! the whole derivative is the rule's part plus that one.
+//!
+//! ```
+//! use tapeloom::prelude::*;
+//! // ln(1 + eˣ) with a derivative that does not overflow.
+//! let log1pexp = custom_jvp(
+//!     |x: Var| (1.0 + x.exp()).ln(),
+//!     |x: Var, dx: Var| ((1.0 + x.exp()).ln(), dx * (1.0 - 1.0 / (1.0 + x.exp()))),
+//! );
+//! let slope = jit(grad(log1pexp));
+//! assert_eq!(slope.call(1000.0)?.item::<f64>()?, 1.0);
+//! # Ok::<(), tapeloom::Error>(())
+//! ```
+//!
+//! Model: JAX's `custom_jvp` and `custom_vjp`, which here may stand on one function.
+
+use crate::Var;
+use crate::closure::{array, rebuild};
+use crate::ops::zeros_like_type;
+use crate::tree::{Tree, flatten};
+use crate::var::caller;
+use tapeloom_ir::prim::CustomCall;
+use tapeloom_ir::trace::{self, Closed, Context, Diagnostic, Handle, Param};
+use tapeloom_ir::{
+    ArrayType, Atom, Builder, Draft, FuncId, Kind, Literal, Loc, Module, Problem, Scalar, Type,
+};
+use tapeloom_transforms as transforms;
+
+/// `f` with the forward rule `(x, dx) -> (y, dy)`, which must be linear in dx.
+///
+/// Tangents of leaves that are not floats are zeros, and ignored in the answer.
+///
+/// Errors: `rule` if the rule's results are not of the types of `f`'s; `not-linear`, where reverse
+/// mode is asked for, if the rule is not linear in `dx`.
+#[track_caller]
+pub fn custom_jvp<A: Tree<Var>, B: Tree<Var>>(
+    f: impl Fn(A) -> B,
+    jvp: impl Fn(A, A) -> (B, B),
+) -> impl Fn(A) -> B {
+    let at = caller();
+    move |x| {
+        let cx = Custom::<A, B>::new("custom_jvp", at, x);
+        let function = cx.function(&f);
+        let jvp = cx.jvp(&jvp, &function);
+        cx.emit(function, Some(jvp), None)
+    }
+}
+
+/// `f` with the reverse rule in two halves: `fwd: x -> (y, residuals)`, run in place of `f` when a
+/// derivative is asked for, and `bwd: (residuals, ct of y) -> ct of x`.
+///
+/// Cotangents of leaves that are not floats are zeros, and ignored in the answer.
+///
+/// Errors: `rule` if the rules' results are not of the types of `f`'s argument and result.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // The identity, with its cotangent clipped.
+/// let clip = custom_vjp(|x: Var| x, |x: Var| (x, ()), |(), ct: Var| ct.clamp(-1.0, 1.0));
+/// let g = run(grad(|x: Var| 10.0 * clip(x)), 2.0)?;
+/// assert_eq!(g.item::<f64>()?, 1.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn custom_vjp<A: Tree<Var>, B: Tree<Var>, R: Tree<Var>>(
+    f: impl Fn(A) -> B,
+    fwd: impl Fn(A) -> (B, R),
+    bwd: impl Fn(R, B) -> A,
+) -> impl Fn(A) -> B {
+    let at = caller();
+    move |x| {
+        let cx = Custom::<A, B>::new("custom_vjp", at, x);
+        let function = cx.function(&f);
+        let halves = cx.vjp(&fwd, &bwd, &function);
+        cx.emit(function, None, Some(halves))
+    }
+}
+
+/// `f` with a forward rule and a reverse rule, as in [`custom_jvp`] and [`custom_vjp`].
+#[track_caller]
+pub fn custom_rules<A: Tree<Var>, B: Tree<Var>, R: Tree<Var>>(
+    f: impl Fn(A) -> B,
+    jvp: impl Fn(A, A) -> (B, B),
+    fwd: impl Fn(A) -> (B, R),
+    bwd: impl Fn(R, B) -> A,
+) -> impl Fn(A) -> B {
+    let at = caller();
+    move |x| {
+        let cx = Custom::<A, B>::new("custom_rules", at, x);
+        let function = cx.function(&f);
+        let jvp = cx.jvp(&jvp, &function);
+        let halves = cx.vjp(&fwd, &bwd, &function);
+        cx.emit(function, Some(jvp), Some(halves))
+    }
+}
+
+/// An application of a function with rules.
+struct Custom<A: Tree<Var>, B: Tree<Var>> {
+    transform: &'static str,
+    at: Loc,
+    structure: A::Structure,
+    args: Vec<Var>,
+    types: Vec<ArrayType>,
+    result: std::marker::PhantomData<fn() -> B>,
+}
+
+/// The two halves of a reverse rule.
+struct Halves {
+    fwd: Closed<()>,
+    bwd: Closed<()>,
+}
+
+impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
+    fn new(transform: &'static str, at: Loc, x: A) -> Self {
+        let (structure, args) = flatten(x);
+        let types = args.iter().map(|v| v.ty(at)).collect();
+        Custom { transform, at, structure, args, types, result: std::marker::PhantomData }
+    }
+
+    fn params(&self) -> Vec<Param> {
+        self.args.iter().map(|v| Param::like(v.handle, self.at)).collect()
+    }
+
+    fn argument(&self, leaves: &[Handle]) -> A {
+        rebuild(&self.structure, leaves.iter().map(|h| Var::new(*h)).collect(), self.at)
+    }
+
+    /// The function itself.
+    fn function(&self, f: impl Fn(A) -> B) -> Closed<B::Structure> {
+        trace::frame(self.transform, self.at, &self.params(), |x| {
+            let (structure, y) = flatten(f(self.argument(x)));
+            (handles(y), structure)
+        })
+    }
+
+    /// `(x.., dx of the floats..) -> (y.., dy of the floats..)`
+    fn jvp(&self, rule: impl Fn(A, A) -> (B, B), f: &Closed<B::Structure>) -> Closed<()> {
+        let tangents = floats(&self.types).map(|t| Param::new(t.clone(), self.at));
+        let params: Vec<Param> = self.params().into_iter().chain(tangents).collect();
+        let types = result_types(f);
+        let at = self.at;
+        trace::frame(self.transform, at, &params, |p| {
+            let (x, dx) = p.split_at(self.types.len());
+            let dx: A = rebuild(&self.structure, fill(&self.types, dx, at), at);
+            let (y, dy) = rule(self.argument(x), dx);
+            let y = self.leaves::<B>("value", y, &f.output, &types);
+            let dy = self.leaves::<B>("tangent", dy, &f.output, &types);
+            (handles(y.into_iter().chain(keep_floats(&types, dy))), ())
+        })
+    }
+
+    /// `x.. -> (y.., residuals..)` and `(residuals.., ct of the floats of y..) -> ct of the floats of x..`
+    fn vjp<R: Tree<Var>>(
+        &self,
+        fwd: impl Fn(A) -> (B, R),
+        bwd: impl Fn(R, B) -> A,
+        f: &Closed<B::Structure>,
+    ) -> Halves {
+        let (at, types) = (self.at, result_types(f));
+        let fwd = trace::frame(self.transform, at, &self.params(), |x| {
+            let (y, residuals) = fwd(self.argument(x));
+            let y = self.leaves::<B>("value", y, &f.output, &types);
+            let (structure, residuals) = flatten(residuals);
+            (handles(y.into_iter().chain(residuals)), structure)
+        });
+        let residuals: Vec<ArrayType> = fwd.types[types.len()..].iter().map(array).collect();
+        let params: Vec<Param> =
+            residuals.iter().chain(floats(&types)).map(|t| Param::new(t.clone(), at)).collect();
+        let bwd = trace::frame(self.transform, at, &params, |p| {
+            let (r, ct) = p.split_at(residuals.len());
+            let r = rebuild::<R>(&fwd.output, r.iter().map(|h| Var::new(*h)).collect(), at);
+            let ct = rebuild::<B>(&f.output, fill(&types, ct, at), at);
+            let back = bwd(r, ct);
+            let back = self.leaves::<A>("cotangent", back, &self.structure, &self.types);
+            (handles(keep_floats(&self.types, back)), ())
+        });
+        let fwd = Closed {
+            function: fwd.function,
+            captures: fwd.captures,
+            types: fwd.types,
+            poison: fwd.poison,
+            born: fwd.born,
+            output: (),
+        };
+        Halves { fwd, bwd }
+    }
+
+    /// The leaves of a rule's answer, checked against what it must be.
+    fn leaves<T: Tree<Var>>(
+        &self,
+        what: &str,
+        tree: T,
+        structure: &T::Structure,
+        types: &[ArrayType],
+    ) -> Vec<Var> {
+        let (given, leaves) = flatten(tree);
+        if given != *structure || leaves.len() != types.len() {
+            let problem = Problem::new(
+                Kind::Rule,
+                format!("the rule's {what} is a tree of another structure than expected"),
+                "return trees of the same lengths, options and static fields as the function",
+            );
+            trace::report(Diagnostic::new(problem, self.at), None);
+            return types.iter().map(|t| Var::poison(t.clone(), self.at)).collect();
+        }
+        let check = |(v, want): (Var, &ArrayType)| {
+            let got = v.ty(self.at);
+            // Tangents of what is no float are not looked at.
+            if got == *want || (what != "value" && !want.dtype.is_float()) {
+                return v;
+            }
+            let problem = Problem::new(
+                Kind::Rule,
+                format!("the rule's {what} must be {want}, got {got}"),
+                "a tangent or cotangent has the shape and dtype of its primal",
+            );
+            trace::record(problem, &[v.handle], self.at);
+            Var::poison(want.clone(), self.at)
+        };
+        leaves.into_iter().zip(types).map(check).collect()
+    }
+
+    /// Emits the call.
+    fn emit(self, f: Closed<B::Structure>, jvp: Option<Closed<()>>, halves: Option<Halves>) -> B {
+        let (at, types) = (self.at, result_types(&f));
+        let mut union: Vec<Handle> = Vec::new();
+        let rules = jvp.iter().chain(halves.iter().flat_map(|h| [&h.fwd, &h.bwd]));
+        for h in f.captures.iter().chain(rules.flat_map(|c| &c.captures)) {
+            if !union.iter().any(|u| u.is_same(*h)) {
+                union.push(*h);
+            }
+        }
+        let outer: Vec<Type> = union.iter().map(|h| trace::type_of(*h, at)).collect();
+        let wide = Wide { args: &self.types, union: &union, outer: &outer, results: &types };
+        let built = trace::with_module(|m| wide.build(m, &f, jvp.as_ref(), halves.as_ref()));
+        let results = match built {
+            Some(Ok(Some(op))) => {
+                let args = self.args.iter().map(|v| v.handle);
+                let operands: Vec<Handle> = args.chain(union.iter().copied()).collect();
+                trace::bind(op, &operands, at).into_iter().map(Var::new).collect()
+            }
+            Some(Err(problem)) => {
+                let context = Context { transform: self.transform, at };
+                trace::report(Diagnostic::new(problem, at), Some(context));
+                types.iter().map(|t| Var::poison(t.clone(), at)).collect()
+            }
+            Some(Ok(None)) | None => types.iter().map(|t| Var::poison(t.clone(), at)).collect(),
+        };
+        rebuild(&f.output, results, at)
+    }
+}
+
+/// The function and its rules over one list of operands: arguments, then everything that any of them
+/// captures.
+struct Wide<'a> {
+    args: &'a [ArrayType],
+    union: &'a [Handle],
+    outer: &'a [Type],
+    results: &'a [ArrayType],
+}
+
+impl Wide<'_> {
+    /// The primitive, or `None` where an error was recorded.
+    fn build<S>(
+        &self,
+        m: &mut Module,
+        f: &Closed<S>,
+        jvp: Option<&Closed<()>>,
+        halves: Option<&Halves>,
+    ) -> Result<Option<CustomCall>, Problem> {
+        let Some(function) = f.function else { return Ok(None) };
+        let name = "custom";
+        let function = self.define(m, name, &[], |b, x, outer, _| {
+            Ok(b.inline(function, &[x, &self.pick(outer, &f.captures)].concat()))
+        })?;
+        let mut op = CustomCall { function, jvp: None, fwd: None, bwd: None };
+        if let Some(rule) = jvp {
+            let Some(g) = rule.function else { return Ok(None) };
+            op.jvp = Some(self.forward(m, function, g, &rule.captures)?);
+        }
+        if let Some(Halves { fwd, bwd }) = halves {
+            let (Some(first), Some(second)) = (fwd.function, bwd.function) else { return Ok(None) };
+            // The operands themselves are residuals where the second half needs them.
+            let keep = !bwd.captures.is_empty() || self.outer.iter().any(Type::has_tangent);
+            op.fwd = Some(self.define(m, "custom.fwd", &[], |b, x, outer, _| {
+                let own = self.pick(outer, &fwd.captures);
+                let mut results = b.inline(first, &[x, &own].concat());
+                if keep {
+                    results.extend(x.iter().chain(outer));
+                }
+                Ok(results)
+            })?);
+            op.bwd = Some(self.backward(m, function, fwd, bwd, second, keep)?);
+        }
+        Ok(Some(op))
+    }
+
+    /// `(x.., u.., dx.., du..) -> (y.., dy..)`: the rule's part plus that of the captures.
+    fn forward(
+        &self,
+        m: &mut Module,
+        function: FuncId,
+        rule: FuncId,
+        captures: &[Handle],
+    ) -> Result<FuncId, Problem> {
+        let all = self.operand_types();
+        let tangents: Vec<Type> = all.iter().filter(|t| t.has_tangent()).cloned().collect();
+        let through = self.derive_captures(|active| transforms::jvp(m, function, active))?;
+        let own = floats(self.args).count();
+        self.define(m, "custom.jvp", &tangents, |b, x, outer, d| {
+            let (dx, du) = d.split_at(own);
+            let mut results = b.inline(rule, &[x, dx, &self.pick(outer, captures)].concat());
+            if let Some(of) = &through {
+                let mut more = b.inline(of.function, &[x, outer, du].concat());
+                let more = more.split_off(self.results.len());
+                let mut more = more.into_iter();
+                let mut slot = self.results.len();
+                for (ty, on) in self.results.iter().zip(&of.active_out) {
+                    if *on && let Some(extra) = more.next() {
+                        results[slot] = b.emit1(Scalar::Add, &[results[slot], extra]);
+                    }
+                    slot += usize::from(ty.dtype.is_float());
+                }
+            }
+            Ok(results)
+        })
+    }
+
+    /// `(residuals.., [x.., u..], ct..) -> (ct of x.., ct of u..)`
+    fn backward(
+        &self,
+        m: &mut Module,
+        function: FuncId,
+        fwd: &Closed<()>,
+        bwd: &Closed<()>,
+        second: FuncId,
+        keep: bool,
+    ) -> Result<FuncId, Problem> {
+        let through = self.derive_captures(|active| transforms::vjp(m, function, active))?;
+        let residuals = &fwd.types[self.results.len()..];
+        let mut draft = Draft::new("custom.bwd");
+        let r: Vec<Atom> = residuals.iter().map(|t| draft.param(t.clone())).collect();
+        let kept: Vec<Atom> = if keep {
+            self.operand_types().into_iter().map(|t| draft.param(t)).collect()
+        } else {
+            Vec::new()
+        };
+        let ct: Vec<Atom> = floats(self.results).map(|t| draft.param(t.clone().into())).collect();
+        let b = Builder::new(m, &mut draft);
+        let (x, outer) = kept.split_at(self.args.len().min(kept.len()));
+        let own = if keep { self.pick(outer, &bwd.captures) } else { Vec::new() };
+        let mut results = b.inline(second, &[&r[..], &ct, &own].concat());
+        if let Some(of) = &through {
+            let float = self.results.iter().zip(&of.active_out).filter(|(t, _)| t.dtype.is_float());
+            let seeds = float.zip(&ct).filter(|((_, on), _)| **on).map(|(_, ct)| *ct);
+            let operands: Vec<Atom> = kept.iter().copied().chain(seeds).collect();
+            let mut found = b.inline(of.function, &operands);
+            let mut found = found.split_off(self.results.len()).into_iter();
+            let nonzero = &of.nonzero[x.len()..];
+            for (ty, on) in self.outer.iter().zip(nonzero).filter(|(t, _)| t.has_tangent()) {
+                let next = if *on { found.next() } else { None };
+                let zeros = || tapeloom_ir::prim::elementwise::zeros(&b, &array(ty));
+                results.push(next.unwrap_or_else(zeros));
+            }
+        }
+        draft.finish(m, results)
+    }
+
+    /// The derivative with respect to the captures, if any has one.
+    fn derive_captures<T>(
+        &self,
+        transform: impl FnOnce(&[bool]) -> Result<T, Problem>,
+    ) -> Result<Option<T>, Problem> {
+        if !self.outer.iter().any(Type::has_tangent) {
+            return Ok(None);
+        }
+        let active: Vec<bool> = (self.args.iter().map(|_| false))
+            .chain(self.outer.iter().map(Type::has_tangent))
+            .collect();
+        transform(&active).map(Some)
+    }
+
+    fn operand_types(&self) -> Vec<Type> {
+        let args = self.args.iter().map(|t| Type::from(t.clone()));
+        args.chain(self.outer.iter().cloned()).collect()
+    }
+
+    /// A function of the operands and `more`.
+    fn define(
+        &self,
+        m: &mut Module,
+        name: &str,
+        more: &[Type],
+        body: impl FnOnce(&Builder<'_>, &[Atom], &[Atom], &[Atom]) -> Result<Vec<Atom>, Problem>,
+    ) -> Result<FuncId, Problem> {
+        let mut draft = Draft::new(name);
+        let x: Vec<Atom> = self.args.iter().map(|t| draft.param(t.clone().into())).collect();
+        let outer: Vec<Atom> = self.outer.iter().map(|t| draft.param(t.clone())).collect();
+        let more: Vec<Atom> = more.iter().map(|t| draft.param(t.clone())).collect();
+        let results = body(&Builder::new(m, &mut draft), &x, &outer, &more)?;
+        draft.finish(m, results)
+    }
+
+    /// The atoms of some of the captures.
+    fn pick(&self, outer: &[Atom], captures: &[Handle]) -> Vec<Atom> {
+        let find = |h: &Handle| self.union.iter().position(|u| u.is_same(*h)).map(|i| outer[i]);
+        // Every capture is in the union; a literal would stand out in the verifier.
+        captures.iter().map(|h| find(h).unwrap_or(Literal::bool(false).into())).collect()
+    }
+}
+
+fn handles(vars: impl IntoIterator<Item = Var>) -> Vec<Handle> {
+    vars.into_iter().map(|v| v.handle).collect()
+}
+
+fn result_types<S>(f: &Closed<S>) -> Vec<ArrayType> {
+    f.types.iter().map(array).collect()
+}
+
+fn floats(types: &[ArrayType]) -> impl Iterator<Item = &ArrayType> {
+    types.iter().filter(|t| t.dtype.is_float())
+}
+
+/// One leaf per type: what is given for floats, zeros for the others.
+fn fill(types: &[ArrayType], given: &[Handle], at: Loc) -> Vec<Var> {
+    let mut given = given.iter();
+    let one = |ty: &ArrayType| {
+        let next = if ty.dtype.is_float() { given.next() } else { None };
+        next.map_or_else(|| zeros_like_type(ty, at), |h| Var::new(*h))
+    };
+    types.iter().map(one).collect()
+}
+
+/// The leaves whose types are floats.
+fn keep_floats(types: &[ArrayType], leaves: Vec<Var>) -> impl Iterator<Item = Var> {
+    let float: Vec<bool> = types.iter().map(|t| t.dtype.is_float()).collect();
+    leaves.into_iter().zip(float).filter(|(_, on)| *on).map(|(v, _)| v)
+}

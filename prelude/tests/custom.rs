@@ -1,0 +1,100 @@
+//! Derivative rules of the user's own.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tapeloom::Kind;
+use tapeloom::prelude::*;
+
+fn number(t: &Tensor) -> f64 {
+    t.item().unwrap()
+}
+
+/// The cube, whose rule is recognizably not its derivative: 100 dx.
+fn marked(x: Var) -> Var {
+    custom_jvp(|x: Var| x * x * x, |x: Var, dx: Var| (x * x * x, 100.0 * dx))(x)
+}
+
+#[test]
+fn a_forward_rule_serves_every_mode() {
+    assert_eq!(number(&run(marked, 2.0).unwrap()), 8.0);
+    assert_eq!(number(&run(grad(marked), 2.0).unwrap()), 100.0);
+    assert_eq!(number(&run(|x: Var| jvp(marked)((x, x)).1, 2.0).unwrap()), 200.0);
+    let batch = run(vmap(grad(marked)), [1.0, 2.0]).unwrap();
+    assert_eq!(batch.to_vec::<f64>().unwrap(), [100.0, 100.0]);
+    assert_eq!(number(&run(grad(grad(marked)), 2.0).unwrap()), 0.0);
+}
+
+#[test]
+fn a_reverse_rule_serves_every_mode() {
+    let f = custom_vjp(|x: Var| x.sin(), |x: Var| (x.sin(), x), |x: Var, ct: Var| ct * 10.0 * x);
+    assert_eq!(number(&run(grad(&f), 2.0).unwrap()), 20.0);
+    assert_eq!(number(&run(grad(grad(&f)), 2.0).unwrap()), 10.0);
+    assert_eq!(number(&run(|x: Var| jvp(&f)((x, x)).1, 2.0).unwrap()), 40.0);
+    let batch = run(vmap(grad(&f)), [1.0, 2.0]).unwrap();
+    assert_eq!(batch.to_vec::<f64>().unwrap(), [10.0, 20.0]);
+}
+
+#[test]
+fn both_rules_on_one_function() {
+    let f = custom_rules(
+        |x: Var| x,
+        |x: Var, dx: Var| (x, 2.0 * dx),
+        |x: Var| (x, ()),
+        |(), ct: Var| 3.0 * ct,
+    );
+    assert_eq!(number(&run(|x: Var| jvp(&f)((x, x.ones_like())).1, 5.0).unwrap()), 2.0);
+    assert_eq!(number(&run(grad(&f), 5.0).unwrap()), 3.0);
+}
+
+/// The rule speaks about the argument; the capture is differentiated as always.
+#[test]
+fn captures_are_differentiated_beside_the_rule() {
+    let f = |w: Var| {
+        let f = custom_jvp(|x: Var| w * x, |x: Var, dx: Var| (w * x, 100.0 * dx * w));
+        f(w * w)
+    };
+    // Value w³. Rule's part: 100 w · 2w; the capture's part: w².
+    assert_eq!(number(&run(f, 2.0).unwrap()), 8.0);
+    assert_eq!(number(&run(grad(f), 2.0).unwrap()), 804.0);
+    let g = |w: Var| {
+        let f = custom_vjp(|x: Var| w * x, |x: Var| (w * x, x), |_: Var, ct: Var| 100.0 * ct * w);
+        f(w * w)
+    };
+    assert_eq!(number(&run(grad(g), 2.0).unwrap()), 804.0);
+    assert_eq!(number(&run(|w: Var| jvp(g)((w, w.ones_like())).1, 2.0).unwrap()), 804.0);
+}
+
+#[test]
+fn integers_pass_through_rules() {
+    let f = custom_jvp(
+        |(x, n): (Var, Var)| (x * n.convert(Dtype::F64), n),
+        |(x, n): (Var, Var), (dx, _): (Var, Var)| {
+            let y = x * n.convert(Dtype::F64);
+            ((y, n), (dx * 7.0, n))
+        },
+    );
+    let g = jit(|(x, n): (Var, Var)| grad(|x| f((x, n)).0)(x));
+    assert_eq!(number(&g.call((2.0, 3i64)).unwrap()), 7.0);
+}
+
+#[test]
+fn a_rule_that_does_not_fit_is_refused() {
+    let f = |x: Var| custom_jvp(|x: Var| x, |x: Var, dx: Var| (x, dx.sum()))(x);
+    let error = run(grad(|x: Var| f(x).sum()), [1.0, 2.0]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Rule);
+    assert!(error.to_string().contains("tangent must be f64[2], got f64[]"), "{error}");
+
+    let f = |x: Var| custom_jvp(|x: Var| x, |x: Var, dx: Var| (x, dx * dx))(x);
+    let error = run(grad(f), 1.0).unwrap_err();
+    assert_eq!(error.kind(), Kind::NotLinear, "{error}");
+}
+
+#[test]
+fn rules_are_checked_against_the_function() {
+    let f = |x: Var| x.powi(3);
+    check_rule(f, custom_jvp(f, |x: Var, dx: Var| (x.powi(3), 3.0 * x * x * dx)), [1.0, 2.0])
+        .unwrap();
+    let back = |x: Var, ct: Var| 3.0 * x * x * ct;
+    check_rule(f, custom_vjp(f, |x: Var| (x.powi(3), x), back), [1.0, 2.0]).unwrap();
+    let error = check_rule(f, marked, [1.0, 2.0]).unwrap_err();
+    assert!(error.to_string().contains("forward derivative 0, element 0"), "{error}");
+}
