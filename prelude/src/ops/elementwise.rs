@@ -111,6 +111,8 @@ two! {
     minimum = Min;
     /// xʸ for floats.
     pow = Pow;
+    /// √(x² + y²), without overflow. Both derivatives at the origin are 0.
+    hypot = Hypot;
     /// The angle of the point (y.., self = its ordinate): `y.atan2(x)` as Rust's.
     atan2 = Atan2;
     /// The next representable float from x towards y. No derivative is defined; it is taken as 0.

@@ -141,6 +141,40 @@ pub(super) const CBRT: Row = Row {
     rewrites: &[],
 };
 
+/// `√(x² + y²)`
+pub(super) const HYPOT: Row = Row {
+    name: "hypot",
+    math: "√(x² + y²)",
+    arity: 2,
+    signature: Signature::Float,
+    code: binary!("hypot", f64::hypot),
+    partials: &[Partial::Of(|t, x, h| step(t, x[0], h)), Partial::Of(|t, x, h| step(t, x[1], h))],
+    linear: Linear::No,
+    edges: "squares neither overflow nor underflow; inf if either is infinite, even beside nan; both derivatives at the origin are 0",
+    smooth: &[&[3.0, 4.0], &[-0.5, 1.5], &[2.0, -1.0]],
+    edge: &[
+        &[0.0, 0.0],
+        &[-0.0, 0.0],
+        &[1e300, 1e300],
+        &[1e-300, 1e-300],
+        &[f64::INFINITY, f64::NAN],
+        &[f64::NAN, 1.0],
+    ],
+    rewrites: &[exact(
+        "hypot-neg",
+        "(hypot (neg ?x) ?y)",
+        "(hypot ?x ?y)",
+        When::Float,
+        "an even function",
+    )],
+};
+
+/// `t · x / h`: what a step `t` of the coordinate `x` adds to the distance `h`. At the origin, where no
+/// direction is the right one, the divisor is replaced and the answer is 0.
+fn step<'b, 'm>(t: Expr<'b, 'm>, x: Expr<'b, 'm>, h: Expr<'b, 'm>) -> Expr<'b, 'm> {
+    t * (x / h.eq(h.number(0.0)).select(h.number(1.0), h))
+}
+
 /// `x ** y`
 pub(super) const POW: Row = Row {
     name: "pow",

@@ -282,6 +282,7 @@ scalars! {
     Sqrt(sqrt 1) = exponential::SQRT,
     Rsqrt(rsqrt 1) = exponential::RSQRT,
     Cbrt(cbrt 1) = exponential::CBRT,
+    Hypot(hypot 2) = exponential::HYPOT,
     Pow(pow 2) = exponential::POW,
     Sin(sin 1) = trigonometric::SIN,
     Cos(cos 1) = trigonometric::COS,
