@@ -100,8 +100,7 @@ fn check(f: Flat<'_>, x: &[Tensor], order: usize, level: u64, at: Loc) -> Result
             let number = |t: &Tensor| t.get(k).to_f64();
             let numeric = (number(&above[i]) - number(&below[i])) / (2.0 * h);
             let symbolic = number(dy);
-            // A nan fails the comparison too.
-            if !((numeric - symbolic).abs() <= tolerance * scale) {
+            if !near(numeric, symbolic, tolerance * scale) {
                 return Err(disagree(
                     format!(
                         "derivative of order {level}, result {i}, element {k}: forward mode gives \
@@ -115,7 +114,7 @@ fn check(f: Flat<'_>, x: &[Tensor], order: usize, level: u64, at: Loc) -> Result
     let ct = directions(&y, level + 100);
     let back = pulled(f, &ct).call(x)?;
     let (left, right) = (inner(&ct, &forward), inner(&back, &dx));
-    if !((left - right).abs() <= tolerance * (1.0 + left.abs() + right.abs())) {
+    if !near(left, right, tolerance * (1.0 + left.abs() + right.abs())) {
         return Err(disagree(
             format!(
                 "derivative of order {level}: forward mode gives <ct, J dx> = {left}, reverse mode \
@@ -187,6 +186,11 @@ fn shift(x: &[Tensor], dx: &[Tensor], h: f64) -> Vec<Tensor> {
     x.iter().zip(dx).map(one).collect()
 }
 
+/// Whether two numbers agree; a nan agrees with nothing.
+fn near(x: f64, y: f64, tolerance: f64) -> bool {
+    (x - y).abs() <= tolerance
+}
+
 fn largest(t: &Tensor) -> f64 {
     (0..t.elements()).map(|i| t.get(i).to_f64().abs()).fold(0.0, f64::max)
 }
@@ -211,7 +215,7 @@ fn compare(
         let tolerance = if single { 1e-4 } else { 1e-8 } * (1.0 + largest(scale) + largest(want));
         for k in 0..want.elements() {
             let (x, y) = (want.get(k).to_f64(), got.get(k).to_f64());
-            if x.to_bits() != y.to_bits() && !((x - y).abs() <= tolerance) {
+            if x.to_bits() != y.to_bits() && !near(x, y, tolerance) {
                 return Err(disagree(
                     format!("{what} {i}, element {k}: the function gives {x}, its rule gives {y}"),
                     at,

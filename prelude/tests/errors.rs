@@ -1,0 +1,247 @@
+//! What the boundary says when a program is wrong: kind, the user's line, operands with birthplaces.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use tapeloom::prelude::*;
+use tapeloom::{Error, Kind};
+
+/// `file:line` as messages write it (columns are left out: they move with every rename).
+fn place(line: u32) -> String {
+    format!("{}:{line}:", file!())
+}
+
+fn fails<A: Tree<Var>, B: Tree<Var>>(f: impl Fn(A) -> B, args: impl Args<A>) -> Error {
+    match run(f, args) {
+        Ok(_) => panic!("the program is wrong and ran"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn a_shape_error_names_line_operands_birthplaces_and_context() {
+    let (here, x_born, y_born) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let asked = line!() + 1;
+    let f = grad(|w: Var| {
+        let x = w.sin();
+        x_born.set(line!() - 1);
+        let y = w.slice_axis(0, ..2);
+        y_born.set(line!() - 1);
+        here.set(line!() + 1);
+        (x + y).sum()
+    });
+    let boundary = line!() + 1;
+    let error = fails(f, [1.0, 2.0, 3.0]).to_string();
+    let lines: Vec<&str> = error.lines().collect();
+    let lines = lines.as_slice();
+    assert_eq!(lines[0], "error[shape]: `add` cannot broadcast shapes [3] and [2] together");
+    assert!(lines[1].starts_with(&format!("  --> {}", place(here.get()))), "{error}");
+    assert!(
+        lines[2].starts_with(&format!("   = left   f64[3]  made at {}", place(x_born.get()))),
+        "{error}"
+    );
+    assert!(
+        lines[3].starts_with(&format!("   = right  f64[2]  made at {}", place(y_born.get()))),
+        "{error}"
+    );
+    assert!(
+        lines[4].starts_with(&format!("   = while tracing for `grad` at {}", place(asked))),
+        "{error}"
+    );
+    assert!(lines[5].starts_with("   = while tracing for `jit` at "), "{error}");
+    assert!(lines[6].starts_with("   = help: "), "{error}");
+    assert_eq!(lines[7], "   = see the book: errors.html#shape");
+    assert_eq!(lines.len(), 8, "a second error is a consequence: {error}");
+    let _ = boundary;
+}
+
+#[test]
+fn all_first_causes_are_returned() {
+    let error = fails(
+        |(x, y): (Var, Var)| {
+            let a = x + y;
+            let b = (a * 2.0).exp().sum_axis(0);
+            let c = x.reshape([5]) * b;
+            (c, y.dot(x), x.index(7))
+        },
+        ([1.0, 2.0], [1.0, 2.0, 3.0]),
+    );
+    assert_eq!(error.diagnostics().len(), 4, "{error}");
+    assert!(error.to_string().ends_with("4 errors"));
+}
+
+/// The right shape is guessed, so that user code that asks for it goes on.
+#[test]
+fn poison_has_a_shape() {
+    let shapes = Cell::new(None);
+    fails(
+        |(x, y): (Var, Var)| {
+            shapes.set(Some((x + y).shape().to_vec()));
+            x
+        },
+        ([1.0, 2.0], [1.0, 2.0, 3.0]),
+    );
+    assert_eq!(shapes.take(), Some(vec![2]));
+}
+
+#[test]
+fn dtypes_do_not_mix_silently() {
+    let error = fails(|(x, y): (Var, Var)| x * y, (1.0f64, 1.0f32));
+    assert_eq!(error.kind(), Kind::Dtype);
+    assert!(error.to_string().contains("`y.convert(Dtype::F64)`"), "{error}");
+    let error = fails(|n: Var| n * 0.5, 3i64);
+    assert!(error.to_string().contains("the number 0.5 meets an array of i64"), "{error}");
+    let error = fails(|x: Var| select(x, 1.0, 2.0), 1.0);
+    assert!(error.to_string().contains("needs a bool condition, got f64[]"), "{error}");
+    // A number that fits is fine, and takes the dtype at hand.
+    assert_eq!(run(|n: Var| 2 * n + 1.0, 3i64).unwrap().item::<i64>().unwrap(), 7);
+    assert_eq!(run(|n: Var| 2.0 * n + 1, 3f32).unwrap().item::<f32>().unwrap(), 7.0);
+}
+
+#[test]
+fn gradients_need_a_scalar_result() {
+    let line = line!() + 1;
+    let error = fails(grad(|x: Var| x * x), [1.0, 2.0]);
+    assert_eq!(error.kind(), Kind::Shape);
+    let text = error.to_string();
+    assert!(text.contains("`grad` needs a scalar result, the closure returns f64[2]"), "{text}");
+    assert!(text.contains(&format!("  --> {}", place(line))), "{text}");
+    assert!(text.contains("jacrev"), "{text}");
+    let error = fails(grad(|x: Var| x.gt(0.0)), 1.0);
+    assert_eq!(error.kind(), Kind::NotDifferentiable);
+}
+
+#[derive(Tree, Clone)]
+struct Layer<T> {
+    w: T,
+    steps: T,
+}
+
+#[derive(Tree, Clone)]
+struct Params<T> {
+    layers: Vec<Layer<T>>,
+}
+
+#[test]
+fn integer_leaves_are_named_by_their_path() {
+    let layer = |steps: i64| Layer { w: Tensor::from(1.0), steps: Tensor::scalar(steps) };
+    let params = Params { layers: vec![layer(1), layer(2)] };
+    let error = fails(grad(|(x, p): (Var, Params<Var>)| x * p.layers[1].w), (1.0, &params));
+    assert_eq!(error.kind(), Kind::NotDifferentiable);
+    assert_eq!(error.diagnostics().len(), 2);
+    let text = error.to_string();
+    assert!(text.contains("`argument.1.layers[1].steps`, which is i64[]"), "{text}");
+    assert!(text.contains("close over it"), "{text}");
+}
+
+#[test]
+fn a_missing_derivative_names_its_line() {
+    let line = Cell::new(0);
+    let error = fails(
+        grad(|x: Var| {
+            line.set(line!() + 1);
+            x.next_after(2.0) * 3.0
+        }),
+        1.0,
+    );
+    assert_eq!(error.kind(), Kind::NotDifferentiable);
+    let text = error.to_string();
+    assert!(text.contains(&format!("  --> {}", place(line.get()))), "{text}");
+    assert!(text.contains("while tracing for `grad`"), "{text}");
+}
+
+#[test]
+fn an_escaped_value_names_where_it_was_made_and_used() {
+    let leak: Cell<Option<Var>> = Cell::new(None);
+    let (made, used) = (Cell::new(0), Cell::new(0));
+    let error = fails(
+        |x: Var| {
+            let g = grad(|y: Var| {
+                made.set(line!() + 1);
+                leak.set(Some(y * y));
+                y * y
+            })(x);
+            used.set(line!() + 1);
+            g + leak.get().unwrap()
+        },
+        1.0,
+    );
+    assert_eq!(error.kind(), Kind::Escaped);
+    let text = error.to_string();
+    assert!(text.contains(&format!("made at {}", place(made.get()))), "{text}");
+    assert!(text.contains(&format!("  --> {}", place(used.get()))), "{text}");
+    assert!(text.contains("the closure given to `grad`"), "{text}");
+    // In a later trace, too, and outside any.
+    let later = fails(|x: Var| x + leak.get().unwrap(), 1.0);
+    assert_eq!(later.kind(), Kind::Escaped);
+    assert_eq!(leak.get().unwrap().sin().shape().len(), 0);
+}
+
+#[test]
+fn batches_must_agree() {
+    let error = fails(vmap(|(x, y): (Var, Var)| x + y), ([1.0, 2.0], [1.0, 2.0, 3.0]));
+    let text = error.to_string();
+    assert!(text.contains("`argument.0` has 2, `argument.1` has 3"), "{text}");
+    let error = fails(vmap(|x: Var| x), 1.0);
+    assert!(error.to_string().contains("axis 0 of `argument`, which is f64[]"), "{error}");
+    let error = fails(vmap_axes(0, None, |x: Var| x), [1.0]);
+    assert!(error.to_string().contains("result 0 of `vmap` differs over the batch"), "{error}");
+    let error = fails(vmap_axes(None, 0, |x: Var| x), [1.0]);
+    assert!(error.to_string().contains("`vmap` without a batched argument"), "{error}");
+}
+
+#[test]
+fn tangents_must_have_the_types_of_their_primals() {
+    let error = fails(|(x, dx): (Var, Var)| jvp(|x: Var| x * x)((x, dx)), ([1.0, 2.0], 1.0));
+    assert!(error.to_string().contains("`tangent` must have its primal's type f64[2]"), "{error}");
+    let error = fails(|x: Var| vjp(|x: Var| (x, x))(x).1((x, x.sum())), [1.0, 2.0]);
+    assert!(error.to_string().contains("`cotangent.1` must have"), "{error}");
+    let error = fails(|x: Var| jvp(|x: Vec<Var>| x[0])((vec![x], vec![x, x])), 1.0);
+    assert!(error.to_string().contains("another structure"), "{error}");
+}
+
+#[test]
+fn only_linear_functions_are_transposed() {
+    let error = fails(|x: Var| linear_transpose(|v: Var| v * v, x)(x), 1.0);
+    assert_eq!(error.kind(), Kind::NotLinear);
+}
+
+#[test]
+fn arrays_beyond_memory_are_refused() {
+    let error = fails(|x: Var| x + zeros([1 << 31, 1 << 31], Dtype::F64), 1.0);
+    assert_eq!(error.kind(), Kind::TooLarge);
+}
+
+#[test]
+fn axes_that_do_not_exist() {
+    for error in [
+        fails(|x: Var| x.sum_axis(1), [1.0]),
+        fails(|x: Var| x.softmax(-2), [1.0]),
+        fails(|x: Var| x.sum_axis([0, -1]), [1.0]),
+        fails(|x: Var| x.expand_dims(3), [1.0]),
+        fails(|x: Var| x.permute([0, 0]), [[1.0]]),
+        fails(|x: Var| concat(&[x, x], 4), [[1.0]]),
+        fails(|x: Var| einsum("ij,jk", &[x]), [[1.0]]),
+        fails(|x: Var| einsum("ii->j", &[x]), [[1.0]]),
+        fails(|x: Var| x.argmax(2), [1.0]),
+        fails(|x: Var| x.index((0, 0)), [1.0]),
+        fails(|x: Var| x.slice_axis(0, 1..5), [1.0]),
+        fails(|x: Var| x.matmul(x), [[1.0, 2.0]]),
+    ] {
+        assert_eq!(error.kind(), Kind::Shape, "{error}");
+        assert_eq!(error.diagnostics().len(), 1, "{error}");
+        assert!(error.to_string().contains(file!()), "the user's line: {error}");
+    }
+}
+
+/// A panic in the user's closure is the user's; the next trace begins afresh.
+#[test]
+fn a_panic_in_the_closure_leaves_nothing_behind() {
+    let f = jit(|x: Var| {
+        let y = grad(|y: Var| if y.rank() == 0 { panic!("mine") } else { y })(x);
+        y + 1.0
+    });
+    let panicked = catch_unwind(AssertUnwindSafe(|| f.call(1.0)));
+    assert_eq!(panicked.unwrap_err().downcast_ref::<&str>(), Some(&"mine"));
+    assert_eq!(run(grad(|x: Var| x * x), 2.0).unwrap().item::<f64>().unwrap(), 4.0);
+}

@@ -1,0 +1,75 @@
+//! The boundary: what is compiled when, from which threads, with which data.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tapeloom::prelude::*;
+
+fn shared<T: Send + Sync>(_: &T) {}
+
+#[test]
+fn compiled_functions_and_tensors_are_send_and_sync() {
+    let data = Tensor::from([1.0, 2.0]);
+    shared(&data);
+    let f = jit(move |x: Var| grad(|x: Var| (x * &data).sum())(x));
+    shared(&f);
+    let y = std::thread::scope(|s| s.spawn(|| f.call(2.0).unwrap()).join().unwrap());
+    assert_eq!(y.item::<f64>().unwrap(), 3.0);
+    assert_eq!(f.call(1.0).unwrap().item::<f64>().unwrap(), 3.0);
+    assert_eq!(f.programs(), 1);
+}
+
+#[test]
+fn one_program_per_kind_of_argument() {
+    let traced = AtomicUsize::new(0);
+    let f = jit(|x: Var| {
+        traced.fetch_add(1, Ordering::Relaxed);
+        x.sum()
+    });
+    for _ in 0..3 {
+        f.call([1.0, 2.0]).unwrap();
+        f.call([1.0f32, 2.0]).unwrap();
+        f.call([1.0, 2.0, 3.0]).unwrap();
+        f.call([[1.0], [2.0]]).unwrap();
+    }
+    assert_eq!((traced.load(Ordering::Relaxed), f.programs()), (4, 4));
+}
+
+/// A wrong program is not kept; it is traced again and says the same.
+#[test]
+fn errors_are_not_cached() {
+    let f = jit(|x: Var| x.reshape([3]));
+    let first = f.call([1.0, 2.0]).unwrap_err();
+    assert_eq!(f.call([1.0, 2.0]).unwrap_err(), first);
+    assert_eq!(f.programs(), 0);
+    assert!(f.call([1.0, 2.0, 3.0]).is_ok());
+}
+
+/// Two closures of one type with different captures are different functions.
+#[test]
+fn captured_rust_values_are_read_when_traced() {
+    let scale = |k: f64| jit(move |x: Var| k * x);
+    let (double, triple) = (scale(2.0), scale(3.0));
+    assert_eq!(double.call(1.0).unwrap().item::<f64>().unwrap(), 2.0);
+    assert_eq!(triple.call(1.0).unwrap().item::<f64>().unwrap(), 3.0);
+}
+
+/// A boundary inside a trace is another trace, on concrete data.
+#[test]
+fn a_closure_may_run_another_program() {
+    let f = jit(|x: Var| {
+        let k = run(|k: Var| k * k, 3.0).unwrap().item::<f64>().unwrap();
+        k * x
+    });
+    assert_eq!(f.call(2.0).unwrap().item::<f64>().unwrap(), 18.0);
+}
+
+#[test]
+fn data_of_every_dtype_goes_through() {
+    assert_eq!(run(|x: Var| x + 1, 1i32).unwrap().item::<i32>().unwrap(), 2);
+    assert_eq!(run(|x: Var| x + 1, 1i64).unwrap().item::<i64>().unwrap(), 2);
+    assert_eq!(run(|x: Var| x + 1, 1u32).unwrap().item::<u32>().unwrap(), 2);
+    assert_eq!(run(|x: Var| x + 1, 1u64).unwrap().item::<u64>().unwrap(), 2);
+    assert_eq!(run(|x: Var| x + 1, 1f32).unwrap().item::<f32>().unwrap(), 2.0);
+    assert_eq!(run(|x: Var| x + 1, 1f64).unwrap().item::<f64>().unwrap(), 2.0);
+    assert!(!run(|x: Var| !x, true).unwrap().item::<bool>().unwrap());
+}
