@@ -6,10 +6,14 @@
 //! - [`cases`]: every primitive's samples as programs, for the laws;
 //! - [`Vocabulary`]: random programs, for the same laws;
 //! - [`read_tensor`]: tensors as text;
+//! - [`conformance`]: golden numbers computed by JAX;
+//! - [`gradbench`]: the evals of GradBench and its protocol;
 //! - [`TextTest`]: a program, what to do with it, and what must come out.
 
 mod agreement;
 pub mod calculus;
+pub mod conformance;
+pub mod gradbench;
 mod programs;
 mod random;
 mod samples;

@@ -170,22 +170,23 @@ impl Var {
         y
     }
 
-    /// The box of extents `sizes` that begins at `starts` (integer scalars, one per axis), moved so
-    /// that it fits.
+    /// The box of extents `sizes` that begins at `starts` (integer scalars, one per axis; negative
+    /// ones count from the end), moved so that it fits.
     #[track_caller]
     pub fn dynamic_slice<I: Index>(self, starts: &[I], sizes: impl Into<Shape>) -> Var {
         let at = caller();
-        let operands: Vec<Var> = [self].into_iter().chain(scalars(starts, at)).collect();
+        let operands: Vec<Var> = [self].into_iter().chain(starts_in(self, starts, at)).collect();
         emit(DynamicSlice { sizes: sizes.into().to_vec() }, &operands, at)
     }
 
-    /// This array with `update` written at `starts` (integer scalars, one per axis), moved so that it
-    /// fits.
+    /// This array with `update` written at `starts` (integer scalars, one per axis; negative ones
+    /// count from the end), moved so that it fits.
     #[track_caller]
     pub fn dynamic_update_slice<I: Index>(self, update: impl IntoVar, starts: &[I]) -> Var {
         let at = caller();
         let update = update.into_var(self.ty(at).dtype, at);
-        let operands: Vec<Var> = [self, update].into_iter().chain(scalars(starts, at)).collect();
+        let operands: Vec<Var> =
+            [self, update].into_iter().chain(starts_in(self, starts, at)).collect();
         emit(DynamicUpdateSlice, &operands, at)
     }
 
@@ -494,11 +495,16 @@ fn materialize(x: Var, shape: &Shape, at: Loc) -> Var {
     }
 }
 
-fn scalars<I: Index>(starts: &[I], at: Loc) -> impl Iterator<Item = Var> + '_ {
-    starts.iter().map(move |i| match i.position() {
+/// Starts of a box in `x`, negative ones counted from the end of their axis, as in JAX.
+fn starts_in<I: Index>(x: Var, starts: &[I], at: Loc) -> Vec<Var> {
+    let shape = x.ty(at).shape;
+    let extents = shape.iter().copied().chain(std::iter::repeat(0));
+    let start = |(i, extent): (&I, usize)| match i.position() {
+        Position::Static(i) if i < 0 => Var::literal(Literal::i64(i + extent as i64), at),
         Position::Static(i) => Var::literal(Literal::i64(i), at),
-        Position::Dynamic(v) => v,
-    })
+        Position::Dynamic(v) => from_front(v, extent, at),
+    };
+    starts.iter().zip(extents).map(start).collect()
 }
 
 fn strided(

@@ -68,6 +68,20 @@ impl Var {
         contract("tensordot", self, y, Vec::new(), pairs.to_vec(), at)
     }
 
+    /// The general contraction: axes in pairs (axis of `self`, axis of `y`), those of `batch` shared
+    /// and kept in front, those of `contract` summed; then the free axes of `self`, then those of `y`.
+    #[track_caller]
+    pub fn dot_general(
+        self,
+        y: impl IntoVar,
+        contract: &[(usize, usize)],
+        batch: &[(usize, usize)],
+    ) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        super::linalg::contract("dot_general", self, y, batch.to_vec(), contract.to_vec(), at)
+    }
+
     /// The sum of the diagonal of a square matrix (of the last two axes).
     #[track_caller]
     pub fn trace(self) -> Var {

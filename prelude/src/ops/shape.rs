@@ -228,6 +228,27 @@ impl Var {
         emit(Pad { low, high, interior: vec![0; widths.len()] }, &[self, value], at)
     }
 
+    /// Like [`Var::pad`], with copies of `value` between neighbours too: (before, behind, between)
+    /// per axis.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.pad_dilated(&[(1, -1, 2)], 0.0), [1.0, 2.0])?;
+    /// assert_eq!(y.to_vec::<f64>()?, [0.0, 1.0, 0.0, 0.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn pad_dilated(self, widths: &[(i64, i64, usize)], value: impl IntoVar) -> Var {
+        let at = caller();
+        let value = value.into_var(self.ty(at).dtype, at);
+        let op = Pad {
+            low: widths.iter().map(|w| w.0).collect(),
+            high: widths.iter().map(|w| w.1).collect(),
+            interior: widths.iter().map(|w| w.2).collect(),
+        };
+        emit(op, &[self, value], at)
+    }
+
     /// `n` parts of equal extent along an axis.
     ///
     /// Errors: `shape` if the extent is no multiple of `n`.

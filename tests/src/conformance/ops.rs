@@ -1,0 +1,211 @@
+//! The golden operations, written with the public API.
+
+use super::Operation;
+use serde_json::Value;
+use std::rc::Rc;
+use tapeloom::prelude::*;
+
+/// The operation of that name, if it is supported.
+pub(super) fn operation(name: &str, params: &Value) -> Option<Operation> {
+    if let Some(f) = unary(name) {
+        return Some(Rc::new(move |x| vec![f(x[0])]));
+    }
+    if let Some(f) = binary(name) {
+        return Some(Rc::new(move |x| vec![f(x[0], x[1])]));
+    }
+    structural(name, params)
+}
+
+fn unary(name: &str) -> Option<fn(Var) -> Var> {
+    Some(match name {
+        "neg" => |x| -x,
+        "abs" => Var::abs,
+        "sign" => Var::signum,
+        "floor" => Var::floor,
+        "ceil" => Var::ceil,
+        "round" => Var::round,
+        "exp" => Var::exp,
+        "exp2" => Var::exp2,
+        "expm1" => Var::exp_m1,
+        "log" => Var::ln,
+        "log1p" => Var::ln_1p,
+        "sqrt" => Var::sqrt,
+        "rsqrt" => Var::rsqrt,
+        "cbrt" => Var::cbrt,
+        "sin" => Var::sin,
+        "cos" => Var::cos,
+        "tan" => Var::tan,
+        "asin" => Var::asin,
+        "acos" => Var::acos,
+        "atan" => Var::atan,
+        "sinh" => Var::sinh,
+        "cosh" => Var::cosh,
+        "tanh" => Var::tanh,
+        "asinh" => Var::asinh,
+        "acosh" => Var::acosh,
+        "atanh" => Var::atanh,
+        "logistic" => Var::sigmoid,
+        "erf" => Var::erf,
+        "erfc" => Var::erfc,
+        "erf_inv" => Var::erf_inv,
+        "lgamma" => Var::lgamma,
+        "digamma" => Var::digamma,
+        "square" => Var::square,
+        "is_finite" => Var::is_finite,
+        "reciprocal" => Var::recip,
+        "convert_f64_f32" => |x| x.convert(Dtype::F32),
+        "convert_i64_f64" => |x| x.convert(Dtype::F64),
+        "relu" => Var::relu,
+        "gelu_tanh" => Var::gelu_tanh,
+        "gelu_exact" => Var::gelu,
+        "silu" => Var::silu,
+        "softplus" => Var::softplus,
+        "softmax" => |x| x.softmax(-1),
+        "log_softmax" => |x| x.log_softmax(-1),
+        "elu" => |x| x.elu(1.0),
+        _ => return None,
+    })
+}
+
+fn binary(name: &str) -> Option<fn(Var, Var) -> Var> {
+    Some(match name {
+        "add" | "add_broadcast" => |x, y| x + y,
+        "sub" => |x, y| x - y,
+        "mul" | "mul_broadcast" => |x, y| x * y,
+        "div" => |x, y| x / y,
+        "rem" => |x, y| x % y,
+        "pow" => |x, y| x.pow(y),
+        "atan2" => |x, y| x.atan2(y),
+        "max" => |x, y| x.maximum(y),
+        "min" => |x, y| x.minimum(y),
+        "nextafter" => |x, y| x.next_after(y),
+        "eq" => |x, y| x.eq(y),
+        "ne" => |x, y| x.ne(y),
+        "lt" => |x, y| x.lt(y),
+        "le" => |x, y| x.le(y),
+        "gt" => |x, y| x.gt(y),
+        "ge" => |x, y| x.ge(y),
+        "and" => |x, y| x & y,
+        "or" => |x, y| x | y,
+        "xor" => |x, y| x ^ y,
+        "shift_left" => |x, y| x << y,
+        "shift_right_arithmetic" => |x, y| x >> y,
+        "dot" | "matvec" => |x, y| x.dot(y),
+        "matmul" | "batch_matmul" => |x, y| x.matmul(y),
+        _ => return None,
+    })
+}
+
+fn sizes(value: &Value) -> Vec<usize> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_u64).map(|n| n as usize).collect()
+}
+
+fn ints(value: &Value) -> Vec<i64> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_i64).collect()
+}
+
+fn pairs(x: &Value, y: &Value) -> Vec<(usize, usize)> {
+    sizes(x).into_iter().zip(sizes(y)).collect()
+}
+
+fn one(f: impl Fn(&[Var]) -> Var + 'static) -> Option<Operation> {
+    Some(Rc::new(move |x| vec![f(x)]))
+}
+
+/// A reduction over the `axes` of the parameters, or over all.
+fn reduction(params: &Value, f: fn(Var, Vec<usize>) -> Var) -> Option<Operation> {
+    let axes = (!params["axes"].is_null()).then(|| sizes(&params["axes"]));
+    one(move |x| f(x[0], axes.clone().unwrap_or((0..x[0].rank()).collect())))
+}
+
+fn structural(name: &str, params: &Value) -> Option<Operation> {
+    let p = params.clone();
+    match name {
+        "integer_pow" => one(move |x| x[0].powi(p["y"].as_i64().unwrap_or(0) as i32)),
+        "polygamma" => one(move |x| x[0].polygamma(p["n"].as_u64().unwrap_or(0) as u32)),
+        "select" => one(|x| select(x[0], x[1], x[2])),
+        "clamp" => one(|x| x[1].clamp(x[0], x[2])),
+        "reshape" => one(move |x| x[0].reshape(sizes(&p["new_shape"]))),
+        "transpose" => one(move |x| x[0].permute(sizes(&p["permutation"]))),
+        "broadcast_in_dim" => one(move |x| {
+            // The operand's axes take their places; what is missing has extent 1 and is stretched.
+            let shape = sizes(&p["shape"]);
+            let mut placed = vec![1; shape.len()];
+            for (from, to) in sizes(&p["broadcast_dimensions"]).into_iter().enumerate() {
+                placed[to] = x[0].shape()[from];
+            }
+            x[0].reshape(placed).broadcast_to(shape)
+        }),
+        "rev" => one(move |x| x[0].flip(sizes(&p["dimensions"]))),
+        "slice" => one(move |x| {
+            let bounds = pairs(&p["start"], &p["limit"]).into_iter().zip(sizes(&p["strides"]));
+            bounds.enumerate().fold(x[0], |x, (axis, ((start, limit), step))| {
+                x.slice_step(axis, start..limit, step)
+            })
+        }),
+        "dynamic_slice" => one(move |x| x[0].dynamic_slice(&x[1..], sizes(&p["slice_sizes"]))),
+        "dynamic_update_slice" => one(|x| x[0].dynamic_update_slice(x[1], &x[2..])),
+        "pad" => one(move |x| {
+            let widths =
+                ints(&p["low"]).into_iter().zip(ints(&p["high"])).zip(sizes(&p["interior"]));
+            let widths: Vec<_> = widths.map(|((low, high), inside)| (low, high, inside)).collect();
+            x[0].pad_dilated(&widths, x[1])
+        }),
+        "concatenate" => one(move |x| concat(x, p["dimension"].as_i64().unwrap_or(0))),
+        "split" => Some(Rc::new(move |x| {
+            let axis = p["axis"].as_i64().unwrap_or(0);
+            let part = |from: &mut usize, size: usize| {
+                *from += size;
+                Some(x[0].slice_axis(axis, *from - size..*from))
+            };
+            sizes(&p["sizes"]).into_iter().scan(0, part).collect()
+        })),
+        "iota" => one(move |_| {
+            iota(sizes(&p["shape"]), p["dimension"].as_u64().unwrap_or(0) as usize, Dtype::I64)
+        }),
+        "tile" => one(move |x| x[0].tile(sizes(&p["reps"]))),
+        "reduce_sum" => reduction(params, |x, axes| x.sum_axis(axes)),
+        "reduce_prod" => reduction(params, |x, axes| x.prod_axis(axes)),
+        "reduce_max" => reduction(params, |x, axes| x.max_axis(axes)),
+        "reduce_min" => reduction(params, |x, axes| x.min_axis(axes)),
+        "mean" => reduction(params, |x, axes| x.mean_axis(axes)),
+        "var" => reduction(params, |x, axes| x.var_axis(axes)),
+        "logsumexp" => reduction(params, |x, axes| x.logsumexp_axis(axes)),
+        "reduce_and" => reduction(params, |x, axes| x.all_axis(axes)),
+        "reduce_or" => reduction(params, |x, axes| x.any_axis(axes)),
+        "argmax" => one(move |x| x[0].argmax(p["axis"].as_i64().unwrap_or(0))),
+        "argmin" => one(move |x| x[0].argmin(p["axis"].as_i64().unwrap_or(0))),
+        "dot_general" => {
+            let contract = pairs(&p["lhs_contracting"], &p["rhs_contracting"]);
+            let batch = pairs(&p["lhs_batch"], &p["rhs_batch"]);
+            one(move |x| x[0].dot_general(x[1], &contract, &batch))
+        }
+        "einsum" => one(move |x| einsum(p["spec"].as_str().unwrap_or(""), x)),
+        "take" => one(move |x| x[0].take(x[1], p["axis"].as_i64().unwrap_or(0))),
+        "take_along_axis" => {
+            one(move |x| x[0].take_along_axis(x[1], p["axis"].as_i64().unwrap_or(0)))
+        }
+        // x[i[:, 0], i[:, 1]]
+        "gather_nd" => one(|x| x[0].index((x[1].index_axis(1, 0), x[1].index_axis(1, 1)))),
+        "scatter_set_unique" => one(|x| x[0].at(x[1]).set(x[2])),
+        "scatter_add" => one(|x| x[0].at(x[1]).add(x[2])),
+        "scatter_mul_unique" => one(|x| x[0].at(x[1]).mul(x[2])),
+        "scatter_max" => one(|x| x[0].at(x[1]).max(x[2])),
+        "layer_norm" => {
+            one(move |x| x[0].layer_norm(-1, p["eps"].as_f64().unwrap_or(0.0)) * x[1] + x[2])
+        }
+        "attention" => one(|x| {
+            let scale = 1.0 / (x[0].shape()[1] as f64).sqrt();
+            (x[0].matmul(x[1].t()) * scale).softmax(-1).matmul(x[2])
+        }),
+        "betaln" => one(|x| x[0].lgamma() + x[1].lgamma() - (x[0] + x[1]).lgamma()),
+        "xlogy" => one(|x| {
+            // 0 · log y is 0 for every y.
+            let zero = x[0].eq(0.0);
+            select(zero, 0.0, x[0] * select(zero, 1.0, x[1]).ln())
+        }),
+        // Φ⁻¹(p) = √2 erf⁻¹(2p - 1)
+        "ndtri" => one(|x| (2.0 * x[0] - 1.0).erf_inv() * std::f64::consts::SQRT_2),
+        _ => None,
+    }
+}

@@ -1,0 +1,132 @@
+//! Golden derivatives of order 0 to 4 of scalar functions.
+
+use super::{Agreement, Outcome, Report, disagreement};
+use serde_json::Value;
+use tapeloom::prelude::*;
+
+/// Derivatives beyond this order are not in the file.
+const ORDERS: usize = 5;
+
+/// Runs the functions of a file.
+///
+/// # Errors
+/// A file that is not of the form `{"fns": {name: {"x", "d"}}}`.
+pub fn run_scalar(text: &str) -> Result<Report, Box<dyn std::error::Error>> {
+    let file: Value = serde_json::from_str(text)?;
+    let functions = file["fns"].as_object().ok_or("no `fns`")?;
+    let mut report = Report::default();
+    for (name, entry) in functions {
+        let outcome = match function(name) {
+            None => Outcome::Skipped,
+            Some(f) => match orders(entry, f) {
+                Ok(()) => Outcome::Passed,
+                Err(why) => Outcome::Failed(why),
+            },
+        };
+        report.add(name, outcome);
+    }
+    Ok(report)
+}
+
+/// Every derivative at every point, by nested gradients, on both engines.
+fn orders(entry: &Value, f: fn(Var) -> Var) -> Result<(), String> {
+    let row = |v: &Value| -> Vec<f64> {
+        let number = |x: &Value| x.as_f64().or(x.as_str().and_then(|s| s.parse().ok()));
+        v.as_array().into_iter().flatten().filter_map(number).collect()
+    };
+    let x = Tensor::from(row(&entry["x"]));
+    let all = move |x: Var| {
+        let one = move |x: Var| -> [Var; ORDERS] {
+            let (d0, d1, d2, d3) = (f, grad(f), grad(grad(f)), grad(grad(grad(f))));
+            let d4 = grad(grad(grad(grad(f))));
+            [d0(x), d1(x), d2(x), d3(x), d4(x)]
+        };
+        vmap(one)(x)
+    };
+    let results = [("native", jit(all).call(&x)), ("interpreter", jit(all).interpreted().call(&x))];
+    for (engine, result) in results {
+        let got: [Tensor; ORDERS] = result.map_err(|e| format!("({engine}) {e}"))?;
+        for (order, got) in got.iter().enumerate() {
+            let expected = Tensor::from(row(&entry["d"][order]));
+            if let Some(why) = disagreement(got, &expected, Agreement::CloseWhereFinite) {
+                return Err(format!("order {order} ({engine}) {why}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The function of that name, if it is supported.
+fn function(name: &str) -> Option<fn(Var) -> Var> {
+    use std::f64::consts::{LN_2, LN_10, PI};
+    Some(match name {
+        "neg" => |x| -x,
+        "exp" => Var::exp,
+        "exp2" => Var::exp2,
+        "expm1" => Var::exp_m1,
+        "log" => Var::ln,
+        "log2" => |x| x.ln() / LN_2,
+        "log10" => |x| x.ln() / LN_10,
+        "log1p" => Var::ln_1p,
+        "sin" => Var::sin,
+        "cos" => Var::cos,
+        "tan" => Var::tan,
+        "asin" => Var::asin,
+        "acos" => Var::acos,
+        "atan" => Var::atan,
+        "sinh" => Var::sinh,
+        "cosh" => Var::cosh,
+        "tanh" => Var::tanh,
+        "asinh" => Var::asinh,
+        "acosh" => Var::acosh,
+        "atanh" => Var::atanh,
+        "sqrt" => Var::sqrt,
+        "rsqrt" => Var::rsqrt,
+        "cbrt" => Var::cbrt,
+        "square" => Var::square,
+        "reciprocal" => Var::recip,
+        "abs" => Var::abs,
+        "sign" => Var::signum,
+        "floor" => Var::floor,
+        "ceil" => Var::ceil,
+        "round" => Var::round,
+        "logistic" => Var::sigmoid,
+        "sinc" => |x| (PI * x).sin() / (PI * x),
+        "pow3" => |x| x.powi(3),
+        "powm2" => |x| x.powi(-2),
+        "pow_half" => |x| x.powf(2.5),
+        "erf" => Var::erf,
+        "erfc" => Var::erfc,
+        "erfinv" => Var::erf_inv,
+        "gammaln" => Var::lgamma,
+        "digamma" => Var::digamma,
+        "polygamma1" => |x| x.polygamma(1),
+        "entr" => |x| -x * x.ln(),
+        "logit" => |x| (x / (1.0 - x)).ln(),
+        "relu" => Var::relu,
+        "gelu" => Var::gelu_tanh,
+        "gelu_exact" => Var::gelu,
+        "silu" => Var::silu,
+        "softplus" => Var::softplus,
+        "elu" => |x| x.elu(1.0),
+        "mish" => |x| x * x.softplus().tanh(),
+        "log_sigmoid" => |x| -(-x).softplus(),
+        "hypot1" => |x| (x * x + 1.0).sqrt(),
+        "atan2_1" => |x| x.atan2(1.0),
+        "logaddexp1" => |x| x.logaddexp(1.0),
+        "selu" => |x| 1.0507009873554805 * x.elu(1.6732632423543772),
+        "celu" => |x| x.elu(1.0),
+        "gamma" => |x| x.lgamma().exp(),
+        "betaln2" => |x| x.lgamma() - (x + 2.0).lgamma(),
+        "xlogy2" => |x| 2.0 * x.ln(),
+        "xlog1py2" => |x| 2.0 * x.ln_1p(),
+        "squareplus" => |x| 0.5 * (x + (x * x + 4.0).sqrt()),
+        "soft_sign" => |x| x / (1.0 + x.abs()),
+        "ndtr" => |x| 0.5 * (-x / std::f64::consts::SQRT_2).erfc(),
+        "ndtri" => |x| (2.0 * x - 1.0).erf_inv() * std::f64::consts::SQRT_2,
+        "relu6" => |x| x.relu().minimum(6.0),
+        "hard_tanh" => |x| x.clamp(-1.0, 1.0),
+        "leaky_relu" => |x| select(x.ge(0.0), x, 0.01 * x),
+        _ => return None,
+    })
+}

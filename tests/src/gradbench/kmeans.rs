@@ -1,0 +1,40 @@
+//! `kmeans`: the cost of centroids, and the Newton direction, gradient over Hessian diagonal.
+
+use super::{Answer, Eval, Failure, matrix, measure, rows};
+use serde_json::{Value, json};
+use tapeloom::prelude::*;
+
+pub(super) const EVAL: Eval = Eval { module: "kmeans", functions: &[("cost", cost), ("dir", dir)] };
+
+/// `Σ_i min_j |p_i - c_j|²`. Which centroid is nearest is found first, with `|p|²` left out, since
+/// it is the same for all; the cost is then a function of the chosen ones.
+fn objective(points: Var, centroids: Var) -> Var {
+    let distances = centroids.square().sum_axis(1) - 2.0 * points.dot(centroids.t());
+    let nearest = distances.argmin(1);
+    (points - centroids.take(nearest, 0)).square().sum()
+}
+
+/// The Hessian of the cost is diagonal, so its product with ones is its diagonal.
+fn direction(points: Var, centroids: Var) -> Var {
+    let gradient = grad(|c| objective(points, c));
+    let (g, h) = jvp(gradient)((centroids, centroids.ones_like()));
+    g / h
+}
+
+fn data(input: &Value) -> Result<(Tensor, Tensor), Failure> {
+    let (points, n, d) = matrix(&input["points"])?;
+    let (centroids, k, _) = matrix(&input["centroids"])?;
+    Ok((Tensor::new(&[n, d], points)?, Tensor::new(&[k, d], centroids)?))
+}
+
+fn cost(input: &Value) -> Result<Answer, Failure> {
+    let (points, centroids) = data(input)?;
+    let f = jit(|(p, c)| objective(p, c));
+    measure(input, || f.call((&points, &centroids)), |y| Ok(json!(y.item::<f64>()?)))
+}
+
+fn dir(input: &Value) -> Result<Answer, Failure> {
+    let (points, centroids) = data(input)?;
+    let f = jit(|(p, c)| direction(p, c));
+    measure(input, || f.call((&points, &centroids)), |d| rows(&d))
+}

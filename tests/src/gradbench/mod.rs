@@ -1,0 +1,160 @@
+//! GradBench: its evals written with the public API, and its protocol.
+//!
+//! GradBench (a benchmark suite for automatic differentiation) talks to a tool in JSON, one message
+//! a line: `define` names a module, `evaluate` asks for one of its functions at an input, and the
+//! answer carries the output and how long each run took. Tracing and compiling is the timing
+//! `prepare`; each run of the compiled function is one `evaluate`.
+//!
+//! Each eval is a file: the objective as a user would write it, derivatives by the library alone.
+
+mod ba;
+mod gmm;
+mod hello;
+mod kmeans;
+mod llsq;
+mod lse;
+
+pub use gmm::{Mixture, objective as gmm_objective};
+
+use serde_json::{Value, json};
+use std::io::{self, BufRead, Write};
+use std::time::{Duration, Instant};
+use tapeloom::Tensor;
+
+/// What went wrong in an evaluation, as text for the protocol.
+pub type Failure = Box<dyn std::error::Error>;
+
+/// The result of an evaluation.
+pub struct Answer {
+    /// The function's output.
+    pub output: Value,
+    /// Tracing, compiling and a first run.
+    pub prepare: Duration,
+    /// The further runs.
+    pub evaluate: Vec<Duration>,
+}
+
+/// A function of an eval.
+pub type Function = fn(&Value) -> Result<Answer, Failure>;
+
+/// An eval: its module and its functions.
+pub struct Eval {
+    /// The module's name in the protocol.
+    pub module: &'static str,
+    /// Names and functions.
+    pub functions: &'static [(&'static str, Function)],
+}
+
+/// Every eval that is written.
+pub const EVALS: &[Eval] = &[hello::EVAL, lse::EVAL, llsq::EVAL, kmeans::EVAL, gmm::EVAL, ba::EVAL];
+
+/// Answers one message.
+pub fn answer(message: &Value) -> Value {
+    let id = &message["id"];
+    let eval = || EVALS.iter().find(|e| Some(e.module) == message["module"].as_str());
+    match message["kind"].as_str() {
+        Some("start") => json!({"id": id, "tool": "tapeloom"}),
+        Some("define") => json!({"id": id, "success": eval().is_some()}),
+        Some("evaluate") => {
+            let name = message["function"].as_str();
+            let function = eval().and_then(|e| e.functions.iter().find(|f| Some(f.0) == name));
+            let result = match function {
+                Some((_, run)) => run(&message["input"]),
+                None => Err(format!("no function {name:?}").into()),
+            };
+            match result {
+                Err(error) => json!({"id": id, "success": false, "error": error.to_string()}),
+                Ok(answer) => {
+                    let timing = |name: &str, t: &Duration| json!({"name": name, "nanoseconds": t.as_nanos() as u64});
+                    let mut timings = vec![timing("prepare", &answer.prepare)];
+                    timings.extend(answer.evaluate.iter().map(|t| timing("evaluate", t)));
+                    json!({"id": id, "success": true, "output": answer.output, "timings": timings})
+                }
+            }
+        }
+        _ => json!({"id": id}),
+    }
+}
+
+/// Speaks the protocol until the input ends.
+///
+/// # Errors
+/// What reading and writing report, and lines that are not JSON.
+pub fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
+    for line in input.lines() {
+        let message: Value = serde_json::from_str(&line?)?;
+        serde_json::to_writer(&mut output, &answer(&message))?;
+        output.write_all(b"\n")?;
+        output.flush()?;
+    }
+    Ok(())
+}
+
+/// Prepares by a first run, then runs as often and as long as the input's `min_runs` and
+/// `min_seconds` ask; `write` makes the protocol's output of the last result.
+///
+/// # Errors
+/// What the runs report.
+pub fn measure<T, E: Into<Failure>>(
+    input: &Value,
+    mut run: impl FnMut() -> Result<T, E>,
+    write: impl FnOnce(T) -> Result<Value, Failure>,
+) -> Result<Answer, Failure> {
+    let least = input["min_runs"].as_u64().unwrap_or(1);
+    let seconds = input["min_seconds"].as_f64().unwrap_or(0.0);
+    let start = Instant::now();
+    run().map_err(Into::into)?;
+    let prepare = start.elapsed();
+    let mut evaluate = Vec::new();
+    let begin = Instant::now();
+    loop {
+        let start = Instant::now();
+        let result = run().map_err(Into::into)?;
+        evaluate.push(start.elapsed());
+        if evaluate.len() as u64 >= least && begin.elapsed().as_secs_f64() >= seconds {
+            return Ok(Answer { output: write(result)?, prepare, evaluate });
+        }
+    }
+}
+
+/// A list of numbers.
+///
+/// # Errors
+/// When the value is something else.
+pub fn numbers(value: &Value) -> Result<Vec<f64>, Failure> {
+    let list = value.as_array().ok_or("a list is missing")?;
+    list.iter().map(|x| x.as_f64().ok_or_else(|| "a number is missing".into())).collect()
+}
+
+/// A list of lists of numbers, all of one length: the flat numbers, rows and columns.
+///
+/// # Errors
+/// When the value is something else.
+pub fn matrix(value: &Value) -> Result<(Vec<f64>, usize, usize), Failure> {
+    let rows = value.as_array().ok_or("a list is missing")?;
+    let rows: Vec<Vec<f64>> = rows.iter().map(numbers).collect::<Result<_, _>>()?;
+    let columns = rows.first().map_or(0, Vec::len);
+    if rows.iter().any(|r| r.len() != columns) {
+        return Err("rows differ in length".into());
+    }
+    Ok((rows.concat(), rows.len(), columns))
+}
+
+/// A natural number.
+///
+/// # Errors
+/// When the value is something else.
+pub fn natural(value: &Value) -> Result<usize, Failure> {
+    Ok(usize::try_from(value.as_u64().ok_or("a natural number is missing")?)?)
+}
+
+/// The rows of a matrix, as lists of numbers.
+///
+/// # Errors
+/// When the tensor is not f64.
+pub fn rows(t: &Tensor) -> Result<Value, Failure> {
+    let rows = t.shape().first().copied().unwrap_or(0);
+    let width = t.shape().last().copied().unwrap_or(0);
+    let flat = t.as_slice::<f64>()?;
+    Ok((0..rows).map(|i| json!(flat[i * width..][..width])).collect())
+}
