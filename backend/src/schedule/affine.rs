@@ -59,7 +59,8 @@ impl Affine {
             let next = match (a.peek(), b.peek()) {
                 (Some((s, f)), Some((t, g))) if s == t => {
                     let sum = (*s, f + g);
-                    (a.next(), b.next());
+                    a.next();
+                    b.next();
                     sum
                 }
                 (Some(x), Some(y)) if x.0 < y.0 => {

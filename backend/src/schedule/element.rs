@@ -22,12 +22,9 @@ use smallvec::SmallVec;
 use tapeloom_ir::prim::{Bounds, Combine, Piece};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// Under which conditions a piece of a view has an element.
-enum Where {
-    Nowhere,
-    /// If all of these hold; always if there are none.
-    If(Index, SmallVec<[Condition; 2]>),
-}
+/// The index into a piece of a view, and the conditions under which it has an element there: always,
+/// if there are none.
+type Inside = (Index, SmallVec<[Condition; 2]>);
 
 /// A condition that the loops' ranges do not decide.
 enum Condition {
@@ -205,12 +202,12 @@ impl Emit<'_> {
         let p = &pieces[piece];
         let operand = graph.nodes[view].operands[p.operand];
         match self.piece_index(p, &self.shape(operand), index) {
-            Where::If(at, conditions) => {
+            Some((at, conditions)) => {
                 let inside = self.all(&conditions);
                 self.element(operand, &at, inside)
             }
             // In a loop that never runs.
-            Where::Nowhere => Ok(Arg::Literal(Literal::zero(graph.nodes[view].ty.dtype))),
+            None => Ok(Arg::Literal(Literal::zero(graph.nodes[view].ty.dtype))),
         }
     }
 
@@ -228,7 +225,7 @@ impl Emit<'_> {
         let mut rest = None;
         for p in pieces {
             let operand = node.operands[p.operand];
-            let Where::If(at, conditions) = self.piece_index(p, &self.shape(operand), index) else {
+            let Some((at, conditions)) = self.piece_index(p, &self.shape(operand), index) else {
                 continue;
             };
             let inside = self.all(&conditions);
@@ -258,7 +255,8 @@ impl Emit<'_> {
         Ok(value)
     }
 
-    fn piece_index(&mut self, piece: &Piece, operand: &[usize], index: &Index) -> Where {
+    /// Where in a piece an output index is; `None` if it is certainly not in this piece.
+    fn piece_index(&mut self, piece: &Piece, operand: &[usize], index: &Index) -> Option<Inside> {
         let mut at = Index::new();
         let mut conditions = SmallVec::new();
         for (map, extent) in piece.axes.iter().zip(operand) {
@@ -268,7 +266,7 @@ impl Emit<'_> {
                 match i.divide(map.divisor, &|t| self.range_of(t)) {
                     Some((quotient, remainder)) => {
                         if remainder.is_constant() && remainder.offset != 0 {
-                            return Where::Nowhere;
+                            return None;
                         }
                         if !remainder.is_constant() {
                             conditions.push(Condition::Zero(remainder));
@@ -278,7 +276,7 @@ impl Emit<'_> {
                     None => {
                         let (lo, hi) = self.range(&i);
                         if hi < 0 {
-                            return Where::Nowhere;
+                            return None;
                         }
                         let value = self.index_value(&i);
                         if lo < 0 {
@@ -297,7 +295,7 @@ impl Emit<'_> {
             let (lo, hi) = self.range(&i);
             let extent = *extent as i64;
             if hi < 0 || lo >= extent {
-                return Where::Nowhere;
+                return None;
             }
             if lo < 0 {
                 conditions.push(Condition::AtLeastZero(i.clone()));
@@ -307,7 +305,7 @@ impl Emit<'_> {
             }
             at.push(i);
         }
-        Where::If(at, conditions)
+        Some((at, conditions))
     }
 
     /// The conjunction of conditions; `None` if there are none.
@@ -452,14 +450,14 @@ impl Emit<'_> {
             let last = Literal { dtype: Dtype::U64, bits: room as u64 };
             value = self.code(Code::Min, &[value, Arg::Literal(last)]);
         }
-        let value = self.to_i64(value);
+        let value = self.as_i64(value);
         let zero = Arg::Literal(Literal::i64(0));
         let value = self.code(Code::Max, &[value, zero]);
         let value = self.code(Code::Min, &[value, Arg::Literal(Literal::i64(room))]);
         self.bounded(value, (0, room))
     }
 
-    fn to_i64(&mut self, value: Arg) -> Arg {
+    fn as_i64(&mut self, value: Arg) -> Arg {
         self.code(Code::Convert(Dtype::I64), &[value])
     }
 
@@ -498,7 +496,7 @@ impl Emit<'_> {
             match bounds {
                 Bounds::Clip => at.push(self.clamped(value, last.max(0))),
                 Bounds::Drop => {
-                    let value = self.to_i64(value);
+                    let value = self.as_i64(value);
                     let index = self.bounded(value, (i64::MIN, i64::MAX));
                     let conditions = [
                         Condition::AtLeastZero(index.clone()),

@@ -28,7 +28,7 @@
 use super::affine::{Affine, Index, Range, Term};
 use super::graph::{Graph, Kind, NodeId, Source};
 use super::member::{Member, Part, Role};
-use super::tree::{At, Step, Tree, Value};
+use super::tree::{At, Library, Step, Tree, Value};
 use crate::kernel::{Arg, IndexId, ScalarId, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
@@ -48,11 +48,16 @@ pub(crate) struct ScalarInfo {
 /// A scalar that is already there: the element of a node, under a guard.
 type Key = (NodeId, Index, Option<ScalarId>);
 
+/// An index with axes left open.
+type Pattern = SmallVec<[Option<Affine>; 4]>;
+
 /// A block under construction.
 #[derive(Default)]
 pub(crate) struct Block {
     pub(crate) code: Vec<Tree>,
     memo: HashMap<Key, Arg>,
+    /// Elements that are the same along the axes for which there is no index here.
+    uniform: HashMap<NodeId, (Pattern, Arg)>,
 }
 
 /// Where the terms of a fold accumulate.
@@ -68,7 +73,6 @@ pub(crate) struct Emitted {
     pub(crate) steps: Vec<Step>,
     pub(crate) scalars: PrimaryMap<ScalarId, ScalarInfo>,
     pub(crate) vars: PrimaryMap<VarId, Dtype>,
-    pub(crate) indices: usize,
     /// Whether a node needs memory.
     pub(crate) needs: SecondaryMap<NodeId, bool>,
     /// The node whose memory an update takes over.
@@ -102,6 +106,7 @@ pub(crate) fn emit(graph: &Graph, members: Vec<Member>) -> Result<Emitted, Probl
         overwritten: SecondaryMap::with_capacity(graph.nodes.len()),
         takes: SecondaryMap::with_capacity(graph.nodes.len()),
         is_result: SecondaryMap::with_capacity(graph.nodes.len()),
+        libraries: SecondaryMap::with_capacity(graph.nodes.len()),
         placed: SecondaryMap::with_capacity(graph.nodes.len()),
         blocks_placed: 0,
         steps: Vec::new(),
@@ -110,7 +115,13 @@ pub(crate) fn emit(graph: &Graph, members: Vec<Member>) -> Result<Emitted, Probl
         emit.needs[*r] = true;
         emit.is_result[*r] = true;
     }
+    for id in graph.nodes.keys() {
+        emit.libraries[id] = super::library::plan(graph, id);
+    }
     for item in emit.place(&order, 0) {
+        if emit.call(&item) {
+            continue;
+        }
         emit.blocks.push(Block::default());
         emit.starts.clear();
         emit.item(&item, 0)?;
@@ -121,7 +132,6 @@ pub(crate) fn emit(graph: &Graph, members: Vec<Member>) -> Result<Emitted, Probl
         steps: emit.steps,
         scalars: emit.scalars,
         vars: emit.vars,
-        indices: emit.indices.len(),
         needs: emit.needs,
         takes: emit.takes,
     })
@@ -175,6 +185,8 @@ pub(crate) struct Emit<'a> {
     pub(crate) overwritten: SecondaryMap<NodeId, bool>,
     takes: SecondaryMap<NodeId, Option<NodeId>>,
     is_result: SecondaryMap<NodeId, bool>,
+    /// Contractions that the library does.
+    libraries: SecondaryMap<NodeId, Option<Library>>,
     placed: SecondaryMap<NodeId, Placed>,
     blocks_placed: u32,
     steps: Vec<Step>,
@@ -227,7 +239,7 @@ impl Emit<'_> {
 
     fn space(&self, m: usize, depth: usize) -> Space {
         let member = &self.members[m];
-        if self.graph.nodes[member.node].kind.is_update() {
+        if self.graph.nodes[member.node].kind.is_update() || self.libraries[member.node].is_some() {
             Space::Alone
         } else if depth >= member.unrolled_from {
             Space::Straight
@@ -250,6 +262,17 @@ impl Emit<'_> {
     }
 
     // --- loops ---
+
+    /// A contraction by the library is a step of its own.
+    fn call(&mut self, item: &Item) -> bool {
+        let [m] = item.members.as_slice() else { return false };
+        let Some(library) = self.libraries[self.members[*m].node].take() else { return false };
+        for o in [library.lhs, library.rhs, library.out] {
+            self.needs[o.node] = true;
+        }
+        self.steps.push(Step::Library(library));
+        true
+    }
 
     fn item(&mut self, item: &Item, depth: usize) -> Result<(), Problem> {
         match item.space {
@@ -650,6 +673,21 @@ impl Emit<'_> {
     /// An element of a node is there.
     fn define(&mut self, node: NodeId, index: Index, value: Arg) {
         self.remember(node, &index, None, value);
+        // What was computed further out does not depend on the loops in between.
+        let level = self.level(value);
+        if level + 1 < self.blocks.len() {
+            let inner = |a: &Affine| {
+                let level_of = |(t, _): &(Term, i64)| match t {
+                    Term::Index(i) => self.level(Arg::Index(*i)),
+                    Term::Scalar(s) => self.level(Arg::Scalar(*s)),
+                };
+                a.terms.iter().any(|t| level_of(t) > level)
+            };
+            let pattern: Pattern = index.iter().map(|a| (!inner(a)).then(|| a.clone())).collect();
+            if pattern.contains(&None) {
+                self.blocks[level].uniform.insert(node, (pattern, value));
+            }
+        }
         self.push(Tree::Store { node, at: At::Axes(index), value, guard: None });
     }
 
@@ -807,6 +845,11 @@ impl Emit<'_> {
         let find = |key: &Key| self.blocks.iter().rev().find_map(|b| b.memo.get(key)).copied();
         if let Some(found) = find(&plain) {
             return Some(found);
+        }
+        for (pattern, value) in self.blocks.iter().filter_map(|b| b.uniform.get(&node)) {
+            if pattern.iter().zip(index).all(|(p, i)| p.as_ref().is_none_or(|p| p == i)) {
+                return Some(*value);
+            }
         }
         match guard {
             Some(Arg::Scalar(g)) => find(&(plain.0, plain.1, Some(g))),

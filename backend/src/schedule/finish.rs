@@ -5,7 +5,7 @@
 //! within one iteration, and its buffer is that of one iteration (a row of exponentials between the
 //! two inner loops of a softmax). Updates share the memory of what they write over.
 
-use super::affine::{Affine, Term};
+use super::affine::{Affine, Index, Term};
 use super::emit::Emitted;
 use super::graph::{Graph, Kind, NodeId};
 use super::memory::{self, Life};
@@ -17,6 +17,7 @@ use crate::kernel::{
 use crate::plan::{Plan, Row};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
+use std::collections::HashMap;
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Problem, Shape};
 
 /// The program and its memory plan. `params` and `results` are the types of the function.
@@ -211,6 +212,17 @@ struct Storage {
     fixed: SecondaryMap<NodeId, bool>,
 }
 
+/// How a step meets the memory of a node.
+#[derive(Default)]
+struct Meeting {
+    /// The one index of all accesses; `None` where they differ.
+    index: Option<Index>,
+    /// Position of the last load.
+    last_load: Option<usize>,
+    /// Position of the first store.
+    first_store: Option<usize>,
+}
+
 impl Storage {
     fn of(graph: &Graph, emitted: &Emitted) -> Storage {
         let mut storage = Storage {
@@ -231,9 +243,13 @@ impl Storage {
             let root = storage.root(*r);
             storage.fixed[root] = true;
         }
+        let mut meetings: Vec<HashMap<NodeId, Meeting>> = Vec::new();
         for (position, step) in emitted.steps.iter().enumerate() {
+            let mut met = HashMap::new();
             match step {
-                TreeStep::Nest(code) => storage.visit(code, position),
+                TreeStep::Nest(code) => {
+                    storage.visit(code, position, &mut 0, &mut met);
+                }
                 TreeStep::Library(l) => {
                     for o in [l.lhs, l.rhs, l.out] {
                         let root = storage.touch(o.node, position);
@@ -241,8 +257,61 @@ impl Storage {
                     }
                 }
             }
+            meetings.push(met);
         }
+        storage.reuse(graph, &meetings);
         storage
+    }
+
+    /// Where a node dies in the step that begins another of the same type, and both are met at the
+    /// same index in every iteration, the load before the store, the second takes the memory of the
+    /// first. Backwards, so that chains are resolved when they are met.
+    fn reuse(&mut self, graph: &Graph, meetings: &[HashMap<NodeId, Meeting>]) {
+        let input = |id: NodeId| matches!(graph.nodes[id].kind, Kind::Input(_));
+        let mut after: SecondaryMap<NodeId, bool> = SecondaryMap::new();
+        let mut merged: Vec<(NodeId, NodeId)> = Vec::new();
+        for (position, met) in meetings.iter().enumerate().rev() {
+            let mut dying: Vec<(NodeId, &Meeting)> = Vec::new();
+            let mut born: Vec<(NodeId, &Meeting)> = Vec::new();
+            for (id, m) in met {
+                let Some((first, last)) = self.life[*id] else { continue };
+                let whole = m.index.is_some()
+                    && !(0..graph.nodes[*id].ty.shape.len()).any(|a| self.dropped(*id, a));
+                if !whole || input(*id) {
+                    continue;
+                }
+                let (loaded, stored) = (m.last_load.is_some(), m.first_store.is_some());
+                if first < position && last == position && loaded && !stored && !self.fixed[*id] {
+                    dying.push((*id, m));
+                }
+                if first == position && stored && !loaded {
+                    born.push((*id, m));
+                }
+            }
+            dying.sort_by_key(|(id, _)| *id);
+            born.sort_by_key(|(id, _)| *id);
+            for (y, new) in born {
+                let fits = |(x, old): &&(NodeId, &Meeting)| {
+                    !after[*x]
+                        && graph.nodes[*x].ty == graph.nodes[y].ty
+                        && old.index == new.index
+                        && old.last_load < new.first_store
+                };
+                if let Some((x, _)) = dying.iter().find(fits) {
+                    after[*x] = true;
+                    merged.push((*x, y));
+                }
+            }
+        }
+        for (x, y) in merged {
+            let root = self.root(y);
+            self.roots[x] = Some(root);
+            self.fixed[root] = true;
+            self.life[root] = match (self.life[x], self.life[root]) {
+                (Some((first, _)), Some((_, last))) => Some((first, last)),
+                (one, other) => one.or(other),
+            };
+        }
     }
 
     fn root(&self, node: NodeId) -> NodeId {
@@ -256,12 +325,25 @@ impl Storage {
         root
     }
 
-    fn visit(&mut self, code: &[Tree], position: usize) {
+    fn visit(
+        &mut self,
+        code: &[Tree],
+        position: usize,
+        clock: &mut usize,
+        met: &mut HashMap<NodeId, Meeting>,
+    ) {
         for tree in code {
+            *clock += 1;
             match tree {
-                Tree::For { body, .. } => self.visit(body, position),
-                Tree::Let { expr: Value::Load { node, at, .. }, .. }
-                | Tree::Store { node, at, .. } => self.access(*node, at, position),
+                Tree::For { body, .. } => self.visit(body, position, clock, met),
+                Tree::Let { expr: Value::Load { node, at, .. }, .. } => {
+                    let root = self.access(*node, at, position);
+                    meeting(met, root, at).last_load = Some(*clock);
+                }
+                Tree::Store { node, at, .. } => {
+                    let root = self.access(*node, at, position);
+                    meeting(met, root, at).first_store.get_or_insert(*clock);
+                }
                 Tree::Let { expr: Value::Code(..), .. }
                 | Tree::Var { .. }
                 | Tree::Set { .. }
@@ -270,7 +352,7 @@ impl Storage {
         }
     }
 
-    fn access(&mut self, node: NodeId, at: &At, position: usize) {
+    fn access(&mut self, node: NodeId, at: &At, position: usize) -> NodeId {
         let root = self.touch(node, position);
         match at {
             At::Flat(_) => self.fixed[root] = true,
@@ -288,6 +370,7 @@ impl Storage {
                 }
             }
         }
+        root
     }
 
     /// Whether an axis needs no memory.
@@ -305,6 +388,20 @@ impl Storage {
         let extent = |(axis, n): (usize, &usize)| if self.dropped(node, axis) { 1 } else { *n };
         shape.iter().enumerate().map(extent).collect()
     }
+}
+
+/// What the step knows of a node so far, with this access.
+fn meeting<'a>(met: &'a mut HashMap<NodeId, Meeting>, root: NodeId, at: &At) -> &'a mut Meeting {
+    let index = match at {
+        At::Axes(index) => Some(index),
+        At::Flat(_) => None,
+    };
+    let first = || Meeting { index: index.cloned(), ..Meeting::default() };
+    let m = met.entry(root).or_insert_with(first);
+    if m.index.as_ref() != index {
+        m.index = None;
+    }
+    m
 }
 
 struct Convert<'a> {

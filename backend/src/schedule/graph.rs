@@ -132,6 +132,7 @@ impl Graph {
         let mut graph = flat.graph;
         graph.give_results_memory(&results);
         graph.separate_updates();
+        super::library::materialise(&mut graph);
         Ok(graph.without_dead_nodes())
     }
 
@@ -176,6 +177,11 @@ impl Graph {
                 }
             }
         }
+        self.copy_operands(&copies);
+    }
+
+    /// Puts a copy before each of these operands, in the order of nodes.
+    pub(crate) fn copy_operands(&mut self, copies: &[(NodeId, usize)]) {
         if copies.is_empty() {
             return;
         }

@@ -55,12 +55,15 @@ pub(crate) enum Part {
     Piece(usize),
 }
 
+/// For each axis of an array, the position among the member's axes whose index it is.
+pub(crate) type Along = SmallVec<[Option<usize>; 4]>;
+
 /// An array read by a member.
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) node: NodeId,
-    /// For each axis of the array, the position among the member's axes whose index it is.
-    pub(crate) at: SmallVec<[Option<usize>; 4]>,
+    /// Where.
+    pub(crate) at: Along,
 }
 
 /// Something to place.
@@ -213,7 +216,7 @@ fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<Box> {
 fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &Box) -> Member {
     let view = graph.nodes[id].operands[0];
     let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
-    let mut syms: SmallVec<[Option<usize>; 4]> = SmallVec::new();
+    let mut syms: Along = SmallVec::new();
     for (o, (extent, start, step)) in found.iter().enumerate() {
         let full = *extent == graph.nodes[id].ty.shape[o];
         if *extent == 1 && full {
@@ -236,7 +239,7 @@ fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &Box) -> Mem
 fn whole(graph: &Graph, id: NodeId, part: Part) -> Member {
     let node = &graph.nodes[id];
     let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
-    let mut out: SmallVec<[Option<usize>; 4]> = SmallVec::new();
+    let mut out: Along = SmallVec::new();
     if !node.kind.is_update() {
         for (o, extent) in node.ty.shape.iter().enumerate() {
             out.push((*extent != 1).then_some(axes.len()));
@@ -271,7 +274,7 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> Member {
         }
         Kind::Reduce { axes: folded, .. } => {
             let mut kept = out.iter();
-            let mut syms: SmallVec<[Option<usize>; 4]> = SmallVec::new();
+            let mut syms: Along = SmallVec::new();
             for (a, extent) in shape(node.operands[0]).iter().enumerate() {
                 syms.push(if folded.contains(&a) {
                     fold(&mut axes, *extent, a)
@@ -290,8 +293,8 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> Member {
         }
         Kind::Contract { batch, contract } => {
             let (l, r) = (shape(node.operands[0]), shape(node.operands[1]));
-            let mut left: SmallVec<[Option<usize>; 4]> = SmallVec::from_elem(None, l.len());
-            let mut right: SmallVec<[Option<usize>; 4]> = SmallVec::from_elem(None, r.len());
+            let mut left: Along = SmallVec::from_elem(None, l.len());
+            let mut right: Along = SmallVec::from_elem(None, r.len());
             for (n, (a, b)) in contract.iter().enumerate() {
                 let at = fold(&mut axes, l[*a], n);
                 (left[*a], right[*b]) = (at, at);
@@ -306,8 +309,7 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> Member {
         }
         Kind::Update | Kind::Scatter { .. } => {
             for o in &node.operands {
-                let unknown: SmallVec<[Option<usize>; 4]> =
-                    SmallVec::from_elem(None, shape(*o).len());
+                let unknown: Along = SmallVec::from_elem(None, shape(*o).len());
                 walk.visit(*o, &unknown);
             }
         }
@@ -330,13 +332,16 @@ pub(crate) fn fill_of(graph: &Graph, id: NodeId) -> Option<(NodeId, usize)> {
     }
 }
 
-/// For each axis of a contraction's output, the operand axes that run along it: (is right, axis).
+/// The axes of a contraction's operands that run along an axis of its output: (is right, axis).
+pub(crate) type Target = SmallVec<[(bool, usize); 2]>;
+
+/// For each axis of a contraction's output, the operand axes that run along it.
 pub(crate) fn contract_outputs(
     batch: &[(usize, usize)],
     contract: &[(usize, usize)],
     left: usize,
     right: usize,
-) -> Vec<(usize, SmallVec<[(bool, usize); 2]>)> {
+) -> Vec<(usize, Target)> {
     let mut outputs = Vec::new();
     for (a, b) in batch {
         outputs.push(SmallVec::from_slice(&[(false, *a), (true, *b)]));
@@ -389,6 +394,9 @@ fn order(graph: &Graph, node: NodeId, axes: &[Axis], reads: &[Read]) -> SmallVec
     order
 }
 
+/// The stride of an array along each axis of a member; `None` where it has none.
+type Strides = SmallVec<[Option<i64>; 4]>;
+
 /// Orders axes as they lie in the largest array read or written; axes that it does not have go
 /// innermost where another array has them at unit stride, and outermost otherwise.
 fn by_memory(
@@ -399,8 +407,8 @@ fn by_memory(
     order: &mut SmallVec<[usize; 4]>,
 ) {
     let out = &graph.nodes[node].ty.shape;
-    let mut arrays: Vec<(usize, SmallVec<[Option<i64>; 4]>)> = Vec::new();
-    let mut strides: SmallVec<[Option<i64>; 4]> = SmallVec::from_elem(None, axes.len());
+    let mut arrays: Vec<(usize, Strides)> = Vec::new();
+    let mut strides: Strides = SmallVec::from_elem(None, axes.len());
     for (i, a) in axes.iter().enumerate() {
         if let Role::Out(o) = a.role {
             strides[i] = Some(out.strides()[o] as i64);
@@ -409,7 +417,7 @@ fn by_memory(
     arrays.push((out.elements(), strides));
     for r in reads {
         let shape = &graph.nodes[r.node].ty.shape;
-        let mut strides: SmallVec<[Option<i64>; 4]> = SmallVec::from_elem(None, axes.len());
+        let mut strides: Strides = SmallVec::from_elem(None, axes.len());
         for (axis, at) in r.at.iter().enumerate() {
             if let Some(at) = at {
                 strides[*at] = Some(shape.strides()[axis] as i64);
@@ -427,13 +435,35 @@ fn by_memory(
         None => i64::MIN,
     };
     order.sort_by_key(key);
+    // The innermost axis decides how memory is met: unit stride is best, above all in the output,
+    // which is read and written; not at all is better than strided.
+    let score = |i: usize| -> i32 {
+        let of = |n: usize| {
+            let weight = if n == 0 { 2 } else { 1 };
+            weight
+                * match arrays[n].1[i] {
+                    Some(1) => 2,
+                    Some(_) => 0,
+                    None => 1,
+                }
+        };
+        (0..arrays.len()).map(of).sum()
+    };
+    // The outermost axis stays: it is what this nest has in common with others.
+    let best = (1..order.len()).rev().max_by_key(|p| (score(order[*p]), *p));
+    if let Some(best) = best
+        && order.last().is_some_and(|last| score(order[best]) > score(*last))
+    {
+        let axis = order.remove(best);
+        order.push(axis);
+    }
 }
 
 /// Follows movement nodes to what is read.
 struct Walk<'a> {
     graph: &'a Graph,
     reads: Vec<Read>,
-    seen: HashSet<(NodeId, SmallVec<[Option<usize>; 4]>)>,
+    seen: HashSet<(NodeId, Along)>,
 }
 
 impl<'a> Walk<'a> {
@@ -471,13 +501,12 @@ impl<'a> Walk<'a> {
             Kind::Reshape => {
                 let from = shape(node.operands[0]);
                 let same = equal_axes(from, &node.ty.shape);
-                let at: SmallVec<[Option<usize>; 4]> =
-                    same.iter().map(|s| s.and_then(|axis| at[axis])).collect();
+                let at: Along = same.iter().map(|s| s.and_then(|axis| at[axis])).collect();
                 self.visit(node.operands[0], &at);
             }
             Kind::Slice => {
                 let from = shape(node.operands[0]);
-                let at: SmallVec<[Option<usize>; 4]> = from
+                let at: Along = from
                     .iter()
                     .zip(node.ty.shape.iter())
                     .zip(at)
@@ -492,17 +521,18 @@ impl<'a> Walk<'a> {
                 let (from, indices) = (shape(node.operands[0]), shape(node.operands[1]));
                 let lead = indices.len() - 1;
                 let mut rest = at[lead..].iter();
-                let mut array: SmallVec<[Option<usize>; 4]> = SmallVec::new();
+                let mut array: Along = SmallVec::new();
                 for axis in 0..from.len() {
+                    let shared = at.get(axis).copied().flatten();
                     array.push(if axis < *batch {
-                        at[axis]
+                        shared
                     } else if axes.contains(&axis) {
                         None
                     } else {
                         rest.next().copied().flatten()
                     });
                 }
-                let mut at: SmallVec<[Option<usize>; 4]> = SmallVec::from_slice(&at[..lead]);
+                let mut at: Along = SmallVec::from_slice(&at[..lead]);
                 at.push(None);
                 self.visit(node.operands[0], &array);
                 self.visit(node.operands[1], &at);
@@ -520,7 +550,7 @@ impl<'a> Walk<'a> {
     }
 
     fn piece(&mut self, operands: &[Source], piece: &Piece, at: &[Option<usize>]) {
-        let at: SmallVec<[Option<usize>; 4]> = piece
+        let at: Along = piece
             .axes
             .iter()
             .map(|m| match m.axis {
@@ -533,8 +563,8 @@ impl<'a> Walk<'a> {
 }
 
 /// For each axis of `from`, the axis of `to` that it is under a reshape, if it is one.
-pub(crate) fn equal_axes(from: &[usize], to: &[usize]) -> SmallVec<[Option<usize>; 4]> {
-    let mut same: SmallVec<[Option<usize>; 4]> = SmallVec::from_elem(None, from.len());
+pub(crate) fn equal_axes(from: &[usize], to: &[usize]) -> Along {
+    let mut same: Along = SmallVec::from_elem(None, from.len());
     let (mut i, mut j) = (0, 0);
     loop {
         // Axes of extent 1 mean nothing.

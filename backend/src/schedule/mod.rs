@@ -21,7 +21,7 @@
 //! 1. [`graph`]: calls inlined, dead equations gone, a node per equation;
 //! 2. [`member`]: which axes each computed node loops over, in which order, and what it reads;
 //! 3. [`emit`]: which nodes share a loop, and the loops; [`element`]: the code of one element, with
-//!    all views as index arithmetic ([`affine`]);
+//!    all views as index arithmetic ([`affine`]); [`library`]: which contractions a library does;
 //! 4. [`finish`]: which nodes need memory and how much; [`memory`]: where it lies.
 //!
 //! Every station is linear in the size of the program, and recursion is bounded by the rank of
@@ -33,6 +33,7 @@ mod element;
 mod emit;
 mod finish;
 mod graph;
+mod library;
 mod member;
 mod memory;
 mod tree;

@@ -4,7 +4,10 @@
 
 use super::schedule;
 use crate::kernel;
-use tapeloom_ir::{Atom, Builder, Draft, FuncId, Literal, Module, Op, Tensor, Type, eval};
+use tapeloom_ir::prim::{Attr, Attributes};
+use tapeloom_ir::{
+    ArrayType, Atom, Builder, Draft, Dtype, FuncId, Literal, Module, Op, Tensor, Type, eval,
+};
 
 /// A function made by `build` from parameters of these types.
 fn function(
@@ -80,7 +83,7 @@ fn every_sample_of_every_primitive() {
 #[test]
 fn literals_parameters_and_nothing_as_results() {
     let mut module = Module::new();
-    let vector = Type::array(tapeloom_ir::Dtype::F64, &[3]);
+    let vector = Type::array(Dtype::F64, &[3]);
     let x = Tensor::from([1.0, 2.0, 3.0]);
     let f = function(&mut module, std::slice::from_ref(&vector), |_, x| {
         vec![x[0], Literal::f64(2.5).into(), x[0]]
@@ -93,4 +96,223 @@ fn literals_parameters_and_nothing_as_results() {
         vec![b.emit1(tapeloom_ir::Scalar::Neg, &[x[0]])]
     });
     check(&module, f, &[empty], 0.0);
+}
+
+/// A small generator: the same programs on every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 33) as usize) % n
+    }
+
+    fn tensor(&mut self, ty: &ArrayType) -> Tensor {
+        let mut t = Tensor::zeros(ty);
+        for i in 0..t.elements() {
+            // Multiples of 1/8, so that sums are exact in any order.
+            t.set(i, Literal::of(ty.dtype, self.below(33) as f64 / 8.0 - 2.0));
+        }
+        t
+    }
+}
+
+/// Extents that random programs use: some small, some not, one that others divide.
+const EXTENTS: [usize; 5] = [1, 2, 3, 5, 12];
+
+/// One random equation over the values so far.
+fn random_equation(r: &mut Random, b: &Builder<'_>, values: &mut Vec<Atom>) {
+    let shape_of = |a: Atom| b.shape_of(a).to_vec();
+    let x = values[r.below(values.len())];
+    let shape = shape_of(x);
+    let rank = shape.len();
+    let ints = |v: &[usize]| Attr::Ints(v.iter().map(|n| *n as i64).collect());
+    let op = |name: &str, attributes: Vec<(&str, Attr)>| {
+        let entries = attributes.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
+        Op::parse(name, &mut Attributes::new(entries)).unwrap().unwrap()
+    };
+    // A position known at run time only, sometimes outside.
+    let position = || b.emit1(op("convert", vec![("to", Attr::Dtype(Dtype::I64))]), &[values[0]]);
+    let y = match r.below(14) {
+        0 | 1 => {
+            let same: Vec<Atom> =
+                values.iter().copied().filter(|v| shape_of(*v) == shape).collect();
+            let y = same[r.below(same.len())];
+            let name = ["add", "mul", "sub", "max"][r.below(4)];
+            let product = b.emit1(op(name, vec![]), &[x, y]);
+            // Keeps numbers small: products of products leave the exact range otherwise.
+            b.emit1(
+                op("clamp", vec![]),
+                &[Literal::f64(-4.0).into(), product, Literal::f64(4.0).into()],
+            )
+        }
+        2 => b.emit1(op(["neg", "abs", "floor"][r.below(3)], vec![]), &[x]),
+        3 if rank > 0 => {
+            let axis = r.below(rank);
+            let name = ["reduce_sum", "reduce_max"][r.below(2)];
+            let y = b.emit1(op(name, vec![("axes", ints(&[axis]))]), &[x]);
+            b.emit1(op("clamp", vec![]), &[Literal::f64(-4.0).into(), y, Literal::f64(4.0).into()])
+        }
+        4 if rank < 3 => {
+            let at = r.below(rank + 1);
+            let mut to = shape.clone();
+            to.insert(at, EXTENTS[r.below(EXTENTS.len())]);
+            let dims: Vec<usize> = (0..=rank).filter(|d| *d != at).collect();
+            b.emit1(op("broadcast", vec![("shape", ints(&to)), ("dims", ints(&dims))]), &[x])
+        }
+        5 if rank > 1 => {
+            let mut p: Vec<usize> = (0..rank).collect();
+            p.swap(r.below(rank), r.below(rank));
+            b.emit1(op("permute", vec![("permutation", ints(&p))]), &[x])
+        }
+        6 if rank > 0 => {
+            let mut to = shape.clone();
+            if r.below(2) == 0 && rank > 1 {
+                let axis = r.below(rank - 1);
+                to[axis] *= to.remove(axis + 1);
+            } else {
+                let axis = r.below(rank);
+                let part = [2, 3][r.below(2)];
+                if to[axis] % part != 0 || rank > 3 {
+                    return;
+                }
+                to[axis] /= part;
+                to.insert(axis + r.below(2), part);
+            }
+            b.emit1(op("reshape", vec![("shape", ints(&to))]), &[x])
+        }
+        7 if rank > 0 => {
+            let start: Vec<usize> = shape.iter().map(|n| r.below(*n)).collect();
+            let limit: Vec<usize> =
+                shape.iter().zip(&start).map(|(n, s)| s + 1 + r.below(n - s)).collect();
+            let strides: Vec<usize> = shape.iter().map(|_| 1 + r.below(2)).collect();
+            b.emit1(
+                op(
+                    "slice",
+                    vec![
+                        ("start", ints(&start)),
+                        ("limit", ints(&limit)),
+                        ("strides", ints(&strides)),
+                    ],
+                ),
+                &[x],
+            )
+        }
+        8 if rank > 0 => b.emit1(op("rev", vec![("axes", ints(&[r.below(rank)]))]), &[x]),
+        9 if rank > 0 => {
+            let axis = r.below(rank);
+            let fits = |v: &Atom| {
+                let s = shape_of(*v);
+                s.len() == rank && (0..rank).all(|a| a == axis || s[a] == shape[a])
+            };
+            let same: Vec<Atom> = values.iter().copied().filter(fits).collect();
+            let y = same[r.below(same.len())];
+            if shape[axis] + shape_of(y)[axis] > 24 {
+                return;
+            }
+            b.emit1(op("concatenate", vec![("axis", Attr::Int(axis as i64))]), &[x, y])
+        }
+        10 if rank > 0 => {
+            let signed = |r: &mut Random, from: i64, n: usize| -> Vec<i64> {
+                shape.iter().map(|_| from + r.below(n) as i64).collect()
+            };
+            let (low, interior) = (signed(r, -1, 3), signed(r, 0, 2));
+            let high: Vec<i64> = shape.iter().zip(&low).map(|_| r.below(2) as i64).collect();
+            let pad = op(
+                "pad",
+                vec![
+                    ("low", Attr::Ints(low)),
+                    ("high", Attr::Ints(high)),
+                    ("interior", Attr::Ints(interior)),
+                ],
+            );
+            match b.try_emit(pad, &[x, Literal::f64(0.5).into()]) {
+                Ok(y) if (1..500).contains(&shape_of(y[0]).iter().product::<usize>()) => y[0],
+                _ => return,
+            }
+        }
+        11 if rank > 0 => {
+            let sizes: Vec<usize> = shape.iter().map(|n| 1 + r.below(*n)).collect();
+            let starts: Vec<Atom> = shape.iter().map(|_| position()).collect();
+            b.emit1(op("dynamic_slice", vec![("sizes", ints(&sizes))]), &[&[x], &*starts].concat())
+        }
+        12 if rank > 0 => {
+            let small: Vec<Atom> = values
+                .iter()
+                .copied()
+                .filter(|v| {
+                    let s = shape_of(*v);
+                    s.len() == rank && s.iter().zip(&shape).all(|(a, b)| a <= b)
+                })
+                .collect();
+            let y = small[r.below(small.len())];
+            let starts: Vec<Atom> = shape.iter().map(|_| position()).collect();
+            b.emit1(op("dynamic_update_slice", vec![]), &[&[x, y], &*starts].concat())
+        }
+        13 if rank > 0 => {
+            let axis = r.below(rank);
+            let fits = |v: &Atom| shape_of(*v).contains(&shape[axis]);
+            let same: Vec<Atom> = values.iter().copied().filter(fits).collect();
+            let y = same[r.below(same.len())];
+            let other = shape_of(y).iter().position(|n| *n == shape[axis]).unwrap();
+            let dot = op(
+                "dot",
+                vec![
+                    ("lhs_batch", ints(&[])),
+                    ("rhs_batch", ints(&[])),
+                    ("lhs_contract", ints(&[axis])),
+                    ("rhs_contract", ints(&[other])),
+                ],
+            );
+            let rank = rank + shape_of(y).len() - 2;
+            if rank > 3 {
+                return;
+            }
+            let y = b.emit1(dot, &[x, y]);
+            b.emit1(op("clamp", vec![]), &[Literal::f64(-4.0).into(), y, Literal::f64(4.0).into()])
+        }
+        _ => return,
+    };
+    values.push(y);
+}
+
+#[test]
+fn random_programs_mean_what_they_say() {
+    let mut module = Module::new();
+    for seed in 0..400 {
+        let mut r = Random(seed);
+        let mut types = vec![ArrayType::new(Dtype::F64, [])];
+        for _ in 0..2 {
+            let rank = 1 + r.below(2);
+            let shape: Vec<usize> = (0..rank).map(|_| EXTENTS[r.below(5)]).collect();
+            types.push(ArrayType::new(Dtype::F64, shape));
+        }
+        let args: Vec<Tensor> = types.iter().map(|t| r.tensor(t)).collect();
+        let params: Vec<Type> = types.into_iter().map(Type::Array).collect();
+        let equations = 3 + r.below(25);
+        let f = function(&mut module, &params, |b, x| {
+            let mut values = x.to_vec();
+            for _ in 0..equations {
+                random_equation(&mut r, b, &mut values);
+            }
+            (0..1 + r.below(4))
+                .map(|_| values[values.len() - 1 - r.below(values.len().min(6))])
+                .collect()
+        });
+        check(&module, f, &args, 1e-12);
+    }
+}
+
+#[test]
+fn a_hundred_thousand_scalar_equations() {
+    let mut module = Module::new();
+    let scalar = Type::scalar(Dtype::F64);
+    let f = function(&mut module, &[scalar], |b, x| {
+        let mut y = x[0];
+        for _ in 0..100_000 {
+            y = b.emit1(tapeloom_ir::Scalar::Add, &[y, x[0]]);
+        }
+        vec![y]
+    });
+    check(&module, f, &[Tensor::scalar(1.0)], 0.0);
 }

@@ -1,0 +1,221 @@
+//! Contractions that the matrix library does.
+//!
+//! A contraction is for the library when its matrices are large enough to pay for the call and each
+//! operand is a matrix in memory: an array, or a view of one whose elements are at constant strides,
+//! so that permuted, sliced and broadcast operands need no copy. Free axes that do not merge into
+//! one row or column become loops around the call. Everything else is a loop nest like any other,
+//! which fuses with what is around it.
+//!
+//! ```text
+//! y[b,i,j] = Σ_k x[k,b,i] w[b,k,j]      for b: y[b] = (x[:,b,:])ᵀ @ w[b]
+//! ```
+
+use super::affine::{Affine, Index, Term, flatten};
+use super::graph::{Graph, Kind, NodeId, Source};
+use super::member::contract_outputs;
+use super::tree::{Library, Operand};
+use crate::kernel::IndexId;
+use cranelift_entity::EntityRef;
+use smallvec::SmallVec;
+use tapeloom_ir::{Dtype, Shape};
+
+/// Matrices with an extent below this are not worth a call.
+const LEAST_EXTENT: usize = 8;
+/// Nor are those with fewer multiplications.
+const LEAST_WORK: usize = 4096;
+/// An operand that is no matrix is copied where each element is used at least so often.
+const LEAST_REUSE: usize = 16;
+
+/// The library call for a node, if it is one for the library.
+pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Library> {
+    let node = &graph.nodes[id];
+    if !worthwhile(graph, id) {
+        return None;
+    }
+    let Kind::Contract { batch, contract } = &node.kind else { return None };
+    let (lhs, rhs) = (strided(graph, node.operands[0])?, strided(graph, node.operands[1])?);
+    let (l, r) = (&lhs.shape, &rhs.shape);
+    let out = node.ty.shape.strides();
+
+    let mut around: Vec<(usize, i64, i64, i64)> = Vec::new();
+    let (mut rows, mut columns) = (Vec::new(), Vec::new());
+    for (o, axes) in contract_outputs(batch, contract, l.len(), r.len()) {
+        let (extent, step) = (node.ty.shape[o], out[o] as i64);
+        if extent == 1 {
+            continue;
+        }
+        match axes.as_slice() {
+            [(false, a), (true, b)] => {
+                around.push((extent, lhs.strides[*a], rhs.strides[*b], step));
+            }
+            [(false, a)] => rows.push((extent, lhs.strides[*a], 0, step)),
+            [(true, b)] => columns.push((extent, 0, rhs.strides[*b], step)),
+            _ => return None,
+        }
+    }
+    let m = merge(rows, &mut around);
+    let n = merge(columns, &mut around);
+    let mut terms: Vec<(usize, i64, i64, i64)> = contract
+        .iter()
+        .map(|(a, b)| (l[*a], lhs.strides[*a], rhs.strides[*b], 0))
+        .filter(|(extent, ..)| *extent != 1)
+        .collect();
+    terms.sort_by_key(|(_, s, _, _)| -s);
+    let mut left = Vec::new();
+    let k = merge(terms, &mut left);
+    if !left.is_empty() {
+        return None;
+    }
+    Some(Library {
+        dtype: node.ty.dtype,
+        m: m.0,
+        n: n.0,
+        k: k.0,
+        lhs: Operand { node: lhs.node, offset: lhs.offset, row: m.1, column: k.1 },
+        rhs: Operand { node: rhs.node, offset: rhs.offset, row: k.2, column: n.2 },
+        out: Operand { node: id, offset: 0, row: m.3, column: n.3 },
+        batch: around,
+    })
+}
+
+/// Whether a contraction is large enough.
+fn worthwhile(graph: &Graph, id: NodeId) -> bool {
+    let node = &graph.nodes[id];
+    let Kind::Contract { batch, contract } = &node.kind else { return false };
+    if !matches!(node.ty.dtype, Dtype::F64 | Dtype::F32) {
+        return false;
+    }
+    let shape = |s: Source| s.node().map_or(Shape::scalar(), |n| graph.nodes[n].ty.shape.clone());
+    let (l, r) = (shape(node.operands[0]), shape(node.operands[1]));
+    let extent = |s: &Shape, axes: &mut dyn Iterator<Item = usize>| -> usize {
+        axes.map(|a| s[a]).fold(1, usize::saturating_mul)
+    };
+    let b = extent(&l, &mut batch.iter().map(|(a, _)| *a));
+    let k = extent(&l, &mut contract.iter().map(|(a, _)| *a));
+    let (m, n) = (l.elements() / (b * k).max(1), r.elements() / (b * k).max(1));
+    m.min(n).min(k) >= LEAST_EXTENT && m.saturating_mul(n).saturating_mul(k) >= LEAST_WORK
+}
+
+/// Puts copies before operands of large contractions that are no matrices in memory.
+pub(crate) fn materialise(graph: &mut Graph) {
+    let wanted: Vec<NodeId> = graph.nodes.keys().filter(|id| worthwhile(graph, *id)).collect();
+    let mut slots = Vec::new();
+    for id in wanted {
+        let node = &graph.nodes[id];
+        for (slot, s) in node.operands.iter().enumerate() {
+            let Some(operand) = s.node() else { continue };
+            let size = graph.nodes[operand].ty.shape.elements();
+            let other = node.ty.shape.elements();
+            let reuse = other / size.max(1);
+            if strided(graph, *s).is_none() && reuse.max(1) * LEAST_EXTENT >= LEAST_REUSE {
+                slots.push((id, slot));
+            }
+        }
+    }
+    graph.copy_operands(&slots);
+}
+
+/// A merged group of axes: extent and the strides in lhs, rhs and out. Axes that do not merge become
+/// loops around the call.
+fn merge(
+    mut axes: Vec<(usize, i64, i64, i64)>,
+    around: &mut Vec<(usize, i64, i64, i64)>,
+) -> (usize, i64, i64, i64) {
+    let Some(mut group) = axes.pop() else { return (1, 1, 1, 1) };
+    while let Some(next) = axes.pop() {
+        let n = group.0 as i64;
+        if (next.1, next.2, next.3) != (group.1 * n, group.2 * n, group.3 * n) {
+            around.push(next);
+            around.extend(axes);
+            break;
+        }
+        group.0 *= next.0;
+    }
+    group
+}
+
+/// An array whose elements are at constant strides in the memory of a node.
+struct Strided {
+    node: NodeId,
+    offset: i64,
+    strides: SmallVec<[i64; 4]>,
+    shape: Shape,
+}
+
+/// Follows views symbolically: index `j` stands for the position along axis `j`.
+fn strided(graph: &Graph, source: Source) -> Option<Strided> {
+    let mut id = source.node()?;
+    let shape = graph.nodes[id].ty.shape.clone();
+    if shape.elements() == 0 {
+        return None;
+    }
+    let range = |t: Term| match t {
+        Term::Index(i) => (0, shape[i.index()] as i64 - 1),
+        Term::Scalar(_) => (i64::MIN, i64::MAX),
+    };
+    let mut index: Index = (0..shape.len())
+        .map(|j| match shape[j] {
+            1 => Affine::default(),
+            _ => Affine::term(Term::Index(IndexId::new(j))),
+        })
+        .collect();
+    let flat = loop {
+        let node = &graph.nodes[id];
+        match &node.kind {
+            Kind::View { pieces, .. } => {
+                let [piece] = pieces.as_slice() else { return None };
+                let operand = node.operands[piece.operand].node()?;
+                let extents = &graph.nodes[operand].ty.shape;
+                let mut next = Index::new();
+                for (map, extent) in piece.axes.iter().zip(extents.iter()) {
+                    let o = map.axis.map_or(Affine::default(), |a| index[a].clone());
+                    let (i, rest) = o.scale(map.scale, map.offset).divide(map.divisor, &range)?;
+                    let (lo, hi) = i.range(&range);
+                    if rest != Affine::default() || lo < 0 || hi >= *extent as i64 {
+                        return None;
+                    }
+                    next.push(i);
+                }
+                (id, index) = (operand, next);
+            }
+            Kind::Reshape => {
+                let mut root = node.operands[0].node()?;
+                let flat = flatten(&index, &node.ty.shape);
+                let mut next = Index::new();
+                let mut left = flat.clone();
+                for stride in graph.nodes[root].ty.shape.strides() {
+                    let Some((quotient, rest)) = left.divide(stride as i64, &range) else { break };
+                    next.push(quotient);
+                    left = rest;
+                }
+                if next.len() == graph.nodes[root].ty.shape.len() {
+                    (id, index) = (root, next);
+                    continue;
+                }
+                while let Kind::Reshape = graph.nodes[root].kind {
+                    root = graph.nodes[root].operands[0].node()?;
+                }
+                if graph.nodes[root].kind.is_movement() {
+                    return None;
+                }
+                id = root;
+                break flat;
+            }
+            Kind::Iota { .. } | Kind::Slice | Kind::Gather { .. } => return None,
+            Kind::Input(_)
+            | Kind::Map(_)
+            | Kind::Reduce { .. }
+            | Kind::ArgReduce { .. }
+            | Kind::Contract { .. }
+            | Kind::Update
+            | Kind::Scatter { .. }
+            | Kind::Copy => break flatten(&index, &node.ty.shape),
+        }
+    };
+    let stride = |j: usize| {
+        let term = Term::Index(IndexId::new(j));
+        flat.terms.iter().find(|(t, _)| *t == term).map_or(0, |(_, f)| *f)
+    };
+    let strides = (0..shape.len()).map(stride).collect();
+    Some(Strided { node: id, offset: flat.offset, strides, shape })
+}
