@@ -100,6 +100,13 @@ pub(super) const SUB: Row = Row {
             When::Always,
             "cotangents of differences",
         ),
+        exact(
+            "sub-select-halves",
+            "(sub (select ?p ?x 0) (select ?p 0 ?y))",
+            "(select ?p ?x (neg ?y))",
+            When::Float,
+            "the two sides of a differentiated choice meet again",
+        ),
         exact("sub-self", "(sub ?x ?x)", "0", When::Integer, "differences of indices"),
         relaxed(
             "sub-factor",
