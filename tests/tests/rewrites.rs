@@ -191,8 +191,15 @@ fn site(
                 for n in 0..3usize.pow(arity) {
                     let pick = |k| [Pick::Inner, Pick::Plain, Pick::Number][n / 3usize.pow(k) % 3];
                     let picks: Vec<Pick> = (0..arity).map(pick).collect();
-                    if picks.contains(&Pick::Inner) {
-                        outcomes.extend(at_site(module, row, op, &s.op, &picks, &args, equal));
+                    if !picks.contains(&Pick::Inner) {
+                        continue;
+                    }
+                    let number = s.operands[s.operands.len() - 1].clone();
+                    let literal = (s.op.is_elementwise() && s.operands.len() > 1)
+                        .then(|| number.get(number.elements() - 1));
+                    for last in [None, literal] {
+                        let inner = (&s.op, last);
+                        outcomes.extend(at_site(module, row, op, inner, &picks, &args, equal));
                     }
                 }
             }
@@ -200,18 +207,19 @@ fn site(
     }
     for s in samples.iter().filter(|s| outer(&s.op)) {
         let picks = vec![Pick::Plain; s.operands.len()];
-        outcomes.extend(at_site(module, row, &s.op, &s.op, &picks, &s.operands, equal));
+        outcomes.extend(at_site(module, row, &s.op, (&s.op, None), &picks, &s.operands, equal));
     }
     exercise(outcomes.into_iter(), Some)
 }
 
-/// One equation: the operands picked, both sides built and compared. Nothing where the equation
-/// does not type-check or the rule does not apply.
+/// One equation: the operands picked, both sides built and compared. The last operand of the inner
+/// primitive may be a literal. Nothing where the equation does not type-check or the rule does not
+/// apply.
 fn at_site(
     module: &mut Module,
     row: &Rewrite,
     op: &Op,
-    inner: &Op,
+    (inner, number): (&Op, Option<Literal>),
     picks: &[Pick],
     args: &[Tensor],
     equal: &dyn Fn(&Site<'_>) -> Option<Term>,
@@ -220,15 +228,19 @@ fn at_site(
     let params: Vec<Atom> = args.iter().map(|t| draft.param(t.ty().clone().into())).collect();
     let b = Builder::new(module, &mut draft);
     let apply = |op: &Op, x: &[Atom]| b.try_emit(op.clone(), x).ok().map(|y| y[0]);
-    let (own, last) = match picks.contains(&Pick::Inner) {
-        true => (&params[..params.len() - 1], params.last()),
-        false => (&params[..0], None),
+    let (mut own, last) = match picks.contains(&Pick::Inner) {
+        true => (params[..params.len() - 1].to_vec(), params.last()),
+        false => (Vec::new(), None),
     };
+    if let (Some(slot), Some(x)) = (own.last_mut(), number) {
+        *slot = x.into();
+    }
+    let own = own.as_slice();
     let mut operands = Vec::new();
     for (i, pick) in picks.iter().enumerate() {
         operands.push(match pick {
             Pick::Inner => apply(inner, own)?,
-            Pick::Plain => *last.unwrap_or(&params[i]),
+            Pick::Plain => *last.or_else(|| params.get(i))?,
             Pick::Number => Literal::of(b.dtype_of(*last?), 4.0).into(),
         });
     }

@@ -40,8 +40,8 @@ use tapeloom_ir::{
     ValueId,
 };
 
-/// Walks over one function. The second finds what a later definition enabled; programs that need
-/// more have not been seen.
+/// Walks over one function. Another one is needed where a rule was held back because others read
+/// what it would have replaced, and those others may be gone.
 const WALKS: usize = 3;
 
 /// Rewrites in a row at one equation, and how deep right-hand sides nest.
@@ -54,18 +54,18 @@ const FUEL: usize = 12;
 pub fn peephole(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let mut f = (*module.get(id)).clone();
     for _ in 0..WALKS {
-        let next = sweep(module, walk(module, &f)?)?;
-        let done = next == f;
-        f = next;
-        if done {
+        let (next, again) = walk(module, &f)?;
+        f = sweep(module, next)?;
+        if !again {
             break;
         }
     }
     Ok(module.add(f))
 }
 
-/// One walk. Equations that nobody reads any more are left for a sweep.
-fn walk(module: &Module, f: &Function) -> Result<Function, Problem> {
+/// One walk, and whether another may find more. Equations that nobody reads any more are left for a
+/// sweep.
+fn walk(module: &Module, f: &Function) -> Result<(Function, bool), Problem> {
     let mut p = Peephole {
         module,
         rules: Rules::get(),
@@ -74,6 +74,8 @@ fn walk(module: &Module, f: &Function) -> Result<Function, Problem> {
         seen: HashMap::with_capacity(f.equations.len()),
         loc: None,
         fuel: FUEL,
+        changed: false,
+        held_back: false,
     };
     let uses = f.use_counts();
     let mut map: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::with_capacity(f.types.len());
@@ -103,7 +105,8 @@ fn walk(module: &Module, f: &Function) -> Result<Function, Problem> {
             }
         }
     }
-    p.draft.close(f.results.iter().map(|r| read(&map, *r)).collect())
+    let again = p.changed && p.held_back;
+    Ok((p.draft.close(f.results.iter().map(|r| read(&map, *r)).collect())?, again))
 }
 
 /// What the walk knows of a value it has made.
@@ -125,6 +128,10 @@ struct Peephole<'m> {
     seen: HashMap<(Op, Operands), Outputs>,
     loc: Loc,
     fuel: usize,
+    /// Some equation was rewritten, folded or found.
+    changed: bool,
+    /// Some rule matched and was not used, or fuel ran out.
+    held_back: bool,
 }
 
 impl Peephole<'_> {
@@ -137,6 +144,7 @@ impl Peephole<'_> {
         if let Some(x) = self.fold(op, &operands, ty)
             && let Type::Array(array) = ty
         {
+            self.changed |= *op != Op::fill(&array.shape);
             if array.shape.is_empty() {
                 return x.into();
             }
@@ -146,11 +154,14 @@ impl Peephole<'_> {
         }
         let key = (op.clone(), operands);
         if let Some(outputs) = self.seen.get(&key) {
+            self.changed = true;
             return outputs[0].into();
         }
+        self.held_back |= self.fuel == 0;
         if self.fuel > 0 {
             self.fuel -= 1;
             if let Some(better) = self.rewrite(op, &key.1, ty) {
+                self.changed = true;
                 return better;
             }
         }
@@ -162,15 +173,19 @@ impl Peephole<'_> {
         let rules = self.rules;
         let mut found: SmallVec<[Found<Atom>; 1]> = SmallVec::new();
         let root = Root { op, operands, ty };
-        let usable = |r: &Rule| allowed(&r.row, false) && r.shrinks();
+        let usable = |r: &Rule| allowed(&r.row, false) && r.shrinks;
+        let mut held_back = false;
         rules.search(&*self, root, usable, &mut |f| {
             // Inner terms that are read elsewhere stay, so the right-hand side must pay for itself.
             let shared = f.inner.iter().any(|a| a.value().is_some_and(|v| self.facts[v].uses > 1));
             if f.size(rules) <= 1 || !shared {
                 found.push(f);
+            } else {
+                held_back = true;
             }
             false
         });
+        self.held_back |= held_back;
         found.iter().find_map(|f| rules.build(self, f, ty))
     }
 

@@ -166,6 +166,53 @@ fn calls_keep_all_their_results() {
     assert_eq!(module.function(g).equations.len(), 3, "{}", print_function(&module, g));
 }
 
+#[test]
+fn functions_of_repeated_elements_are_computed_once() {
+    check(
+        "f64[20,1000]",
+        "%a: f64[20,1000] = broadcast{shape=[20,1000], dims=[1]} %v
+                           %b: f64[20,1000] = broadcast{shape=[20,1000], dims=[1]} %w
+                           %c: f64[20,1000] = mul %a, %b
+                           %d: f64[20,1000] = exp %c
+                           return %d",
+        "%6: f64[1000] = mul %3, %4
+                           %7: f64[1000] = exp %6
+                           %8: f64[20,1000] = broadcast{shape=[20,1000], dims=[1]} %7
+                           return %8",
+    );
+}
+
+#[test]
+fn a_permuted_operand_is_read_in_its_own_order() {
+    let before = "func @f(%0: f64[3,40], %1: f64[3,50]) -> (f64[50,40]) {
+      %2: f64[40,3] = permute{permutation=[1,0]} %0
+      %3: f64[40,50] = dot{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} %2, %1
+      %4: f64[50,40] = permute{permutation=[1,0]} %3
+      return %4
+    }";
+    let mut module = parse_module(before).unwrap();
+    let f = module.iter().last().unwrap().0;
+    let g = run(&mut module, f, false);
+    let names: Vec<&str> = module.function(g).equations.iter().map(|e| e.op.name()).collect();
+    assert_eq!(names, ["dot"]);
+}
+
+#[test]
+fn a_sum_of_broadcast_products_is_a_matrix_product() {
+    let before = "func @f(%0: f64[30,40], %1: f64[40,50]) -> (f64[30,50]) {
+      %2: f64[30,40,50] = broadcast{shape=[30,40,50], dims=[0,1]} %0
+      %3: f64[30,40,50] = broadcast{shape=[30,40,50], dims=[1,2]} %1
+      %4: f64[30,40,50] = mul %2, %3
+      %5: f64[30,50] = reduce_sum{axes=[1]} %4
+      return %5
+    }";
+    let mut module = parse_module(before).unwrap();
+    let f = module.iter().last().unwrap().0;
+    let g = run(&mut module, f, true);
+    let names: Vec<&str> = module.function(g).equations.iter().map(|e| e.op.name()).collect();
+    assert_eq!(names, ["dot"], "{}", print_function(&module, g));
+}
+
 /// A program from a seed: scalars and vectors, shared terms, constants.
 fn program(seed: u64, length: usize) -> String {
     let mut state = seed;

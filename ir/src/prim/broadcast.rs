@@ -7,7 +7,7 @@
 use super::{
     Arg, Attr, Attributes, AxisMap, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family,
     Linearity, Lowering, Operand, Piece, Primitive, Prune, Reduce, Reducer, Regions, Reshape,
-    Rewrite, Rule, RuleCx, Sample, Types, When, elementwise,
+    Rewrite, Rule, RuleCx, Sample, Site, Term, Types, When, elementwise,
 };
 use crate::function::Atom;
 use crate::module::Module;
@@ -202,6 +202,17 @@ impl Primitive for Broadcast {
                 exactness: Exactness::Exact,
                 why: "a broadcast inserts axes of extent 1 by itself",
             },
+            Rewrite {
+                name: "elementwise-broadcast",
+                rule: Rule::Site {
+                    outer: super::Op::is_elementwise,
+                    inner: |op| matches!(op, super::Op::Broadcast(_)),
+                    equal: before_broadcast,
+                },
+                when: When::Always,
+                exactness: Exactness::Exact,
+                why: "computed once, then repeated",
+            },
         ]
     }
 
@@ -226,9 +237,33 @@ impl Primitive for Broadcast {
                 vec![Tensor::from([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])],
             ),
             Sample::edge(op(&[0, 3], &[1]), vec![Tensor::from([1i64, 2, 3])]),
+            Sample::edge(op(&[2, 3], &[1]), vec![Tensor::from([1i64, -2, 3])]),
             Sample::edge(op(&[2, 2], &[1]), vec![Tensor::from([true, false])]),
         ]
     }
+}
+
+/// `f(broadcast x, broadcast y, c) = broadcast f(x, y, c)` for equal broadcasts that repeat.
+fn before_broadcast(site: &Site<'_>) -> Option<Term> {
+    let mut view: Option<(&super::Op, &Shape)> = None;
+    let mut operands = Vec::with_capacity(site.operands.len());
+    for (i, o) in site.operands.iter().enumerate() {
+        operands.push(match (&o.definition, o.literal) {
+            (_, Some(x)) => Term::Literal(x),
+            (Some(d), None) => {
+                // A literal repeated has become a literal; what is left keeps a shape.
+                let (Type::Array(x), None) = &d.operands[0] else { return None };
+                if *view.get_or_insert((d.op, &x.shape)) != (d.op, &x.shape) {
+                    return None;
+                }
+                Term::Inner(i, 0)
+            }
+            (None, None) => return None,
+        });
+    }
+    let (op, inner) = view?;
+    let repeats = site.ty.as_array()?.shape.elements() > inner.elements();
+    repeats.then(|| Term::apply(op.clone(), Term::Apply(site.op.clone(), operands)))
 }
 
 /// Where the axes of `from` are in `to`, if `to` is `from` with axes of extent 1 inserted.

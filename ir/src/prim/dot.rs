@@ -37,7 +37,7 @@ pub struct Dot {
 
 /// The left or the right operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+pub(super) enum Side {
     Left,
     Right,
 }
@@ -51,13 +51,13 @@ impl Side {
 
 impl Dot {
     /// Axes of an operand of that rank that are neither batch nor contracted, ascending.
-    fn free(&self, side: Side, rank: usize) -> Vec<usize> {
+    pub(super) fn free(&self, side: Side, rank: usize) -> Vec<usize> {
         let (batch, contract) = (side.of(&self.batch), side.of(&self.contract));
         (0..rank).filter(|a| !batch.contains(a) && !contract.contains(a)).collect()
     }
 
     /// The same product with the operands exchanged.
-    fn swapped(&self) -> Dot {
+    pub(super) fn swapped(&self) -> Dot {
         let swap = |pairs: &[(usize, usize)]| pairs.iter().map(|(l, r)| (*r, *l)).collect();
         Dot { batch: swap(&self.batch), contract: swap(&self.contract) }
     }
@@ -306,7 +306,7 @@ impl Primitive for Dot {
     }
 
     fn rewrites() -> Vec<Rewrite> {
-        Vec::new()
+        super::dot_rows::rows()
     }
 
     fn samples(_: &mut Module) -> Vec<Sample> {

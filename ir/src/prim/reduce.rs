@@ -329,14 +329,7 @@ impl Primitive for Reduce {
     }
 
     fn rewrites() -> Vec<Rewrite> {
-        use super::{Exactness::Exact, Op, Rule, When};
-        vec![Rewrite {
-            name: "reduce-nothing",
-            rule: Rule::Identity(|op, _| matches!(op, Op::Reduce(r) if r.axes.is_empty())),
-            when: When::Always,
-            exactness: Exact,
-            why: "a reduction over no axis",
-        }]
+        super::reduce_rows::rows()
     }
 
     fn samples(_: &mut Module) -> Vec<Sample> {

@@ -139,6 +139,12 @@ impl Op {
         }
     }
 
+    /// Whether the primitive applies one function to corresponding elements, so that a literal may
+    /// stand for an operand.
+    pub fn is_elementwise(&self) -> bool {
+        matches!(self, Op::Scalar(_) | Op::IntegerPow(_) | Op::Polygamma(_) | Op::Convert(_))
+    }
+
     /// The primitive that makes an array of that shape from one scalar.
     pub fn fill(shape: &Shape) -> Op {
         Broadcast { shape: shape.clone(), dims: Vec::new() }.into()

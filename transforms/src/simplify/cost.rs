@@ -143,7 +143,8 @@ pub(crate) fn shape_of(
                 let array = operands.first().and_then(|o| o.ty.as_array());
                 array.map_or(1.0, |a| a.shape[*axis] as f64)
             };
-            (2.0 * out * contract.iter().map(extent).product::<f64>(), false, false)
+            // Multiplied and added in one instruction.
+            (out * contract.iter().map(extent).product::<f64>(), false, false)
         }
         Lowering::DynamicSlice | Lowering::Gather { .. } => (out * 2.0, false, true),
         Lowering::DynamicUpdateSlice => (of(1), false, false),
@@ -163,17 +164,25 @@ pub(crate) fn bytes(ty: &Type) -> f64 {
 }
 
 /// The cost of one equation on its own, for extraction, which cannot see the nests yet: operands
-/// that must be in memory are written and read for it, and so is its output if it must be.
-pub(crate) fn local(module: &Module, op: &Op, operands: &[Operand<'_>], outputs: &[Type]) -> f64 {
+/// that must be in memory are written and read for it, and so is its output if it must be. `stored`
+/// says which operands, and whether the output, are in memory anyway.
+pub(crate) fn local(
+    module: &Module,
+    op: &Op,
+    operands: &[Operand<'_>],
+    outputs: &[Type],
+    stored: (&[bool], bool),
+) -> f64 {
     let shape = shape_of(module, op, operands, outputs);
     let mut moved = 0.0;
     if !shape.takes {
-        moved += 2.0 * operands.iter().map(|o| bytes(o.ty)).sum::<f64>();
+        let new = operands.iter().zip(stored.0).filter(|(_, stored)| !**stored);
+        moved += new.map(|(o, _)| bytes(o.ty)).sum::<f64>();
     }
-    if !shape.gives {
-        moved += 2.0 * outputs.iter().map(bytes).sum::<f64>();
+    if !shape.gives && !stored.1 {
+        moved += outputs.iter().map(bytes).sum::<f64>();
     }
-    shape.flops + FLOPS_PER_BYTE * moved
+    shape.flops + 2.0 * FLOPS_PER_BYTE * moved
 }
 
 /// The cost of a function: one walk backwards assigns every equation to the nest of its reader, if

@@ -16,7 +16,7 @@ use super::cost::local;
 use super::graph::{Fact, Graph, Node, describe};
 use super::saturate::sorted;
 use egg::Id;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// How often the choice of one class may change.
 const CHANGES: u32 = 8;
@@ -83,8 +83,9 @@ struct Best {
 pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
     let ids = sorted(graph);
     let index: HashMap<Id, usize> = ids.iter().enumerate().map(|(i, id)| (*id, i)).collect();
+    let is_root: HashSet<Id> = roots.iter().map(|r| graph.egraph.find(*r)).collect();
     let classes: Vec<Vec<Candidate<'_>>> =
-        ids.iter().map(|id| candidates(graph, *id, &index)).collect();
+        ids.iter().map(|id| candidates(graph, *id, &index, &is_root)).collect();
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); ids.len()];
     for (i, class) in classes.iter().enumerate() {
         for x in class.iter().flat_map(|c| &c.operands) {
@@ -106,7 +107,12 @@ pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
 /// The nodes of a class worth choosing. Constants and values from outside cost nothing, so where
 /// there is one the others need not be looked at; a scalar constant must be a literal, because as an
 /// operand it may stand where a value would not fit.
-fn candidates<'g>(graph: &'g Graph<'_>, id: Id, index: &HashMap<Id, usize>) -> Vec<Candidate<'g>> {
+fn candidates<'g>(
+    graph: &'g Graph<'_>,
+    id: Id,
+    index: &HashMap<Id, usize>,
+    roots: &HashSet<Id>,
+) -> Vec<Candidate<'g>> {
     let class = &graph.egraph[id];
     let free = |n: &&Node| match n {
         Node::Literal(_) => true,
@@ -121,7 +127,12 @@ fn candidates<'g>(graph: &'g Graph<'_>, id: Id, index: &HashMap<Id, usize>) -> V
             Node::Leaf(_) | Node::Literal(_) | Node::Output(..) => 0.0,
             Node::Apply(op, operands) => {
                 let facts: Vec<&Fact> = operands.iter().map(|x| &graph.egraph[*x].data).collect();
-                local(graph.module(), op, &describe(&facts)?, &class.data.types)
+                // Results are written and arguments are there whatever is chosen.
+                let leaf = |x: &Id| graph.egraph[*x].iter().any(|n| matches!(n, Node::Leaf(_)));
+                let stored: Vec<bool> =
+                    operands.iter().map(|x| leaf(x) || roots.contains(x)).collect();
+                let stored = (stored.as_slice(), roots.contains(&id));
+                local(graph.module(), op, &describe(&facts)?, &class.data.types, stored)
             }
         };
         let operands = egg::Language::children(node).iter().map(|x| index.get(x).copied());

@@ -79,7 +79,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { relaxed: false, region: 1000, growth: 6, largest: 20_000 }
+        Options { relaxed: false, region: 1000, growth: 6, largest: 50_000 }
     }
 }
 

@@ -90,6 +90,9 @@ fn term_size(term: &Term) -> usize {
 /// A row ready to be used.
 pub(crate) struct Rule {
     pub(crate) row: Rewrite,
+    /// Whether the right-hand side is never larger than the left: such rules are applied wherever
+    /// they match, until none does. The others (factoring, spelling out) are tried within bounds.
+    pub(crate) shrinks: bool,
     form: Form,
 }
 
@@ -113,17 +116,6 @@ impl Pattern {
         match self {
             Pattern::Variable(_) | Pattern::Number(_) => 0,
             Pattern::Apply(_, xs) => 1 + xs.iter().map(Pattern::size).sum::<usize>(),
-        }
-    }
-}
-
-impl Rule {
-    /// Whether the right-hand side is never larger than the left: such rules are applied wherever
-    /// they match, until none does. The others (factoring, spelling out) are tried within bounds.
-    pub(crate) fn shrinks(&self) -> bool {
-        match &self.form {
-            Form::Pattern { lhs, rhs, .. } => rhs.size() <= lhs.size(),
-            Form::Compose(_) | Form::Identity(_) | Form::Site { .. } => true,
         }
     }
 }
@@ -155,7 +147,11 @@ impl Rules {
                 }
                 _ => rules.general.push(index),
             }
-            rules.all.push(Rule { row, form });
+            let shrinks = match &form {
+                Form::Pattern { lhs, rhs, .. } => rhs.size() <= lhs.size(),
+                Form::Compose(_) | Form::Identity(_) | Form::Site { .. } => true,
+            };
+            rules.all.push(Rule { row, shrinks, form });
         }
         rules
     }

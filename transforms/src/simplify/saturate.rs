@@ -42,9 +42,9 @@ pub(crate) fn saturate(
 ) -> Saturation {
     let mut s = Saturation::default();
     let matches = graph.egraph.total_size().max(64);
-    let shrinking = |r: &Rule| usable(r) && r.shrinks();
+    let shrinking = |r: &Rule| usable(r) && r.shrinks;
     round(graph, &shrinking, SHRINKING, usize::MAX, limit, &mut s);
-    if Rules::get().all.iter().any(|r| usable(r) && !r.shrinks()) {
+    if Rules::get().all.iter().any(|r| usable(r) && !r.shrinks) {
         round(graph, &usable, FACTORING, matches, limit, &mut s);
         // What factoring made possible.
         round(graph, &shrinking, SHRINKING, usize::MAX, limit, &mut s);
