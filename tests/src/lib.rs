@@ -11,6 +11,7 @@
 //! - [`TextTest`]: a program, what to do with it, and what must come out.
 
 mod agreement;
+pub mod book;
 pub mod calculus;
 pub mod conformance;
 pub mod gradbench;

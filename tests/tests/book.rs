@@ -1,10 +1,169 @@
-//! The book: every block of program text parses, verifies and prints as it stands; every chapter is
-//! listed; links lead somewhere. (Rust blocks are doctests of this crate.)
+//! The book: what its pages show is what the programs do.
+//!
+//! Fenced blocks are tested by what stands behind the fence:
+//!
+//! | fence | tested here |
+//! |---|---|
+//! | `ir` | the text parses, verifies and prints as it stands |
+//! | `ir STEP STEP` | the last `ir` block before it, after these steps of a [`TextTest`] |
+//! | `kernels` | the last `ir` block before it, prepared and scheduled |
+//! | `plan` | the same, as its table of memory |
+//! | `diff` | the lines that it adds stand in the file that it names |
+//! | `rust` | a doctest of this crate (`tests/src/book.rs`), or of the chapter's own program |
+//!
+//! `BLESS=1 cargo test -p tapeloom-tests --test book` writes the blocks that are derived from others.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tapeloom_ir::{parse_module, print_module, verify_module};
+use tapeloom_tests::{Failure, TextTest};
+
+/// The chapter whose Rust blocks build on each other; `build.rs` makes one program of them.
+const ONE_PROGRAM: &str = "from-scratch.md";
+
+#[test]
+fn program_text_is_what_it_says() {
+    let bless = std::env::var_os("BLESS").is_some();
+    let mut failures = Vec::new();
+    let mut seen = 0;
+    for (chapter, text) in chapters() {
+        let mut program: Option<String> = None;
+        let mut fresh = text.clone();
+        for block in blocks(&text) {
+            let Block { line, fence, body } = &block;
+            let at = format!("{chapter}:{line}");
+            let expected = match fence.split_once(' ').unwrap_or((fence, "")) {
+                ("ir", "") => {
+                    program = Some(body.clone());
+                    same_again(body)
+                }
+                ("ir", steps) => with(&program, |p| steps_of(p, steps)),
+                ("kernels", "") => with(&program, |p| Ok(scheduled(p)?.0)),
+                ("plan", "") => with(&program, |p| Ok(scheduled(p)?.1)),
+                _ => continue,
+            };
+            seen += 1;
+            match expected {
+                Ok(want) if want.trim_end() == body.trim_end() => {}
+                Ok(want) if bless && fence != "ir" => {
+                    let (old, new) = (format!("```{fence}\n{body}```"), want.trim_end());
+                    fresh = fresh.replacen(&old, &format!("```{fence}\n{new}\n```"), 1);
+                }
+                Ok(want) => failures.push(format!("{at}: the block should be\n{want}")),
+                Err(e) => failures.push(format!("{at}: {e}\n{body}")),
+            }
+        }
+        if fresh != text {
+            fs::write(source().join(&chapter), fresh).unwrap();
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(seen > 10, "only {seen} blocks");
+}
+
+/// The text as it prints, if it is a good program.
+fn same_again(text: &str) -> Result<String, Failure> {
+    let module = parse_module(text).map_err(|e| e[0].clone())?;
+    match verify_module(&module).first() {
+        None => Ok(print_module(&module)),
+        Some(broken) => Err(broken.to_string().into()),
+    }
+}
+
+/// What the steps of a text test, here separated by blanks, make of the program.
+fn steps_of(program: &str, steps: &str) -> Result<String, Failure> {
+    let steps = steps.replace(' ', " | ");
+    TextTest::read(&format!("// test: {steps}\n{program}\n"))?.output()
+}
+
+/// Kernels and memory plan of the last function.
+fn scheduled(program: &str) -> Result<(String, String), Failure> {
+    let prepared = steps_of(program, "expand cse dce peephole")?;
+    let module = parse_module(&prepared).map_err(|e| e[0].clone())?;
+    let (f, _) = module.iter().last().ok_or("no function")?;
+    let (kernels, plan) = tapeloom_backend::schedule::plan(&module, f)?;
+    Ok((kernels.to_string(), plan.to_string()))
+}
+
+fn with(
+    program: &Option<String>,
+    f: impl FnOnce(&str) -> Result<String, Failure>,
+) -> Result<String, Failure> {
+    f(program.as_ref().ok_or("there is no `ir` block before this one")?)
+}
+
+#[test]
+fn every_chapter_is_listed_and_every_link_leads_somewhere() {
+    let listed = fs::read_to_string(source().join("SUMMARY.md")).unwrap();
+    let files: BTreeSet<String> = chapters().into_iter().map(|(name, _)| name).collect();
+    for name in files.iter().filter(|n| *n != "SUMMARY.md") {
+        assert!(listed.contains(&format!("({name})")), "SUMMARY.md does not list {name}");
+    }
+    for (chapter, text) in chapters() {
+        let prose = prose(&text);
+        for link in prose.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let (file, section) = link.split_once('#').unwrap_or((link, ""));
+            if link.contains("://") {
+                continue;
+            }
+            let target = if file.is_empty() { &chapter } else { file };
+            assert!(
+                source().join(target).exists(),
+                "{chapter} links to {file}, which is not there"
+            );
+            if !section.is_empty() {
+                let target = fs::read_to_string(source().join(target)).unwrap();
+                let found = headings(&target).any(|h| anchor(h) == section);
+                assert!(found, "{chapter} links to {link}, but there is no such heading");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_rust_block_is_tested() {
+    let list = include_str!("../src/book.rs");
+    for (chapter, text) in chapters() {
+        let rust = blocks(&text).iter().any(|b| b.fence.starts_with("rust"));
+        let included = list.contains(&format!("/{chapter}\""));
+        assert_eq!(rust && chapter != ONE_PROGRAM, included, "tests/src/book.rs: {chapter}");
+        for Block { line, fence, .. } in blocks(&text) {
+            let known = ["ir", "kernels", "plan", "rust", "text", "sh", "toml", "diff"];
+            let language = fence.split([' ', ',']).next().unwrap_or_default();
+            assert!(known.contains(&language), "{chapter}:{line}: what is ```{fence}?");
+            assert!(!fence.contains("ignore"), "{chapter}:{line} is not tested");
+        }
+    }
+}
+
+#[test]
+fn what_a_diff_adds_is_there() {
+    for (chapter, text) in chapters() {
+        for Block { line, body, .. } in blocks(&text).iter().filter(|b| b.fence == "diff") {
+            let mut lines = body.lines();
+            let file = lines.next().and_then(|l| l.strip_prefix("+++ b/")).unwrap_or_default();
+            let source = fs::read_to_string(source().join("../..").join(file))
+                .unwrap_or_else(|e| panic!("{chapter}:{line}: {file}: {e}"));
+            let added: String =
+                lines.filter_map(|l| l.strip_prefix('+')).map(|l| format!("{l}\n")).collect();
+            assert!(!added.is_empty() && source.contains(&added), "{chapter}:{line}: {file}");
+        }
+    }
+}
+
+#[test]
+fn the_book_builds() {
+    let book = source().parent().unwrap().to_owned();
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("book");
+    let build = Command::new("mdbook").arg("build").arg("-d").arg(&out).arg(&book).output();
+    // Few machines have mdbook; `.github/workflows` installs it.
+    let Ok(output) = build else { return };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+// -- Reading ----------------------------------------------------------------------------------------
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src")
@@ -23,52 +182,47 @@ fn chapters() -> Vec<(String, String)> {
     chapters
 }
 
-/// The blocks of a chapter that start with that fence.
-fn blocks(text: &str, fence: &str) -> Vec<String> {
+/// A fenced block.
+struct Block {
+    /// Where its fence stands.
+    line: usize,
+    /// What stands behind the three backticks.
+    fence: String,
+    body: String,
+}
+
+fn blocks(text: &str) -> Vec<Block> {
     let mut found = Vec::new();
-    let mut open: Option<String> = None;
-    for line in text.lines() {
+    let mut open: Option<Block> = None;
+    for (i, line) in text.lines().enumerate() {
         match &mut open {
-            None if line == fence => open = Some(String::new()),
-            None => {}
+            None => {
+                let fence = line.strip_prefix("```").map(str::to_owned);
+                open = fence.map(|fence| Block { line: i + 1, fence, body: String::new() });
+            }
             Some(_) if line == "```" => found.extend(open.take()),
             Some(block) => {
-                block.push_str(line);
-                block.push('\n');
+                block.body.push_str(line);
+                block.body.push('\n');
             }
         }
     }
+    assert!(open.is_none(), "a block is not closed");
     found
 }
 
-#[test]
-fn program_text_is_program_text() {
-    let mut seen = 0;
-    for (chapter, text) in chapters() {
-        for block in blocks(&text, "```ir") {
-            let module =
-                parse_module(&block).unwrap_or_else(|e| panic!("{chapter}: {e:?}\n{block}"));
-            assert_eq!(verify_module(&module), [], "{chapter}\n{block}");
-            assert_eq!(print_module(&module).trim_end(), block.trim_end(), "{chapter}");
-            seen += 1;
-        }
-    }
-    assert!(seen > 0);
+/// A page without its blocks and without inline code.
+fn prose(text: &str) -> String {
+    let outside = text.split("\n```").step_by(2).collect::<Vec<_>>().join("\n");
+    outside.split('`').step_by(2).collect()
 }
 
-#[test]
-fn every_chapter_is_listed_and_every_link_leads_somewhere() {
-    let listed = fs::read_to_string(source().join("SUMMARY.md")).unwrap();
-    let files: BTreeSet<String> = chapters().into_iter().map(|(name, _)| name).collect();
-    for name in files.iter().filter(|n| *n != "SUMMARY.md") {
-        assert!(listed.contains(&format!("({name})")), "SUMMARY.md does not list {name}");
-    }
-    for (chapter, text) in chapters() {
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let file = link.split('#').next().unwrap_or("");
-            if file.ends_with(".md") {
-                assert!(files.contains(file), "{chapter} links to {file}, which does not exist");
-            }
-        }
-    }
+fn headings(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|l| l.starts_with('#')).map(|l| l.trim_start_matches('#').trim())
+}
+
+/// The name under which mdBook links a heading.
+fn anchor(heading: &str) -> String {
+    let words = heading.to_lowercase().replace(' ', "-");
+    words.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()
 }

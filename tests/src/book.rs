@@ -1,0 +1,18 @@
+//! The chapters of the book, so that their Rust blocks are doctests of this crate.
+//!
+//! One item per chapter; a test in `tests/tests/book.rs` compares this list with the chapters. The
+//! blocks of "Differentiation from scratch" build on each other: `build.rs` makes one program of them.
+
+/// Makes an item of each chapter.
+macro_rules! chapters {
+    ($($name:ident = $file:literal;)*) => {$(
+        #[doc = include_str!($file)]
+        pub mod $name {}
+    )*};
+}
+
+chapters! {
+    adding_a_primitive = "../../book/src/adding-a-primitive.md";
+    conventions = "../../book/src/conventions.md";
+    passes = "../../book/src/passes.md";
+}
