@@ -35,7 +35,7 @@ use crate::kernel::{self, Place, Program};
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, TryLockError};
-use tapeloom_ir::{ArrayType, Kind, Problem, Tensor};
+use tapeloom_ir::{ArrayType, Kind, Line, Problem, Tensor};
 
 /// A compiled program. Cloning shares the code, which is freed with the last clone.
 #[derive(Clone)]
@@ -53,11 +53,6 @@ struct Inner {
     pool: Mutex<Vec<Line>>,
     report: Report,
 }
-
-/// One cache line of workspace.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([u8; 64]);
 
 impl Executable {
     /// Compiles a program for this machine.
@@ -115,7 +110,13 @@ impl Executable {
             sources.push(arg.bytes().as_ptr());
         }
         sources.extend([std::ptr::null(); 2]);
-        let mut results: Vec<Tensor> = outputs.iter().map(Tensor::zeros).collect();
+        let mut results: Vec<Tensor> = Vec::with_capacity(outputs.len());
+        for ty in outputs {
+            let lines = Arc::<[Line]>::new_zeroed_slice(ty.bytes().div_ceil(size_of::<Line>()));
+            // SAFETY: zero bytes are a valid `Line` (it is `bytemuck::Zeroable`).
+            let lines = unsafe { lines.assume_init() };
+            results.push(Tensor::from_lines(ty.clone(), lines)?);
+        }
         let targets: SmallVec<[*mut u8; 8]> =
             results.iter_mut().map(|t| t.bytes_mut().as_mut_ptr()).collect();
         let mut space = Vec::new();
@@ -126,7 +127,7 @@ impl Executable {
                 Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => Vec::new(),
             };
             if space.is_empty() {
-                space = vec![Line([0; 64]); workspace.div_ceil(size_of::<Line>())];
+                space = bytemuck::zeroed_vec(workspace.div_ceil(size_of::<Line>()));
             }
         }
         let bytes = space.as_mut_ptr().cast::<u8>();

@@ -40,7 +40,7 @@ pub use literal::Literal;
 pub use module::{Derived, Key, Module};
 pub use prim::{Code, Op, Scalar};
 pub use problem::{Kind, Problem};
-pub use tensor::{Element, Tensor};
+pub use tensor::{Element, Line, Tensor};
 pub use text::{
     ParseError, parse_module, parse_type, print_equation, print_function, print_functions,
     print_module,

@@ -98,23 +98,26 @@ pub(crate) fn translate(
     }
     cx.t.entry = match ids.as_slice() {
         [only] => *only,
-        _ => cx.function(&mut functions, &program.name, |b, functions, params| {
-            for id in &ids {
-                let part = functions.import(b.func, *id);
-                let call = b.ins().call(part, &params);
-                let status = b.inst_results(call)[0];
-                nest::return_unless_zero(b, status);
-            }
-            let done = b.ins().iconst(types::I32, 0);
-            b.ins().return_(&[done]);
-            Ok(())
-        })?,
+        _ => {
+            cx.function(&mut functions, &format!("@{}", program.name), |b, functions, params| {
+                for id in &ids {
+                    let part = functions.import(b.func, *id);
+                    let call = b.ins().call(part, &params);
+                    let status = b.inst_results(call)[0];
+                    nest::return_unless_zero(b, status);
+                }
+                let done = b.ins().iconst(types::I32, 0);
+                b.ins().return_(&[done]);
+                Ok(())
+            })?
+        }
     };
     Ok(cx.t)
 }
 
+/// `@` keeps a program's name apart from the symbols it calls.
 fn part_name(program: &Program, number: usize) -> String {
-    format!("{}.{number}", program.name)
+    format!("@{}.{number}", program.name)
 }
 
 fn signature(module: &JITModule) -> Signature {

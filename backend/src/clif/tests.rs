@@ -300,6 +300,37 @@ fn every_size() {
     }
 }
 
+/// Reductions in lanes: any order of the sum, every remainder.
+#[test]
+fn every_size_of_reduction() {
+    let mut r = Random(9);
+    for n in [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 100] {
+        for (dtype, tolerance) in
+            [(Dtype::F64, 1e-13), (Dtype::F32, 1e-5), (Dtype::I64, 0.0), (Dtype::U32, 0.0)]
+        {
+            for code in [Code::Add, Code::Mul, Code::Max, Code::Min] {
+                let mut m = Make::new("reduce");
+                let x = m.buffer(dtype, &[n], Place::Input(0));
+                let y = m.buffer(dtype, &[], Place::Output(0));
+                let (i, mut body) = (m.index(), Vec::new());
+                let var = m.p.vars.push(dtype);
+                let value = m.load(&mut body, x, at(i));
+                let square = m.code(&mut body, Code::Mul, &[value, value]);
+                body.push(Stmt::Fold { var, code, value: square });
+                m.step(vec![
+                    Stmt::Var { var, init: Arg::Literal(Literal::of(dtype, 3.0)) },
+                    Stmt::For { index: i, extent: n, body },
+                    store(y, Address::default(), Arg::Var(var)),
+                ]);
+                let mut number = || Literal::of(dtype, (r.below(300) as f64 + 700.0) / 900.0 + 0.2);
+                let x: Vec<_> = (0..n).map(|_| number()).collect();
+                let exact = matches!(code, Code::Max | Code::Min);
+                check(&m.p, &[tensor(dtype, &x)], if exact { 0.0 } else { tolerance });
+            }
+        }
+    }
+}
+
 /// A generator of small numbers from a fixed seed (splitmix64).
 struct Random(u64);
 
