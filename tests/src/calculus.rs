@@ -96,6 +96,18 @@ pub fn check_differences(
     Ok(())
 }
 
+/// Results of a jvp, or of a vjp: those of the function, and one tangent or cotangent for each that
+/// is marked.
+pub fn split(
+    mut results: Vec<Tensor>,
+    mask: &[bool],
+    own: usize,
+) -> (Vec<Tensor>, Vec<Option<Tensor>>) {
+    let mut derived = results.split_off(own).into_iter();
+    let derived = mask.iter().map(|on| on.then(|| derived.next()).flatten()).collect();
+    (results, derived)
+}
+
 /// The largest number that a program computes on the way. Terms that cancel leave its rounding.
 ///
 /// # Errors

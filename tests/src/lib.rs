@@ -5,6 +5,7 @@
 //! - [`calculus`]: what derivatives and batches are, to test transforms against;
 //! - [`cases`]: every primitive's samples as programs, for the laws;
 //! - [`Vocabulary`]: random programs, for the same laws;
+//! - [`EXAMPLES`]: functions as text, to compose transforms on;
 //! - [`read_tensor`]: tensors as text;
 //! - [`conformance`]: golden numbers computed by JAX;
 //! - [`gradbench`]: the evals of GradBench and its protocol;
@@ -14,6 +15,7 @@ mod agreement;
 pub mod book;
 pub mod calculus;
 pub mod conformance;
+mod examples;
 pub mod gradbench;
 mod programs;
 mod random;
@@ -22,6 +24,7 @@ mod tensor_text;
 mod text_test;
 
 pub use agreement::Agreement;
+pub use examples::{EXAMPLES, Example};
 pub use programs::Vocabulary;
 pub use random::Rng;
 pub use samples::{Case, cases};
