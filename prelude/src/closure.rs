@@ -6,9 +6,21 @@
 
 use crate::tree::{Tree, flatten, leaf_paths, unflatten};
 use crate::{Error, Var};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 use tapeloom_ir::prim::Call;
 use tapeloom_ir::trace::{self, Closed, Context, Diagnostic, Handle, Note, Param, Traced};
 use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Module, Problem, Type};
+
+thread_local! {
+    /// Time that this thread has spent deriving functions.
+    static TRANSFORMING: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// Time that this thread has spent deriving functions, for `explain`.
+pub(crate) fn time_in_transforms() -> Duration {
+    TRANSFORMING.get()
+}
 
 /// A closure traced at its arguments.
 pub(crate) struct Staged<S> {
@@ -123,7 +135,10 @@ impl<S> Staged<S> {
         transform: impl FnOnce(&mut Module, FuncId) -> Result<T, Problem>,
     ) -> Option<T> {
         let function = self.closed.function?;
-        match trace::with_module(|m| transform(m, function))? {
+        let start = Instant::now();
+        let answer = trace::with_module(|m| transform(m, function))?;
+        TRANSFORMING.set(TRANSFORMING.get() + start.elapsed());
+        match answer {
             Ok(answer) => Some(answer),
             Err(problem) => {
                 self.report(Diagnostic::new(problem, self.at));

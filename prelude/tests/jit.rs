@@ -73,3 +73,61 @@ fn data_of_every_dtype_goes_through() {
     assert_eq!(run(|x: Var| x + 1, 1f64).unwrap().item::<f64>().unwrap(), 2.0);
     assert!(!run(|x: Var| !x, true).unwrap().item::<bool>().unwrap());
 }
+
+#[derive(Tree, Clone)]
+struct Model<T> {
+    w: T,
+    #[tree(static)]
+    power: i32,
+}
+
+#[test]
+fn explain_says_why_programs_were_compiled() {
+    let f = jit(|(m, x): (Model<Var>, Vec<Var>)| x.iter().fold(m.w, |y, x| y * x.powi(m.power)));
+    let model = |power| Model { w: Tensor::from(2.0), power };
+    let (a, b) = (Tensor::from(3.0), Tensor::from([1.0, 2.0]));
+    f.call((model(2), [&a])).unwrap();
+    f.call((model(3), [&a])).unwrap();
+    f.call((model(3), [&b])).unwrap();
+    f.call((model(3), [&a, &b])).unwrap();
+    f.call((model(3), [&b])).unwrap();
+    let e = f.explain((model(3), [&b])).unwrap();
+    assert_eq!(
+        e.misses(),
+        [
+            "first call",
+            "a static field was `power: 2` and is `power: 3`",
+            "`argument.1[0]` was f64[] and is f64[2]",
+            "the structure changed: it had 2 leaves and has 3",
+        ]
+    );
+}
+
+#[test]
+fn explain_shows_every_stage_and_the_exact_memory() {
+    let data = Tensor::from(vec![1.0; 100]);
+    let f = jit(grad(|w: Var| (w * &data).sigmoid().sum()));
+    let e = f.explain(2.0).unwrap();
+    let names: Vec<&str> = e.stages().iter().map(|s| s.name).collect();
+    assert_eq!(names[0], "trace");
+    assert!(names.contains(&"simplify"), "{names:?}");
+    let timed: Vec<&str> = e.timings().iter().map(|(name, _)| *name).collect();
+    assert_eq!(&timed[..2], ["trace", "transform"]);
+    assert_eq!(&timed[timed.len() - 2..], ["lower", "code"]);
+    // Two scalars and the captured data go in and out.
+    assert_eq!(e.peak_bytes() - e.workspace_bytes(), 8 + 800 + 8);
+    let text = e.to_string();
+    for part in ["== trace", "== kernels", "== memory", "== time", "bytes at most"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+}
+
+/// Relaxed rules may reassociate; the exact mode never does.
+#[test]
+fn relaxed_programs_agree_up_to_rounding() {
+    let f = |x: Var| (x * 3.0 + x * 5.0).sum() * 2.0 + (x + 1.0).sum() * 2.0;
+    let x = [0.1, 0.2, 0.3];
+    let exact = jit(f).call(x).unwrap().item::<f64>().unwrap();
+    let relaxed = jit(f).relaxed().call(x).unwrap().item::<f64>().unwrap();
+    assert!((exact - relaxed).abs() < 1e-12 * exact.abs());
+}

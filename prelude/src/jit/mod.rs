@@ -17,17 +17,21 @@
 //! assert_eq!(f.programs(), 3);
 //! ```
 
+mod explain;
 mod program;
 
-use crate::closure::trace_program;
+pub use explain::{Explanation, Stage};
+
+use crate::closure::{time_in_transforms, trace_program};
 use crate::transform::call_once_traced;
-use crate::tree::{Args, TensorRefs, Tree};
+use crate::tree::{Args, TensorRefs, Tree, leaf_paths};
 use crate::var::caller;
 use crate::{Error, Var};
 use program::{Engine, Program};
 use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 use tapeloom_ir::{ArrayType, Dtype, Loc, Problem, Tensor};
 
 /// A closure with the programs compiled from it. Made by [`jit`].
@@ -51,6 +55,8 @@ struct Entry<A: Tree<Var>, B: Tree<Var>> {
     /// Data that the closure captured; the program's last arguments.
     tensors: Vec<Tensor>,
     output: B::Structure,
+    /// Why it was compiled: what differs from the program before it.
+    why: String,
 }
 
 /// Compiles `f` for whatever arguments it is called with. Nothing happens before the first call.
@@ -139,6 +145,43 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
+    /// The same closure compiled with rules of real arithmetic (reassociation, factoring), which are
+    /// not exact in floating point: faster, and different in the last digits.
+    pub fn relaxed(mut self) -> Jit<A, B, F> {
+        self.engine = Engine::Relaxed;
+        self.cache = RwLock::new(Vec::new());
+        self
+    }
+
+    /// Says what compiling for these arguments does: the program at each stage, kernels, memory with
+    /// its exact peak, times, and why the programs that are kept were compiled. The closure is traced
+    /// and compiled again for that.
+    ///
+    /// # Errors
+    /// As [`Jit::call`].
+    pub fn explain(&self, args: impl Args<A>) -> Result<Explanation, Error> {
+        let mut leaves = TensorRefs::new();
+        args.tensors(&mut leaves);
+        let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
+        let (start, before) = (Instant::now(), time_in_transforms());
+        let traced = trace_program::<A, B>("jit", self.at, &self.f, &args.structure(), &types)?;
+        let time = start.elapsed();
+        let transforming = time_in_transforms().saturating_sub(before);
+        let f = traced.module.function(traced.function);
+        let ends = f.param_types().into_iter().chain(f.result_types());
+        let boundary = ends.map(|t| crate::closure::array(&t).bytes()).sum();
+        let mut stages = vec![program::stage("trace", &traced.module, traced.function, time)];
+        let engine = if self.engine == Engine::Relaxed { Engine::Relaxed } else { Engine::Native };
+        let program = Program::compile(engine, traced.module, traced.function, Some(&mut stages));
+        let Program::Native(compiled) = program.map_err(|p| Error::at(p, self.at))? else {
+            return Err(Problem::internal("explained an interpreted program").into());
+        };
+        let report = compiled.report().clone();
+        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
+        let misses = cache.iter().map(|e| e.why.clone()).collect();
+        Ok(Explanation { stages, transforming, report, boundary, misses })
+    }
+
     /// Inside a trace: calls the function. It is traced once per kind of argument in that trace and
     /// stays a call in the program, as with [`outline`](crate::outline).
     ///
@@ -172,11 +215,22 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         // The cache is not locked meanwhile: the closure may call this very function, and two
         // threads that compile the same program are no worse off than one waiting for the other.
         let traced = trace_program::<A, B>("jit", self.at, &self.f, &structure, &types)?;
-        let program = Program::compile(self.engine, traced.module, traced.function)
+        let program = Program::compile(self.engine, traced.module, traced.function, None)
             .map_err(|p| Error::at(p, self.at))?;
         let (tensors, output) = (traced.tensors, traced.output);
-        let entry = Arc::new(Entry { structure, types, program, tensors, output });
-        self.cache.write().unwrap_or_else(PoisonError::into_inner).push(entry.clone());
+        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        let why = match cache.last() {
+            None => "first call".to_owned(),
+            Some(e) => {
+                let paths = |s| leaf_paths::<Var, A>(s, "argument");
+                explain::difference(
+                    (&e.structure, &paths(&e.structure), &e.types),
+                    (&structure, &paths(&structure), &types),
+                )
+            }
+        };
+        let entry = Arc::new(Entry { structure, types, program, tensors, output, why });
+        cache.push(entry.clone());
         Ok(entry)
     }
 }

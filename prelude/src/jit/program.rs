@@ -1,14 +1,18 @@
 //! A traced function made ready to run, by one of two engines.
 
+use super::explain::Stage;
+use std::time::{Duration, Instant};
 use tapeloom_backend::{Compiled, Options};
-use tapeloom_ir::{FuncId, Module, Problem, Tensor, eval};
+use tapeloom_ir::{FuncId, Module, Problem, Tensor, eval, print_function};
 use tapeloom_transforms::{self as transforms, Pipeline};
 
-/// Who runs a program.
+/// Who runs a program, and by which rules it may be rewritten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Engine {
-    /// Compiled code.
+    /// Compiled code; every pass keeps results as they are, bit by bit.
     Native,
+    /// Compiled code; passes may reassociate.
+    Relaxed,
     /// The reference interpreter.
     Interpreter,
 }
@@ -22,24 +26,23 @@ pub(super) enum Program {
 }
 
 impl Program {
-    /// Makes a function ready to run.
+    /// Makes a function ready to run. `stages` gets what each pass did, if anybody wants to know.
     pub(super) fn compile(
         engine: Engine,
         mut module: Module,
         function: FuncId,
+        stages: Option<&mut Vec<Stage>>,
     ) -> Result<Program, Problem> {
-        match engine {
-            Engine::Interpreter => Ok(Program::Interpreted(module, function)),
-            Engine::Native => {
-                let pipeline: Pipeline = transforms::BEFORE_CODE.parse()?;
-                let function = pipeline.run(&mut module, function, |_, _, _| {})?;
-                Ok(Program::Native(tapeloom_backend::compile(
-                    &module,
-                    function,
-                    &Options::default(),
-                )?))
-            }
-        }
+        let passes = match engine {
+            Engine::Interpreter => return Ok(Program::Interpreted(module, function)),
+            Engine::Native => transforms::BEFORE_CODE.to_owned(),
+            Engine::Relaxed => transforms::BEFORE_CODE.replace("simplify", "simplify_relaxed"),
+        };
+        let pipeline: Pipeline = passes.parse()?;
+        let mut watch = Watch { stages, before: function, since: Instant::now() };
+        let function = pipeline.run(&mut module, function, |name, m, f| watch.pass(name, m, f))?;
+        let compiled = tapeloom_backend::compile(&module, function, &Options::default())?;
+        Ok(Program::Native(compiled))
     }
 
     /// Runs the program.
@@ -51,5 +54,32 @@ impl Program {
                 eval(module, *function, &args)
             }
         }
+    }
+}
+
+/// The program after a stage, as `explain` shows it.
+pub(super) fn stage(name: &'static str, module: &Module, f: FuncId, time: Duration) -> Stage {
+    let equations = module.function(f).equations.len();
+    Stage { name, text: print_function(module, f), equations, time }
+}
+
+/// Records stages between passes; printing is not counted as theirs.
+struct Watch<'a> {
+    stages: Option<&'a mut Vec<Stage>>,
+    before: FuncId,
+    since: Instant,
+}
+
+impl Watch<'_> {
+    fn pass(&mut self, name: &'static str, module: &Module, f: FuncId) {
+        let Some(stages) = &mut self.stages else { return };
+        let time = self.since.elapsed();
+        let mut done = stage(name, module, f, time);
+        if f == self.before {
+            done.text.clear();
+        }
+        stages.push(done);
+        self.before = f;
+        self.since = Instant::now();
     }
 }

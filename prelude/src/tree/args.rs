@@ -154,6 +154,18 @@ impl<A: Tree<Var>, T: Args<A>> Args<Vec<A>> for Vec<T> {
     }
 }
 
+impl<A: Tree<Var>, T: Args<A>, const N: usize> Args<Vec<A>> for [T; N] {
+    fn structure(&self) -> Vec<A::Structure> {
+        self.as_slice().structure()
+    }
+    fn matches(&self, structure: &Vec<A::Structure>) -> bool {
+        self.as_slice().matches(structure)
+    }
+    fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
+        self.as_slice().tensors(out);
+    }
+}
+
 impl<A: Tree<Var>, T: Args<A>, const N: usize> Args<[A; N]> for [T; N] {
     fn structure(&self) -> [A::Structure; N] {
         self.each_ref().map(T::structure)

@@ -1,0 +1,145 @@
+//! `explain`: what compiling a closure did.
+//!
+//! ```
+//! use tapeloom::prelude::*;
+//! let f = jit(grad(|x: Var| (x * x).sum()));
+//! f.call([1.0, 2.0])?;
+//! f.call([1.0, 2.0, 3.0])?;
+//! let e = f.explain([1.0, 2.0, 3.0])?;
+//! assert_eq!(e.stages()[0].name, "trace");
+//! assert!(e.stages()[0].text.contains("call"));
+//! assert_eq!(e.workspace_bytes(), 0, "one fused loop needs no memory beside its result");
+//! assert_eq!(e.misses(), ["first call", "`argument` was f64[2] and is f64[3]"]);
+//! println!("{e}");
+//! # Ok::<(), tapeloom::Error>(())
+//! ```
+
+use std::fmt;
+use std::time::Duration;
+use tapeloom_backend::Report;
+
+/// The program after one stage of compilation.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// `trace`, or the name of a pass.
+    pub name: &'static str,
+    /// The program as text; empty where the stage changed nothing.
+    pub text: String,
+    /// Equations of the outermost function.
+    pub equations: usize,
+    /// Time that the stage took.
+    pub time: Duration,
+}
+
+/// What compiling a closure did: stages, kernels, memory, times, and why it was compiled at all. Shows
+/// everything when displayed.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    pub(super) stages: Vec<Stage>,
+    pub(super) transforming: Duration,
+    pub(super) report: Report,
+    pub(super) boundary: usize,
+    pub(super) misses: Vec<String>,
+}
+
+impl Explanation {
+    /// The program after tracing and after each pass.
+    pub fn stages(&self) -> &[Stage] {
+        &self.stages
+    }
+
+    /// The kernels as text.
+    pub fn kernels(&self) -> String {
+        self.report.program.to_string()
+    }
+
+    /// The table of memory as text.
+    pub fn memory_plan(&self) -> String {
+        self.report.plan.to_string()
+    }
+
+    /// Bytes that a call uses beside arguments and results. Exact, and known before the call.
+    pub fn workspace_bytes(&self) -> usize {
+        self.report.peak
+    }
+
+    /// Bytes of arguments (captured data included), results and workspace together: the most memory
+    /// that a call uses. Exact, and known before the call.
+    pub fn peak_bytes(&self) -> usize {
+        self.report.peak + self.boundary
+    }
+
+    /// Time by stage: `trace` (the closure alone), `transform` (derivatives and batching, asked for
+    /// while tracing), each pass, `lower` (to kernels) and `code` (to machine code).
+    pub fn timings(&self) -> Vec<(&'static str, Duration)> {
+        let mut timings = Vec::new();
+        for (i, stage) in self.stages.iter().enumerate() {
+            if i == 0 {
+                timings.push((stage.name, stage.time.saturating_sub(self.transforming)));
+                timings.push(("transform", self.transforming));
+            } else {
+                timings.push((stage.name, stage.time));
+            }
+        }
+        timings.push(("lower", self.report.lower));
+        timings.push(("code", self.report.code));
+        timings
+    }
+
+    /// For each program that this `Jit` has compiled, why: what differed from the one before.
+    pub fn misses(&self) -> &[String] {
+        &self.misses
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for stage in &self.stages {
+            writeln!(f, "== {} ({} equations)", stage.name, stage.equations)?;
+            if stage.text.is_empty() {
+                writeln!(f, "(unchanged)")?;
+            } else {
+                writeln!(f, "{}", stage.text.trim_end())?;
+            }
+        }
+        writeln!(f, "== kernels\n{}", self.kernels().trim_end())?;
+        writeln!(f, "== memory\n{}", self.memory_plan().trim_end())?;
+        writeln!(f, "{} bytes at most, arguments and results included", self.peak_bytes())?;
+        writeln!(f, "== time")?;
+        for (name, time) in self.timings() {
+            writeln!(f, "{name:12} {:10.3} ms", time.as_secs_f64() * 1e3)?;
+        }
+        writeln!(f, "== programs")?;
+        for (i, why) in self.misses.iter().enumerate() {
+            writeln!(f, "{}. {why}", i + 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why arguments of a new kind need a new program.
+pub(super) fn difference<T: fmt::Display + PartialEq>(
+    before: (&dyn fmt::Debug, &[String], &[T]),
+    now: (&dyn fmt::Debug, &[String], &[T]),
+) -> String {
+    let (old_structure, old_paths, old_types) = before;
+    let (structure, paths, types) = now;
+    let (old_text, text) = (format!("{old_structure:#?}"), format!("{structure:#?}"));
+    if old_text != text {
+        // Lines of the structures that differ: a static field, a length, an option.
+        let changed = old_text.lines().zip(text.lines()).find(|(a, b)| a != b);
+        if old_paths == paths
+            && let Some((was, is)) = changed
+        {
+            let tidy = |line: &str| line.trim().trim_end_matches(',').to_owned();
+            return format!("a static field was `{}` and is `{}`", tidy(was), tidy(is));
+        }
+        let (was, is) = (old_paths.len(), paths.len());
+        return format!("the structure changed: it had {was} leaves and has {is}");
+    }
+    let leaf = old_types.iter().zip(types).zip(paths).find(|((a, b), _)| a != b);
+    match leaf {
+        Some(((was, is), path)) => format!("`{path}` was {was} and is {is}"),
+        None => "compiled by several threads at once".to_owned(),
+    }
+}
