@@ -18,6 +18,7 @@
 
 mod activity;
 mod batch;
+mod bodies;
 mod cse;
 mod dce;
 mod inline;

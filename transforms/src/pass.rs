@@ -7,6 +7,7 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 
+use crate::bodies::everywhere;
 use std::fmt;
 use std::str::FromStr;
 use tapeloom_ir::prim::Exactness;
@@ -81,7 +82,8 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Runs the passes in order; `watch` sees the function after each. Debug builds verify the
+    /// Runs the passes in order, each also on the functions that are called and not inlined;
+    /// `watch` sees the function after each. Debug builds verify the
     /// program after each pass and blame the pass by name.
     ///
     /// # Errors
@@ -93,7 +95,7 @@ impl Pipeline {
         mut watch: impl FnMut(&'static str, &Module, FuncId),
     ) -> Result<FuncId, Problem> {
         for pass in &self.passes {
-            f = (pass.run)(module, f)?;
+            f = everywhere(module, f, pass.run)?;
             if cfg!(debug_assertions)
                 && let Some(error) = verify(module, f).into_iter().next()
             {

@@ -1,10 +1,11 @@
 //! Simplify as text and as laws: it means the same, costs no more, and gives one answer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+use tapeloom_ir::prim::Attr;
 use tapeloom_ir::{
     FuncId, Literal, Module, Tensor, Type, eval, parse_module, print_function, verify_module,
 };
-use tapeloom_transforms::{Cost, SimplifyOptions, cse, dce, peephole, simplify_with};
+use tapeloom_transforms::{BEFORE_CODE, Cost, Pipeline, SimplifyOptions, peephole, simplify_with};
 
 /// Parses a body of a function of `%x %y %z: f64[]`, `%v %w: f64[1000]` and `%p: bool[]` (printed as
 /// `%0` to `%5`), simplifies, and compares the body.
@@ -213,6 +214,31 @@ fn a_sum_of_broadcast_products_is_a_matrix_product() {
     assert_eq!(names, ["dot"], "{}", print_function(&module, g));
 }
 
+#[test]
+fn outlined_functions_are_simplified_too() {
+    let text = "func @g(%a: f64[]) -> (f64[]) {
+      %b: f64[] = mul %a, 1.0
+      %c: f64[] = neg %b
+      %d: f64[] = neg %c
+      %e: f64[] = sin %d
+      return %e
+    }
+    func @f(%x: f64[]) -> (f64[]) {
+      %y: f64[] = call{function=@g, outline=true} %x
+      %z: f64[] = call{function=@g, outline=true} %y
+      return %z
+    }";
+    let mut module = parse_module(text).unwrap();
+    let f = module.iter().last().unwrap().0;
+    let pipeline: Pipeline = BEFORE_CODE.parse().unwrap();
+    let g = pipeline.run(&mut module, f, |_, _, _| {}).unwrap();
+    assert_eq!(verify_module(&module), []);
+    let attributes = module.function(g).equations[0].op.attributes();
+    let Attr::Func(callee) = attributes[0].1 else { panic!("{attributes:?}") };
+    assert_eq!(module.function(callee).equations.len(), 1);
+    assert_eq!(module.function(g).equations.len(), 2);
+}
+
 /// A program from a seed: scalars and vectors, shared terms, constants.
 fn program(seed: u64, length: usize) -> String {
     let mut state = seed;
@@ -305,5 +331,4 @@ fn long_programs_are_left_to_the_peephole() {
     let simplified = simplify_with(&mut module, f, &options).unwrap();
     assert_eq!(simplified.function, f);
     assert_eq!(simplified.report.regions, (0, 0));
-    let _ = (cse(&mut module, f).unwrap(), dce(&mut module, f).unwrap());
 }
