@@ -82,7 +82,6 @@ impl Vocabulary {
                 }
             }
         }
-        drop(b);
         // What has a derivative first: it is the most that can go wrong.
         unread.sort_by_key(|i| (!values[*i].1.dtype().is_float(), usize::MAX - i));
         let results = unread.iter().take(5).map(|i| values[*i].0).collect();

@@ -37,12 +37,12 @@ pub fn cases(module: &mut Module) -> Vec<Case> {
         };
         all.push(case);
         if n > 1 && elementwise(module, &sample) {
-            for i in 0..n {
-                let mut literal = sample.clone();
-                if sample.operands[i].elements() == 0 {
+            for (i, operand) in sample.operands.iter().enumerate() {
+                if operand.elements() == 0 {
                     continue;
                 }
-                literal.operands[i] = Tensor::full(&[], sample.operands[i].get(0));
+                let mut literal = sample.clone();
+                literal.operands[i] = Tensor::full(&[], operand.get(0));
                 let mask: Vec<bool> = (0..n).map(|k| k == i).collect();
                 // One point may be smooth together with one other and not with all of them.
                 literal.smooth &= scalar[i];

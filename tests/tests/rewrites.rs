@@ -120,7 +120,7 @@ fn unary(module: &mut Module) -> Vec<Unary> {
     let mut all = Vec::new();
     for op in ops {
         for (x, operand) in &points {
-            if let Some(y) = infer(module, &op, &[x.clone()]) {
+            if let Some(y) = infer(module, &op, std::slice::from_ref(x)) {
                 all.push(Unary { op: op.clone(), operand: operand.clone(), x: x.clone(), y });
             }
         }
@@ -263,7 +263,6 @@ fn at_site(
     let term = equal(&Site { op, ty: &ty, operands: &described })?;
     let what = format!("{op:?} on {picks:?} with {inner:?}");
     let right = build(&b, &term, &operands, own);
-    drop(b);
     let Some(mut right) = right else {
         return Some(Err(format!("the right side does not type-check: {what}")));
     };
