@@ -17,9 +17,11 @@ pub(super) struct Plan {
     pub(super) width: usize,
     /// Accumulators declared outside, each with the code that folds into it.
     pub(super) folds: Vec<(VarId, Code)>,
+    /// About how many scalar instructions a pair of lanes saves.
+    gain: i64,
 }
 
-/// Loops inside with at least this extent are better run in lanes themselves.
+/// Loops inside with fewer iterations are not worth lanes of their own.
 const SMALL: usize = 8;
 
 /// Plans the loop, if it should run in lanes.
@@ -39,6 +41,8 @@ pub(super) fn plan(p: &Program, index: IndexId, extent: usize, body: &[Stmt]) ->
         gain: 0,
         statements: 0,
         narrow: false,
+        folds_inside: false,
+        calls: false,
         better_inside: false,
     };
     s.block(body);
@@ -51,14 +55,15 @@ pub(super) fn plan(p: &Program, index: IndexId, extent: usize, body: &[Stmt]) ->
     }
     let one = if s.narrow { 4 } else { 2 };
     // Several accumulators hide the latency of adding; bodies without one are bound by issue.
+    let accumulates = !s.folds.is_empty() || s.folds_inside;
     let most = match s.statements {
-        _ if s.folds.is_empty() => one,
+        _ if !accumulates || s.calls => one,
         0..=8 => 4 * one,
         9..=24 => 2 * one,
         _ => one,
     };
     let width = std::iter::successors(Some(most), |w| Some(w / 2)).find(|w| *w <= extent)?;
-    (width >= one && s.independent(width)).then_some(Plan { width, folds: s.folds })
+    (width >= one && s.independent(width)).then_some(Plan { width, folds: s.folds, gain: s.gain })
 }
 
 /// The value that changes nothing when folded in; `None` where lanes may not be folded separately.
@@ -113,6 +118,11 @@ struct Survey<'a> {
     statements: usize,
     /// Whether f32 occurs: its vectors have four lanes.
     narrow: bool,
+    /// Whether accumulators of a lane's own are folded into.
+    folds_inside: bool,
+    /// Whether functions are called, which leave no register alone.
+    calls: bool,
+    /// Whether a loop inside gains more from lanes.
     better_inside: bool,
 }
 
@@ -129,11 +139,11 @@ impl<'a> Survey<'a> {
             match stmt {
                 Stmt::For { index, extent, body } => {
                     self.inside.push((*index, *extent));
-                    if *extent >= SMALL && plan(self.p, *index, *extent, body).is_some() {
-                        self.better_inside = true;
-                        return;
-                    }
+                    let before = self.gain;
                     self.block(body);
+                    let here = self.gain - before;
+                    self.better_inside |= *extent >= SMALL
+                        && plan(self.p, *index, *extent, body).is_some_and(|p| p.gain >= here);
                 }
                 Stmt::Let { value, expr } => {
                     self.dtype(self.p.scalars[*value]);
@@ -165,6 +175,7 @@ impl<'a> Survey<'a> {
                     self.dtype(dtype);
                     self.code(*code, dtype);
                     if self.declared.contains(var) {
+                        self.folds_inside |= !self.inside.is_empty();
                         continue;
                     }
                     self.legal &= identity(*code, dtype).is_some();
@@ -198,7 +209,10 @@ impl<'a> Survey<'a> {
     fn code(&mut self, code: Code, dtype: Dtype) {
         self.gain += match code {
             // Calls take vectors apart; the call itself costs more than that.
-            Code::Library(_) | Code::Rem => 0,
+            Code::Library(_) | Code::Rem => {
+                self.calls = true;
+                0
+            }
             Code::Convert(_) => -1,
             _ if dtype.is_float() => 2,
             _ => 0,
