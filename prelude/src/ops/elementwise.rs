@@ -113,9 +113,10 @@ two! {
     pow = Pow;
     /// √(x² + y²), without overflow. Both derivatives at the origin are 0.
     hypot = Hypot;
-    /// The angle of the point (y.., self = its ordinate): `y.atan2(x)` as Rust's.
+    /// The angle of the point whose ordinate is `self` and whose abscissa is the argument:
+    /// `y.atan2(x)`, as Rust's.
     atan2 = Atan2;
-    /// The next representable float from x towards y. No derivative is defined; it is taken as 0.
+    /// The next representable float from x towards y. It has no derivative: asking for one is an error.
     next_after = NextAfter;
 }
 

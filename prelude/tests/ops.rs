@@ -1,0 +1,211 @@
+//! The vocabulary of `Var`: values by hand, derivatives against differences.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tapeloom::prelude::*;
+
+/// The elements of a result, native and interpreted alike.
+#[track_caller]
+fn eval<A: Tree<Var>>(f: impl Fn(A) -> Var, args: impl Args<A>) -> Vec<f64> {
+    let native = jit(&f).call(&args).unwrap();
+    let reference = jit(&f).interpreted().call(&args).unwrap();
+    assert_eq!(native.shape(), reference.shape());
+    let numbers = |t: &Tensor| (0..t.elements()).map(|i| t.get(i).to_f64()).collect::<Vec<f64>>();
+    let (native, reference) = (numbers(&native), numbers(&reference));
+    for (x, y) in native.iter().zip(&reference) {
+        assert!((x - y).abs() <= 1e-12 * y.abs().max(1.0) || x.to_bits() == y.to_bits());
+    }
+    native
+}
+
+#[track_caller]
+fn near(got: Vec<f64>, want: &[f64]) {
+    assert_eq!(got.len(), want.len(), "{got:?} instead of {want:?}");
+    for (x, y) in got.iter().zip(want) {
+        assert!((x - y).abs() <= 1e-12 * y.abs().max(1.0), "{got:?} instead of {want:?}");
+    }
+}
+
+const M: [[f64; 3]; 2] = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
+
+#[test]
+fn broadcasting_follows_numpy() {
+    near(
+        eval(|(x, y): (Var, Var)| x + y, (M, [10.0, 20.0, 30.0])),
+        &[11., 22., 33., 14., 25., 36.],
+    );
+    near(
+        eval(|(x, y): (Var, Var)| x * y.expand_dims(1), (M, [1.0, 10.0])),
+        &[1., 2., 3., 40., 50., 60.],
+    );
+    near(eval(|(x, y): (Var, Var)| x.outer(y), ([1.0, 2.0], [3.0, 4.0])), &[3., 4., 6., 8.]);
+    near(eval(|x: Var| x.expand_dims(0) - x.expand_dims(-1), [1.0, 3.0]), &[0., 2., -2., 0.]);
+    check_grads(|(x, y): (Var, Var)| (x * y.expand_dims(1)).sin(), (M, [1.0, 10.0]), 2).unwrap();
+}
+
+#[test]
+fn reductions_over_some_axes() {
+    near(eval(|x: Var| x.sum_axis(0), M), &[5., 7., 9.]);
+    near(eval(|x: Var| x.sum_axis([-1]), M), &[6., 15.]);
+    near(eval(|x: Var| x.prod(), M), &[720.]);
+    near(eval(|x: Var| x.max_axis(1) - x.min_axis(1), M), &[2., 2.]);
+    near(eval(|x: Var| x.mean_axis(..), M), &[3.5]);
+    near(eval(|x: Var| x.var_axis(1), M), &[2. / 3., 2. / 3.]);
+    near(eval(|x: Var| x.std_axis(0), M), &[1.5, 1.5, 1.5]);
+    near(eval(|x: Var| x / x.norm_keepdims(1), [[3.0, 4.0]]), &[0.6, 0.8]);
+    near(eval(|x: Var| x.gt(2.0).count_true_axis(1), M), &[1., 3.]);
+    near(eval(|x: Var| x.gt(2.0).all_axis(1).convert(Dtype::F64), M), &[0., 1.]);
+    near(eval(|x: Var| x.gt(9.0).any().convert(Dtype::F64), M), &[0.]);
+    near(eval(|x: Var| x.logsumexp(), [1000.0, 1000.0]), &[1000.0 + 2f64.ln()]);
+    assert_eq!(eval(|x: Var| x.logsumexp(), [f64::NEG_INFINITY; 2]), [f64::NEG_INFINITY]);
+    for f in
+        [Var::sum, Var::prod, Var::mean, Var::var, Var::std, Var::norm, Var::logsumexp, Var::max]
+    {
+        check_grads(f, M, 2).unwrap();
+    }
+}
+
+#[test]
+fn movement() {
+    near(eval(|x: Var| x.t(), M), &[1., 4., 2., 5., 3., 6.]);
+    near(eval(|x: Var| x.reshape([1, 2, 3]).permute([2, 0, 1]), M), &[1., 4., 2., 5., 3., 6.]);
+    near(eval(|x: Var| x.swap_axes(0, -1).move_axis(1, 0), M), &[1., 2., 3., 4., 5., 6.]);
+    near(eval(|x: Var| x.flip(1), M), &[3., 2., 1., 6., 5., 4.]);
+    near(eval(|x: Var| x.roll(1, 1), M), &[3., 1., 2., 6., 4., 5.]);
+    near(eval(|x: Var| x.roll(-1, 0), M), &[4., 5., 6., 1., 2., 3.]);
+    near(eval(|x: Var| x.tile([2, 1]).sum_axis(1), M), &[6., 15., 6., 15.]);
+    near(eval(|x: Var| x.tile([2, 1, 1]).sum_axis([1, 2]), M), &[21., 21.]);
+    near(eval(|x: Var| x.repeat(2, 0).sum_axis(1), M), &[6., 6., 15., 15.]);
+    near(eval(|x: Var| x.pad(&[(1, -1)], 9.0), [1.0, 2.0]), &[9., 1.]);
+    near(eval(|x: Var| concat(&x.split(3, 1), 0).flatten(), M), &[1., 4., 2., 5., 3., 6.]);
+    near(eval(|x: Var| stack(&x.unstack(0), 1), M), &[1., 4., 2., 5., 3., 6.]);
+    near(eval(|x: Var| x.expand_dims(1).squeeze(1), M), &[1., 2., 3., 4., 5., 6.]);
+    near(eval(|x: Var| x.tril(0), M), &[1., 0., 0., 4., 5., 0.]);
+    near(eval(|x: Var| x.triu(1), M), &[0., 2., 3., 0., 0., 6.]);
+    near(eval(|()| linspace(1.0, 3.0, 5), ()), &[1., 1.5, 2., 2.5, 3.]);
+    check_grads(|x: Var| x.roll(1, 1).tile([2, 2]).pad(&[(1, 0), (0, -1)], 1.0).powi(2), M, 2)
+        .unwrap();
+}
+
+#[test]
+fn indexing() {
+    near(eval(|x: Var| x.index((-1, 0)), M), &[4.]);
+    near(eval(|x: Var| x.index_axis(1, -1), M), &[3., 6.]);
+    near(eval(|x: Var| x.slice([0..1, 1..3]), M), &[2., 3.]);
+    near(eval(|x: Var| x.slice_step(1, .., 2), M), &[1., 3., 4., 6.]);
+    near(eval(|(x, i): (Var, Var)| x.index((i, 1)), (M, [1i64, -2])), &[5., 2.]);
+    near(eval(|(x, i): (Var, Var)| x.take(i, 1), (M, [[2i64], [-3]])), &[3., 1., 6., 4.]);
+    near(eval(|(x, i): (Var, Var)| x.dynamic_slice(&[i, i], [1, 2]), (M, 1i64)), &[5., 6.]);
+    near(
+        eval(|x: Var| x.dynamic_update_slice(zeros([1, 2], Dtype::F64), &[1, 0]), M),
+        &[1., 2., 3., 0., 0., 6.],
+    );
+    near(eval(|x: Var| x.at((0, 1)).set(7.0).at(1).mul(10.0), M), &[1., 7., 3., 40., 50., 60.]);
+    near(eval(|x: Var| x.at(1).max(5.0).at(0).min(2.0), M), &[1., 2., 2., 5., 5., 6.]);
+    near(eval(|(x, i): (Var, Var)| x.at(i).add(1.0), ([0.0; 3], [2i64, 2, 7])), &[0., 0., 2.]);
+    near(eval(|(x, i): (Var, Var)| x.at(i).get(), ([1.0, 2.0], 9i64)), &[2.]);
+    near(eval(|x: Var| x.argmax(1) * 10 + x.argmin(1), M), &[20., 20.]);
+    let i = Tensor::from([2i64, 0]);
+    check_grads(|x: Var| x.take(constant(&i), 1).sin(), M, 2).unwrap();
+    let j = Tensor::from([[2i64], [0]]);
+    check_grads(|x: Var| x.take_along_axis(constant(&j), 1).sin(), M, 2).unwrap();
+    check_grads(
+        |x: Var| x.at((constant(&i), 1)).add(x.index(0)),
+        [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]],
+        2,
+    )
+    .unwrap();
+    check_grads(
+        |x: Var| x.at((0, 1)).set(x.index((2, 1)).square()),
+        [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]],
+        2,
+    )
+    .unwrap();
+}
+
+#[test]
+fn products() {
+    let (a, b) = (M, [[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]]);
+    near(eval(|(a, b): (Var, Var)| a.matmul(b), (a, b)), &[7., 8., 16., 17.]);
+    near(eval(|(a, b): (Var, Var)| a.dot(b), (a, b)), &[7., 8., 16., 17.]);
+    near(eval(|(a, b): (Var, Var)| a.tensordot(b, &[(0, 1), (1, 0)]), (a, b)), &[24.]);
+    near(eval(|a: Var| a.matmul(a.t()).trace(), a), &[91.]);
+    near(eval(|a: Var| a.matmul(a.t()).diagonal(), a), &[14., 77.]);
+    near(eval(|a: Var| a.index(0).matmul(a.t()), a), &[14., 32.]);
+    // Batches on either side, and on both.
+    let batched = |f: fn(Var, Var) -> Var| move |a: Var| f(stack(&[a, 2.0 * a], 0), a.t());
+    near(eval(batched(|x, y| x.matmul(y).sum_axis([1, 2])), a), &[155., 310.]);
+    near(eval(batched(|x, y| y.matmul(x).sum_axis([1, 2])), a), &[261., 522.]);
+    near(eval(batched(|x, y| x.matmul(stack(&[y], 0)).sum_axis([1, 2])), a), &[155., 310.]);
+    near(
+        eval(batched(|x, _| x.index((0, 0)).matmul(x.permute([0, 2, 1])).sum_axis(1)), a),
+        &[46., 92.],
+    );
+    check_grads(|(a, b): (Var, Var)| a.matmul(b).sin(), (a, b), 2).unwrap();
+    check_grads(batched(|x, y| x.matmul(y)), a, 2).unwrap();
+}
+
+#[test]
+fn einstein_sums() {
+    near(eval(|a: Var| einsum("ij->ji", &[a]), M), &[1., 4., 2., 5., 3., 6.]);
+    near(eval(|a: Var| einsum("ij->", &[a]), M), &[21.]);
+    near(eval(|a: Var| einsum("ba", &[a]), M), &[1., 4., 2., 5., 3., 6.]);
+    near(eval(|a: Var| einsum("ij,kj", &[a, a]), M), &[14., 32., 32., 77.]);
+    near(eval(|a: Var| einsum("ij,ij->i", &[a, a]), M), &[14., 77.]);
+    near(eval(|a: Var| einsum("i,j->ij", &[a, a]), [1.0, 2.0]), &[1., 2., 2., 4.]);
+    near(eval(|a: Var| einsum("ij,jk,kl->il", &[a, a.t(), a]).sum_axis(0), M), &[482., 637., 792.]);
+    near(eval(|a: Var| einsum("ii->i", &[a.matmul(a.t())]), M), &[14., 77.]);
+    near(eval(|a: Var| einsum("ii", &[a.matmul(a.t())]), M), &[91.]);
+    near(eval(|a: Var| einsum("...j,...j->...", &[a, a]), M), &[14., 77.]);
+    near(eval(|a: Var| einsum("...j,j->...", &[a, a.index(0)]), M), &[14., 32.]);
+    near(eval(|a: Var| einsum("bi,bj->bij", &[a, a]).sum_axis([1, 2]), M), &[36., 225.]);
+    check_grads(|a: Var| einsum("ij,kj,k->i", &[a, a, a.sum_axis(1)]), M, 2).unwrap();
+}
+
+#[test]
+fn activations() {
+    let x = [-2.0, -0.5, 0.3, 1.7];
+    near(eval(|x: Var| x.softplus(), x), &x.map(|x: f64| x.exp().ln_1p()));
+    near(eval(|x: Var| x.log_sigmoid(), x), &x.map(|x: f64| -(-x).exp().ln_1p()));
+    near(eval(|x: Var| x.silu(), x), &x.map(|x: f64| x / (1.0 + (-x).exp())));
+    near(eval(|x: Var| x.elu(1.5), x), &x.map(|x: f64| if x > 0.0 { x } else { 1.5 * x.exp_m1() }));
+    near(eval(|x: Var| x.leaky_relu(0.1), x), &[-0.2, -0.05, 0.3, 1.7]);
+    near(eval(|x: Var| x.softmax(0).sum(), x), &[1.0]);
+    near(eval(|x: Var| x.log_softmax(0) - x.softmax(0).ln(), x), &[0.0; 4]);
+    near(eval(|x: Var| x.layer_norm(0, 0.0).mean(), x), &[0.0]);
+    near(eval(|x: Var| x.layer_norm(0, 0.0).var(), x), &[1.0]);
+    near(eval(|x: Var| x.logaddexp(1.0), x), &x.map(|x: f64| (x.exp() + 1f64.exp()).ln()));
+    // gelu(1) = Φ(1); its approximation is close and not equal.
+    near(eval(|x: Var| x.gelu(), 1.0), &[0.841_344_746_068_542_9]);
+    near(eval(|x: Var| x.gelu_tanh(), 1.0), &[0.841_191_990_608_276]);
+    for f in [Var::softplus, Var::log_sigmoid, Var::silu, Var::gelu, Var::gelu_tanh, Var::relu] {
+        check_grads(f, x, 3).unwrap();
+    }
+    check_grads(|x: Var| x.elu(1.5), x, 3).unwrap();
+    check_grads(|x: Var| x.softmax(0), x, 3).unwrap();
+    check_grads(|x: Var| x.log_softmax(0), x, 3).unwrap();
+    check_grads(|x: Var| x.layer_norm(0, 1e-5), x, 2).unwrap();
+}
+
+/// Where formulas could overflow or divide by zero, values and derivatives stay finite.
+#[test]
+fn activations_at_the_edge() {
+    let far = [-1000.0, 0.0, 1000.0];
+    let slope = |f: fn(Var) -> Var| eval(vmap(grad(f)), far);
+    near(slope(Var::softplus), &[0.0, 0.5, 1.0]);
+    near(slope(Var::log_sigmoid), &[1.0, 0.5, 0.0]);
+    near(slope(Var::silu), &[0.0, 0.5, 1.0]);
+    near(slope(Var::relu), &[0.0, 0.0, 1.0]);
+    near(slope(|x| x.elu(1.0)), &[0.0, 1.0, 1.0]);
+    near(eval(vmap(grad(grad(Var::softplus))), far), &[0.0, 0.25, 0.0]);
+    let inf = f64::INFINITY;
+    assert_eq!(eval(|x: Var| x.logaddexp(inf), inf), [inf]);
+    assert_eq!(eval(|x: Var| x.logaddexp(-inf), -inf), [-inf]);
+    assert!(eval(|x: Var| x.relu(), f64::NAN)[0].is_nan());
+}
+
+#[test]
+fn integers_and_bits() {
+    assert_eq!(eval(|x: Var| (x % 4) + (x / 4) * 10, [-7i64, 7]), [-13.0, 13.0]);
+    assert_eq!(eval(|x: Var| ((x << 2) | 1) ^ (x >> 1), [5i64, -4]), [23.0, 15.0]);
+    assert_eq!(eval(|x: Var| x.gt(1) & !x.gt(2), [1i64, 2, 3]), [0.0, 1.0, 0.0]);
+}
