@@ -7,6 +7,7 @@
 #![expect(unsafe_code, reason = "reads and writes buffers through pointers from generated code")]
 
 use crate::kernel::Contract;
+use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The status of a call that did what it should.
@@ -67,7 +68,7 @@ unsafe fn run<T: Copy + 'static>(
         std::panic::resume_unwind(Box::new("a test"));
     }
     let count: usize = c.batch.iter().map(|b| b.0).product();
-    let mut index = vec![0usize; c.batch.len()];
+    let mut index: SmallVec<[usize; 4]> = SmallVec::from_elem(0, c.batch.len());
     for _ in 0..count {
         let (mut l, mut r, mut o) = (c.lhs.offset, c.rhs.offset, c.out.offset);
         for (i, (_, lhs, rhs, out)) in index.iter().zip(&c.batch) {
