@@ -102,7 +102,7 @@ fn equal_up_to_order_is_equal() {
         "%4: f64[3] = mul %1, %1
                     %5: f64[] = reduce_sum{axes=[0]} %4
                     %6: f64[] = mul %0, %5
-                    %7: f64[] = add %6, %6
+                    %7: f64[] = mul %6, 2.0
                     return %7",
     );
 }

@@ -158,13 +158,13 @@ fn of_negated(site: &Site<'_>) -> Option<Term> {
 fn of_scaled(site: &Site<'_>) -> Option<Term> {
     let (_, scaled, other) = facing(site)?;
     let definition = site.operands[scaled].definition.as_ref()?;
-    let [(_, None), (_, Some(c))] = definition.operands.as_slice() else { return None };
-    let mut operands = vec![Term::Operand(other), Term::Inner(scaled, 0)];
+    let (i, c) = definition.scaled()?;
+    let mut operands = vec![Term::Operand(other), Term::Inner(scaled, i)];
     if scaled == 0 {
         operands.reverse();
     }
     let dot = Term::Apply(site.op.clone(), operands);
-    Some(Term::Apply(definition.op.clone(), vec![dot, Term::Literal(*c)]))
+    Some(Term::Apply(definition.op.clone(), vec![dot, Term::Literal(c)]))
 }
 
 /// `dot(broadcast x, y)`: a repeated batch axis becomes a free axis of `y`, a repeated free axis is

@@ -3,6 +3,7 @@
 //! Elements are folded in row-major order of the operand, so a row is exact only where it keeps the
 //! order, or where the order does not matter: extremes, bits, and wrapping sums of integers.
 
+use super::dot::Side;
 use super::rewrite::{Exactness, Rewrite, Rule, Site, Term, When};
 use super::{Broadcast, Dot, Op, Permute, Reduce, Reducer, Scalar};
 use crate::literal::Literal;
@@ -149,6 +150,14 @@ pub(super) fn rows() -> Vec<Rewrite> {
             Reassociates,
             "a contraction, which does not read what broadcasts repeat",
         ),
+        site(
+            "sum-dot",
+            |op| matches!(op, Op::Dot(_)),
+            sum_of_dot,
+            When::Float,
+            Reassociates,
+            "factors are summed before they are multiplied",
+        ),
     ]
 }
 
@@ -251,9 +260,9 @@ fn sum_of_broadcast(site: &Site<'_>) -> Option<Term> {
 /// `Σ (x · c) = (Σ x) · c` and `Σ (x / c) = (Σ x) / c` for a literal `c`.
 fn sum_of_scaled(site: &Site<'_>) -> Option<Term> {
     let definition = site.operands[0].definition.as_ref()?;
-    let [(_, None), (_, Some(c))] = definition.operands.as_slice() else { return None };
-    let sum = Term::apply(site.op.clone(), Term::Inner(0, 0));
-    Some(Term::Apply(definition.op.clone(), vec![sum, Term::Literal(*c)]))
+    let (i, c) = definition.scaled()?;
+    let sum = Term::apply(site.op.clone(), Term::Inner(0, i));
+    Some(Term::Apply(definition.op.clone(), vec![sum, Term::Literal(c)]))
 }
 
 /// `Σ x · y` as a contraction. The order is the same, but contractions are computed by blocks.
@@ -265,4 +274,34 @@ fn sum_of_product(site: &Site<'_>) -> Option<Term> {
         (0..x.shape.len()).map(|a| (a, a)).partition(|(a, _)| r.axes.contains(a));
     let dot = Dot { batch, contract };
     Some(Term::Apply(dot.into(), vec![Term::Inner(0, 0), Term::Inner(0, 1)]))
+}
+
+/// `Σ dot(x, y)`: free axes are summed in the operand they come from, batch axes are contracted.
+fn sum_of_dot(site: &Site<'_>) -> Option<Term> {
+    let Op::Reduce(r) = site.op else { return None };
+    let definition = site.operands[0].definition.as_ref()?;
+    let Op::Dot(dot) = definition.op else { return None };
+    let [(Type::Array(x), _), (Type::Array(y), _)] = definition.operands.as_slice() else {
+        return None;
+    };
+    let (left, right) = (dot.free(Side::Left, x.shape.len()), dot.free(Side::Right, y.shape.len()));
+    let batch = dot.batch.len();
+    let pick = |axes: &[usize], start: usize| -> Vec<usize> {
+        let on = |i: &usize| r.axes.contains(&(start + i));
+        (0..axes.len()).filter(on).map(|i| axes[i]).collect()
+    };
+    let (from_x, from_y) = (pick(&left, batch), pick(&right, batch + left.len()));
+    let gone = |axes: &[usize], axis: usize| axes.iter().filter(|a| **a < axis).count();
+    let renumber = |(l, r): &(usize, usize)| (l - gone(&from_x, *l), r - gone(&from_y, *r));
+    let (mut kept, mut contract) =
+        (Vec::new(), dot.contract.iter().map(renumber).collect::<Vec<_>>());
+    for (i, pair) in dot.batch.iter().enumerate() {
+        if r.axes.contains(&i) { &mut contract } else { &mut kept }.push(renumber(pair));
+    }
+    let sum = |axes: Vec<usize>, j: usize| match axes.is_empty() {
+        true => Term::Inner(0, j),
+        false => Term::apply(Reduce { reducer: Reducer::Sum, axes }, Term::Inner(0, j)),
+    };
+    let operands = vec![sum(from_x.clone(), 0), sum(from_y.clone(), 1)];
+    Some(Term::Apply(Dot { batch: kept, contract }.into(), operands))
 }

@@ -15,7 +15,7 @@
 //! are matched in either order), and rows that only reassociate do harm: they multiply the forms of
 //! every sum and have never made a program cheaper.
 
-use super::{Broadcast, Lowering, Op};
+use super::{Broadcast, Lowering, Op, Scalar};
 use crate::literal::Literal;
 use crate::types::{Shape, Type};
 
@@ -106,6 +106,17 @@ impl SiteOperand<'_> {
     /// The shape, if this is an array.
     pub fn shape(&self) -> Option<&Shape> {
         self.ty.as_array().map(|a| &a.shape)
+    }
+}
+
+impl Definition<'_> {
+    /// For a product or quotient with a literal: which operand is scaled, and the literal.
+    pub fn scaled(&self) -> Option<(usize, Literal)> {
+        match (self.op, self.operands.as_slice()) {
+            (Op::Scalar(Scalar::Mul | Scalar::Div), [(_, None), (_, Some(c))]) => Some((0, *c)),
+            (Op::Scalar(Scalar::Mul), [(_, Some(c)), (_, None)]) => Some((1, *c)),
+            _ => None,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Arithmetic: sums, products, quotients, extremes, rounding, choice.
 
+use super::scaling::{NEG_SCALE, SCALE_SCALE};
 use super::{EDGES, Row, Signature, binary, exact, relaxed, unary};
 use crate::math;
 use crate::prim::Code;
@@ -27,6 +28,7 @@ pub(super) const ADD: Row = Row {
     edge: &[&[f64::INFINITY, f64::NEG_INFINITY], &[f64::NAN, 1.0], &[2147483647.0, 1.0]],
     rewrites: &[
         exact("add-zero", "(add ?x 0)", "?x", When::Always, "a sum with a symbolic zero"),
+        exact("add-self", "(add ?x ?x)", "(mul ?x 2)", When::Float, "constants of products meet"),
         exact(
             "add-neg",
             "(add ?x (neg ?y))",
@@ -160,6 +162,7 @@ pub(super) const MUL: Row = Row {
     edge: &[&[0.0, f64::INFINITY], &[f64::NAN, 1.0], &[2147483647.0, 2.0]],
     rewrites: &[
         exact("mul-one", "(mul ?x 1)", "?x", When::Always, "partials of linear functions"),
+        SCALE_SCALE,
         exact(
             "mul-minus-one",
             "(mul ?x -1)",
@@ -316,6 +319,7 @@ pub(super) const NEG: Row = Row {
     edge: EDGES,
     rewrites: &[
         exact("neg-neg", "(neg (neg ?x))", "?x", When::Always, "signs cancel"),
+        NEG_SCALE,
         exact(
             "neg-sub",
             "(neg (sub ?x ?y))",

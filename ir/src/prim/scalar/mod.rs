@@ -14,6 +14,7 @@ mod arithmetic;
 mod exponential;
 mod formula;
 mod logic;
+mod scaling;
 mod special;
 mod trigonometric;
 
