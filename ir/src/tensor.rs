@@ -112,6 +112,19 @@ impl Tensor {
         t
     }
 
+    /// A tensor of that shape with as many elements as it needs from an iterator.
+    #[cfg(feature = "ndarray")]
+    pub(crate) fn filled_by<T: Element>(
+        shape: &[usize],
+        elements: impl Iterator<Item = T>,
+    ) -> Tensor {
+        let mut t = Tensor::zeros(&ArrayType::new(T::DTYPE, shape));
+        for (slot, e) in t.stored_mut::<T>().iter_mut().zip(elements) {
+            *slot = e.store();
+        }
+        t
+    }
+
     /// A tensor whose elements are all zero (`false`).
     pub fn zeros(ty: &ArrayType) -> Tensor {
         let lines = ty.bytes().div_ceil(size_of::<Line>());

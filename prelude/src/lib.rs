@@ -48,7 +48,7 @@ pub mod var;
 
 pub use check::{check_grads, check_rule};
 pub use error::Error;
-pub use jit::{Jit, jit, run};
+pub use jit::{Compiled, Explanation, Jit, Stage, jit, run};
 pub use ops::{
     arange, concat, constant, einsum, eye, full, iota, linspace, ones, select, stack, zeros,
 };

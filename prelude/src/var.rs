@@ -251,8 +251,13 @@ pub(crate) fn caller() -> Loc {
 /// Runs a composed operation, written in terms of `Var`'s own methods, on behalf of the user's line.
 /// `body` must not call the user's code.
 pub(crate) fn on_behalf<T>(at: Loc, body: impl FnOnce() -> T) -> T {
-    let outer = LINE.replace(at);
-    let result = body();
-    LINE.set(outer);
-    result
+    /// Restores the line also where the body panics.
+    struct Restore(Loc);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            LINE.set(self.0);
+        }
+    }
+    let _restore = Restore(LINE.replace(at));
+    body()
 }

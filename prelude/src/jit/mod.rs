@@ -32,11 +32,13 @@ use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
-use tapeloom_ir::{ArrayType, Dtype, Loc, Problem, Tensor};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Tensor};
 
 /// A closure with the programs compiled from it. Made by [`jit`].
 pub struct Jit<A: Tree<Var>, B: Tree<Var>, F> {
     f: F,
+    /// `jit` or `run`, for messages.
+    name: &'static str,
     at: Loc,
     /// Under this number a trace remembers what it has traced for [`Jit::apply`].
     number: u64,
@@ -59,6 +61,69 @@ struct Entry<A: Tree<Var>, B: Tree<Var>> {
     why: String,
 }
 
+impl<A: Tree<Var>, B: Tree<Var>> Entry<A, B> {
+    /// Whether this program is for such arguments.
+    fn takes(&self, args: &impl Args<A>, leaves: &TensorRefs<'_>) -> bool {
+        self.types.len() == leaves.len()
+            && self.types.iter().zip(leaves).all(|(t, x)| t == x.ty())
+            && args.matches(&self.structure)
+    }
+
+    /// Runs the program.
+    fn run(&self, leaves: &TensorRefs<'_>, at: Loc) -> Result<B::With<Tensor>, Error> {
+        let operands: SmallVec<[&Tensor; 8]> =
+            leaves.iter().map(|t| &**t).chain(&self.tensors).collect();
+        let mut results = self.program.run(&operands).map_err(|p| Error::at(p, at))?.into_iter();
+        let mut complete = true;
+        let tree = B::with_leaves(&self.output, &mut || {
+            results.next().unwrap_or_else(|| {
+                complete = false;
+                Tensor::zeros(&ArrayType::new(Dtype::Bool, []))
+            })
+        });
+        if complete { Ok(tree) } else { Err(Problem::internal("too few results").into()) }
+    }
+
+    /// How arguments differ from those that this program is for.
+    fn difference(&self, structure: &A::Structure, types: &[ArrayType]) -> String {
+        let paths = |s| leaf_paths::<Var, A>(s, "argument");
+        explain::difference(
+            (&self.structure, &paths(&self.structure), &self.types),
+            (structure, &paths(structure), types),
+        )
+    }
+}
+
+/// A closure compiled for one kind of argument. Made by [`Jit::compile`].
+pub struct Compiled<A: Tree<Var>, B: Tree<Var>> {
+    entry: Arc<Entry<A, B>>,
+    at: Loc,
+}
+
+impl<A: Tree<Var>, B: Tree<Var>> Compiled<A, B> {
+    /// Runs the program.
+    ///
+    /// # Errors
+    /// `arguments` where they are not of the kind that it was compiled for.
+    pub fn call(&self, args: impl Args<A>) -> Result<B::With<Tensor>, Error> {
+        let mut leaves = TensorRefs::new();
+        args.tensors(&mut leaves);
+        if self.entry.takes(&args, &leaves) {
+            return self.entry.run(&leaves, self.at);
+        }
+        let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
+        let problem = Problem::new(
+            Kind::Arguments,
+            format!(
+                "a program compiled for other arguments: {}",
+                self.entry.difference(&args.structure(), &types)
+            ),
+            "pass arguments of that kind, or call the `Jit`, which compiles for each kind",
+        );
+        Err(Error::at(problem, self.at))
+    }
+}
+
 /// Compiles `f` for whatever arguments it is called with. Nothing happens before the first call.
 ///
 /// ```
@@ -71,9 +136,18 @@ struct Entry<A: Tree<Var>, B: Tree<Var>> {
 /// ```
 #[track_caller]
 pub fn jit<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(f: F) -> Jit<A, B, F> {
+    boundary("jit", f, caller())
+}
+
+fn boundary<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
+    name: &'static str,
+    f: F,
+    at: Loc,
+) -> Jit<A, B, F> {
     Jit {
         f,
-        at: caller(),
+        name,
+        at,
         number: tapeloom_ir::trace::unique(),
         engine: Engine::Native,
         cache: RwLock::new(Vec::new()),
@@ -96,7 +170,7 @@ pub fn run<A: Tree<Var>, B: Tree<Var>>(
     f: impl Fn(A) -> B,
     args: impl Args<A>,
 ) -> Result<B::With<Tensor>, Error> {
-    jit(f).call(args)
+    boundary("run", f, caller()).call(args)
 }
 
 impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
@@ -107,34 +181,35 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     pub fn call(&self, args: impl Args<A>) -> Result<B::With<Tensor>, Error> {
         let mut leaves = TensorRefs::new();
         args.tensors(&mut leaves);
-        let known = self.lookup(|e| {
-            e.types.len() == leaves.len()
-                && e.types.iter().zip(&leaves).all(|(t, x)| t == x.ty())
-                && args.matches(&e.structure)
-        });
-        let entry = match known {
+        let entry = match self.lookup(|e| e.takes(&args, &leaves)) {
             Some(entry) => entry,
-            None => {
-                let types = leaves.iter().map(|t| t.ty().clone()).collect();
-                self.compile(args.structure(), types)?
-            }
+            None => self.prepare(&args, &leaves)?,
         };
-        let operands: SmallVec<[&Tensor; 8]> =
-            leaves.iter().map(|t| &**t).chain(&entry.tensors).collect();
-        let mut results =
-            entry.program.run(&operands).map_err(|p| Error::at(p, self.at))?.into_iter();
-        let mut complete = true;
-        let tree = B::with_leaves(&entry.output, &mut || {
-            results.next().unwrap_or_else(|| {
-                complete = false;
-                Tensor::zeros(&ArrayType::new(Dtype::Bool, []))
-            })
-        });
-        if complete {
-            Ok(tree)
-        } else {
-            Err(Problem::internal("a program gave too few results").into())
-        }
+        entry.run(&leaves, self.at)
+    }
+
+    /// Compiles for arguments like these, now, for calls that never compile.
+    ///
+    /// # Errors
+    /// As [`Jit::call`].
+    ///
+    /// ```
+    /// use tapeloom::{prelude::*, Kind};
+    /// let f = jit(|(x, y): (Var, Var)| x * y).compile(([1.0, 2.0], 3.0))?;
+    /// assert_eq!(f.call(([4.0, 5.0], 2.0))?.to_vec::<f64>()?, [8.0, 10.0]);
+    /// let error = f.call(([4.0], 2.0)).unwrap_err();
+    /// assert_eq!(error.kind(), Kind::Arguments);
+    /// assert!(error.to_string().contains("`argument.0` was f64[2] and is f64[1]"));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn compile(&self, args: impl Args<A>) -> Result<Compiled<A, B>, Error> {
+        let mut leaves = TensorRefs::new();
+        args.tensors(&mut leaves);
+        let entry = match self.lookup(|e| e.takes(&args, &leaves)) {
+            Some(entry) => entry,
+            None => self.prepare(&args, &leaves)?,
+        };
+        Ok(Compiled { entry, at: self.at })
     }
 
     /// The same closure run by the reference interpreter: slow, and the meaning of every program.
@@ -164,7 +239,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         args.tensors(&mut leaves);
         let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
         let (start, before) = (Instant::now(), time_in_transforms());
-        let traced = trace_program::<A, B>("jit", self.at, &self.f, &args.structure(), &types)?;
+        let traced = trace_program::<A, B>(self.name, self.at, &self.f, &args.structure(), &types)?;
         let time = start.elapsed();
         let transforming = time_in_transforms().saturating_sub(before);
         let f = traced.module.function(traced.function);
@@ -207,27 +282,23 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         cache.iter().find(|e| is_it(e)).cloned()
     }
 
-    fn compile(
+    fn prepare(
         &self,
-        structure: A::Structure,
-        types: Vec<ArrayType>,
+        args: &impl Args<A>,
+        leaves: &TensorRefs<'_>,
     ) -> Result<Arc<Entry<A, B>>, Error> {
+        let structure = args.structure();
+        let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
         // The cache is not locked meanwhile: the closure may call this very function, and two
         // threads that compile the same program are no worse off than one waiting for the other.
-        let traced = trace_program::<A, B>("jit", self.at, &self.f, &structure, &types)?;
+        let traced = trace_program::<A, B>(self.name, self.at, &self.f, &structure, &types)?;
         let program = Program::compile(self.engine, traced.module, traced.function, None)
             .map_err(|p| Error::at(p, self.at))?;
         let (tensors, output) = (traced.tensors, traced.output);
         let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
         let why = match cache.last() {
             None => "first call".to_owned(),
-            Some(e) => {
-                let paths = |s| leaf_paths::<Var, A>(s, "argument");
-                explain::difference(
-                    (&e.structure, &paths(&e.structure), &e.types),
-                    (&structure, &paths(&structure), &types),
-                )
-            }
+            Some(e) => e.difference(&structure, &types),
         };
         let entry = Arc::new(Entry { structure, types, program, tensors, output, why });
         cache.push(entry.clone());
