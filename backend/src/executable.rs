@@ -37,6 +37,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, TryLockError};
 use tapeloom_ir::{ArrayType, Kind, Line, Problem, Tensor};
 
+/// From how many lines on (64 MiB) an allocation may well fail.
+const LARGE: usize = 1 << 20;
+
 /// A compiled program. Cloning shares the code, which is freed with the last clone.
 #[derive(Clone)]
 pub struct Executable(Arc<Inner>);
@@ -95,7 +98,8 @@ impl Executable {
     /// Runs the program.
     ///
     /// # Errors
-    /// [`Kind::Arguments`] when an argument is missing or of another type.
+    /// [`Kind::Arguments`] when an argument is missing or of another type, [`Kind::TooLarge`] when
+    /// there is no memory for results or workspace.
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
         let Inner { code, inputs, outputs, workspace, pool, .. } = &*self.0;
         if args.len() != inputs.len() {
@@ -112,7 +116,12 @@ impl Executable {
         sources.extend([std::ptr::null(); 2]);
         let mut results: Vec<Tensor> = Vec::with_capacity(outputs.len());
         for ty in outputs {
-            let lines = Arc::<[Line]>::new_zeroed_slice(ty.bytes().div_ceil(size_of::<Line>()));
+            let count = ty.bytes().div_ceil(size_of::<Line>());
+            // Allocating an `Arc` ends the process where it fails, so a large one is tried first.
+            if count >= LARGE && Vec::<Line>::new().try_reserve_exact(count).is_err() {
+                return Err(no_memory(&format!("a result of type {ty}"), ty.bytes()));
+            }
+            let lines = Arc::<[Line]>::new_zeroed_slice(count);
             // SAFETY: zero bytes are a valid `Line` (it is `bytemuck::Zeroable`).
             let lines = unsafe { lines.assume_init() };
             results.push(Tensor::from_lines(ty.clone(), lines)?);
@@ -127,7 +136,8 @@ impl Executable {
                 Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => Vec::new(),
             };
             if space.is_empty() {
-                space = bytemuck::zeroed_vec(workspace.div_ceil(size_of::<Line>()));
+                space = bytemuck::try_zeroed_vec(workspace.div_ceil(size_of::<Line>()))
+                    .map_err(|()| no_memory("intermediate results", *workspace))?;
             }
         }
         let bytes = space.as_mut_ptr().cast::<u8>();
@@ -182,4 +192,10 @@ impl std::fmt::Debug for Executable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Executable(@{}, {} bytes)", self.0.name, self.0.report.code_bytes)
     }
+}
+
+#[cold]
+fn no_memory(what: &str, bytes: usize) -> Problem {
+    let message = format!("there is no memory for {what}: {bytes} bytes");
+    Problem::new(Kind::TooLarge, message, "reduce an extent, or process the data in parts")
 }

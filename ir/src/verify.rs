@@ -165,8 +165,12 @@ impl Verifier<'_> {
         let op = &self.f.equations[i].op;
         if operands.contains(&Linearity::Linear) {
             if !op.is_linear(self.module, operands) {
-                let message = format!("`{}` is not linear in its linear operands", op.name());
-                self.error(Some(i), Kind::NotLinear, message);
+                let name = op.name();
+                let message =
+                    format!("`{name}` is not linear in what comes from linear parameters");
+                let help = "sums, movement and products with other values are linear; `linearize` \
+                            gives a linear function for one that is not";
+                self.problem(Some(i), Problem::new(Kind::NotLinear, message, help));
             }
             return Linearity::Linear;
         }

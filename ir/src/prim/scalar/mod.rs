@@ -321,26 +321,36 @@ scalars! {
 }
 
 impl Scalar {
-    fn accepts(self, dtypes: &[Dtype]) -> Result<Dtype, String> {
+    /// The dtype of the result, or what the operands should have been and how to mend it.
+    fn accepts(self, dtypes: &[Dtype]) -> Result<Dtype, (String, &'static str)> {
         let row = self.row();
         let equal = |d: &[Dtype]| d.windows(2).all(|w| w[0] == w[1]);
         let last = dtypes[dtypes.len() - 1];
-        let (ok, want) = match row.signature {
-            Signature::Float => (equal(dtypes) && last.is_float(), "floats of one dtype"),
-            Signature::Number => (equal(dtypes) && last != Dtype::Bool, "numbers of one dtype"),
-            Signature::Signed => (equal(dtypes) && last.is_signed(), "signed numbers of one dtype"),
-            Signature::Compare => (equal(dtypes), "operands of one dtype"),
-            Signature::Test => (equal(dtypes) && last.is_float(), "floats"),
-            Signature::Bits => {
-                (equal(dtypes) && !last.is_float(), "bools or integers of one dtype")
+        let (ok, one, many) = match row.signature {
+            Signature::Float | Signature::Test => (last.is_float(), "a float", "floats"),
+            Signature::Number => (last != Dtype::Bool, "a number", "numbers"),
+            Signature::Signed => (last.is_signed(), "a signed number", "signed numbers"),
+            Signature::Compare => (true, "an operand", "operands"),
+            Signature::Bits => (!last.is_float(), "a bool or an integer", "bools or integers"),
+            Signature::Integer => (last.is_integer(), "an integer", "integers"),
+            Signature::Choose => {
+                let ok = dtypes[0] == Dtype::Bool && equal(&dtypes[1..]);
+                let want = "a bool and two operands of one dtype";
+                let help = "compare the condition, and `convert` one of the others";
+                return if ok { Ok(last) } else { Err((want.to_owned(), help)) };
             }
-            Signature::Integer => (equal(dtypes) && last.is_integer(), "integers of one dtype"),
-            Signature::Choose => (
-                dtypes[0] == Dtype::Bool && equal(&dtypes[1..]),
-                "a bool and two operands of one dtype",
-            ),
         };
-        if ok { Ok(row.code.result(last)) } else { Err(want.to_owned()) }
+        match (ok, equal(dtypes)) {
+            (true, true) => Ok(row.code.result(last)),
+            (false, true) if dtypes.len() == 1 => {
+                Err((one.to_owned(), "`convert` it to a dtype that fits"))
+            }
+            (false, true) => Err((many.to_owned(), "`convert` the operands to a dtype that fits")),
+            (_, false) => {
+                let want = format!("{many} of one dtype");
+                Err((want, "bring the operands to one dtype with `convert`"))
+            }
+        }
     }
 }
 
@@ -386,13 +396,10 @@ impl Primitive for Scalar {
             ));
         }
         let (shape, dtypes) = elementwise::common_shape(row.name, operands)?;
-        let dtype = self.accepts(&dtypes).map_err(|want| {
+        let dtype = self.accepts(&dtypes).map_err(|(want, help)| {
             let list: Vec<String> = operands.iter().map(|o| o.ty.to_string()).collect();
-            Problem::new(
-                Kind::Dtype,
-                format!("`{}` needs {want}, got {}", row.name, list.join(" and ")),
-                "bring the operands to one dtype with `convert`",
-            )
+            let message = format!("`{}` needs {want}, got {}", row.name, list.join(" and "));
+            Problem::new(Kind::Dtype, message, help)
         })?;
         Ok(elementwise::one_type(dtype, shape))
     }
