@@ -33,12 +33,20 @@ use crate::gemm;
 use crate::jit::{MachineCode, Report};
 use crate::kernel::{self, Place, Program};
 use smallvec::SmallVec;
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, TryLockError};
 use tapeloom_ir::{ArrayType, Kind, Line, Problem, Tensor};
 
 /// From how many lines on (64 MiB) an allocation may well fail.
 const LARGE: usize = 1 << 20;
+
+/// A result.
+struct Output {
+    ty: ArrayType,
+    /// Whether every call writes all of it, and nothing reads it before.
+    filled: bool,
+}
 
 /// A compiled program. Cloning shares the code, which is freed with the last clone.
 #[derive(Clone)]
@@ -49,7 +57,7 @@ struct Inner {
     code: MachineCode,
     /// The type of each argument; `None` where no buffer mentions it.
     inputs: Vec<Option<ArrayType>>,
-    outputs: Vec<ArrayType>,
+    outputs: Vec<Output>,
     /// Bytes.
     workspace: usize,
     /// The workspace of the last call, for the next.
@@ -70,8 +78,9 @@ impl Executable {
         let (code, report) = compiled.unwrap_or_else(|_| {
             Err(Problem::internal(format!("the code generator panicked on @{}", program.name)))
         })?;
+        let filled = kernel::filled(program);
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
-        for b in program.buffers.values() {
+        for (id, b) in &program.buffers {
             match b.place {
                 Place::Input(n) => {
                     if inputs.len() <= n {
@@ -79,7 +88,9 @@ impl Executable {
                     }
                     inputs[n] = Some(b.ty.clone());
                 }
-                Place::Output(n) => outputs.push((n, b.ty.clone())),
+                Place::Output(n) => {
+                    outputs.push((n, Output { ty: b.ty.clone(), filled: filled[id] }));
+                }
                 Place::Workspace(_) => {}
             }
         }
@@ -88,7 +99,7 @@ impl Executable {
             name: program.name.clone(),
             code,
             inputs,
-            outputs: outputs.into_iter().map(|(_, ty)| ty).collect(),
+            outputs: outputs.into_iter().map(|(_, output)| output).collect(),
             workspace: report.workspace_bytes,
             pool: Mutex::new(Vec::new()),
             report,
@@ -114,20 +125,14 @@ impl Executable {
             sources.push(arg.bytes().as_ptr());
         }
         sources.extend([std::ptr::null(); 2]);
-        let mut results: Vec<Tensor> = Vec::with_capacity(outputs.len());
-        for ty in outputs {
-            let count = ty.bytes().div_ceil(size_of::<Line>());
-            // Allocating an `Arc` ends the process where it fails, so a large one is tried first.
-            if count >= LARGE && Vec::<Line>::new().try_reserve_exact(count).is_err() {
-                return Err(no_memory(&format!("a result of type {ty}"), ty.bytes()));
-            }
-            let lines = Arc::<[Line]>::new_zeroed_slice(count);
-            // SAFETY: zero bytes are a valid `Line` (it is `bytemuck::Zeroable`).
-            let lines = unsafe { lines.assume_init() };
-            results.push(Tensor::from_lines(ty.clone(), lines)?);
+        let mut buffers: SmallVec<[Arc<[MaybeUninit<Line>]>; 4]> = SmallVec::new();
+        let mut targets: SmallVec<[*mut u8; 8]> = SmallVec::new();
+        for output in outputs {
+            let mut lines = output.allocate()?;
+            let start = Arc::get_mut(&mut lines).map(|l| l.as_mut_ptr());
+            targets.push(start.ok_or_else(|| Problem::internal("a shared result"))?.cast());
+            buffers.push(lines);
         }
-        let targets: SmallVec<[*mut u8; 8]> =
-            results.iter_mut().map(|t| t.bytes_mut().as_mut_ptr()).collect();
         let mut space = Vec::new();
         if *workspace > 0 {
             // Another call may hold the lock, or its workspace: then this one makes its own.
@@ -143,8 +148,8 @@ impl Executable {
         let bytes = space.as_mut_ptr().cast::<u8>();
         // SAFETY: `sources` has a pointer per input, of the checked types, to buffers that `args`
         // keeps alive, and two null pointers behind them. `targets` has a pointer per output, to fresh
-        // tensors of the program's types, which nothing else refers to (`bytes_mut` made them
-        // unique). Tensor buffers and `Line` are aligned to 64 bytes. `space` is owned by this call
+        // buffers of the sizes of the program's types, which nothing else refers to and which move
+        // only after the call (as `Arc`s, not in memory). Tensor buffers and `Line` are aligned to 64 bytes. `space` is owned by this call
         // and as long as the report says.
         let status = unsafe { code.call(sources.as_ptr(), targets.as_ptr(), bytes) };
         if *workspace > 0
@@ -152,10 +157,18 @@ impl Executable {
         {
             *kept = space;
         }
-        match status {
-            gemm::DONE => Ok(results),
-            _ => Err(Problem::internal(format!("a library function panicked in @{}", self.0.name))),
+        if status != gemm::DONE {
+            let message = format!("a library function panicked in @{}", self.0.name);
+            return Err(Problem::internal(message));
         }
+        let mut results = Vec::with_capacity(outputs.len());
+        for (output, lines) in outputs.iter().zip(buffers) {
+            // SAFETY: the buffer was zeroed, or the call wrote every element (`filled`, and it did
+            // not fail) and `allocate` what is behind them; any bytes are a valid `Line`.
+            let lines = unsafe { lines.assume_init() };
+            results.push(Tensor::from_lines(output.ty.clone(), lines)?);
+        }
+        Ok(results)
     }
 
     /// The name of the program.
@@ -164,8 +177,8 @@ impl Executable {
     }
 
     /// The types of the results.
-    pub fn outputs(&self) -> &[ArrayType] {
-        &self.0.outputs
+    pub fn outputs(&self) -> impl Iterator<Item = &ArrayType> {
+        self.0.outputs.iter().map(|o| &o.ty)
     }
 
     /// What compiling took and made.
@@ -185,6 +198,29 @@ impl Executable {
         let name = &self.0.name;
         let message = format!("argument {i} of @{name} must be {want}, got {}", arg.ty());
         Problem::new(Kind::Arguments, message, "")
+    }
+}
+
+impl Output {
+    /// Memory for the result: zeros, unless the call overwrites them all.
+    fn allocate(&self) -> Result<Arc<[MaybeUninit<Line>]>, Problem> {
+        let bytes = self.ty.bytes();
+        let count = bytes.div_ceil(size_of::<Line>());
+        // Allocating an `Arc` ends the process where it fails, so a large one is tried first.
+        if count >= LARGE && Vec::<Line>::new().try_reserve_exact(count).is_err() {
+            return Err(no_memory(&format!("a result of type {}", self.ty), bytes));
+        }
+        if !self.filled {
+            return Ok(Arc::new_zeroed_slice(count));
+        }
+        let mut lines = Arc::new_uninit_slice(count);
+        // Behind the last element of the last line.
+        if !bytes.is_multiple_of(size_of::<Line>())
+            && let Some(last) = Arc::get_mut(&mut lines).and_then(|l| l.last_mut())
+        {
+            *last = MaybeUninit::zeroed();
+        }
+        Ok(lines)
     }
 }
 

@@ -27,6 +27,7 @@
 
 pub(crate) mod codes;
 mod eval;
+mod fill;
 mod parse;
 mod print;
 #[cfg(test)]
@@ -34,6 +35,7 @@ mod tests;
 mod verify;
 
 pub use eval::eval;
+pub(crate) use fill::filled;
 pub use parse::parse;
 pub use verify::{VerifyError, check, verify};
 

@@ -1,0 +1,241 @@
+//! Which outputs a program certainly fills.
+//!
+//! Memory for a large result costs as much to clear as many kernels cost to run, so it is cleared
+//! only where the program may leave elements as they were. An output is *filled* if nothing reads it
+//! and stores without guard or dynamic address reach every element, whatever the arguments. The
+//! proof is a count: a store in loops reaches a lattice of elements,
+//!
+//! ```text
+//! for i0 in 4 { for i1 in 3 { store b1[i0*6 + i1*2], .. } }       offset 0, (4 times 6), (3 times 2)
+//! for i2 in 4 { for i3 in 3 { store b1[i2*6 + i3*2 + 1], .. } }   offset 1, (4 times 6), (3 times 2)
+//! ```
+//!
+//! and where the outermost steps of all lattices walk the whole buffer in blocks (here of 6), it is
+//! enough that together they mark every element of the first block. What does not fit the pattern
+//! counts as not reached, so that the answer errs on the side of clearing.
+
+use super::{Address, BufferId, Expr, IndexId, Place, Program, Step, Stmt};
+use cranelift_entity::SecondaryMap;
+
+/// Elements marked at most, over all attempts for one buffer.
+const MOST: u64 = 1 << 16;
+
+/// For each buffer, whether it is an output that is filled and never read.
+pub(crate) fn filled(program: &Program) -> SecondaryMap<BufferId, bool> {
+    let mut s = Search {
+        program,
+        loops: Vec::new(),
+        lattices: SecondaryMap::new(),
+        read: SecondaryMap::new(),
+    };
+    for step in &program.steps {
+        match step {
+            Step::Nest(body) => s.block(body),
+            Step::Contract(c) => {
+                s.read[c.lhs.buffer] = true;
+                s.read[c.rhs.buffer] = true;
+                let mut terms = vec![(c.m as u64, c.out.row), (c.n as u64, c.out.column)];
+                terms.extend(c.batch.iter().map(|b| (b.0 as u64, b.3)));
+                s.reach(c.out.buffer, c.out.offset, terms);
+            }
+        }
+    }
+    let mut filled = SecondaryMap::new();
+    for (id, b) in &program.buffers {
+        let elements = b.ty.shape.elements() as u64;
+        filled[id] = matches!(b.place, Place::Output(_))
+            && !s.read[id]
+            && (elements == 0 || fills(&s.lattices[id], elements));
+    }
+    filled
+}
+
+/// Elements `offset + Σ i * stride` for `i` below each extent; strides are positive, ascending.
+#[derive(Clone, Debug)]
+struct Lattice {
+    offset: i64,
+    /// Extent and stride.
+    terms: Vec<(u64, u64)>,
+}
+
+struct Search<'a> {
+    program: &'a Program,
+    loops: Vec<(IndexId, usize)>,
+    lattices: SecondaryMap<BufferId, Vec<Lattice>>,
+    read: SecondaryMap<BufferId, bool>,
+}
+
+impl Search<'_> {
+    fn block(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            match stmt {
+                Stmt::For { index, extent, body } => {
+                    self.loops.push((*index, *extent));
+                    self.block(body);
+                    self.loops.pop();
+                }
+                Stmt::Let { expr: Expr::Load { buffer, .. }, .. } => self.read[*buffer] = true,
+                Stmt::Store { buffer, address, guard: None, .. }
+                    if matches!(self.program.buffers[*buffer].place, Place::Output(_)) =>
+                {
+                    self.store(*buffer, address);
+                }
+                Stmt::Let { .. }
+                | Stmt::Var { .. }
+                | Stmt::Set { .. }
+                | Stmt::Fold { .. }
+                | Stmt::Store { .. } => {}
+            }
+        }
+    }
+
+    fn store(&mut self, buffer: BufferId, address: &Address) {
+        if address.dynamic.is_some() {
+            return;
+        }
+        let stride =
+            |i: IndexId| -> i64 { address.terms.iter().filter(|t| t.0 == i).map(|t| t.1).sum() };
+        let terms = self.loops.iter().map(|(i, extent)| (*extent as u64, stride(*i))).collect();
+        self.reach(buffer, address.offset, terms);
+    }
+
+    fn reach(&mut self, buffer: BufferId, mut offset: i64, terms: Vec<(u64, i64)>) {
+        if terms.iter().any(|(extent, _)| *extent == 0) {
+            return;
+        }
+        for (extent, stride) in &terms {
+            // A term that counts down starts at its end.
+            offset += (*extent as i64 - 1) * (*stride).min(0);
+        }
+        let moves = |t: &(u64, i64)| t.0 > 1 && t.1 != 0;
+        let mut terms: Vec<(u64, u64)> =
+            terms.into_iter().filter(moves).map(|(e, s)| (e, s.unsigned_abs())).collect();
+        terms.sort_by_key(|t| t.1);
+        self.lattices[buffer].push(Lattice { offset, terms });
+    }
+}
+
+/// Whether the lattices together reach all of that many elements.
+fn fills(lattices: &[Lattice], elements: u64) -> bool {
+    let outer = |l: &Lattice| l.terms.last().filter(|t| t.0 * t.1 == elements).map(|t| t.1);
+    let mut blocks: Vec<u64> = lattices.iter().filter_map(outer).collect();
+    blocks.push(elements);
+    // One lattice may do; if not, larger blocks include the smaller.
+    blocks.sort_unstable();
+    blocks.dedup();
+    let mut budget = MOST;
+    blocks.into_iter().any(|block| {
+        let Ok(size) = usize::try_from(block) else { return false };
+        if block > budget || !elements.is_multiple_of(block) {
+            return false;
+        }
+        let mut marks = vec![false; size];
+        for lattice in lattices {
+            if let Some(first) = first_block(lattice, block, elements)
+                && first.terms.iter().fold(1u64, |n, t| n.saturating_mul(t.0)) <= budget
+            {
+                budget -= mark(&first, &mut marks);
+            }
+        }
+        budget = budget.saturating_sub(block);
+        marks.iter().all(|m| *m)
+    })
+}
+
+/// What a lattice reaches in the first block, if it repeats that in every block.
+fn first_block(lattice: &Lattice, block: u64, elements: u64) -> Option<Lattice> {
+    let mut first = lattice.clone();
+    if block == elements {
+        return Some(first);
+    }
+    let (extent, stride) = first.terms.pop()?;
+    if extent * stride != elements || !block.is_multiple_of(stride) {
+        return None;
+    }
+    if stride < block {
+        first.terms.push((block / stride, stride));
+    }
+    // It must stay inside its block.
+    let reach: u64 = first.terms.iter().map(|(e, s)| (e - 1) * s).sum();
+    (first.offset >= 0 && first.offset as u64 + reach < block).then_some(first)
+}
+
+/// Marks the elements of a lattice; how many there were.
+fn mark(lattice: &Lattice, marks: &mut [bool]) -> u64 {
+    let mut at = vec![lattice.offset];
+    for (extent, stride) in &lattice.terms {
+        at = (0..*extent).flat_map(|i| at.iter().map(move |a| a + (i * stride) as i64)).collect();
+    }
+    for a in &at {
+        if let Some(m) = usize::try_from(*a).ok().and_then(|a| marks.get_mut(a)) {
+            *m = true;
+        }
+    }
+    at.len() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::kernel::parse;
+
+    #[track_caller]
+    fn check(ty: &str, body: &str, want: bool) {
+        let text = format!("program @x {{ buffer b0: {ty} output 0 {body} }}");
+        let program = parse(&text, &|_| None).unwrap();
+        assert_eq!(filled(&program)[BufferId::from_u32(0)], want, "{text}");
+    }
+
+    #[test]
+    fn whole_arrays_are_filled() {
+        check("f64[]", "store b0[0], 1.0", true);
+        check("f64[0]", "", true);
+        check("f64[4,100000]", "for i0 in 400000 { store b0[i0], 1.0 }", true);
+        check("f64[3,4]", "for i0 in 3 { for i1 in 4 { store b0[i0*4 + i1], 1.0 } }", true);
+        check("f64[3,4]", "for i0 in 3 { for i1 in 4 { store b0[i0 + i1*3], 1.0 } }", true);
+        check("f64[9]", "for i0 in 9 { store b0[i0*-1 + 8], 1.0 }", true);
+        check("f64[9]", "for i0 in 9 { for i1 in 2 { store b0[i0], 1.0 } }", true);
+    }
+
+    #[test]
+    fn pieces_may_fill_together() {
+        check(
+            "f64[4]",
+            "for i0 in 2 { store b0[i0], 1.0 } for i1 in 2 { store b0[i1 + 2], 1.0 }",
+            true,
+        );
+        let pair = "store b0[i0*2], 1.0 store b0[i0*2 + 1], 1.0";
+        check("f64[100000,2]", &format!("for i0 in 100000 {{ {pair} }}"), true);
+        let half = "for i0 in 100000 { store b0[i0*4 + 2], 1.0 store b0[i0*4 + 3], 1.0 } \
+                    for i1 in 100000 { for i2 in 2 { store b0[i1*4 + i2], 1.0 } }";
+        check("f64[100000,4]", half, true);
+    }
+
+    #[test]
+    fn doubt_is_not_filled() {
+        check("f64[3]", "for i0 in 2 { store b0[i0], 1.0 }", false);
+        check("f64[3]", "for i0 in 3 { store b0[i0], 1.0 if true }", false);
+        check("f64[3]", "for i0 in 3 { store b0[(i0)], 1.0 }", false);
+        check("f64[3]", "for i0 in 0 { for i1 in 3 { store b0[i1], 1.0 } }", false);
+        check("f64[4]", "for i0 in 2 { for i1 in 2 { store b0[i0 + i1], 1.0 } }", false);
+        check("f64[100000,2]", "for i0 in 100000 { store b0[i0*2 + 1], 1.0 }", false);
+        check("f64[1]", "nest { %0: f64 = load b0[0] store b0[0], %0 }", false);
+        check(
+            "f64[6]",
+            "for i0 in 3 { store b0[i0*2], 1.0 } for i1 in 3 { store b0[i1*2], 1.0 }",
+            false,
+        );
+    }
+
+    #[test]
+    fn contractions_fill() {
+        let text = "program @x { buffer b0: f64[2,3,5] output 0 buffer b1: f64[2,3,7] input 0 \
+                    buffer b2: f64[7,5] input 1 \
+                    contract f64 3 x 5 x 7: b0[0; 5, 1] = b1[0; 7, 1] * b2[0; 5, 1] \
+                    for 2 steps 15 = 21 * 0 }";
+        let program = parse(text, &|_| None).unwrap();
+        assert!(filled(&program)[BufferId::from_u32(0)]);
+    }
+}
