@@ -147,10 +147,10 @@ impl Executable {
         }
         let bytes = space.as_mut_ptr().cast::<u8>();
         // SAFETY: `sources` has a pointer per input, of the checked types, to buffers that `args`
-        // keeps alive, and two null pointers behind them. `targets` has a pointer per output, to fresh
-        // buffers of the sizes of the program's types, which nothing else refers to and which move
-        // only after the call (as `Arc`s, not in memory). Tensor buffers and `Line` are aligned to 64 bytes. `space` is owned by this call
-        // and as long as the report says.
+        // keeps alive, and two null pointers behind them. `targets` has a pointer per output, to
+        // fresh buffers of the sizes of the program's types, which nothing else refers to and which
+        // stay where they are when their `Arc`s move. Tensor buffers and `Line` are aligned to 64
+        // bytes. `space` is owned by this call and as long as the report says.
         let status = unsafe { code.call(sources.as_ptr(), targets.as_ptr(), bytes) };
         if *workspace > 0
             && let Ok(mut kept) = pool.try_lock()
