@@ -325,8 +325,10 @@ impl Emit<'_> {
     fn scalarise(&mut self, members: &[usize], depth: usize) {
         let small = |m: &Member| m.rest(depth) <= SCALARISED;
         let mut inside: HashMap<NodeId, usize> = HashMap::new();
+        let candidates: Vec<usize> =
+            members.iter().copied().filter(|m| small(&self.members[*m])).collect();
         let mut total = 0usize;
-        for &m in members.iter().filter(|m| small(&self.members[**m])) {
+        for &m in &candidates {
             inside.insert(self.members[m].node, m);
             total = total.saturating_add(self.members[m].rest(depth));
         }
@@ -335,6 +337,10 @@ impl Emit<'_> {
         }
         let crosses = |m: &usize| {
             let member = &self.members[*m];
+            // A view of several pieces has its own index in each.
+            if member.part == Part::Whole && super::member::is_pieced(self.graph, member.node) {
+                return true;
+            }
             member.reads.iter().any(|r| {
                 let Some(from) = inside.get(&r.node) else { return false };
                 let axes = self.members[*from].axes.iter().skip(depth);
@@ -345,10 +351,10 @@ impl Emit<'_> {
                 })
             })
         };
-        if !inside.values().any(crosses) {
+        if !candidates.iter().any(crosses) {
             return;
         }
-        for m in inside.into_values() {
+        for m in candidates {
             let from = self.members[m].unrolled_from;
             self.members[m].unrolled_from = from.min(depth);
         }

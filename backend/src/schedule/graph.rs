@@ -13,7 +13,7 @@
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use tapeloom_ir::prim::{Bounds, Combine, Lowering, Operand, Piece};
+use tapeloom_ir::prim::{AxisMap, Bounds, Combine, Lowering, Operand, Piece};
 use tapeloom_ir::{
     ArrayType, Atom, Code, Dtype, FuncId, Function, Kind as ProblemKind, Literal, Loc, Module,
     Problem, Type, ValueId,
@@ -364,8 +364,27 @@ impl Flatten<'_> {
             Lowering::Reduce { code, identity, axes } => Kind::Reduce { code, identity, axes },
             Lowering::ArgReduce { axis, largest } => Kind::ArgReduce { axis, largest },
             Lowering::Contract { batch, contract } => Kind::Contract { batch, contract },
-            Lowering::DynamicSlice => Kind::Slice,
-            Lowering::DynamicUpdateSlice => Kind::Update,
+            Lowering::DynamicSlice => {
+                let whole = self.graph.array(operands[0]).shape;
+                let part = array(&f.types[e.outputs[0]])?.shape.clone();
+                match literal_starts(&operands[1..], &whole, &part) {
+                    Some(starts) => Kind::View { pieces: vec![shifted(0, &starts, 1)], fill: None },
+                    None => Kind::Slice,
+                }
+            }
+            Lowering::DynamicUpdateSlice => {
+                let whole = self.graph.array(operands[0]).shape;
+                let part = self.graph.array(operands[1]).shape;
+                match literal_starts(&operands[2..], &whole, &part) {
+                    // A small array changes in registers: its new elements are those of the update,
+                    // and otherwise the old ones.
+                    Some(starts) if small(&whole, &part) => {
+                        let old = shifted(0, &vec![0; whole.len()], 1);
+                        Kind::View { pieces: vec![shifted(1, &starts, -1), old], fill: None }
+                    }
+                    _ => Kind::Update,
+                }
+            }
             Lowering::Gather { batch, axes, bounds } => Kind::Gather { batch, axes, bounds },
             Lowering::Scatter { combine, batch, axes, bounds } => {
                 Kind::Scatter { combine, batch, axes, bounds }
@@ -390,6 +409,42 @@ impl Flatten<'_> {
         top.values[*output] = Some(Source::Node(node));
         Ok(None)
     }
+}
+
+/// The starts of a slice or update, clamped, if all are constants.
+fn literal_starts(starts: &[Source], whole: &[usize], part: &[usize]) -> Option<Vec<i64>> {
+    let room = whole.iter().zip(part).map(|(w, p)| *w as i128 - *p as i128);
+    let start = |(s, room): (&Source, i128)| match s {
+        Source::Literal(l) if l.dtype == Dtype::U64 => Some(i128::from(l.bits).min(room) as i64),
+        Source::Literal(l) => {
+            let wide = Code::Convert(Dtype::I64).eval(&[*l]);
+            Some(i128::from(wide.bits as i64).clamp(0, room.max(0)) as i64)
+        }
+        Source::Node(_) => None,
+    };
+    starts.iter().zip(room).map(start).collect()
+}
+
+/// The piece of an operand that is read at `start + o` (or `o - start`, for a sign of -1).
+fn shifted(operand: usize, starts: &[i64], sign: i64) -> Piece {
+    let axes = starts
+        .iter()
+        .enumerate()
+        .map(|(axis, s)| AxisMap { offset: sign * s, ..AxisMap::same(axis) })
+        .collect();
+    Piece { operand, axes }
+}
+
+/// Updates of arrays that have at most this many elements (in each item of a batch that is updated
+/// as a whole) are no writes to memory.
+const SMALL: usize = 64;
+
+fn small(whole: &[usize], part: &[usize]) -> bool {
+    let batch = match (whole, part) {
+        ([n, ..], [m, ..]) if n == m && whole.len() > 1 => *n,
+        _ => 1,
+    };
+    whole.iter().product::<usize>() / batch.max(1) <= SMALL
 }
 
 fn frame(function: Arc<Function>, args: &[Source], outputs: SmallVec<[ValueId; 1]>) -> Frame {

@@ -99,6 +99,8 @@ impl Member {
 
 /// Axes of at most this extent go last.
 const TINY: usize = 4;
+/// Concatenations with at most this many elements in each item of a batch are made in registers.
+const SMALL: usize = 64;
 /// Trailing axes that together have at most this many elements are unrolled.
 const UNROLLED: usize = 9;
 
@@ -126,11 +128,11 @@ pub(crate) fn members(graph: &Graph) -> Vec<Member> {
 }
 
 /// The box that a piece fills: extent, start and step along each axis of the output.
-type Box = SmallVec<[(usize, i64, i64); 4]>;
+type Extents = SmallVec<[(usize, i64, i64); 4]>;
 
 /// The pieces of the view that a node copies, if it is to be written in parts: whether a fill is
 /// needed and the boxes.
-fn copied_view(graph: &Graph, id: NodeId) -> Option<(&[Piece], bool, Vec<Box>)> {
+fn copied_view(graph: &Graph, id: NodeId) -> Option<(&[Piece], bool, Vec<Extents>)> {
     if !matches!(graph.nodes[id].kind, Kind::Copy) {
         return None;
     }
@@ -151,13 +153,19 @@ fn copied_view(graph: &Graph, id: NodeId) -> Option<(&[Piece], bool, Vec<Box>)> 
         filled = filled.saturating_add(b.iter().map(|(n, _, _)| n).product());
         boxes.push(b);
     }
+    // A small array in a batch is made element by element, in registers.
+    let batched =
+        |b: &Extents| b.first().is_some_and(|(n, start, _)| *n == shape[0] && *start == 0);
+    if shape.len() > 1 && shape.elements() / shape[0].max(1) <= SMALL && boxes.iter().all(batched) {
+        return None;
+    }
     // Pieces that do not overlap and fill everything need nothing beneath them.
     Some((pieces, fill.is_some() && filled < shape.elements(), boxes))
 }
 
 /// The outputs that a piece gives, if they are a box.
-fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<Box> {
-    let mut found: Box = shape.iter().map(|n| (*n, 0, 1)).collect();
+fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<Extents> {
+    let mut found: Extents = shape.iter().map(|n| (*n, 0, 1)).collect();
     let mut used: SmallVec<[bool; 4]> = SmallVec::from_elem(false, shape.len());
     for (map, extent) in piece.axes.iter().zip(operand) {
         let extent = *extent as i64;
@@ -213,7 +221,7 @@ fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<Box> {
     Some(found)
 }
 
-fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &Box) -> Member {
+fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &Extents) -> Member {
     let view = graph.nodes[id].operands[0];
     let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
     let mut syms: Along = SmallVec::new();
@@ -321,6 +329,14 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> Member {
         | Kind::Gather { .. } => {}
     }
     finish(graph, id, part, axes, walk.reads)
+}
+
+/// Whether a node copies a view of several pieces.
+pub(crate) fn is_pieced(graph: &Graph, id: NodeId) -> bool {
+    let node = &graph.nodes[id];
+    let view = node.operands.first().and_then(|s| s.node()).map(|n| &graph.nodes[n].kind);
+    matches!(node.kind, Kind::Copy)
+        && matches!(view, Some(Kind::View { pieces, fill }) if pieces.len() > 1 || fill.is_some())
 }
 
 /// The view that a node copies and the operand that fills it.
