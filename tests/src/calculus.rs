@@ -12,6 +12,11 @@ pub fn precision(m: &Module, f: FuncId) -> f64 {
     if single(m, f) { 1e-4 } else { 1e-10 }
 }
 
+/// Relative accuracy of what a function computes in nearly the same order.
+pub fn rounding(m: &Module, f: FuncId) -> f64 {
+    if single(m, f) { 1e-5 } else { 1e-12 }
+}
+
 /// Whether any value of the function is f32.
 fn single(m: &Module, f: FuncId) -> bool {
     let mut types = m.function(f).types.values().filter_map(Type::as_array);

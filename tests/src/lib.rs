@@ -6,9 +6,11 @@
 //! - [`cases`]: every primitive's samples as programs, for the laws;
 //! - [`Vocabulary`]: random programs, for the same laws;
 //! - [`EXAMPLES`]: functions as text, to compose transforms on;
+//! - [`genes`]: random programs, attributes drawn to fit shapes;
 //! - [`read_tensor`]: tensors as text;
 //! - [`conformance`]: golden numbers computed by JAX;
 //! - [`gradbench`]: the evals of GradBench and its protocol;
+//! - [`words`]: transforms one after the other, each tested against the program before it;
 //! - [`TextTest`]: a program, what to do with it, and what must come out.
 
 mod agreement;
@@ -16,12 +18,15 @@ pub mod book;
 pub mod calculus;
 pub mod conformance;
 mod examples;
+pub mod genes;
 pub mod gradbench;
 mod programs;
 mod random;
 mod samples;
+
 mod tensor_text;
 mod text_test;
+pub mod words;
 
 pub use agreement::Agreement;
 pub use examples::{EXAMPLES, Example};

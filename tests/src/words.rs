@@ -1,0 +1,266 @@
+//! Words: transforms one after the other, each tested against the program before it.
+//!
+//! A transform of a function is a function, so transforms compose: `vmap(vjp(jvp(f)))` is a program
+//! like any other. [`append`] adds a letter to a word, and holds the new program against the one
+//! before it, by definition and not by formula: tangents are limits of differences, cotangents
+//! satisfy `<ct, J dx> = <Jᵀ ct, dx>`, a batch is a map. The letter applied to the tidied program
+//! must give the same. [`same_numbers`] asks the same of the word after every pipeline, and of its
+//! machine code.
+
+use crate::calculus::{
+    check_batch, check_differences, check_products, largest, marked, precision, rounding, split,
+    stack,
+};
+use crate::{Agreement, Case, Failure, Rng, run};
+use tapeloom_backend::{Options, compile};
+use tapeloom_ir::prim::{Body, Exactness};
+use tapeloom_ir::{FuncId, Literal, Module, Tensor, print_function, verify};
+use tapeloom_transforms::{BEFORE_CODE, PASSES, Pipeline, batch, jvp, vjp};
+
+/// Extent of a batch.
+const BATCH: usize = 2;
+/// What a user's program goes through between transforms.
+const TIDY: &str = "inline, cse, dce, peephole";
+
+/// A transform.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Letter {
+    /// Forward mode.
+    Jvp,
+    /// Reverse mode.
+    Vjp,
+    /// Batching.
+    Vmap,
+}
+
+impl Letter {
+    /// The alphabet.
+    pub const ALL: [Letter; 3] = [Letter::Jvp, Letter::Vjp, Letter::Vmap];
+
+    /// The transform.
+    pub fn name(self) -> &'static str {
+        match self {
+            Letter::Jvp => "jvp",
+            Letter::Vjp => "vjp",
+            Letter::Vmap => "vmap",
+        }
+    }
+}
+
+/// Which arguments are active or batched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// All that can be.
+    All,
+    /// Each with probability 3/4, and at least one.
+    Some,
+}
+
+/// The case after one more transform, tested against the case before.
+///
+/// # Errors
+/// What does not hold, with the program.
+pub fn append(
+    m: &mut Module,
+    case: &Case,
+    letter: Letter,
+    choice: Choice,
+    rng: &mut Rng,
+) -> Result<Case, Failure> {
+    let functions = m.iter().count();
+    let tidy = TIDY.parse::<Pipeline>()?.run(m, case.f, |_, _, _| {})?;
+    let next = match letter {
+        Letter::Jvp => forward(m, case, tidy, &chosen(&case.floats(), choice, rng), rng)?,
+        Letter::Vjp => reverse(m, case, tidy, &chosen(&case.floats(), choice, rng), rng)?,
+        Letter::Vmap => {
+            mapped(m, case, tidy, &chosen(&vec![true; case.args.len()], choice, rng), rng)?
+        }
+    };
+    let added: Vec<FuncId> = m.iter().skip(functions).map(|(f, _)| f).collect();
+    for f in added {
+        if let Some(broken) = verify(m, f).first() {
+            return Err(format!("{broken}\nin\n{}", print_function(m, f)).into());
+        }
+    }
+    Ok(next)
+}
+
+/// A subset of the marked: all of them, or each with probability 3/4 but at least one.
+fn chosen(mask: &[bool], choice: Choice, rng: &mut Rng) -> Vec<bool> {
+    let mut chosen: Vec<bool> =
+        mask.iter().map(|on| *on && (choice == Choice::All || rng.index(4) > 0)).collect();
+    if !chosen.contains(&true)
+        && let Some(first) = mask.iter().position(|on| *on)
+    {
+        chosen[first] = true;
+    }
+    chosen
+}
+
+/// jvp: the values are those of the function, the tangents limits of differences.
+fn forward(
+    m: &mut Module,
+    case: &Case,
+    tidy: FuncId,
+    active: &[bool],
+    rng: &mut Rng,
+) -> Result<Case, Failure> {
+    let want = run(m, case.f, &case.args)?;
+    let of = jvp(m, case.f, active)?;
+    let dx = case.directions(rng, active);
+    let args = [&case.args[..], &dx].concat();
+    let (y, dy) = split(run(m, of.function, &args)?, &of.active_out, want.len());
+    Agreement::Exact.check_all(&y, &want)?;
+    if case.smooth {
+        check_differences(m, case.f, &case.args, active, &dx, &dy)
+            .map_err(|e| format!("{e}\nactive {active:?}\n{}", print_function(m, of.function)))?;
+    }
+
+    let other = jvp(m, tidy, active)?;
+    let (_, tidied) = split(run(m, other.function, &args)?, &other.active_out, want.len());
+    agree(m, of.function, &args, &dense(&tidied, &y), &dense(&dy, &y))
+        .map_err(|e| format!("jvp of the tidied program: {e}\n{}", print_function(m, tidy)))?;
+    Ok(Case { f: of.function, args, ..named(case, "jvp") })
+}
+
+/// vjp: `<ct, J dx> = <Jᵀ ct, dx>`.
+fn reverse(
+    m: &mut Module,
+    case: &Case,
+    tidy: FuncId,
+    active: &[bool],
+    rng: &mut Rng,
+) -> Result<Case, Failure> {
+    let want = run(m, case.f, &case.args)?;
+    let of = vjp(m, case.f, active)?;
+    let cts: Vec<Tensor> = want.iter().map(|y| rng.tensor(y.ty())).collect();
+    let seeds = marked(&cts, &of.active_out);
+    let args = [&case.args[..], &seeds].concat();
+    let (y, ctx) = split(run(m, of.function, &args)?, &of.nonzero, want.len());
+    Agreement::Exact.check_all(&y, &want)?;
+
+    let forward = jvp(m, case.f, active)?;
+    let dx = case.directions(rng, active);
+    let both = [&case.args[..], &dx].concat();
+    let (_, dy) = split(run(m, forward.function, &both)?, &forward.active_out, want.len());
+    let dy = marked(&dense(&dy, &y), &of.active_out);
+    let mut dx = dx.into_iter();
+    let dx: Vec<Tensor> = active
+        .iter()
+        .zip(&of.nonzero)
+        .filter(|(on, _)| **on)
+        .filter_map(|(_, nonzero)| dx.next().filter(|_| *nonzero))
+        .collect();
+    let back: Vec<Tensor> = ctx.iter().flatten().cloned().collect();
+    let slack = rounding(m, of.function) / 10.0 * largest(m, of.function, &args)?;
+    check_products(precision(m, case.f), [&seeds, &dy], [&back, &dx], slack)
+        .map_err(|e| format!("{e}\nactive {active:?}\n{}", print_function(m, of.function)))?;
+
+    let other = vjp(m, tidy, active)?;
+    let seeds = marked(&cts, &other.active_out);
+    let tidied = run(m, other.function, &[&case.args[..], &seeds].concat())?;
+    let (_, tidied) = split(tidied, &other.nonzero, want.len());
+    let (got, want) = (dense(&tidied, &case.args), dense(&ctx, &case.args));
+    agree(m, of.function, &args, &got, &want)
+        .map_err(|e| format!("vjp of the tidied program: {e}\n{}", print_function(m, tidy)))?;
+    Ok(Case { f: of.function, args, ..named(case, "vjp") })
+}
+
+/// vmap: the function on each.
+fn mapped(
+    m: &mut Module,
+    case: &Case,
+    tidy: FuncId,
+    batched: &[bool],
+    rng: &mut Rng,
+) -> Result<Case, Failure> {
+    let mut inputs = vec![case.args.clone()];
+    for _ in 1..BATCH {
+        let near = |(x, on): (&Tensor, &bool)| if *on { nearby(x, rng) } else { x.clone() };
+        inputs.push(case.args.iter().zip(batched).map(near).collect());
+    }
+    let whole = |i: usize| match batched[i] {
+        true => stack(&case.args[i], inputs.iter().map(|x| &x[i])),
+        false => case.args[i].clone(),
+    };
+    let args: Vec<Tensor> = (0..batched.len()).map(whole).collect();
+    for (f, name) in [(case.f, "program"), (tidy, "tidied program")] {
+        let of = batch(m, f, BATCH, batched)?;
+        let got = run(m, of.function, &args)?;
+        check_batch(m, f, &case.args, &inputs, &got, &of.batched_out).map_err(|e| {
+            format!("vmap of the {name}: {e}\n{batched:?}\n{}", print_function(m, of.function))
+        })?;
+    }
+    Ok(Case { f: batch(m, case.f, BATCH, batched)?.function, args, ..named(case, "vmap") })
+}
+
+/// Floats a little away, so that the function is as smooth there; integers as they are.
+fn nearby(x: &Tensor, rng: &mut Rng) -> Tensor {
+    let mut y = x.clone();
+    for i in (0..x.elements()).filter(|_| x.dtype().is_float()) {
+        let at = x.get(i).to_f64() + rng.range(-0.05, 0.05);
+        y.set(i, Literal::of(x.dtype(), at));
+    }
+    y
+}
+
+/// Every pipeline and the machine code against the interpreter.
+///
+/// # Errors
+/// The first that differs, with its program.
+pub fn same_numbers(m: &mut Module, case: &Case, relaxed: bool) -> Result<(), Failure> {
+    let want = run(m, case.f, &case.args)?;
+    let inexact = PASSES.iter().filter(|p| relaxed && p.exactness == Exactness::Reassociates);
+    for pipeline in inexact.map(|p| p.name).chain([TIDY, BEFORE_CODE]) {
+        let f = pipeline.parse::<Pipeline>()?.run(m, case.f, |_, _, _| {})?;
+        let got = run(m, f, &case.args)?;
+        let outcome = match pipeline {
+            TIDY | BEFORE_CODE => Agreement::Equal.check_all(&got, &want).map_err(Failure::from),
+            _ => agree(m, case.f, &case.args, &got, &want),
+        };
+        outcome.map_err(|e| format!("after `{pipeline}`: {e}\n{}", print_function(m, f)))?;
+        if pipeline == BEFORE_CODE {
+            let code = compile(m, f, &Options::default())?;
+            let got = code.call(&case.args.iter().collect::<Vec<_>>())?;
+            agree(m, f, &case.args, &got, &want)
+                .map_err(|e| format!("machine code: {e}\n{}", print_function(m, f)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Agreement up to the rounding of the largest number that `f` computes.
+fn agree(
+    m: &mut Module,
+    f: FuncId,
+    args: &[Tensor],
+    got: &[Tensor],
+    want: &[Tensor],
+) -> Result<(), Failure> {
+    let relative = rounding(m, f);
+    let absolute = relative / 100.0 * largest(m, f, args)?;
+    Ok(Agreement::Within { relative, absolute }.check_all(got, want)?)
+}
+
+/// Derivatives that are not there as zeros, of the types of the model; integers have none.
+fn dense(derivatives: &[Option<Tensor>], model: &[Tensor]) -> Vec<Tensor> {
+    let zero = |(d, x): (&Option<Tensor>, &Tensor)| match d {
+        Some(d) => d.clone(),
+        None => Tensor::zeros(x.ty()),
+    };
+    derivatives.iter().zip(model).map(zero).collect()
+}
+
+/// Whether a function keeps calls when the others are inlined.
+pub fn outlined(m: &Module, f: FuncId) -> bool {
+    m.function(f).equations.iter().any(|e| match e.op.body() {
+        Body::Outline(_) => true,
+        Body::Inline(g) => outlined(m, g),
+        Body::None | Body::Ruled(_) => false,
+    })
+}
+
+/// The case with the name of a longer word.
+fn named(case: &Case, letter: &str) -> Case {
+    Case { name: format!("{letter}({})", case.name), ..case.clone() }
+}
