@@ -91,8 +91,6 @@ fn function(
     if results.is_empty() {
         results = g.values.iter().take(1).map(|v| v.atom).collect();
     }
-    drop(g);
-    drop(b);
     draft.finish(module, results)
 }
 
