@@ -76,7 +76,8 @@ pub struct Report {
 /// [`Kind::TooLarge`] where an array does not fit in memory.
 pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Compiled, Problem> {
     let start = Instant::now();
-    let (program, plan) = schedule::plan(module, func)?;
+    let (mut program, plan) = schedule::plan(module, func)?;
+    kernel::split_loops(&mut program);
     if cfg!(debug_assertions) {
         kernel::check(&program)?;
     }

@@ -30,6 +30,7 @@ mod eval;
 mod fill;
 mod parse;
 mod print;
+mod split;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -37,6 +38,7 @@ mod verify;
 pub use eval::eval;
 pub(crate) use fill::filled;
 pub use parse::parse;
+pub use split::split_loops;
 pub use verify::{VerifyError, check, verify};
 
 use cranelift_entity::{PrimaryMap, entity_impl};

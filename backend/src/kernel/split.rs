@@ -1,0 +1,435 @@
+//! Splitting loops where a guard changes.
+//!
+//! A concatenation or a padding that is read in place leaves guards in the loops that read it:
+//! `i < 64` decides which piece an element comes from. Such a guard changes at one index. The loop is
+//! cut there into ranges, and in each range the guard is a constant, the piece is known and the load
+//! is plain:
+//!
+//! ```text
+//! for i0 in 100 {                          for i1 in 64 {
+//!   %0: bool = lt i0, 64                     %4: f64 = load b0[i1]
+//!   %1: f64 = load b0[i0] if %0              store b2[i1], %4
+//!   %2: f64 = load b1[i0 - 64] if not %0   }
+//!   %3: f64 = select %0, %1, %2            for i2 in 36 {
+//!   store b2[i0], %3                         %5: f64 = load b1[i2]
+//! }                                          store b2[i2 + 64], %5
+//!                                          }
+//! ```
+//!
+//! Known to loop compilers as index-set splitting (Griebl, Feautrier, Lengauer, 2000).
+
+use super::{Address, Arg, Expr, IndexId, Program, ScalarId, Step, Stmt, VarId};
+use cranelift_entity::{EntityRef, EntitySet, SecondaryMap};
+use tapeloom_ir::{Code, Dtype, Literal};
+
+/// A loop is cut into at most so many ranges,
+const MOST_RANGES: usize = 16;
+/// and only while all of them together have at most so many statements.
+const MOST_STATEMENTS: usize = 4_000;
+
+/// Splits every loop of a program at the constants that its guards compare its index with.
+pub fn split_loops(program: &mut Program) {
+    let steps = std::mem::take(&mut program.steps);
+    program.steps = steps
+        .into_iter()
+        .map(|step| match step {
+            Step::Nest(body) => Step::Nest(block(program, body)),
+            Step::Contract(c) => Step::Contract(c),
+        })
+        .collect();
+}
+
+/// The statements with their loops split, inner loops first.
+fn block(program: &mut Program, body: Vec<Stmt>) -> Vec<Stmt> {
+    let mut out = Vec::with_capacity(body.len());
+    for stmt in body {
+        match stmt {
+            Stmt::For { index, extent, body } => {
+                let body = block(program, body);
+                let cuts = breakpoints(&body, index, extent);
+                let ranges = cuts.len() + 1;
+                if cuts.is_empty()
+                    || ranges > MOST_RANGES
+                    || size(&body).saturating_mul(ranges) > MOST_STATEMENTS
+                {
+                    out.push(Stmt::For { index, extent, body });
+                    continue;
+                }
+                let ends = cuts.iter().copied().chain([extent]);
+                let mut start = 0;
+                for end in ends {
+                    range(program, &body, index, start, end, &mut out);
+                    start = end;
+                }
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// Number of statements, nested ones included.
+fn size(body: &[Stmt]) -> usize {
+    let one = |s: &Stmt| match s {
+        Stmt::For { body, .. } => 1 + size(body),
+        Stmt::Let { .. }
+        | Stmt::Var { .. }
+        | Stmt::Set { .. }
+        | Stmt::Fold { .. }
+        | Stmt::Store { .. } => 1,
+    };
+    body.iter().map(one).sum()
+}
+
+/// Where comparisons of the index with constants change, ascending, strictly inside the loop.
+fn breakpoints(body: &[Stmt], index: IndexId, extent: usize) -> Vec<usize> {
+    let mut cuts = Vec::new();
+    collect(body, index, &mut cuts);
+    let mut cuts: Vec<usize> = cuts
+        .into_iter()
+        .filter_map(|c| usize::try_from(c).ok())
+        .filter(|c| *c > 0 && *c < extent)
+        .collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
+}
+
+fn collect(body: &[Stmt], index: IndexId, cuts: &mut Vec<i64>) {
+    for stmt in body {
+        match stmt {
+            Stmt::For { body, .. } => collect(body, index, cuts),
+            Stmt::Let { expr: Expr::Code(code, args), .. } => {
+                let (at, flipped) = match args.as_slice() {
+                    [Arg::Index(i), Arg::Literal(c)] if *i == index => (c.bits as i64, false),
+                    [Arg::Literal(c), Arg::Index(i)] if *i == index => (c.bits as i64, true),
+                    _ => continue,
+                };
+                match code {
+                    Code::Lt | Code::Ge if !flipped => cuts.push(at),
+                    Code::Le | Code::Gt if !flipped => cuts.push(at.saturating_add(1)),
+                    Code::Lt | Code::Ge => cuts.push(at.saturating_add(1)),
+                    Code::Le | Code::Gt => cuts.push(at),
+                    Code::Eq | Code::Ne => cuts.extend([at, at.saturating_add(1)]),
+                    _ => {}
+                }
+            }
+            Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. } => {}
+        }
+    }
+}
+
+/// Appends the loop over `start..end`, with what is constant there folded; a range of one index is
+/// no loop.
+fn range(
+    program: &mut Program,
+    body: &[Stmt],
+    index: IndexId,
+    start: usize,
+    end: usize,
+    out: &mut Vec<Stmt>,
+) {
+    let mut copy = Copy {
+        program,
+        index,
+        start: start as i64,
+        end: end as i64,
+        inner: None,
+        number: Arg::Literal(Literal::i64(start as i64)),
+        scalars: SecondaryMap::new(),
+        vars: SecondaryMap::new(),
+        indices: SecondaryMap::new(),
+    };
+    if end - start == 1 {
+        let mut single = Vec::new();
+        copy.block(body, &mut single);
+        out.extend(sweep(single));
+        return;
+    }
+    let inner = copy.fresh_index();
+    copy.inner = Some(inner);
+    let mut looped = Vec::new();
+    copy.number = Arg::Index(inner);
+    if start != 0 {
+        // The index as a number; addresses take the offset themselves. Swept where nobody reads it.
+        let value = copy.program.scalars.push(Dtype::I64);
+        let args = vec![Arg::Index(inner), Arg::Literal(Literal::i64(start as i64))];
+        looped.push(Stmt::Let { value, expr: Expr::Code(Code::Add, args) });
+        copy.number = Arg::Scalar(value);
+    }
+    copy.block(body, &mut looped);
+    out.push(Stmt::For { index: inner, extent: end - start, body: sweep(looped) });
+}
+
+/// A copy of a loop's body for one range of its index.
+struct Copy<'a> {
+    program: &'a mut Program,
+    /// The index of the loop that is split.
+    index: IndexId,
+    start: i64,
+    end: i64,
+    /// The index of the new loop; `None` where the range is one index.
+    inner: Option<IndexId>,
+    /// The old index as a number.
+    number: Arg,
+    scalars: SecondaryMap<ScalarId, Option<Arg>>,
+    vars: SecondaryMap<VarId, Option<VarId>>,
+    indices: SecondaryMap<IndexId, Option<IndexId>>,
+}
+
+impl Copy<'_> {
+    fn fresh_index(&mut self) -> IndexId {
+        let index = IndexId::new(self.program.indices as usize);
+        self.program.indices += 1;
+        index
+    }
+
+    /// The value of a comparison of the index with a constant, if it is the same in the whole range.
+    fn decide(&self, code: &Code, args: &[Arg]) -> Option<Literal> {
+        let at = |i: i64| -> Option<Literal> {
+            let numbers: Option<Vec<Literal>> = args
+                .iter()
+                .map(|a| match a {
+                    Arg::Index(k) if *k == self.index => Some(Literal::i64(i)),
+                    Arg::Literal(l) => Some(*l),
+                    Arg::Scalar(_) | Arg::Var(_) | Arg::Index(_) => None,
+                })
+                .collect();
+            Some(code.eval(&numbers?))
+        };
+        let (first, last) = (at(self.start)?, at(self.end - 1)?);
+        // A comparison with a constant changes at cuts only, so the ends decide.
+        let monotone =
+            matches!(code, Code::Lt | Code::Le | Code::Gt | Code::Ge | Code::Eq | Code::Ne);
+        (first == last && (monotone || self.end - self.start == 1)).then_some(first)
+    }
+
+    fn arg(&self, a: Arg) -> Arg {
+        match a {
+            Arg::Scalar(s) => self.scalars[s].unwrap_or(a),
+            Arg::Var(v) => Arg::Var(self.vars[v].unwrap_or(v)),
+            Arg::Index(i) if i == self.index => self.number,
+            Arg::Index(i) => Arg::Index(self.indices[i].unwrap_or(i)),
+            Arg::Literal(_) => a,
+        }
+    }
+
+    fn address(&self, address: &Address) -> Address {
+        let mut out = Address {
+            offset: address.offset,
+            terms: Vec::new(),
+            dynamic: address.dynamic.map(|a| self.arg(a)),
+        };
+        for (i, stride) in &address.terms {
+            if *i == self.index {
+                out.offset += self.start * stride;
+                out.terms.extend(self.inner.map(|inner| (inner, *stride)));
+            } else {
+                out.terms.push((self.indices[*i].unwrap_or(*i), *stride));
+            }
+        }
+        out
+    }
+
+    fn define(&mut self, old: ScalarId, expr: Expr, out: &mut Vec<Stmt>) {
+        let dtype = self.program.scalars[old];
+        let value = self.program.scalars.push(dtype);
+        self.scalars[old] = Some(Arg::Scalar(value));
+        out.push(Stmt::Let { value, expr });
+    }
+
+    fn block(&mut self, body: &[Stmt], out: &mut Vec<Stmt>) {
+        for stmt in body {
+            match stmt {
+                Stmt::For { index, extent, body } => {
+                    let fresh = self.fresh_index();
+                    self.indices[*index] = Some(fresh);
+                    let mut inner = Vec::new();
+                    self.block(body, &mut inner);
+                    out.push(Stmt::For { index: fresh, extent: *extent, body: inner });
+                }
+                Stmt::Let { value, expr: Expr::Code(code, args) } => {
+                    if let Some(l) = self.decide(code, args) {
+                        self.scalars[*value] = Some(Arg::Literal(l));
+                        continue;
+                    }
+                    let args: Vec<Arg> = args.iter().map(|a| self.arg(*a)).collect();
+                    match fold(*code, &args) {
+                        Some(known) => self.scalars[*value] = Some(known),
+                        None => self.define(*value, Expr::Code(*code, args), out),
+                    }
+                }
+                Stmt::Let { value, expr: Expr::Load { buffer, address, guard } } => {
+                    let guard = guard.map(|g| self.arg(g));
+                    match guard {
+                        Some(Arg::Literal(no)) if no.bits == 0 => {
+                            let zero = Literal::zero(self.program.scalars[*value]);
+                            self.scalars[*value] = Some(Arg::Literal(zero));
+                        }
+                        _ => {
+                            let guard = guard.filter(|g| !matches!(g, Arg::Literal(_)));
+                            let address = self.address(address);
+                            self.define(
+                                *value,
+                                Expr::Load { buffer: *buffer, address, guard },
+                                out,
+                            );
+                        }
+                    }
+                }
+                Stmt::Var { var, init } => {
+                    let init = self.arg(*init);
+                    let dtype = self.program.vars[*var];
+                    let fresh = self.program.vars.push(dtype);
+                    self.vars[*var] = Some(fresh);
+                    out.push(Stmt::Var { var: fresh, init });
+                }
+                Stmt::Set { var, value } => {
+                    let value = self.arg(*value);
+                    out.push(Stmt::Set { var: self.vars[*var].unwrap_or(*var), value });
+                }
+                Stmt::Fold { var, code, value } => {
+                    let value = self.arg(*value);
+                    out.push(Stmt::Fold {
+                        var: self.vars[*var].unwrap_or(*var),
+                        code: *code,
+                        value,
+                    });
+                }
+                Stmt::Store { buffer, address, value, guard } => {
+                    let guard = guard.map(|g| self.arg(g));
+                    if matches!(guard, Some(Arg::Literal(no)) if no.bits == 0) {
+                        continue;
+                    }
+                    let guard = guard.filter(|g| !matches!(g, Arg::Literal(_)));
+                    let (address, value) = (self.address(address), self.arg(*value));
+                    out.push(Stmt::Store { buffer: *buffer, address, value, guard });
+                }
+            }
+        }
+    }
+}
+
+/// What an operation is when operands are constants: logic with one constant, a choice by one, or
+/// anything of constants alone.
+fn fold(code: Code, args: &[Arg]) -> Option<Arg> {
+    let known = |a: &Arg| match a {
+        Arg::Literal(l) => Some(*l),
+        Arg::Scalar(_) | Arg::Var(_) | Arg::Index(_) => None,
+    };
+    let truth = |a: &Arg| known(a).filter(|l| l.dtype == Dtype::Bool).map(|l| l.bits != 0);
+    match (code, args) {
+        (Code::Select, [c, t, f]) => truth(c).map(|c| if c { *t } else { *f }),
+        (Code::And, [x, y]) if truth(x) == Some(true) || truth(y) == Some(false) => Some(*y),
+        (Code::And, [x, y]) if truth(y) == Some(true) || truth(x) == Some(false) => Some(*x),
+        (Code::Or, [x, y]) if truth(x) == Some(false) || truth(y) == Some(true) => Some(*y),
+        (Code::Or, [x, y]) if truth(y) == Some(false) || truth(x) == Some(true) => Some(*x),
+        _ => {
+            let all: Option<Vec<Literal>> = args.iter().map(known).collect();
+            all.filter(|l| !l.is_empty()).map(|l| Arg::Literal(code.eval(&l)))
+        }
+    }
+}
+
+/// Drops values that nobody reads.
+fn sweep(body: Vec<Stmt>) -> Vec<Stmt> {
+    keep_live(&body, &mut EntitySet::new())
+}
+
+/// One walk backwards, from the stores to what they need.
+fn keep_live(body: &[Stmt], live: &mut EntitySet<ScalarId>) -> Vec<Stmt> {
+    let mut kept = Vec::with_capacity(body.len());
+    for stmt in body.iter().rev() {
+        let reads: Vec<Arg> = match stmt {
+            Stmt::For { index, extent, body } => {
+                let body = keep_live(body, live);
+                kept.push(Stmt::For { index: *index, extent: *extent, body });
+                continue;
+            }
+            Stmt::Let { value, .. } if !live.contains(*value) => continue,
+            Stmt::Let { expr: Expr::Code(_, args), .. } => args.clone(),
+            Stmt::Let { expr: Expr::Load { address, guard, .. }, .. } => {
+                address.dynamic.iter().chain(guard).copied().collect()
+            }
+            Stmt::Var { init: value, .. } | Stmt::Set { value, .. } | Stmt::Fold { value, .. } => {
+                vec![*value]
+            }
+            Stmt::Store { value, address, guard, .. } => {
+                [*value].into_iter().chain(address.dynamic).chain(*guard).collect()
+            }
+        };
+        for a in reads {
+            if let Arg::Scalar(s) = a {
+                live.insert(s);
+            }
+        }
+        kept.push(stmt.clone());
+    }
+    kept.reverse();
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernel::{eval, parse, split_loops, verify};
+    use tapeloom_ir::Tensor;
+
+    fn same(text: &str, args: &[Tensor]) -> String {
+        let program = parse(text, &|_| None).unwrap();
+        let mut split = program.clone();
+        split_loops(&mut split);
+        assert_eq!(verify(&split), [], "{split}");
+        assert_eq!(eval(&program, args).unwrap(), eval(&split, args).unwrap(), "{split}");
+        split.to_string()
+    }
+
+    #[test]
+    fn a_concatenation_is_read_piece_by_piece() {
+        let text = same(
+            "program @concat {
+  buffer b0: f64[3] input 0
+  buffer b1: f64[2] input 1
+  buffer b2: f64[5] output 0
+  for i0 in 5 {
+    %0: bool = lt i0, 3
+    %1: f64 = load b0[i0] if %0
+    %2: bool = ge i0, 3
+    %3: f64 = load b1[i0 + -3] if %2
+    %4: f64 = select %0, %1, %3
+    store b2[i0], %4
+  }
+}
+",
+            &[Tensor::from([1.0, 2.0, 3.0]), Tensor::from([4.0, 5.0])],
+        );
+        assert!(!text.contains("if"), "{text}");
+    }
+
+    #[test]
+    fn the_index_as_a_number_stays_right() {
+        same(
+            "program @count {
+  buffer b0: f64[6] output 0
+  for i0 in 6 {
+    %0: bool = lt i0, 4
+    %1: i64 = mul i0, 10
+    %2: f64 = convert{to=f64} %1
+    %3: f64 = select %0, %2, -1.0
+    var v0: f64 = %3
+    for i1 in 2 {
+      %4: bool = gt i0, 2
+      %5: f64 = select %4, 1.0, 0.5
+      v0 = add v0, %5
+    }
+    store b0[i0], v0
+  }
+}
+",
+            &[],
+        );
+    }
+}
