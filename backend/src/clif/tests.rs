@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+use super::vector;
 use crate::Executable;
 use crate::gemm;
 use crate::kernel::{
@@ -275,8 +276,39 @@ fn every_code_at_the_edges() {
                     vec![tensor(Dtype::Bool, &c), tensor(dtype, &first), tensor(dtype, &second)]
                 }
             };
-            check(&map_program(code, dtype, n), &args, 0.0);
+            let lanes = map_program(code, dtype, n);
+            check(&lanes, &args, 0.0);
+            check(&one_by_one(lanes), &args, 0.0);
         }
+    }
+}
+
+/// The same program with a variable that each iteration sets, which keeps the loop out of lanes.
+fn one_by_one(mut p: Program) -> Program {
+    let Step::Nest(nest) = &mut p.steps[0] else { panic!("a nest") };
+    let Stmt::For { body, .. } = &mut nest[0] else { panic!("a loop") };
+    let Some(Stmt::Store { value, .. }) = body.last_mut() else { panic!("a store") };
+    let (Arg::Scalar(result), var) = (*value, p.vars.next_key()) else { panic!("a scalar") };
+    let dtype = p.scalars[result];
+    p.vars.push(dtype);
+    *value = Arg::Var(var);
+    body.insert(body.len() - 1, Stmt::Set { var, value: Arg::Scalar(result) });
+    nest.insert(0, Stmt::Var { var, init: Arg::Literal(Literal::zero(dtype)) });
+    p
+}
+
+/// The edge tests would say little if the first program were not in lanes and the second were.
+#[test]
+fn one_of_the_two_paths_is_in_lanes() {
+    let planned = |p: &Program| {
+        let Step::Nest(nest) = &p.steps[0] else { panic!("a nest") };
+        let Some(Stmt::For { index, extent, body }) = nest.last() else { panic!("a loop") };
+        vector::plan(p, *index, *extent, body).is_some()
+    };
+    for dtype in [Dtype::F64, Dtype::F32] {
+        let lanes = map_program(Code::Add, dtype, 9);
+        assert!(planned(&lanes));
+        assert!(!planned(&one_by_one(lanes)));
     }
 }
 
