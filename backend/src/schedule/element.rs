@@ -444,6 +444,18 @@ impl Emit<'_> {
     }
 
     fn clamped(&mut self, value: Arg, room: i64) -> Affine {
+        let Arg::Scalar(known) = value else { return self.clamp(value, room) };
+        let key = (known, room);
+        if let Some(found) = self.blocks.iter().find_map(|b| b.clamped.get(&key)) {
+            return found.clone();
+        }
+        let level = self.level(value);
+        let clamped = self.clamp(value, room);
+        self.blocks[level].clamped.insert(key, clamped.clone());
+        clamped
+    }
+
+    fn clamp(&mut self, value: Arg, room: i64) -> Affine {
         let mut value = value;
         if self.dtype(value) == Dtype::U64 {
             // Half of these are no i64: the upper bound comes first.

@@ -15,8 +15,8 @@
 //! Sharing a loop is sound where the reader takes, along the axis that the loop runs over, exactly
 //! the element of this iteration; everything that it reads is then complete in this iteration,
 //! whatever happens along the other axes. A fold over the shared loop is complete only after it, and
-//! so its readers come later. The order of items is the order of time and no member moves once it is
-//! placed, so there can be no cycles, and one pass over the members is enough.
+//! so its readers come later. Items run in a fixed order and no member moves once it is placed, so
+//! there can be no cycles, and one pass over the members is enough.
 //!
 //! Loops are opened one axis at a time, so that members of different rank share what they can: the
 //! nest of a softmax, and that of a function of small vectors mapped over a batch, fall out of the
@@ -32,7 +32,7 @@ use super::tree::{At, Library, Step, Tree, Value};
 use crate::kernel::{Arg, IndexId, ScalarId, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
 /// What is known about a scalar.
@@ -58,6 +58,8 @@ pub(crate) struct Block {
     memo: HashMap<Key, Arg>,
     /// Elements that are the same along the axes for which there is no index here.
     uniform: HashMap<NodeId, (Pattern, Arg)>,
+    /// Run-time indices that have been clamped to `0..=room`.
+    pub(crate) clamped: HashMap<(ScalarId, i64), Affine>,
 }
 
 /// Where the terms of a fold accumulate.
@@ -81,6 +83,8 @@ pub(crate) struct Emitted {
 
 /// Straight-line steps have at most this many members, so that machine code comes in portions.
 const STRAIGHT: usize = 2000;
+/// Members that visit at most this many elements may be placed before what is there already.
+const EARLY: usize = 1 << 16;
 /// Members whose inner axes do not match are unrolled up to this many elements.
 const SCALARISED: usize = 64;
 /// Elements that scalarising may unroll in one loop.
@@ -153,6 +157,58 @@ struct Item {
     members: Vec<usize>,
 }
 
+/// The items of a block and when they run. Times have gaps, so that an item can come between others.
+#[derive(Default)]
+struct Timeline {
+    items: Vec<Item>,
+    times: Vec<u64>,
+    all: BTreeMap<u64, usize>,
+    of_space: HashMap<Space, BTreeMap<u64, usize>>,
+}
+
+/// Room between items.
+const GAP: u64 = 1 << 32;
+
+impl Timeline {
+    /// The item for a member that may run at `earliest` or later.
+    fn place(&mut self, space: Space, earliest: u64, outermost: bool, early: bool) -> usize {
+        let full = |i: &usize| outermost && self.items[*i].members.len() >= STRAIGHT;
+        let found = self.of_space.get(&space).and_then(|same| match space {
+            // Straight-line code runs as early as it can, so that loops that need it can be joined;
+            // loops run late, close to whoever reads what they make.
+            Space::Straight => same.range(earliest..).map(|(_, i)| *i).find(|i| !full(i)),
+            Space::Loop(_) => same.range(earliest..).next_back().map(|(_, i)| *i),
+            Space::Alone => None,
+        });
+        found.unwrap_or_else(|| self.insert(space, earliest, early && space != Space::Alone))
+    }
+
+    /// A new item: right after `earliest` where that is wanted and there is room, else at the end.
+    fn insert(&mut self, space: Space, earliest: u64, early: bool) -> usize {
+        let end = self.all.last_key_value().map_or(0, |(t, _)| *t) + GAP;
+        let after = earliest + u64::from(self.all.contains_key(&earliest));
+        let mut time = end;
+        if early && let Some((next, _)) = self.all.range(after..).next() {
+            let before = self.all.range(..after).next_back().map_or(0, |(t, _)| *t);
+            let between = (before + (next - before) / 2).max(after);
+            if before < between && between < *next {
+                time = between;
+            }
+        }
+        let item = self.items.len();
+        self.items.push(Item { space, members: Vec::new() });
+        self.times.push(time);
+        self.all.insert(time, item);
+        self.of_space.entry(space).or_default().insert(time, item);
+        item
+    }
+
+    fn in_order(self) -> Vec<Item> {
+        let mut items: Vec<Option<Item>> = self.items.into_iter().map(Some).collect();
+        self.all.values().filter_map(|i| items[*i].take()).collect()
+    }
+}
+
 /// Where a node was placed last.
 #[derive(Clone, Copy, Default)]
 struct Placed {
@@ -199,42 +255,33 @@ impl Emit<'_> {
     fn place(&mut self, members: &[usize], depth: usize) -> Vec<Item> {
         self.blocks_placed += 1;
         let block = self.blocks_placed;
-        let mut items: Vec<Item> = Vec::new();
-        let mut latest: HashMap<Space, usize> = HashMap::new();
+        let mut line = Timeline::default();
         for &m in members {
             let space = self.space(m, depth);
-            let mut lower = 0;
+            let mut earliest = 0;
             for r in &self.members[m].reads {
                 let at = self.placed[r.node];
                 if at.block != block {
                     continue;
                 }
-                let shares = items[at.item].space == space
+                let shares = line.items[at.item].space == space
                     && match space {
                         Space::Straight => true,
                         Space::Loop(_) => self.aligned(m, r, at, depth),
                         Space::Alone => false,
                     };
-                lower = lower.max(if shares { at.item } else { at.item + 1 });
+                let time = line.times[at.item];
+                earliest = earliest.max(if shares { time } else { time + 1 });
             }
-            let full = |i: usize| {
-                depth == 0 && space == Space::Straight && items[i].members.len() >= STRAIGHT
-            };
-            let found = latest.get(&space).copied().filter(|i| *i >= lower && !full(*i));
-            let item = match found {
-                Some(i) if space != Space::Alone => i,
-                _ => {
-                    items.push(Item { space, members: Vec::new() });
-                    latest.insert(space, items.len() - 1);
-                    items.len() - 1
-                }
-            };
-            items[item].members.push(m);
+            // What little work there is may be done ahead of what is there already.
+            let early = self.members[m].rest(depth) <= EARLY;
+            let item = line.place(space, earliest, depth == 0, early);
+            line.items[item].members.push(m);
             let node = self.members[m].node;
             let parts = self.members[m].part != Part::Whole;
             self.placed[node] = Placed { block, item, member: m, parts };
         }
-        items
+        line.in_order()
     }
 
     fn space(&self, m: usize, depth: usize) -> Space {

@@ -96,6 +96,7 @@ pub(crate) fn finish(
         new_scalar: SecondaryMap::new(),
         new_var: SecondaryMap::new(),
         new_index: SecondaryMap::new(),
+        scaled: Vec::new(),
     };
     let mut steps = Vec::with_capacity(emitted.steps.len());
     for step in &emitted.steps {
@@ -415,14 +416,18 @@ struct Convert<'a> {
     new_scalar: SecondaryMap<ScalarId, Option<ScalarId>>,
     new_var: SecondaryMap<VarId, Option<VarId>>,
     new_index: SecondaryMap<IndexId, Option<IndexId>>,
+    /// Run-time indices times strides, for each block that is open.
+    scaled: Vec<HashMap<(ScalarId, i64), Arg>>,
 }
 
 impl Convert<'_> {
     fn block(&mut self, code: &[Tree]) -> Result<Vec<Stmt>, Problem> {
         let mut out = Vec::with_capacity(code.len());
+        self.scaled.push(HashMap::new());
         for tree in code {
             self.statement(tree, &mut out)?;
         }
+        self.scaled.pop();
         Ok(out)
     }
 
@@ -516,8 +521,14 @@ impl Convert<'_> {
                 Term::Scalar(s) => {
                     let mut part = self.arg(Arg::Scalar(*s))?;
                     if *factor != 1 {
-                        let factor = Arg::Literal(Literal::i64(*factor));
-                        part = self.integer(Code::Mul, part, factor, out);
+                        let known = self.scaled.iter().find_map(|b| b.get(&(*s, *factor))).copied();
+                        part = known.unwrap_or_else(|| {
+                            let by = Arg::Literal(Literal::i64(*factor));
+                            self.integer(Code::Mul, part, by, out)
+                        });
+                        if let Some(block) = self.scaled.last_mut() {
+                            block.insert((*s, *factor), part);
+                        }
                     }
                     address.dynamic = Some(match address.dynamic {
                         None => part,
