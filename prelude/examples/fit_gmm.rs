@@ -118,9 +118,11 @@ fn report(p: &Mixture<Tensor>, points: &Tensor) -> Result<(), Box<dyn Error>> {
         gradient_time * 1e6,
         gradient_time / value_time
     );
-    let memory = gradient.explain((p, points))?.peak_bytes();
+    let memory = gradient.explain((p, points))?;
     println!(
-        "memory of one gradient beside arguments and results: {memory} bytes, known before the call"
+        "memory of one gradient: {} bytes of workspace, {} with arguments and results, known before the call",
+        memory.workspace_bytes(),
+        memory.peak_bytes()
     );
     Ok(())
 }

@@ -1,0 +1,176 @@
+//! Benchmarks: `bench` prints a table, `bench --json` one object `{"name", "value", "unit"}` a line.
+//!
+//! - `scalar_grad_call_ns`: a call of a compiled gradient of one number, all costs included;
+//! - `unrolled_N_STAGE_ms`: how long each stage takes for the gradient of an unrolled program of N
+//!   scalar operations, and `unrolled_N_total_ms`;
+//! - `gradbench_EVAL_ratio`: time of the gradient over that of the objective;
+//! - `fit_gmm_step_ms`: one step of descent on the mixture that the example fits.
+//!
+//! Times are medians. Compare ratios within one run: machines differ, and one machine from minute to
+//! minute.
+
+use serde_json::{Value, json};
+use std::error::Error;
+use std::time::Instant;
+use tapeloom::prelude::*;
+use tapeloom_tests::gradbench;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome<()> {
+    let as_json = std::env::args().any(|a| a == "--json");
+    let print = |name: &str, value: f64, unit: &str| {
+        if as_json {
+            println!("{}", json!({"name": name, "value": value, "unit": unit}));
+        } else {
+            println!("{name:32} {value:12.3} {unit}");
+        }
+    };
+    print("scalar_grad_call_ns", scalar_call()?, "ns");
+    for n in [1_000, 10_000, 100_000] {
+        let stages = unrolled(n)?;
+        for (stage, ms) in &stages {
+            print(&format!("unrolled_{n}_{stage}_ms"), *ms, "ms");
+        }
+        print(&format!("unrolled_{n}_total_ms"), stages.iter().map(|s| s.1).sum(), "ms");
+    }
+    for (eval, objective, gradient, input) in evals() {
+        let ratio = seconds(eval, gradient, &input)? / seconds(eval, objective, &input)?;
+        print(&format!("gradbench_{eval}_ratio"), ratio, "1");
+    }
+    print("fit_gmm_step_ms", fit_step()?, "ms");
+    Ok(())
+}
+
+/// The median of many timings in seconds, each of `batch` runs.
+fn median(samples: usize, batch: usize, mut run: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
+    run()?;
+    let mut times = Vec::with_capacity(samples);
+    for _ in 0..samples {
+        let start = Instant::now();
+        for _ in 0..batch {
+            run()?;
+        }
+        times.push(start.elapsed().as_secs_f64() / batch as f64);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[samples / 2])
+}
+
+fn scalar_call() -> Outcome<f64> {
+    let f = jit(grad(|x: Var| x.sin() * x));
+    let x = Tensor::from(0.5);
+    Ok(1e9 * median(101, 10_000, || Ok(drop(f.call(&x)?)))?)
+}
+
+/// `n` scalar operations written out one by one by a host loop.
+fn chain(x: Var, n: usize) -> Var {
+    (0..n / 4).fold(x, |y, i| (y * (1.0 + 1e-6 * i as f64)).sin() * 0.5 + x)
+}
+
+/// Milliseconds by stage for the gradient of [`chain`], which is then run once.
+fn unrolled(n: usize) -> Outcome<Vec<(&'static str, f64)>> {
+    let f = jit(grad(move |x| chain(x, n)));
+    let x = Tensor::from(0.5);
+    let explanation = f.explain(&x)?;
+    let mut stages =
+        vec![("trace", 0.0), ("transform", 0.0), ("simplify", 0.0), ("lower", 0.0), ("code", 0.0)];
+    for (name, time) in explanation.timings() {
+        // Everything between transforms and lowering is simplification.
+        let i = stages.iter().position(|s| s.0 == name).unwrap_or(2);
+        stages[i].1 += time.as_secs_f64() * 1e3;
+    }
+    let slope = f.call(&x)?.item::<f64>()?;
+    if !slope.is_finite() {
+        return Err("the gradient of the chain is not finite".into());
+    }
+    Ok(stages)
+}
+
+/// Numbers in `[0, 1)` from a linear congruential generator, the same every time.
+fn uniform(n: usize) -> Vec<f64> {
+    let mut state = 31_337_u64;
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    (0..n).map(|_| next()).collect()
+}
+
+fn rows(rows: usize, columns: usize) -> Vec<Vec<f64>> {
+    uniform(rows * columns).chunks(columns.max(1)).map(<[f64]>::to_vec).take(rows).collect()
+}
+
+/// Eval, objective, gradient and input, at the sizes of GradBench.
+fn evals() -> Vec<(&'static str, &'static str, &'static str, Value)> {
+    let (d, k, n) = (10, 50, 1000);
+    let points = rows(10_000, 8);
+    vec![
+        ("lse", "primal", "gradient", json!({"x": uniform(100_000)})),
+        ("llsq", "primal", "gradient", json!({"x": uniform(128), "n": 4096})),
+        ("kmeans", "cost", "dir", json!({"points": points, "centroids": points[..100]})),
+        (
+            "gmm",
+            "objective",
+            "jacobian",
+            json!({
+                "d": d, "k": k, "n": n, "m": 0, "gamma": 1.0,
+                "x": rows(n, d), "alpha": uniform(k), "mu": rows(k, d), "q": rows(k, d),
+                "l": rows(k, d * (d - 1) / 2),
+            }),
+        ),
+        (
+            "ba",
+            "objective",
+            "jacobian",
+            json!({
+                "n": 49, "m": 7776, "p": 31843, "w": 0.417022,
+                "cam": [-0.758453, -1.109613, -0.845551, 34.556073, 39.676747, 53.881673,
+                        419.194514, 5.864426, -8.51887, 0.087812, 0.002739],
+                "x": [7.203245, 0.001144, 3.023326], "feat": [271.760969, 834.209256],
+            }),
+        ),
+    ]
+}
+
+/// The median `evaluate` of a function of an eval.
+fn seconds(eval: &str, function: &str, input: &Value) -> Outcome<f64> {
+    let mut input = input.clone();
+    input["min_runs"] = json!(15);
+    input["min_seconds"] = json!(0.2);
+    let message =
+        json!({"id": 0, "kind": "evaluate", "module": eval, "function": function, "input": input});
+    let answer = gradbench::answer(&message);
+    let timings = answer["timings"].as_array().ok_or_else(|| answer["error"].to_string())?;
+    let evaluate = timings.iter().filter(|t| t["name"] == "evaluate");
+    let mut times: Vec<f64> = evaluate.filter_map(|t| t["nanoseconds"].as_f64()).collect();
+    times.sort_by(f64::total_cmp);
+    Ok(times.get(times.len() / 2).ok_or("no timings")? * 1e-9)
+}
+
+/// One step of descent: five components on two hundred points in the plane.
+fn fit_step() -> Outcome<f64> {
+    let (k, d, n) = (5, 2, 200);
+    let table =
+        |rows: usize, columns: usize| Tensor::new(&[rows, columns], uniform(rows * columns));
+    let mixture = gradbench::Mixture {
+        alpha: Tensor::from(uniform(k)),
+        mu: table(k, d)?,
+        q: table(k, d)?,
+        l: table(k, 1)?,
+    };
+    let x = table(n, d)?;
+    let step = jit(|(p, x): (gradbench::Mixture<Var>, Var)| {
+        let loss = |p: gradbench::Mixture<Var>| -gradbench::gmm_objective(&p, x, 1.0, 0) / n as f64;
+        let (value, g) = value_and_grad(loss)(p.clone());
+        let next = gradbench::Mixture {
+            alpha: p.alpha - 1e-3 * g.alpha,
+            mu: p.mu - 1e-3 * g.mu,
+            q: p.q - 1e-3 * g.q,
+            l: p.l - 1e-3 * g.l,
+        };
+        (value, next)
+    });
+    Ok(1e3 * median(101, 20, || Ok(drop(step.call((&mixture, &x))?)))?)
+}
