@@ -91,7 +91,11 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Compi
         Engine::Interpreter => Running::Interpreter(program.clone()),
     };
     let code = start.elapsed();
-    let peak = plan.peak;
+    // Values that cross between the functions of a long program live in the workspace too.
+    let peak = match &engine {
+        Running::Native(e) => e.report().workspace_bytes,
+        Running::Interpreter(_) => plan.peak,
+    };
     let report = Report { program, plan, peak, lower, code };
     Ok(Compiled { engine, params, report })
 }
@@ -102,6 +106,18 @@ impl Compiled {
     /// # Errors
     /// [`Kind::Arguments`] when the arguments do not fit the parameters.
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
+        match &self.engine {
+            Running::Native(e) => e.call(args),
+            Running::Interpreter(p) => {
+                self.check(args)?;
+                let args: Vec<Tensor> = args.iter().map(|t| (*t).clone()).collect();
+                kernel::eval(p, &args)
+            }
+        }
+    }
+
+    /// Refuses arguments that do not fit; machine code checks its own.
+    fn check(&self, args: &[&Tensor]) -> Result<(), Problem> {
         if args.len() != self.params.len() {
             return Err(Problem::new(
                 Kind::Arguments,
@@ -118,13 +134,7 @@ impl Compiled {
                 ));
             }
         }
-        match &self.engine {
-            Running::Native(e) => e.call(args),
-            Running::Interpreter(p) => {
-                let args: Vec<Tensor> = args.iter().map(|t| (*t).clone()).collect();
-                kernel::eval(p, &args)
-            }
-        }
+        Ok(())
     }
 
     /// What compilation did.
