@@ -151,8 +151,11 @@ fn rows_are_complete() {
             assert_eq!(point.len(), row.arity, "{}", row.name);
         }
         for rewrite in row.rewrites {
-            let Rule::Pattern { lhs, .. } = rewrite.rule else { panic!("{}", rewrite.name) };
-            assert!(lhs.starts_with(&format!("({} ", row.name)), "{} is elsewhere", rewrite.name);
+            // Other kinds of rows are code, whose root a test cannot read off.
+            if let Rule::Pattern { lhs, .. } = rewrite.rule {
+                let root = format!("({} ", row.name);
+                assert!(lhs.starts_with(&root), "{} is elsewhere", rewrite.name);
+            }
         }
         // A library function is linked under the name of its row.
         if let Code::Library(l) = row.code {
