@@ -6,7 +6,7 @@
 
 use super::{
     Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity,
-    Lowering, Op, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
+    Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
 };
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
@@ -34,19 +34,6 @@ pub enum Body {
     Ruled(FuncId),
     /// Nothing: the user asked for a call.
     Outline(FuncId),
-}
-
-impl Op {
-    /// The function that an equation runs, and whether its body may replace it.
-    pub fn body(&self) -> Body {
-        match self {
-            Op::Call(c) if c.outline => Body::Outline(c.function),
-            Op::Call(c) => Body::Inline(c.function),
-            Op::CustomCall(c) => Body::Ruled(c.function),
-            Op::LinearCall(c) => c.apply.map_or(Body::None, Body::Ruled),
-            _ => Body::None,
-        }
-    }
 }
 
 impl Call {
@@ -177,6 +164,10 @@ impl Primitive for Call {
 
     fn discharge(&self) -> Discharge {
         Discharge::Region
+    }
+
+    fn body(&self) -> Body {
+        if self.outline { Body::Outline(self.function) } else { Body::Inline(self.function) }
     }
 
     fn prune(

@@ -188,6 +188,10 @@ impl Primitive for Concatenate {
         Discharge::Stateless
     }
 
+    fn body(&self) -> super::Body {
+        super::Body::None
+    }
+
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
         Ok(Prune::Whole)
     }

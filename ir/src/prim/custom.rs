@@ -325,6 +325,10 @@ impl Primitive for CustomCall {
         Discharge::Region
     }
 
+    fn body(&self) -> super::Body {
+        super::Body::Ruled(self.function)
+    }
+
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
         // The rules speak of all outputs.
         Ok(Prune::Whole)

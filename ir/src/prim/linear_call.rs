@@ -414,6 +414,10 @@ impl Primitive for LinearCall {
         Discharge::Region
     }
 
+    fn body(&self) -> super::Body {
+        self.apply.map_or(super::Body::None, super::Body::Ruled)
+    }
+
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
         // The two programs must keep one signature.
         Ok(Prune::Whole)

@@ -160,6 +160,9 @@ pub trait Primitive: Sized + Clone {
     /// How the primitive is rewritten when mutable state is turned into values.
     fn discharge(&self) -> Discharge;
 
+    /// The function that the equation runs, and whether its body may replace it.
+    fn body(&self) -> Body;
+
     /// Which operands and outputs remain when only the `used` outputs are read.
     fn prune(
         &self,
@@ -260,6 +263,10 @@ macro_rules! primitives {
             /// See [`Primitive::discharge`].
             pub fn discharge(&self) -> Discharge {
                 match self { $(Op::$prim(p) => p.discharge()),* }
+            }
+            /// See [`Primitive::body`].
+            pub fn body(&self) -> Body {
+                match self { $(Op::$prim(p) => p.body()),* }
             }
             /// See [`Primitive::prune`].
             pub fn prune(&self, regions: &mut dyn Regions, module: &mut Module, used: &[bool]) -> Result<Prune, Problem> {
