@@ -180,6 +180,8 @@ fn picture(points: &Tensor, p: &Mixture<Tensor>) -> Result<String, Box<dyn Error
     /// Pixels per unit, and the half width of the picture in units.
     const SCALE: f64 = 100.0;
     const HALF: f64 = 4.0;
+    /// One for each component.
+    const COLOURS: [&str; COMPONENTS] = ["#c0392b", "#2471a3", "#1e8449", "#8e44ad", "#b9770e"];
     let size = 2.0 * HALF * SCALE;
     let place = |x: f64, y: f64| ((x + HALF) * SCALE, (HALF - y) * SCALE);
     let mut svg = format!(
@@ -196,7 +198,7 @@ fn picture(points: &Tensor, p: &Mixture<Tensor>) -> Result<String, Box<dyn Error
     let total: f64 = alpha.iter().map(|a| a.exp()).sum();
     let (mu, q) = (p.mu.as_slice::<f64>()?, p.q.as_slice::<f64>()?);
     for (k, l) in p.l.as_slice::<f64>()?.iter().enumerate() {
-        let hue = 360 * k / COMPONENTS;
+        let colour = COLOURS[k % COLOURS.len()];
         let weight = alpha[k].exp() / total;
         for radius in [1.0, 2.0] {
             // Q (x - mu) = r (cos, sin), solved from the top row down.
@@ -209,7 +211,7 @@ fn picture(points: &Tensor, p: &Mixture<Tensor>) -> Result<String, Box<dyn Error
             });
             let corners: Vec<String> = corners.collect();
             svg += &format!(
-                "<polygon points=\"{}\" fill=\"none\" stroke=\"hsl({hue},70%,45%)\" stroke-width=\"{:.1}\"/>\n",
+                "<polygon points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{:.1}\"/>\n",
                 corners.join(" "),
                 1.0 + 8.0 * weight
             );
