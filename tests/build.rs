@@ -1,27 +1,69 @@
-//! Makes one Rust file of the blocks of the book's chapter "Differentiation from scratch".
+//! Makes Rust files of chapters of the book.
 //!
-//! The blocks of that chapter build on each other, so they cannot be doctests of their own; joined
-//! in order they are a program with its tests.
+//! - "Differentiation from scratch": its blocks build on each other, so they cannot be doctests of
+//!   their own; joined in order they are a program with its tests.
+//! - Rendered errors: a block of Rust followed by a `text` block that starts with `error[` becomes a
+//!   function that collects the errors, for a test to compare what they print with that text.
 
+use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
+/// Chapters that show what errors print.
+const RENDERED: [&str; 2] = ["errors", "quick-start"];
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let chapter = Path::new("../book/src/from-scratch.md");
-    println!("cargo:rerun-if-changed={}", chapter.display());
-    let mut program = String::new();
-    let mut inside = false;
-    for line in fs::read_to_string(chapter)?.lines() {
-        match line {
-            "```rust" => inside = true,
-            "```" => inside = false,
-            _ if inside => {
-                program.push_str(line);
-                program.push('\n');
+    let out = env::var("OUT_DIR")?;
+    let program: String = blocks("from-scratch")?
+        .iter()
+        .filter(|(fence, _)| fence == "rust")
+        .flat_map(|(_, lines)| lines.iter().map(|l| format!("{l}\n")))
+        .collect();
+    fs::write(Path::new(&out).join("from_scratch.rs"), program)?;
+
+    let (mut functions, mut list) = (String::new(), String::new());
+    for chapter in RENDERED {
+        let blocks = blocks(chapter)?;
+        for (i, pair) in blocks.windows(2).enumerate() {
+            let [(before, code), (fence, text)] = pair else { continue };
+            if before != "rust" || fence != "text" || !text[0].starts_with("error[") {
+                continue;
             }
-            _ => {}
+            let name = format!("{}_{i}", chapter.replace('-', "_"));
+            functions += &format!(
+                "fn {name}() -> Result<Vec<String>, Box<dyn std::error::Error>> {{ let mut seen = Vec::new();\n"
+            );
+            // Locations count from the line before the block.
+            let line = functions.lines().count();
+            for l in code.iter().filter(|l| !l.starts_with("# ")) {
+                let l = l.replace(".unwrap_err();", ".unwrap_err(); seen.push(error.to_string());");
+                writeln!(functions, "{l}")?;
+            }
+            functions += "Ok(seen) }\n";
+            writeln!(list, "    ({chapter:?}, {:?}, {line}, {name}),", text.join("\n"))?;
         }
     }
-    fs::write(Path::new(&env::var("OUT_DIR")?).join("from_scratch.rs"), program)?;
+    let list = format!("const ERRORS: &[(&str, &str, usize, Block)] = &[\n{list}];\n");
+    fs::write(Path::new(&out).join("errors.rs"), functions + &list)?;
     Ok(())
+}
+
+/// The fenced blocks of a chapter: what stands behind the fence, and the lines.
+fn blocks(chapter: &str) -> Result<Vec<(String, Vec<String>)>, std::io::Error> {
+    let file = format!("../book/src/{chapter}.md");
+    println!("cargo:rerun-if-changed={file}");
+    let mut blocks: Vec<(String, Vec<String>)> = Vec::new();
+    let mut inside = false;
+    for line in fs::read_to_string(file)?.lines() {
+        match (line.strip_prefix("```"), blocks.last_mut()) {
+            (Some(_), _) if inside => inside = false,
+            (Some(fence), _) => {
+                inside = true;
+                blocks.push((fence.to_owned(), Vec::new()));
+            }
+            (None, Some((_, lines))) if inside => lines.push(line.to_owned()),
+            (None, _) => {}
+        }
+    }
+    Ok(blocks)
 }

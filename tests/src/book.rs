@@ -13,6 +13,11 @@ macro_rules! chapters {
 
 chapters! {
     adding_a_primitive = "../../book/src/adding-a-primitive.md";
+    arrays = "../../book/src/arrays.md";
     conventions = "../../book/src/conventions.md";
+    errors = "../../book/src/errors.md";
+    introduction = "../../book/src/introduction.md";
     passes = "../../book/src/passes.md";
+    quick_start = "../../book/src/quick-start.md";
+    tour = "../../book/src/tour.md";
 }

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tapeloom_ir::{parse_module, print_module, verify_module};
+use tapeloom_ir::{Kind, parse_module, print_module, verify_module};
 use tapeloom_tests::{Failure, TextTest};
 
 /// The chapter whose Rust blocks build on each other; `build.rs` makes one program of them.
@@ -149,6 +149,21 @@ fn what_a_diff_adds_is_there() {
             let added: String =
                 lines.filter_map(|l| l.strip_prefix('+')).map(|l| format!("{l}\n")).collect();
             assert!(!added.is_empty() && source.contains(&added), "{chapter}:{line}: {file}");
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_error_has_its_section() {
+    let text = fs::read_to_string(source().join("errors.md")).unwrap();
+    for kind in Kind::ALL {
+        let heading = format!("\n## {}\n", kind.name());
+        let (_, section) = text.split_once(&heading).unwrap_or_else(|| panic!("no {heading}"));
+        let section = section.split("\n## ").next().unwrap_or_default();
+        // Faults of tapeloom itself have no program that causes them.
+        if kind != Kind::Internal {
+            let named = section.contains(&format!("Kind::{kind:?}"));
+            assert!(section.contains("```rust") && named, "`{kind}` needs a failing program");
         }
     }
 }
