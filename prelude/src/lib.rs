@@ -1,7 +1,7 @@
 //! Composable derivatives, compiled.
 //!
 //! A pure Rust closure over [`Var`]s is traced into a program; [`grad`], [`jvp`], [`vjp`], [`vmap`]
-//! and their relatives map closures to closures, in any order and to any depth; [`jit`] compiles the
+//! and their relatives map closures to closures, in any order and to any depth; [`jit()`] compiles the
 //! result for the machine it runs on.
 //!
 //! ```
@@ -27,7 +27,7 @@
 //! - [`Var`] is a traced array, with numpy's vocabulary as methods (the modules of `ops`).
 //! - [`Tensor`] is concrete data: cheap to clone, `Send + Sync`.
 //! - [`Tree`] is what transforms take and return: tuples, vectors and your own structs of arrays.
-//! - [`jit`] and [`run`] are the boundary: nothing is computed before, and all mistakes made while
+//! - [`jit()`] and [`run`] are the boundary: nothing is computed before, and all mistakes made while
 //!   tracing are returned there, together, as one [`Error`].
 //!
 //! A closure is traced once per shape of its arguments. Rust values that it captures are read then;
