@@ -18,11 +18,11 @@
 //!
 //! The stations, each a file:
 //!
-//! 1. [`graph`]: calls inlined, dead equations gone, a node per equation;
-//! 2. [`member`]: which axes each computed node loops over, in which order, and what it reads;
-//! 3. [`emit`]: which nodes share a loop, and the loops; [`element`]: the code of one element, with
-//!    all views as index arithmetic ([`affine`]); [`library`]: which contractions a library does;
-//! 4. [`finish`]: which nodes need memory and how much; [`memory`]: where it lies.
+//! 1. `graph`: calls inlined, dead equations gone, a node per equation;
+//! 2. `member`: which axes each computed node loops over, in which order, and what it reads;
+//! 3. `emit`: which nodes share a loop, and the loops; `element`: the code of one element, with
+//!    all views as index arithmetic (`affine`); `library`: which contractions a library does;
+//! 4. `finish`: which nodes need memory and how much; `memory`: where it lies.
 //!
 //! Every station is linear in the size of the program, and recursion is bounded by the rank of
 //! arrays: a hundred thousand scalar equations become straight-line code in portions.

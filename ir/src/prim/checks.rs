@@ -289,7 +289,7 @@ fn build(
 }
 
 /// The primitives tested here have no regions.
-struct NoRegions;
+pub(crate) struct NoRegions;
 
 impl Regions for NoRegions {
     fn jvp(&mut self, _: &mut Module, _: FuncId, _: &[bool]) -> Result<JvpOf, Problem> {

@@ -5,12 +5,12 @@
 //! with their types and birthplaces, and the transforms under way:
 //!
 //! ```text
-//! error[shape]: cannot broadcast f64[3] and f64[4] together
+//! error[shape]: `add` cannot broadcast shapes [3] and [4] together
 //!   --> examples/mlp.rs:38:19
 //!    = left   f64[3]  made at examples/mlp.rs:36:17
 //!    = right  f64[4]  made at examples/mlp.rs:37:17
 //!    = while tracing for `grad` at examples/mlp.rs:52:13
-//!    = help: make the shapes equal, or 1 where they differ
+//!    = help: aligned at the last axis, extents must be equal or 1
 //!    = see the book: errors.html#shape
 //! ```
 

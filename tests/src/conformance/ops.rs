@@ -16,7 +16,8 @@ pub(super) fn operation(name: &str, params: &Value) -> Option<Operation> {
     structural(name, params)
 }
 
-fn unary(name: &str) -> Option<fn(Var) -> Var> {
+/// The function of one array of that name, if it is supported.
+pub(super) fn unary(name: &str) -> Option<fn(Var) -> Var> {
     Some(match name {
         "neg" => |x| -x,
         "abs" => Var::abs,

@@ -1,5 +1,6 @@
 //! Golden derivatives of order 0 to 4 of scalar functions.
 
+use super::ops::unary;
 use super::{Agreement, Outcome, Report, disagreement};
 use serde_json::Value;
 use tapeloom::prelude::*;
@@ -56,59 +57,22 @@ fn orders(entry: &Value, f: fn(Var) -> Var) -> Result<(), String> {
     Ok(())
 }
 
-/// The function of that name, if it is supported.
+/// The function of that name, if it is supported: those recorded as operations, and formulas.
 fn function(name: &str) -> Option<fn(Var) -> Var> {
     use std::f64::consts::{LN_2, LN_10, PI};
     Some(match name {
-        "neg" => |x| -x,
-        "exp" => Var::exp,
-        "exp2" => Var::exp2,
-        "expm1" => Var::exp_m1,
-        "log" => Var::ln,
         "log2" => |x| x.ln() / LN_2,
         "log10" => |x| x.ln() / LN_10,
-        "log1p" => Var::ln_1p,
-        "sin" => Var::sin,
-        "cos" => Var::cos,
-        "tan" => Var::tan,
-        "asin" => Var::asin,
-        "acos" => Var::acos,
-        "atan" => Var::atan,
-        "sinh" => Var::sinh,
-        "cosh" => Var::cosh,
-        "tanh" => Var::tanh,
-        "asinh" => Var::asinh,
-        "acosh" => Var::acosh,
-        "atanh" => Var::atanh,
-        "sqrt" => Var::sqrt,
-        "rsqrt" => Var::rsqrt,
-        "cbrt" => Var::cbrt,
-        "square" => Var::square,
-        "reciprocal" => Var::recip,
-        "abs" => Var::abs,
-        "sign" => Var::signum,
-        "floor" => Var::floor,
-        "ceil" => Var::ceil,
-        "round" => Var::round,
-        "logistic" => Var::sigmoid,
         "sinc" => |x| (PI * x).sin() / (PI * x),
         "pow3" => |x| x.powi(3),
         "powm2" => |x| x.powi(-2),
         "pow_half" => |x| x.powf(2.5),
-        "erf" => Var::erf,
-        "erfc" => Var::erfc,
         "erfinv" => Var::erf_inv,
         "gammaln" => Var::lgamma,
-        "digamma" => Var::digamma,
         "polygamma1" => |x| x.polygamma(1),
         "entr" => |x| -x * x.ln(),
         "logit" => |x| (x / (1.0 - x)).ln(),
-        "relu" => Var::relu,
         "gelu" => Var::gelu_tanh,
-        "gelu_exact" => Var::gelu,
-        "silu" => Var::silu,
-        "softplus" => Var::softplus,
-        "elu" => |x| x.elu(1.0),
         "mish" => |x| x * x.softplus().tanh(),
         "log_sigmoid" => |x| -(-x).softplus(),
         "hypot1" => |x| (x * x + 1.0).sqrt(),
@@ -127,6 +91,6 @@ fn function(name: &str) -> Option<fn(Var) -> Var> {
         "relu6" => |x| x.relu().minimum(6.0),
         "hard_tanh" => |x| x.clamp(-1.0, 1.0),
         "leaky_relu" => |x| select(x.ge(0.0), x, 0.01 * x),
-        _ => return None,
+        _ => return unary(name),
     })
 }

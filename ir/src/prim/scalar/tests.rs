@@ -7,41 +7,10 @@
 use super::*;
 use crate::builder::{Builder, Draft};
 use crate::function::FuncId;
-use crate::prim::{BatchOf, IntegerPow, JvpOf, LinearizeOf, Op, Polygamma, TransposeOf};
+use crate::prim::checks::NoRegions;
+use crate::prim::{IntegerPow, Op, Polygamma};
 use crate::types::Type;
 use std::collections::HashMap;
-
-/// Scalar functions have no regions.
-struct NoRegions;
-
-impl Regions for NoRegions {
-    fn jvp(&mut self, _: &mut Module, _: FuncId, _: &[bool]) -> Result<JvpOf, Problem> {
-        Err(Problem::internal("no regions"))
-    }
-    fn linearize(&mut self, _: &mut Module, _: FuncId, _: &[bool]) -> Result<LinearizeOf, Problem> {
-        Err(Problem::internal("no regions"))
-    }
-    fn transpose(&mut self, _: &mut Module, _: FuncId, _: &[bool]) -> Result<TransposeOf, Problem> {
-        Err(Problem::internal("no regions"))
-    }
-    fn batch(
-        &mut self,
-        _: &mut Module,
-        _: FuncId,
-        _: usize,
-        _: &[bool],
-    ) -> Result<BatchOf, Problem> {
-        Err(Problem::internal("no regions"))
-    }
-    fn prune(
-        &mut self,
-        _: &mut Module,
-        _: FuncId,
-        _: &[bool],
-    ) -> Result<(FuncId, Vec<bool>), Problem> {
-        Err(Problem::internal("no regions"))
-    }
-}
 
 fn op(name: &str) -> Op {
     match name.split_once("{n=") {
