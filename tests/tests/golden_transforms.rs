@@ -1,0 +1,290 @@
+//! Programs of nested transforms whose numbers JAX computed (`data/golden/transforms.json`), natively
+//! and by the interpreter.
+//!
+//! Programs with loops are written out by host loops, which is what tracing does with them today.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use tapeloom::Kind;
+use tapeloom::prelude::*;
+
+/// Cases that wait for what the language does not have yet, or that are about JAX's own refusals.
+const LATER: &[(&str, &str)] = &[
+    ("scan_checkpoint", "checkpointing of loops"),
+    ("while_fwd", "loops on a condition"),
+    ("while_rev_jax_error", "an error of JAX, which reverses no loop on a condition"),
+    ("cond_-1.0", "branches"),
+    ("switch", "branches"),
+    ("complex_abs2", "complex numbers"),
+];
+
+fn golden() -> Value {
+    let path = format!("{}/data/golden/transforms.json", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn flat(value: &Value, into: &mut Vec<f64>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|v| flat(v, into)),
+        Value::Object(fields) => fields.values().for_each(|v| flat(v, into)),
+        Value::String(s) => into.push(s.parse().unwrap()),
+        number => into.push(number.as_f64().unwrap()),
+    }
+}
+
+/// Names that a test has compared.
+type Seen = BTreeSet<String>;
+
+/// Runs on both engines and compares all leaves with the numbers of that case.
+fn check<A: Tree<Var>>(
+    seen: &mut Seen,
+    name: &str,
+    f: impl Fn(A) -> Vec<Var> + Clone,
+    args: impl Args<A>,
+) {
+    let file = golden();
+    let cases = file["cases"].as_array().unwrap();
+    let case = cases.iter().find(|c| c["name"] == name).unwrap_or_else(|| panic!("no case {name}"));
+    let mut expected = Vec::new();
+    flat(&case["expect"], &mut expected);
+    agree(name, f, args, &expected);
+    seen.insert(name.to_owned());
+}
+
+fn agree<A: Tree<Var>>(
+    name: &str,
+    f: impl Fn(A) -> Vec<Var> + Clone,
+    args: impl Args<A>,
+    expected: &[f64],
+) {
+    for result in [jit(f.clone()).call(&args), jit(f.clone()).interpreted().call(&args)] {
+        let leaves: Vec<Tensor> = result.unwrap_or_else(|e| panic!("{name}: {e}"));
+        let got: Vec<f64> = leaves.iter().flat_map(|t| t.to_vec::<f64>().unwrap()).collect();
+        assert_eq!(got.len(), expected.len(), "{name}");
+        let largest =
+            expected.iter().filter(|x| x.is_finite()).fold(0.0, |m: f64, x| m.max(x.abs()));
+        for (x, y) in got.iter().zip(expected) {
+            let close = (x - y).abs() <= 1e-10 * largest + 1e-12 || (x.is_nan() && y.is_nan());
+            assert!(close, "{name}: {got:?}, expected {expected:?}");
+        }
+    }
+}
+
+/// The derivative by forward mode.
+fn forward(f: impl Fn(Var) -> Var) -> impl Fn(Var) -> Var {
+    let df = jvp(f);
+    move |x| df((x, x.ones_like())).1
+}
+
+fn exp_sin(x: Var) -> Var {
+    x.sin().exp()
+}
+
+fn a() -> Tensor {
+    Tensor::from([[2.0, 0.5, 0.0], [0.5, 1.0, 0.3], [0.0, 0.3, 3.0]])
+}
+
+const X3: [f64; 3] = [0.3, -0.7, 1.1];
+const V3: [f64; 3] = [1.0, 2.0, -1.0];
+
+/// `Σ sin(A x)² + Π x`
+fn g(a: Var, x: Var) -> Var {
+    a.dot(x).sin().square().sum() + x.prod()
+}
+
+/// The recurrence `c <- sin(c) a + c`, with `c²` on the way.
+fn scan(x: Var) -> (Var, Vec<Var>) {
+    let mut c = x;
+    let mut ys = Vec::new();
+    for a in [0.1, 0.2, 0.3, 0.4] {
+        ys.push(c * c);
+        c = c.sin() * a + c;
+    }
+    (c, ys)
+}
+
+fn log1pexp(x: Var) -> Var {
+    let rule = |x: Var, dx: Var| {
+        let y = (1.0 + x.exp()).ln();
+        (y, (1.0 - 1.0 / (1.0 + x.exp())) * dx)
+    };
+    custom_jvp(|x: Var| (1.0 + x.exp()).ln(), rule)(x)
+}
+
+#[test]
+fn every_case_is_compared_or_said_to_be_later() {
+    let seen = &mut Seen::new();
+
+    check(
+        seen,
+        "perturbation_rr",
+        |x: Var| vec![grad(|x: Var| x * grad(|y: Var| x + y)(x.ones_like()))(x)],
+        1.0,
+    );
+    check(
+        seen,
+        "perturbation_ff",
+        |x: Var| vec![forward(|x: Var| x * forward(move |y: Var| x + y)(x.ones_like()))(x)],
+        1.0,
+    );
+    check(
+        seen,
+        "perturbation_rf",
+        |x: Var| vec![grad(|x: Var| x * forward(move |y: Var| x * y)(2.0 * x.ones_like()))(x)],
+        3.0,
+    );
+    // The fourth pair of modes: d/dx x · d/dy (x y) = 2x.
+    agree(
+        "perturbation_fr",
+        |x: Var| vec![forward(|x: Var| x * grad(|y: Var| x * y)(2.0 * x.ones_like()))(x)],
+        3.0,
+        &[6.0],
+    );
+
+    check(seen, "grad^1_exp_sin", |x: Var| vec![grad(exp_sin)(x)], 0.7);
+    check(seen, "grad^2_exp_sin", |x: Var| vec![grad(grad(exp_sin))(x)], 0.7);
+    check(seen, "grad^3_exp_sin", |x: Var| vec![grad(grad(grad(exp_sin)))(x)], 0.7);
+    check(seen, "grad^4_exp_sin", |x: Var| vec![grad(grad(grad(grad(exp_sin))))(x)], 0.7);
+    check(seen, "grad^5_exp_sin", |x: Var| vec![grad(grad(grad(grad(grad(exp_sin)))))(x)], 0.7);
+
+    check(seen, "hessian", |(a, x): (Var, Var)| vec![hessian(|x| g(a, x))(x)], (a(), X3));
+    let product = |(a, x, v): (Var, Var, Var)| vec![jvp(grad(|x| g(a, x)))((x, v)).1];
+    check(seen, "hvp_fr", product, (a(), X3, V3));
+    let scaled = |a: Var| move |x: Var| a.dot(x).sin() * x;
+    check(seen, "jacfwd", move |(a, x): (Var, Var)| vec![jacfwd(scaled(a))(x)], (a(), X3));
+    check(seen, "jacrev", move |(a, x): (Var, Var)| vec![jacrev(scaled(a))(x)], (a(), X3));
+    let transposed =
+        |(a, x, ct): (Var, Var, Var)| vec![linear_transpose(|x: Var| a.dot(x.flip(0)), x)(ct)];
+    check(seen, "linear_transpose", transposed, (a(), X3, V3));
+    check(
+        seen,
+        "vmap_grad",
+        |(w, rows): (Var, Var)| vec![vmap(|x: Var| grad(|w: Var| w.dot(x).square())(w))(rows)],
+        (X3, a()),
+    );
+
+    check(
+        seen,
+        "scan_jvp",
+        |x: Var| {
+            let all = |x: Var| {
+                let (c, ys) = scan(x);
+                [vec![c], ys].concat()
+            };
+            let (y, dy) = jvp(all)((x, x.ones_like()));
+            [y, dy].concat()
+        },
+        0.5,
+    );
+    check(
+        seen,
+        "scan_grad",
+        |x: Var| {
+            let total = |x: Var| {
+                let (c, ys) = scan(x);
+                ys.into_iter().fold(c, |sum, y| sum + y)
+            };
+            vec![grad(total)(x)]
+        },
+        0.5,
+    );
+    check(
+        seen,
+        "fori_static",
+        |x: Var| vec![grad(|x: Var| (0..5).fold(x, |c, _| c * c.sin()))(x)],
+        1.2,
+    );
+    let unrolled = |x: Var| ((x * x + 1.0).square() + 1.0).square() + 1.0;
+    check(seen, "while_rev_expected", move |x: Var| vec![grad(unrolled)(x)], 1.1);
+
+    let guarded = |x: Var| select(x.gt(0.0), x.ln(), 0.0);
+    check(seen, "where_nan", move |x: Var| vec![grad(guarded)(x)], 0.0);
+    let safe = |x: Var| select(x.gt(0.0), select(x.gt(0.0), x, 1.0).ln(), 0.0);
+    check(seen, "double_where", move |x: Var| vec![grad(safe)(x)], 0.0);
+    check(seen, "stop_gradient", |x: Var| vec![grad(|x: Var| x * x.stop_gradient())(x)], 3.0);
+    let straight_through = |x: Var| (x + (x.round() - x).stop_gradient()).square();
+    check(seen, "ste_round", move |x: Var| vec![grad(straight_through)(x)], 2.3);
+    let set = |x: Var| x.at(1).set(x.index(0) * x.index(1)).prod();
+    check(seen, "at_set_functional", move |x: Var| vec![grad(set)(x)], X3);
+    let twice = Tensor::from([0i64, 0, 2]);
+    let gathered = move |x: Var| vec![grad(|x: Var| x.take(constant(&twice), 0).square().sum())(x)];
+    check(seen, "gather_dup", gathered, X3);
+
+    check(
+        seen,
+        "custom_jvp_log1pexp_100",
+        |x: Var| vec![grad(log1pexp)(x), grad(grad(log1pexp))(x)],
+        100.0,
+    );
+    seen.insert("custom_vjp_jvp_error".to_owned());
+
+    let tree = |(w, (b, s)): (Var, (Var, Var))| {
+        // In the order of the file: b, then w.
+        let (dw, (db, ds)) = grad(|(w, (b, s)): (Var, (Var, Var))| w.dot(b).sum() * s)((w, (b, s)));
+        vec![db, ds, dw]
+    };
+    check(seen, "tree", tree, (a(), (X3, 2.0)));
+    let rosenbrock = |x: Var| {
+        let (x, y) = (x.index(0), x.index(1));
+        (1.0 - x).square() + 100.0 * (y - x.square()).square()
+    };
+    let both = move |x: Var| vec![grad(rosenbrock)(x), hessian(rosenbrock)(x)];
+    check(seen, "rosenbrock", both, [-1.2, 1.0]);
+    let descent = |lr: Var| {
+        let x = (0..5).fold(lr.zeros_like(), |x, _| x - lr * 2.0 * (x - 3.0));
+        (x - 3.0).square()
+    };
+    check(seen, "sgd_hypergrad", move |lr: Var| vec![grad(descent)(lr)], 0.1);
+
+    let later: Seen = LATER.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(seen.intersection(&later).count(), 0);
+    let all: Seen = golden()["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(seen.union(&later).cloned().collect::<Seen>(), all);
+}
+
+/// JAX refuses forward mode of any function with a reverse rule. Here it is derived where the rule is
+/// linear in the cotangent, and refused, with the reason, where it is not.
+#[test]
+fn forward_mode_of_a_reverse_rule() {
+    let double =
+        |x: Var| custom_vjp(|x: Var| x * 2.0, |x: Var| (x * 2.0, ()), |(), ct: Var| ct * 2.0)(x);
+    agree("derived", move |x: Var| vec![forward(double)(x)], 1.0, &[2.0]);
+    let clip =
+        |x: Var| custom_vjp(|x: Var| x, |x: Var| (x, ()), |(), ct: Var| ct.clamp(-1.0, 1.0))(x);
+    let error = run(forward(clip), 1.0).unwrap_err();
+    assert_eq!(error.kind(), Kind::NotDifferentiable, "{error}");
+    assert!(error.to_string().contains("clamp"), "{error}");
+}
+
+/// Derivatives of `exp(sin x)` to order 8 by the Taylor recurrences of sin, cos and exp: with
+/// `u = sin x` and `v = cos x`, `u' = v`, `v' = -u`, and `y = exp u` has `y' = y u'`.
+#[test]
+fn eighth_order() {
+    const N: usize = 8;
+    let x = 0.7_f64;
+    let (mut u, mut v, mut y) = ([0.0; N + 1], [0.0; N + 1], [0.0; N + 1]);
+    (u[0], v[0]) = x.sin_cos();
+    y[0] = u[0].exp();
+    for k in 0..N {
+        let n = (k + 1) as f64;
+        u[k + 1] = v[k] / n;
+        v[k + 1] = -u[k] / n;
+        y[k + 1] = (0..=k).map(|j| (j + 1) as f64 * u[j + 1] * y[k - j]).sum::<f64>() / n;
+    }
+    let factorial = |n: usize| (1..=n).map(|i| i as f64).product::<f64>();
+    let sixth = |x: Var| grad(grad(grad(grad(grad(grad(exp_sin))))))(x);
+    agree("order 6", move |x: Var| vec![sixth(x)], x, &[y[6] * factorial(6)]);
+    agree("order 7", move |x: Var| vec![grad(sixth)(x)], x, &[y[7] * factorial(7)]);
+    agree("order 8", move |x: Var| vec![grad(grad(sixth))(x)], x, &[y[8] * factorial(8)]);
+    // Forward over forward gives the same eighth derivative.
+    let d2 = |x: Var| forward(forward(exp_sin))(x);
+    let d4 = move |x: Var| forward(forward(d2))(x);
+    let d8 = move |x: Var| forward(forward(forward(forward(d4))))(x);
+    agree("order 8, forward", move |x: Var| vec![d8(x)], x, &[y[8] * factorial(8)]);
+}
