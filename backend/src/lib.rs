@@ -1,4 +1,13 @@
-//! Code generation for tapeloom: function -> kernels -> memory plan -> Cranelift.
+//! Code generation for tapeloom: from a function to a call of machine code.
+//!
+//! ```text
+//! Function --schedule--> kernel::Program and Plan --clif--> machine code --> Executable
+//! ```
+//!
+//! [`schedule()`] cuts a function into loop nests and gives every buffer its place; the result is
+//! data ([`kernel`]) that prints, parses, verifies and is interpreted. [`compile()`] goes the whole
+//! way, through Cranelift, and answers with something that is called on tensors. What a primitive
+//! computes is asked from its lowering: nothing here names one.
 
 pub mod kernel;
 pub mod schedule;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// (active set, batched axes, policy), written as numbers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Key {
-    /// The transform.
+    /// The name of the transform: `jvp`, `batch`, ...
     pub transform: &'static str,
     /// The function transformed.
     pub function: FuncId,

@@ -83,7 +83,7 @@ impl fmt::Display for Kind {
 /// What is wrong with one operation: kind, finding and mend.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// The kind.
+    /// Under which section of the book it falls.
     pub kind: Kind,
     /// What was expected and what was found, in one sentence.
     pub message: String,
@@ -108,7 +108,7 @@ impl Problem {
         self
     }
 
-    /// A problem.
+    /// A problem whose place is not known yet. An empty `help` is not printed.
     pub fn new(kind: Kind, message: impl Into<String>, help: impl Into<String>) -> Problem {
         Problem { kind, message: message.into(), help: help.into(), location: None }
     }

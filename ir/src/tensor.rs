@@ -231,7 +231,7 @@ impl Tensor {
         self.bytes_mut()[index * size..][..size].copy_from_slice(&bits[..size]);
     }
 
-    /// The buffer.
+    /// The elements as they lie in memory: row-major, native byte order, nothing in between.
     pub fn bytes(&self) -> &[u8] {
         &bytemuck::cast_slice::<Line, u8>(&self.lines)[..self.ty.bytes()]
     }

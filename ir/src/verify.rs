@@ -17,7 +17,7 @@ use std::fmt;
 /// A broken invariant: which one, where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerifyError {
-    /// The function.
+    /// The name of the function it is in.
     pub function: String,
     /// The equation's index; `None` for the signature or the results.
     pub equation: Option<usize>,

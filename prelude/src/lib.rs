@@ -8,7 +8,7 @@
 //! use tapeloom::prelude::*;
 //!
 //! fn loss(w: Var, x: Var, y: Var) -> Var {
-//!     let p = (x * w).sum_axis(1).sigmoid();
+//!     let p = x.dot(w).sigmoid();
 //!     -(y * p.ln() + (1.0 - y) * (1.0 - p).ln()).mean()
 //! }
 //! let step = jit(|(w, x, y): (Var, Var, Var)| w - 0.1 * grad(|w| loss(w, x, y))(w));
@@ -27,11 +27,31 @@
 //! - [`Var`] is a traced array, with numpy's vocabulary as methods (the modules of `ops`).
 //! - [`Tensor`] is concrete data: cheap to clone, `Send + Sync`.
 //! - [`Tree`] is what transforms take and return: tuples, vectors and your own structs of arrays.
+//! - [`transform`] lists the transforms with their types.
 //! - [`jit()`] and [`run`] are the boundary: nothing is computed before, and all mistakes made while
 //!   tracing are returned there, together, as one [`Error`].
 //!
-//! A closure is traced once per shape of its arguments. Rust values that it captures are read then;
-//! captured [`Tensor`]s become hidden arguments.
+//! A closure is traced and compiled at its first call, and again for arguments of other shapes, dtypes
+//! or structure. Rust values that it captures are read then; captured [`Tensor`]s become hidden
+//! arguments. [`Jit::explain`] shows what became of it.
+//!
+//! # Errors
+//!
+//! Operators cannot return a `Result`. A wrong operation is written down with its line, and gives a
+//! stand-in of the shape that was probably meant; the boundary returns what was written down:
+//!
+//! ```text
+//! error[shape]: `add` cannot broadcast shapes [2] and [3] together
+//!   --> src/main.rs:4:13
+//!    = left   f64[2]  made at src/main.rs:3:9
+//!    = right  f64[3]  made at src/main.rs:3:9
+//!    = while tracing for `jit` at src/main.rs:3:9
+//!    = help: aligned at the last axis, extents must be equal or 1
+//!    = see the book: errors.html#shape
+//! ```
+//!
+//! A derivative that does not exist is such an error, too, and never a silent zero. What is wrong with
+//! a closure that differentiates as it should not, [`check_grads`] finds by finite differences.
 
 #[cfg(test)]
 extern crate self as tapeloom;

@@ -232,6 +232,16 @@ fn axes_that_do_not_exist() {
     }
 }
 
+#[test]
+fn messages_speak_the_users_language() {
+    let error = fails(|x: Var| einsum("ii->j", &[x]), [[1.0]]).to_string();
+    assert!(error.contains("'j' of the result is in no operand"), "{error}");
+    let error = fails(|x: Var| einsum("ij,jk", &[x]), [[1.0]]).to_string();
+    assert!(error.contains("it names 2 operands, given are 1"), "{error}");
+    let error = fails(|x: Var| x.sum_axis(1), [1.0]).to_string();
+    assert!(error.contains("axis 1 of shape [1], which has no such axis"), "{error}");
+}
+
 /// A panic in the user's closure is the user's; the next trace begins afresh.
 #[test]
 fn a_panic_in_the_closure_leaves_nothing_behind() {

@@ -107,7 +107,7 @@ impl Pipeline {
         Ok(f)
     }
 
-    /// The passes.
+    /// The passes in the order in which they run.
     pub fn passes(&self) -> impl Iterator<Item = &'static Pass> {
         self.passes.iter().copied()
     }

@@ -17,7 +17,7 @@ use crate::types::Type;
 /// `call{function, outline}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Call {
-    /// The function.
+    /// What is called; its parameters are the operands.
     pub function: FuncId,
     /// Whether it stays a call in the compiled program.
     pub outline: bool,

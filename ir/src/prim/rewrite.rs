@@ -196,7 +196,7 @@ impl Op {
 pub struct Rewrite {
     /// Unique name, shown by `explain`.
     pub name: &'static str,
-    /// The equality.
+    /// What equals what.
     pub rule: Rule,
     /// When it holds.
     pub when: When,

@@ -109,5 +109,6 @@ fn no_axis(name: &str, axis: i64, shape: &Shape) -> Problem {
         0 => "a scalar has no axes".to_owned(),
         n => format!("axes are -{n} to {}", n - 1),
     };
-    Problem::new(Kind::Shape, format!("`{name}` along axis {axis} of shape {shape}"), help)
+    let message = format!("`{name}` along axis {axis} of shape {shape}, which has no such axis");
+    Problem::new(Kind::Shape, message, help)
 }

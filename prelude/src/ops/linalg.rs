@@ -4,6 +4,7 @@ use super::shape::permute;
 use super::{broadcast_shapes, broadcast_var, emit, wrong};
 use crate::Var;
 use crate::var::{IntoVar, caller};
+use std::fmt;
 use tapeloom_ir::prim::{Dot, Iota, Reduce, Reducer};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape};
 
@@ -219,6 +220,16 @@ enum Label {
     Letter(char),
 }
 
+/// As messages name it.
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Label::Ellipsis(_) => f.write_str("an axis under `...`"),
+            Label::Letter(c) => write!(f, "'{c}'"),
+        }
+    }
+}
+
 /// An operand with the labels of its axes.
 #[derive(Clone)]
 struct Term {
@@ -243,7 +254,11 @@ fn plan(spec: &str, operands: &[Var], at: Loc) -> Result<(Vec<Term>, Vec<Label>)
     };
     let inputs: Vec<&str> = inputs.split(',').collect();
     if inputs.len() != operands.len() {
-        return Err(misfit(format!("it speaks of {} operands", inputs.len())));
+        return Err(misfit(format!(
+            "it names {} operands, given are {}",
+            inputs.len(),
+            operands.len()
+        )));
     }
     let mut terms = Vec::new();
     let mut extents: Vec<(Label, usize)> = Vec::new();
@@ -258,7 +273,7 @@ fn plan(spec: &str, operands: &[Var], at: Loc) -> Result<(Vec<Term>, Vec<Label>)
                     *known = (*known).max(*extent);
                 }
                 Some((_, known)) => {
-                    return Err(misfit(format!("{label:?} has extents {known} and {extent}")));
+                    return Err(misfit(format!("{label} has extents {known} and {extent}")));
                 }
             }
         }
@@ -284,7 +299,9 @@ fn plan(spec: &str, operands: &[Var], at: Loc) -> Result<(Vec<Term>, Vec<Label>)
     };
     for (i, label) in result.iter().enumerate() {
         if !all().any(|l| l == *label) || result[..i].contains(label) {
-            return Err(misfit(format!("{label:?} of the result is in no operand, or twice")));
+            return Err(misfit(format!(
+                "{label} of the result is in no operand, or twice in the result"
+            )));
         }
     }
     // Axes of extent 1 under an ellipsis are stretched.

@@ -86,7 +86,7 @@ impl Default for Options {
 /// A simplified function, and how it came about.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Simplified {
-    /// The function.
+    /// The cheaper function; the one it came from where nothing is cheaper.
     pub function: FuncId,
     /// For `explain`.
     pub report: Report,
