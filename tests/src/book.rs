@@ -21,3 +21,7 @@ chapters! {
     quick_start = "../../book/src/quick-start.md";
     tour = "../../book/src/tour.md";
 }
+
+/// The example of the README.
+#[doc = include_str!("../../README.md")]
+pub mod readme {}
