@@ -5,12 +5,11 @@
 //! the result still calls, callees once each however often they are called, and puts the new ones in
 //! the place of the old. Signatures stay as they are, so nothing else changes.
 
-use crate::jvp::read;
-use cranelift_entity::SecondaryMap;
+use crate::jvp::{read, same_signature};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use tapeloom_ir::prim::{Attr, Attributes, Body};
-use tapeloom_ir::{Atom, Draft, FuncId, Module, Op, Operands, Problem, Type, ValueId};
+use tapeloom_ir::{FuncId, Module, Op, Operands, Problem, Type};
 
 /// A pass as a function.
 pub(crate) type Run = fn(&mut Module, FuncId) -> Result<FuncId, Problem>;
@@ -51,13 +50,7 @@ fn rename(
     renamed: &HashMap<FuncId, FuncId>,
 ) -> Result<FuncId, Problem> {
     let f = module.get(id);
-    let mut draft = Draft::new(f.name.clone());
-    let mut map: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::with_capacity(f.types.len());
-    for (i, p) in f.all_params().enumerate() {
-        let ty = f.types[p].clone();
-        let linear = i >= f.params.len();
-        map[p] = Some(if linear { draft.linear_param(ty) } else { draft.param(ty) });
-    }
+    let (mut draft, mut map) = same_signature(&f);
     for (i, e) in f.equations.iter().enumerate() {
         let operands: Operands = e.operands.iter().map(|a| read(&map, *a)).collect();
         let types: SmallVec<[Type; 1]> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();

@@ -3,11 +3,10 @@
 //! One walk with a hash table from (primitive, operands) to outputs. Since functions are immutable
 //! and calls hold function ids, equal calls merge like anything else. Equations with effects stay.
 
-use crate::jvp::read;
-use cranelift_entity::SecondaryMap;
+use crate::jvp::{read, same_signature};
 use std::collections::HashMap;
 use tapeloom_ir::prim::{Effects, Op};
-use tapeloom_ir::{Atom, Draft, FuncId, Module, Operands, Outputs, Problem, ValueId};
+use tapeloom_ir::{FuncId, Module, Operands, Outputs, Problem};
 
 /// The same function with equal equations merged.
 ///
@@ -15,13 +14,7 @@ use tapeloom_ir::{Atom, Draft, FuncId, Module, Operands, Outputs, Problem, Value
 /// None that a well-formed module can cause.
 pub fn cse(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(id);
-    let mut draft = Draft::new(f.name.clone());
-    let mut map: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
-    for (i, p) in f.all_params().enumerate() {
-        let ty = f.types[p].clone();
-        let linear = i >= f.params.len();
-        map[p] = Some(if linear { draft.linear_param(ty) } else { draft.param(ty) });
-    }
+    let (mut draft, mut map) = same_signature(&f);
     let mut seen: HashMap<(Op, Operands), Outputs> = HashMap::new();
     let mut changed = false;
     for (i, e) in f.equations.iter().enumerate() {

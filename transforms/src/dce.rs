@@ -3,13 +3,11 @@
 //! One walk backwards. Equations with effects stay. A call of which only some outputs are read is
 //! replaced by a call of a function that computes only those ([`prune`]).
 
-use crate::jvp::read;
+use crate::jvp::{read, same_signature};
 use crate::regions::Transforms;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Effects, Op, Prune};
-use tapeloom_ir::{
-    Atom, Derived, Draft, FuncId, Function, Key, Module, Operands, Problem, ValueId,
-};
+use tapeloom_ir::{Atom, Derived, FuncId, Function, Key, Module, Operands, Problem, ValueId};
 
 /// The same function without dead equations.
 ///
@@ -95,13 +93,7 @@ fn copy_live(
     keep: impl Fn(usize) -> bool,
     smaller: impl Fn(usize) -> Option<Smaller>,
 ) -> Result<Function, Problem> {
-    let mut draft = Draft::new(f.name.clone());
-    let mut map: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
-    for (i, p) in f.all_params().enumerate() {
-        let ty = f.types[p].clone();
-        let linear = i >= f.params.len();
-        map[p] = Some(if linear { draft.linear_param(ty) } else { draft.param(ty) });
-    }
+    let (mut draft, mut map) = same_signature(&f);
     for (i, e) in f.equations.iter().enumerate().filter(|(i, _)| keep(*i)) {
         let (op, ins, outs) = smaller(i).unwrap_or_else(|| {
             (e.op.clone(), vec![true; e.operands.len()], vec![true; e.outputs.len()])

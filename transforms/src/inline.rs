@@ -5,10 +5,9 @@
 //! custom derivative rule stays closed until no derivative can be asked of it any more; [`expand`]
 //! opens those too. Outlined calls stay.
 
-use crate::jvp::read;
-use cranelift_entity::SecondaryMap;
+use crate::jvp::{read, same_signature};
 use tapeloom_ir::prim::Body;
-use tapeloom_ir::{Atom, Builder, Derived, Draft, FuncId, Key, Module, Operands, Problem, ValueId};
+use tapeloom_ir::{Builder, Derived, FuncId, Key, Module, Operands, Problem};
 
 /// The same function with ordinary calls inlined, to any depth.
 ///
@@ -46,13 +45,7 @@ fn open(
     if !f.equations.iter().any(|e| wanted(e.op.body()).is_some()) {
         return Ok(id);
     }
-    let mut draft = Draft::new(f.name.clone());
-    let mut map: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
-    for (i, p) in f.all_params().enumerate() {
-        let ty = f.types[p].clone();
-        let linear = i >= f.params.len();
-        map[p] = Some(if linear { draft.linear_param(ty) } else { draft.param(ty) });
-    }
+    let (mut draft, mut map) = same_signature(&f);
     for (i, e) in f.equations.iter().enumerate() {
         let operands: Operands = e.operands.iter().map(|a| read(&map, *a)).collect();
         match wanted(e.op.body()) {

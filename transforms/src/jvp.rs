@@ -100,6 +100,20 @@ pub(crate) fn forward(
     Ok((draft.close(results)?, tangents.iter().map(Option::is_some).collect()))
 }
 
+/// A draft with the name and parameters of `f`, and the new atoms of those: how every pass that
+/// rewrites equations begins.
+pub(crate) fn same_signature(f: &Function) -> (Draft, SecondaryMap<ValueId, Option<Atom>>) {
+    let mut draft = Draft::new(f.name.clone());
+    let mut map = SecondaryMap::with_capacity(f.types.len());
+    for p in &f.params {
+        map[*p] = Some(draft.param(f.types[*p].clone()));
+    }
+    for p in &f.linear_params {
+        map[*p] = Some(draft.linear_param(f.types[*p].clone()));
+    }
+    (draft, map)
+}
+
 /// The new atom for an old one; literals stand for themselves.
 pub(crate) fn read(map: &SecondaryMap<ValueId, Option<Atom>>, a: Atom) -> Atom {
     a.value().and_then(|v| map[v]).unwrap_or(a)

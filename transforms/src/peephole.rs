@@ -29,7 +29,7 @@
 //! Model: the simplifying constructors of Futhark's rewriter and Cranelift's mid-end.
 
 use crate::dce::sweep;
-use crate::jvp::read;
+use crate::jvp::{read, same_signature};
 use crate::simplify::rules::{Found, Root, Rule, Rules, Terms, allowed, fold};
 use cranelift_entity::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
@@ -66,10 +66,11 @@ pub fn peephole(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
 /// One walk, and whether another may find more. Equations that nobody reads any more are left for a
 /// sweep.
 fn walk(module: &Module, f: &Function) -> Result<(Function, bool), Problem> {
+    let (draft, mut map) = same_signature(f);
     let mut p = Peephole {
         module,
         rules: Rules::get(),
-        draft: Draft::new(f.name.clone()),
+        draft,
         facts: SecondaryMap::with_capacity(f.types.len()),
         seen: HashMap::with_capacity(f.equations.len()),
         loc: None,
@@ -78,12 +79,6 @@ fn walk(module: &Module, f: &Function) -> Result<(Function, bool), Problem> {
         held_back: false,
     };
     let uses = f.use_counts();
-    let mut map: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::with_capacity(f.types.len());
-    for (i, v) in f.all_params().enumerate() {
-        let ty = f.types[v].clone();
-        let linear = i >= f.params.len();
-        map[v] = Some(if linear { p.draft.linear_param(ty) } else { p.draft.param(ty) });
-    }
     for (i, e) in f.equations.iter().enumerate() {
         let operands: Operands = e.operands.iter().map(|a| read(&map, *a)).collect();
         p.loc = f.location(i);

@@ -205,14 +205,17 @@ extern "C" fn times_f32(n: u32, x: f32) -> f32 {
 }
 
 const HALF: Code = Code::Library(Library {
+    flops: 1,
     name: "half",
     function: LibraryFn::Unary { f64: half, f32: half_f32 },
 });
 const HYPOT: Code = Code::Library(Library {
+    flops: 1,
     name: "hypot",
     function: LibraryFn::Binary { f64: hypot, f32: hypot_f32 },
 });
 const TIMES: Code = Code::Library(Library {
+    flops: 1,
     name: "times",
     function: LibraryFn::Indexed { n: 3, f64: times, f32: times_f32 },
 });

@@ -108,7 +108,7 @@ pub(crate) fn named(
             let found = library(name)?;
             let LibraryFn::Indexed { f64, f32, .. } = found.function else { return None };
             let function = LibraryFn::Indexed { n: u32::try_from(n).ok()?, f64, f32 };
-            Some(Code::Library(Library { name: found.name, function }))
+            Some(Code::Library(Library { function, ..found }))
         }
         (_, Some(_), _) => None,
     }

@@ -21,10 +21,13 @@ extern "C" fn times_f32(n: u32, x: f32) -> f32 {
 
 fn library(name: &str) -> Option<Library> {
     match name {
-        "exp" => {
-            Some(Library { name: "exp", function: LibraryFn::Unary { f64: exp, f32: exp_f32 } })
-        }
+        "exp" => Some(Library {
+            name: "exp",
+            flops: 16,
+            function: LibraryFn::Unary { f64: exp, f32: exp_f32 },
+        }),
         "times" => Some(Library {
+            flops: 1,
             name: "times",
             function: LibraryFn::Indexed { n: 0, f64: times, f32: times_f32 },
         }),

@@ -85,6 +85,8 @@ pub enum Code {
 pub struct Library {
     /// Unique name; generated code links against it (with `_f64` or `_f32` appended).
     pub name: &'static str,
+    /// What a call costs beside an addition, roughly: for the cost model.
+    pub flops: u32,
     /// What is called.
     pub function: LibraryFn,
 }
@@ -234,7 +236,24 @@ impl Code {
             Code::And | Code::Min | Code::Mul => a & b,
             Code::Or | Code::Max | Code::Add => a | b,
             Code::Not => !a,
-            _ => false,
+            Code::Sub
+            | Code::Div
+            | Code::Rem
+            | Code::Neg
+            | Code::Abs
+            | Code::Sign
+            | Code::Floor
+            | Code::Ceil
+            | Code::Sqrt
+            | Code::ShiftLeft
+            | Code::ShiftRightArithmetic
+            | Code::ShiftRightLogical
+            | Code::Select
+            | Code::Clamp
+            | Code::IsFinite
+            | Code::Convert(_)
+            | Code::IntegerPow(_)
+            | Code::Library(_) => false,
         }
     }
 }

@@ -30,7 +30,7 @@ impl Polygamma {
             math::polygamma(n, f64::from(x)) as f32
         }
         let function = LibraryFn::Indexed { n: self.n, f64: wide, f32: narrow };
-        Code::Library(Library { name: "polygamma", function })
+        Code::Library(Library { name: "polygamma", flops: 32, function })
     }
 }
 

@@ -95,16 +95,7 @@ fn weight(code: Code) -> f64 {
             let products = bits.saturating_sub(1) + squares;
             f64::from(products.max(1)) + if n < 0 { 4.0 } else { 0.0 }
         }
-        Code::Library(l) => match l.name {
-            "round" | "round_even" | "nextafter" => 3.0,
-            "rsqrt" => 8.0,
-            "exp" | "exp2" | "expm1" | "sin" | "cos" => 16.0,
-            "log" | "log1p" | "logistic" => 20.0,
-            "tanh" | "tan" | "sinh" | "cosh" => 28.0,
-            "pow" => 40.0,
-            // Inverse trigonometric and special functions.
-            _ => 32.0,
-        },
+        Code::Library(l) => f64::from(l.flops),
     }
 }
 

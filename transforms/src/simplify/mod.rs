@@ -49,7 +49,7 @@ mod saturate;
 pub use cost::Cost;
 
 use crate::dce::sweep;
-use crate::jvp::read;
+use crate::jvp::{read, same_signature};
 use cranelift_entity::SecondaryMap;
 use egg::Id;
 use extract::{Extraction, extract};
@@ -182,13 +182,7 @@ fn regions(
     options: &Options,
     report: &mut Report,
 ) -> Result<Function, Problem> {
-    let mut draft = Draft::new(f.name.clone());
-    let mut map: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::with_capacity(f.types.len());
-    for (i, p) in f.all_params().enumerate() {
-        let ty = f.types[p].clone();
-        let linear = i >= f.params.len();
-        map[p] = Some(if linear { draft.linear_param(ty) } else { draft.param(ty) });
-    }
+    let (mut draft, mut map) = same_signature(f);
     let mut last_use = vec![0usize; f.types.len()];
     for (i, e) in f.equations.iter().enumerate() {
         for v in e.operands.iter().filter_map(|a| a.value()) {

@@ -169,7 +169,7 @@ const fn relaxed(
 
 /// A library function of one argument, from its f64 form; the f32 form rounds that once.
 macro_rules! unary {
-    ($name:literal, $f:path) => {{
+    ($name:literal, $flops:literal, $f:path) => {{
         extern "C" fn wide(x: f64) -> f64 {
             $f(x)
         }
@@ -177,19 +177,19 @@ macro_rules! unary {
             $f(f64::from(x)) as f32
         }
         let function = crate::prim::LibraryFn::Unary { f64: wide, f32: narrow };
-        Code::Library(crate::prim::Library { name: $name, function })
+        Code::Library(crate::prim::Library { name: $name, flops: $flops, function })
     }};
 }
 
 /// A library function of two arguments: as [`unary!`], or with an f32 form of its own.
 macro_rules! binary {
-    ($name:literal, $f:path) => {{
+    ($name:literal, $flops:literal, $f:path) => {{
         fn narrow(x: f32, y: f32) -> f32 {
             $f(f64::from(x), f64::from(y)) as f32
         }
-        binary!($name, $f, narrow)
+        binary!($name, $flops, $f, narrow)
     }};
-    ($name:literal, $f:path, $g:path) => {{
+    ($name:literal, $flops:literal, $f:path, $g:path) => {{
         extern "C" fn wide(x: f64, y: f64) -> f64 {
             $f(x, y)
         }
@@ -197,7 +197,7 @@ macro_rules! binary {
             $g(x, y)
         }
         let function = crate::prim::LibraryFn::Binary { f64: wide, f32: single };
-        Code::Library(crate::prim::Library { name: $name, function })
+        Code::Library(crate::prim::Library { name: $name, flops: $flops, function })
     }};
 }
 use {binary, unary};
