@@ -27,6 +27,31 @@ use tapeloom_ir::trace::{self, Handle};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Shape, Tensor, Type};
 
 /// A traced array. See the [module](crate::var) documentation.
+///
+/// Its arithmetic is that of Rust's operators: `+ - * / %`, `& | ^ ! << >>`.
+#[doc(
+    alias = "Array",
+    alias = "Tracer",
+    alias = "add",
+    alias = "subtract",
+    alias = "multiply",
+    alias = "divide",
+    alias = "true_divide",
+    alias = "negative"
+)]
+#[doc(
+    alias = "bitwise_and",
+    alias = "bitwise_or",
+    alias = "bitwise_xor",
+    alias = "bitwise_not",
+    alias = "invert",
+    alias = "logical_and",
+    alias = "logical_or",
+    alias = "logical_xor",
+    alias = "logical_not",
+    alias = "left_shift",
+    alias = "right_shift"
+)]
 #[derive(Clone, Copy)]
 pub struct Var {
     pub(crate) handle: Handle,

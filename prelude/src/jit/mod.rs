@@ -202,6 +202,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// assert!(error.to_string().contains("`argument.0` was f64[2] and is f64[1]"));
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "lower")]
     pub fn compile(&self, args: impl Args<A>) -> Result<Compiled<A, B>, Error> {
         let mut leaves = TensorRefs::new();
         args.tensors(&mut leaves);
@@ -234,6 +235,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     ///
     /// # Errors
     /// As [`Jit::call`].
+    #[doc(alias = "make_jaxpr")]
     pub fn explain(&self, args: impl Args<A>) -> Result<Explanation, Error> {
         let mut leaves = TensorRefs::new();
         args.tensors(&mut leaves);

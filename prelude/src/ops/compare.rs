@@ -22,8 +22,10 @@ macro_rules! comparisons {
 }
 comparisons! {
     /// x = y; nan equals nothing.
+    #[doc(alias = "equal")]
     eq = Eq;
     /// x ≠ y
+    #[doc(alias = "not_equal")]
     ne = Ne;
     /// x < y
     ///
@@ -33,23 +35,29 @@ comparisons! {
     /// assert_eq!(small.to_vec::<bool>()?, [true, false, false]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "less")]
     lt = Lt;
     /// x ≤ y
+    #[doc(alias = "less_equal")]
     le = Le;
     /// x > y
+    #[doc(alias = "greater")]
     gt = Gt;
     /// x ≥ y
+    #[doc(alias = "greater_equal")]
     ge = Ge;
 }
 
 impl Var {
     /// Whether x is nan (bool).
+    #[doc(alias = "isnan")]
     #[track_caller]
     pub fn is_nan(self) -> Var {
         emit(Scalar::Ne, &[self, self], caller())
     }
 
     /// `x` where this bool array is true, `y` elsewhere. See [`select`].
+    #[doc(alias = "where")]
     #[track_caller]
     pub fn select(self, x: impl IntoVar, y: impl IntoVar) -> Var {
         choose(self, x, y, caller())
@@ -68,6 +76,7 @@ impl Var {
 /// assert_eq!(y.to_vec::<f64>()?, [3.0, 6.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "where")]
 #[track_caller]
 pub fn select(condition: Var, x: impl IntoVar, y: impl IntoVar) -> Var {
     choose(condition, x, y, caller())

@@ -19,6 +19,7 @@ use tapeloom_ir::{ArrayType, Dtype, Literal, Loc, Scalar, Shape, Tensor};
 /// assert_eq!(y.to_vec::<f64>()?, [3.0, 12.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "asarray")]
 #[track_caller]
 pub fn constant(data: &Tensor) -> Var {
     Var::new(trace::capture(data, caller()))
@@ -63,6 +64,7 @@ pub fn full(shape: impl Into<Shape>, x: impl IntoVar) -> Var {
 /// assert_eq!(i.to_vec::<i64>()?, [0, 1, 2, 0, 1, 2]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "broadcasted_iota")]
 #[track_caller]
 pub fn iota(shape: impl Into<Shape>, axis: usize, dtype: Dtype) -> Var {
     emit(Iota { shape: shape.into(), axis, dtype }, &[], caller())
@@ -92,6 +94,7 @@ pub fn linspace(from: f64, to: f64, n: usize) -> Var {
 /// assert_eq!(i.to_vec::<f64>()?, [1.0, 0.0, 0.0, 1.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "identity")]
 #[track_caller]
 pub fn eye(n: usize, dtype: Dtype) -> Var {
     eye_var(n, dtype, caller())

@@ -24,8 +24,11 @@ macro_rules! unary {
 }
 unary! {
     /// |x|; numbers with a sign. The derivative at 0 is 1, as in JAX.
+    #[doc(alias = "absolute")]
+    #[doc(alias = "fabs")]
     abs = Abs;
     /// -1, 0 or 1 by the sign of x; nan stays. The derivative is 0.
+    #[doc(alias = "sign")]
     signum = Sign;
     /// The largest integer not above x. The derivative is 0.
     floor = Floor;
@@ -34,16 +37,21 @@ unary! {
     /// The nearest integer, halves away from zero (as Rust's). The derivative is 0.
     round = Round;
     /// The nearest integer, halves to the even one (as numpy's `round`). The derivative is 0.
+    #[doc(alias = "rint")]
+    #[doc(alias = "around")]
     round_ties_even = RoundEven;
     /// eˣ
     exp = Exp;
     /// 2ˣ
     exp2 = Exp2;
     /// eˣ - 1, exact near 0 (numpy's `expm1`).
+    #[doc(alias = "expm1")]
     exp_m1 = Expm1;
     /// The natural logarithm (numpy's `log`); -inf at 0, nan below.
+    #[doc(alias = "log")]
     ln = Log;
     /// ln(1 + x), exact near 0 (numpy's `log1p`).
+    #[doc(alias = "log1p")]
     ln_1p = Log1p;
     /// √x; nan below 0. The derivative at 0 is inf.
     sqrt = Sqrt;
@@ -58,10 +66,13 @@ unary! {
     /// tan x
     tan = Tan;
     /// arcsin x, in [-π/2, π/2]
+    #[doc(alias = "arcsin")]
     asin = Asin;
     /// arccos x, in [0, π]
+    #[doc(alias = "arccos")]
     acos = Acos;
     /// arctan x, in [-π/2, π/2]
+    #[doc(alias = "arctan")]
     atan = Atan;
     /// sinh x
     sinh = Sinh;
@@ -70,24 +81,33 @@ unary! {
     /// tanh x
     tanh = Tanh;
     /// arsinh x
+    #[doc(alias = "arcsinh")]
     asinh = Asinh;
     /// arcosh x
+    #[doc(alias = "arccosh")]
     acosh = Acosh;
     /// artanh x
+    #[doc(alias = "arctanh")]
     atanh = Atanh;
     /// 1 / (1 + e⁻ˣ), without overflow
+    #[doc(alias = "expit")]
+    #[doc(alias = "logistic")]
     sigmoid = Logistic;
     /// The error function.
     erf = Erf;
     /// 1 - erf x, exact for large x.
     erfc = Erfc;
     /// The inverse of `erf`.
+    #[doc(alias = "erfinv")]
     erf_inv = ErfInv;
     /// ln |Γ(x)|
+    #[doc(alias = "gammaln")]
     lgamma = Lgamma;
     /// ψ(x) = Γ'(x) / Γ(x)
+    #[doc(alias = "psi")]
     digamma = Digamma;
     /// Whether x is neither infinite nor nan (bool).
+    #[doc(alias = "isfinite")]
     is_finite = IsFinite;
 }
 
@@ -110,13 +130,17 @@ two! {
     /// The smaller of both; nan if either is. At a tie each takes half of the derivative.
     minimum = Min;
     /// xʸ for floats.
+    #[doc(alias = "power")]
+    #[doc(alias = "float_power")]
     pow = Pow;
     /// √(x² + y²), without overflow. Both derivatives at the origin are 0.
     hypot = Hypot;
     /// The angle of the point whose ordinate is `self` and whose abscissa is the argument:
     /// `y.atan2(x)`, as Rust's.
+    #[doc(alias = "arctan2")]
     atan2 = Atan2;
     /// The next representable float from x towards y. It has no derivative: asking for one is an error.
+    #[doc(alias = "nextafter")]
     next_after = NextAfter;
 }
 
@@ -129,6 +153,7 @@ impl Var {
     /// assert_eq!(y.item::<f64>()?, 8.0);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "integer_pow")]
     #[track_caller]
     pub fn powi(self, n: i32) -> Var {
         emit(IntegerPow { n }, &[self], caller())
@@ -147,6 +172,7 @@ impl Var {
     }
 
     /// 1 / x
+    #[doc(alias = "reciprocal")]
     #[track_caller]
     pub fn recip(self) -> Var {
         let at = caller();
@@ -167,6 +193,7 @@ impl Var {
     /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 0.5, 1.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "clip")]
     #[track_caller]
     pub fn clamp(self, low: impl IntoVar, high: impl IntoVar) -> Var {
         let at = caller();
@@ -190,6 +217,8 @@ impl Var {
     /// assert_eq!(n.to_vec::<i64>()?, [1, -1]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "astype")]
+    #[doc(alias = "convert_element_type")]
     #[track_caller]
     pub fn convert(self, dtype: Dtype) -> Var {
         let at = caller();

@@ -115,6 +115,7 @@ impl Var {
     /// assert_eq!(rows.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "dynamic_index_in_dim")]
     #[track_caller]
     pub fn index(self, indices: impl Indices) -> Var {
         read(self, &indices.positions(), caller())
@@ -132,6 +133,7 @@ impl Var {
     }
 
     /// Places at these indices of the leading axes: `x.at(i).set(v)`, `.add(v)`, `.get()`.
+    #[doc(alias = "scatter", alias = "gather", alias = "index_update")]
     pub fn at(self, indices: impl Indices) -> At {
         At { array: self, positions: indices.positions() }
     }
@@ -146,6 +148,7 @@ impl Var {
     /// assert_eq!(steps.to_vec::<f64>()?, [3.0, 5.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "slice_in_dim")]
     #[track_caller]
     pub fn slice_axis(self, axis: impl Axis, range: impl RangeBounds<usize>) -> Var {
         let at = caller();
@@ -291,6 +294,7 @@ impl Var {
 #[allow(clippy::should_implement_trait, reason = "`x.at(i).add(v)` is how the field writes it")]
 impl At {
     /// What is there.
+    #[doc(alias = "gather")]
     #[track_caller]
     pub fn get(self) -> Var {
         read(self.array, &self.positions, caller())
@@ -317,24 +321,28 @@ impl At {
     /// assert_eq!(count.to_vec::<i64>()?, [2, 0, 1]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "scatter_add")]
     #[track_caller]
     pub fn add(self, value: impl IntoVar) -> Var {
         self.write(Combine::Add, value, caller())
     }
 
     /// The array multiplied by `value` there.
+    #[doc(alias = "scatter_mul")]
     #[track_caller]
     pub fn mul(self, value: impl IntoVar) -> Var {
         self.write(Combine::Mul, value, caller())
     }
 
     /// The array with the larger of its element and `value` there.
+    #[doc(alias = "scatter_max")]
     #[track_caller]
     pub fn max(self, value: impl IntoVar) -> Var {
         self.write(Combine::Max, value, caller())
     }
 
     /// The array with the smaller of its element and `value` there.
+    #[doc(alias = "scatter_min")]
     #[track_caller]
     pub fn min(self, value: impl IntoVar) -> Var {
         self.write(Combine::Min, value, caller())

@@ -57,6 +57,7 @@ impl Var {
     }
 
     /// x σ(x), with the logistic function σ.
+    #[doc(alias = "swish")]
     #[track_caller]
     pub fn silu(self) -> Var {
         let at = caller();
@@ -134,6 +135,7 @@ impl Var {
     }
 
     /// (x - mean) / √(variance + `epsilon`) over `axes`.
+    #[doc(alias = "standardize")]
     #[track_caller]
     pub fn layer_norm(self, axes: impl Axes, epsilon: f64) -> Var {
         let at = caller();

@@ -102,10 +102,11 @@ fn count(x: Var, axes: &[usize], at: Loc) -> Var {
 }
 
 macro_rules! reductions {
-    ($($name:ident $name_axis:ident $name_keepdims:ident $doc:literal $body:expr;)*) => {
+    ($($name:ident $name_axis:ident $name_keepdims:ident $([$alias:literal])? $doc:literal $body:expr;)*) => {
         /// Reductions.
         impl Var {
             $(#[doc = concat!($doc, " over all elements; a scalar.")]
+            $(#[doc(alias = $alias)])?
             #[track_caller]
             pub fn $name(self) -> Var {
                 reduce(stringify!($name), self, &.., Keep::Drop, caller(), $body)
@@ -132,17 +133,19 @@ macro_rules! reductions {
 reductions! {
     sum sum_axis sum_keepdims "The sum" |x, axes, at| fold(Reducer::Sum, x, axes, at);
     prod prod_axis prod_keepdims "The product" |x, axes, at| fold(Reducer::Prod, x, axes, at);
-    max max_axis max_keepdims
+    max max_axis max_keepdims ["amax"]
         "The largest element (nan if any is; ties share the derivative evenly)"
         |x, axes, at| fold(Reducer::Max, x, axes, at);
-    min min_axis min_keepdims
+    min min_axis min_keepdims ["amin"]
         "The smallest element (nan if any is; ties share the derivative evenly)"
         |x, axes, at| fold(Reducer::Min, x, axes, at);
     all all_axis all_keepdims "Whether every element is true (bool)"
         |x, axes, at| fold(Reducer::And, x, axes, at);
     any any_axis any_keepdims "Whether some element is true (bool)"
         |x, axes, at| fold(Reducer::Or, x, axes, at);
-    count_true count_true_axis count_true_keepdims "The number (i64) of elements that are true" count;
+    count_true count_true_axis count_true_keepdims ["count_nonzero"]
+        "The number (i64) of elements that are true"
+        count;
     mean mean_axis mean_keepdims "The mean" mean;
     var var_axis var_keepdims "The variance, dividing by the number of elements" var;
     std std_axis std_keepdims "The standard deviation, dividing by the number of elements"

@@ -26,6 +26,7 @@ impl Var {
     }
 
     /// All elements along one axis.
+    #[doc(alias = "ravel")]
     #[track_caller]
     pub fn flatten(self) -> Var {
         let at = caller();
@@ -40,6 +41,7 @@ impl Var {
     /// assert_eq!(y.to_vec::<f64>()?, [1.0, 3.0, 2.0, 4.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "transpose")]
     #[track_caller]
     pub fn t(self) -> Var {
         let at = caller();
@@ -50,6 +52,7 @@ impl Var {
     /// `transpose(order)`).
     ///
     /// Errors: `shape` if `order` does not name every axis once.
+    #[doc(alias = "transpose")]
     #[track_caller]
     pub fn permute(self, order: impl Axes) -> Var {
         let at = caller();
@@ -68,6 +71,7 @@ impl Var {
     }
 
     /// Two axes exchanged.
+    #[doc(alias = "swapaxes")]
     #[track_caller]
     pub fn swap_axes(self, i: impl Axis, j: impl Axis) -> Var {
         let at = caller();
@@ -84,6 +88,8 @@ impl Var {
     }
 
     /// One axis moved to another place, the others in order.
+    #[doc(alias = "moveaxis")]
+    #[doc(alias = "rollaxis")]
     #[track_caller]
     pub fn move_axis(self, from: impl Axis, to: impl Axis) -> Var {
         let at = caller();
@@ -138,6 +144,9 @@ impl Var {
     }
 
     /// The elements along some axes in reverse order.
+    #[doc(alias = "rev")]
+    #[doc(alias = "fliplr")]
+    #[doc(alias = "flipud")]
     #[track_caller]
     pub fn flip(self, axes: impl Axes) -> Var {
         let at = caller();
@@ -320,6 +329,7 @@ impl Var {
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 3.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "concatenate")]
 #[track_caller]
 pub fn concat(parts: &[Var], axis: impl Axis) -> Var {
     let at = caller();

@@ -65,6 +65,7 @@ pub fn value_and_grad<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> (Var
 /// ```
 ///
 /// Errors: as [`grad`].
+#[doc(alias = "has_aux")]
 #[track_caller]
 pub fn grad_aux<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> (Var, B)>(f: F) -> impl Fn(A) -> (A, B) {
     let at = caller();

@@ -27,6 +27,7 @@ use tapeloom_transforms as transforms;
 /// assert_eq!(j.to_vec::<f64>()?, [4.0, 1.0, 2.0, 5.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "jacobian")]
 #[track_caller]
 pub fn jacfwd<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> A {
     let at = caller();
@@ -40,6 +41,7 @@ pub fn jacfwd<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> A {
 /// small and the argument large.
 ///
 /// Errors: as [`vjp`](crate::vjp()).
+#[doc(alias = "jacobian")]
 #[track_caller]
 pub fn jacrev<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> A {
     let at = caller();

@@ -45,6 +45,7 @@ pub fn vmap<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(f: F) -> impl Fn(A) -> B 
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 30.0, 40.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "in_axes", alias = "out_axes")]
 #[track_caller]
 pub fn vmap_axes<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
     in_axes: impl BatchAxes<A>,

@@ -40,6 +40,7 @@ pub trait Leaf: Tree<Self, Structure = ()> + Clone {}
 ///
 /// Implement it with [`#[derive(Tree)]`](derive@crate::Tree). The leaves have an order, the same in
 /// every method.
+#[doc(alias = "pytree")]
 pub trait Tree<L>: Sized {
     /// The same tree with other leaves.
     type With<M: Leaf>: Tree<M>;
