@@ -746,7 +746,8 @@ impl Emit<'_> {
 
     // --- updates ---
 
-    /// Writes over the first operand: in place where nobody reads it afterwards.
+    /// Writes over the first operand: in place where nobody reads it afterwards, and this update
+    /// reads nothing else of it.
     fn update(&mut self, m: usize) -> Result<(), Problem> {
         let id = self.members[m].node;
         let node = &self.graph.nodes[id];
@@ -756,7 +757,8 @@ impl Emit<'_> {
             let kind = &self.graph.nodes[*n].kind;
             !kind.is_movement()
                 && !matches!(kind, Kind::Input(_))
-                && self.last_reader[*n] < m
+                && self.last_reader[*n] == m
+                && !self.graph.reads_beside(id, *n)
                 && !self.overwritten[*n]
                 && !self.is_result[*n]
         };

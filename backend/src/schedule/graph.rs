@@ -172,7 +172,7 @@ impl Graph {
         for u in updates {
             let Some(base) = self.nodes[u].operands[0].node() else { continue };
             for (slot, operand) in self.nodes[u].operands.iter().enumerate().skip(1) {
-                if operand.node().is_some_and(|n| n == base || self.reaches(n, base)) {
+                if self.reaches(*operand, base) {
                     copies.push((u, slot));
                 }
             }
@@ -207,20 +207,21 @@ impl Graph {
         }
     }
 
-    /// Whether a movement node reads `base`. Chains are short, but several may share nodes.
-    fn reaches(&self, from: NodeId, base: NodeId) -> bool {
+    /// Whether an update reads `base` in its new elements or its indices.
+    pub(crate) fn reads_beside(&self, update: NodeId, base: NodeId) -> bool {
+        self.nodes[update].operands[1..].iter().any(|o| self.reaches(*o, base))
+    }
+
+    /// Whether a source is `base` or a movement of it. Chains are short, but several may share nodes.
+    fn reaches(&self, from: Source, base: NodeId) -> bool {
         let mut seen = std::collections::HashSet::new();
-        let mut work = vec![from];
+        let mut work: Vec<NodeId> = from.node().into_iter().collect();
         while let Some(n) = work.pop() {
-            let node = &self.nodes[n];
-            if !node.kind.is_movement() || !seen.insert(n) {
-                continue;
+            if n == base {
+                return true;
             }
-            for o in node.operands.iter().filter_map(|o| o.node()) {
-                if o == base {
-                    return true;
-                }
-                work.push(o);
+            if self.nodes[n].kind.is_movement() && seen.insert(n) {
+                work.extend(self.nodes[n].operands.iter().filter_map(|o| o.node()));
             }
         }
         false

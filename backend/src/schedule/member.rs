@@ -619,16 +619,14 @@ pub(crate) fn equal_axes(from: &[usize], to: &[usize]) -> Along {
     }
 }
 
-/// For every node, the last member (by position) that reads it otherwise than to write over it.
+/// For every node, the last member (by position) that reads it. To read a value as the base of an
+/// update is to read it: whoever does so last may take its memory over, nobody before.
 pub(crate) fn last_readers(graph: &Graph, members: &[Member]) -> SecondaryMap<NodeId, usize> {
     let mut last: SecondaryMap<NodeId, usize> = SecondaryMap::with_capacity(graph.nodes.len());
     for (position, m) in members.iter().enumerate() {
-        let node = &graph.nodes[m.node];
-        let base = node.kind.is_update().then(|| node.operands[0].node()).flatten();
-        for r in &m.reads {
-            if Some(r.node) != base && r.node != m.node {
-                last[r.node] = position;
-            }
+        // A part of a node "reads" the parts before it.
+        for r in m.reads.iter().filter(|r| r.node != m.node) {
+            last[r.node] = position;
         }
     }
     last

@@ -39,6 +39,8 @@ mod memory;
 mod tree;
 
 #[cfg(test)]
+mod overwriting;
+#[cfg(test)]
 mod snapshots;
 #[cfg(test)]
 mod tests;

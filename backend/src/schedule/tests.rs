@@ -36,7 +36,7 @@ fn close(got: &Tensor, want: &Tensor, tolerance: f64) -> bool {
 /// Schedules, verifies, runs (interpreted and as machine code) and compares with the interpreter of
 /// the language.
 #[track_caller]
-fn check(module: &Module, f: FuncId, args: &[Tensor], tolerance: f64) {
+pub(super) fn check(module: &Module, f: FuncId, args: &[Tensor], tolerance: f64) {
     let program = schedule(module, f).unwrap();
     let errors = kernel::verify(&program);
     assert!(errors.is_empty(), "{errors:?}\n{program}");

@@ -1,0 +1,196 @@
+//! Programs in which memory is written over while values in it may still be wanted: each computes
+//! what the interpreter of the language computes.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::tests::check;
+use tapeloom_ir::{Literal, Tensor, parse_module};
+
+/// Runs a function of `f64[100], f64[100], i64[], i64[]` at several indices.
+#[track_caller]
+fn same(body: &str) {
+    let text = format!("func @f(%x: f64[100], %w: f64[100], %i: i64[], %j: i64[]) -> {body}");
+    // Ids of the text format are numbers.
+    let text = ["%x", "%w", "%i", "%j"]
+        .iter()
+        .enumerate()
+        .fold(text, |text, (n, name)| text.replace(name, &format!("%{n}")));
+    let module = parse_module(&text).unwrap();
+    let f = module.iter().last().unwrap().0;
+    let x = Tensor::vector(&(0..100).map(f64::from).collect::<Vec<_>>());
+    let w = Tensor::vector(&(0..100).map(|i| f64::from(i % 7) - 3.0).collect::<Vec<_>>());
+    for (i, j) in [(0, 1), (7, 7), (99, 0), (-4, 200)] {
+        let index = |i| Tensor::full(&[], Literal::i64(i));
+        check(&module, f, &[x.clone(), w.clone(), index(i), index(j)], 1e-12);
+    }
+}
+
+#[test]
+fn two_updates_of_one_value() {
+    same(
+        "(f64[200]) {
+  %4: f64[100] = mul %x, 2.0
+  %5: f64[1] = broadcast{shape=[1], dims=[]} 10.0
+  %6: f64[100] = dynamic_update_slice %4, %5, %i
+  %7: f64[1] = broadcast{shape=[1], dims=[]} 20.0
+  %8: f64[100] = dynamic_update_slice %4, %7, %j
+  %9: f64[200] = concatenate{axis=0} %6, %8
+  return %9
+}",
+    );
+}
+
+#[test]
+fn three_updates_of_one_value_of_every_kind() {
+    same(
+        "(f64[], f64[], f64[]) {
+  %4: f64[100] = exp %w
+  %5: f64[3] = slice{start=[0], limit=[3], strides=[1]} %x
+  %6: i64[2,1] = iota{dtype=i64, shape=[2,1], axis=0}
+  %7: f64[2] = slice{start=[4], limit=[6], strides=[1]} %x
+  %8: f64[100] = scatter_add{batch=0, axes=[0], bounds=drop} %4, %6, %7
+  %9: f64[100] = dynamic_update_slice %4, %5, %j
+  %10: f64[100] = scatter_set{batch=0, axes=[0], bounds=clip} %4, %6, %7
+  %11: f64[] = reduce_sum{axes=[0]} %8
+  %12: f64[] = reduce_sum{axes=[0]} %9
+  %13: f64[] = reduce_sum{axes=[0]} %10
+  return %11, %12, %13
+}",
+    );
+}
+
+#[test]
+fn updates_and_other_readers_of_one_value() {
+    same(
+        "(f64[], f64[100], f64[2], f64[], f64[100]) {
+  %4: f64[100] = exp %w
+  %5: f64[] = reduce_sum{axes=[0]} %4
+  %6: f64[1] = broadcast{shape=[1], dims=[]} %5
+  %7: f64[100] = dynamic_update_slice %4, %6, %i
+  %8: f64[100] = mul %4, %7
+  %9: f64[2] = dynamic_slice{sizes=[2]} %4, %j
+  %10: f64[] = reduce_max{axes=[0]} %7
+  %11: f64[100] = dynamic_update_slice %7, %6, %j
+  return %5, %8, %9, %10, %11
+}",
+    );
+}
+
+#[test]
+fn a_chain_of_updates_with_a_branch() {
+    same(
+        "(f64[100], f64[100], f64[100]) {
+  %4: f64[100] = exp %w
+  %5: f64[1] = broadcast{shape=[1], dims=[]} 10.0
+  %6: f64[100] = dynamic_update_slice %4, %5, %i
+  %7: f64[100] = dynamic_update_slice %6, %5, %j
+  %8: f64[1] = broadcast{shape=[1], dims=[]} 20.0
+  %9: f64[100] = dynamic_update_slice %6, %8, %j
+  %10: f64[100] = dynamic_update_slice %9, %5, 3
+  %11: f64[100] = rev{axes=[0]} %4
+  %12: f64[100] = neg %7
+  %13: f64[100] = neg %10
+  return %12, %13, %11
+}",
+    );
+}
+
+#[test]
+fn new_elements_and_indices_that_come_from_the_base() {
+    same(
+        "(f64[100], f64[100], f64[100]) {
+  %4: f64[100] = mul %x, 2.0
+  %5: f64[100] = rev{axes=[0]} %4
+  %6: f64[60] = slice{start=[20], limit=[80], strides=[1]} %5
+  %7: f64[100] = dynamic_update_slice %4, %6, %i
+  %8: f64[60] = slice{start=[0], limit=[60], strides=[1]} %7
+  %9: f64[60] = neg %8
+  %10: f64[100] = dynamic_update_slice %7, %9, %j
+  %11: i64[100] = convert{to=i64} %10
+  %12: i64[100,1] = reshape{shape=[100,1]} %11
+  %13: f64[100] = scatter_add{batch=0, axes=[0], bounds=drop} %10, %12, %10
+  %14: f64[100] = exp %w
+  %15: f64[100] = scatter_mul{batch=0, axes=[0], bounds=clip} %14, %12, %14
+  return %7, %13, %15
+}",
+    );
+}
+
+#[test]
+fn what_is_cheap_to_recompute_is_not_recomputed_from_what_was_written_over() {
+    same(
+        "(f64[100], f64[100], f64[]) {
+  %4: f64[100] = exp %w
+  %5: f64[100] = neg %4
+  %6: f64[1] = broadcast{shape=[1], dims=[]} 10.0
+  %7: f64[100] = dynamic_update_slice %4, %6, %i
+  %8: f64[100] = dynamic_update_slice %7, %6, %j
+  %9: f64[100] = rev{axes=[0]} %5
+  %10: f64[100] = add %9, %8
+  %11: f64[100] = dynamic_update_slice %5, %6, %j
+  %12: f64[] = reduce_sum{axes=[0]} %5
+  return %10, %11, %12
+}",
+    );
+}
+
+#[test]
+fn arguments_results_and_constants_are_not_written_over() {
+    same(
+        "(f64[100], f64[100], f64[100], f64[100], f64[100], f64[100]) {
+  %4: f64[1] = broadcast{shape=[1], dims=[]} 10.0
+  %5: f64[100] = dynamic_update_slice %x, %4, %i
+  %6: f64[100] = dynamic_update_slice %x, %4, %j
+  %7: f64[100] = exp %w
+  %8: f64[100] = dynamic_update_slice %7, %4, %i
+  %9: f64[100] = broadcast{shape=[100], dims=[]} 1.0
+  %10: f64[100] = dynamic_update_slice %9, %4, %i
+  %11: f64[100] = dynamic_update_slice %9, %4, %j
+  return %5, %6, %7, %8, %10, %11
+}",
+    );
+}
+
+#[test]
+fn contractions_before_and_after_updates_of_one_value() {
+    same(
+        "(f64[], f64[16,16], f64[16], f64[16,16], f64[]) {
+  %4: f64[16,16] = iota{dtype=f64, shape=[16,16], axis=0}
+  %5: f64[16,16] = sin %4
+  %6: f64[16,16] = dot{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} %5, %5
+  %7: f64[1,16] = slice{start=[3,0], limit=[4,16], strides=[1,1]} %5
+  %8: f64[16,16] = dynamic_update_slice %6, %7, %i, %j
+  %9: f64[16,16] = dynamic_update_slice %6, %7, %j, %i
+  %10: f64[16,16] = dot{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[1]} %6, %9
+  %11: f64[16] = slice{start=[0], limit=[16], strides=[1]} %w
+  %12: f64[16] = dot{lhs_batch=[], rhs_batch=[], lhs_contract=[0], rhs_contract=[0]} %8, %11
+  %13: f64[1] = broadcast{shape=[1], dims=[]} 10.0
+  %14: f64[16] = dynamic_update_slice %12, %13, %i
+  %15: f64[16] = dynamic_update_slice %12, %13, %j
+  %16: f64[16] = add %14, %15
+  %17: f64[16,16] = dynamic_update_slice %10, %7, %i, 0
+  %18: f64[] = reduce_sum{axes=[0,1]} %10
+  %19: f64[] = reduce_sum{axes=[0,1]} %17
+  return %18, %8, %16, %10, %19
+}",
+    );
+}
+
+#[test]
+fn updates_of_rows_in_a_batch() {
+    same(
+        "(f64[10,10], f64[10,10], f64[10]) {
+  %4: f64[10,10] = reshape{shape=[10,10]} %x
+  %5: f64[10,10] = exp %4
+  %6: f64[10,3] = slice{start=[0,0], limit=[10,3], strides=[1,1]} %5
+  %7: f64[10,3] = neg %6
+  %8: f64[10,10] = dynamic_update_slice %5, %7, 0, %j
+  %9: f64[10,10] = dynamic_update_slice %5, %7, 0, %i
+  %10: f64[10] = reduce_sum{axes=[1]} %5
+  %11: f64[10,10] = mul %8, %9
+  %12: f64[10,10] = dynamic_update_slice %11, %6, 0, 2
+  %13: f64[10,10] = add %11, %12
+  return %13, %12, %10
+}",
+    );
+}
