@@ -1,10 +1,12 @@
-//! Elementary functions that `std` lacks or has with less accuracy: roots, the logistic sigmoid, and
-//! the inverse hyperbolic functions.
+//! Elementary functions that `std` lacks or has with less accuracy: roots, the logistic sigmoid and its
+//! integral, the hyperbolic secant, and the inverse hyperbolic functions.
 //!
 //! Most are one call into the `libm` crate (a port of Sun's fdlibm and of later work such as
 //! CORE-MATH's correctly rounded `cbrt`); they stand here under the names that the operations have,
-//! with their edge values written down. `logistic` is spelled out: it must not overflow on either
-//! side.
+//! with their edge values written down. What is made of exponentials (`logistic`, `softplus`,
+//! `logaddexp`, `sech`) is spelled out: it must not overflow on either side.
+
+use std::f64::consts::LN_2;
 
 /// The logistic sigmoid `1 / (1 + e⁻ˣ)`, within 2 ulp on both sides.
 ///
@@ -15,6 +17,41 @@ pub fn logistic(x: f64) -> f64 {
     // Each side raises e to a power that is not positive, so nothing overflows.
     let e = (-x.abs()).exp();
     if x < 0.0 { e / (1.0 + e) } else { 1.0 / (1.0 + e) }
+}
+
+/// `ln(1 + eˣ)`, within 2 ulp.
+///
+/// Domain: all reals. 0 at -∞, +∞ at +∞, NaN for NaN.
+#[must_use]
+pub fn softplus(x: f64) -> f64 {
+    logaddexp(x, 0.0)
+}
+
+/// `ln(eˣ + eʸ)`, which is the larger operand and what the smaller adds to it.
+///
+/// Domain: all pairs of reals; +∞ if one is +∞, the other operand if one is -∞, NaN if one is NaN.
+/// Within 2 ulp where the result has the sign of the larger operand; where it passes through 0 the
+/// terms cancel, and the error is that small compared with them.
+#[must_use]
+pub fn logaddexp(x: f64, y: f64) -> f64 {
+    if x == y {
+        // Infinities of one sign must not meet in a difference.
+        return x + LN_2;
+    }
+    let off = (x - y).abs();
+    // The larger one; NaN if either is.
+    let most = if off.is_nan() { off } else { x.max(y) };
+    most + (-off).exp().ln_1p()
+}
+
+/// The hyperbolic secant `1 / cosh x`, within 2 ulp.
+///
+/// Domain: all reals, even. 1 at 0, 0 at ±∞, NaN for NaN; underflows gradually.
+#[must_use]
+pub fn sech(x: f64) -> f64 {
+    // Not by cosh, which overflows before this underflows.
+    let e = (-x.abs()).exp();
+    2.0 * e / (1.0 + e * e)
 }
 
 /// Cube root, correctly rounded.

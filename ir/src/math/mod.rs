@@ -7,8 +7,8 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`elementary`] | roots, the logistic, inverse hyperbolic functions |
-//! | [`mod@erf`] | the error function, its complement, its inverse |
+//! | [`elementary`] | roots, the logistic and its integral, the secant and inverses of hyperbolic functions |
+//! | [`mod@erf`] | the error function, its complement, its inverse, the normal distribution |
 //! | [`gamma`] | log-gamma, digamma and every further derivative of them |
 //! | [`mod@nextafter`] | the neighbouring float |
 //!

@@ -42,7 +42,7 @@ unary! {
     round_ties_even = RoundEven;
     /// eˣ
     exp = Exp;
-    /// 2ˣ
+    /// 2ˣ, exact at integers.
     exp2 = Exp2;
     /// eˣ - 1, exact near 0 (numpy's `expm1`).
     #[doc(alias = "expm1")]
@@ -53,6 +53,10 @@ unary! {
     /// ln(1 + x), exact near 0 (numpy's `log1p`).
     #[doc(alias = "log1p")]
     ln_1p = Log1p;
+    /// The logarithm to base 2, exact at powers of 2; -inf at 0, nan below.
+    log2 = Log2;
+    /// The logarithm to base 10, exact at powers of 10; -inf at 0, nan below.
+    log10 = Log10;
     /// √x; nan below 0. The derivative at 0 is inf.
     sqrt = Sqrt;
     /// 1 / √x
@@ -80,6 +84,8 @@ unary! {
     cosh = Cosh;
     /// tanh x
     tanh = Tanh;
+    /// 1 / cosh x, without overflow
+    sech = Sech;
     /// arsinh x
     #[doc(alias = "arcsinh")]
     asinh = Asinh;
@@ -97,6 +103,9 @@ unary! {
     erf = Erf;
     /// 1 - erf x, exact for large x.
     erfc = Erfc;
+    /// Φ(x), the normal distribution function, exact in its left tail.
+    #[doc(alias = "norm_cdf")]
+    ndtr = Ndtr;
     /// The inverse of `erf`.
     #[doc(alias = "erfinv")]
     erf_inv = ErfInv;

@@ -4,7 +4,7 @@ use super::axes::{Axes, resolve_axes};
 use super::{binary, emit, wrong};
 use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf};
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI};
+use std::f64::consts::FRAC_2_PI;
 use tapeloom_ir::{Literal, Loc, Scalar};
 
 /// Activations, element by element, of floats.
@@ -26,22 +26,20 @@ impl Var {
         emit(Scalar::Select, &[off, zero, self], at)
     }
 
-    /// x where x > 0, `slope`·x elsewhere.
+    /// x where x ≥ 0, `slope`·x elsewhere; the derivative at 0 is 1.
     #[track_caller]
     pub fn leaky_relu(self, slope: f64) -> Var {
         let at = caller();
-        let off = binary(Scalar::Le, self, number(self, 0.0, at), at);
+        let on = binary(Scalar::Ge, self, number(self, 0.0, at), at);
         let leak = binary(Scalar::Mul, self, number(self, slope, at), at);
-        emit(Scalar::Select, &[off, leak, self], at)
+        emit(Scalar::Select, &[on, self, leak], at)
     }
 
-    /// x Φ(x), with the normal distribution's Φ.
+    /// x Φ(x), with the normal distribution's Φ ([`ndtr`](Var::ndtr)).
     #[track_caller]
     pub fn gelu(self) -> Var {
         let at = caller();
-        let z = binary(Scalar::Mul, self, number(self, -FRAC_1_SQRT_2, at), at);
-        let phi = binary(Scalar::Mul, emit(Scalar::Erfc, &[z], at), number(self, 0.5, at), at);
-        binary(Scalar::Mul, self, phi, at)
+        binary(Scalar::Mul, self, emit(Scalar::Ndtr, &[self], at), at)
     }
 
     /// The approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))) of [`gelu`](Var::gelu).
@@ -52,8 +50,9 @@ impl Var {
         let mul = |x, y| binary(Scalar::Mul, x, y, at);
         let add = |x, y| binary(Scalar::Add, x, y, at);
         let cube = mul(mul(self, self), self);
-        let inner = mul(add(self, mul(cube, num(0.044715))), num(FRAC_2_PI.sqrt()));
-        mul(mul(self, num(0.5)), add(emit(Scalar::Tanh, &[inner], at), num(1.0)))
+        let inner = mul(add(self, mul(cube, num(0.044715))), num(2.0 * FRAC_2_PI.sqrt()));
+        // (1 + tanh u) / 2 is the logistic function of 2u, which does not cancel on the left.
+        mul(self, emit(Scalar::Logistic, &[inner], at))
     }
 
     /// x σ(x), with the logistic function σ.
@@ -80,26 +79,29 @@ impl Var {
     /// ln(1 + eˣ), without overflow.
     #[track_caller]
     pub fn softplus(self) -> Var {
-        softplus(self, caller())
+        emit(Scalar::Softplus, &[self], caller())
     }
 
     /// ln σ(x) = -ln(1 + e⁻ˣ), without overflow.
     #[track_caller]
     pub fn log_sigmoid(self) -> Var {
         let at = caller();
-        emit(Scalar::Neg, &[softplus(emit(Scalar::Neg, &[self], at), at)], at)
+        let below = emit(Scalar::Softplus, &[emit(Scalar::Neg, &[self], at)], at);
+        emit(Scalar::Neg, &[below], at)
     }
 
-    /// ln(eˣ + eʸ), without overflow.
+    /// ln(eˣ + eʸ), without overflow. At equal operands each takes half of the derivative.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let both = run(grad(|(x, y): (Var, Var)| x.logaddexp(y)), (1.0, f64::NEG_INFINITY))?;
+    /// assert_eq!((both.0.item::<f64>()?, both.1.item::<f64>()?), (1.0, 0.0));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
     #[track_caller]
     pub fn logaddexp(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
-        // y + softplus(x - y), where infinities of one sign must not meet.
-        let equal = binary(Scalar::Eq, self, y, at);
-        let off = binary(Scalar::Sub, self, y, at);
-        let off = emit(Scalar::Select, &[equal, number(off, 0.0, at), off], at);
-        binary(Scalar::Add, y, softplus(off, at), at)
+        binary(Scalar::Logaddexp, self, y.into_var(self.ty(at).dtype, at), at)
     }
 }
 
@@ -159,17 +161,6 @@ fn over(
         Ok(axes) => on_behalf(at, || body(x, &axes)),
         Err(problem) => wrong(problem, &[x], ty, at),
     }
-}
-
-fn softplus(x: Var, at: Loc) -> Var {
-    // On either side of 0 this is one analytic formula, so derivatives of every order are right at
-    // 0 too: there |x|' is 1, which fits x >= 0.
-    let zero = number(x, 0.0, at);
-    let rising = binary(Scalar::Ge, x, zero, at);
-    let ramp = emit(Scalar::Select, &[rising, x, zero], at);
-    let tail = emit(Scalar::Neg, &[emit(Scalar::Abs, &[x], at)], at);
-    let tail = emit(Scalar::Log1p, &[emit(Scalar::Exp, &[tail], at)], at);
-    binary(Scalar::Add, ramp, tail, at)
 }
 
 fn number(like: Var, x: f64, at: Loc) -> Var {

@@ -59,10 +59,10 @@ fn orders(entry: &Value, f: fn(Var) -> Var) -> Result<(), String> {
 
 /// The function of that name, if it is supported: those recorded as operations, and formulas.
 fn function(name: &str) -> Option<fn(Var) -> Var> {
-    use std::f64::consts::{LN_2, LN_10, PI};
+    use std::f64::consts::PI;
     Some(match name {
-        "log2" => |x| x.ln() / LN_2,
-        "log10" => |x| x.ln() / LN_10,
+        "log2" => Var::log2,
+        "log10" => Var::log10,
         "sinc" => |x| (PI * x).sin() / (PI * x),
         "pow3" => |x| x.powi(3),
         "powm2" => |x| x.powi(-2),
@@ -74,7 +74,7 @@ fn function(name: &str) -> Option<fn(Var) -> Var> {
         "logit" => |x| (x / (1.0 - x)).ln(),
         "gelu" => Var::gelu_tanh,
         "mish" => |x| x * x.softplus().tanh(),
-        "log_sigmoid" => |x| -(-x).softplus(),
+        "log_sigmoid" => Var::log_sigmoid,
         "hypot1" => |x| (x * x + 1.0).sqrt(),
         "atan2_1" => |x| x.atan2(1.0),
         "logaddexp1" => |x| x.logaddexp(1.0),
@@ -86,11 +86,11 @@ fn function(name: &str) -> Option<fn(Var) -> Var> {
         "xlog1py2" => |x| 2.0 * x.ln_1p(),
         "squareplus" => |x| 0.5 * (x + (x * x + 4.0).sqrt()),
         "soft_sign" => |x| x / (1.0 + x.abs()),
-        "ndtr" => |x| 0.5 * (-x / std::f64::consts::SQRT_2).erfc(),
+        "ndtr" => Var::ndtr,
         "ndtri" => |x| (2.0 * x - 1.0).erf_inv() * std::f64::consts::SQRT_2,
         "relu6" => |x| x.relu().minimum(6.0),
         "hard_tanh" => |x| x.clamp(-1.0, 1.0),
-        "leaky_relu" => |x| select(x.ge(0.0), x, 0.01 * x),
+        "leaky_relu" => |x| x.leaky_relu(0.01),
         _ => return unary(name),
     })
 }

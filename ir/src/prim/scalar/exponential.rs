@@ -1,13 +1,13 @@
 //! Exponentials, logarithms, roots and powers.
 
-use super::{EDGES, POSITIVE, REAL, Row, Signature, binary, exact, relaxed, unary};
+use super::{EDGES, POSITIVE, REAL, Row, Scalar, Signature, binary, exact, relaxed, unary};
 use crate::math;
 use crate::prim::Code;
 use crate::prim::Family;
 use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::expr::Expr;
 use crate::prim::rewrite::When;
-use std::f64::consts::LN_2;
+use std::f64::consts::{LN_2, LOG2_E, LOG10_E};
 
 /// Where these rows stand on the page of primitives.
 pub(super) const FAMILY: Family = Family::Exponential;
@@ -36,7 +36,7 @@ pub(super) const EXP2: Row = Row {
     code: unary!("exp2", 16, f64::exp2),
     partials: &[Partial::Of(|t, _, y| t * (y * LN_2))],
     linear: Linear::No,
-    edges: "0 at -inf, inf at inf",
+    edges: "exact at integers; 0 at -inf, inf at inf",
     smooth: REAL,
     edge: EDGES,
     rewrites: &[],
@@ -79,6 +79,36 @@ pub(super) const LOG: Row = Row {
             "accurate near zero",
         ),
     ],
+};
+
+/// `log₂ x`
+pub(super) const LOG2: Row = Row {
+    name: "log2",
+    math: "log₂ x",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("log2", 20, f64::log2),
+    partials: &[Partial::Of(|t, x, _| t * (LOG2_E / x[0]))],
+    linear: Linear::No,
+    edges: "exact at powers of 2; -inf at 0, nan below",
+    smooth: POSITIVE,
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// `log₁₀ x`
+pub(super) const LOG10: Row = Row {
+    name: "log10",
+    math: "log₁₀ x",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("log10", 20, f64::log10),
+    partials: &[Partial::Of(|t, x, _| t * (LOG10_E / x[0]))],
+    linear: Linear::No,
+    edges: "exact at powers of 10; -inf at 0, nan below",
+    smooth: POSITIVE,
+    edge: EDGES,
+    rewrites: &[],
 };
 
 /// `ln(1 + x)`
@@ -175,6 +205,56 @@ fn step<'b, 'm>(t: Expr<'b, 'm>, x: Expr<'b, 'm>, h: Expr<'b, 'm>) -> Expr<'b, '
     t * (x / h.eq(h.number(0.0)).select(h.number(1.0), h))
 }
 
+/// `ln(1 + eˣ)`
+pub(super) const SOFTPLUS: Row = Row {
+    name: "softplus",
+    math: "ln(1 + eˣ)",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("softplus", 36, math::softplus),
+    partials: &[Partial::Of(|t, x, _| t * x[0].logistic())],
+    linear: Linear::No,
+    edges: "0 at -inf, inf at inf; overflows nowhere",
+    smooth: REAL,
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// `ln(eˣ + eʸ)`
+pub(super) const LOGADDEXP: Row = Row {
+    name: "logaddexp",
+    math: "ln(eˣ + eʸ)",
+    arity: 2,
+    signature: Signature::Float,
+    code: binary!("logaddexp", 36, math::logaddexp),
+    partials: &[
+        Partial::Of(|t, x, _| t * share(x[0], x[1])),
+        Partial::Of(|t, x, _| t * share(x[1], x[0])),
+    ],
+    linear: Linear::No,
+    edges: "overflows nowhere; inf if either is inf and the other not nan; at equal infinities both derivatives are 1/2",
+    smooth: &[&[1.0, 2.0], &[0.5, 0.5], &[-3.0, 1.25]],
+    edge: &[
+        &[0.0, 0.0],
+        &[1.0, f64::NEG_INFINITY],
+        &[1.0, -1e17],
+        &[f64::NEG_INFINITY, f64::NEG_INFINITY],
+        &[f64::INFINITY, f64::INFINITY],
+        &[f64::INFINITY, f64::NEG_INFINITY],
+        &[f64::NAN, f64::INFINITY],
+        &[1e308, -1e308],
+    ],
+    rewrites: &[],
+};
+
+/// `eˣ / (eˣ + eʸ)`, a function of the difference. That of equal infinities is nan and is replaced by 0:
+/// each has half, as any two equal numbers.
+fn share<'b, 'm>(x: Expr<'b, 'm>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
+    let finite = x.unary(Scalar::IsFinite);
+    let infinite_tie = x.eq(y).and(!finite);
+    infinite_tie.select(x.number(0.0), x - y).logistic()
+}
+
 /// `x ** y`
 pub(super) const POW: Row = Row {
     name: "pow",
@@ -184,12 +264,13 @@ pub(super) const POW: Row = Row {
     code: binary!("pow", 40, f64::powf),
     partials: &[Partial::Of(pow_x), Partial::Of(pow_y)],
     linear: Linear::No,
-    edges: "x⁰ = 1ʸ = 1 even for nan; nan for negative x unless y is integral; x⁰ has derivative 0 in x, also at 0",
+    edges: "x⁰ = 1ʸ = 1 even for nan; nan for negative x unless y is integral; x⁰ has derivative 0 in x, whatever x is",
     smooth: &[&[1.5, 2.0], &[0.7, -1.3], &[2.0, 0.5]],
     edge: &[
         &[0.0, 0.0],
         &[0.0, 2.0],
         &[0.0, -1.0],
+        &[5e-324, 0.0],
         &[-2.0, 3.0],
         &[-2.0, 0.5],
         &[f64::NAN, 0.0],
@@ -243,12 +324,20 @@ pub(super) const POW: Row = Row {
     ],
 };
 
-/// `t · y xʸ⁻¹`. Where x = y = 0 the factor `0⁻¹` is kept from spoiling the zero in front of it, here
-/// and in the derivatives of this formula: the base is replaced, not the result.
-fn pow_x<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], _: Expr<'b, 'm>) -> Expr<'b, 'm> {
+/// `t · y xʸ⁻¹`. Where y is 0 the factor `x⁻¹` would spoil the zero in front of it if x is 0 or so
+/// small that `x⁻¹` overflows; there the same is written `(y / x) xʸ`. In both branches the operand is
+/// replaced where the branch is not taken, and not the result, so that derivatives of the formula are
+/// not spoiled either.
+fn pow_x<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], power: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let (x, y) = (x[0], x[1]);
-    let both_zero = x.eq(x.number(0.0)).and(y.eq(y.number(0.0)));
-    t * (y * both_zero.select(x.number(1.0), x).pow(y - 1.0))
+    if y.atom.literal().is_some_and(|y| !y.is_zero()) {
+        return t * (y * x.pow(y - 1.0));
+    }
+    let none = y.eq(y.number(0.0));
+    let one = x.number(1.0);
+    let small = none.and(x.abs().gt(x.number(0.0))).select(x, one);
+    let usual = none.select(one, x);
+    t * none.select(y / small * power, y * usual.pow(y - 1.0))
 }
 
 /// `t · xʸ ln x`, with ln 0 replaced by 0: 0ʸ does not change with y > 0.

@@ -87,9 +87,12 @@ fn of_atom(texts: &[Text], a: Atom) -> Text {
 
 /// A number, the well-known ones by name.
 fn constant(l: Literal) -> String {
-    use std::f64::consts::{FRAC_2_SQRT_PI, LN_2};
+    use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2, LOG2_E, LOG10_E};
     let known = [
         (LN_2, "ln 2"),
+        (LOG2_E, "log₂ e"),
+        (LOG10_E, "log₁₀ e"),
+        (0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2, "1/√(2π)"),
         (FRAC_2_SQRT_PI, "2/√π"),
         (-FRAC_2_SQRT_PI, "-2/√π"),
         (1.0 / FRAC_2_SQRT_PI, "√π/2"),

@@ -6,7 +6,7 @@ use crate::prim::Code;
 use crate::prim::Family;
 use crate::prim::Polygamma;
 use crate::prim::elementwise::{Linear, Partial};
-use std::f64::consts::FRAC_2_SQRT_PI;
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// Where these rows stand on the page of primitives.
 pub(super) const FAMILY: Family = Family::Special;
@@ -18,7 +18,8 @@ pub(super) const LOGISTIC: Row = Row {
     arity: 1,
     signature: Signature::Float,
     code: unary!("logistic", 20, math::logistic),
-    partials: &[Partial::Of(|t, _, y| t * (y * (1.0 - y)))],
+    // Not `f (1 - f)`, which is 0 where f rounds to 1 and the derivative is still 1e-16.
+    partials: &[Partial::Of(|t, x, _| t * (0.5 * (0.5 * x[0]).sech()).powi(2))],
     linear: Linear::No,
     edges: "0 at -inf, 1 at inf; overflows nowhere",
     smooth: REAL,
@@ -70,6 +71,24 @@ pub(super) const ERF_INV: Row = Row {
     edge: EDGES,
     rewrites: &[],
 };
+
+/// `∫ φ from -∞ to x`
+pub(super) const NDTR: Row = Row {
+    name: "ndtr",
+    math: "1/√(2π) ∫₋∞ˣ exp(-s²/2) ds",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("ndtr", 40, math::ndtr),
+    partials: &[Partial::Of(|t, x, _| t * (FRAC_1_SQRT_TAU * (-0.5 * (x[0] * x[0])).exp()))],
+    linear: Linear::No,
+    edges: "without cancellation on the left; 0 at -inf, 1 at inf",
+    smooth: REAL,
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// `1/√(2π)`
+const FRAC_1_SQRT_TAU: f64 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
 /// `ln |Γ(x)|`
 pub(super) const LGAMMA: Row = Row {

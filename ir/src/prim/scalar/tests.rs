@@ -154,7 +154,7 @@ fn documentation_shows_the_formulas() {
     let docs = Scalar::docs();
     let of = |name: &str| &docs.iter().find(|d| d.name == name).unwrap().derivative;
     assert_eq!(of("sin"), "∂x: t · cos(x)");
-    assert_eq!(of("tanh"), "∂x: t · (1 - f) · (1 + f)");
+    assert_eq!(of("tanh"), "∂x: t · sech(x) · sech(x)");
     assert_eq!(of("div"), "∂x: t / y; ∂y: -t · f / y");
     assert_eq!(of("log1p"), "∂x: t / (x + 1)");
     assert_eq!(of("atan2"), "∂x: t · y / (x · x + y · y); ∂y: -t · x / (x · x + y · y)");
@@ -215,11 +215,13 @@ fn a_constant_exponent_stays_constant() {
 #[test]
 fn functions_of_the_standard_library_are_its_own() {
     type Function = fn(f64) -> f64;
-    let table: [(&str, Function); 20] = [
+    let table: [(&str, Function); 22] = [
         ("exp", f64::exp),
         ("exp2", f64::exp2),
         ("expm1", f64::exp_m1),
         ("log", f64::ln),
+        ("log2", f64::log2),
+        ("log10", f64::log10),
         ("log1p", f64::ln_1p),
         ("sqrt", f64::sqrt),
         ("sin", f64::sin),
@@ -252,7 +254,10 @@ fn functions_of_the_standard_library_are_its_own() {
 fn functions_of_our_own_are_reached() {
     use crate::math;
     type Function = fn(f64) -> f64;
-    let table: [(&str, Function); 12] = [
+    let table: [(&str, Function); 15] = [
+        ("softplus", math::softplus),
+        ("sech", math::sech),
+        ("ndtr", math::ndtr),
         ("rsqrt", math::rsqrt),
         ("cbrt", math::cbrt),
         ("asinh", math::asinh),
@@ -307,6 +312,86 @@ fn pow_follows_c() {
             (2.0, 0.5, std::f64::consts::SQRT_2),
         ],
     );
+}
+
+#[test]
+fn logarithms_and_exponentials_are_exact_at_powers() {
+    for n in -1074..1024 {
+        let bits = if n < -1022 { 1 << (n + 1074) } else { ((n + 1023) as u64) << 52 };
+        let power = f64::from_bits(bits);
+        assert_eq!(value("log2", &[power]), f64::from(n));
+        assert_eq!(value("exp2", &[f64::from(n)]), power);
+    }
+    for n in -307..=308 {
+        let power: f64 = format!("1e{n}").parse().unwrap();
+        assert_eq!(value("log10", &[power]), f64::from(n));
+    }
+    for n in -37..=38 {
+        let power: f32 = format!("1e{n}").parse().unwrap();
+        assert_eq!(at("log10", Dtype::F32, &[power.into()]), f64::from(n), "1e{n}");
+    }
+}
+
+#[test]
+fn powers_with_exponent_zero_have_no_slope() {
+    for x in [0.0, -0.0, 5e-324, -1e-310, 1e-300, 2.0, INF, NAN] {
+        assert_eq!(partial("pow", 0, &[x, 0.0]), 0.0, "at {x}");
+    }
+    // What the formula is replaced by there has the derivatives of a power: 1/x and 2 ln x / x.
+    let (mut module, x) = (Module::new(), [Tensor::from(2.0), Tensor::from(0.0)]);
+    let f = function(&mut module, op("pow"), &[Dtype::F64; 2]);
+    let slope = derivative_in(&mut module, f, 0).unwrap();
+    let mixed = derivative_in(&mut module, slope, 1).unwrap();
+    let third = derivative_in(&mut module, mixed, 1).unwrap();
+    assert_eq!(number(&crate::eval(&module, mixed, &x).unwrap()[0]), 0.5);
+    assert!(close(number(&crate::eval(&module, third, &x).unwrap()[0]), 2f64.ln(), 1e-15));
+}
+
+#[test]
+fn logaddexp_is_the_larger_and_what_the_smaller_adds() {
+    check2(
+        "logaddexp",
+        &[
+            (1.0, -INF, 1.0),
+            (-INF, -INF, -INF),
+            (INF, INF, INF),
+            (INF, -INF, INF),
+            (1.0, -1e17, 1.0),
+            (1e308, 1e308, 1e308),
+            (-1e308, 1e308, 1e308),
+            (NAN, INF, NAN),
+            (-INF, NAN, NAN),
+        ],
+    );
+    let slopes = |x: f64, y: f64| [0, 1].map(|i| partial("logaddexp", i, &[x, y]));
+    for x in [-1e300, -3.0, 0.0, 1.0, 800.0, INF, -INF] {
+        assert_eq!(slopes(x, x), [0.5, 0.5], "at {x}");
+    }
+    assert_eq!(slopes(1.0, -INF), [1.0, 0.0]);
+    assert_eq!(slopes(1.0, -1e17), [1.0, 0.0]);
+    let mut module = Module::new();
+    let f = function(&mut module, op("logaddexp"), &[Dtype::F64; 2]);
+    let slope = derivative_in(&mut module, f, 0).unwrap();
+    for (i, want) in [(0, 0.25), (1, -0.25)] {
+        let second = derivative_in(&mut module, slope, i).unwrap();
+        let x = [Tensor::from(3.0), Tensor::from(3.0)];
+        assert_eq!(number(&crate::eval(&module, second, &x).unwrap()[0]), want);
+    }
+}
+
+#[test]
+fn tails_of_derivatives_are_kept() {
+    // Recorded with 50 digits.
+    for (name, x, want) in [
+        ("tanh", 20.0, 1.699_341_702_116_635_6e-17),
+        ("tanh", -350.0, 3.943_870_617_503_908e-304),
+        ("logistic", 40.0, 4.248_354_255_291_589e-18),
+        ("logistic", 700.0, 9.859_676_543_759_77e-305),
+        ("softplus", -700.0, 9.859_676_543_759_77e-305),
+    ] {
+        let got = partial(name, 0, &[x]);
+        assert!((got / want - 1.0).abs() < 1e-14, "{name}' at {x} is {got:e}, expected {want:e}");
+    }
 }
 
 #[test]

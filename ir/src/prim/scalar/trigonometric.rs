@@ -168,12 +168,34 @@ pub(super) const TANH: Row = Row {
     arity: 1,
     signature: Signature::Float,
     code: unary!("tanh", 28, f64::tanh),
-    partials: &[Partial::Of(|t, _, y| t * ((1.0 - y) * (1.0 + y)))],
+    // Not `1 - f²`, which is 0 where f rounds to 1 and the derivative is still 1e-16.
+    partials: &[Partial::Of(|t, x, _| t * x[0].sech().powi(2))],
     linear: Linear::No,
     edges: "±1 at ±inf",
     smooth: REAL,
     edge: EDGES,
     rewrites: &[],
+};
+
+/// `1 / cosh x`
+pub(super) const SECH: Row = Row {
+    name: "sech",
+    math: "1 / cosh x",
+    arity: 1,
+    signature: Signature::Float,
+    code: unary!("sech", 24, math::sech),
+    partials: &[Partial::Of(|t, x, y| -t * (y * x[0].tanh()))],
+    linear: Linear::No,
+    edges: "0 at ±inf; overflows nowhere",
+    smooth: REAL,
+    edge: EDGES,
+    rewrites: &[exact(
+        "sech-neg",
+        "(sech (neg ?x))",
+        "(sech ?x)",
+        When::Always,
+        "an even function",
+    )],
 };
 
 /// `arsinh x`
