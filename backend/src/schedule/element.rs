@@ -74,6 +74,9 @@ impl Emit<'_> {
                     self.code(*code, &args)
                 }
             }
+            Kind::Empty => {
+                return Err(Problem::internal("an element of an array that has none"));
+            }
             Kind::View { pieces, fill } => self.view(id, pieces, *fill, index, guard)?,
             Kind::Reshape => return self.reshaped(id, index, guard),
             Kind::Iota { axis } => {
@@ -169,6 +172,7 @@ impl Emit<'_> {
                 }
             }
             Kind::Map(_)
+            | Kind::Empty
             | Kind::Reduce { .. }
             | Kind::ArgReduce { .. }
             | Kind::Contract { .. }
@@ -206,8 +210,7 @@ impl Emit<'_> {
                 let inside = self.all(&conditions);
                 self.element(operand, &at, inside)
             }
-            // In a loop that never runs.
-            None => Ok(Arg::Literal(Literal::zero(graph.nodes[view].ty.dtype))),
+            None => Err(Problem::internal("a piece of a view is read outside its box")),
         }
     }
 
@@ -245,6 +248,7 @@ impl Emit<'_> {
             // The pieces fill everything, so the last one has what the others have not.
             (None, None) => match found.pop() {
                 Some((_, value)) => value,
+                // Nor has the last one: then the guard is never true.
                 None => Arg::Literal(Literal::zero(node.ty.dtype)),
             },
         };
@@ -343,9 +347,6 @@ impl Emit<'_> {
         let node = &graph.nodes[id];
         let operand = node.operands[0];
         let from = self.shape(operand);
-        if node.ty.shape.elements() == 0 {
-            return Ok(Arg::Literal(Literal::zero(node.ty.dtype)));
-        }
         let flat = flatten(index, &node.ty.shape);
         let mut at = Index::new();
         let mut left = Some(flat.clone());
@@ -574,6 +575,7 @@ impl Emit<'_> {
                 })
             }
             Kind::Input(_)
+            | Kind::Empty
             | Kind::Map(_)
             | Kind::Reduce { .. }
             | Kind::ArgReduce { .. }

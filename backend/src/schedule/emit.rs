@@ -543,7 +543,7 @@ impl Emit<'_> {
         // Folds that are unrolled altogether: the total of each output.
         let mut totals: Vec<Option<(Index, Arg, Arg)>> = Vec::new();
         if folds && accumulator.is_none() {
-            // An empty fold gives the identity.
+            // The terms are folded into the identity.
             for index in self.unrolled(m, depth, false) {
                 let mut along = self.bound[m].clone();
                 along.extend(index);
@@ -713,6 +713,7 @@ impl Emit<'_> {
                 Ok(self.code(Code::Mul, &[x, y]))
             }
             Kind::Input(_)
+            | Kind::Empty
             | Kind::Update
             | Kind::Scatter { .. }
             | Kind::View { .. }
@@ -837,7 +838,7 @@ impl Emit<'_> {
     /// Least and largest value of a term.
     pub(crate) fn range_of(&self, term: Term) -> Range {
         match term {
-            Term::Index(i) => (0, (self.indices[i].0 as i64 - 1).max(0)),
+            Term::Index(i) => (0, self.indices[i].0 as i64 - 1),
             Term::Scalar(s) => self.scalars[s].range.unwrap_or((i64::MIN, i64::MAX)),
         }
     }

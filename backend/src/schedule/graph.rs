@@ -10,13 +10,14 @@
 //!   concatenation of very many pieces, a long chain of views) or impossible (a result must have
 //!   memory) a [`Kind::Copy`] node is put after it.
 
+use super::empty::{Simpler, simplify};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use tapeloom_ir::prim::{AxisMap, Bounds, Combine, Lowering, Operand, Piece};
 use tapeloom_ir::{
     ArrayType, Atom, Code, Dtype, FuncId, Function, Kind as ProblemKind, Literal, Loc, Module,
-    Problem, Type, ValueId,
+    Problem, Shape, Type, ValueId,
 };
 
 /// A node of the graph. Displays as `n3`.
@@ -47,6 +48,8 @@ impl Source {
 pub(crate) enum Kind {
     /// An argument.
     Input(usize),
+    /// No elements: nothing to compute, and nothing to read.
+    Empty,
     /// Scalar code on corresponding elements.
     Map(Code),
     /// See [`Lowering::Reduce`].
@@ -78,6 +81,7 @@ impl Kind {
     pub(crate) fn is_movement(&self) -> bool {
         match self {
             Kind::View { .. }
+            | Kind::Empty
             | Kind::Reshape
             | Kind::Iota { .. }
             | Kind::Slice
@@ -115,7 +119,7 @@ pub(crate) struct Node {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Graph {
     pub(crate) nodes: PrimaryMap<NodeId, Node>,
-    /// What the function returns; distinct nodes, all of them computed.
+    /// What the function returns; distinct nodes, all of them computed or empty.
     pub(crate) results: Vec<NodeId>,
 }
 
@@ -146,8 +150,11 @@ impl Graph {
     fn copy(&mut self, source: Source) -> NodeId {
         let ty = self.array(source);
         let loc = source.node().and_then(|n| self.nodes[n].loc);
-        let operands = SmallVec::from_slice(&[source]);
-        self.nodes.push(Node { kind: Kind::Copy, operands, ty, name: "copy", loc })
+        let (kind, operands) = match ty.shape.elements() {
+            0 => (Kind::Empty, SmallVec::new()),
+            _ => (Kind::Copy, SmallVec::from_slice(&[source])),
+        };
+        self.nodes.push(Node { kind, operands, ty, name: "copy", loc })
     }
 
     /// Every result must be a computed node of its own, since it is written to memory of its own.
@@ -395,6 +402,14 @@ impl Flatten<'_> {
             return Err(Problem::internal(format!("`{}` has several outputs", e.op.name())));
         };
         let ty = array(&f.types[*output])?.clone();
+        let empty = |s: Source| self.graph.array(s).shape.elements() == 0;
+        let (kind, operands) = match simplify(kind, operands, &ty, empty) {
+            Simpler::Node(kind, operands) => (kind, operands),
+            Simpler::Same(source) => {
+                top.values[*output] = Some(source);
+                return Ok(None);
+            }
+        };
         let mut chain = 0;
         if kind.is_movement() {
             let below = operands.iter().filter_map(|s| s.node()).map(|n| self.chain[n]).max();
@@ -445,7 +460,7 @@ fn small(whole: &[usize], part: &[usize]) -> bool {
         ([n, ..], [m, ..]) if n == m && whole.len() > 1 => *n,
         _ => 1,
     };
-    whole.iter().product::<usize>() / batch.max(1) <= SMALL
+    Shape::from(whole).elements() / batch.max(1) <= SMALL
 }
 
 fn frame(function: Arc<Function>, args: &[Source], outputs: SmallVec<[ValueId; 1]>) -> Frame {

@@ -201,7 +201,7 @@ fn strided(graph: &Graph, source: Source) -> Option<Strided> {
                 id = root;
                 break flat;
             }
-            Kind::Iota { .. } | Kind::Slice | Kind::Gather { .. } => return None,
+            Kind::Empty | Kind::Iota { .. } | Kind::Slice | Kind::Gather { .. } => return None,
             Kind::Input(_)
             | Kind::Map(_)
             | Kind::Reduce { .. }

@@ -117,7 +117,8 @@ pub(crate) fn members(graph: &Graph) -> Vec<Member> {
                     all.push(whole(graph, id, Part::Fill));
                 }
                 // The first piece wins where pieces overlap, so it is written last.
-                for p in (0..pieces.len()).rev() {
+                let some = |b: &Extents| b.iter().all(|(extent, ..)| *extent > 0);
+                for p in (0..pieces.len()).rev().filter(|p| some(&boxes[*p])) {
                     all.push(piece(graph, id, p, &pieces[p], &boxes[p]));
                 }
             }
@@ -322,6 +323,7 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> Member {
             }
         }
         Kind::Input(_)
+        | Kind::Empty
         | Kind::View { .. }
         | Kind::Reshape
         | Kind::Iota { .. }
@@ -555,6 +557,7 @@ impl<'a> Walk<'a> {
             }
             Kind::Iota { .. }
             | Kind::Input(_)
+            | Kind::Empty
             | Kind::Map(_)
             | Kind::Reduce { .. }
             | Kind::ArgReduce { .. }

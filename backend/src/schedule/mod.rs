@@ -18,7 +18,8 @@
 //!
 //! The stations, each a file:
 //!
-//! 1. `graph`: calls inlined, dead equations gone, a node per equation;
+//! 1. `graph`: calls inlined, dead equations gone, a node per equation; `empty`: arrays without
+//!    elements gone;
 //! 2. `member`: which axes each computed node loops over, in which order, and what it reads;
 //! 3. `emit`: which nodes share a loop, and the loops; `element`: the code of one element, with
 //!    all views as index arithmetic (`affine`); `library`: which contractions a library does;
@@ -31,6 +32,7 @@ mod affine;
 mod collapse;
 mod element;
 mod emit;
+mod empty;
 mod finish;
 mod graph;
 mod library;

@@ -5,6 +5,7 @@
 
 mod batching;
 mod derivatives;
+mod empty;
 mod native;
 mod passes;
 mod random;
@@ -19,6 +20,12 @@ pub(crate) type Law = fn(&mut Module, &Case) -> Result<(), Failure>;
 /// Checks a law at every sample and reports all failures.
 #[track_caller]
 pub(crate) fn for_all(law: Law) {
+    for_each(cases, law);
+}
+
+/// Checks a law at each of these cases and reports all failures.
+#[track_caller]
+pub(crate) fn for_each(cases: fn(&mut Module) -> Vec<Case>, law: Law) {
     let mut module = Module::new();
     let mut failures = Vec::new();
     let cases = cases(&mut module);
