@@ -36,7 +36,7 @@ pub fn check_grads<A: Tree<Var>, B: Tree<Var>>(
 ) -> Result<(), Error> {
     let at = caller();
     let (structure, x) = leaves(&args);
-    let flat = |x: Vec<Var>| flatten(f(rebuild(&structure, x, at))).1;
+    let flat = |x: Vec<Var>| flatten(&f(rebuild(&structure, x, at))).1;
     check(&flat, &x, order, 1, at)
 }
 
@@ -61,8 +61,8 @@ pub fn check_rule<A: Tree<Var>, B: Tree<Var>>(
 ) -> Result<(), Error> {
     let at = caller();
     let (structure, x) = leaves(&args);
-    let f = |x: Vec<Var>| flatten(f(rebuild(&structure, x, at))).1;
-    let g = |x: Vec<Var>| flatten(ruled(rebuild(&structure, x, at))).1;
+    let f = |x: Vec<Var>| flatten(&f(rebuild(&structure, x, at))).1;
+    let g = |x: Vec<Var>| flatten(&ruled(rebuild(&structure, x, at))).1;
     let y = jit(f).call(&x)?;
     let (dx, ct) = (directions(&x, 1), directions(&y, 2));
     compare("value", &y, &jit(g).call(&x)?, &y, at)?;

@@ -38,7 +38,7 @@ pub(crate) fn stage<A: Tree<Var>, B: Tree<Var>>(
     f: impl FnOnce(A) -> B,
     x: A,
 ) -> (Staged<B::Structure>, A::Structure) {
-    let (structure, args) = flatten(x);
+    let (structure, args) = flatten(&x);
     let params: Vec<Param> = args.iter().map(|v| Param::like(v.handle, at)).collect();
     let staged = stage_params::<A, B>(transform, at, f, &structure, args, &params);
     (staged, structure)
@@ -77,7 +77,7 @@ fn apply<A: Tree<Var>, B: Tree<Var>>(
     at: Loc,
 ) -> (Vec<Handle>, B::Structure) {
     let leaves = handles.iter().map(|h| Var::new(*h));
-    let (structure, results) = flatten(f(unflatten(structure, leaves, || missing(at))));
+    let (structure, results) = flatten(&f(unflatten(structure, leaves, || missing(at))));
     (results.into_iter().map(|v| v.handle).collect(), structure)
 }
 

@@ -75,7 +75,10 @@ pub use ops::{
 pub use tapeloom_derive::Tree;
 pub use tapeloom_ir::{ArrayType, Dtype, Element, Kind, Problem, Shape, Tensor};
 pub use transform::*;
-pub use tree::{Args, Tree};
+pub use tree::{
+    Args, Tree, global_norm, ones_like, ravel, ravel_tensors, tree_dot, tree_leaves, tree_map,
+    tree_map2, tree_map3, tree_paths, tree_sum, zeros_like,
+};
 pub use var::{IntoVar, Var};
 
 /// Everything that programs usually need: `use tapeloom::prelude::*;`
@@ -86,7 +89,10 @@ pub mod prelude {
         arange, concat, constant, einsum, eye, full, iota, linspace, ones, select, stack, zeros,
     };
     pub use crate::transform::*;
-    pub use crate::tree::{Args, Tree};
+    pub use crate::tree::{
+        Args, Tree, global_norm, ones_like, ravel, ravel_tensors, tree_dot, tree_leaves, tree_map,
+        tree_map2, tree_map3, tree_paths, tree_sum, zeros_like,
+    };
     pub use crate::var::{IntoVar, Var};
     pub use tapeloom_derive::Tree;
     pub use tapeloom_ir::{Dtype, Shape, Tensor};

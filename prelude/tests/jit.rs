@@ -96,9 +96,9 @@ fn explain_says_why_programs_were_compiled() {
         e.misses(),
         [
             "first call",
-            "a static field was `power: 2` and is `power: 3`",
+            "`argument.0.power` was 2 and is 3",
             "`argument.1[0]` was f64[] and is f64[2]",
-            "the structure changed: it had 2 leaves and has 3",
+            "`argument.1` was 1 element and is 2 elements",
         ]
     );
 }

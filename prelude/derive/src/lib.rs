@@ -3,14 +3,16 @@
 //! The struct's first type parameter is its leaf: `Params<Var>` is what the closure sees,
 //! `Params<Tensor>` what goes in and out. Every field is a tree over that parameter, except those
 //! marked `#[tree(static)]`: plain Rust values (`Clone + Eq + Hash + Debug + Send + Sync`) that
-//! become part of the structure and so of the key under which compiled programs are kept.
+//! become part of the structure and so of the key under which compiled programs are kept. Where the
+//! type names `f32` or `f64`, or the mark is `#[tree(static, bits)]`, they are compared by their bits
+//! (`tapeloom::tree::Bits`) instead of `Eq`.
 //!
 //! ```text
 //! #[derive(Tree)]                             struct ParamsStructure { w: (), layers: Vec<LayerStructure>, act: Act }
 //! struct Params<T> {                          impl<T: Leaf> Tree<T> for Params<T> { .. }
-//!     w: T,                            =>     impl Args<Params<Var>> for Params<Tensor> { .. }
-//!     layers: Vec<Layer<T>>,                  impl Args<Params<Var>> for Params<&Tensor> { .. }
-//!     #[tree(static)] act: Act,               impl Args<Params<Var>> for Params<f64> { .. }
+//!     w: T,                            =>     impl<T: DataLeaf> Args<Params<Var>> for Params<T> { .. }
+//!     layers: Vec<Layer<T>>,                  impl<T: AxisLeaf> BatchAxes<Params<Var>> for Params<T> { .. }
+//!     #[tree(static)] act: Act,
 //! }
 //! ```
 
@@ -37,7 +39,18 @@ struct Part {
     /// What a path says of it.
     segment: String,
     ty: TokenStream,
-    is_static: bool,
+    kind: Holds,
+}
+
+/// What a field holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    /// A tree.
+    Arrays,
+    /// A static value, compared by `Eq`.
+    Equal,
+    /// A static value with floats in it, compared by bits.
+    Floats,
 }
 
 fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
@@ -54,7 +67,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
         return Err(Error::new_spanned(lifetime, "a tree owns its leaves: no lifetimes here"));
     }
     let leaf = &leaf.ident;
-    let parts = parts(&data.fields)?;
+    let (parts, unmarked) = parts(&data.fields, leaf)?;
 
     let name = &input.ident;
     let structure = format_ident!("{name}Structure");
@@ -99,10 +112,10 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
 
     let structure_fields = parts.iter().map(|p| {
         let (name, ty) = (&p.name, with_leaf(&p.ty, &var));
-        if p.is_static {
-            quote!(#name: #ty)
-        } else {
-            quote!(#name: <#ty as ::tapeloom::Tree<#var>>::Structure)
+        match p.kind {
+            Holds::Arrays => quote!(#name: <#ty as ::tapeloom::Tree<#var>>::Structure),
+            Holds::Equal => quote!(#name: #ty),
+            Holds::Floats => quote!(#name: ::tapeloom::tree::ByBits<#ty>),
         }
     });
     let tree = |p: &Part| {
@@ -111,31 +124,40 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
     };
     let structure_of = parts.iter().map(|p| {
         let (name, member, tree) = (&p.name, &p.member, tree(p));
-        if p.is_static {
-            quote!(#name: ::core::clone::Clone::clone(&self.#member))
-        } else {
-            quote!(#name: #tree::structure(&self.#member))
+        let copy = quote!(::core::clone::Clone::clone(&self.#member));
+        match p.kind {
+            Holds::Arrays => quote!(#name: #tree::structure(&self.#member)),
+            Holds::Equal => quote!(#name: #copy),
+            Holds::Floats => quote!(#name: ::tapeloom::tree::ByBits(#copy)),
         }
     });
-    let into_leaves = parts.iter().filter(|p| !p.is_static).map(|p| {
+    let has_structure = parts.iter().map(|p| {
+        let (name, member, tree) = (&p.name, &p.member, tree(p));
+        match p.kind {
+            Holds::Arrays => quote!(#tree::has_structure(&self.#member, &structure.#name)),
+            Holds::Equal => quote!(self.#member == structure.#name),
+            Holds::Floats => quote!(structure.#name.is(&self.#member)),
+        }
+    });
+    let leaves = parts.iter().filter(|p| p.kind == Holds::Arrays).map(|p| {
         let (member, tree) = (&p.member, tree(p));
-        quote!(#tree::into_leaves(self.#member, visit);)
+        quote!(#tree::leaves(&self.#member, visit);)
     });
     // The same code makes a tree of other leaves: `from_leaves` of the fields' types with those.
     let build = |to: TokenStream| {
         let fields = parts.iter().map(|p| {
             let (name, member, ty) = (&p.name, &p.member, with_leaf(&p.ty, &to));
-            if p.is_static {
-                quote!(#member: ::core::clone::Clone::clone(&structure.#name))
-            } else {
-                let tree = quote!(<#ty as ::tapeloom::Tree<#to>>);
-                quote!(#member: #tree::from_leaves(&structure.#name, next))
+            let tree = quote!(<#ty as ::tapeloom::Tree<#to>>);
+            match p.kind {
+                Holds::Arrays => quote!(#member: #tree::from_leaves(&structure.#name, next)),
+                Holds::Equal => quote!(#member: ::core::clone::Clone::clone(&structure.#name)),
+                Holds::Floats => quote!(#member: ::core::clone::Clone::clone(&structure.#name.0)),
             }
         });
         quote!(#name { #(#fields),* })
     };
     let (from_leaves, with_leaves) = (build(leaf.to_token_stream()), build(quote!(__M)));
-    let paths = parts.iter().filter(|p| !p.is_static).map(|p| {
+    let paths = parts.iter().filter(|p| p.kind == Holds::Arrays).map(|p| {
         let (name, segment, tree) = (&p.name, &p.segment, tree(p));
         quote! {
             ::tapeloom::tree::with_segment(path, #segment, |path| {
@@ -143,59 +165,27 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
             });
         }
     });
+    let differences = parts.iter().map(|p| {
+        let (name, segment, tree) = (&p.name, &p.segment, tree(p));
+        let difference = match p.kind {
+            Holds::Arrays => quote!(#tree::differences(&one.#name, &other.#name, path, visit)),
+            Holds::Equal | Holds::Floats => quote! {
+                if one.#name != other.#name {
+                    visit(path, ::std::format!("{:?}", one.#name), ::std::format!("{:?}", other.#name));
+                }
+            },
+        };
+        quote!(::tapeloom::tree::with_segment(path, #segment, |path| { #difference });)
+    });
 
     let (this, with, of_var) =
         (of(leaf.to_token_stream()), of(quote!(__M)), of(quote!(::tapeloom::Var)));
-    let data = [
-        (quote!(), quote!(::tapeloom::Tensor)),
-        (quote!('__t,), quote!(&'__t ::tapeloom::Tensor)),
-        (quote!(), quote!(f64)),
-    ];
-    let args = data.iter().map(|(lifetime, data)| {
-        let of_data = of(data.clone());
-        let arg = |p: &Part| {
-            let (from, to) = (with_leaf(&p.ty, data), with_leaf(&p.ty, &var));
-            quote!(<#from as ::tapeloom::Args<#to>>)
-        };
-        let structure_of = parts.iter().map(|p| {
-            let (name, member, arg) = (&p.name, &p.member, arg(p));
-            if p.is_static {
-                quote!(#name: ::core::clone::Clone::clone(&self.#member))
-            } else {
-                quote!(#name: #arg::structure(&self.#member))
-            }
-        });
-        let matches = parts.iter().map(|p| {
-            let (name, member, arg) = (&p.name, &p.member, arg(p));
-            if p.is_static {
-                quote!(self.#member == structure.#name)
-            } else {
-                quote!(#arg::matches(&self.#member, &structure.#name))
-            }
-        });
-        let tensors = parts.iter().filter(|p| !p.is_static).map(|p| {
-            let (member, arg) = (&p.member, arg(p));
-            quote!(#arg::tensors(&self.#member, out);)
-        });
-        quote! {
-            #[automatically_derived]
-            impl<#lifetime #(#others),*> ::tapeloom::Args<#of_var> for #of_data #where_clause {
-                fn structure(&self) -> #structure<#(#other_names),*> {
-                    #structure { #(#structure_of,)* __others: ::core::marker::PhantomData }
-                }
-                fn matches(&self, structure: &#structure<#(#other_names),*>) -> bool {
-                    true #(&& #matches)*
-                }
-                fn tensors<'__a>(&'__a self, out: &mut ::tapeloom::tree::TensorRefs<'__a>) {
-                    #(#tensors)*
-                }
-            }
-        }
-    });
+    let this_structure = quote!(#structure<#(#other_names),*>);
     let type_names: Vec<&Ident> =
         input.generics.type_params().map(|t| &t.ident).filter(|i| *i != leaf).collect();
 
     Ok(quote! {
+        #(#unmarked)*
         const _: () = {
             #[doc(hidden)]
             #[allow(unreachable_pub, missing_docs, reason = "named by the impl alone")]
@@ -210,12 +200,15 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
             #where_clause
             {
                 type With<__M: ::tapeloom::tree::Leaf> = #with;
-                type Structure = #structure<#(#other_names),*>;
+                type Structure = #this_structure;
                 fn structure(&self) -> Self::Structure {
                     #structure { #(#structure_of,)* __others: ::core::marker::PhantomData }
                 }
-                fn into_leaves(self, visit: &mut dyn FnMut(#leaf)) {
-                    #(#into_leaves)*
+                fn has_structure(&self, structure: &Self::Structure) -> bool {
+                    true #(&& #has_structure)*
+                }
+                fn leaves<'__a>(&'__a self, visit: &mut dyn FnMut(&'__a #leaf)) {
+                    #(#leaves)*
                 }
                 fn from_leaves(
                     structure: &Self::Structure,
@@ -236,9 +229,45 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
                 ) {
                     #(#paths)*
                 }
+                fn differences(
+                    one: &Self::Structure,
+                    other: &Self::Structure,
+                    path: &mut ::std::string::String,
+                    visit: &mut dyn FnMut(&str, ::std::string::String, ::std::string::String),
+                ) {
+                    #(#differences)*
+                }
             }
 
-            #(#args)*
+            #[automatically_derived]
+            impl<#leaf: ::tapeloom::tree::DataLeaf, #(#others),*> ::tapeloom::Args<#of_var> for #this
+            #where_clause
+            {
+                fn structure(&self) -> #this_structure {
+                    <Self as ::tapeloom::Tree<#leaf>>::structure(self)
+                }
+                fn matches(&self, structure: &#this_structure) -> bool {
+                    <Self as ::tapeloom::Tree<#leaf>>::has_structure(self, structure)
+                }
+                fn tensors<'__a>(&'__a self, out: &mut ::tapeloom::tree::TensorRefs<'__a>) {
+                    <Self as ::tapeloom::Tree<#leaf>>::leaves(self, &mut |leaf| {
+                        out.push(::tapeloom::tree::DataLeaf::tensor(leaf));
+                    });
+                }
+            }
+
+            #[automatically_derived]
+            impl<#leaf: ::tapeloom::AxisLeaf, #(#others),*> ::tapeloom::BatchAxes<#of_var> for #this
+            #where_clause
+            {
+                fn each(
+                    &self,
+                    structure: &#this_structure,
+                    out: &mut ::std::vec::Vec<::core::option::Option<i32>>,
+                ) -> ::core::result::Result<(), ::std::string::String> {
+                    ::tapeloom::axes_of_struct::<#leaf, Self, #of_var>(self, structure, out)
+                }
+            }
         };
     })
 }
@@ -248,31 +277,67 @@ fn input_leaf(input: &DeriveInput) -> Ident {
     input.generics.type_params().next().map_or(input.ident.clone(), |t| t.ident.clone())
 }
 
-fn parts(fields: &Fields) -> Result<Vec<Part>, Error> {
+/// The fields, and an error for each that holds no arrays and is not marked so. Code is generated as
+/// if it were, so that this one error is all there is to read.
+fn parts(fields: &Fields, leaf: &Ident) -> Result<(Vec<Part>, Vec<TokenStream>), Error> {
+    let mut unmarked = Vec::new();
     let part = |(i, field): (usize, &Field)| {
         let (member, name) = match &field.ident {
             Some(name) => (Member::Named(name.clone()), name.clone()),
             None => (Member::Unnamed(Index::from(i)), format_ident!("_{i}")),
         };
-        let segment = format!(".{}", member.to_token_stream());
+        let shown = member.to_token_stream();
         let ty = field.ty.to_token_stream();
-        Ok(Part { member, name, segment, ty, is_static: is_static(field)? })
+        let mut kind = holds(field, &ty)?;
+        if kind == Holds::Arrays && !mentions(&ty, &[&leaf.to_string()]) && !is_unit(field) {
+            let message = format!(
+                "the field `{shown}` holds no arrays: its type does not mention `{leaf}`. \
+                 Mark it `#[tree(static)]`, or make it a tree over `{leaf}`"
+            );
+            unmarked.push(Error::new_spanned(&field.ty, message).into_compile_error());
+            kind = static_kind(&ty);
+        }
+        Ok(Part { member, name, segment: format!(".{shown}"), kind, ty })
     };
-    fields.iter().enumerate().map(part).collect()
+    let parts = fields.iter().enumerate().map(part).collect::<Result<_, Error>>()?;
+    Ok((parts, unmarked))
 }
 
-/// Whether a field is marked `#[tree(static)]`.
-fn is_static(field: &Field) -> Result<bool, Error> {
-    let mut found = false;
+/// Whether the type is `()`, a tree of any leaves.
+fn is_unit(field: &Field) -> bool {
+    matches!(&field.ty, syn::Type::Tuple(t) if t.elems.is_empty())
+}
+
+/// How a static field is compared.
+fn static_kind(ty: &TokenStream) -> Holds {
+    if mentions(ty, &["f32", "f64"]) { Holds::Floats } else { Holds::Equal }
+}
+
+/// What a field is marked to hold: `#[tree(static)]`, `#[tree(static, bits)]` or nothing.
+fn holds(field: &Field, ty: &TokenStream) -> Result<Holds, Error> {
+    let mut kind = Holds::Arrays;
     for attribute in field.attrs.iter().filter(|a| a.path().is_ident("tree")) {
         // `static` is a keyword, so this is compared as text.
-        let text = attribute.meta.require_list()?.tokens.to_string();
-        if text != "static" {
-            return Err(Error::new_spanned(attribute, "the only attribute is `#[tree(static)]`"));
-        }
-        found = true;
+        let text = attribute.meta.require_list()?.tokens.to_string().replace(' ', "");
+        kind = match text.as_str() {
+            "static" => static_kind(ty),
+            "static,bits" => Holds::Floats,
+            _ => {
+                let message = "expected `#[tree(static)]` or `#[tree(static, bits)]`";
+                return Err(Error::new_spanned(attribute, message));
+            }
+        };
     }
-    Ok(found)
+    Ok(kind)
+}
+
+/// Whether one of these names stands among the tokens of a type.
+fn mentions(ty: &TokenStream, names: &[&str]) -> bool {
+    ty.clone().into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => names.iter().any(|name| ident == name),
+        TokenTree::Group(group) => mentions(&group.stream(), names),
+        TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+    })
 }
 
 /// The tokens of a type with one name replaced.

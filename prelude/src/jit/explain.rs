@@ -117,26 +117,12 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// Why arguments of a new kind need a new program.
+/// Why arguments of the same structure need a new program.
 pub(super) fn difference<T: fmt::Display + PartialEq>(
-    before: (&dyn fmt::Debug, &[String], &[T]),
-    now: (&dyn fmt::Debug, &[String], &[T]),
+    paths: &[String],
+    old_types: &[T],
+    types: &[T],
 ) -> String {
-    let (old_structure, old_paths, old_types) = before;
-    let (structure, paths, types) = now;
-    let (old_text, text) = (format!("{old_structure:#?}"), format!("{structure:#?}"));
-    if old_text != text {
-        // Lines of the structures that differ: a static field, a length, an option.
-        let changed = old_text.lines().zip(text.lines()).find(|(a, b)| a != b);
-        if old_paths == paths
-            && let Some((was, is)) = changed
-        {
-            let tidy = |line: &str| line.trim().trim_end_matches(',').to_owned();
-            return format!("a static field was `{}` and is `{}`", tidy(was), tidy(is));
-        }
-        let (was, is) = (old_paths.len(), paths.len());
-        return format!("the structure changed: it had {was} leaves and has {is}");
-    }
     let leaf = old_types.iter().zip(types).zip(paths).find(|((a, b), _)| a != b);
     match leaf {
         Some(((was, is), path)) => format!("`{path}` was {was} and is {is}"),

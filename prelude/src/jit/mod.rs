@@ -86,11 +86,14 @@ impl<A: Tree<Var>, B: Tree<Var>> Entry<A, B> {
 
     /// How arguments differ from those that this program is for.
     fn difference(&self, structure: &A::Structure, types: &[ArrayType]) -> String {
-        let paths = |s| leaf_paths::<Var, A>(s, "argument");
-        explain::difference(
-            (&self.structure, &paths(&self.structure), &self.types),
-            (structure, &paths(structure), types),
-        )
+        let mut first = None;
+        let root = &mut "argument".to_owned();
+        A::differences(&self.structure, structure, root, &mut |path, was, is| {
+            first.get_or_insert_with(|| format!("`{path}` was {was} and is {is}"));
+        });
+        first.unwrap_or_else(|| {
+            explain::difference(&leaf_paths::<Var, A>(structure, "argument"), &self.types, types)
+        })
     }
 }
 

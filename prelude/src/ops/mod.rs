@@ -26,7 +26,7 @@ pub use shape::{concat, stack};
 
 pub(crate) use broadcasting::{binary, broadcast_shapes, broadcast_together, broadcast_var};
 pub(crate) use create::{eye_var, full_var, zeros_like_type};
-pub(crate) use shape::{insert_axis, move_axis, reshape};
+pub(crate) use shape::{insert_axis, move_axis, reshape, slice_axis};
 
 use crate::Var;
 use tapeloom_ir::trace;

@@ -26,7 +26,7 @@
 use crate::Var;
 use crate::closure::{array, rebuild};
 use crate::ops::zeros_like_type;
-use crate::tree::{Tree, flatten};
+use crate::tree::{Tree, different, flatten};
 use crate::var::caller;
 use tapeloom_ir::prim::CustomCall;
 use tapeloom_ir::trace::{self, Closed, Context, Diagnostic, Handle, Param};
@@ -121,7 +121,7 @@ struct Halves {
 
 impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
     fn new(transform: &'static str, at: Loc, x: A) -> Self {
-        let (structure, args) = flatten(x);
+        let (structure, args) = flatten(&x);
         let types = args.iter().map(|v| v.ty(at)).collect();
         Custom { transform, at, structure, args, types, result: std::marker::PhantomData }
     }
@@ -137,7 +137,7 @@ impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
     /// The function itself.
     fn function(&self, f: impl Fn(A) -> B) -> Closed<B::Structure> {
         trace::frame(self.transform, self.at, &self.params(), |x| {
-            let (structure, y) = flatten(f(self.argument(x)));
+            let (structure, y) = flatten(&f(self.argument(x)));
             (handles(y), structure)
         })
     }
@@ -169,7 +169,7 @@ impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
         let fwd = trace::frame(self.transform, at, &self.params(), |x| {
             let (y, residuals) = fwd(self.argument(x));
             let y = self.leaves::<B>("value", y, &f.output, &types);
-            let (structure, residuals) = flatten(residuals);
+            let (structure, residuals) = flatten(&residuals);
             (handles(y.into_iter().chain(residuals)), structure)
         });
         let residuals: Vec<ArrayType> = fwd.types[types.len()..].iter().map(array).collect();
@@ -202,11 +202,12 @@ impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
         structure: &T::Structure,
         types: &[ArrayType],
     ) -> Vec<Var> {
-        let (given, leaves) = flatten(tree);
+        let (given, leaves) = flatten(&tree);
         if given != *structure || leaves.len() != types.len() {
+            let differ = different::<Var, T>(structure, &given, what, ["the function", "the rule"]);
             let problem = Problem::new(
                 Kind::Rule,
-                format!("the rule's {what} is a tree of another structure than expected"),
+                format!("the rule's {what} is a tree of another structure than expected: {differ}"),
                 "return trees of the same lengths, options and static fields as the function",
             );
             trace::report(Diagnostic::new(problem, self.at), None);

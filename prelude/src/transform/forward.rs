@@ -3,7 +3,7 @@
 use crate::Var;
 use crate::closure::{Staged, rebuild, stage};
 use crate::ops::zeros_like_type;
-use crate::tree::{Tree, flatten, leaf_paths};
+use crate::tree::{Tree, different, flatten, leaf_paths};
 use crate::var::caller;
 use tapeloom_ir::trace::{self, Diagnostic, Note};
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
@@ -118,11 +118,12 @@ pub(super) fn same_types<A: Tree<Var>, S>(
     tree: A,
     types: &[ArrayType],
 ) -> Option<Vec<Var>> {
-    let (given, leaves) = flatten(tree);
+    let (given, leaves) = flatten(&tree);
     if given != *structure {
+        let differ = different::<Var, A>(structure, &given, what, ["its primal", "it"]);
         let problem = Problem::new(
             Kind::Shape,
-            format!("the {what} is a tree of another structure than its primal"),
+            format!("the {what} is a tree of another structure than its primal: {differ}"),
             "build it with the same lengths, options and static fields",
         );
         staged.report(Diagnostic::new(problem, staged.at));

@@ -122,7 +122,7 @@ fn differentiate<A: Tree<Var>, B: Tree<Var>>(
 
 /// The same values, cut off from derivatives.
 fn stop_gradients<B: Tree<Var>>(tree: B, at: Loc) -> B {
-    let (structure, leaves) = crate::tree::flatten(tree);
+    let (structure, leaves) = crate::tree::flatten(&tree);
     let stopped = leaves.into_iter().map(|v| {
         let active = v.handle.as_literal().is_none() && v.ty(at).dtype.is_float();
         if active { crate::ops::emit(StopGradient, &[v], at) } else { v }

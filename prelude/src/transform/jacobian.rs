@@ -5,8 +5,8 @@ use super::gradient::grad;
 use crate::Var;
 use crate::closure::{rebuild, stage};
 use crate::ops::{eye_var, move_axis, reshape, zeros_like_type};
-use crate::tree::Tree;
-use crate::var::caller;
+use crate::tree::{Leaf, Tree, leaf_paths, ravel, tree_leaves};
+use crate::var::{caller, on_behalf};
 use tapeloom_ir::prim::Call;
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Loc, Shape};
@@ -48,25 +48,53 @@ pub fn jacrev<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> A {
     move |x| jacobian("jacrev", at, &f, x, Mode::Reverse)
 }
 
-/// The Hessian of a scalar function of one array, forward over reverse: shape of the argument, twice.
+/// The Hessian of a scalar function, forward over reverse: `(A -> Var) -> (A -> Var)`.
 ///
-/// Errors: as [`grad`](crate::grad()).
+/// Of a function of one array, it has the shape of the argument, twice. Of a function of a tree it is
+/// a square matrix over all elements, in the order of [`ravel`](crate::ravel()), which also has the way
+/// back from a vector to the tree.
+///
+/// Errors: as [`grad`](crate::grad()); `dtype` if the leaves of the tree have different dtypes.
 ///
 /// ```
 /// use tapeloom::prelude::*;
 /// let h = run(hessian(|x: Var| x.powi(3).sum()), [1.0, 2.0])?;
 /// assert_eq!(h.to_vec::<f64>()?, [6.0, 0.0, 0.0, 12.0]);
+///
+/// // Of a tree: the curvature along the gradient, which is a vector made a tree again.
+/// let f = |(x, y): (Var, Var)| x * x * y.sum();
+/// let curvature = jit(|p: (Var, Var)| {
+///     let (v, unravel) = ravel(&grad(f)(p));
+///     unravel(hessian(f)(p).dot(v))
+/// });
+/// let (x, y) = curvature.call((3.0, [1.0, 2.0]))?;
+/// assert_eq!(x.item::<f64>()?, 6.0 * 18.0 + 6.0 * 9.0 + 6.0 * 9.0);
+/// assert_eq!(y.to_vec::<f64>()?, [6.0 * 18.0, 6.0 * 18.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[track_caller]
-pub fn hessian<F: Fn(Var) -> Var>(f: F) -> impl Fn(Var) -> Var {
+pub fn hessian<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> Var {
     let at = caller();
     let gradient = grad(f);
-    move |x| jacobian("hessian", at, &gradient, x, Mode::Forward)
+    move |x| second_derivatives(at, &gradient, x)
+}
+
+fn second_derivatives<A: Tree<Var>>(at: Loc, gradient: &impl Fn(A) -> A, x: A) -> Var {
+    // One array is a tree without a path; its Hessian keeps the shape of the array.
+    if leaf_paths::<Var, A>(&x.structure(), "") == [""] {
+        let last = |x: A| tree_leaves(&x).into_iter().next().unwrap_or_else(Var::stand_in);
+        return last(jacobian("hessian", at, |x: A| last(gradient(x)), x, Mode::Forward));
+    }
+    let (v, unravel) = on_behalf(at, || ravel(&x));
+    let flat = |v: Var| {
+        let g = gradient(unravel(v));
+        on_behalf(at, || ravel(&g)).0
+    };
+    jacobian("hessian", at, flat, v, Mode::Forward)
 }
 
 /// The Hessian times a vector, without the Hessian: `(A -> Var) -> ((A, A) -> A)`, forward over
-/// reverse, at a small multiple of the cost of `f`.
+/// reverse, at a small multiple of the cost of `f`. Point, vector and product are trees of one kind.
 ///
 /// Errors: as [`grad`](crate::grad()) and [`jvp`](crate::jvp()).
 ///

@@ -32,6 +32,8 @@ pub use gradient::{grad, grad_aux, value_and_grad, value_and_grad_aux};
 pub use jacobian::{hessian, hvp, jacfwd, jacrev};
 pub use outline::outline;
 pub use reverse::{linear_transpose, vjp};
-pub use vectorize::{BatchAxes, vmap, vmap_axes};
+#[doc(hidden)]
+pub use vectorize::axes_of_struct;
+pub use vectorize::{AxisLeaf, BatchAxes, vmap, vmap_axes};
 
 pub(crate) use outline::call_once_traced;

@@ -49,7 +49,7 @@ pub(crate) fn call_once_traced<A: Tree<Var>, B: Tree<Var>>(
     f: impl Fn(A) -> B,
     x: A,
 ) -> B {
-    let (structure, args) = flatten(x);
+    let (structure, args) = flatten(&x);
     let types: Vec<ArrayType> = args.iter().map(|v| v.ty(at)).collect();
     let known = trace::recall::<Rc<Outlined<A::Structure, B::Structure>>>(number, |o| {
         o.structure == structure

@@ -3,7 +3,7 @@
 use crate::Var;
 use crate::closure::{Staged, rebuild, stage_params};
 use crate::ops::{broadcast_var, insert_axis, move_axis, zeros_like_type};
-use crate::tree::{Tree, flatten, leaf_paths};
+use crate::tree::{Leaf, Tree, different, flatten, leaf_paths};
 use crate::var::caller;
 use tapeloom_ir::trace::{self, Diagnostic, Note, Param};
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Shape};
@@ -31,11 +31,12 @@ pub fn vmap<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(f: F) -> impl Fn(A) -> B 
 
 /// [`vmap`] with the batch on other axes.
 ///
-/// `in_axes` and `out_axes` are one axis for all leaves, or a tuple with one for each part of a tuple;
-/// `None` marks what is not batched: shared arguments, results equal for the whole batch.
+/// `in_axes` and `out_axes` are one axis for all leaves, a tuple with one for each part of a tuple, or
+/// for a struct of arrays that struct with an axis in place of each array ([`BatchAxes`]); `None` marks
+/// what is not batched: shared arguments, results equal for the whole batch.
 ///
-/// Errors: `shape` as for [`vmap`], if no argument is batched, or if a result is batched where
-/// `out_axes` says `None`.
+/// Errors: `shape` as for [`vmap`], if no argument is batched, if a result is batched where
+/// `out_axes` says `None`, or if axes and tree have different structures.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -43,6 +44,14 @@ pub fn vmap<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(f: F) -> impl Fn(A) -> B 
 /// let f = jit(vmap_axes((1, None), 1, |(x, w): (Var, Var)| x * w));
 /// let y = f.call(([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]))?;
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 30.0, 40.0]);
+///
+/// // An ensemble of slopes with one offset for all.
+/// #[derive(Tree)]
+/// struct Line<T> { slope: T, offset: T }
+/// let axes = Line { slope: Some(0), offset: None };
+/// let f = jit(vmap_axes((axes, None), 0, |(l, x): (Line<Var>, Var)| l.slope * x + l.offset));
+/// let lines = Line { slope: Tensor::from([1.0, 2.0]), offset: Tensor::from(10.0) };
+/// assert_eq!(f.call((&lines, 3.0))?.to_vec::<f64>()?, [13.0, 16.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[doc(alias = "in_axes", alias = "out_axes")]
@@ -56,34 +65,91 @@ pub fn vmap_axes<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
     move |x| vectorize(at, &f, &in_axes, &out_axes, x)
 }
 
-/// Where the batch is in each leaf of a tree `A`: one axis, `None`, or a tuple of those.
+/// Where the batch is in each leaf of a tree `A`: one axis or `None` for all leaves; a tuple, array or
+/// `Vec` with one entry for each part of a tuple, array or `Vec`; or a struct that derives `Tree`,
+/// holding an axis (`i32`) or `Option<i32>` in place of each array.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say where the batch is in `{A}`",
+    note = "give one axis or `None` for all leaves, a tuple with an entry for each part of a tuple, or the struct itself with an `Option<i32>` in place of each array"
+)]
 pub trait BatchAxes<A: Tree<Var>> {
-    /// One entry per leaf.
+    /// One entry per leaf; or in what place the axes and the tree differ.
     #[doc(hidden)]
-    fn each(&self, structure: &A::Structure, out: &mut Vec<Option<i32>>);
+    fn each(&self, structure: &A::Structure, out: &mut Vec<Option<i32>>) -> Result<(), String>;
 }
 
 impl<A: Tree<Var>> BatchAxes<A> for i32 {
-    fn each(&self, structure: &A::Structure, out: &mut Vec<Option<i32>>) {
-        Some(*self).each_leaf::<A>(structure, out);
+    fn each(&self, structure: &A::Structure, out: &mut Vec<Option<i32>>) -> Result<(), String> {
+        BatchAxes::<A>::each(&Some(*self), structure, out)
     }
 }
 
 impl<A: Tree<Var>> BatchAxes<A> for Option<i32> {
-    fn each(&self, structure: &A::Structure, out: &mut Vec<Option<i32>>) {
-        self.each_leaf::<A>(structure, out);
-    }
-}
-
-/// The same axis for every leaf.
-trait Uniform {
-    fn each_leaf<A: Tree<Var>>(&self, structure: &A::Structure, out: &mut Vec<Option<i32>>);
-}
-
-impl Uniform for Option<i32> {
-    fn each_leaf<A: Tree<Var>>(&self, structure: &A::Structure, out: &mut Vec<Option<i32>>) {
+    fn each(&self, structure: &A::Structure, out: &mut Vec<Option<i32>>) -> Result<(), String> {
         A::paths(structure, &mut String::new(), &mut |_| out.push(*self));
+        Ok(())
     }
+}
+
+impl<A: Tree<Var>, X: BatchAxes<A>> BatchAxes<Vec<A>> for Vec<X> {
+    fn each(
+        &self,
+        structure: &Vec<A::Structure>,
+        out: &mut Vec<Option<i32>>,
+    ) -> Result<(), String> {
+        if self.len() != structure.len() {
+            return Err(format!("{} axes for a `Vec` of {}", self.len(), structure.len()));
+        }
+        self.iter().zip(structure).try_for_each(|(x, s)| x.each(s, out))
+    }
+}
+
+impl<A: Tree<Var>, X: BatchAxes<A>, const N: usize> BatchAxes<[A; N]> for [X; N] {
+    fn each(
+        &self,
+        structure: &[A::Structure; N],
+        out: &mut Vec<Option<i32>>,
+    ) -> Result<(), String> {
+        self.iter().zip(structure).try_for_each(|(x, s)| x.each(s, out))
+    }
+}
+
+/// A leaf that says where the batch is: an axis, or `None`.
+pub trait AxisLeaf: Leaf {
+    /// The axis.
+    #[doc(hidden)]
+    fn axis(&self) -> Option<i32>;
+}
+
+impl AxisLeaf for i32 {
+    fn axis(&self) -> Option<i32> {
+        Some(*self)
+    }
+}
+
+impl AxisLeaf for Option<i32> {
+    fn axis(&self) -> Option<i32> {
+        *self
+    }
+}
+
+/// What `#[derive(Tree)]` implements [`BatchAxes`] with: a struct of axes beside a struct of arrays.
+#[doc(hidden)]
+pub fn axes_of_struct<L: AxisLeaf, X, A>(
+    axes: &X,
+    structure: &A::Structure,
+    out: &mut Vec<Option<i32>>,
+) -> Result<(), String>
+where
+    A: Tree<Var>,
+    X: Tree<L, Structure = A::Structure>,
+{
+    if !axes.has_structure(structure) {
+        let sides = ["the tree", "the axes"];
+        return Err(different::<Var, A>(structure, &axes.structure(), "", sides));
+    }
+    axes.leaves(&mut |l| out.push(l.axis()));
+    Ok(())
 }
 
 macro_rules! tuple {
@@ -93,8 +159,9 @@ macro_rules! tuple {
                 &self,
                 structure: &<($($A,)+) as Tree<Var>>::Structure,
                 out: &mut Vec<Option<i32>>,
-            ) {
-                $(self.$i.each(&structure.$i, out);)+
+            ) -> Result<(), String> {
+                $(self.$i.each(&structure.$i, out)?;)+
+                Ok(())
             }
         }
     };
@@ -115,9 +182,10 @@ fn vectorize<A: Tree<Var>, B: Tree<Var>>(
     out_axes: &impl BatchAxes<B>,
     x: A,
 ) -> B {
-    let (structure, args) = flatten(x);
+    let (structure, args) = flatten(&x);
     let mut axes = Vec::new();
-    in_axes.each(&structure, &mut axes);
+    let misfit = in_axes.each(&structure, &mut axes).err();
+    axes.resize(args.len(), None);
     let paths = leaf_paths::<Var, A>(&structure, "argument");
 
     // The batch goes to axis 0 of each batched argument; inside, that axis is gone.
@@ -157,8 +225,11 @@ fn vectorize<A: Tree<Var>, B: Tree<Var>>(
             staged.report(Diagnostic { problem: problem.clone(), at, notes, context: Vec::new() });
         }
     }
-    let Some((size, _)) = size else {
-        if wrong.is_empty() && !poisoned {
+    if let Some(differ) = &misfit {
+        staged.report(Diagnostic::new(no_fit("in_axes", differ), at));
+    }
+    let Some((size, _)) = size.filter(|_| misfit.is_none()) else {
+        if wrong.is_empty() && misfit.is_none() && !poisoned {
             let problem = Problem::new(
                 Kind::Shape,
                 "`vmap` without a batched argument",
@@ -172,8 +243,12 @@ fn vectorize<A: Tree<Var>, B: Tree<Var>>(
     let batched = staged.mask(axes.iter().map(Option::is_some));
     let of = staged.derive(|module, f| transforms::batch(module, f, size, &batched));
     let mut out = Vec::new();
-    out_axes.each(staged.output(), &mut out);
-    let Some(of) = of.filter(|_| wrong.is_empty()) else {
+    let misfit = out_axes.each(staged.output(), &mut out).err();
+    out.resize(types.len(), Some(0));
+    if let Some(differ) = &misfit {
+        staged.report(Diagnostic::new(no_fit("out_axes", differ), at));
+    }
+    let Some(of) = of.filter(|_| wrong.is_empty() && misfit.is_none()) else {
         let guess = |(ty, axis): (&ArrayType, &Option<i32>)| match axis {
             Some(_) => ArrayType { dtype: ty.dtype, shape: ty.shape.with_leading(size) },
             None => ty.clone(),
@@ -240,6 +315,14 @@ fn no_axis(path: &str, axis: i32, ty: &ArrayType) -> Problem {
         Kind::Shape,
         format!("`vmap` over axis {axis} of `{path}`, which is {ty}"),
         "choose an axis that exists, or `None` for what is not batched",
+    )
+}
+
+fn no_fit(which: &str, differ: &str) -> Problem {
+    Problem::new(
+        Kind::Shape,
+        format!("`{which}` of `vmap_axes` does not fit its tree: {differ}"),
+        "give it the structure of the tree, or one axis for all leaves",
     )
 }
 

@@ -7,10 +7,14 @@ impl<L> Tree<L> for () {
     type With<M: Leaf> = ();
     type Structure = ();
     fn structure(&self) {}
-    fn into_leaves(self, _: &mut dyn FnMut(L)) {}
+    fn has_structure(&self, (): &()) -> bool {
+        true
+    }
+    fn leaves<'a>(&'a self, _: &mut dyn FnMut(&'a L)) {}
     fn from_leaves((): &(), _: &mut dyn FnMut() -> L) {}
     fn with_leaves<M: Leaf>((): &(), _: &mut dyn FnMut() -> M) {}
     fn paths((): &(), _: &mut String, _: &mut dyn FnMut(&str)) {}
+    fn differences((): &(), (): &(), _: &mut String, _: &mut dyn FnMut(&str, String, String)) {}
 }
 
 impl<L, A: Tree<L>> Tree<L> for Box<A> {
@@ -19,8 +23,11 @@ impl<L, A: Tree<L>> Tree<L> for Box<A> {
     fn structure(&self) -> Box<A::Structure> {
         Box::new((**self).structure())
     }
-    fn into_leaves(self, visit: &mut dyn FnMut(L)) {
-        (*self).into_leaves(visit);
+    fn has_structure(&self, structure: &Self::Structure) -> bool {
+        (**self).has_structure(structure)
+    }
+    fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a L)) {
+        (**self).leaves(visit);
     }
     fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
         Box::new(A::from_leaves(structure, next))
@@ -34,6 +41,14 @@ impl<L, A: Tree<L>> Tree<L> for Box<A> {
     fn paths(structure: &Self::Structure, path: &mut String, visit: &mut dyn FnMut(&str)) {
         A::paths(structure, path, visit);
     }
+    fn differences(
+        one: &Self::Structure,
+        other: &Self::Structure,
+        path: &mut String,
+        visit: &mut dyn FnMut(&str, String, String),
+    ) {
+        A::differences(one, other, path, visit);
+    }
 }
 
 impl<L, A: Tree<L>> Tree<L> for Option<A> {
@@ -42,9 +57,16 @@ impl<L, A: Tree<L>> Tree<L> for Option<A> {
     fn structure(&self) -> Option<A::Structure> {
         self.as_ref().map(A::structure)
     }
-    fn into_leaves(self, visit: &mut dyn FnMut(L)) {
+    fn has_structure(&self, structure: &Self::Structure) -> bool {
+        match (self, structure) {
+            (Some(a), Some(s)) => a.has_structure(s),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        }
+    }
+    fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a L)) {
         if let Some(a) = self {
-            a.into_leaves(visit);
+            a.leaves(visit);
         }
     }
     fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
@@ -61,6 +83,19 @@ impl<L, A: Tree<L>> Tree<L> for Option<A> {
             A::paths(s, path, visit);
         }
     }
+    fn differences(
+        one: &Self::Structure,
+        other: &Self::Structure,
+        path: &mut String,
+        visit: &mut dyn FnMut(&str, String, String),
+    ) {
+        let says = |s: &Self::Structure| if s.is_some() { "there" } else { "absent" }.to_owned();
+        match (one, other) {
+            (Some(a), Some(b)) => A::differences(a, b, path, visit),
+            (None, None) => {}
+            (Some(_), None) | (None, Some(_)) => visit(path, says(one), says(other)),
+        }
+    }
 }
 
 impl<L, A: Tree<L>> Tree<L> for Vec<A> {
@@ -69,9 +104,12 @@ impl<L, A: Tree<L>> Tree<L> for Vec<A> {
     fn structure(&self) -> Vec<A::Structure> {
         self.iter().map(A::structure).collect()
     }
-    fn into_leaves(self, visit: &mut dyn FnMut(L)) {
+    fn has_structure(&self, structure: &Self::Structure) -> bool {
+        self.len() == structure.len() && self.iter().zip(structure).all(|(a, s)| a.has_structure(s))
+    }
+    fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a L)) {
         for a in self {
-            a.into_leaves(visit);
+            a.leaves(visit);
         }
     }
     fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
@@ -88,6 +126,19 @@ impl<L, A: Tree<L>> Tree<L> for Vec<A> {
             with_segment(path, &format!("[{i}]"), |path| A::paths(s, path, visit));
         }
     }
+    fn differences(
+        one: &Self::Structure,
+        other: &Self::Structure,
+        path: &mut String,
+        visit: &mut dyn FnMut(&str, String, String),
+    ) {
+        if one.len() != other.len() {
+            visit(path, elements(one.len()), elements(other.len()));
+        }
+        for (i, (a, b)) in one.iter().zip(other).enumerate() {
+            with_segment(path, &format!("[{i}]"), |path| A::differences(a, b, path, visit));
+        }
+    }
 }
 
 impl<L, A: Tree<L>, const N: usize> Tree<L> for [A; N] {
@@ -96,9 +147,12 @@ impl<L, A: Tree<L>, const N: usize> Tree<L> for [A; N] {
     fn structure(&self) -> [A::Structure; N] {
         self.each_ref().map(A::structure)
     }
-    fn into_leaves(self, visit: &mut dyn FnMut(L)) {
+    fn has_structure(&self, structure: &Self::Structure) -> bool {
+        self.iter().zip(structure).all(|(a, s)| a.has_structure(s))
+    }
+    fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a L)) {
         for a in self {
-            a.into_leaves(visit);
+            a.leaves(visit);
         }
     }
     fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
@@ -115,6 +169,16 @@ impl<L, A: Tree<L>, const N: usize> Tree<L> for [A; N] {
             with_segment(path, &format!("[{i}]"), |path| A::paths(s, path, visit));
         }
     }
+    fn differences(
+        one: &Self::Structure,
+        other: &Self::Structure,
+        path: &mut String,
+        visit: &mut dyn FnMut(&str, String, String),
+    ) {
+        for (i, (a, b)) in one.iter().zip(other).enumerate() {
+            with_segment(path, &format!("[{i}]"), |path| A::differences(a, b, path, visit));
+        }
+    }
 }
 
 impl<L, A: Tree<L>> Tree<L> for BTreeMap<String, A> {
@@ -123,9 +187,15 @@ impl<L, A: Tree<L>> Tree<L> for BTreeMap<String, A> {
     fn structure(&self) -> BTreeMap<String, A::Structure> {
         self.iter().map(|(k, a)| (k.clone(), a.structure())).collect()
     }
-    fn into_leaves(self, visit: &mut dyn FnMut(L)) {
-        for a in self.into_values() {
-            a.into_leaves(visit);
+    fn has_structure(&self, structure: &Self::Structure) -> bool {
+        let same = |((k, a), (l, s)): ((&String, &A), (&String, &A::Structure))| {
+            k == l && a.has_structure(s)
+        };
+        self.len() == structure.len() && self.iter().zip(structure).all(same)
+    }
+    fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a L)) {
+        for a in self.values() {
+            a.leaves(visit);
         }
     }
     fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
@@ -142,4 +212,23 @@ impl<L, A: Tree<L>> Tree<L> for BTreeMap<String, A> {
             with_segment(path, &format!("[{k:?}]"), |path| A::paths(s, path, visit));
         }
     }
+    fn differences(
+        one: &Self::Structure,
+        other: &Self::Structure,
+        path: &mut String,
+        visit: &mut dyn FnMut(&str, String, String),
+    ) {
+        let keys = |s: &Self::Structure| format!("keyed {:?}", s.keys().collect::<Vec<_>>());
+        if !one.keys().eq(other.keys()) {
+            visit(path, keys(one), keys(other));
+        }
+        for (k, a) in one {
+            let Some(b) = other.get(k) else { continue };
+            with_segment(path, &format!("[{k:?}]"), |path| A::differences(a, b, path, visit));
+        }
+    }
+}
+
+fn elements(n: usize) -> String {
+    format!("{n} element{}", if n == 1 { "" } else { "s" })
 }

@@ -7,6 +7,9 @@
 //! its leaves is its [`Structure`](Tree::Structure): lengths, which options are present, static
 //! fields. It is part of the key under which a compiled program is kept.
 //!
+//! What is done to every leaf is written once, for any tree: [`tree_map`] and its relatives,
+//! [`ravel`] (all elements as one vector, and back), [`tree_sum`], [`global_norm`].
+//!
 //! ```
 //! use tapeloom::prelude::*;
 //! #[derive(Tree, Clone)]
@@ -24,23 +27,37 @@
 
 mod args;
 mod containers;
+mod leaf;
+mod map;
+mod ravel;
+mod statics;
 mod tuples;
 
 pub use args::{Args, TensorRefs};
+pub use leaf::{ArrayLeaf, DataLeaf, Leaf};
+pub use map::{
+    global_norm, ones_like, tree_dot, tree_leaves, tree_map, tree_map2, tree_map3, tree_paths,
+    tree_sum, zeros_like,
+};
+pub use ravel::{ravel, ravel_tensors};
+pub use statics::{Bits, ByBits};
 
-use crate::Var;
+pub(crate) use map::different;
+
 use std::fmt::Debug;
 use std::hash::Hash;
-use tapeloom_ir::Tensor;
-
-/// What trees hold: [`Var`] or [`Tensor`] (or a reference to one).
-pub trait Leaf: Tree<Self, Structure = ()> + Clone {}
 
 /// A tree with leaves of type `L`.
 ///
 /// Implement it with [`#[derive(Tree)]`](derive@crate::Tree). The leaves have an order, the same in
 /// every method.
 #[doc(alias = "pytree")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no tree of arrays",
+    label = "no tree of `{L}`",
+    note = "trees are `Var` and `Tensor`; tuples, arrays, `Vec`, `Option`, `Box` and `BTreeMap<String, _>` of trees; and structs with `#[derive(Tree)]`",
+    note = "a field of such a struct that holds no arrays is marked `#[tree(static)]`"
+)]
 pub trait Tree<L>: Sized {
     /// The same tree with other leaves.
     type With<M: Leaf>: Tree<M>;
@@ -51,8 +68,11 @@ pub trait Tree<L>: Sized {
     /// What this tree is without its leaves.
     fn structure(&self) -> Self::Structure;
 
+    /// Whether that is `structure`; like comparing, without building anything.
+    fn has_structure(&self, structure: &Self::Structure) -> bool;
+
     /// The leaves, in order.
-    fn into_leaves(self, visit: &mut dyn FnMut(L));
+    fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a L));
 
     /// The tree of that structure whose leaves are what `next` gives.
     fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self;
@@ -66,39 +86,22 @@ pub trait Tree<L>: Sized {
     /// Calls `visit` with the path of each leaf, in order: `path` and what leads to the leaf, as in
     /// `argument.0.layers[2].w`.
     fn paths(structure: &Self::Structure, path: &mut String, visit: &mut dyn FnMut(&str));
-}
 
-macro_rules! leaf {
-    ($($t:ty),*) => {$(
-        impl Leaf for $t {}
-
-        impl Tree<$t> for $t {
-            type With<M: Leaf> = M;
-            type Structure = ();
-            fn structure(&self) {}
-            fn into_leaves(self, visit: &mut dyn FnMut($t)) {
-                visit(self);
-            }
-            fn from_leaves((): &(), next: &mut dyn FnMut() -> $t) -> $t {
-                next()
-            }
-            fn with_leaves<M: Leaf>((): &(), next: &mut dyn FnMut() -> M) -> M {
-                next()
-            }
-            fn paths((): &(), path: &mut String, visit: &mut dyn FnMut(&str)) {
-                visit(path);
-            }
-        }
-    )*};
+    /// Calls `visit` for each place where two structures differ, with its path and with what is there
+    /// in the one and in the other: `layers`, `2 elements`, `3 elements`.
+    fn differences(
+        one: &Self::Structure,
+        other: &Self::Structure,
+        path: &mut String,
+        visit: &mut dyn FnMut(&str, String, String),
+    );
 }
-leaf!(Var, Tensor);
 
 /// The leaves of a tree and its structure.
-pub(crate) fn flatten<L, A: Tree<L>>(tree: A) -> (A::Structure, Vec<L>) {
-    let structure = tree.structure();
+pub(crate) fn flatten<L: Clone, A: Tree<L>>(tree: &A) -> (A::Structure, Vec<L>) {
     let mut leaves = Vec::new();
-    tree.into_leaves(&mut |l| leaves.push(l));
-    (structure, leaves)
+    tree.leaves(&mut |l| leaves.push(l.clone()));
+    (tree.structure(), leaves)
 }
 
 /// The tree of that structure from exactly its leaves; `missing` stands in for leaves that a fault

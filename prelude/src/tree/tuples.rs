@@ -10,8 +10,11 @@ macro_rules! tuple {
             fn structure(&self) -> Self::Structure {
                 ($(self.$i.structure(),)+)
             }
-            fn into_leaves(self, visit: &mut dyn FnMut(L)) {
-                $(self.$i.into_leaves(visit);)+
+            fn has_structure(&self, structure: &Self::Structure) -> bool {
+                $(self.$i.has_structure(&structure.$i))&&+
+            }
+            fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a L)) {
+                $(self.$i.leaves(visit);)+
             }
             fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self {
                 ($($T::from_leaves(&structure.$i, next),)+)
@@ -29,6 +32,16 @@ macro_rules! tuple {
             ) {
                 $(with_segment(path, concat!(".", $i), |path| {
                     $T::paths(&structure.$i, path, visit)
+                });)+
+            }
+            fn differences(
+                one: &Self::Structure,
+                other: &Self::Structure,
+                path: &mut String,
+                visit: &mut dyn FnMut(&str, String, String),
+            ) {
+                $(with_segment(path, concat!(".", $i), |path| {
+                    $T::differences(&one.$i, &other.$i, path, visit)
                 });)+
             }
         }

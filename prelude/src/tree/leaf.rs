@@ -1,0 +1,127 @@
+//! Leaves: what a tree holds.
+//!
+//! A leaf is a tree by itself. [`Var`]s are leaves while tracing, [`Tensor`]s outside; what can be
+//! passed for a tensor ([`DataLeaf`]: references and Rust numbers) and what says something of each
+//! array (an axis of [`vmap_axes`](crate::vmap_axes)) is one too, so that `Params<&Tensor>`,
+//! `Params<f64>` and `Params<Option<i32>>` are trees with the structure of `Params<Var>`.
+
+use super::Tree;
+use crate::Var;
+use std::borrow::Cow;
+use tapeloom_ir::{ArrayType, Dtype, Literal, Problem, Tensor};
+
+/// What trees hold: [`Var`] or [`Tensor`], what can be passed for a tensor, an axis.
+pub trait Leaf: Tree<Self, Structure = ()> + Clone {
+    /// What stands for a leaf that a faulty implementation of `Tree` has lost.
+    #[doc(hidden)]
+    fn stand_in() -> Self;
+}
+
+/// A leaf that is an array: [`Var`] or [`Tensor`].
+pub trait ArrayLeaf: Leaf {
+    /// An array of the same shape and dtype, filled with 0 or 1.
+    #[doc(hidden)]
+    fn filled(&self, one: bool) -> Self;
+}
+
+/// A leaf that can be passed for a tensor: a tensor, a reference to one, a Rust number.
+pub trait DataLeaf: Leaf {
+    /// The tensor.
+    #[doc(hidden)]
+    fn tensor(&self) -> Cow<'_, Tensor>;
+}
+
+macro_rules! leaf {
+    ($($t:ty $(where $life:lifetime)?, $stand_in:expr;)*) => {$(
+        impl$(<$life>)? Leaf for $t {
+            fn stand_in() -> $t {
+                $stand_in
+            }
+        }
+
+        impl$(<$life>)? Tree<$t> for $t {
+            type With<M: Leaf> = M;
+            type Structure = ();
+            fn structure(&self) {}
+            fn has_structure(&self, (): &()) -> bool {
+                true
+            }
+            fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a $t)) {
+                visit(self);
+            }
+            fn from_leaves((): &(), next: &mut dyn FnMut() -> $t) -> $t {
+                next()
+            }
+            fn with_leaves<M: Leaf>((): &(), next: &mut dyn FnMut() -> M) -> M {
+                next()
+            }
+            fn paths((): &(), path: &mut String, visit: &mut dyn FnMut(&str)) {
+                visit(path);
+            }
+            fn differences(
+                (): &(),
+                (): &(),
+                _: &mut String,
+                _: &mut dyn FnMut(&str, String, String),
+            ) {
+            }
+        }
+    )*};
+}
+leaf! {
+    Var, {
+        let lost = Problem::internal("a tree has fewer leaves than its structure");
+        crate::ops::wrong(lost, &[], ArrayType::new(Dtype::F64, []), None)
+    };
+    Tensor, Tensor::scalar(f64::NAN);
+    Option<i32>, None;
+}
+
+impl ArrayLeaf for Var {
+    #[track_caller]
+    fn filled(&self, one: bool) -> Var {
+        let at = crate::var::caller();
+        let ty = self.ty(at);
+        crate::ops::full_var(&ty.shape, number(ty.dtype, one), at)
+    }
+}
+
+impl ArrayLeaf for Tensor {
+    fn filled(&self, one: bool) -> Tensor {
+        Tensor::full(self.shape(), number(self.dtype(), one))
+    }
+}
+
+fn number(dtype: Dtype, one: bool) -> Literal {
+    if one { Literal::one(dtype) } else { Literal::zero(dtype) }
+}
+
+impl DataLeaf for Tensor {
+    fn tensor(&self) -> Cow<'_, Tensor> {
+        Cow::Borrowed(self)
+    }
+}
+
+/// A tensor for every leaf that was lost: there is none to refer to.
+static LOST: std::sync::LazyLock<Tensor> = std::sync::LazyLock::new(|| Tensor::scalar(f64::NAN));
+
+leaf! { &'t Tensor where 't, &LOST; }
+
+impl DataLeaf for &Tensor {
+    fn tensor(&self) -> Cow<'_, Tensor> {
+        Cow::Borrowed(self)
+    }
+}
+
+macro_rules! number {
+    ($($t:ty)*) => {$(
+        leaf! { $t, <$t>::default(); }
+
+        impl DataLeaf for $t {
+            fn tensor(&self) -> Cow<'_, Tensor> {
+                Cow::Owned(Tensor::scalar(*self))
+            }
+        }
+    )*};
+}
+number!(bool i32 i64 u32 u64 f32 f64);

@@ -1,0 +1,287 @@
+//! What is done to every leaf, for any tree: maps, sums, norms.
+//!
+//! An optimiser is written once and takes the parameters of every model. Adam (Kingma and Ba, *Adam: a
+//! method for stochastic optimization*, 2015):
+//!
+//! ```
+//! use tapeloom::prelude::*;
+//!
+//! fn adam<P: Tree<Var>>(p: &P, m: &P, v: &P, g: &P, t: Var) -> (P, P, P) {
+//!     let m = tree_map2(|m, g| 0.9 * m + 0.1 * g, m, g);
+//!     let v = tree_map2(|v, g| 0.999 * v + 0.001 * g * g, v, g);
+//!     let rate = 0.1 * (1.0 - (0.999_f64.ln() * t).exp()).sqrt() / (1.0 - (0.9_f64.ln() * t).exp());
+//!     (tree_map3(|p, m, v| p - rate * m / (v.sqrt() + 1e-8), p, &m, &v), m, v)
+//! }
+//!
+//! #[derive(Tree, Clone)]
+//! struct Line<T> { slope: T, offset: T }
+//!
+//! let loss = |l: Line<Var>, x: Var, y: Var| (l.slope * x + l.offset - y).square().mean();
+//! let step = jit(|((p, m, v), t, x, y): ((Line<Var>, Line<Var>, Line<Var>), Var, Var, Var)| {
+//!     adam(&p, &m, &v, &grad(|p| loss(p, x, y))(p.clone()), t)
+//! });
+//!
+//! let p = Line { slope: Tensor::from(0.0), offset: Tensor::from(0.0) };
+//! let mut state = (p.clone(), zeros_like(&p), zeros_like(&p));
+//! for t in 1..=300 {
+//!     state = step.call((&state, f64::from(t), [0.0, 1.0, 2.0], [1.0, 3.0, 5.0]))?;
+//! }
+//! assert!((state.0.slope.item::<f64>()? - 2.0).abs() < 1e-2);
+//! assert!((state.0.offset.item::<f64>()? - 1.0).abs() < 1e-2);
+//! # Ok::<(), tapeloom::Error>(())
+//! ```
+//!
+//! Model: `jax.tree` and optax. A tree goes in by reference, because one gradient serves several maps.
+
+use super::{ArrayLeaf, Leaf, Tree, flatten, leaf_paths};
+use crate::Var;
+use crate::ops::{binary, emit, wrong, zeros_like_type};
+use crate::var::{caller, on_behalf};
+use tapeloom_ir::prim::{Reduce, Reducer};
+use tapeloom_ir::trace;
+use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar};
+
+/// The same tree with `f` of each leaf.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let half = jit(|p: (Var, Vec<Var>)| tree_map(|x| 0.5 * x, &p));
+/// let (x, y) = half.call((2.0, [[4.0, 6.0]]))?;
+/// assert_eq!((x.item::<f64>()?, y[0].to_vec::<f64>()?), (1.0, vec![2.0, 3.0]));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "tree_multimap")]
+pub fn tree_map<L: Leaf, A: Tree<L>>(mut f: impl FnMut(L) -> L, tree: &A) -> A {
+    let mut leaves = Vec::new();
+    tree.leaves(&mut |l| leaves.push(l.clone()));
+    let mut leaves = leaves.into_iter();
+    A::from_leaves(&tree.structure(), &mut || leaves.next().map_or_else(L::stand_in, &mut f))
+}
+
+/// `f` of the leaves of two trees, pairwise.
+///
+/// Errors: `shape` if the trees have different structures (lengths, options, keys, static fields);
+/// the message names the place.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let descend = jit(|(p, g): ([Var; 2], [Var; 2])| tree_map2(|p, g| p - 0.1 * g, &p, &g));
+/// let [x, y] = descend.call(([1.0, 2.0], [10.0, 20.0]))?;
+/// assert_eq!((x.item::<f64>()?, y.item::<f64>()?), (0.0, 0.0));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "tree_multimap")]
+#[track_caller]
+pub fn tree_map2<A: Tree<Var>>(mut f: impl FnMut(Var, Var) -> Var, x: &A, y: &A) -> A {
+    zip("tree_map2", &[x, y], |v| f(v[0], v[1]), caller())
+}
+
+/// `f` of the leaves of three trees.
+///
+/// Errors: as [`tree_map2`].
+#[doc(alias = "tree_multimap")]
+#[track_caller]
+pub fn tree_map3<A: Tree<Var>>(mut f: impl FnMut(Var, Var, Var) -> Var, x: &A, y: &A, z: &A) -> A {
+    zip("tree_map3", &[x, y, z], |v| f(v[0], v[1], v[2]), caller())
+}
+
+/// `f` of the leaves of trees that must have the structure of the first.
+fn zip<A: Tree<Var>>(name: &str, trees: &[&A], mut f: impl FnMut(&[Var]) -> Var, at: Loc) -> A {
+    let columns: Vec<Vec<Var>> = trees.iter().map(|t| flatten(*t).1).collect();
+    let structure = trees[0].structure();
+    for tree in &trees[1..] {
+        if !tree.has_structure(&structure) {
+            let sides = ["the first", "another"];
+            let differ = different::<Var, A>(&structure, &tree.structure(), "", sides);
+            let problem = Problem::new(
+                Kind::Shape,
+                format!("`{name}` of trees of different structure: {}", differ),
+                "give trees with the same lengths, options, keys and static fields",
+            );
+            trace::record(problem, &[], at);
+            let poison = columns[0].iter().map(|v| Var::poison(v.ty(at), at));
+            let mut poison = poison.collect::<Vec<_>>().into_iter();
+            return A::from_leaves(&structure, &mut || poison.next().unwrap_or_else(Var::stand_in));
+        }
+    }
+    let mut row = 0;
+    A::from_leaves(&structure, &mut || {
+        let leaves: Vec<Var> = columns.iter().filter_map(|c| c.get(row).copied()).collect();
+        row += 1;
+        if leaves.len() == columns.len() { f(&leaves) } else { Var::stand_in() }
+    })
+}
+
+/// A tree of zeros: every leaf with the shape and dtype of the given one. For `Var`s and `Tensor`s.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let p = (Tensor::from(2.0), vec![Tensor::from([1i64, 2])]);
+/// let m = zeros_like(&p);
+/// assert_eq!(m.1[0].to_vec::<i64>()?, [0, 0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "tree_zeros_like")]
+#[track_caller]
+pub fn zeros_like<L: ArrayLeaf, A: Tree<L>>(tree: &A) -> A {
+    let at = caller();
+    tree_map(|x| on_behalf(at, || x.filled(false)), tree)
+}
+
+/// A tree of ones: every leaf with the shape and dtype of the given one. For `Var`s and `Tensor`s.
+#[doc(alias = "tree_ones_like")]
+#[track_caller]
+pub fn ones_like<L: ArrayLeaf, A: Tree<L>>(tree: &A) -> A {
+    let at = caller();
+    tree_map(|x| on_behalf(at, || x.filled(true)), tree)
+}
+
+/// The leaves of a tree, in order.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let p = (Tensor::from(2.0), vec![Tensor::from([1i64, 2])]);
+/// let elements: usize = tree_leaves(&p).iter().map(|t| t.elements()).sum();
+/// assert_eq!(elements, 3);
+/// ```
+#[doc(alias = "tree_flatten", alias = "tree_unflatten")]
+pub fn tree_leaves<L: Leaf, A: Tree<L>>(tree: &A) -> Vec<L> {
+    flatten(tree).1
+}
+
+/// The paths of the leaves, in their order, as messages write them: `0`, `layers[2].w`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let p = (Tensor::from(2.0), vec![Tensor::from([1i64, 2])]);
+/// assert_eq!(tree_paths(&p), ["0", "1[0]"]);
+/// ```
+#[doc(alias = "tree_flatten_with_path", alias = "keystr")]
+pub fn tree_paths<L: Leaf, A: Tree<L>>(tree: &A) -> Vec<String> {
+    let paths = leaf_paths::<L, A>(&tree.structure(), "").into_iter();
+    paths.map(|p| p.strip_prefix('.').map_or(p.clone(), str::to_owned)).collect()
+}
+
+/// The sum of all elements of all leaves; `0.0` (f64) of a tree without leaves.
+///
+/// Errors: `dtype` if the leaves have different dtypes.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let l2 = jit(|p: (Var, Var)| tree_sum(&tree_map(|x| x * x, &p)));
+/// assert_eq!(l2.call((2.0, [1.0, 3.0]))?.item::<f64>()?, 14.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn tree_sum<A: Tree<Var>>(tree: &A) -> Var {
+    let at = caller();
+    match common_dtype("tree_sum", tree, at) {
+        Ok((dtype, leaves)) => sum(dtype, leaves, at),
+        Err(poison) => poison,
+    }
+}
+
+/// The sum of the products of all elements of two trees.
+///
+/// Errors: as [`tree_map2`] and [`tree_sum`].
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let dot = jit(|(x, y): ((Var, Var), (Var, Var))| tree_dot(&x, &y));
+/// assert_eq!(dot.call(((2.0, [1.0, 3.0]), (10.0, [1.0, 2.0])))?.item::<f64>()?, 27.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "tree_vdot", alias = "tree_vdot_real")]
+#[track_caller]
+pub fn tree_dot<A: Tree<Var>>(x: &A, y: &A) -> Var {
+    let at = caller();
+    let products = zip("tree_dot", &[x, y], |v| binary(Scalar::Mul, v[0], v[1], at), at);
+    on_behalf(at, || tree_sum(&products))
+}
+
+/// The Euclidean norm of all elements of all leaves: √Σx².
+///
+/// Its derivative where every element is zero is nan, as that of any norm by this formula.
+///
+/// Errors: as [`tree_sum`].
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // Gradients that are too long are shortened.
+/// let clip = jit(|g: (Var, Var)| {
+///     let factor = (1.0 / global_norm(&g)).minimum(1.0);
+///     tree_map(|g| factor * g, &g)
+/// });
+/// let (x, y) = clip.call((3.0, [0.0, 4.0]))?;
+/// assert!((x.item::<f64>()? - 0.6).abs() < 1e-15 && (y.to_vec::<f64>()?[1] - 0.8).abs() < 1e-15);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "tree_l2_norm", alias = "tree_norm", alias = "clip_by_global_norm")]
+#[track_caller]
+pub fn global_norm<A: Tree<Var>>(tree: &A) -> Var {
+    let at = caller();
+    match common_dtype("global_norm", tree, at) {
+        Ok((dtype, leaves)) => {
+            let squares = leaves.into_iter().map(|x| emit(Scalar::Mul, &[x, x], at)).collect();
+            emit(Scalar::Sqrt, &[sum(dtype, squares, at)], at)
+        }
+        Err(poison) => poison,
+    }
+}
+
+/// The sum of all elements.
+fn sum(dtype: Dtype, leaves: Vec<Var>, at: Loc) -> Var {
+    let total = |x: Var| match x.ty(at).shape.len() {
+        0 => x,
+        rank => emit(Reduce { reducer: Reducer::Sum, axes: (0..rank).collect() }, &[x], at),
+    };
+    let sum = leaves.into_iter().map(total).reduce(|x, y| emit(Scalar::Add, &[x, y], at));
+    sum.unwrap_or_else(|| Var::literal(Literal::zero(dtype), at))
+}
+
+/// The leaves and their dtype (f64 if there are none), or poison after the report that they have
+/// several.
+pub(super) fn common_dtype<A: Tree<Var>>(
+    name: &str,
+    tree: &A,
+    at: Loc,
+) -> Result<(Dtype, Vec<Var>), Var> {
+    let (structure, leaves) = flatten(tree);
+    let types: Vec<ArrayType> = leaves.iter().map(|v| v.ty(at)).collect();
+    let dtype = types.first().map_or(Dtype::F64, |t| t.dtype);
+    let Some(i) = types.iter().position(|t| t.dtype != dtype) else {
+        return Ok((dtype, leaves));
+    };
+    let paths = leaf_paths::<Var, A>(&structure, "tree");
+    let problem = Problem::new(
+        Kind::Dtype,
+        format!(
+            "`{name}` needs leaves of one dtype: `{}` is {}, `{}` is {}",
+            paths[0], types[0], paths[i], types[i]
+        ),
+        format!(
+            "convert the leaves first, as in `tree_map(|x| x.convert(Dtype::{dtype:?}), &tree)`"
+        ),
+    );
+    Err(wrong(problem, &[leaves[0], leaves[i]], ArrayType::new(dtype, []), at))
+}
+
+/// Where two structures of one type of tree differ: "`act`: Relu in the first, Tanh in another".
+pub(crate) fn different<L, A: Tree<L>>(
+    one: &A::Structure,
+    other: &A::Structure,
+    root: &str,
+    sides: [&str; 2],
+) -> String {
+    let mut found = Vec::new();
+    A::differences(one, other, &mut root.to_owned(), &mut |path, one, other| {
+        let path = if path.is_empty() { "the tree" } else { path.trim_start_matches('.') };
+        found.push(format!("`{path}`: {one} in {}, {other} in {}", sides[0], sides[1]));
+    });
+    found.join("; ")
+}
+
+/// Zeros of the types of leaves.
+pub(super) fn zeros_of(types: &[ArrayType], at: Loc) -> Vec<Var> {
+    types.iter().map(|t| zeros_like_type(t, at)).collect()
+}

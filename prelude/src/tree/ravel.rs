@@ -1,0 +1,151 @@
+//! All elements of a tree as one vector, and back.
+//!
+//! Line searches, Newton's method, conjugate gradients and libraries written elsewhere work on one
+//! vector. [`ravel`] makes it inside a trace, [`ravel_tensors`] of concrete data; each comes with the
+//! function that makes a tree of a vector again. The order is that of the leaves, each in row-major
+//! order, and it is the order of the rows and columns of [`hessian`](crate::hessian) of a tree.
+
+use super::map::common_dtype;
+use super::{Leaf, Tree, leaf_paths};
+use crate::ops::{concat, reshape, slice_axis, wrong};
+use crate::var::{caller, on_behalf};
+use crate::{Error, Var};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Tensor};
+
+/// The elements of all leaves as one vector, and the way back: `A -> (Var, Var -> A)`.
+///
+/// Errors: `dtype` if the leaves have different dtypes; the way back, `shape` or `dtype`, if its
+/// argument is not a vector of as many elements of that dtype.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(|p: (Var, Vec<Var>)| {
+///     let (v, unravel) = ravel(&p);
+///     (v, unravel(10.0 * v))
+/// });
+/// let (v, (x, y)) = f.call((1.0, vec![[2.0, 3.0], [4.0, 5.0]]))?;
+/// assert_eq!(v.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0, 5.0]);
+/// assert_eq!(x.item::<f64>()?, 10.0);
+/// assert_eq!(y[1].to_vec::<f64>()?, [40.0, 50.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "ravel_pytree", alias = "tree_flatten", alias = "unravel")]
+#[track_caller]
+pub fn ravel<A: Tree<Var>>(tree: &A) -> (Var, impl Fn(Var) -> A + use<A>) {
+    let at = caller();
+    let (structure, leaves) = super::flatten(tree);
+    let types: Vec<ArrayType> = leaves.iter().map(|v| v.ty(at)).collect();
+    let n = types.iter().map(|t| t.shape.elements()).sum();
+    let (dtype, vector) = match common_dtype("ravel", tree, at) {
+        Ok((dtype, leaves)) if leaves.is_empty() => {
+            (dtype, super::map::zeros_of(&[ArrayType::new(dtype, [0])], at)[0])
+        }
+        Ok((dtype, leaves)) => {
+            let flat: Vec<Var> = leaves
+                .into_iter()
+                .zip(&types)
+                .map(|(v, t)| reshape(v, [t.shape.elements()].into(), at))
+                .collect();
+            (dtype, if flat.len() == 1 { flat[0] } else { on_behalf(at, || concat(&flat, 0)) })
+        }
+        Err(poison) => {
+            let ty = ArrayType::new(poison.ty(at).dtype, [n]);
+            (ty.dtype, Var::poison(ty, at))
+        }
+    };
+    let want = ArrayType::new(dtype, [n]);
+    (vector, move |v: Var| unravel(&structure, &types, &want, v, at))
+}
+
+fn unravel<A: Tree<Var>>(
+    structure: &A::Structure,
+    types: &[ArrayType],
+    want: &ArrayType,
+    v: Var,
+    at: Loc,
+) -> A {
+    let mut v = v;
+    if v.ty(at) != *want {
+        v = wrong(misfit(&v.ty(at), want), &[v], want.clone(), at);
+    }
+    let (mut types, mut start) = (types.iter(), 0);
+    A::from_leaves(structure, &mut || {
+        let Some(ty) = types.next() else { return Var::stand_in() };
+        let end = start + ty.shape.elements();
+        let part = slice_axis(v, 0, start, end, at);
+        start = end;
+        reshape(part, ty.shape.clone(), at)
+    })
+}
+
+/// [`ravel`] of concrete data: the elements of all leaves as one vector, and the way back.
+///
+/// # Errors
+/// `dtype` if the leaves have different dtypes; the way back, `shape` or `dtype`, if its argument is
+/// not a vector of as many elements of that dtype.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let p = (Tensor::from(1.0), vec![Tensor::from([2.0, 3.0])]);
+/// let (v, unravel) = ravel_tensors(&p)?;
+/// assert_eq!(v.to_vec::<f64>()?, [1.0, 2.0, 3.0]);
+/// let q = unravel(&Tensor::from([5.0, 6.0, 7.0]))?;
+/// assert_eq!(q.1[0].to_vec::<f64>()?, [6.0, 7.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "ravel_pytree", alias = "tree_flatten", alias = "unravel")]
+#[expect(clippy::type_complexity, reason = "a closure's type has no name to shorten it with")]
+pub fn ravel_tensors<A: Tree<Tensor>>(
+    tree: &A,
+) -> Result<(Tensor, impl Fn(&Tensor) -> Result<A, Error> + use<A>), Error> {
+    let (structure, leaves) = super::flatten(tree);
+    let dtype = leaves.first().map_or(Dtype::F64, Tensor::dtype);
+    if let Some(i) = leaves.iter().position(|t| t.dtype() != dtype) {
+        let paths = leaf_paths::<Tensor, A>(&structure, "tree");
+        let problem = Problem::new(
+            Kind::Dtype,
+            format!(
+                "`ravel_tensors` needs leaves of one dtype: `{}` is {}, `{}` is {}",
+                paths[0],
+                leaves[0].ty(),
+                paths[i],
+                leaves[i].ty()
+            ),
+            "take the leaves of one dtype apart from the others",
+        );
+        return Err(problem.into());
+    }
+    let want = ArrayType::new(dtype, [leaves.iter().map(Tensor::elements).sum::<usize>()]);
+    let mut vector = Tensor::zeros(&want);
+    let mut rest = vector.bytes_mut();
+    for leaf in &leaves {
+        let (part, more) = rest.split_at_mut(leaf.bytes().len());
+        part.copy_from_slice(leaf.bytes());
+        rest = more;
+    }
+    let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
+    let back = move |v: &Tensor| {
+        if *v.ty() != want {
+            return Err(misfit(v.ty(), &want).into());
+        }
+        let (mut types, mut rest) = (types.iter(), v.bytes());
+        Ok(A::from_leaves(&structure, &mut || {
+            let Some(ty) = types.next() else { return Tensor::stand_in() };
+            let mut leaf = Tensor::zeros(ty);
+            let (part, more) = rest.split_at(leaf.bytes().len());
+            leaf.bytes_mut().copy_from_slice(part);
+            rest = more;
+            leaf
+        }))
+    };
+    Ok((vector, back))
+}
+
+fn misfit(got: &ArrayType, want: &ArrayType) -> Problem {
+    let kind = if got.dtype == want.dtype { Kind::Shape } else { Kind::Dtype };
+    Problem::new(
+        kind,
+        format!("the tree was ravelled to {want} and is to be made of {got}"),
+        "give a vector of as many elements, of that dtype",
+    )
+}
