@@ -87,7 +87,7 @@ fn sums_products_and_norms_of_all_elements() {
     assert_eq!(dot.item::<f64>().unwrap(), squares);
     assert!((norm.item::<f64>().unwrap() - squares.sqrt()).abs() < 1e-14 * squares);
     // Of nothing, zero.
-    let none = run(|v: Vec<Var>| (tree_sum(&v), global_norm(&v)), &Vec::<Tensor>::new()).unwrap();
+    let none = run(|v: Vec<Var>| (tree_sum(&v), global_norm(&v)), Vec::<Tensor>::new()).unwrap();
     assert_eq!((none.0.item::<f64>().unwrap(), none.1.item::<f64>().unwrap()), (0.0, 0.0));
     check_grads(|p: Net<Var>| global_norm(&p), &p, 2).unwrap();
 }
@@ -159,7 +159,8 @@ fn a_vector_that_does_not_fit_is_an_error() {
 /// Every way in which two trees can differ, and every place where trees meet.
 #[test]
 fn where_trees_differ_the_place_is_named() {
-    let change: [(fn(&mut Net<Var>), &str); 6] = [
+    type Change = fn(&mut Net<Var>);
+    let change: [(Change, &str); 6] = [
         (|p| p.layers[1].act = Act::Relu, "`layers[1].act`: Tanh in the first, Relu in another"),
         (|p| p.layers[0].rate = -0.0, "`layers[0].rate`: 0.5 in the first, -0.0 in another"),
         (|p| p.layers[0].b = None, "`layers[0].b`: there in the first, absent in another"),
@@ -180,7 +181,7 @@ fn where_trees_differ_the_place_is_named() {
                 change(&mut q);
                 tree_map2(|x, y| x + y, &p, &q)
             },
-            &net(Tensor::from),
+            net(Tensor::from),
         );
         assert_eq!(error.kind(), Kind::Shape);
         let text = error.to_string();
@@ -194,12 +195,12 @@ fn where_trees_differ_the_place_is_named() {
     };
     let error = fails(
         |p: Net<Var>| jvp(|p: Net<Var>| tree_sum(&p))((p.clone(), other(&p))),
-        &net(Tensor::from),
+        net(Tensor::from),
     );
     let want = "`tangent.layers[1].act`: Tanh in its primal, Relu in it";
     assert!(error.to_string().contains(want), "{error}");
     let error =
-        fails(|p: Net<Var>| vjp(|p: Net<Var>| p)(p.clone()).1(other(&p)), &net(Tensor::from));
+        fails(|p: Net<Var>| vjp(|p: Net<Var>| p)(p.clone()).1(other(&p)), net(Tensor::from));
     assert!(error.to_string().contains("`cotangent.layers[1].act`: Tanh in its primal"), "{error}");
     let error = fails(
         |p: Net<Var>| {
@@ -210,7 +211,7 @@ fn where_trees_differ_the_place_is_named() {
             )(p)
             .sin()
         },
-        &net(Tensor::from),
+        net(Tensor::from),
     );
     assert!(
         error.to_string().contains("`cotangent.layers[1].act`: Tanh in the function"),
