@@ -61,7 +61,7 @@ pub fn eval(module: &Module, function: FuncId, args: &[Tensor]) -> Result<Vec<Te
 
 fn read(values: &SecondaryMap<ValueId, Option<Tensor>>, a: Atom) -> Result<Tensor, Problem> {
     match a {
-        Atom::Literal(l) => Ok(Tensor::full(&[], l)),
+        Atom::Literal(l) => Ok(Tensor::from(l)),
         Atom::Value(v) => values[v]
             .clone()
             .ok_or_else(|| Problem::internal(format!("{v} is read before it is defined"))),

@@ -28,8 +28,6 @@ pub mod math;
 mod module;
 mod problem;
 mod tensor;
-#[cfg(feature = "ndarray")]
-mod tensor_ndarray;
 mod text;
 pub mod trace;
 mod types;

@@ -10,7 +10,7 @@ use crate::transform::{jvp, vjp};
 use crate::tree::{Args, TensorRefs, Tree, flatten};
 use crate::var::caller;
 use crate::{Error, Var};
-use tapeloom_ir::{Dtype, Kind, Literal, Loc, Problem, Tensor};
+use tapeloom_ir::{Dtype, Kind, Loc, Problem, Tensor};
 
 /// Checks forward and reverse derivatives of `f` at `args`, up to `order`: forward mode against
 /// central differences, reverse mode against forward mode (⟨ct, J dx⟩ = ⟨Jᵀ ct, dx⟩), and the same for
@@ -93,13 +93,12 @@ fn check(f: Flat<'_>, x: &[Tensor], order: usize, level: u64, at: Loc) -> Result
     let (above, below) = (run.call(shift(x, &dx, h))?, run.call(shift(x, &dx, -h))?);
     for (i, dy) in forward.iter().enumerate() {
         let scale = 1.0 + largest(&y[i]) + largest(dy);
-        for k in 0..dy.elements() {
-            if !dy.dtype().is_float() {
-                continue;
-            }
-            let number = |t: &Tensor| t.get(k).to_f64();
-            let numeric = (number(&above[i]) - number(&below[i])) / (2.0 * h);
-            let symbolic = number(dy);
+        if !dy.dtype().is_float() {
+            continue;
+        }
+        let differences = above[i].numbers().zip(below[i].numbers());
+        for (k, ((above, below), symbolic)) in differences.zip(dy.numbers()).enumerate() {
+            let numeric = (above - below) / (2.0 * h);
             if !near(numeric, symbolic, tolerance * scale) {
                 return Err(disagree(
                     format!(
@@ -154,14 +153,9 @@ fn directions(like: &[Tensor], seed: u64) -> Vec<Tensor> {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z ^ (z >> 31)) as f64 / u64::MAX as f64 * 2.0 - 1.0
     };
-    let one = |t: &Tensor| {
-        let mut d = Tensor::zeros(t.ty());
-        if t.dtype().is_float() {
-            for i in 0..t.elements() {
-                d.set(i, Literal::of(t.dtype(), next()));
-            }
-        }
-        d
+    let one = |t: &Tensor| match t.dtype().is_float() {
+        true => t.map_numbers(|_| next()),
+        false => t.zeros_like(),
     };
     like.iter().map(one).collect()
 }
@@ -174,14 +168,11 @@ fn step(x: &[Tensor]) -> (f64, f64) {
 
 fn shift(x: &[Tensor], dx: &[Tensor], h: f64) -> Vec<Tensor> {
     let one = |(x, dx): (&Tensor, &Tensor)| {
-        let mut y = x.clone();
-        if x.dtype().is_float() {
-            for i in 0..x.elements() {
-                let moved = x.get(i).to_f64() + h * dx.get(i).to_f64();
-                y.set(i, Literal::of(x.dtype(), moved));
-            }
+        let mut dx = dx.numbers();
+        match x.dtype().is_float() {
+            true => x.map_numbers(|x| x + h * dx.next().unwrap_or(0.0)),
+            false => x.clone(),
         }
-        y
     };
     x.iter().zip(dx).map(one).collect()
 }
@@ -192,12 +183,12 @@ fn near(x: f64, y: f64, tolerance: f64) -> bool {
 }
 
 fn largest(t: &Tensor) -> f64 {
-    (0..t.elements()).map(|i| t.get(i).to_f64().abs()).fold(0.0, f64::max)
+    t.numbers().map(f64::abs).fold(0.0, f64::max)
 }
 
 fn inner(x: &[Tensor], y: &[Tensor]) -> f64 {
     let one = |(x, y): (&Tensor, &Tensor)| {
-        let products = (0..x.elements()).map(|i| x.get(i).to_f64() * y.get(i).to_f64());
+        let products = x.numbers().zip(y.numbers()).map(|(x, y)| x * y);
         if x.dtype().is_float() { products.sum() } else { 0.0 }
     };
     x.iter().zip(y).map(one).sum()
@@ -213,8 +204,7 @@ fn compare(
     for (i, ((want, got), scale)) in want.iter().zip(got).zip(scale).enumerate() {
         let single = want.dtype() == Dtype::F32;
         let tolerance = if single { 1e-4 } else { 1e-8 } * (1.0 + largest(scale) + largest(want));
-        for k in 0..want.elements() {
-            let (x, y) = (want.get(k).to_f64(), got.get(k).to_f64());
+        for (k, (x, y)) in want.numbers().zip(got.numbers()).enumerate() {
             if x.to_bits() != y.to_bits() && !near(x, y, tolerance) {
                 return Err(disagree(
                     format!("{what} {i}, element {k}: the function gives {x}, its rule gives {y}"),

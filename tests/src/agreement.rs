@@ -2,6 +2,7 @@
 //!
 //! A nan agrees with any nan, and an infinity only with itself, in every mode. Types must be equal.
 
+use crate::{Elements, show_tensor};
 use tapeloom_ir::{Dtype, Literal, Tensor};
 
 /// How close numbers must be.
@@ -38,13 +39,17 @@ impl Agreement {
             return Err(format!("got a tensor of type {}, want {}", got.ty(), want.ty()));
         }
         let scale = (0..want.elements())
-            .map(|i| want.get(i).to_f64().abs())
+            .map(|i| want.at(i).to_f64().abs())
             .filter(|x| x.is_finite())
             .fold(0.0, f64::max);
         for i in 0..want.elements() {
-            let (g, w) = (got.get(i), want.get(i));
+            let (g, w) = (got.at(i), want.at(i));
             if !self.holds(g, w, scale) {
-                return Err(format!("element {i}: got {g}, want {w}\n got {got}\nwant {want}"));
+                return Err(format!(
+                    "element {i}: got {g}, want {w}\n got {}\nwant {}",
+                    show_tensor(got),
+                    show_tensor(want)
+                ));
             }
         }
         Ok(())

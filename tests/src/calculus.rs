@@ -5,6 +5,7 @@
 //! of its parts ([`check_batch`]).
 
 use crate::{Agreement, Failure, run};
+use crate::{Elements, tensor_of};
 use tapeloom_ir::{Atom, Dtype, FuncId, Literal, Module, Tensor, Type, eval};
 
 /// Relative accuracy of what a function computes in another order: single or double precision.
@@ -25,7 +26,7 @@ fn single(m: &Module, f: FuncId) -> bool {
 
 /// Whether a tensor holds neither infinities nor nan.
 pub fn finite(t: &Tensor) -> bool {
-    (0..t.elements()).all(|i| t.get(i).to_f64().is_finite())
+    (0..t.elements()).all(|i| t.at(i).to_f64().is_finite())
 }
 
 /// The marked ones.
@@ -40,8 +41,8 @@ pub fn moved(args: &[Tensor], active: &[bool], dx: &[Tensor], t: f64) -> Vec<Ten
     for (x, _) in args.iter_mut().zip(active).filter(|(_, on)| **on) {
         let Some(dx) = dx.next() else { break };
         for i in 0..x.elements() {
-            let at = x.get(i).to_f64() + t * dx.get(i).to_f64();
-            x.set(i, Literal::of(x.dtype(), at));
+            let at = x.at(i).to_f64() + t * dx.at(i).to_f64();
+            x.put(i, Literal::of(x.dtype(), at));
         }
     }
     args
@@ -80,9 +81,9 @@ pub fn check_differences(
             continue;
         }
         for i in 0..model.elements() {
-            let got = dy.as_ref().map_or(0.0, |dy| dy.get(i).to_f64());
+            let got = dy.as_ref().map_or(0.0, |dy| dy.at(i).to_f64());
             let slope = |(h, y): (f64, &Vec<Vec<Tensor>>)| {
-                let y = |k: usize| y[k][output].get(i).to_f64();
+                let y = |k: usize| y[k][output].at(i).to_f64();
                 (8.0 * (y(0) - y(1)) - (y(2) - y(3))) / (12.0 * h)
             };
             let slopes = steps.into_iter().zip(&along).map(slope);
@@ -122,7 +123,7 @@ pub fn largest(m: &mut Module, f: FuncId, args: &[Tensor]) -> Result<f64, Failur
     all.results = all.types.keys().map(Atom::from).collect();
     let all = m.add(all);
     let values = eval(m, all, args)?;
-    let numbers = values.iter().flat_map(|t| (0..t.elements()).map(|i| t.get(i).to_f64().abs()));
+    let numbers = values.iter().flat_map(|t| (0..t.elements()).map(|i| t.at(i).to_f64().abs()));
     Ok(numbers.fold(0.0, f64::max))
 }
 
@@ -156,7 +157,7 @@ fn products(x: &[Tensor], y: &[Tensor]) -> Result<Vec<f64>, Failure> {
         if x.ty() != y.ty() {
             return Err(format!("a cotangent of type {} for a {}", x.ty(), y.ty()).into());
         }
-        all.extend((0..x.elements()).map(|i| x.get(i).to_f64() * y.get(i).to_f64()));
+        all.extend((0..x.elements()).map(|i| x.at(i).to_f64() * y.at(i).to_f64()));
     }
     Ok(all)
 }
@@ -191,11 +192,9 @@ pub fn check_batch(
 /// Tensors of the model's type along a new axis 0.
 pub fn stack<'t>(model: &Tensor, parts: impl ExactSizeIterator<Item = &'t Tensor>) -> Tensor {
     let shape = model.ty().shape.with_leading(parts.len());
-    let mut whole = Tensor::full(&shape, Literal::zero(model.dtype()));
-    for (k, part) in parts.enumerate() {
-        for i in 0..part.elements() {
-            whole.set(k * part.elements() + i, part.get(i));
-        }
-    }
-    whole
+    let mut elements = parts.flat_map(Tensor::literals);
+    let zero = Literal::zero(model.dtype());
+    tensor_of(&tapeloom_ir::ArrayType::new(model.dtype(), shape), |_| {
+        elements.next().unwrap_or(zero)
+    })
 }

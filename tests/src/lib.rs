@@ -7,7 +7,7 @@
 //! - [`Vocabulary`]: random programs, for the same laws;
 //! - [`EXAMPLES`]: functions as text, to compose transforms on;
 //! - [`genes`]: random programs, attributes drawn to fit shapes;
-//! - [`read_tensor`]: tensors as text;
+//! - [`Elements`]: elements by position; [`read_tensor`]: tensors as text;
 //! - [`conformance`]: golden numbers computed by JAX;
 //! - [`gradbench`]: the evals of GradBench and its protocol;
 //! - [`words`]: transforms one after the other, each tested against the program before it;
@@ -17,6 +17,7 @@ mod agreement;
 pub mod book;
 pub mod calculus;
 pub mod conformance;
+mod elements;
 mod examples;
 pub mod genes;
 pub mod gradbench;
@@ -29,11 +30,12 @@ mod text_test;
 pub mod words;
 
 pub use agreement::Agreement;
+pub use elements::{Elements, tensor_of};
 pub use examples::{EXAMPLES, Example};
 pub use programs::Vocabulary;
 pub use random::Rng;
 pub use samples::{Case, cases};
-pub use tensor_text::{read_tensor, read_tensors, show_tensors};
+pub use tensor_text::{read_tensor, read_tensors, show_tensor, show_tensors};
 pub use text_test::TextTest;
 
 use tapeloom_ir::{FuncId, Module, Problem, Tensor, print_function, verify};

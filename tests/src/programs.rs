@@ -3,6 +3,7 @@
 //! A program is a function of a list of numbers, its *choices*: each appends one equation, and one
 //! that fits nothing appends none. So a test that fails is made smaller by leaving out choices.
 
+use crate::Elements;
 use crate::{Case, Rng};
 use tapeloom_ir::prim::Effects;
 use tapeloom_ir::{
@@ -102,5 +103,5 @@ fn fits(module: &Module, op: &Op, operands: &[Atom], tensors: &[Tensor]) -> Opti
 }
 
 fn tame(t: &Tensor) -> bool {
-    t.elements() <= 64 && (0..t.elements()).all(|i| t.get(i).to_f64().abs() <= LARGE)
+    t.elements() <= 64 && (0..t.elements()).all(|i| t.at(i).to_f64().abs() <= LARGE)
 }

@@ -1,5 +1,6 @@
 //! Reproducible random numbers: SplitMix64, twelve lines, the same on every machine.
 
+use crate::tensor_of;
 use tapeloom_ir::{ArrayType, Dtype, Literal, Tensor};
 
 /// A generator with a fixed seed.
@@ -38,16 +39,14 @@ impl Rng {
 
     /// Floats in `-1..1`, signed integers in `-8..8`, unsigned ones in `0..8`, coins for bool.
     pub fn tensor(&mut self, ty: &ArrayType) -> Tensor {
-        let mut t = Tensor::zeros(ty);
-        for i in 0..t.elements() {
+        tensor_of(ty, |_| {
             let x = match ty.dtype {
                 Dtype::Bool => self.index(2) as f64,
                 Dtype::I32 | Dtype::I64 => self.index(16) as f64 - 8.0,
                 Dtype::U32 | Dtype::U64 => self.index(8) as f64,
                 Dtype::F32 | Dtype::F64 => self.range(-1.0, 1.0),
             };
-            t.set(i, Literal::of(ty.dtype, x));
-        }
-        t
+            Literal::of(ty.dtype, x)
+        })
     }
 }

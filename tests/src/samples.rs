@@ -1,5 +1,6 @@
 //! Every primitive's samples as programs: the cases that the laws quantify over.
 
+use crate::Elements;
 use crate::Rng;
 use tapeloom_ir::{
     Atom, Builder, Draft, FuncId, Module, Op, Operands, Tensor, Type,
@@ -42,7 +43,7 @@ pub fn cases(module: &mut Module) -> Vec<Case> {
                     continue;
                 }
                 let mut literal = sample.clone();
-                literal.operands[i] = Tensor::full(&[], operand.get(0));
+                literal.operands[i] = Tensor::from(operand.at(0));
                 let mask: Vec<bool> = (0..n).map(|k| k == i).collect();
                 // One point may be smooth together with one other and not with all of them.
                 literal.smooth &= scalar[i];
@@ -79,7 +80,7 @@ fn program(module: &mut Module, sample: &Sample, literal: &[bool]) -> Option<Cas
     let mut operands = Operands::new();
     for (t, literal) in sample.operands.iter().zip(literal) {
         if *literal {
-            operands.push(t.get(0).into());
+            operands.push(t.at(0).into());
         } else {
             operands.push(draft.param(t.ty().clone().into()));
             args.push(t.clone());

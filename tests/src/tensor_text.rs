@@ -1,4 +1,4 @@
-//! Tensors as text: `f64[2,2] {1.0, 2.0, 3.0, 4.0}`, as [`Tensor`] displays them.
+//! Tensors as text that can be read back: `f64[2,2] {1.0, 2.0, 3.0, 4.0}`, every bit of every number.
 //!
 //! In the braces a literal without suffix takes the tensor's dtype, and `2.5`, a literal alone, is a
 //! scalar.
@@ -12,7 +12,7 @@ use tapeloom_ir::{Dtype, Kind, Literal, Problem, Tensor, Type, parse_type};
 pub fn read_tensor(text: &str) -> Result<Tensor, Problem> {
     let text = text.trim();
     let Some((ty, elements)) = text.split_once('{') else {
-        return Ok(Tensor::full(&[], text.parse()?));
+        return Ok(text.parse::<Literal>()?.into());
     };
     let wrong = |message: String| Problem::new(Kind::Parse, message, "");
     let ty = match parse_type(ty.trim()).map_err(|e| e.problem)? {
@@ -23,12 +23,12 @@ pub fn read_tensor(text: &str) -> Result<Tensor, Problem> {
     };
     let elements = elements.strip_suffix('}').ok_or_else(|| wrong("expected `}`".into()))?;
     let items: Vec<&str> = elements.split(',').map(str::trim).filter(|s| !s.is_empty()).collect();
-    let mut t = Tensor::zeros(&ty);
+    let mut t = Tensor::zeros(&ty)?;
     if items.len() != t.elements() {
         return Err(wrong(format!("{ty} has {} elements, found {}", t.elements(), items.len())));
     }
     for (i, item) in items.into_iter().enumerate() {
-        t.set(i, element(ty.dtype, item)?);
+        t.set_literal(i, element(ty.dtype, item)?)?;
     }
     Ok(t)
 }
@@ -43,7 +43,16 @@ pub fn read_tensors(text: &str) -> Result<Vec<Tensor>, Problem> {
 
 /// Tensors separated by `; `.
 pub fn show_tensors(tensors: &[Tensor]) -> String {
-    tensors.iter().map(Tensor::to_string).collect::<Vec<_>>().join("; ")
+    tensors.iter().map(show_tensor).collect::<Vec<_>>().join("; ")
+}
+
+/// A tensor as text; a long one is cut, and does not read back.
+pub fn show_tensor(t: &Tensor) -> String {
+    /// Elements shown before the rest is left out.
+    const SHOWN: usize = 32;
+    let shown: Vec<String> = t.literals().take(SHOWN).map(|l| l.to_string()).collect();
+    let rest = if t.elements() > SHOWN { ", .." } else { "" };
+    format!("{} {{{}{rest}}}", t.ty(), shown.join(", "))
 }
 
 fn element(dtype: Dtype, text: &str) -> Result<Literal, Problem> {
@@ -59,7 +68,7 @@ mod tests {
     #[test]
     fn round_trips() {
         for text in ["f64[2] {1.0, -0.0}", "i32[] {3i32}", "f32[0] {}", "bool[1,2] {true, false}"] {
-            assert_eq!(read_tensor(text).unwrap().to_string(), text);
+            assert_eq!(show_tensor(&read_tensor(text).unwrap()), text);
         }
         assert_eq!(read_tensor("f32[2] {1, 2.5}").unwrap(), Tensor::from([1.0f32, 2.5]));
         assert_eq!(read_tensor("2").unwrap(), Tensor::scalar(2i64));

@@ -140,7 +140,7 @@ impl<'t> TextTest<'t> {
                         .check_all(&native, &results)
                         .map_err(|e| format!("machine code disagrees: {e}"))?;
                     for y in results {
-                        all += &format!("{y}\n");
+                        all += &format!("{}\n", crate::show_tensor(&y));
                     }
                 }
                 Err(problem) => all += &format!("error: {problem}\n"),

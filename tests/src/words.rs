@@ -7,6 +7,7 @@
 //! must give the same. [`same_numbers`] asks the same of the word after every pipeline, and of its
 //! machine code.
 
+use crate::Elements;
 use crate::calculus::{
     check_batch, check_differences, check_products, largest, marked, precision, rounding, split,
     stack,
@@ -198,8 +199,8 @@ fn mapped(
 fn nearby(x: &Tensor, rng: &mut Rng) -> Tensor {
     let mut y = x.clone();
     for i in (0..x.elements()).filter(|_| x.dtype().is_float()) {
-        let at = x.get(i).to_f64() + rng.range(-0.05, 0.05);
-        y.set(i, Literal::of(x.dtype(), at));
+        let at = x.at(i).to_f64() + rng.range(-0.05, 0.05);
+        y.put(i, Literal::of(x.dtype(), at));
     }
     y
 }
@@ -246,7 +247,7 @@ fn agree(
 fn dense(derivatives: &[Option<Tensor>], model: &[Tensor]) -> Vec<Tensor> {
     let zero = |(d, x): (&Option<Tensor>, &Tensor)| match d {
         Some(d) => d.clone(),
-        None => Tensor::zeros(x.ty()),
+        None => x.zeros_like(),
     };
     derivatives.iter().zip(model).map(zero).collect()
 }

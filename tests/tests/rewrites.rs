@@ -14,6 +14,7 @@ use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, Dtype, Literal, Module, Op, Tensor, Type, eval,
 };
 use tapeloom_tests::{Agreement, Rng, cases};
+use tapeloom_tests::{Elements, tensor_of};
 
 #[test]
 fn both_sides_are_equal() {
@@ -196,7 +197,7 @@ fn site(
                     }
                     let number = s.operands[s.operands.len() - 1].clone();
                     let literal = (s.op.is_elementwise() && s.operands.len() > 1)
-                        .then(|| number.get(number.elements() - 1));
+                        .then(|| number.at(number.elements() - 1));
                     for last in [None, literal] {
                         let inner = (&s.op, last);
                         outcomes.extend(at_site(module, row, op, inner, &picks, &args, equal));
@@ -324,7 +325,11 @@ fn pattern(module: &Module, row: &Rewrite, lhs: &str, rhs: &str) -> Result<(), S
         let Some(got) = evaluate(module, &rhs, &env, want.dtype()) else {
             return Some(Err(format!("the right side does not type-check with {dtypes:?}")));
         };
-        let got = if got.shape().is_empty() { Tensor::full(want.shape(), got.get(0)) } else { got };
+        let got = if got.shape().is_empty() {
+            Tensor::full(want.shape(), got.at(0)).unwrap()
+        } else {
+            got
+        };
         Some(sides(row, &got, &want).map_err(|e| format!("{dtypes:?}: {e}, at {values:?}")))
     })
 }
@@ -334,9 +339,9 @@ fn sides(row: &Rewrite, got: &Tensor, want: &Tensor) -> Result<(), String> {
     if row.exactness == Exactness::Exact || !want.dtype().is_float() {
         return agreement(row).check(got, want);
     }
-    for i in (0..want.elements()).filter(|i| want.get(*i).to_f64().is_finite()) {
+    for i in (0..want.elements()).filter(|i| want.at(*i).to_f64().is_finite()) {
         agreement(row)
-            .check(&Tensor::full(&[], got.get(i)), &Tensor::full(&[], want.get(i)))
+            .check(&Tensor::from(got.at(i)), &Tensor::from(want.at(i)))
             .map_err(|e| format!("element {i}, {e}"))?;
     }
     Ok(())
@@ -361,10 +366,8 @@ fn grid(dtypes: &[Dtype], exactness: Exactness) -> Vec<Tensor> {
     let count: usize = columns.iter().map(Vec::len).product();
     let mut stride = 1;
     let tensor = |column: &Vec<Literal>| {
-        let mut t = Tensor::zeros(&ArrayType::new(column[0].dtype, [count]));
-        for i in 0..count {
-            t.set(i, column[i / stride % column.len()]);
-        }
+        let ty = ArrayType::new(column[0].dtype, [count]);
+        let t = tensor_of(&ty, |i| column[i / stride % column.len()]);
         stride *= column.len();
         t
     };
@@ -381,7 +384,7 @@ fn evaluate(
 ) -> Option<Tensor> {
     match pattern {
         Pattern::Var(name) => env.get(name.as_str()).map(|t| (*t).clone()),
-        Pattern::Number(x) => Some(Tensor::full(&[], Literal::of(root, *x))),
+        Pattern::Number(x) => Some(Tensor::from(Literal::of(root, *x))),
         Pattern::Apply(op, operands) => {
             let known: Vec<Option<Tensor>> = operands
                 .iter()
@@ -395,8 +398,8 @@ fn evaluate(
             let siblings = known.iter().flatten().map(Tensor::dtype).chain([root]);
             siblings.into_iter().find_map(|dtype| {
                 let number = |p: &Pattern| match p {
-                    Pattern::Number(x) => Tensor::full(&[], Literal::of(dtype, *x)),
-                    Pattern::Var(_) | Pattern::Apply(..) => Tensor::full(&[], Literal::zero(dtype)),
+                    Pattern::Number(x) => Tensor::from(Literal::of(dtype, *x)),
+                    Pattern::Var(_) | Pattern::Apply(..) => Tensor::from(Literal::zero(dtype)),
                 };
                 let x: Vec<Tensor> = known
                     .iter()
@@ -408,7 +411,7 @@ fn evaluate(
                     .iter()
                     .zip(&x)
                     .map(|(ty, t)| {
-                        let literal = t.shape().is_empty().then(|| t.get(0));
+                        let literal = t.shape().is_empty().then(|| t.at(0));
                         Operand { ty, literal }
                     })
                     .collect();

@@ -29,7 +29,7 @@ pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> 
                     return Err(Problem::new(Kind::Arguments, message, ""));
                 }
             },
-            Place::Output(n) => outputs.push((n, Tensor::zeros(&b.ty))),
+            Place::Output(n) => outputs.push((n, Tensor::zeros(&b.ty)?)),
             Place::Workspace(_) => {}
         }
     }
@@ -134,8 +134,8 @@ impl Machine<'_> {
         let i = self.position(buffer, element)?;
         let b = &self.p.buffers[buffer];
         Ok(match b.place {
-            Place::Input(n) => self.args[n].get(i),
-            Place::Output(n) => self.outputs[n].get(i),
+            Place::Input(n) => self.args[n].literal(i)?,
+            Place::Output(n) => self.outputs[n].literal(i)?,
             Place::Workspace(offset) => {
                 let size = b.ty.dtype.bytes();
                 let mut bits = [0; 8];
@@ -150,7 +150,7 @@ impl Machine<'_> {
         let b = &self.p.buffers[buffer];
         match b.place {
             Place::Input(_) => return Err(Problem::internal(format!("input {buffer} is written"))),
-            Place::Output(n) => self.outputs[n].set(i, x),
+            Place::Output(n) => self.outputs[n].set_literal(i, x)?,
             Place::Workspace(offset) => {
                 let size = b.ty.dtype.bytes();
                 let bits = x.bits.to_le_bytes();

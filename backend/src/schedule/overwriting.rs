@@ -20,7 +20,7 @@ fn same(body: &str) {
     let x = Tensor::vector(&(0..100).map(f64::from).collect::<Vec<_>>());
     let w = Tensor::vector(&(0..100).map(|i| f64::from(i % 7) - 3.0).collect::<Vec<_>>());
     for (i, j) in [(0, 1), (7, 7), (99, 0), (-4, 200)] {
-        let index = |i| Tensor::full(&[], Literal::i64(i));
+        let index = |i| Tensor::from(Literal::i64(i));
         check(&module, f, &[x.clone(), w.clone(), index(i), index(j)], 1e-12);
     }
 }

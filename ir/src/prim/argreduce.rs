@@ -95,16 +95,16 @@ impl Primitive for ArgReduce {
         let x = &operands[0];
         let (extent, inner) = (x.shape()[self.axis], x.ty().shape.strides()[self.axis]);
         let shape = x.ty().shape.without(&[self.axis]);
-        let mut y = Tensor::zeros(&ArrayType::new(Dtype::I64, shape));
+        let mut y = Tensor::zeros(&ArrayType::new(Dtype::I64, shape))?;
         for at in 0..y.elements() {
             let start = at / inner * inner * extent + at % inner;
             let mut best = 0;
             for i in 1..extent {
-                if self.beats(x.get(start + i * inner), x.get(start + best * inner)) {
+                if self.beats(x.at(start + i * inner), x.at(start + best * inner)) {
                     best = i;
                 }
             }
-            y.set(at, Literal::i64(best as i64));
+            y.put(at, Literal::i64(best as i64));
         }
         Ok(vec![y])
     }
@@ -172,7 +172,7 @@ impl Primitive for ArgReduce {
         let extremes = Tensor::from([[f64::INFINITY, f64::NEG_INFINITY], [f64::NAN, f64::NAN]]);
         let ints = Tensor::from([[1u64, u64::MAX, 3], [4, 5, 0]]);
         let bools = Tensor::from([[false, true, true], [true, false, false]]);
-        let none = Tensor::zeros(&ArrayType::new(Dtype::F64, [2, 0]));
+        let none = Tensor::from([[0.0; 0]; 2]);
         let mut all = Vec::new();
         for largest in [true, false] {
             for axis in [0, 1] {

@@ -99,7 +99,7 @@ impl Primitive for Broadcast {
     fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
         let x = &operands[0];
         let piece = Piece { operand: 0, axes: self.axes(x.shape()) };
-        Ok(vec![super::lower::eval_view(operands, &[piece], None, &self.shape)])
+        Ok(vec![super::lower::eval_view(operands, &[piece], None, &self.shape)?])
     }
 
     fn jvp(

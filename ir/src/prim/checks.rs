@@ -169,7 +169,7 @@ fn check_transpose(op: &Op, x: &[Tensor], on: &[bool]) {
     let dx: Vec<Tensor> = (x.iter().zip(on).enumerate())
         .map(|(i, (x, on))| match (on, x.dtype().is_float()) {
             (true, _) => noise(x, i as u64 + 1),
-            (false, true) if !constant => Tensor::zeros(x.ty()),
+            (false, true) if !constant => x.zeros_like(),
             (false, _) => x.clone(),
         })
         .collect();
@@ -330,13 +330,13 @@ fn types(x: &[Tensor]) -> Vec<Type> {
 }
 
 fn numbers(x: &Tensor) -> Vec<f64> {
-    (0..x.elements()).map(|i| x.get(i).to_f64()).collect()
+    (0..x.elements()).map(|i| x.at(i).to_f64()).collect()
 }
 
 fn zip(x: &Tensor, y: &Tensor, f: impl Fn(f64, f64) -> f64) -> Tensor {
     let mut z = x.clone();
     for i in 0..x.elements() {
-        z.set(i, Literal::of(x.dtype(), f(x.get(i).to_f64(), y.get(i).to_f64())));
+        z.put(i, Literal::of(x.dtype(), f(x.at(i).to_f64(), y.at(i).to_f64())));
     }
     z
 }
@@ -362,7 +362,7 @@ fn noise(like: &Tensor, seed: u64) -> Tensor {
     };
     let mut y = like.clone();
     for i in 0..y.elements() {
-        y.set(i, Literal::of(y.dtype(), next()));
+        y.put(i, Literal::of(y.dtype(), next()));
     }
     y
 }
@@ -371,7 +371,7 @@ fn noise(like: &Tensor, seed: u64) -> Tensor {
 fn varied(x: &Tensor, e: usize) -> Tensor {
     let mut y = x.clone();
     for i in 0..y.elements() {
-        let Literal { dtype, bits } = y.get(i);
+        let Literal { dtype, bits } = y.at(i);
         let changed = match dtype {
             crate::Dtype::Bool => Literal { dtype, bits: bits ^ (e as u64 & 1) },
             crate::Dtype::I32 | crate::Dtype::U32 => {
@@ -381,10 +381,10 @@ fn varied(x: &Tensor, e: usize) -> Tensor {
                 Literal { dtype, bits: bits.wrapping_add(e as u64) }
             }
             crate::Dtype::F32 | crate::Dtype::F64 => {
-                Literal::of(dtype, y.get(i).to_f64() + e as f64)
+                Literal::of(dtype, y.at(i).to_f64() + e as f64)
             }
         };
-        y.set(i, changed);
+        y.put(i, changed);
     }
     y
 }
@@ -392,12 +392,12 @@ fn varied(x: &Tensor, e: usize) -> Tensor {
 /// Tensors of one type along a new axis 0.
 fn stack(x: &[Tensor]) -> Tensor {
     let shape = x[0].ty().shape.with_leading(x.len());
-    let mut y = Tensor::zeros(&crate::ArrayType::new(x[0].dtype(), shape));
+    let mut y = Tensor::zeros(&crate::ArrayType::new(x[0].dtype(), shape)).unwrap();
     let elements = x[0].elements();
     for (e, x) in x.iter().enumerate() {
         assert_eq!(x.elements(), elements);
         for i in 0..elements {
-            y.set(e * elements + i, x.get(i));
+            y.put(e * elements + i, x.at(i));
         }
     }
     y

@@ -125,7 +125,7 @@ impl Primitive for Concatenate {
         let types: Vec<&ArrayType> = operands.iter().map(Tensor::ty).collect();
         let y = self.result(&types)?;
         let pieces = self.pieces(y.shape.len(), types.iter().map(|t| t.shape[self.axis]));
-        Ok(vec![super::lower::eval_view(operands, &pieces, None, &y.shape)])
+        Ok(vec![super::lower::eval_view(operands, &pieces, None, &y.shape)?])
     }
 
     fn jvp(

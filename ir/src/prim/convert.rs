@@ -15,7 +15,7 @@ use crate::prim::Op;
 use crate::prim::rewrite::{Exactness, Rule, When};
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
-use crate::types::{ArrayType, Dtype, Type};
+use crate::types::{Dtype, Type};
 
 /// `convert{to}`
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -155,15 +155,9 @@ impl Primitive for Convert {
         let numbers = [0.0, -0.0, 1.5, -2.75, 3e9, -1e20, 1e300, f64::INFINITY, f64::NAN];
         for from in Dtype::ALL {
             for to in Dtype::ALL {
-                let mut x = Tensor::zeros(&ArrayType::new(from, [numbers.len()]));
-                for (i, v) in numbers.iter().enumerate() {
-                    x.set(i, Literal::of(from, *v));
-                }
+                let x = Tensor::of(from, &numbers);
                 samples.push(Sample::edge(Convert { to }, vec![x]));
-                samples.push(Sample::edge(
-                    Convert { to },
-                    vec![Tensor::full(&[], Literal::one(from))],
-                ));
+                samples.push(Sample::edge(Convert { to }, vec![Tensor::from(Literal::one(from))]));
             }
         }
         // Not onto f32, where a finite difference in f64 steps would see the rounding.

@@ -213,7 +213,7 @@ impl Primitive for Dot {
             Dtype::U64 => self.product::<u64>(x, y),
             Dtype::Bool => return Err(Problem::internal("a dot of bools")),
         };
-        Ok(vec![z])
+        Ok(vec![z?])
     }
 
     fn jvp(
@@ -320,9 +320,9 @@ impl Primitive for Dot {
         };
         let vector = Tensor::from([1.5, -2.0, 0.25]);
         let matrix = Tensor::from([[0.5, -1.0, 2.0], [3.0, 0.75, -0.25]]);
-        let cube = cube(&[2, 3, 4]);
+        let cube = cube::<2, 3, 4>();
         let ints = Tensor::from([[1i64, -2, 3], [4, 5, i64::MAX]]);
-        let none = Tensor::zeros(&ArrayType::new(Dtype::F64, [2, 0]));
+        let none = Tensor::from([[0.0; 0]; 2]);
         vec![
             // x · y, A x, x A, A A^T, A ⊗ x
             Sample::smooth(dot(&[], &[(0, 0)]), vec![vector.clone(), vector.clone()]),
@@ -346,13 +346,12 @@ impl Primitive for Dot {
     }
 }
 
-/// An array of that shape with small distinct elements of both signs.
-fn cube(shape: &[usize]) -> Tensor {
-    let mut t = Tensor::zeros(&ArrayType::new(Dtype::F64, shape));
-    for (i, x) in t.stored_mut::<f64>().iter_mut().enumerate() {
-        *x = ((i * 7) % 11) as f64 * 0.25 - 1.0;
-    }
-    t
+/// An array of shape `[K, M, N]` with small elements of both signs.
+fn cube<const K: usize, const M: usize, const N: usize>() -> Tensor {
+    let element = |i: usize| ((i * 7) % 11) as f64 * 0.25 - 1.0;
+    let row = |i: usize| std::array::from_fn::<f64, N, _>(|j| element(N * i + j));
+    let matrix = |i: usize| std::array::from_fn::<_, M, _>(|j| row(M * i + j));
+    Tensor::from(std::array::from_fn::<_, K, _>(matrix))
 }
 
 /// Numbers as dot multiplies them.
@@ -379,7 +378,7 @@ numbers! {
 
 impl Dot {
     /// Brings the operands to `[batch, m, k]` and `[batch, k, n]` and multiplies.
-    fn product<T: Number>(&self, x: &Tensor, y: &Tensor) -> Tensor {
+    fn product<T: Number>(&self, x: &Tensor, y: &Tensor) -> Result<Tensor, Problem> {
         let (left_free, right_free) =
             (self.free(Side::Left, x.shape().len()), self.free(Side::Right, y.shape().len()));
         let extent =
@@ -392,9 +391,9 @@ impl Dot {
         let left = arranged::<T>(x, &[x_batch, left_free, x_sum].concat());
         let right = arranged::<T>(y, &[y_batch, y_sum, right_free].concat());
         let shape: Shape = batch.iter().chain(&*rows).chain(&*columns).copied().collect();
-        let mut z = Tensor::zeros(&ArrayType::new(T::DTYPE, shape));
+        let mut z = Tensor::zeros(&ArrayType::new(T::DTYPE, shape))?;
         if m == 0 || n == 0 || k == 0 {
-            return z;
+            return Ok(z);
         }
         let matrices = left.chunks_exact(m * k).zip(right.chunks_exact(k * n));
         for (z, (x, y)) in z.stored_mut::<T>().chunks_exact_mut(m * n).zip(matrices) {
@@ -407,7 +406,7 @@ impl Dot {
                 }
             }
         }
-        z
+        Ok(z)
     }
 }
 
@@ -454,10 +453,10 @@ mod tests {
     fn axes_come_as_batch_left_right() {
         // z[b, m, n] = Σ_k x[k, b, m] y[n, k, b]
         let op = Dot { batch: vec![(1, 2)], contract: vec![(0, 1)] };
-        let (x, y) = (cube(&[2, 3, 4]), cube(&[5, 2, 3]));
+        let (x, y) = (cube::<2, 3, 4>(), cube::<5, 2, 3>());
         let z = &eval1(op, &[x.clone(), y.clone()]);
         assert_eq!(z.shape(), [3, 4, 5]);
-        let at = |t: &Tensor, i: usize| t.get(i).to_f64();
+        let at = |t: &Tensor, i: usize| t.at(i).to_f64();
         for (b, m, n) in [(0, 0, 0), (1, 3, 2), (2, 1, 4)] {
             let want: f64 =
                 (0..2).map(|k| at(&x, (k * 3 + b) * 4 + m) * at(&y, (n * 2 + k) * 3 + b)).sum();
@@ -467,8 +466,8 @@ mod tests {
 
     #[test]
     fn an_empty_sum_is_zero() {
-        let x = Tensor::zeros(&ArrayType::new(Dtype::I64, [2, 0]));
-        let y = Tensor::zeros(&ArrayType::new(Dtype::I64, [0, 1]));
+        let x = Tensor::from([[0i64; 0]; 2]);
+        let y = Tensor::from([[0i64; 1]; 0]);
         assert_eq!(eval1(matmul(), &[x, y]), Tensor::from([[0i64], [0]]));
     }
 

@@ -224,7 +224,7 @@ pub(super) fn check_fits(name: &str, x: &ArrayType, sizes: &[usize]) -> Result<(
 /// Where a box of those sizes begins once it has been moved into an array of extents `x`.
 pub(super) fn clamped(x: &[usize], sizes: &[usize], starts: &[Tensor]) -> Vec<usize> {
     let start = |((n, size), start): ((&usize, &usize), &Tensor)| {
-        let Literal { dtype, bits } = start.get(0);
+        let Literal { dtype, bits } = start.at(0);
         let start = match dtype {
             Dtype::I32 => i128::from(bits as u32 as i32),
             Dtype::I64 => i128::from(bits as i64),

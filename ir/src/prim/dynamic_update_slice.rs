@@ -87,7 +87,7 @@ impl Primitive for DynamicUpdateSlice {
         let inside = starts.iter().enumerate().map(shifted).collect();
         let around = (0..starts.len()).map(AxisMap::same).collect();
         let pieces = [Piece { operand: 1, axes: inside }, Piece { operand: 0, axes: around }];
-        Ok(vec![super::lower::eval_view(operands, &pieces, None, &x.ty().shape)])
+        Ok(vec![super::lower::eval_view(operands, &pieces, None, &x.ty().shape)?])
     }
 
     fn jvp(

@@ -105,7 +105,7 @@ pub fn eval(code: Code, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
     let (Some(model), Some(last)) = (model, operands.last()) else {
         return Err(Problem::internal("an elementwise primitive without operands"));
     };
-    let mut y = Tensor::zeros(&ArrayType::new(code.result(last.dtype()), model.shape()));
+    let mut y = Tensor::zeros(&ArrayType::new(code.result(last.dtype()), model.shape()))?;
     match (code, operands, last.dtype()) {
         (Code::Convert(_), ..) | (_, _, Dtype::Bool) => by_literals(code, operands, &mut y),
         (Code::Select, [c, a, b], dtype) => match dtype {
@@ -161,8 +161,8 @@ fn by_literals(code: Code, operands: &[Tensor], y: &mut Tensor) {
     let mut x: SmallVec<[Literal; 3]> = SmallVec::new();
     for at in 0..y.elements() {
         x.clear();
-        x.extend(operands.iter().map(|t| t.get(at * stride(t))));
-        y.set(at, code.eval(&x));
+        x.extend(operands.iter().map(|t| t.at(at * stride(t))));
+        y.put(at, code.eval(&x));
     }
 }
 

@@ -165,7 +165,7 @@ impl Addressing<'_> {
         for place in 0..Shape::from(outer).elements() {
             let mut start: Option<usize> = Some((0..self.batch).map(|b| at[b] * strides[b]).sum());
             for (j, axis) in self.axes.iter().enumerate() {
-                let index = self.within(integer(indices.get(place * n + j)), array[*axis]);
+                let index = self.within(integer(indices.at(place * n + j)), array[*axis]);
                 start = start.zip(index).map(|(s, i)| s + i * strides[*axis]);
             }
             starts.push(start);
@@ -252,12 +252,12 @@ impl Primitive for Gather {
         let (x, indices) = (&operands[0], &operands[1]);
         let shape = self.addressing().windows("gather", x.ty(), indices.ty())?;
         let (starts, offsets) = self.addressing().places(x.shape(), indices);
-        let mut y = Tensor::zeros(&ArrayType::new(x.dtype(), shape));
+        let mut y = Tensor::zeros(&ArrayType::new(x.dtype(), shape))?;
         let mut to = 0;
         for start in starts {
             for offset in &offsets {
                 if let Some(start) = start {
-                    y.set(to, x.get(start + offset));
+                    y.put(to, x.at(start + offset));
                 }
                 to += 1;
             }
@@ -371,9 +371,9 @@ impl Primitive for Gather {
             all.push(Sample::smooth(gather(0, &[1], bounds), vec![matrix.clone(), columns]));
             let one = Tensor::from([1i32, 2]);
             all.push(Sample::smooth(gather(0, &[0, 1], bounds), vec![matrix.clone(), one]));
-            let none = Tensor::zeros(&ArrayType::new(Dtype::I64, [0, 1]));
+            let none = Tensor::from([[0i64; 1]; 0]);
             all.push(Sample::smooth(gather(0, &[0], bounds), vec![matrix.clone(), none]));
-            let whole = Tensor::zeros(&ArrayType::new(Dtype::I64, [2, 0]));
+            let whole = Tensor::from([[0i64; 0]; 2]);
             all.push(Sample::smooth(gather(0, &[], bounds), vec![vector.clone(), whole]));
             // One column for each row: `take_along_axis`.
             if let Ok(along) = Tensor::new(&[2, 2, 1], vec![2u32, 0, 1, 9]) {
@@ -383,7 +383,7 @@ impl Primitive for Gather {
             let far = Tensor::from([[u64::MAX], [1]]);
             all.push(Sample::edge(gather(0, &[0], bounds), vec![bools, far]));
         }
-        let empty = Tensor::zeros(&ArrayType::new(Dtype::F64, [0, 2]));
+        let empty = Tensor::from([[0.0; 2]; 0]);
         let places = Tensor::from([[0i64], [1]]);
         all.push(Sample::edge(gather(0, &[0], Bounds::Drop), vec![empty, places]));
         all
@@ -414,9 +414,9 @@ mod tests {
 
     #[test]
     fn remaining_axes_follow_the_places() {
-        let mut x = Tensor::zeros(&ArrayType::new(Dtype::I64, [2, 3, 4]));
+        let mut x = Tensor::from([[[0i64; 4]; 3]; 2]);
         for i in 0..x.elements() {
-            x.set(i, Literal::i64(i as i64));
+            x.put(i, Literal::i64(i as i64));
         }
         // Axes 0 and 2 are indexed, axis 1 remains: y[i, d] = x[p[i], d, q[i]].
         let op = Gather { batch: 0, axes: vec![0, 2], bounds: Bounds::Clip };

@@ -153,16 +153,16 @@ pub(crate) fn eval_view(
     pieces: &[Piece],
     fill: Option<usize>,
     shape: &Shape,
-) -> Tensor {
+) -> Result<Tensor, Problem> {
     let model = pieces.first().map(|p| p.operand).or(fill);
     let dtype = model.map_or(Dtype::Bool, |i| operands[i].dtype());
     let mut y = match fill {
-        Some(fill) => Tensor::full(shape, operands[fill].get(0)),
-        None => Tensor::zeros(&ArrayType::new(dtype, shape.clone())),
+        Some(fill) => Tensor::full(shape, operands[fill].at(0))?,
+        None => Tensor::zeros(&ArrayType::new(dtype, shape.clone()))?,
     };
     // Checked first: beside an extent of 0 another one may be too long to be listed.
     if y.elements() == 0 {
-        return y;
+        return Ok(y);
     }
     for piece in pieces.iter().rev() {
         let x = &operands[piece.operand];
@@ -173,7 +173,7 @@ pub(crate) fn eval_view(
             _ => paint::<u64>(&mut y, x, from, &steps),
         }
     }
-    y
+    Ok(y)
 }
 
 /// (distance in the output, distance in the operand) of every index along one output axis that a

@@ -65,6 +65,7 @@ pub use gather::{Bounds, Gather};
 pub use integer_pow::IntegerPow;
 pub use iota::Iota;
 pub use linear_call::LinearCall;
+pub(crate) use lower::step as step_index;
 pub use lower::{AxisMap, Lowering, Piece};
 pub use pad::Pad;
 pub use permute::Permute;

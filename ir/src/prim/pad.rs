@@ -157,7 +157,7 @@ impl Primitive for Pad {
 
     fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
         let shape = self.shape(operands[0].ty())?;
-        Ok(vec![eval_view(operands, &[self.piece()], Some(1), &shape)])
+        Ok(vec![eval_view(operands, &[self.piece()], Some(1), &shape)?])
     }
 
     fn jvp(

@@ -109,7 +109,7 @@ impl Primitive for Permute {
 
     fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
         let shape = self.shape(operands[0].shape());
-        Ok(vec![super::lower::eval_view(operands, &[self.piece()], None, &shape)])
+        Ok(vec![super::lower::eval_view(operands, &[self.piece()], None, &shape)?])
     }
 
     fn jvp(

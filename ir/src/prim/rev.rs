@@ -78,7 +78,7 @@ impl Primitive for Rev {
 
     fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
         let shape = &operands[0].ty().shape;
-        Ok(vec![super::lower::eval_view(operands, &[self.piece(shape)], None, shape)])
+        Ok(vec![super::lower::eval_view(operands, &[self.piece(shape)], None, shape)?])
     }
 
     fn jvp(

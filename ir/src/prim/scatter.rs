@@ -329,9 +329,9 @@ impl Primitive for Scatter {
         for start in starts {
             for offset in &offsets {
                 if let Some(start) = start {
-                    let (at, u) = (start + offset, updates.get(from));
+                    let (at, u) = (start + offset, updates.at(from));
                     let code = self.combine.code();
-                    y.set(at, code.map_or(u, |code| code.eval(&[y.get(at), u])));
+                    y.put(at, code.map_or(u, |code| code.eval(&[y.at(at), u])));
                 }
                 from += 1;
             }
@@ -508,10 +508,7 @@ impl Primitive for Scatter {
                 let op = scatter(0, &[1], bounds);
                 all.push(Sample::smooth(op, vec![matrix.clone(), Tensor::from([2i64]), column]));
                 let op = scatter(0, &[0], bounds);
-                let (none, nothing) = (
-                    Tensor::zeros(&ArrayType::new(Dtype::I64, [0, 1])),
-                    Tensor::zeros(&ArrayType::new(Dtype::F64, [0, 3])),
-                );
+                let (none, nothing) = (Tensor::from([[0i64; 1]; 0]), Tensor::from([[0.0; 3]; 0]));
                 all.push(Sample::smooth(op, vec![matrix.clone(), none, nothing]));
                 if let Ok(along) = Tensor::new(&[2, 2, 1], vec![2u32, 0, 1, 1]) {
                     let updates = Tensor::from([[1.5, -0.75], [0.5, 2.5]]);

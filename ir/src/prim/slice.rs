@@ -137,7 +137,7 @@ impl Primitive for Slice {
     }
 
     fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-        Ok(vec![super::lower::eval_view(operands, &[self.piece()], None, &self.shape())])
+        Ok(vec![super::lower::eval_view(operands, &[self.piece()], None, &self.shape())?])
     }
 
     fn jvp(

@@ -32,7 +32,7 @@ use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
-use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Tensor};
+use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Tensor};
 
 /// A closure with the programs compiled from it. Made by [`jit`].
 pub struct Jit<A: Tree<Var>, B: Tree<Var>, F> {
@@ -78,7 +78,7 @@ impl<A: Tree<Var>, B: Tree<Var>> Entry<A, B> {
         let tree = B::with_leaves(&self.output, &mut || {
             results.next().unwrap_or_else(|| {
                 complete = false;
-                Tensor::zeros(&ArrayType::new(Dtype::Bool, []))
+                Tensor::from(false)
             })
         });
         if complete { Ok(tree) } else { Err(Problem::internal("too few results").into()) }

@@ -1,5 +1,6 @@
 //! Golden cases as data: tensors in JSON, and what it means to agree.
 
+use crate::Elements;
 use serde_json::Value;
 use tapeloom::Tensor;
 use tapeloom_ir::{ArrayType, Dtype, Literal, Shape};
@@ -14,12 +15,12 @@ pub fn tensor(value: &Value) -> Option<Tensor> {
         .collect::<Option<_>>()?;
     let mut flat = Vec::new();
     flatten(&value["data"], &mut flat);
-    let mut t = Tensor::zeros(&ArrayType::new(dtype, shape));
+    let mut t = Tensor::zeros(&ArrayType::new(dtype, shape)).ok()?;
     if flat.len() != t.elements() {
         return None;
     }
     for (i, x) in flat.into_iter().enumerate() {
-        t.set(i, literal(dtype, x)?);
+        t.put(i, literal(dtype, x)?);
     }
     Some(t)
 }
@@ -65,7 +66,7 @@ pub fn disagreement(got: &Tensor, expected: &Tensor, how: Agreement) -> Option<S
     if got.ty() != expected.ty() {
         return Some(format!("is {}, expected {}", got.ty(), expected.ty()));
     }
-    let numbers = |t: &Tensor| (0..t.elements()).map(|i| t.get(i).to_f64()).collect::<Vec<f64>>();
+    let numbers = |t: &Tensor| (0..t.elements()).map(|i| t.at(i).to_f64()).collect::<Vec<f64>>();
     let (a, b) = (numbers(got), numbers(expected));
     let largest = b.iter().filter(|x| x.is_finite()).fold(0.0, |m: f64, x| m.max(x.abs()));
     let slack = match (how, got.dtype()) {

@@ -3,6 +3,7 @@
 use crate::derivatives::{Second, derived};
 use crate::{for_all, subsets};
 use tapeloom_ir::{Module, Tensor, print_function};
+use tapeloom_tests::Elements;
 use tapeloom_tests::calculus::{check_batch, stack};
 use tapeloom_tests::{Case, Failure, run};
 use tapeloom_transforms::batch;
@@ -51,7 +52,7 @@ pub(crate) fn batched(m: &mut Module, case: &Case) -> Result<(), Failure> {
 fn rotated(t: &Tensor, by: usize) -> Tensor {
     let mut rotated = t.clone();
     for i in 0..t.elements() {
-        rotated.set(i, t.get((i + by) % t.elements()));
+        rotated.put(i, t.at((i + by) % t.elements()));
     }
     rotated
 }

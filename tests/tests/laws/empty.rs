@@ -157,7 +157,7 @@ impl Zeros {
             .iter()
             .zip(&shapes)
             .map(|(t, shape)| match shape.elements() {
-                0 => Tensor::full(shape, Literal::zero(t.dtype())),
+                0 => Tensor::full(shape, Literal::zero(t.dtype())).unwrap(),
                 _ => t.clone(),
             })
             .collect();

@@ -563,11 +563,11 @@ pub(crate) fn fold(
     if runs || !small(output) || !types.iter().all(small) {
         return None;
     }
-    let full = |(ty, x): (&Type, &Literal)| Some(Tensor::full(&ty.as_array()?.shape, *x));
+    let full = |(ty, x): (&Type, &Literal)| Tensor::full(&ty.as_array()?.shape, *x).ok();
     let tensors: Vec<Tensor> = types.iter().zip(values).map(full).collect::<Option<_>>()?;
     let [y] = op.eval(module, &tensors).ok()?.try_into().ok()?;
-    let first = (y.elements() > 0).then(|| y.get(0))?;
-    (0..y.elements()).all(|i| y.get(i) == first).then_some(first)
+    let first = y.literals().next()?;
+    y.literals().all(|element| element == first).then_some(first)
 }
 
 #[cfg(test)]

@@ -29,7 +29,6 @@ use super::{
     Sample, Types, When,
 };
 use crate::function::Atom;
-use crate::literal::Literal;
 use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
@@ -480,12 +479,7 @@ impl Primitive for Scalar {
 fn row_samples(scalar: Scalar) -> Vec<Sample> {
     let row = scalar.row();
     let column = |points: &[&[f64]], i: usize, dtype: Dtype| {
-        let ty = crate::types::ArrayType::new(dtype, [points.len()]);
-        let mut t = Tensor::zeros(&ty);
-        for (k, p) in points.iter().enumerate() {
-            t.set(k, Literal::of(dtype, p[i]));
-        }
-        t
+        Tensor::of(dtype, &points.iter().map(|p| p[i]).collect::<Vec<f64>>())
     };
     let dtypes: &[Dtype] = match row.signature {
         Signature::Float | Signature::Test => &[Dtype::F64, Dtype::F32],
@@ -507,9 +501,8 @@ fn row_samples(scalar: Scalar) -> Vec<Sample> {
                 continue;
             }
             let vectors = (0..row.arity).map(|i| operand(points, i, *dtype)).collect();
-            let scalars = (0..row.arity)
-                .map(|i| Tensor::full(&[], operand(points, i, *dtype).get(0)))
-                .collect();
+            let scalars =
+                (0..row.arity).map(|i| Tensor::from(operand(points, i, *dtype).at(0))).collect();
             let differentiable =
                 smooth && *dtype == Dtype::F64 && row.code.result(*dtype).is_float();
             for operands in [vectors, scalars] {

@@ -7,6 +7,7 @@
 use super::*;
 use crate::builder::{Builder, Draft};
 use crate::function::FuncId;
+use crate::literal::Literal;
 use crate::prim::checks::NoRegions;
 use crate::prim::{IntegerPow, Op, Polygamma};
 use crate::types::Type;
@@ -24,8 +25,8 @@ fn op(name: &str) -> Op {
 
 /// The value on scalars of one dtype.
 fn at(name: &str, dtype: Dtype, x: &[f64]) -> f64 {
-    let x: Vec<Tensor> = x.iter().map(|x| Tensor::full(&[], Literal::of(dtype, *x))).collect();
-    op(name).eval(&Module::new(), &x).unwrap()[0].get(0).to_f64()
+    let x: Vec<Tensor> = x.iter().map(|x| Tensor::from(Literal::of(dtype, *x))).collect();
+    op(name).eval(&Module::new(), &x).unwrap()[0].at(0).to_f64()
 }
 
 /// The value on f64 scalars.
@@ -89,7 +90,7 @@ fn derivatives(name: &str, x: f64) -> [f64; 5] {
 }
 
 fn number(t: &Tensor) -> f64 {
-    t.get(0).to_f64()
+    t.at(0).to_f64()
 }
 
 /// The partial derivative in operand `i` of a function of f64 scalars.
@@ -181,14 +182,14 @@ fn buffers_and_literals_agree() {
         for broadcast in 0..=sample.operands.len() {
             let mut x = sample.operands.clone();
             if let (Some(t), true) = (x.get_mut(broadcast), n > 0 && sample.operands.len() > 1) {
-                *t = Tensor::full(&[], t.get(0));
+                *t = Tensor::from(t.at(0));
             }
             let y = &sample.op.eval(&module, &x).unwrap()[0];
             assert_eq!(y.shape(), sample.operands[0].shape());
             for i in 0..n {
                 let at: Vec<Literal> =
-                    x.iter().map(|t| t.get(if t.shape().is_empty() { 0 } else { i })).collect();
-                assert_eq!(y.get(i), code.eval(&at), "{:?} of {at:?}", sample.op);
+                    x.iter().map(|t| t.at(if t.shape().is_empty() { 0 } else { i })).collect();
+                assert_eq!(y.at(i), code.eval(&at), "{:?} of {at:?}", sample.op);
             }
         }
     }

@@ -12,13 +12,15 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 
+use super::{Element, Tensor};
 use crate::problem::Problem;
-use crate::tensor::{Element, Tensor};
+use crate::types::ArrayType;
 use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
 
 impl<T: Element, S: Data<Elem = T>, D: Dimension> From<&ArrayBase<S, D>> for Tensor {
     fn from(array: &ArrayBase<S, D>) -> Tensor {
-        Tensor::filled_by(array.shape(), array.iter().copied())
+        let ty = ArrayType::new(T::DTYPE, array.shape());
+        Tensor::filled_by(ty, array.iter().copied())
     }
 }
 

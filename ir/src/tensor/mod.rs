@@ -1,0 +1,280 @@
+//! `Tensor`: concrete data, a dtype, a shape and the elements in row-major order.
+//!
+//! Cloning shares the buffer (it is immutable and counted), so a tensor is passed around by value.
+//! The buffer is aligned to 64 bytes, one cache line, which is what vector code wants. `bool` is
+//! stored as one byte, 0 or 1.
+//!
+//! ```
+//! use tapeloom_ir::Tensor;
+//! let t = Tensor::from([[1.0, 2.5], [3.0, f64::NAN]]);
+//! assert_eq!(t.shape(), [2, 2]);
+//! assert_eq!(t.get::<f64>(&[0, 1])?, 2.5);
+//! assert_eq!(t.row(1)?.to_string(), "[3.0, nan]");
+//! assert_eq!(t.to_string(), "[[1.0, 2.5],\n [3.0, nan]]");
+//! # Ok::<(), tapeloom_ir::Problem>(())
+//! ```
+//!
+//! This file holds the data; [`element`] says which Rust types are elements, [`convert`] makes
+//! tensors from Rust data and back, [`index`] reads and writes parts, [`print`] displays.
+
+mod convert;
+mod element;
+mod index;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+mod print;
+#[cfg(test)]
+mod tests;
+
+pub use element::Element;
+
+use crate::literal::Literal;
+use crate::problem::{Kind, Problem};
+use crate::types::{ArrayType, Dtype, Shape};
+use bytemuck::{Pod, Zeroable};
+use std::sync::Arc;
+
+/// One cache line of a tensor's buffer.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+pub struct Line([u64; 8]);
+
+/// Small buffers are copied from here: collecting lines one by one takes ten times as long.
+static ZEROS: [Line; 1024] = [Line([0; 8]); 1024];
+
+/// Concrete data: dtype, shape and elements in row-major order.
+#[derive(Clone)]
+pub struct Tensor {
+    ty: ArrayType,
+    lines: Arc<[Line]>,
+}
+
+impl Tensor {
+    /// A tensor of that shape from its elements in row-major order.
+    ///
+    /// # Errors
+    /// [`Kind::Shape`] when the number of elements is not the product of the extents.
+    ///
+    /// ```
+    /// use tapeloom_ir::{Kind, Tensor};
+    /// let t = Tensor::new(&[2, 3], vec![1, 2, 3, 4, 5, 6])?;
+    /// assert_eq!(t.row(1)?, Tensor::from([4, 5, 6]));
+    /// assert_eq!(Tensor::new(&[2, 3], vec![1, 2]).unwrap_err().kind, Kind::Shape);
+    /// # Ok::<(), tapeloom_ir::Problem>(())
+    /// ```
+    pub fn new<T: Element>(shape: &[usize], elements: Vec<T>) -> Result<Tensor, Problem> {
+        let ty = ArrayType::new(T::DTYPE, shape);
+        if ty.shape.checked_elements() != Some(elements.len()) {
+            return Err(Problem::new(
+                Kind::Shape,
+                format!(
+                    "a tensor of shape {} needs as many elements as the product of its extents, got {}",
+                    ty.shape,
+                    elements.len()
+                ),
+                "give a shape whose product is the number of elements",
+            ));
+        }
+        Ok(Tensor::filled_by(ty, elements))
+    }
+
+    /// A scalar tensor.
+    pub fn scalar<T: Element>(x: T) -> Tensor {
+        Tensor::filled_by(ArrayType::new(T::DTYPE, Shape::scalar()), [x])
+    }
+
+    /// A one-dimensional tensor.
+    pub fn vector<T: Element>(elements: &[T]) -> Tensor {
+        let ty = ArrayType::new(T::DTYPE, [elements.len()]);
+        Tensor::filled_by(ty, elements.iter().copied())
+    }
+
+    /// A tensor of a type whose size exists, since there are as many elements in memory.
+    fn filled_by<T: Element>(ty: ArrayType, elements: impl IntoIterator<Item = T>) -> Tensor {
+        let lines = zeroed(ty.bytes().div_ceil(size_of::<Line>()));
+        let mut t = Tensor { ty, lines };
+        for (slot, e) in t.stored_mut::<T>().iter_mut().zip(elements) {
+            *slot = e.store();
+        }
+        t
+    }
+
+    /// A tensor whose elements are all zero (`false`).
+    ///
+    /// # Errors
+    /// [`Kind::TooLarge`] when there is no memory for it.
+    ///
+    /// ```
+    /// use tapeloom_ir::{ArrayType, Dtype, Kind, Tensor};
+    /// let t = Tensor::zeros(&ArrayType::new(Dtype::I64, [2]))?;
+    /// assert_eq!(t, Tensor::from([0i64, 0]));
+    /// let huge = Tensor::zeros(&ArrayType::new(Dtype::F64, [1 << 40, 1 << 40]));
+    /// assert_eq!(huge.unwrap_err().kind, Kind::TooLarge);
+    /// # Ok::<(), tapeloom_ir::Problem>(())
+    /// ```
+    pub fn zeros(ty: &ArrayType) -> Result<Tensor, Problem> {
+        // From here on (64 MiB) an allocation may well fail, and that of an `Arc` would end the
+        // process: so a large one is tried first.
+        const LARGE: usize = 1 << 20;
+        let lines = ty.checked_bytes().map(|b| b.div_ceil(size_of::<Line>()));
+        match lines {
+            Some(n) if n < LARGE || Vec::<Line>::new().try_reserve_exact(n).is_ok() => {
+                Ok(Tensor { ty: ty.clone(), lines: zeroed(n) })
+            }
+            Some(_) | None => Err(Problem::new(
+                Kind::TooLarge,
+                format!("there is no memory for a tensor of type {ty}"),
+                "reduce an extent, or process the data in parts",
+            )),
+        }
+    }
+
+    /// A vector of those numbers, as [`Literal::of`] gives them.
+    pub(crate) fn of(dtype: Dtype, numbers: &[f64]) -> Tensor {
+        let ty = ArrayType::new(dtype, [numbers.len()]);
+        let lines = zeroed(ty.bytes().div_ceil(size_of::<Line>()));
+        let mut t = Tensor { ty, lines };
+        for (i, x) in numbers.iter().enumerate() {
+            t.put(i, Literal::of(dtype, *x));
+        }
+        t
+    }
+
+    /// Zeros of this tensor's shape and dtype.
+    pub fn zeros_like(&self) -> Tensor {
+        Tensor { ty: self.ty.clone(), lines: zeroed(self.lines.len()) }
+    }
+
+    /// A tensor on a buffer that was made elsewhere; the first bytes are its elements in row-major
+    /// order.
+    ///
+    /// # Errors
+    /// [`Kind::Shape`] when the buffer has not as many lines as the elements fill, [`Kind::Dtype`]
+    /// when a `bool` is neither 0 nor 1.
+    pub fn from_lines(ty: ArrayType, lines: Arc<[Line]>) -> Result<Tensor, Problem> {
+        if ty.checked_bytes().map(|b| b.div_ceil(size_of::<Line>())) != Some(lines.len()) {
+            return Err(Problem::new(
+                Kind::Shape,
+                format!("a buffer of {} lines is not that of a tensor of {ty}", lines.len()),
+                "",
+            ));
+        }
+        let t = Tensor { ty, lines };
+        if t.dtype() == Dtype::Bool
+            && let Some(byte) = t.bytes().iter().find(|b| **b > 1)
+        {
+            let message = format!("a buffer for {} holds the byte {byte}", t.ty);
+            return Err(Problem::new(Kind::Dtype, message, "a bool is the byte 0 or the byte 1"));
+        }
+        Ok(t)
+    }
+
+    /// A tensor whose elements are all `x`: a Rust number, a `bool`, or a [`Literal`].
+    ///
+    /// # Errors
+    /// [`Kind::TooLarge`] when there is no memory for it.
+    ///
+    /// ```
+    /// use tapeloom_ir::Tensor;
+    /// assert_eq!(Tensor::full(&[2, 2], 1.5)?, Tensor::from([[1.5, 1.5], [1.5, 1.5]]));
+    /// # Ok::<(), tapeloom_ir::Problem>(())
+    /// ```
+    pub fn full(shape: &[usize], x: impl Into<Literal>) -> Result<Tensor, Problem> {
+        let x = x.into();
+        let mut t = Tensor::zeros(&ArrayType::new(x.dtype, shape))?;
+        if x.bits != 0 {
+            let size = x.dtype.bytes();
+            for element in t.bytes_mut().chunks_exact_mut(size) {
+                element.copy_from_slice(&x.bits.to_le_bytes()[..size]);
+            }
+        }
+        Ok(t)
+    }
+
+    /// The array type.
+    pub fn ty(&self) -> &ArrayType {
+        &self.ty
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> Dtype {
+        self.ty.dtype
+    }
+
+    /// The extents, outermost first.
+    pub fn shape(&self) -> &[usize] {
+        &self.ty.shape
+    }
+
+    /// Number of elements.
+    pub fn elements(&self) -> usize {
+        self.ty.shape.elements()
+    }
+
+    /// The elements as they lie in memory: row-major, native byte order, nothing in between.
+    pub fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice::<Line, u8>(&self.lines)[..self.ty.bytes()]
+    }
+
+    /// The buffer, for writing; copied first if it is shared. A `bool` must stay 0 or 1.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        let bytes = self.ty.bytes();
+        &mut bytemuck::cast_slice_mut::<Line, u8>(Arc::make_mut(&mut self.lines))[..bytes]
+    }
+
+    /// The elements as stored. The caller has checked the dtype.
+    pub(crate) fn stored<T: Element>(&self) -> &[T::Stored] {
+        bytemuck::cast_slice(self.bytes())
+    }
+
+    /// The elements as stored, for writing. The caller has checked the dtype.
+    pub(crate) fn stored_mut<T: Element>(&mut self) -> &mut [T::Stored] {
+        bytemuck::cast_slice_mut(self.bytes_mut())
+    }
+
+    /// The same elements under another shape of equal size; the buffer is shared.
+    ///
+    /// # Errors
+    /// [`Kind::Shape`] when the sizes differ.
+    ///
+    /// ```
+    /// use tapeloom_ir::Tensor;
+    /// let t = Tensor::from([1, 2, 3, 4]).reshape(&[2, 2])?;
+    /// assert_eq!(t, Tensor::from([[1, 2], [3, 4]]));
+    /// # Ok::<(), tapeloom_ir::Problem>(())
+    /// ```
+    pub fn reshape(&self, shape: &[usize]) -> Result<Tensor, Problem> {
+        let ty = ArrayType::new(self.dtype(), shape);
+        if ty.shape.checked_elements() != Some(self.elements()) {
+            return Err(Problem::new(
+                Kind::Shape,
+                format!(
+                    "cannot reshape {} to {}: the number of elements differs",
+                    self.ty, ty.shape
+                ),
+                "choose extents with the same product",
+            ));
+        }
+        Ok(Tensor { ty, lines: self.lines.clone() })
+    }
+
+    /// The address of the shared buffer: equal for clones of one tensor.
+    pub fn identity(&self) -> usize {
+        self.lines.as_ptr().addr()
+    }
+}
+
+/// Bitwise equality of type and elements (so nan equals itself).
+impl PartialEq for Tensor {
+    fn eq(&self, other: &Tensor) -> bool {
+        self.ty == other.ty && self.bytes() == other.bytes()
+    }
+}
+
+/// A buffer of zeros.
+fn zeroed(lines: usize) -> Arc<[Line]> {
+    match ZEROS.get(..lines) {
+        Some(zeros) => Arc::from(zeros),
+        None => std::iter::repeat_n(Line([0; 8]), lines).collect(),
+    }
+}

@@ -1,0 +1,279 @@
+//! How tensors are displayed: as numpy displays arrays.
+//!
+//! Rows stand in brackets, one below the other; columns are aligned; numbers of one tensor have the
+//! same number of decimals, at most eight and no more than they need, and powers of ten where they
+//! lie far apart; `nan` and `inf` are words. Of an array of more than 1,000 elements three are shown
+//! at either end of each long axis; `{:#}` shows all. Precision, width and sign of the format are
+//! those of each element, and `{:e}` writes powers of ten. `Debug` says dtype and shape first.
+//!
+//! ```
+//! use tapeloom_ir::Tensor;
+//! let t = Tensor::from([[1.0, -2.25], [f64::NAN, 1.0 / 3.0]]);
+//! assert_eq!(t.to_string(), "\
+//! [[ 1.00000000, -2.25000000],
+//!  [        nan,  0.33333333]]");
+//! assert_eq!(format!("{t:.2}"), "[[ 1.00, -2.25],\n [  nan,  0.33]]");
+//! assert_eq!(format!("{:6.1}", Tensor::from([1.0, 2.0])), "[   1.0,    2.0]");
+//! assert_eq!(format!("{:.1e}", Tensor::from([1.0, 250.0])), "[1.0e+00, 2.5e+02]");
+//! assert_eq!(format!("{:?}", Tensor::from([1, 20])), "i32[2] [ 1, 20]");
+//! let long: Tensor = (0..2000).collect();
+//! assert_eq!(long.to_string(), "[   0,    1,    2, ..., 1997, 1998, 1999]");
+//! ```
+//!
+//! Model: `numpy.array2string` with commas and `floatmode="maxprec_equal"`, so that what is shown can
+//! be pasted into `Tensor::from`.
+
+use super::Tensor;
+use crate::literal::Literal;
+use crate::types::Dtype;
+use std::fmt::{self, Formatter};
+
+/// Arrays of more elements are not shown in full.
+const THRESHOLD: usize = 1000;
+/// Elements shown at either end of an axis that is not shown in full.
+const EDGE: usize = 3;
+/// Rows that would be longer are broken.
+const LINE: usize = 75;
+/// Decimals where no precision is asked for.
+const DECIMALS: usize = 8;
+
+impl fmt::Display for Tensor {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        show(self, f, false)
+    }
+}
+
+impl fmt::LowerExp for Tensor {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        show(self, f, true)
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let gap = if self.shape().len() > 1 { "\n" } else { " " };
+        write!(f, "{}{gap}", self.ty())?;
+        show(self, f, false)
+    }
+}
+
+/// What is shown along one axis: indices, and `None` for what is left out.
+type Shown = Vec<Option<usize>>;
+
+/// One row of the innermost axis, or the dots that stand for rows.
+struct Row {
+    /// Positions of its elements, and `None` for what is left out.
+    items: Shown,
+    /// Blanks, then brackets, before it.
+    indent: usize,
+    open: usize,
+    /// Brackets after it.
+    close: usize,
+    /// Line breaks to the next one; 0 after the last.
+    breaks: usize,
+}
+
+fn show(t: &Tensor, f: &mut Formatter<'_>, powers: bool) -> fmt::Result {
+    if t.elements() == 0 {
+        return f.write_str("[]");
+    }
+    let rows = rows(t, t.elements() > THRESHOLD && !f.alternate());
+    let shown = rows.iter().flat_map(|r| r.items.iter().flatten()).map(|p| t.at(*p));
+    let style = Style { precision: f.precision(), plus: f.sign_plus(), powers };
+    let texts = style.texts(t.dtype(), &shown.collect::<Vec<_>>(), t.shape().is_empty());
+    let longest = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
+    let width = longest.max(f.width().unwrap_or(0));
+    let mut texts = texts.iter();
+    for row in &rows {
+        write!(f, "{:indent$}{}", "", "[".repeat(row.open), indent = row.indent)?;
+        let margin = row.indent + row.open;
+        let mut column = margin;
+        for (i, item) in row.items.iter().enumerate() {
+            let text = if item.is_some() { texts.next().map_or("", String::as_str) } else { "..." };
+            let width = if item.is_some() { width } else { text.len() };
+            if i > 0 && column + 2 + width + row.close.max(1) > LINE {
+                write!(f, ",\n{:margin$}", "")?;
+                column = margin;
+            } else if i > 0 {
+                f.write_str(", ")?;
+                column += 2;
+            }
+            write!(f, "{text:>width$}")?;
+            column += width;
+        }
+        f.write_str(&"]".repeat(row.close))?;
+        if row.breaks > 0 {
+            write!(f, ",{}", "\n".repeat(row.breaks))?;
+        }
+    }
+    Ok(())
+}
+
+/// The rows that are shown. Counts through the outer axes, so that no rank is too high.
+fn rows(t: &Tensor, elide: bool) -> Vec<Row> {
+    let strides = t.ty().shape.strides();
+    let axes: Vec<Shown> = t.shape().iter().map(|n| shown(*n, elide)).collect();
+    let rank = axes.len();
+    let Some((inner, outer)) = axes.split_last() else {
+        return vec![Row { items: vec![Some(0)], indent: 0, open: 0, close: 0, breaks: 0 }];
+    };
+    let mut at = vec![0; outer.len()];
+    let (mut indent, mut open) = (0, rank);
+    let mut rows = Vec::new();
+    loop {
+        let index: Option<Vec<usize>> = outer.iter().zip(&at).map(|(s, i)| s[*i]).collect();
+        let (items, depth) = match index {
+            Some(index) => {
+                let start: usize = index.iter().zip(&strides).map(|(i, s)| i * s).sum();
+                (inner.iter().map(|i| i.map(|i| start + i)).collect(), rank)
+            }
+            // Only the axis that was advanced stands at what it leaves out, those in it at 0.
+            None => (vec![None], indent),
+        };
+        let mut next = depth - usize::from(depth == rank);
+        let more = loop {
+            if next == 0 {
+                break false;
+            }
+            next -= 1;
+            at[next] += 1;
+            if at[next] < outer[next].len() {
+                break true;
+            }
+            at[next] = 0;
+        };
+        if !more {
+            rows.push(Row { items, indent, open, close: depth, breaks: 0 });
+            return rows;
+        }
+        let breaks = rank - 1 - next;
+        rows.push(Row { items, indent, open, close: depth - 1 - next, breaks });
+        indent = next + 1;
+        open = if outer[next][at[next]].is_some() { rank - indent } else { 0 };
+    }
+}
+
+/// The indices shown of an axis.
+fn shown(extent: usize, elide: bool) -> Shown {
+    if elide && extent > 2 * EDGE {
+        let (head, tail) = ((0..EDGE).map(Some), (extent - EDGE..extent).map(Some));
+        return head.chain([None]).chain(tail).collect();
+    }
+    (0..extent).map(Some).collect()
+}
+
+/// What the format asks of each element.
+struct Style {
+    precision: Option<usize>,
+    plus: bool,
+    powers: bool,
+}
+
+impl Style {
+    /// The elements as text, before they are aligned.
+    fn texts(&self, dtype: Dtype, elements: &[Literal], alone: bool) -> Vec<String> {
+        let plain = |l: &Literal| match dtype {
+            Dtype::Bool => (l.bits != 0).to_string(),
+            Dtype::I32 => self.signed((l.bits as u32 as i32).to_string()),
+            Dtype::I64 => self.signed((l.bits as i64).to_string()),
+            Dtype::U32 | Dtype::U64 => self.signed(l.bits.to_string()),
+            Dtype::F32 => self.signed(shortest(l.to_f64() as f32)),
+            Dtype::F64 => self.signed(shortest(l.to_f64())),
+        };
+        match dtype {
+            // A number alone is shown as it is, to the last digit.
+            Dtype::F32 | Dtype::F64 if !alone || self.precision.is_some() || self.powers => {
+                self.floats(dtype, elements)
+            }
+            Dtype::F32
+            | Dtype::F64
+            | Dtype::Bool
+            | Dtype::I32
+            | Dtype::I64
+            | Dtype::U32
+            | Dtype::U64 => elements.iter().map(plain).collect(),
+        }
+    }
+
+    /// Floats with the same number of decimals each.
+    fn floats(&self, dtype: Dtype, elements: &[Literal]) -> Vec<String> {
+        let powers = self.powers || self.precision.is_none() && far_apart(dtype, elements);
+        let number = |l: &Literal, decimals: Option<usize>| match dtype {
+            Dtype::F32 => digits(l.to_f64() as f32, powers, decimals),
+            _ => digits(l.to_f64(), powers, decimals),
+        };
+        let finite = elements.iter().filter(|l| l.to_f64().is_finite());
+        let needed = |l: &Literal| {
+            let (mantissa, _) = split(number(l, None));
+            if decimals(&mantissa) <= DECIMALS {
+                return decimals(&mantissa);
+            }
+            let (rounded, _) = split(number(l, Some(DECIMALS)));
+            decimals(rounded.trim_end_matches('0'))
+        };
+        let common =
+            self.precision.unwrap_or_else(|| finite.clone().map(needed).max().unwrap_or(0).max(1));
+        let exponents = finite.filter_map(|l| split(number(l, None)).1);
+        let longest = exponents.map(|e| e.unsigned_abs()).max().unwrap_or(0);
+        // A sign, and as many digits as the longest exponent has, but at least two.
+        let exponent_width = 1 + longest.to_string().len().max(2);
+        let text = |l: &Literal| {
+            if !l.to_f64().is_finite() {
+                return self.signed(shortest(l.to_f64()));
+            }
+            // Zeros behind the digits that tell it from its neighbours, not noise.
+            let (mut mantissa, mut exponent) = split(number(l, None));
+            if self.precision.is_some() || decimals(&mantissa) > common {
+                (mantissa, exponent) = split(number(l, Some(common)));
+            } else {
+                let point = if mantissa.contains('.') { "" } else { "." };
+                mantissa += &format!("{point}{}", "0".repeat(common - decimals(&mantissa)));
+            }
+            let exponent = exponent.map_or(String::new(), |e| format!("e{e:+0exponent_width$}"));
+            self.signed(mantissa + &exponent)
+        };
+        elements.iter().map(text).collect()
+    }
+
+    fn signed(&self, text: String) -> String {
+        let plus = self.plus && !text.starts_with(['-', 'n']);
+        if plus { format!("+{text}") } else { text }
+    }
+}
+
+/// A float as it is shown alone.
+fn shortest(x: impl Into<f64> + fmt::Debug + Copy) -> String {
+    let wide: f64 = x.into();
+    if wide.is_nan() { "nan".to_owned() } else { format!("{x:?}") }
+}
+
+/// A finite float: as many digits as tell it from its neighbours, or that many decimals.
+fn digits(x: impl fmt::Display + fmt::LowerExp, powers: bool, decimals: Option<usize>) -> String {
+    match (powers, decimals) {
+        (false, None) => format!("{x}"),
+        (false, Some(n)) => format!("{x:.n$}"),
+        (true, None) => format!("{x:e}"),
+        (true, Some(n)) => format!("{x:.n$e}"),
+    }
+}
+
+/// Mantissa and exponent.
+fn split(text: String) -> (String, Option<i32>) {
+    match text.split_once('e') {
+        Some((mantissa, exponent)) => (mantissa.to_owned(), exponent.parse().ok()),
+        None => (text, None),
+    }
+}
+
+fn decimals(mantissa: &str) -> usize {
+    mantissa.split_once('.').map_or(0, |(_, d)| d.len())
+}
+
+/// Whether decimals alone would show too few digits of some numbers, or too many of others.
+fn far_apart(dtype: Dtype, elements: &[Literal]) -> bool {
+    let sizes = || elements.iter().map(|l| l.to_f64().abs()).filter(|x| x.is_finite() && *x > 0.0);
+    let (least, most) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max));
+    // f32 has six digits that can be relied on.
+    let large = if dtype == Dtype::F32 { 1e6 } else { 1e8 };
+    most >= large || (most > 0.0 && (least < 1e-4 || most / least > 1000.0))
+}
