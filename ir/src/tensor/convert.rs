@@ -48,6 +48,31 @@ impl Tensor {
         Ok(Tensor::filled_by(ArrayType::new(T::DTYPE, [rows.len(), columns]), elements))
     }
 
+    /// The elements of tensors of one dtype, one after the other, as a vector.
+    ///
+    /// # Errors
+    /// [`Kind::Dtype`] when a part is of another dtype, [`Kind::TooLarge`] when there is no memory
+    /// for it.
+    ///
+    /// ```
+    /// use tapeloom_ir::{Dtype, Tensor};
+    /// let parts = [Tensor::from([[1, 2], [3, 4]]), Tensor::from(5)];
+    /// assert_eq!(Tensor::joined(Dtype::I32, &parts)?, Tensor::from([1, 2, 3, 4, 5]));
+    /// # Ok::<(), tapeloom_ir::Problem>(())
+    /// ```
+    pub fn joined(dtype: Dtype, parts: &[Tensor]) -> Result<Tensor, Problem> {
+        let elements = parts.iter().fold(0, |n: usize, t| n.saturating_add(t.elements()));
+        let mut t = Tensor::zeros(&ArrayType::new(dtype, [elements]))?;
+        let mut rest = t.bytes_mut();
+        for part in parts {
+            part.expect_dtype(dtype)?;
+            let (here, more) = rest.split_at_mut(part.bytes().len());
+            here.copy_from_slice(part.bytes());
+            rest = more;
+        }
+        Ok(t)
+    }
+
     /// The elements as a slice; for `bool` use [`Tensor::to_vec`] or [`Tensor::iter`].
     ///
     /// # Errors

@@ -88,7 +88,7 @@ impl ArrayLeaf for Var {
 
 impl ArrayLeaf for Tensor {
     fn filled(&self, one: bool) -> Tensor {
-        Tensor::full(self.shape(), number(self.dtype(), one))
+        self.map_numbers(|_| f64::from(u8::from(one)))
     }
 }
 

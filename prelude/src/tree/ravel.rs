@@ -116,26 +116,19 @@ pub fn ravel_tensors<A: Tree<Tensor>>(
         return Err(problem.into());
     }
     let want = ArrayType::new(dtype, [leaves.iter().map(Tensor::elements).sum::<usize>()]);
-    let mut vector = Tensor::zeros(&want);
-    let mut rest = vector.bytes_mut();
-    for leaf in &leaves {
-        let (part, more) = rest.split_at_mut(leaf.bytes().len());
-        part.copy_from_slice(leaf.bytes());
-        rest = more;
-    }
+    let vector = Tensor::joined(dtype, &leaves)?;
     let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
     let back = move |v: &Tensor| {
         if *v.ty() != want {
             return Err(misfit(v.ty(), &want).into());
         }
-        let (mut types, mut rest) = (types.iter(), v.bytes());
+        let (mut types, mut start) = (types.iter(), 0);
         Ok(A::from_leaves(&structure, &mut || {
             let Some(ty) = types.next() else { return Tensor::stand_in() };
-            let mut leaf = Tensor::zeros(ty);
-            let (part, more) = rest.split_at(leaf.bytes().len());
-            leaf.bytes_mut().copy_from_slice(part);
-            rest = more;
-            leaf
+            let part = start..start + ty.shape.elements();
+            start = part.end;
+            let leaf = v.slice(&[part]).and_then(|part| part.reshape(&ty.shape));
+            leaf.unwrap_or_else(|_| Tensor::stand_in())
         }))
     };
     Ok((vector, back))
