@@ -69,9 +69,7 @@ pub mod var;
 pub use check::{check_grads, check_rule};
 pub use error::Error;
 pub use jit::{Compiled, Explanation, Jit, Stage, jit, run};
-pub use ops::{
-    arange, concat, constant, einsum, eye, full, iota, linspace, ones, select, stack, zeros,
-};
+pub use ops::functions::*;
 pub use tapeloom_derive::Tree;
 pub use tapeloom_ir::{ArrayType, Dtype, Element, Kind, Problem, Shape, Tensor};
 pub use transform::*;
@@ -85,9 +83,7 @@ pub use var::{IntoVar, Var};
 pub mod prelude {
     pub use crate::check::{check_grads, check_rule};
     pub use crate::jit::{Jit, jit, run};
-    pub use crate::ops::{
-        arange, concat, constant, einsum, eye, full, iota, linspace, ones, select, stack, zeros,
-    };
+    pub use crate::ops::functions::*;
     pub use crate::transform::*;
     pub use crate::tree::{
         Args, Tree, global_norm, ones_like, ravel, ravel_tensors, tree_dot, tree_leaves, tree_map,

@@ -1,11 +1,12 @@
 //! Comparisons (to bool), choice between values, and logic.
 
-use super::{binary, broadcast_together, emit};
+use super::composed::{of_floats, of_integers};
+use super::{binary, broadcast_together, emit, full_var, wrong};
 use crate::Var;
-use crate::var::{IntoVar, caller, pair};
+use crate::var::{IntoVar, caller, on_behalf, pair};
 use std::ops;
 use tapeloom_ir::trace;
-use tapeloom_ir::{Dtype, Kind, Loc, Problem, Scalar};
+use tapeloom_ir::{Dtype, Kind, Literal, Loc, Problem, Scalar, Shape};
 
 macro_rules! comparisons {
     ($($(#[$doc:meta])+ $name:ident = $op:ident;)*) => {
@@ -56,6 +57,85 @@ impl Var {
         emit(Scalar::Ne, &[self, self], caller())
     }
 
+    /// Whether x is inf or -inf (bool).
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.is_infinite(), [1.0, f64::NAN, f64::NEG_INFINITY])?;
+    /// assert_eq!(y.to_vec::<bool>()?, [false, false, true]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "isinf")]
+    #[track_caller]
+    pub fn is_infinite(self) -> Var {
+        of_floats("is_infinite", [self], caller(), |[x]| x.abs().eq(f64::INFINITY))
+    }
+
+    /// |x - y| ≤ `absolute` + `relative`·|y| (bool). Infinities are close to themselves alone, nan to
+    /// nothing. numpy's tolerances are 1e-5 and 1e-8.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.is_close(1.0, 1e-5, 1e-8), [1.0 + 1e-6, 1.1])?;
+    /// assert_eq!(y.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "isclose")]
+    #[track_caller]
+    pub fn is_close(self, y: impl IntoVar, relative: f64, absolute: f64) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        of_floats("is_close", [self, y], at, |[x, y]| {
+            let near = (x - y).abs().le(absolute + relative * y.abs());
+            x.eq(y) | (x.is_finite() & y.is_finite() & near)
+        })
+    }
+
+    /// Whether all elements are [close](Var::is_close) (a bool scalar).
+    #[doc(alias = "allclose")]
+    #[track_caller]
+    pub fn all_close(self, y: impl IntoVar, relative: f64, absolute: f64) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        on_behalf(at, || self.is_close(y, relative, absolute).all())
+    }
+
+    /// Whether shapes and all elements are equal (a bool scalar); nan equals nothing.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|(x, y): (Var, Var)| x.array_equal(y), ([1.0, 2.0], [1.0]))?;
+    /// assert_eq!(y.item::<bool>()?, false);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn array_equal(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        if self.ty(at).shape != y.ty(at).shape && y.handle.as_literal().is_none() {
+            return full_var(&Shape::scalar(), Literal::bool(false), at);
+        }
+        on_behalf(at, || self.eq(y).all())
+    }
+
+    /// Whether each element is one of `values` (an array of any shape; bool).
+    ///
+    /// All pairs are compared, without an array of pairs.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|(x, s): (Var, Var)| x.is_in(s), ([1i64, 2, 3], [3i64, 1]))?;
+    /// assert_eq!(y.to_vec::<bool>()?, [true, false, true]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "isin")]
+    #[track_caller]
+    pub fn is_in(self, values: impl IntoVar) -> Var {
+        let at = caller();
+        let values = values.into_var(self.ty(at).dtype, at);
+        on_behalf(at, || self.expand_dims(-1).eq(values.flatten()).any_axis(-1))
+    }
+
     /// `x` where this bool array is true, `y` elsewhere. See [`select`].
     #[doc(alias = "where")]
     #[track_caller]
@@ -80,6 +160,61 @@ impl Var {
 #[track_caller]
 pub fn select(condition: Var, x: impl IntoVar, y: impl IntoVar) -> Var {
     choose(condition, x, y, caller())
+}
+
+/// The first of `choices` whose condition (bool) holds, `otherwise` where none does, all broadcast
+/// together (numpy's `select` and `piecewise`). As with [`select`], all sides are computed.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |x: Var| select_first(&[(x.lt(0.0), -x), (x.lt(1.0), x * x)], x);
+/// let y = run(f, [-2.0, 0.5, 3.0])?;
+/// assert_eq!(y.to_vec::<f64>()?, [2.0, 0.25, 3.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "piecewise")]
+#[track_caller]
+pub fn select_first(choices: &[(Var, Var)], otherwise: impl IntoVar) -> Var {
+    let at = caller();
+    let dtype = choices.first().map_or(otherwise.default_dtype(), |(_, x)| x.ty(at).dtype);
+    let mut rest = choices.iter().rev();
+    // A number needs a place in a program even if nothing is chosen before it.
+    let last = otherwise.into_var(dtype, at);
+    let Some((condition, x)) = rest.next() else { return last };
+    let first = choose(*condition, *x, last, at);
+    rest.fold(first, |y, (condition, x)| choose(*condition, *x, y, at))
+}
+
+/// The element of `choices[i]` at each place, where i is the element of `index` there, moved into the
+/// range of choices (numpy's `choose` with `mode="clip"`). All are broadcast together.
+///
+/// Errors: `shape` if there are no choices; `dtype` if the index is no integer.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |(i, x, y): (Var, Var, Var)| select_nth(i, &[x, y]);
+/// let y = run(f, ([1i64, 0], [1.0, 2.0], [10.0, 20.0]))?;
+/// assert_eq!(y.to_vec::<f64>()?, [10.0, 2.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "choose")]
+#[track_caller]
+pub fn select_nth(index: Var, choices: &[Var]) -> Var {
+    let at = caller();
+    let Some((last, rest)) = choices.split_last() else {
+        let problem = Problem::new(
+            Kind::Shape,
+            "`select_nth` of no arrays: the result would have no dtype",
+            "give at least one array",
+        );
+        return wrong(problem, &[index], index.ty(at), at);
+    };
+    let index = of_integers("select_nth", [index], at, |[i]| i);
+    let number = |i: usize| (i as i64).into_var(index.ty(at).dtype, at);
+    rest.iter()
+        .enumerate()
+        .rev()
+        .fold(*last, |y, (i, x)| choose(binary(Scalar::Le, index, number(i), at), *x, y, at))
 }
 
 fn choose(condition: Var, x: impl IntoVar, y: impl IntoVar, at: Loc) -> Var {
@@ -111,9 +246,10 @@ fn choose(condition: Var, x: impl IntoVar, y: impl IntoVar, at: Loc) -> Var {
 }
 
 macro_rules! logic {
-    ($($trait:ident $method:ident $op:ident),*) => {$(
+    ($($trait:ident $method:ident $op:ident $($alias:literal)+),*) => {$(
         impl<T: IntoVar> ops::$trait<T> for Var {
             type Output = Var;
+            $(#[doc(alias = $alias)])+
             #[track_caller]
             fn $method(self, y: T) -> Var {
                 let at = caller();
@@ -122,11 +258,17 @@ macro_rules! logic {
         }
     )*};
 }
-logic!(BitAnd bitand And, BitOr bitor Or, BitXor bitxor Xor, Shl shl ShiftLeft);
+logic!(
+    BitAnd bitand And "logical_and" "bitwise_and",
+    BitOr bitor Or "logical_or" "bitwise_or",
+    BitXor bitxor Xor "logical_xor" "bitwise_xor",
+    Shl shl ShiftLeft "left_shift"
+);
 
 impl<T: IntoVar> ops::Shr<T> for Var {
     type Output = Var;
     /// Keeps the sign of signed integers, as Rust's `>>`.
+    #[doc(alias = "right_shift")]
     #[track_caller]
     fn shr(self, y: T) -> Var {
         let at = caller();
@@ -142,6 +284,9 @@ impl<T: IntoVar> ops::Shr<T> for Var {
 
 impl ops::Not for Var {
     type Output = Var;
+    #[doc(alias = "logical_not")]
+    #[doc(alias = "bitwise_not")]
+    #[doc(alias = "invert")]
     #[track_caller]
     fn not(self) -> Var {
         emit(Scalar::Not, &[self], caller())

@@ -1,11 +1,11 @@
 //! Arrays from nothing: constants, ranges, captured data.
 
-use super::emit;
+use super::{emit, select, wrong};
 use crate::Var;
-use crate::var::{IntoVar, caller};
+use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::prim::{Broadcast, Iota};
 use tapeloom_ir::trace;
-use tapeloom_ir::{ArrayType, Dtype, Literal, Loc, Scalar, Shape, Tensor};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape, Tensor};
 
 /// Concrete data inside a trace: a hidden argument of the program, shared by all uses, never a
 /// constant that is folded.
@@ -19,6 +19,7 @@ use tapeloom_ir::{ArrayType, Dtype, Literal, Loc, Scalar, Shape, Tensor};
 /// assert_eq!(y.to_vec::<f64>()?, [3.0, 12.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "array")]
 #[doc(alias = "asarray")]
 #[track_caller]
 pub fn constant(data: &Tensor) -> Var {
@@ -26,6 +27,7 @@ pub fn constant(data: &Tensor) -> Var {
 }
 
 /// An array of zeros.
+#[doc(alias = "empty")]
 #[track_caller]
 pub fn zeros(shape: impl Into<Shape>, dtype: Dtype) -> Var {
     full_var(&shape.into(), Literal::zero(dtype), caller())
@@ -86,6 +88,57 @@ pub fn linspace(from: f64, to: f64, n: usize) -> Var {
     emit(Scalar::Add, &[steps, Var::literal(Literal::f64(from), at)], at)
 }
 
+/// `n` numbers (f64) from `base`ᶠʳᵒᵐ to `base`ᵗᵒ, both included, with equal ratios.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let y = run(|()| logspace(0.0, 2.0, 3, 10.0), ())?;
+/// assert_eq!(y.to_vec::<f64>()?, [1.0, 10.0, 100.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn logspace(from: f64, to: f64, n: usize, base: f64) -> Var {
+    on_behalf(caller(), || full([], base).pow(linspace(from, to, n)))
+}
+
+/// `n` numbers (f64) from `from` to `to`, both included, with equal ratios; nan between numbers of
+/// different signs, from which no ratio leads.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let y = run(|()| geomspace(-1.0, -16.0, 3), ())?;
+/// assert_eq!(y.to_vec::<f64>()?, [-1.0, -4.0, -16.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn geomspace(from: f64, to: f64, n: usize) -> Var {
+    on_behalf(caller(), || {
+        let i = arange(n, Dtype::F64);
+        let last = n.saturating_sub(1).max(1) as f64;
+        let inside = from * full([], to / from).pow(i / last);
+        // Both ends come out as they are given.
+        select(i.eq(0.0), from, select(i.eq(last), to, inside))
+    })
+}
+
+/// The frequencies (f64) of the n terms of a discrete Fourier transform of samples at distance
+/// `spacing`: 0, 1, .. and then the negative ones, in units of 1 / (n · spacing).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = run(|()| fftfreq(4, 0.5), ())?;
+/// assert_eq!(f.to_vec::<f64>()?, [0.0, 0.5, -1.0, -0.5]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn fftfreq(n: usize, spacing: f64) -> Var {
+    on_behalf(caller(), || {
+        let i = arange(n, Dtype::F64);
+        let index = select(i.lt(n.div_ceil(2) as f64), i, i - n as f64);
+        index / (n as f64 * spacing)
+    })
+}
+
 /// The identity matrix.
 ///
 /// ```
@@ -130,6 +183,32 @@ impl Var {
     pub fn zeros_like(self) -> Var {
         let at = caller();
         zeros_like_type(&self.ty(at), at)
+    }
+
+    /// An array of this array's shape and dtype whose elements are all `x` (a number, or a scalar
+    /// `Var` of that dtype).
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.full_like(7.0), [1.0, 2.0])?;
+    /// assert_eq!(y.to_vec::<f64>()?, [7.0, 7.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn full_like(self, x: impl IntoVar) -> Var {
+        let at = caller();
+        let ty = self.ty(at);
+        let x = x.into_var(ty.dtype, at);
+        let same = x.ty(at).dtype == ty.dtype;
+        match x.handle.as_literal() {
+            Some(l) if same => full_var(&ty.shape, l, at),
+            None if same => on_behalf(at, || x.broadcast_to(ty.shape)),
+            _ => {
+                let message = format!("`full_like` of {ty} is given {}", x.ty(at));
+                let help = format!("convert it, as in `x.convert(Dtype::{:?})`", ty.dtype);
+                wrong(Problem::new(Kind::Dtype, message, help), &[self, x], ty, at)
+            }
+        }
     }
 
     /// Ones of this array's shape and dtype.

@@ -115,13 +115,13 @@ impl Var {
     /// assert_eq!(rows.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
-    #[doc(alias = "dynamic_index_in_dim")]
     #[track_caller]
     pub fn index(self, indices: impl Indices) -> Var {
         read(self, &indices.positions(), caller())
     }
 
     /// The subarray at an index of one axis, which goes away.
+    #[doc(alias = "dynamic_index_in_dim")]
     #[track_caller]
     pub fn index_axis(self, axis: impl Axis, index: impl Index) -> Var {
         let at = caller();
@@ -216,48 +216,6 @@ impl Var {
         // The indices' axes come first; they belong where the axis was.
         let order = (k..k + axis).chain(0..k).chain(k + axis..k + ty.shape.len() - 1).collect();
         permute(y, order, at)
-    }
-
-    /// One element per index: `y[.., j, ..] = x[.., indices[.., j, ..], ..]` along `axis`. The other
-    /// axes of both are broadcast together.
-    ///
-    /// ```
-    /// use tapeloom::prelude::*;
-    /// let f = jit(|(x, i): (Var, Var)| x.take_along_axis(i, 1));
-    /// let y = f.call(([[1.0, 2.0], [3.0, 4.0]], [[1i64], [0]]))?;
-    /// assert_eq!(y.to_vec::<f64>()?, [2.0, 3.0]);
-    /// # Ok::<(), tapeloom::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn take_along_axis(self, indices: Var, axis: impl Axis) -> Var {
-        let at = caller();
-        let (ty, ti) = (self.ty(at), indices.ty(at));
-        let axis = match resolve_axis("take_along_axis", axis, &ty.shape) {
-            Ok(axis) => axis,
-            Err(problem) => return wrong(problem, &[self, indices], ty, at),
-        };
-        let batch = (ty.shape.len() == ti.shape.len())
-            .then(|| {
-                let without = |s: &Shape| s.without(&[axis]);
-                super::broadcast_shapes(&without(&ty.shape), &without(&ti.shape))
-            })
-            .flatten();
-        let Some(batch) = batch else {
-            let message = format!("`take_along_axis` of {ty} with indices {ti} along axis {axis}");
-            let help = "all other axes must be equal, or 1";
-            let problem = Problem::new(Kind::Shape, message, help);
-            return wrong(problem, &[self, indices], ty, at);
-        };
-        let last = ty.shape.len() - 1;
-        // The batch axes, then the axis itself at the end.
-        let arrange = |v: Var, extent: usize| {
-            let shape: Shape = batch.iter().copied().chain([extent]).collect();
-            broadcast_var(move_axis(v, axis, last, at), &shape, at)
-        };
-        let places = from_front(arrange(indices, ti.shape[axis]), ty.shape[axis], at);
-        let gather = Gather { batch: last, axes: vec![last], bounds: Bounds::Clip };
-        let operands = [arrange(self, ty.shape[axis]), insert_axis(places, last + 1, at)];
-        move_axis(emit(gather, &operands, at), last, axis, at)
     }
 
     /// Where along an axis the largest element stands (i64; the first of several; nan is largest).
@@ -481,7 +439,7 @@ fn read(x: Var, positions: &[Position], at: Loc) -> Var {
 }
 
 /// Negative indices counted from the front. Unsigned ones stay.
-fn from_front(index: Var, extent: usize, at: Loc) -> Var {
+pub(super) fn from_front(index: Var, extent: usize, at: Loc) -> Var {
     let dtype = index.ty(at).dtype;
     if !dtype.is_signed() || dtype.is_float() {
         return index;
@@ -496,7 +454,7 @@ fn from_front(index: Var, extent: usize, at: Loc) -> Var {
 }
 
 /// Repeats to a shape; a literal becomes an array.
-fn materialize(x: Var, shape: &Shape, at: Loc) -> Var {
+pub(super) fn materialize(x: Var, shape: &Shape, at: Loc) -> Var {
     match x.handle.as_literal() {
         Some(l) => super::full_var(shape, l, at),
         None => broadcast_var(x, shape, at),

@@ -5,24 +5,50 @@
 //! rules; operands of different dtypes are an error, because a silent conversion is a silent loss.
 //! Axes may be negative, counted from the end.
 
+mod along_axis;
 mod arithmetic;
+mod arranging;
+mod assembling;
 mod axes;
 mod broadcasting;
 mod compare;
+mod composed;
 mod create;
+mod division;
 mod elementwise;
 mod index;
+mod learning;
 mod linalg;
+mod matrices;
 mod nn;
+mod numbers;
 mod reduce;
+mod sampled;
 mod shape;
+mod special;
+mod statistics;
 
+pub use assembling::Padding;
 pub use axes::{Axes, Axis};
-pub use compare::select;
-pub use create::{arange, constant, eye, full, iota, linspace, ones, zeros};
+pub use functions::*;
 pub use index::{At, Index, Indices};
-pub use linalg::einsum;
-pub use shape::{concat, stack};
+pub use learning::Attention;
+
+/// The free functions, which the prelude has too.
+pub(crate) mod functions {
+    pub use super::assembling::{
+        block_diag, broadcast_arrays, column_stack, dstack, hstack, meshgrid, meshgrid_ij, vstack,
+    };
+    pub use super::compare::{select, select_first, select_nth};
+    pub use super::create::{
+        arange, constant, eye, fftfreq, full, geomspace, iota, linspace, logspace, ones, zeros,
+    };
+    pub use super::learning::dot_product_attention;
+    pub use super::linalg::einsum;
+    pub use super::matrices::{diag_indices, multi_dot, toeplitz, tri};
+    pub use super::sampled::{interp, polyval};
+    pub use super::shape::{concat, stack};
+}
 
 pub(crate) use broadcasting::{binary, broadcast_shapes, broadcast_together, broadcast_var};
 pub(crate) use create::{eye_var, full_var, zeros_like_type};

@@ -1,7 +1,8 @@
 //! Activations and normalizations of machine learning.
 
-use super::axes::{Axes, resolve_axes};
-use super::{binary, emit, wrong};
+use super::axes::{Axes, Axis, resolve_axes};
+use super::composed::{along, misshapen, number as typed, of_floats};
+use super::{binary, emit, select, wrong};
 use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf};
 use std::f64::consts::FRAC_2_PI;
@@ -74,6 +75,104 @@ impl Var {
         let below = emit(Scalar::Expm1, &[harmless], at);
         let below = binary(Scalar::Mul, below, number(self, alpha, at), at);
         emit(Scalar::Select, &[positive, self, below], at)
+    }
+
+    /// max(0, x) + min(0, `alpha` (e^(x/alpha) - 1)): an [`elu`](Var::elu) whose derivative is continuous
+    /// for every alpha.
+    #[track_caller]
+    pub fn celu(self, alpha: f64) -> Var {
+        of_floats("celu", [self], caller(), |[x]| {
+            let below = alpha * (select(x.gt(0.0), 0.0, x) / alpha).exp_m1();
+            select(x.gt(0.0), x, below)
+        })
+    }
+
+    /// λ [`elu`](Var::elu)(x, α) with the λ and α that keep mean 0 and variance 1.
+    ///
+    /// Source: Klambauer et al., *Self-normalizing neural networks*, 2017.
+    #[track_caller]
+    pub fn selu(self) -> Var {
+        of_floats("selu", [self], caller(), |[x]| {
+            1.050_700_987_355_480_5 * x.elu(1.673_263_242_354_377_2)
+        })
+    }
+
+    /// min(max(x, 0), 6). The derivative at both kinks is 1/2, as in JAX.
+    #[track_caller]
+    pub fn relu6(self) -> Var {
+        of_floats("relu6", [self], caller(), |[x]| x.maximum(0.0).minimum(6.0))
+    }
+
+    /// x between -1 and 1, and the nearer of them outside. The derivative at both kinks is 1.
+    #[track_caller]
+    pub fn hard_tanh(self) -> Var {
+        of_floats("hard_tanh", [self], caller(), |[x]| {
+            let inside = select(x.lt(-1.0), typed(x, -1.0), x);
+            select(x.gt(1.0), typed(x, 1.0), inside)
+        })
+    }
+
+    /// [`relu6`](Var::relu6)(x + 3) / 6: a sigmoid of three straight pieces.
+    #[track_caller]
+    pub fn hard_sigmoid(self) -> Var {
+        of_floats("hard_sigmoid", [self], caller(), |[x]| (x + 3.0).relu6() / 6.0)
+    }
+
+    /// x [`hard_sigmoid`](Var::hard_sigmoid)(x)
+    #[doc(alias = "hard_swish")]
+    #[track_caller]
+    pub fn hard_silu(self) -> Var {
+        of_floats("hard_silu", [self], caller(), |[x]| x * x.hard_sigmoid())
+    }
+
+    /// x tanh(ln(1 + eˣ))
+    #[track_caller]
+    pub fn mish(self) -> Var {
+        of_floats("mish", [self], caller(), |[x]| x * x.softplus().tanh())
+    }
+
+    /// (x + √(x² + b)) / 2, a smooth [`relu`](Var::relu) without exponentials, and without cancellation
+    /// or overflow.
+    #[track_caller]
+    pub fn squareplus(self, b: f64) -> Var {
+        of_floats("squareplus", [self], caller(), |[x]| {
+            let (size, left) = (x.hypot(b.sqrt()), x.lt(0.0));
+            let small = b / (size - select(left, x, -1.0));
+            0.5 * select(left, small, size + x)
+        })
+    }
+
+    /// 0 up to -1, (x + 1)² / 4 between, x from 1 on: a smooth [`relu`](Var::relu) with zeros.
+    #[track_caller]
+    pub fn sparse_plus(self) -> Var {
+        of_floats("sparse_plus", [self], caller(), |[x]| {
+            let middle = 0.25 * (x + 1.0).square();
+            select(x.le(-1.0), x.zeros_like(), select(x.ge(1.0), x, middle))
+        })
+    }
+
+    /// The first half of an axis times the [`sigmoid`](Var::sigmoid) of the second.
+    ///
+    /// Errors: `shape` if the extent is odd.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.glu(0), [3.0, 0.0])?;
+    /// assert_eq!(y.item::<f64>()?, 1.5);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn glu(self, axis: impl Axis) -> Var {
+        let at = caller();
+        along("glu", self, axis, at, |x, axis| {
+            let ty = x.ty(at);
+            let half = ty.shape[axis] / 2;
+            if ty.shape[axis] % 2 == 1 {
+                let message = format!("`glu` along axis {axis} of {ty}");
+                return misshapen(message, "the extent must be even", &[x], ty, at);
+            }
+            x.slice_axis(axis, ..half) * x.slice_axis(axis, half..).sigmoid()
+        })
     }
 
     /// ln(1 + eˣ), without overflow.

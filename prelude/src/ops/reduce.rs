@@ -152,4 +152,87 @@ reductions! {
         |x, axes, at| emit(Scalar::Sqrt, &[var(x, axes, at)], at);
     logsumexp logsumexp_axis logsumexp_keepdims "ln Σ eˣ, without overflow," logsumexp;
     norm norm_axis norm_keepdims "The Euclidean norm √Σx²" norm;
+    count_nonzero count_nonzero_axis count_nonzero_keepdims
+        "The number (i64) of elements that are not zero (nan is not)"
+        |x, axes, at| {
+            let zero = Var::literal(Literal::zero(x.ty(at).dtype), at);
+            count(binary(Scalar::Ne, x, zero, at), axes, at)
+        };
+    ptp ptp_axis ptp_keepdims
+        "The largest element less the smallest (nan if any is; ties share the derivative evenly)"
+        |x, axes, at| {
+            let (most, least) = (fold(Reducer::Max, x, axes, at), fold(Reducer::Min, x, axes, at));
+            binary(Scalar::Sub, most, least, at)
+        };
+}
+
+/// Where nan stands for a number that is missing. Its derivative is 0.
+mod missing {
+    use super::*;
+    use crate::ops::composed::{number, of_floats};
+    use crate::ops::select;
+    use crate::var::on_behalf;
+
+    /// Runs a formula on the numbers that are there; the others are `instead`.
+    fn present(
+        name: &str,
+        x: Var,
+        instead: f64,
+        at: Loc,
+        body: impl FnOnce(Var, Var) -> Var,
+    ) -> Var {
+        let mut there = None;
+        let filled = of_floats(name, [x], at, |[x]| {
+            let missing = x.is_nan();
+            there = Some(!missing);
+            select(missing, instead, x)
+        });
+        // Without a mask, something was wrong with x, and is known.
+        there.map_or(filled, |there| on_behalf(at, || body(filled, there)))
+    }
+
+    pub(super) fn sum(x: Var, axes: &[usize], at: Loc) -> Var {
+        present("nansum", x, 0.0, at, |x, _| x.sum_axis(axes))
+    }
+
+    pub(super) fn prod(x: Var, axes: &[usize], at: Loc) -> Var {
+        present("nanprod", x, 1.0, at, |x, _| x.prod_axis(axes))
+    }
+
+    pub(super) fn max(x: Var, axes: &[usize], at: Loc) -> Var {
+        present("nanmax", x, f64::NEG_INFINITY, at, |x, there| {
+            select(there.any_axis(axes), x.max_axis(axes), number(x, f64::NAN))
+        })
+    }
+
+    pub(super) fn min(x: Var, axes: &[usize], at: Loc) -> Var {
+        present("nanmin", x, f64::INFINITY, at, |x, there| {
+            select(there.any_axis(axes), x.min_axis(axes), number(x, f64::NAN))
+        })
+    }
+
+    pub(super) fn mean(x: Var, axes: &[usize], at: Loc) -> Var {
+        present("nanmean", x, 0.0, at, |x, there| {
+            x.sum_axis(axes) / there.convert(x.dtype()).sum_axis(axes)
+        })
+    }
+
+    pub(super) fn var(x: Var, axes: &[usize], at: Loc) -> Var {
+        present("nanvar", x, 0.0, at, |x, there| {
+            let n = there.convert(x.dtype()).sum_keepdims(axes);
+            let off = select(there, x - x.sum_keepdims(axes) / n, 0.0);
+            off.square().sum_axis(axes) / n.squeeze(axes)
+        })
+    }
+}
+
+reductions! {
+    nansum nansum_axis nansum_keepdims "The sum, leaving out nan," missing::sum;
+    nanprod nanprod_axis nanprod_keepdims "The product, leaving out nan," missing::prod;
+    nanmax nanmax_axis nanmax_keepdims "The largest element, leaving out nan," missing::max;
+    nanmin nanmin_axis nanmin_keepdims "The smallest element, leaving out nan," missing::min;
+    nanmean nanmean_axis nanmean_keepdims "The mean, leaving out nan," missing::mean;
+    nanvar nanvar_axis nanvar_keepdims "The variance, leaving out nan," missing::var;
+    nanstd nanstd_axis nanstd_keepdims "The standard deviation, leaving out nan,"
+        |x, axes, at| emit(Scalar::Sqrt, &[missing::var(x, axes, at)], at);
 }

@@ -330,6 +330,7 @@ impl Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[doc(alias = "concatenate")]
+#[doc(alias = "append")]
 #[track_caller]
 pub fn concat(parts: &[Var], axis: impl Axis) -> Var {
     let at = caller();

@@ -1,0 +1,116 @@
+//! How composed functions begin: operands brought to one shape, errors that name the function that was
+//! called and not the primitives it is made of.
+
+use super::axes::{Axis, resolve_axis};
+use super::{broadcast_shapes, broadcast_together, wrong};
+use crate::Var;
+use crate::var::on_behalf;
+use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem};
+
+/// Runs the formula of a function of floats of one dtype. The operands come broadcast together;
+/// literals stay literals.
+pub(super) fn of_floats<const N: usize>(
+    name: &str,
+    operands: [Var; N],
+    at: Loc,
+    body: impl FnOnce([Var; N]) -> Var,
+) -> Var {
+    of("floats", Dtype::is_float, name, operands, at, body)
+}
+
+/// Runs the formula of a function of integers of one dtype, as [`of_floats`] does of floats.
+pub(super) fn of_integers<const N: usize>(
+    name: &str,
+    operands: [Var; N],
+    at: Loc,
+    body: impl FnOnce([Var; N]) -> Var,
+) -> Var {
+    of("integers", Dtype::is_integer, name, operands, at, body)
+}
+
+/// Runs the formula of a function of numbers of one dtype, as [`of_floats`] does of floats.
+pub(super) fn of_numbers<const N: usize>(
+    name: &str,
+    operands: [Var; N],
+    at: Loc,
+    body: impl FnOnce([Var; N]) -> Var,
+) -> Var {
+    of("numbers", |dtype| dtype != Dtype::Bool, name, operands, at, body)
+}
+
+fn of<const N: usize>(
+    what: &str,
+    fits: impl Fn(Dtype) -> bool,
+    name: &str,
+    operands: [Var; N],
+    at: Loc,
+    body: impl FnOnce([Var; N]) -> Var,
+) -> Var {
+    let types = operands.map(|v| v.ty(at));
+    let guess = || {
+        let mut shapes = types.iter().map(|t| t.shape.clone());
+        let first = shapes.next().unwrap_or(tapeloom_ir::Shape::scalar());
+        let shape = shapes.fold(first, |x, y| broadcast_shapes(&x, &y).unwrap_or(x));
+        ArrayType::new(types.first().map_or(Dtype::F64, |t| t.dtype), shape)
+    };
+    let problem = if !types.iter().all(|t| fits(t.dtype)) {
+        let message = format!("`{name}` needs {what}, got {}", list(&types));
+        Problem::new(Kind::Dtype, message, "convert first, as in `x.convert(Dtype::F64)`")
+    } else if types.iter().any(|t| t.dtype != types[0].dtype) {
+        let message = format!("`{name}` needs operands of one dtype, got {}", list(&types));
+        let help = format!("convert one of them, as in `y.convert(Dtype::{:?})`", types[0].dtype);
+        Problem::new(Kind::Dtype, message, help)
+    } else {
+        match broadcast_together(name, &operands, at) {
+            Ok((together, _)) => {
+                let mut aligned = operands;
+                aligned.copy_from_slice(&together);
+                return on_behalf(at, || body(aligned));
+            }
+            Err(problem) => problem,
+        }
+    };
+    wrong(problem, &operands, guess(), at)
+}
+
+/// Runs the formula of a function along one axis, which is counted from the front then.
+pub(super) fn along(
+    name: &str,
+    x: Var,
+    axis: impl Axis,
+    at: Loc,
+    body: impl FnOnce(Var, usize) -> Var,
+) -> Var {
+    let ty = x.ty(at);
+    match resolve_axis(name, axis, &ty.shape) {
+        Ok(axis) => on_behalf(at, || body(x, axis)),
+        Err(problem) => wrong(problem, &[x], ty, at),
+    }
+}
+
+/// A shape error of a composed function.
+pub(super) fn misshapen(
+    message: String,
+    help: &str,
+    operands: &[Var],
+    guess: ArrayType,
+    at: Loc,
+) -> Var {
+    wrong(Problem::new(Kind::Shape, message, help), operands, guess, at)
+}
+
+/// A number of the dtype of `like`, for where no array says which it is.
+#[track_caller]
+pub(super) fn number(like: Var, x: f64) -> Var {
+    Var::literal(Literal::of(like.dtype(), x), crate::var::caller())
+}
+
+/// Types as messages name them: "a, b and c".
+pub(super) fn list(types: &[ArrayType]) -> String {
+    let names: Vec<String> = types.iter().map(ArrayType::to_string).collect();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        Some((last, _)) => last.clone(),
+        None => "nothing".to_owned(),
+    }
+}

@@ -1,0 +1,114 @@
+//! Division with remainder, in its two kinds.
+//!
+//! `/` and `%` of integers truncate towards zero, as Rust's do: the remainder has the sign of the
+//! dividend. [`div_floor`](Var::div_floor) and [`mod_floor`](Var::mod_floor) round down, as Python's
+//! `//` and `%` do: the remainder has the sign of the divisor. Either way x = q·y + r.
+
+use super::composed::of_numbers;
+use super::{binary, select};
+use crate::Var;
+use crate::var::{IntoVar, caller};
+use tapeloom_ir::Scalar;
+
+/// Division with remainder.
+impl Var {
+    /// x - y·trunc(x / y), exact: the remainder with the sign of x, as of Rust's `%` (and C's `fmod`).
+    ///
+    /// For floats nan where y is 0 or x infinite, x where y is infinite; an integer modulo 0 is itself.
+    /// The derivative is 1 in x and -trunc(x / y) in y.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let r = run(|x: Var| x.rem(3.0), [7.5, -7.5])?;
+    /// assert_eq!(r.to_vec::<f64>()?, [1.5, -1.5]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "fmod")]
+    #[track_caller]
+    pub fn rem(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        binary(Scalar::Rem, self, y.into_var(self.ty(at).dtype, at), at)
+    }
+
+    /// ⌊x / y⌋, the quotient rounded down (numpy's `floor_divide`, Python's `//`).
+    ///
+    /// For floats x / y where y is 0; an integer divided by 0 is -1 (all bits set), as of `/`. The
+    /// derivative is 0.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let q = run(|x: Var| x.div_floor(2), [7i64, -7])?;
+    /// assert_eq!(q.to_vec::<i64>()?, [3, -4]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "floor_divide")]
+    #[track_caller]
+    pub fn div_floor(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        of_numbers("div_floor", [self, y], at, |[x, y]| floored(x, y).0)
+    }
+
+    /// x - y·⌊x / y⌋, the remainder with the sign of the divisor y (numpy's `mod`, `remainder` and `%`).
+    ///
+    /// For floats nan where y is 0 or x infinite; a zero has the sign of y; an integer modulo 0 is
+    /// itself. The derivative is 1 in x and -⌊x / y⌋ in y.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let angle = run(|x: Var| x.mod_floor(360.0), [370.0, -10.0])?;
+    /// assert_eq!(angle.to_vec::<f64>()?, [10.0, 350.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "mod")]
+    #[doc(alias = "remainder")]
+    #[track_caller]
+    pub fn mod_floor(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        of_numbers("mod_floor", [self, y], at, |[x, y]| floored(x, y).1)
+    }
+
+    /// [`div_floor`](Var::div_floor) and [`mod_floor`](Var::mod_floor) of the same operands.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let (q, r) = run(|x: Var| x.div_mod(2), [7i64, -7])?;
+    /// assert_eq!(q.to_vec::<i64>()?, [3, -4]);
+    /// assert_eq!(r.to_vec::<i64>()?, [1, 1]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "divmod")]
+    #[track_caller]
+    pub fn div_mod(self, y: impl IntoVar) -> (Var, Var) {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        let mut rest = None;
+        let quotient = of_numbers("div_mod", [self, y], at, |[x, y]| {
+            let (q, r) = floored(x, y);
+            rest = Some(r);
+            q
+        });
+        (quotient, rest.unwrap_or(quotient))
+    }
+}
+
+/// Quotient and remainder of the division rounded down.
+fn floored(x: Var, y: Var) -> (Var, Var) {
+    let dtype = x.dtype();
+    if !dtype.is_signed() {
+        return (x / y, x.rem(y));
+    }
+    let rest = x.rem(y);
+    // The truncated quotient is one too large where its remainder points the other way.
+    let off = rest.ne(0) & y.ne(0) & rest.lt(0).ne(y.lt(0));
+    let moved = select(off, rest + y, rest);
+    if !dtype.is_float() {
+        let quotient = x / y;
+        return (select(off, quotient - 1, quotient), moved);
+    }
+    // x - rest is a multiple of y, so that rounding mends the division. (Rounding has the derivative 0.)
+    let quotient = (x - moved) / y;
+    let quotient = select(y.eq(0), x / y, quotient).round_ties_even();
+    (quotient, select(rest.eq(0), select(y.lt(0), -0.0, y.zeros_like()), moved))
+}

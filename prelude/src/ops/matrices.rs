@@ -1,0 +1,381 @@
+//! Matrices of a certain form, and products besides `dot`.
+
+use super::axes::{Axis, resolve_axis};
+use super::composed::{list, misshapen, number, of_numbers};
+use super::{broadcast_together, concat, iota, select, stack, wrong, zeros};
+use crate::Var;
+use crate::var::{IntoVar, caller, on_behalf};
+use tapeloom_ir::{ArrayType, Dtype, Shape};
+
+/// An n by m matrix of ones on and below the `k`-th diagonal, zeros above.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let y = run(|()| tri(2, 3, 0, Dtype::F64), ())?;
+/// assert_eq!(y.to_vec::<f64>()?, [1.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn tri(n: usize, m: usize, k: i64, dtype: Dtype) -> Var {
+    on_behalf(caller(), || {
+        // An offset beyond every diagonal says the same as one at the corner.
+        let k = k.clamp(-(n as i64), m as i64);
+        let (row, column) = (iota([n, m], 0, Dtype::I64), iota([n, m], 1, Dtype::I64));
+        (row + k).ge(column).convert(dtype)
+    })
+}
+
+/// The indices (0, 1, .. n - 1) of a diagonal, once for each of two axes: `x.index(diag_indices(n))`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let y = run(|x: Var| x.at(diag_indices(2)).set(0.0), [[1.0, 2.0], [3.0, 4.0]])?;
+/// assert_eq!(y.to_vec::<f64>()?, [0.0, 2.0, 3.0, 0.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn diag_indices(n: usize) -> (Var, Var) {
+    on_behalf(caller(), || {
+        let i = super::arange(n, Dtype::I64);
+        (i, i)
+    })
+}
+
+/// The matrix that is constant along its diagonals, given its first column and its first row (whose
+/// first element is not used).
+///
+/// Errors: `shape` if they are no vectors.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let y = run(|(c, r): (Var, Var)| toeplitz(c, r), ([1.0, 2.0], [1.0, 7.0, 8.0]))?;
+/// assert_eq!(y.to_vec::<f64>()?, [1.0, 7.0, 8.0, 2.0, 1.0, 7.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn toeplitz(column: Var, row: Var) -> Var {
+    let at = caller();
+    let (tc, tr) = (column.ty(at), row.ty(at));
+    if tc.shape.len() != 1 || tr.shape.len() != 1 {
+        let message = format!("`toeplitz` of {tc} and {tr}");
+        return misshapen(message, "give two vectors", &[column, row], tc, at);
+    }
+    on_behalf(at, || {
+        let (n, m) = (tc.shape[0], tr.shape[0]);
+        if n == 0 || m == 0 {
+            return zeros([n, m], tc.dtype);
+        }
+        // The diagonals from the lower left to the upper right: row i begins at n - 1 - i of them. Read
+        // again and again, in rows one shorter than they are, each row begins one earlier.
+        let diagonals = concat(&[column.flip(0), row.slice_axis(0, 1..)], 0);
+        if n == 1 {
+            return diagonals.reshape([1, m]);
+        }
+        let length = n + m - 2;
+        let turns = diagonals.tile([n]).slice_axis(0, n - 1..n - 1 + n * length);
+        turns.reshape([n, length]).slice_axis(1, ..m)
+    })
+}
+
+/// The product of matrices in the order that takes the fewest multiplications, which is found from
+/// their shapes. The first may be a row and the last a column, given as vectors.
+///
+/// Errors: `shape` if there is none, or inner extents differ.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(|(a, x): (Var, Var)| multi_dot(&[a, a, x]));
+/// let y = f.call(([[1.0, 1.0], [0.0, 1.0]], [1.0, 2.0]))?;
+/// assert_eq!(y.to_vec::<f64>()?, [5.0, 2.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn multi_dot(factors: &[Var]) -> Var {
+    let at = caller();
+    let types: Vec<ArrayType> = factors.iter().map(|x| x.ty(at)).collect();
+    let last = types.len().saturating_sub(1);
+    let fits = |(i, t): (usize, &ArrayType)| {
+        t.shape.len() == 2 || (t.shape.len() == 1 && (i == 0 || i == last))
+    };
+    let inner = |w: &[ArrayType]| w[0].shape.last() == w[1].shape.first();
+    if types.is_empty() || !types.iter().enumerate().all(fits) || !types.windows(2).all(inner) {
+        let message = format!("`multi_dot` of {}", list(&types));
+        let help = "give matrices (vectors at the ends) whose inner extents are equal";
+        let guess = types.first().cloned().unwrap_or(ArrayType::new(Dtype::F64, []));
+        return misshapen(message, help, factors, guess, at);
+    }
+    // The classic recurrence: extents[i] and extents[i + 1] are those of factor i; best[i][j] is the
+    // least cost of the product of i..=j and where to cut it.
+    let rows =
+        |t: &ArrayType, first: bool| if first && t.shape.len() == 1 { 1 } else { t.shape[0] };
+    let mut extents: Vec<usize> = types.iter().enumerate().map(|(i, t)| rows(t, i == 0)).collect();
+    extents.push(types.last().and_then(|t| t.shape.get(1)).copied().unwrap_or(1));
+    let n = types.len();
+    let mut best = vec![vec![(0.0f64, 0usize); n]; n];
+    for width in 1..n {
+        for i in 0..n - width {
+            let j = i + width;
+            let cost = |cut: usize| {
+                let product = [extents[i], extents[cut + 1], extents[j + 1]];
+                let own: f64 = product.iter().map(|n| *n as f64).product();
+                (best[i][cut].0 + best[cut + 1][j].0 + own, cut)
+            };
+            let least = (i..j).map(cost).min_by(|x, y| x.0.total_cmp(&y.0));
+            best[i][j] = least.unwrap_or((0.0, i));
+        }
+    }
+    on_behalf(at, || product(factors, &best, 0, n - 1))
+}
+
+fn product(factors: &[Var], best: &[Vec<(f64, usize)>], i: usize, j: usize) -> Var {
+    if i == j {
+        return factors[i];
+    }
+    let cut = best[i][j].1;
+    product(factors, best, i, cut).dot(product(factors, best, cut + 1, j))
+}
+
+/// Matrices of a certain form, and products besides `dot`.
+impl Var {
+    /// Of a vector the matrix with it on the `k`-th diagonal and zeros elsewhere; of a matrix the vector
+    /// on its `k`-th diagonal (numpy's `diag`). Positive diagonals lie above.
+    ///
+    /// Errors: `shape` for other numbers of axes.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(|x: Var| (x.diag(1), x.diag(1).diag(1)));
+    /// let (matrix, vector) = f.call([5.0])?;
+    /// assert_eq!(matrix.to_vec::<f64>()?, [0.0, 5.0, 0.0, 0.0]);
+    /// assert_eq!(vector.to_vec::<f64>()?, [5.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn diag(self, k: i64) -> Var {
+        let at = caller();
+        let ty = self.ty(at);
+        let off = k.unsigned_abs() as usize;
+        match *ty.shape {
+            [n] => {
+                let size = n.saturating_add(off);
+                if size.checked_mul(size).is_none() {
+                    let message = format!("`diag` of {ty} on diagonal {k}");
+                    return misshapen(message, "no memory holds such a matrix", &[self], ty, at);
+                }
+                on_behalf(at, || {
+                    let (row, column) = (iota([n, n], 0, Dtype::I64), iota([n, n], 1, Dtype::I64));
+                    let square = select(row.eq(column), self, number(self, 0.0));
+                    let (before, behind) = (k.max(0), (-k).max(0));
+                    let widths = [(behind, before), (before, behind)];
+                    square.pad(&widths, number(self, 0.0))
+                })
+            }
+            [n, m] => on_behalf(at, || {
+                let (down, right) = if k < 0 { (off, 0) } else { (0, off) };
+                if down >= n || right >= m {
+                    return zeros([0], ty.dtype);
+                }
+                let size = (n - down).min(m - right);
+                self.slice_axis(0, down..down + size).slice_axis(1, right..right + size).diagonal()
+            }),
+            _ => {
+                let message = format!("`diag` of {ty}");
+                misshapen(message, "give a vector or a matrix", &[self], ty, at)
+            }
+        }
+    }
+
+    /// The matrix with all elements, in row-major order, on its `k`-th diagonal and zeros elsewhere.
+    #[track_caller]
+    pub fn diagflat(self, k: i64) -> Var {
+        on_behalf(caller(), || self.flatten().diag(k))
+    }
+
+    /// The matrices (of the last two axes) with `value`, a number or the elements in order, on their
+    /// diagonal.
+    ///
+    /// Errors: `shape` for fewer than two axes, or if the value does not broadcast to the diagonal.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.fill_diagonal(9.0), [[1.0, 2.0], [3.0, 4.0]])?;
+    /// assert_eq!(y.to_vec::<f64>()?, [9.0, 2.0, 3.0, 9.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn fill_diagonal(self, value: impl IntoVar) -> Var {
+        let at = caller();
+        let ty = self.ty(at);
+        let value = value.into_var(ty.dtype, at);
+        let tv = value.ty(at);
+        let [.., n, m] = *ty.shape else {
+            let message = format!("`fill_diagonal` of {ty}");
+            return misshapen(message, "give a matrix", &[self, value], ty, at);
+        };
+        let size = n.min(m);
+        if tv.shape.len() > 1 || tv.shape.iter().any(|e| *e != size && *e != 1) {
+            let message = format!("`fill_diagonal` of {ty} with {tv}");
+            let help = "give a number, or one element per place of the diagonal";
+            return misshapen(message, help, &[self, value], ty, at);
+        }
+        on_behalf(at, || {
+            let (row, column) = (iota([n, m], 0, Dtype::I64), iota([n, m], 1, Dtype::I64));
+            // Element i along columns meets the diagonal at row i.
+            let line = if tv.shape.first().is_some_and(|e| *e > 1) && size < m {
+                value.pad(&[(0, (m - size) as i64)], number(self, 0.0))
+            } else {
+                value
+            };
+            select(row.eq(column), line, self)
+        })
+    }
+
+    /// Kronecker's product: each element of x times all of y, as blocks. Axes are aligned at the last.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|(x, y): (Var, Var)| x.kron(y), ([1.0, 2.0], [1.0, 10.0]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [1.0, 10.0, 2.0, 20.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn kron(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        let (sx, sy) = (self.ty(at).shape, y.ty(at).shape);
+        let rank = sx.len().max(sy.len());
+        let extent = |s: &Shape, i: usize| (i + s.len()).checked_sub(rank).map_or(1, |i| s[i]);
+        let (mut left, mut right, mut joined) = (Vec::new(), Vec::new(), Vec::new());
+        for i in 0..rank {
+            let (n, m) = (extent(&sx, i), extent(&sy, i));
+            left.extend([n, 1]);
+            right.extend([1, m]);
+            joined.push(n.saturating_mul(m));
+        }
+        let (x, y) = on_behalf(at, || (self.reshape(left), y.reshape(right)));
+        of_numbers("kron", [x, y], at, |[x, y]| (x * y).reshape(joined))
+    }
+
+    /// The cross product along the last axis, whose extent is 3; other axes are broadcast together.
+    ///
+    /// Errors: `shape` for another extent, or if axes do not broadcast.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let z = run(|(x, y): (Var, Var)| x.cross(y), ([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]))?;
+    /// assert_eq!(z.to_vec::<f64>()?, [0.0, 0.0, 1.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn cross(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        let (tx, ty) = (self.ty(at), y.ty(at));
+        if tx.shape.last() != Some(&3) || ty.shape.last() != Some(&3) {
+            let message = format!("`cross` of {tx} and {ty}");
+            let help = "the last axis of both must have extent 3";
+            return misshapen(message, help, &[self, y], tx, at);
+        }
+        of_numbers("cross", [self, y], at, |[x, y]| {
+            let x = [0, 1, 2].map(|i| x.index_axis(-1, i));
+            let y = [0, 1, 2].map(|i| y.index_axis(-1, i));
+            let part = |i: usize, j: usize| x[i] * y[j] - x[j] * y[i];
+            stack(&[part(1, 2), part(2, 0), part(0, 1)], -1)
+        })
+    }
+
+    /// The product summed over the last axes of both: of vectors a number (numpy's `inner`). With a
+    /// scalar it is the plain product.
+    #[track_caller]
+    pub fn inner(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        let (p, q) = (self.ty(at).shape.len(), y.ty(at).shape.len());
+        on_behalf(at, || {
+            if p == 0 || q == 0 { self * y } else { self.tensordot(y, &[(p - 1, q - 1)]) }
+        })
+    }
+
+    /// The sum of the products of all elements in row-major order, whatever the shapes.
+    ///
+    /// Errors: `shape` if their numbers differ.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|(x, y): (Var, Var)| x.vdot(y), ([[1.0, 2.0]], [3.0, 4.0]))?;
+    /// assert_eq!(y.item::<f64>()?, 11.0);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn vdot(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        let (tx, ty) = (self.ty(at), y.ty(at));
+        if tx.shape.elements() != ty.shape.elements() {
+            let guess = ArrayType::new(tx.dtype, []);
+            let message = format!("`vdot` of {tx} and {ty}");
+            let help = "give arrays with the same number of elements";
+            return misshapen(message, help, &[self, y], guess, at);
+        }
+        on_behalf(at, || self.flatten().dot(y.flatten()))
+    }
+
+    /// The sum of products along one axis, which goes away; the arrays are broadcast together.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|(x, y): (Var, Var)| x.vecdot(y, -1), ([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [21.0, 43.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn vecdot(self, y: impl IntoVar, axis: impl Axis) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        let shape = match broadcast_together("vecdot", &[self, y], at) {
+            Ok((_, shape)) => shape,
+            Err(problem) => return wrong(problem, &[self, y], self.ty(at), at),
+        };
+        match resolve_axis("vecdot", axis, &shape) {
+            Ok(axis) => of_numbers("vecdot", [self, y], at, |[x, y]| (x * y).sum_axis(axis)),
+            Err(problem) => wrong(problem, &[self, y], self.ty(at), at),
+        }
+    }
+
+    /// The `n`-th power of square matrices (of the last two axes), by repeated squaring; the 0-th is the
+    /// identity.
+    ///
+    /// Errors: `shape` if they are not square.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.matrix_power(5), [[1.0, 1.0], [1.0, 0.0]])?;
+    /// assert_eq!(y.to_vec::<f64>()?, [8.0, 5.0, 5.0, 3.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn matrix_power(self, n: u32) -> Var {
+        let at = caller();
+        let ty = self.ty(at);
+        let square = matches!(*ty.shape, [.., n, m] if n == m);
+        if !square {
+            let message = format!("`matrix_power` of {ty}");
+            return misshapen(message, "give a square matrix", &[self], ty, at);
+        }
+        of_numbers("matrix_power", [self], at, |[x]| {
+            let mut power: Option<Var> = None;
+            let (mut square, mut rest) = (x, n);
+            while rest > 0 {
+                if rest % 2 == 1 {
+                    power = Some(power.map_or(square, |p| p.matmul(square)));
+                }
+                rest /= 2;
+                if rest > 0 {
+                    square = square.matmul(square);
+                }
+            }
+            let size = ty.shape[ty.shape.len() - 1];
+            power.unwrap_or_else(|| super::eye(size, ty.dtype).broadcast_to(&ty.shape))
+        })
+    }
+}

@@ -1,0 +1,403 @@
+//! Special functions of probability and information, element by element, composed from the primitives.
+//!
+//! Where a formula would overflow, cancel or divide by zero there is a second one, and each is kept
+//! away from where it is not used, so that derivatives are those of the function everywhere.
+
+use super::composed::{number, of_floats};
+use super::select;
+use crate::Var;
+use crate::var::{IntoVar, caller};
+use std::f64::consts::{LOG2_E, PI};
+
+/// Special functions.
+impl Var {
+    /// sin(πx) / (πx); 1 at 0, with the derivatives of every order that belong there.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let curvature = run(grad(grad(|x: Var| x.sinc())), 0.0)?.item::<f64>()?;
+    /// let pi = std::f64::consts::PI;
+    /// assert!((curvature + pi * pi / 3.0).abs() < 1e-14);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn sinc(self) -> Var {
+        of_floats("sinc", [self], caller(), |[x]| {
+            let u = x * PI;
+            let near = u.abs().lt(1.0);
+            // Near 0 the series, whose derivatives do not cancel: Σ (-1)ᵏ u²ᵏ / (2k + 1)!
+            let mut series = vec![1.0];
+            for k in 1..13 {
+                let k = f64::from(k);
+                series.push(-series[series.len() - 1] / ((2.0 * k) * (2.0 * k + 1.0)));
+            }
+            series.reverse();
+            let inside = horner(select(near, u, 0.0).square(), &series);
+            let outside = select(near, 1.0, u);
+            select(near, inside, outside.sin() / outside)
+        })
+    }
+
+    /// x ln y, and 0 where x = 0, whatever y is.
+    ///
+    /// The derivative in x is ln y; where x = 0 that in y is 0.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.xlogy(x), [0.0, 1.0])?;
+    /// assert_eq!(y.to_vec::<f64>()?, [0.0, 0.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn xlogy(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        of_floats("xlogy", [self, y], at, |[x, y]| times_log(x, y, 1.0, Var::ln))
+    }
+
+    /// x ln(1 + y), exact for small y, and 0 where x = 0, whatever y is.
+    ///
+    /// The derivative in x is ln(1 + y); where x = 0 that in y is 0.
+    #[track_caller]
+    pub fn xlog1py(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        of_floats("xlog1py", [self, y], at, |[x, y]| times_log(x, y, 0.0, Var::ln_1p))
+    }
+
+    /// -x ln x, one term of an entropy: 0 at 0 (where its derivative is inf), -inf below.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let h = run(|p: Var| p.entr().sum(), [0.5, 0.5, 0.0])?;
+    /// assert_eq!(h.item::<f64>()?, 2f64.ln());
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn entr(self) -> Var {
+        of_floats("entr", [self], caller(), |[x]| {
+            let inside = select(x.lt(0.0), 1.0, x);
+            select(x.lt(0.0), f64::NEG_INFINITY, 0.0 - times_log(inside, inside, 1.0, Var::ln))
+        })
+    }
+
+    /// x ln(x / y), one term of a relative entropy: 0 where x = 0 and y ≥ 0, inf where either is
+    /// negative or only y is 0.
+    #[track_caller]
+    pub fn rel_entr(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        of_floats("rel_entr", [self, y], at, |[x, y]| {
+            let inside = x.gt(0.0) & y.gt(0.0);
+            let (p, q) = (select(inside, x, 1.0), select(inside, y, 1.0));
+            let edge = select(x.eq(0.0) & y.ge(0.0), 0.0, outside(x, y));
+            select(inside, p * (p / q).ln(), edge)
+        })
+    }
+
+    /// x ln(x / y) - x + y, one term of a Kullback-Leibler divergence that is never negative: y where
+    /// x = 0 and y ≥ 0, inf where either is negative or only y is 0.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let d = run(|(p, q): (Var, Var)| p.kl_div(q), ([1.0, 0.0, 1.0], [1.0, 2.0, 0.0]))?;
+    /// assert_eq!(d.to_vec::<f64>()?, [0.0, 2.0, f64::INFINITY]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn kl_div(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        of_floats("kl_div", [self, y], at, |[x, y]| {
+            let inside = x.gt(0.0) & y.gt(0.0);
+            let (p, q) = (select(inside, x, 1.0), select(inside, y, 1.0));
+            let edge = select(x.eq(0.0) & y.ge(0.0), y, outside(x, y));
+            select(inside, p * (p / q).ln() - p + q, edge)
+        })
+    }
+
+    /// ln(x / (1 - x)), the inverse of [`sigmoid`](Var::sigmoid), without cancellation near 1/2: -inf
+    /// at 0, inf at 1, nan outside.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.sigmoid().logit(), [0.0, 1e-9])?;
+    /// assert!((y.to_vec::<f64>()?[1] - 1e-9).abs() < 1e-15);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn logit(self) -> Var {
+        of_floats("logit", [self], caller(), |[x]| {
+            let off = x - 0.5;
+            let middle = off.abs().lt(0.25);
+            let inside = 2.0 * (2.0 * select(middle, off, 0.0)).atanh();
+            let outside = select(middle, 0.25, x);
+            select(middle, inside, outside.ln() - (-outside).ln_1p())
+        })
+    }
+
+    /// ln Φ(x), where Φ itself would underflow, too.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let slope = run(grad(|x: Var| x.log_ndtr()), -1e4)?.item::<f64>()?;
+    /// assert!((slope - 1e4 - 1e-4).abs() < 1e-10);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn log_ndtr(self) -> Var {
+        of_floats("log_ndtr", [self], caller(), |[x]| {
+            let (right, left) = (x.gt(-1.0), x.lt(-12.0));
+            let upper = (-(-select(right, x, 0.0)).ndtr()).ln_1p();
+            let middle = select(right | left, -1.0, x).ndtr().ln();
+            // Mills' ratio: Φ(x) = φ(x) / -x · Σ (-1)ᵏ (2k - 1)!! / x²ᵏ
+            let tail = select(left, x, -12.0);
+            let mut series = vec![1.0];
+            for k in 1..13 {
+                series.push(-series[series.len() - 1] * f64::from(2 * k - 1));
+            }
+            series.reverse();
+            let ratio = horner(tail.square().recip(), &series);
+            let lower = ratio.ln() - 0.5 * tail.square() - (-tail).ln() - 0.5 * (2.0 * PI).ln();
+            select(right, upper, select(left, lower, select(x.is_nan(), x, middle)))
+        })
+    }
+
+    /// Φ⁻¹(p), the quantile of the normal distribution: -inf at 0, inf at 1, nan outside.
+    ///
+    /// Rational approximations of the Cephes library, with 1e-15 relative error where p is not 1/2.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let x = run(|p: Var| p.ndtri(), [0.5, 0.975])?.to_vec::<f64>()?;
+    /// assert!(x[0] == 0.0 && (x[1] - 1.959963984540054).abs() < 1e-14);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn ndtri(self) -> Var {
+        of_floats("ndtri", [self], caller(), |[p]| {
+            // Each tail is the other's mirror image.
+            let upper = p.gt(1.0 - MIDDLE);
+            let q = select(upper, 1.0 - p, p);
+            let (tail, edge) = (q.le(MIDDLE), q.le(0.0));
+            let w = select(tail, 0.0, q - 0.5);
+            let ratio = horner(w.square(), &quantile::P0) / horner(w.square(), &quantile::Q0);
+            let middle = (2.0 * PI).sqrt() * (w + w * w.square() * ratio);
+            let z = (-2.0 * select(tail & !edge, q, MIDDLE).ln()).sqrt();
+            let far = z.ge(8.0);
+            let near =
+                |p: &[f64], q: &[f64], z: Var| horner(z.recip(), p) / horner(z.recip(), q) / z;
+            let ratio = select(
+                far,
+                near(&quantile::P2, &quantile::Q2, select(far, z, 8.0)),
+                near(&quantile::P1, &quantile::Q1, select(far, 8.0, z)),
+            );
+            let tails = ratio - (z - z.ln() / z);
+            let end = select(q.eq(0.0), f64::NEG_INFINITY, number(q, f64::NAN));
+            let left = select(edge, end, select(tail, tails, middle));
+            select(upper, -left, left)
+        })
+    }
+
+    /// ln |B(x, y)| = ln |Γ(x) Γ(y) / Γ(x + y)|, without cancellation for large operands.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.betaln(3.0), 2.0)?.item::<f64>()?;
+    /// assert!((y - (1.0f64 / 12.0).ln()).abs() < 1e-14);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn betaln(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        of_floats("betaln", [self, y], at, |[x, y]| log_beta(x, y))
+    }
+
+    /// B(x, y) = Γ(x) Γ(y) / Γ(x + y)
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.beta(3.0), 2.0)?.item::<f64>()?;
+    /// assert!((y - 1.0 / 12.0).abs() < 1e-15);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn beta(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        of_floats("beta", [self, y], at, |[x, y]| {
+            // Γ is negative between its poles at even distance below 0.
+            let negative = |x: Var| x.lt(0.0) & x.floor().rem(2.0).ne(0.0);
+            let minus = negative(x).ne(negative(y)).ne(negative(x + y));
+            let size = log_beta(x, y).exp();
+            select(minus, -size, size)
+        })
+    }
+
+    /// log₂(2ˣ + 2ʸ), without overflow.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.logaddexp2(x), [3.0, 1e300])?;
+    /// assert_eq!(y.to_vec::<f64>()?, [4.0, 1e300]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn logaddexp2(self, y: impl IntoVar) -> Var {
+        let at = caller();
+        let y = y.into_var(self.ty(at).dtype, at);
+        of_floats("logaddexp2", [self, y], at, |[x, y]| {
+            // The maximum and what the other adds to it: of either order the same analytic function,
+            // so that derivatives are right at equal operands, too.
+            let above = x.ge(y);
+            let (large, small) = (select(above, x, y), select(above, y, x));
+            // Infinities of one sign do not meet: there both operands are equal.
+            let meet = x.eq(y) & !x.is_finite();
+            let off = select(meet, 0.0, small - large);
+            large + off.exp2().ln_1p() * LOG2_E
+        })
+    }
+}
+
+/// x times `log` of y, where 0 times anything is 0; `log` is 0 at `one`.
+///
+/// Where x = 0 and the logarithm is infinite the product rule has nothing to offer: there √x stands in,
+/// which is 0 and has, with the sign of the logarithm, the derivative that belongs there.
+fn times_log(x: Var, y: Var, one: f64, log: fn(Var) -> Var) -> Var {
+    let zero = x.eq(0.0) & !log(y).is_finite();
+    let rising = log(y).gt(0.0);
+    let root = select(zero, x, 1.0).sqrt();
+    let root = select(rising, root, 0.0 - root);
+    let nowhere = zero & log(y).is_nan();
+    let product = select(zero, 0.0, x) * log(select(zero, one, y));
+    select(nowhere, 0.0, select(zero, root, product))
+}
+
+/// What lies outside the domain of an entropy: inf, but nan for nan.
+fn outside(x: Var, y: Var) -> Var {
+    let sum = (x + y).stop_gradient();
+    select(sum.is_nan(), sum, f64::INFINITY)
+}
+
+fn log_beta(x: Var, y: Var) -> Var {
+    let ordered = x.le(y);
+    let (small, large) = (select(ordered, x, y), select(ordered, y, x));
+    // Stirling's series ln Γ(z) = (z - 1/2) ln z - z + ln √2π + r(z), in which what is large cancels by
+    // hand: (b - 1/2) ln(1 + a/b) + a ln(a + b) - a is what Γ(b) / Γ(a + b) loses.
+    let end = small.gt(0.0) & large.eq(f64::INFINITY);
+    let far = small.gt(0.0) & large.ge(10.0) & !end;
+    let both = far & small.ge(10.0);
+    let b = select(far, large, 10.0);
+    let a = select(far, small, 1.0);
+    let rest = |z: Var| {
+        let t = z.square().recip();
+        horner(t, &STIRLING) / z
+    };
+    let lost = (b - 0.5) * (a / b).ln_1p();
+    let half = a - a * (a + b).ln() - lost + rest(b) - rest(a + b);
+    let one_far = select(far & !both, small, 1.0).lgamma() + half;
+    let a = select(both, small, 10.0);
+    let ratio = (a / (a + b)).ln();
+    let two_far =
+        a * ratio - 0.5 * a.ln() - lost + rest(a) + rest(b) - rest(a + b) + 0.5 * (2.0 * PI).ln();
+    let (a, b) = (select(far | end, 1.0, small), select(far | end, 1.0, large));
+    let plain = a.lgamma() + (b.lgamma() - (a + b).lgamma());
+    select(end, f64::NEG_INFINITY, select(both, two_far, select(far, one_far, plain)))
+}
+
+/// The coefficients of Stirling's series in 1/z², highest first: B₂ₖ / (2k (2k - 1)).
+const STIRLING: [f64; 8] = [
+    -3617.0 / 122_400.0,
+    1.0 / 156.0,
+    -691.0 / 360_360.0,
+    1.0 / 1188.0,
+    -1.0 / 1680.0,
+    1.0 / 1260.0,
+    -1.0 / 360.0,
+    1.0 / 12.0,
+];
+
+/// A polynomial with these coefficients, that of the highest power first.
+fn horner(x: Var, coefficients: &[f64]) -> Var {
+    let mut rest = coefficients.iter();
+    let mut sum = x.full_like(rest.next().copied().unwrap_or(0.0));
+    for c in rest {
+        sum = sum * x + *c;
+    }
+    sum
+}
+
+/// e⁻²: between it and 1 - e⁻² the quantile is approximated around 1/2.
+const MIDDLE: f64 = 0.135_335_283_236_612_7;
+
+/// Rational approximations of the normal quantile, highest power first.
+///
+/// Source: Cephes mathematical library, `ndtri.c` (S. L. Moshier).
+mod quantile {
+    /// (x/√2π - w) / w³ in w², w = p - 1/2.
+    pub(super) const P0: [f64; 5] = [
+        -5.99633501014107895267e1,
+        9.80010754185999661536e1,
+        -5.66762857469070293439e1,
+        1.39312609387279679503e1,
+        -1.23916583867381258016,
+    ];
+    pub(super) const Q0: [f64; 9] = [
+        1.0,
+        1.95448858338141759834,
+        4.67627912898881538453,
+        8.63602421390890590575e1,
+        -2.25462687854119370527e2,
+        2.00260212380060660359e2,
+        -8.20372256168333339912e1,
+        1.59056225126211695515e1,
+        -1.18331621121330003142,
+    ];
+    /// z - ln z / z - |x| in 1/z, z = √(-2 ln p) below 8.
+    pub(super) const P1: [f64; 9] = [
+        4.05544892305962419923,
+        3.15251094599893866154e1,
+        5.71628192246421288162e1,
+        4.40805073893200834700e1,
+        1.46849561928858024014e1,
+        2.18663306850790267539,
+        -1.40256079171354495875e-1,
+        -3.50424626827848203418e-2,
+        -8.57456785154685413611e-4,
+    ];
+    pub(super) const Q1: [f64; 9] = [
+        1.0,
+        1.57799883256466749731e1,
+        4.53907635128879210584e1,
+        4.13172038254672030440e1,
+        1.50425385692907503408e1,
+        2.50464946208309415979,
+        -1.42182922854787788574e-1,
+        -3.80806407691578277194e-2,
+        -9.33259480895457427372e-4,
+    ];
+    /// The same, from 8 on.
+    pub(super) const P2: [f64; 9] = [
+        3.23774891776946035970,
+        6.91522889068984211695,
+        3.93881025292474443415,
+        1.33303460815807542389,
+        2.01485389549179081538e-1,
+        1.23716634817820021358e-2,
+        3.01581553508235416007e-4,
+        2.65806974686737550832e-6,
+        6.23974539184983293730e-9,
+    ];
+    pub(super) const Q2: [f64; 9] = [
+        1.0,
+        6.02427039364742014255,
+        3.67983563856160859403,
+        1.37702099489081330271,
+        2.16236993594496635890e-1,
+        1.34204006088543189037e-2,
+        3.28014464682127739104e-4,
+        2.89247864745380683936e-6,
+        6.79019408009981274425e-9,
+    ];
+}

@@ -1,0 +1,227 @@
+//! Statistics of samples: weighted means, covariances, counts in bins, places in sorted arrays.
+
+use super::axes::{Axes, resolve_axes};
+use super::composed::{misshapen, of_floats, of_integers};
+use super::{select, wrong, zeros};
+use crate::Var;
+use crate::var::{IntoVar, caller, on_behalf};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
+
+/// Statistics of samples.
+impl Var {
+    /// Σ w x / Σ w over `axes`, which go away. The weights have the shape of x, or that of the axes
+    /// (one after the other).
+    ///
+    /// Errors: `shape` if they have another one, or an axis does not exist.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(|(x, w): (Var, Var)| x.average(w, 1));
+    /// let y = f.call(([[1.0, 3.0], [5.0, 9.0]], [3.0, 1.0]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [1.5, 6.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn average(self, weights: impl IntoVar, axes: impl Axes) -> Var {
+        let at = caller();
+        let ty = self.ty(at);
+        let weights = weights.into_var(ty.dtype, at);
+        let axes = match resolve_axes("average", &axes, &ty.shape) {
+            Ok(axes) => axes,
+            Err(problem) => return wrong(problem, &[self, weights], ty, at),
+        };
+        let own = weights.ty(at).shape;
+        let along: Shape = axes.iter().map(|a| ty.shape[*a]).collect();
+        let spread = if own == along && own != ty.shape {
+            let mut shape = Shape::from(vec![1; ty.shape.len()]);
+            for a in &axes {
+                shape[*a] = ty.shape[*a];
+            }
+            on_behalf(at, || weights.reshape(shape))
+        } else {
+            weights
+        };
+        of_floats("average", [self, spread], at, |[x, w]| {
+            if x.shape() != ty.shape {
+                let message = format!("`average` of {ty} with weights of shape {own}");
+                let help = "give weights of the array's shape, or one per element of the axis";
+                return misshapen(message, help, &[self, weights], ty, at);
+            }
+            let w = w.broadcast_to(x.shape());
+            (x * w).sum_axis(axes.as_slice()) / w.sum_axis(axes.as_slice())
+        })
+    }
+
+    /// The covariances of variables, one per row, between their samples, one per column; of one
+    /// variable a number, its variance. Divides by the number of samples less one.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let c = run(|x: Var| x.cov(), [[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])?;
+    /// assert_eq!(c.to_vec::<f64>()?, [1.0, -1.0, -1.0, 1.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn cov(self) -> Var {
+        let at = caller();
+        of_floats("cov", [self], at, |[x]| {
+            let ty = x.ty(at);
+            if !matches!(ty.shape.len(), 1 | 2) {
+                let help = "give a vector, or a matrix with one variable per row";
+                return misshapen(format!("`cov` of {ty}"), help, &[x], ty, at);
+            }
+            let off = x - x.mean_keepdims(-1);
+            let n = ty.shape[ty.shape.len() - 1] as f64;
+            off.dot(off.t()) / (n - 1.0)
+        })
+    }
+
+    /// The correlations between variables, one per row: their [covariances](Var::cov) divided by both
+    /// standard deviations, between -1 and 1.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let c = run(|x: Var| x.corrcoef(), [[1.0, 2.0, 3.0], [9.0, 6.0, 3.0]])?;
+    /// assert!(c.to_vec::<f64>()?.iter().zip([1.0, -1.0, -1.0, 1.0]).all(|(x, y)| (x - y).abs() < 1e-15));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn corrcoef(self) -> Var {
+        let at = caller();
+        of_floats("corrcoef", [self], at, |[x]| {
+            let cov = x.cov();
+            if cov.rank() < 2 {
+                return cov / cov;
+            }
+            let deviation = cov.diagonal().sqrt();
+            (cov / deviation.expand_dims(1) / deviation).clamp(-1.0, 1.0)
+        })
+    }
+
+    /// How often (i64) each of the integers 0, 1, .. `length` - 1 occurs; others are not counted.
+    ///
+    /// A sum of weights instead is `zeros([length], dtype).at(i).add(w)`.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let n = run(|i: Var| i.bincount(3), [2i64, 0, 2, 7])?;
+    /// assert_eq!(n.to_vec::<i64>()?, [1, 0, 2]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn bincount(self, length: usize) -> Var {
+        of_integers("bincount", [self], caller(), |[i]| count(i.flatten(), length))
+    }
+
+    /// The number (i64) of elements between neighbouring `edges`, which ascend: the first of both
+    /// included, the last too. Other elements are not counted.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let n = run(|(x, e): (Var, Var)| x.histogram(e), ([0.0, 0.5, 1.0, 2.0, 9.0], [0.0, 1.0, 2.0]))?;
+    /// assert_eq!(n.to_vec::<i64>()?, [2, 2]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn histogram(self, edges: impl IntoVar) -> Var {
+        let at = caller();
+        let edges = edges.into_var(self.ty(at).dtype, at);
+        let ty = edges.ty(at);
+        if ty.shape.len() != 1 || ty.shape[0] < 2 {
+            let guess = ArrayType::new(Dtype::I64, [0]);
+            let message = format!("`histogram` of {} with edges {ty}", self.ty(at));
+            return misshapen(message, "give at least two edges", &[self, edges], guess, at);
+        }
+        let bins = ty.shape[0] - 1;
+        on_behalf(at, || {
+            let x = self.flatten();
+            let place = edges.searchsorted_right(x) - 1;
+            let last = x.eq(edges.index(-1));
+            count(select(last, bins - 1, place), bins)
+        })
+    }
+
+    /// The number (i64) of the bin of each element, given the edges of bins, ascending or descending:
+    /// of ascending ones how many are not above it, of descending ones how many are above it.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let n = run(|(x, e): (Var, Var)| x.digitize(e), ([0.5, 1.0, 7.0], [1.0, 2.0]))?;
+    /// assert_eq!(n.to_vec::<i64>()?, [0, 1, 2]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn digitize(self, edges: impl IntoVar) -> Var {
+        let at = caller();
+        let edges = edges.into_var(self.ty(at).dtype, at);
+        let Some(edges) = sorted("digitize", edges, self) else { return nowhere(self, at) };
+        on_behalf(at, || {
+            let n = edges.len();
+            let falls = if n == 0 { edges.any() } else { edges.index(0).gt(edges.index(-1)) };
+            let up = edges.searchsorted_right(self);
+            let down = n as i64 - edges.flip(0).searchsorted(self);
+            select(falls, down, up)
+        })
+    }
+
+    /// Where in this ascending vector each element of `x` belongs (i64), before equal ones: the number
+    /// of elements below it; nan counts as largest.
+    ///
+    /// All pairs are compared, without an array of pairs.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let i = run(|(v, x): (Var, Var)| v.searchsorted(x), ([1.0, 2.0, 2.0], [0.0, 2.0, 3.0]))?;
+    /// assert_eq!(i.to_vec::<i64>()?, [0, 1, 3]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn searchsorted(self, x: impl IntoVar) -> Var {
+        let at = caller();
+        let x = x.into_var(self.ty(at).dtype, at);
+        let Some(vector) = sorted("searchsorted", self, x) else { return nowhere(x, at) };
+        on_behalf(at, || {
+            let x = x.expand_dims(-1);
+            (vector.lt(x) | (x.ne(x) & vector.eq(vector))).count_true_axis(-1)
+        })
+    }
+
+    /// Where in this ascending vector each element of `x` belongs (i64), behind equal ones: the number
+    /// of elements not above it; nan counts as largest.
+    #[track_caller]
+    pub fn searchsorted_right(self, x: impl IntoVar) -> Var {
+        let at = caller();
+        let x = x.into_var(self.ty(at).dtype, at);
+        let Some(vector) = sorted("searchsorted_right", self, x) else { return nowhere(x, at) };
+        on_behalf(at, || {
+            let x = x.expand_dims(-1);
+            (vector.le(x) | x.ne(x)).count_true_axis(-1)
+        })
+    }
+}
+
+/// What a search in something that is no vector gives: indices in the shape of x.
+fn nowhere(x: Var, at: Loc) -> Var {
+    Var::poison(ArrayType::new(Dtype::I64, x.ty(at).shape), at)
+}
+
+/// The vector, if it is one.
+#[track_caller]
+fn sorted(name: &str, vector: Var, x: Var) -> Option<Var> {
+    let at = caller();
+    let ty = vector.ty(at);
+    if ty.shape.len() == 1 {
+        return Some(vector);
+    }
+    let message = format!("`{name}` needs a sorted vector, got {ty}");
+    let problem = Problem::new(Kind::Shape, message, "give an array with one axis");
+    wrong(problem, &[vector, x], ty, at);
+    None
+}
+
+/// How often each of 0, 1, .. occurs in a vector.
+fn count(i: Var, length: usize) -> Var {
+    // A negative index counts from the end elsewhere; here it is out of range.
+    let i = i.convert(Dtype::I64);
+    zeros([length], Dtype::I64).at(select(i.lt(0), length, i)).add(1)
+}
