@@ -11,6 +11,7 @@ use crate::var::{IntoVar, caller};
 use tapeloom_ir::Scalar;
 
 /// Division with remainder.
+#[allow(clippy::should_implement_trait, reason = "`x.rem(y)` without importing the trait of `%`")]
 impl Var {
     /// x - y·trunc(x / y), exact: the remainder with the sign of x, as of Rust's `%` (and C's `fmod`).
     ///

@@ -156,7 +156,7 @@ pub fn dot_product_attention(query: Var, key: Var, value: Var, how: Attention) -
         let scale = how.scale.unwrap_or(1.0 / (*n as f64).sqrt());
         let mut logits = einsum("...qhn,...khn->...hqk", &[query, key]) * scale;
         if let Some(bias) = how.bias {
-            logits = logits + bias;
+            logits += bias;
         }
         let causal = how.causal.then(|| {
             let place = |axis| iota([*queries, *keys], axis, Dtype::I64);

@@ -143,7 +143,7 @@ reductions! {
         |x, axes, at| fold(Reducer::And, x, axes, at);
     any any_axis any_keepdims "Whether some element is true (bool)"
         |x, axes, at| fold(Reducer::Or, x, axes, at);
-    count_true count_true_axis count_true_keepdims ["count_nonzero"]
+    count_true count_true_axis count_true_keepdims
         "The number (i64) of elements that are true"
         count;
     mean mean_axis mean_keepdims "The mean" mean;

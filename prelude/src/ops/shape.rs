@@ -258,9 +258,11 @@ impl Var {
         emit(op, &[self, value], at)
     }
 
-    /// `n` parts of equal extent along an axis.
+    /// `n` parts of equal extent along an axis. (For parts that differ see
+    /// [`array_split`](Var::array_split) and [`split_at`](Var::split_at).)
     ///
     /// Errors: `shape` if the extent is no multiple of `n`.
+    #[doc(alias = "hsplit", alias = "vsplit", alias = "dsplit")]
     #[track_caller]
     pub fn split(self, n: usize, axis: impl Axis) -> Vec<Var> {
         let at = caller();

@@ -90,11 +90,10 @@ impl Var {
         let at = caller();
         of_floats("corrcoef", [self], at, |[x]| {
             let cov = x.cov();
-            if cov.rank() < 2 {
-                return cov / cov;
-            }
-            let deviation = cov.diagonal().sqrt();
-            (cov / deviation.expand_dims(1) / deviation).clamp(-1.0, 1.0)
+            let matrix = cov.rank() == 2;
+            let deviation = if matrix { cov.diagonal() } else { cov }.sqrt();
+            let other = if matrix { deviation.expand_dims(1) } else { deviation };
+            (cov / other / deviation).clamp(-1.0, 1.0)
         })
     }
 

@@ -54,7 +54,7 @@ pub fn vmap<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(f: F) -> impl Fn(A) -> B 
 /// assert_eq!(f.call((&lines, 3.0))?.to_vec::<f64>()?, [13.0, 16.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
-#[doc(alias = "in_axes", alias = "out_axes")]
+#[doc(alias = "in_axes", alias = "out_axes", alias = "apply_along_axis")]
 #[track_caller]
 pub fn vmap_axes<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
     in_axes: impl BatchAxes<A>,
