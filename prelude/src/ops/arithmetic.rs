@@ -5,8 +5,8 @@
 use super::{binary, emit};
 use crate::Var;
 use crate::var::{IntoVar, caller};
-use std::ops;
-use tapeloom_ir::{Scalar, Tensor};
+use std::{iter, ops};
+use tapeloom_ir::{Literal, Scalar, Tensor};
 
 macro_rules! operators {
     ($($trait:ident $method:ident $assign:ident $assign_method:ident $op:ident),*) => {$(
@@ -25,12 +25,13 @@ macro_rules! operators {
                 *self = binary(Scalar::$op, *self, y.into_var(self.ty(at).dtype, at), at);
             }
         }
-        left!($trait $method $op: f64, i64, Tensor, &Tensor, &Var);
+        left!($trait $method $op: f64, i64, &f64, &i64, Tensor, &Tensor, &Var);
+        refused!($trait $method: f32, i32, u32, u64, usize);
     )*};
 }
 
 /// `number op var`: Rust wants an impl per type on the left. There is one float and one integer type
-/// among them, so that Rust knows the type of a literal in `(1.0 - x).ln()`.
+/// among them, so that Rust knows the type of a literal in `(1.0 - x).ln()`: with two it would ask.
 macro_rules! left {
     ($trait:ident $method:ident $op:ident: $($t:ty),*) => {$(
         impl ops::$trait<Var> for $t {
@@ -39,6 +40,51 @@ macro_rules! left {
             fn $method(self, y: Var) -> Var {
                 let at = caller();
                 binary(Scalar::$op, self.into_var(y.ty(at).dtype, at), y, at)
+            }
+        }
+    )*};
+}
+
+/// Numbers that may stand on the left of a `Var`: none but those that have the operators, f64 and i64.
+/// This trait has no implementations; it is there for what the compiler says of the others.
+///
+/// ```compile_fail
+/// use tapeloom::prelude::*;
+/// let rate = 0.1f32;
+/// let f = jit(move |x: Var| rate * x); // `f32` cannot stand on the left of a `Var`
+/// ```
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let (rate, n) = (0.1f32, 3usize);
+/// let f = jit(move |x: Var| x * rate + f64::from(rate) * x - n as i64 * x);
+/// assert!((f.call(1.0f32)?.item::<f32>()? + 2.8).abs() < 1e-6);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot stand on the left of a `Var`",
+    label = "write the number on the right, or convert it",
+    note = "write `x * n`, or convert as in `f64::from(n) * x` or `n as i64 * x`: a number takes the dtype of the array that it meets",
+    note = "of the numbers only f64 and i64 stand on the left, so that the type of `1.0` in `(1.0 - x).ln()` is known"
+)]
+pub trait LeftOfVar<'a> {
+    /// What cannot be called.
+    #[doc(hidden)]
+    fn never(self) -> Var;
+}
+
+/// `number op var` for the types without it. The condition never holds, so these are no candidates
+/// where the type of a literal is inferred (its lifetime keeps the compiler from deciding that here);
+/// but where the type is known, it is the missing condition that is reported.
+macro_rules! refused {
+    ($trait:ident $method:ident: $($t:ty),*) => {$(
+        impl<'a> ops::$trait<Var> for $t
+        where
+            $t: LeftOfVar<'a>,
+        {
+            type Output = Var;
+            fn $method(self, _: Var) -> Var {
+                self.never()
             }
         }
     )*};
@@ -60,13 +106,27 @@ impl ops::Neg for Var {
     }
 }
 
-impl std::iter::Sum for Var {
-    /// The sum from left to right; `0.0` (f64) if there is nothing.
-    #[track_caller]
-    fn sum<I: Iterator<Item = Var>>(mut vars: I) -> Var {
-        let at = caller();
-        let zero = || Var::literal(tapeloom_ir::Literal::f64(0.0), at);
-        let first = vars.next().unwrap_or_else(zero);
-        vars.fold(first, |x, y| binary(Scalar::Add, x, y, at))
-    }
+macro_rules! folds {
+    ($($trait:ident $method:ident $op:ident $empty:literal $doc:literal),*) => {$(
+        impl iter::$trait for Var {
+            #[doc = $doc]
+            #[track_caller]
+            fn $method<I: Iterator<Item = Var>>(mut vars: I) -> Var {
+                let at = caller();
+                let first = vars.next().unwrap_or_else(|| Var::literal(Literal::f64($empty), at));
+                vars.fold(first, |x, y| binary(Scalar::$op, x, y, at))
+            }
+        }
+        impl<'a> iter::$trait<&'a Var> for Var {
+            #[doc = $doc]
+            #[track_caller]
+            fn $method<I: Iterator<Item = &'a Var>>(vars: I) -> Var {
+                iter::$trait::$method(vars.copied())
+            }
+        }
+    )*};
+}
+folds! {
+    Sum sum Add 0.0 "The sum from left to right; `0.0` (f64) if there is nothing.",
+    Product product Mul 1.0 "The product from left to right; `1.0` (f64) if there is nothing."
 }

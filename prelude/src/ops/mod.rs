@@ -29,6 +29,7 @@ mod special;
 mod statistics;
 
 pub use assembling::Padding;
+pub use arithmetic::LeftOfVar;
 pub use axes::{Axes, Axis};
 pub use functions::*;
 pub use index::{At, Index, Indices};

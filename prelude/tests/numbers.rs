@@ -1,0 +1,47 @@
+//! Numbers beside a `Var`: literals and values, on either side, by reference, in iterators.
+#![allow(clippy::unwrap_used, clippy::op_ref, reason = "tests")]
+
+use tapeloom::prelude::*;
+
+fn at(x: f64, f: impl Fn(Var) -> Var) -> f64 {
+    run(f, x).unwrap().item::<f64>().unwrap()
+}
+
+/// The types of literals are inferred, whatever stands around them.
+#[test]
+fn literals_on_the_left() {
+    assert_eq!(at(0.5, |x| (1.0 - x).ln()), 0.5f64.ln());
+    assert_eq!(at(2.0, |x| (1 - x).abs()), 1.0);
+    assert_eq!(at(2.0, |x| (&6.0 / x).sqrt()), 3f64.sqrt());
+    assert_eq!(at(2.0, |x| (-(-7 % x)).abs()), 1.0);
+    assert_eq!(at(2.0, |x| ((1.0 + 0.5) * x).exp()), 3f64.exp());
+}
+
+/// Values are numbers, too: those of f64 and i64 on both sides, the others on the right.
+#[test]
+fn values_on_either_side() {
+    let (rate, n) = (0.1, 3);
+    assert_eq!(at(2.0, |g| (rate * g).abs() + (n * g).abs()), 0.1 * 2.0 + 6.0);
+    let rates = [0.5, 0.25];
+    assert_eq!(at(2.0, |g| rates.iter().map(|r| r * g).sum()), 1.5);
+    assert_eq!(at(2.0, |g| rates.iter().map(|r| (r - g).abs()).sum::<Var>()), 3.25);
+    assert_eq!(at(2.0, |g| (1..4).map(|n| (n * g).abs()).sum()), 12.0);
+    let (a, b, c, d, e) = (2f32, 2i32, 2u32, 2u64, 2usize);
+    assert_eq!(at(1.0, |x| x * a * b * c * d * e), 32.0);
+    assert_eq!(at(1.0, |x| f64::from(a) / x + (e as i64 - x)), 3.0);
+    // A number takes the dtype of the array.
+    let y = run(|x: Var| rate * x, [2.0f32]).unwrap();
+    assert_eq!(y.to_vec::<f32>().unwrap(), [0.2]);
+}
+
+#[test]
+fn sums_and_products_of_iterators() {
+    assert_eq!(at(3.0, |x| [x, x + 1.0].into_iter().product()), 12.0);
+    assert_eq!(
+        at(3.0, |x| [x, x + 1.0].iter().product::<Var>() + [x, x].iter().sum::<Var>()),
+        18.0
+    );
+    assert_eq!(at(3.0, |x| x + std::iter::empty::<Var>().product::<Var>()), 4.0);
+    let slope = run(grad(|x: Var| [x, x, x].iter().product()), 2.0).unwrap();
+    assert_eq!(slope.item::<f64>().unwrap(), 12.0);
+}
