@@ -60,6 +60,7 @@ mod check;
 mod closure;
 mod dtype;
 mod error;
+mod function;
 pub mod jit;
 pub mod ops;
 pub mod transform;
@@ -68,6 +69,7 @@ pub mod var;
 
 pub use check::{check_grads, check_rule};
 pub use error::Error;
+pub use function::{Function, One, Two};
 pub use jit::{Compiled, Explanation, Jit, Stage, jit, run};
 pub use ops::functions::*;
 pub use tapeloom_derive::Tree;

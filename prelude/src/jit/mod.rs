@@ -23,6 +23,7 @@ mod program;
 pub use explain::{Explanation, Stage};
 
 use crate::closure::{time_in_transforms, trace_program};
+use crate::function::{Function, one};
 use crate::transform::call_once_traced;
 use crate::tree::{Args, TensorRefs, Tree, leaf_paths};
 use crate::var::caller;
@@ -138,15 +139,11 @@ impl<A: Tree<Var>, B: Tree<Var>> Compiled<A, B> {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[track_caller]
-pub fn jit<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(f: F) -> Jit<A, B, F> {
+pub fn jit<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> Jit<A, B, F> {
     boundary("jit", f, caller())
 }
 
-fn boundary<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
-    name: &'static str,
-    f: F,
-    at: Loc,
-) -> Jit<A, B, F> {
+fn boundary<A: Tree<Var>, B: Tree<Var>, F>(name: &'static str, f: F, at: Loc) -> Jit<A, B, F> {
     Jit {
         f,
         name,
@@ -169,11 +166,11 @@ fn boundary<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[track_caller]
-pub fn run<A: Tree<Var>, B: Tree<Var>>(
-    f: impl Fn(A) -> B,
+pub fn run<A: Tree<Var>, B: Tree<Var>, M>(
+    f: impl Function<A, B, M>,
     args: impl Args<A>,
 ) -> Result<B::With<Tensor>, Error> {
-    boundary("run", f, caller()).call(args)
+    boundary("run", one(f), caller()).call(args)
 }
 
 impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {

@@ -2,6 +2,7 @@
 
 use crate::Var;
 use crate::closure::{Staged, rebuild, stage};
+use crate::function::{Function, one};
 use crate::ops::zeros_like_type;
 use crate::tree::{Tree, different, flatten, leaf_paths};
 use crate::var::caller;
@@ -25,7 +26,8 @@ use tapeloom_transforms as transforms;
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[track_caller]
-pub fn jvp<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(f: F) -> impl Fn((A, A)) -> (B, B) {
+pub fn jvp<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> impl Fn((A, A)) -> (B, B) {
+    let f = one(f);
     let at = caller();
     move |(x, dx)| {
         let (staged, structure) = stage("jvp", at, &f, x);
@@ -63,12 +65,13 @@ pub fn jvp<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(f: F) -> impl Fn((A, A)) -
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[track_caller]
-pub fn linearize<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
+pub fn linearize<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     f: F,
 ) -> impl Fn(A) -> (B, Box<dyn Fn(A) -> B>)
 where
     B::Structure: 'static,
 {
+    let f = one(f);
     let at = caller();
     move |x| {
         let (staged, structure) = stage("linearize", at, &f, x);

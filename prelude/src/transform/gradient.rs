@@ -2,6 +2,7 @@
 
 use crate::Var;
 use crate::closure::{Staged, rebuild, stage};
+use crate::function::{Function, one};
 use crate::ops::zeros_like_type;
 use crate::tree::Tree;
 use crate::var::caller;
@@ -28,7 +29,8 @@ use tapeloom_transforms as transforms;
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[track_caller]
-pub fn grad<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> A {
+pub fn grad<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> A {
+    let f = one(f);
     let at = caller();
     move |x| differentiate("grad", at, |x| (f(x), ()), x).1
 }
@@ -46,7 +48,8 @@ pub fn grad<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> A {
 ///
 /// Errors: as [`grad`].
 #[track_caller]
-pub fn value_and_grad<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> (Var, A) {
+pub fn value_and_grad<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> (Var, A) {
+    let f = one(f);
     let at = caller();
     move |x| {
         let ((y, ()), dx) = differentiate("value_and_grad", at, |x| (f(x), ()), x);
@@ -67,7 +70,10 @@ pub fn value_and_grad<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> (Var
 /// Errors: as [`grad`].
 #[doc(alias = "has_aux")]
 #[track_caller]
-pub fn grad_aux<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> (Var, B)>(f: F) -> impl Fn(A) -> (A, B) {
+pub fn grad_aux<A: Tree<Var>, B: Tree<Var>, F: Function<A, (Var, B), M>, M>(
+    f: F,
+) -> impl Fn(A) -> (A, B) {
+    let f = one(f);
     let at = caller();
     move |x| {
         let ((_, aux), dx) = differentiate("grad_aux", at, &f, x);
@@ -79,9 +85,10 @@ pub fn grad_aux<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> (Var, B)>(f: F) -> impl 
 ///
 /// Errors: as [`grad`].
 #[track_caller]
-pub fn value_and_grad_aux<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> (Var, B)>(
+pub fn value_and_grad_aux<A: Tree<Var>, B: Tree<Var>, F: Function<A, (Var, B), M>, M>(
     f: F,
 ) -> impl Fn(A) -> ((Var, B), A) {
+    let f = one(f);
     let at = caller();
     move |x| differentiate("value_and_grad_aux", at, &f, x)
 }

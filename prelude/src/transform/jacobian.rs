@@ -4,6 +4,7 @@ use super::forward::jvp;
 use super::gradient::grad;
 use crate::Var;
 use crate::closure::{rebuild, stage};
+use crate::function::{Function, one};
 use crate::ops::{eye_var, move_axis, reshape, zeros_like_type};
 use crate::tree::{Leaf, Tree, leaf_paths, ravel, tree_leaves};
 use crate::var::{caller, on_behalf};
@@ -29,7 +30,8 @@ use tapeloom_transforms as transforms;
 /// ```
 #[doc(alias = "jacobian")]
 #[track_caller]
-pub fn jacfwd<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> A {
+pub fn jacfwd<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> A {
+    let f = one(f);
     let at = caller();
     move |x| jacobian("jacfwd", at, &f, x, Mode::Forward)
 }
@@ -43,7 +45,8 @@ pub fn jacfwd<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> A {
 /// Errors: as [`vjp`](crate::vjp()).
 #[doc(alias = "jacobian")]
 #[track_caller]
-pub fn jacrev<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> A {
+pub fn jacrev<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> A {
+    let f = one(f);
     let at = caller();
     move |x| jacobian("jacrev", at, &f, x, Mode::Reverse)
 }
@@ -73,7 +76,8 @@ pub fn jacrev<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> A {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[track_caller]
-pub fn hessian<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn(A) -> Var {
+pub fn hessian<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> Var {
+    let f = one(f);
     let at = caller();
     let gradient = grad(f);
     move |x| second_derivatives(at, &gradient, x)
@@ -106,7 +110,8 @@ fn second_derivatives<A: Tree<Var>>(at: Loc, gradient: &impl Fn(A) -> A, x: A) -
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[track_caller]
-pub fn hvp<A: Tree<Var>, F: Fn(A) -> Var>(f: F) -> impl Fn((A, A)) -> A {
+pub fn hvp<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn((A, A)) -> A {
+    let f = one(f);
     let derivative = jvp(grad(f));
     move |(x, v)| derivative((x, v)).1
 }

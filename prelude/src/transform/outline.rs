@@ -2,6 +2,7 @@
 
 use crate::Var;
 use crate::closure::{Staged, rebuild, stage};
+use crate::function::{Function, one};
 use crate::tree::{Tree, flatten};
 use crate::var::caller;
 use std::rc::Rc;
@@ -26,7 +27,8 @@ use tapeloom_ir::{ArrayType, FuncId, Loc};
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[track_caller]
-pub fn outline<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(f: F) -> impl Fn(A) -> B {
+pub fn outline<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> impl Fn(A) -> B {
+    let f = one(f);
     let at = caller();
     let number = trace::unique();
     move |x| call_once_traced("outline", number, at, &f, x)

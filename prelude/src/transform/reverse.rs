@@ -3,6 +3,7 @@
 use super::forward::same_types;
 use crate::Var;
 use crate::closure::{rebuild, stage};
+use crate::function::{Function, one};
 use crate::ops::zeros_like_type;
 use crate::tree::Tree;
 use crate::var::caller;
@@ -32,9 +33,10 @@ use tapeloom_transforms as transforms;
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[track_caller]
-pub fn vjp<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
+pub fn vjp<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     f: F,
 ) -> impl Fn(A) -> (B, Box<dyn Fn(B) -> A>) {
+    let f = one(f);
     let at = caller();
     move |x| {
         let (staged, structure) = stage("vjp", at, &f, x);

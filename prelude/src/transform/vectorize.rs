@@ -2,6 +2,7 @@
 
 use crate::Var;
 use crate::closure::{Staged, rebuild, stage_params};
+use crate::function::{Function, one};
 use crate::ops::{broadcast_var, insert_axis, move_axis, zeros_like_type};
 use crate::tree::{Leaf, Tree, different, flatten, leaf_paths};
 use crate::var::caller;
@@ -24,7 +25,8 @@ use tapeloom_transforms as transforms;
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[track_caller]
-pub fn vmap<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(f: F) -> impl Fn(A) -> B {
+pub fn vmap<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> impl Fn(A) -> B {
+    let f = one(f);
     let at = caller();
     move |x| vectorize(at, &f, &0, &0, x)
 }
@@ -56,11 +58,12 @@ pub fn vmap<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(f: F) -> impl Fn(A) -> B 
 /// ```
 #[doc(alias = "in_axes", alias = "out_axes", alias = "apply_along_axis")]
 #[track_caller]
-pub fn vmap_axes<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
+pub fn vmap_axes<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     in_axes: impl BatchAxes<A>,
     out_axes: impl BatchAxes<B>,
     f: F,
 ) -> impl Fn(A) -> B {
+    let f = one(f);
     let at = caller();
     move |x| vectorize(at, &f, &in_axes, &out_axes, x)
 }
