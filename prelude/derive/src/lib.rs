@@ -17,7 +17,8 @@
 //! ```
 
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
-use quote::{ToTokens, format_ident, quote};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{
     Data, DeriveInput, Error, Field, Fields, GenericParam, Index, Member, parse_macro_input,
 };
@@ -113,15 +114,15 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
     let structure_fields = parts.iter().map(|p| {
         let (name, ty) = (&p.name, with_leaf(&p.ty, &var));
         match p.kind {
-            Holds::Arrays => quote!(#name: <#ty as ::tapeloom::Tree<#var>>::Structure),
+            Holds::Arrays => {
+                let tree = as_tree(p, &ty, &var);
+                quote!(#name: #tree::Structure)
+            }
             Holds::Equal => quote!(#name: #ty),
             Holds::Floats => quote!(#name: ::tapeloom::tree::ByBits<#ty>),
         }
     });
-    let tree = |p: &Part| {
-        let ty = &p.ty;
-        quote!(<#ty as ::tapeloom::Tree<#leaf>>)
-    };
+    let tree = |p: &Part| as_tree(p, &p.ty, &leaf.to_token_stream());
     let structure_of = parts.iter().map(|p| {
         let (name, member, tree) = (&p.name, &p.member, tree(p));
         let copy = quote!(::core::clone::Clone::clone(&self.#member));
@@ -147,7 +148,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
     let build = |to: TokenStream| {
         let fields = parts.iter().map(|p| {
             let (name, member, ty) = (&p.name, &p.member, with_leaf(&p.ty, &to));
-            let tree = quote!(<#ty as ::tapeloom::Tree<#to>>);
+            let tree = as_tree(p, &ty, &to);
             match p.kind {
                 Holds::Arrays => quote!(#member: #tree::from_leaves(&structure.#name, next)),
                 Holds::Equal => quote!(#member: ::core::clone::Clone::clone(&structure.#name)),
@@ -301,6 +302,11 @@ fn parts(fields: &Fields, leaf: &Ident) -> Result<(Vec<Part>, Vec<TokenStream>),
     };
     let parts = fields.iter().enumerate().map(part).collect::<Result<_, Error>>()?;
     Ok((parts, unmarked))
+}
+
+/// `<ty as Tree<leaf>>`, where the field stands: there the compiler says that it is no tree.
+fn as_tree(part: &Part, ty: &TokenStream, leaf: &TokenStream) -> TokenStream {
+    quote_spanned!(part.ty.span() => <#ty as ::tapeloom::Tree<#leaf>>)
 }
 
 /// Whether the type is `()`, a tree of any leaves.

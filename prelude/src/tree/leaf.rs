@@ -32,13 +32,14 @@ pub trait DataLeaf: Leaf {
 }
 
 macro_rules! leaf {
-    ($($t:ty $(where $life:lifetime)?, $stand_in:expr;)*) => {$(
+    ($($(#[$advice:meta])? $t:ty $(where $life:lifetime)?, $stand_in:expr;)*) => {$(
         impl$(<$life>)? Leaf for $t {
             fn stand_in() -> $t {
                 $stand_in
             }
         }
 
+        $(#[$advice])?
         impl$(<$life>)? Tree<$t> for $t {
             type With<M: Leaf> = M;
             type Structure = ();
@@ -74,6 +75,8 @@ leaf! {
         crate::ops::wrong(lost, &[], ArrayType::new(Dtype::F64, []), None)
     };
     Tensor, Tensor::scalar(f64::NAN);
+    // What is no array is not what a message about a missing tree should name.
+    #[diagnostic::do_not_recommend]
     Option<i32>, None;
 }
 
@@ -105,7 +108,10 @@ impl DataLeaf for Tensor {
 /// A tensor for every leaf that was lost: there is none to refer to.
 static LOST: std::sync::LazyLock<Tensor> = std::sync::LazyLock::new(|| Tensor::scalar(f64::NAN));
 
-leaf! { &'t Tensor where 't, &LOST; }
+leaf! {
+    #[diagnostic::do_not_recommend]
+    &'t Tensor where 't, &LOST;
+}
 
 impl DataLeaf for &Tensor {
     fn tensor(&self) -> Cow<'_, Tensor> {
@@ -115,7 +121,10 @@ impl DataLeaf for &Tensor {
 
 macro_rules! number {
     ($($t:ty)*) => {$(
-        leaf! { $t, <$t>::default(); }
+        leaf! {
+            #[diagnostic::do_not_recommend]
+            $t, <$t>::default();
+        }
 
         impl DataLeaf for $t {
             fn tensor(&self) -> Cow<'_, Tensor> {

@@ -1,0 +1,8 @@
+//! Axes in another form than the tree.
+//! says: does not say where the batch is in
+//! says: or the struct itself with an `Option<i32>` in place of each array
+use tapeloom::prelude::*;
+
+fn main() {
+    let _ = run(vmap_axes((0, "all"), 0, |(x, y): (Var, Var)| x * y), ([1.0], 2.0));
+}

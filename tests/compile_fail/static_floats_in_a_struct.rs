@@ -1,0 +1,18 @@
+//! A static field with floats in a type of the user's.
+//! says: `Schedule` cannot be compared by its bits
+//! says: for other types implement `tapeloom::tree::Bits`
+use tapeloom::prelude::*;
+
+#[derive(Clone, PartialEq, Debug)]
+struct Schedule {
+    rate: f64,
+}
+
+#[derive(Tree)]
+struct Params<T> {
+    w: T,
+    #[tree(static, bits)]
+    schedule: Schedule,
+}
+
+fn main() {}

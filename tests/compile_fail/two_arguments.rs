@@ -1,0 +1,13 @@
+//! Functions of several arguments where one is expected.
+//! errors: 4
+//! says: expected a function of one argument
+//! says: several arguments are passed as one tuple: `|(x, y): (Var, Var)| ..`
+//! says: close over the others: `grad(|x| f(x, y))(x)`
+use tapeloom::prelude::*;
+
+fn main() {
+    let _ = grad(|x: Var, y: Var| x * y);
+    let _ = jit(|x: Var, y: Var| x * y);
+    let _ = vmap(|x: Var, y: Var, z: Var| x * y * z);
+    let _ = run(|x: Var, y: Var| x * y, (1.0, 2.0));
+}

@@ -1,0 +1,13 @@
+//! A mark that does not exist.
+//! errors: 1
+//! says: expected `#[tree(static)]` or `#[tree(static, bits)]`
+use tapeloom::prelude::*;
+
+#[derive(Tree)]
+struct Params<T> {
+    w: T,
+    #[tree(skip)]
+    n: usize,
+}
+
+fn main() {}

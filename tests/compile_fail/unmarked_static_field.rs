@@ -1,0 +1,15 @@
+//! A field without arrays that is not marked: one error for each, which names the mark.
+//! errors: 2
+//! says: the field `n` holds no arrays: its type does not mention `T`. Mark it `#[tree(static)]`
+use tapeloom::prelude::*;
+
+#[derive(Tree, Clone)]
+struct Params<T> {
+    w: T,
+    n: usize,
+    rate: f64,
+}
+
+fn main() {
+    let _ = jit(|p: Params<Var>| p.w * p.n * p.rate);
+}

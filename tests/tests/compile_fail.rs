@@ -1,0 +1,87 @@
+//! What the compiler says of programs that are wrong before they run.
+//!
+//! Each file of `tests/compile_fail` is a program that must not compile. Its head says what must
+//! appear among the messages (`says:`) and at most how many errors there may be (`errors:`), because
+//! one mistake should be one message. The rest of a message is rustc's own, which changes with its
+//! version, and is not compared.
+//!
+//! The compiler is run by hand on the library that this test was built with: a harness that builds a
+//! package for each case (as `trybuild` does) would build all dependencies a second time.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+#[test]
+fn wrong_programs_are_told_what_to_write() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("compile_fail");
+    let library = library();
+    let mut cases: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "rs"))
+        .collect();
+    cases.sort();
+    assert!(cases.len() >= 10, "the cases were not found");
+    let mut failures = Vec::new();
+    for case in &cases {
+        let text = std::fs::read_to_string(case).unwrap();
+        let asked = |key: &str| {
+            let prefix = format!("//! {key}: ");
+            text.lines().filter_map(|l| l.strip_prefix(&prefix)).map(str::to_owned).collect()
+        };
+        let (says, errors): (Vec<String>, Vec<String>) = (asked("says"), asked("errors"));
+        assert!(!says.is_empty(), "{} expects nothing", case.display());
+        let messages = compile(case, &library);
+        let found = messages
+            .lines()
+            .filter(|l| l.starts_with("error") && !l.starts_with("error: aborting"))
+            .count();
+        // Long types are shortened and lines of notes are not, so one line holds what is looked for.
+        let mut missing: Vec<String> =
+            says.into_iter().filter(|s| !messages.contains(s.as_str())).collect();
+        if found == 0 {
+            missing.push("any error".into());
+        }
+        if let Some(most) = errors.first().map(|n| n.parse::<usize>().unwrap())
+            && found > most
+        {
+            missing.push(format!("not more than {most} errors, there are {found}"));
+        }
+        if !missing.is_empty() {
+            failures.push(format!("{}: wanted {missing:#?} in\n{messages}", case.display()));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// What rustc writes about a program.
+fn compile(case: &Path, library: &Path) -> String {
+    let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
+    let output = Command::new(rustc)
+        .args(["--edition", "2024", "--crate-type", "bin", "--emit", "metadata", "-A", "warnings"])
+        .arg("--extern")
+        .arg(format!("tapeloom={}", library.display()))
+        .arg("-L")
+        .arg(format!("dependency={}", library.parent().unwrap().display()))
+        .arg("-o")
+        .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("compile_fail"))
+        .arg(case)
+        .output()
+        .unwrap();
+    assert!(!output.status.success(), "{} compiles", case.display());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// The library of this build. Builds with other features leave libraries beside it; cargo has just
+/// brought ours up to date, so the newest is either ours or one of the same source.
+fn library() -> PathBuf {
+    let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    let age = |path: &PathBuf| -> SystemTime { path.metadata().unwrap().modified().unwrap() };
+    let of_tapeloom = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("libtapeloom-") && name.ends_with(".rlib")
+    };
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(of_tapeloom).max_by_key(age).expect("the library is built for this test")
+}
