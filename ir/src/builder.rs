@@ -114,9 +114,9 @@ impl Draft {
     /// parameters, then equations.
     ///
     /// # Errors
-    /// The first problem recorded while it was built.
+    /// The first problem recorded while it was built; as [`Module::add`].
     pub fn finish(self, module: &mut Module, results: Vec<Atom>) -> Result<FuncId, Problem> {
-        Ok(module.add(self.close(results)?))
+        module.add(self.close(results)?)
     }
 
     /// Closes the function without adding it to a module.

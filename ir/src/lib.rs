@@ -37,7 +37,7 @@ pub use builder::{Builder, Draft};
 pub use eval::eval;
 pub use function::{Atom, Equation, FuncId, Function, Loc, Operands, Outputs, ValueId};
 pub use literal::Literal;
-pub use module::{Derived, Key, Module};
+pub use module::{DEEPEST_CALL, Derived, Key, Module};
 pub use prim::{Code, Op, Scalar};
 pub use problem::{Kind, Problem};
 pub use tensor::{Element, Line, Tensor};

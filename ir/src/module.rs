@@ -6,7 +6,8 @@
 //! trace, or to one file of text, and is dropped with it.
 
 use crate::function::{Equation, FuncId, Function};
-use crate::prim::Effects;
+use crate::prim::{Attr, Effects};
+use crate::problem::{Kind, Problem};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,6 +41,20 @@ pub struct Derived {
     pub mask: Vec<bool>,
 }
 
+/// How deep calls may nest. The interpreter and the transforms walk from a function to those that it
+/// calls by recursion, and a level takes up to 12 KiB of stack in a debug build; a hundred fit into
+/// the 2 MiB that a thread has unless it was given more.
+pub const DEEPEST_CALL: usize = 100;
+
+/// The problem of calls that nest deeper than [`DEEPEST_CALL`].
+pub(crate) fn too_deep(what: &str, depth: usize) -> Problem {
+    Problem::new(
+        Kind::TooLarge,
+        format!("{what} nest {depth} deep, and {DEEPEST_CALL} is the most that can"),
+        "apply some of the closures directly, without a transform, an outline or a jit around each",
+    )
+}
+
 /// An arena of functions with a memo of derived ones.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
@@ -47,6 +62,8 @@ pub struct Module {
     interned: HashMap<Arc<Function>, FuncId>,
     memo: HashMap<Key, Derived>,
     effects: SecondaryMap<FuncId, Effects>,
+    /// How deep the calls of each function nest: 0 for one that calls nothing.
+    depths: SecondaryMap<FuncId, usize>,
 }
 
 impl Module {
@@ -56,10 +73,17 @@ impl Module {
     }
 
     /// Adds a function; an equal one that is already there is returned instead.
-    pub fn add(&mut self, function: Function) -> FuncId {
+    ///
+    /// # Errors
+    /// [`Kind::TooLarge`] when its calls nest deeper than [`DEEPEST_CALL`].
+    pub fn add(&mut self, function: Function) -> Result<FuncId, Problem> {
         let function = Arc::new(function);
         if let Some(&id) = self.interned.get(&function) {
-            return id;
+            return Ok(id);
+        }
+        let depth = self.depth_of(&function);
+        if depth > DEEPEST_CALL {
+            return Err(too_deep(&format!("the calls of @{}", function.name), depth));
         }
         let ordered = |e: &Equation| e.op.effects(self) == Effects::Ordered;
         let effects = match function.equations.iter().any(ordered) {
@@ -68,8 +92,24 @@ impl Module {
         };
         let id = self.functions.push(function.clone());
         self.effects[id] = effects;
+        self.depths[id] = depth;
         self.interned.insert(function, id);
-        id
+        Ok(id)
+    }
+
+    /// One more than the deepest function that it calls. Known from when those were added.
+    fn depth_of(&self, function: &Function) -> usize {
+        let attributes = function.equations.iter().flat_map(|e| e.op.attributes());
+        let callees = attributes.filter_map(|(_, attribute)| match attribute {
+            Attr::Func(f) => Some(f),
+            _ => None,
+        });
+        callees.map(|f| self.depths[f] + 1).max().unwrap_or(0)
+    }
+
+    /// How deep the calls of a function nest: 0 for one that calls nothing.
+    pub fn depth(&self, id: FuncId) -> usize {
+        self.depths[id]
     }
 
     /// The function of that id. The handle is counted, so it can be held while the module grows.

@@ -121,7 +121,7 @@ pub fn split(
 pub fn largest(m: &mut Module, f: FuncId, args: &[Tensor]) -> Result<f64, Failure> {
     let mut all = (*m.get(f)).clone();
     all.results = all.types.keys().map(Atom::from).collect();
-    let all = m.add(all);
+    let all = m.add(all)?;
     let values = eval(m, all, args)?;
     let numbers = values.iter().flat_map(|t| (0..t.elements()).map(|i| t.at(i).to_f64().abs()));
     Ok(numbers.fold(0.0, f64::max))

@@ -27,7 +27,7 @@ pub fn batch(
         return Ok(BatchOf { function: functions[0], batched_out: mask.clone() });
     }
     let (function, batched_out) = lift(module, f, size, batched)?;
-    let function = module.add(function);
+    let function = module.add(function)?;
     module.remember(key, Derived { functions: vec![function], mask: batched_out.clone() });
     Ok(BatchOf { function, batched_out })
 }

@@ -15,7 +15,7 @@ use tapeloom_ir::{Atom, Derived, FuncId, Function, Key, Module, Operands, Proble
 /// None that a well-formed module can cause.
 pub fn dce(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let function = sweep(module, (*module.get(f)).clone())?;
-    Ok(module.add(function))
+    module.add(function)
 }
 
 /// `f` with only the results marked `used`, and which of its parameters are still read.
@@ -41,7 +41,7 @@ pub fn prune(
     function.linear_params.retain(|p| uses[*p] > 0);
     // Close the gaps that dropped parameters left in the numbering.
     let function = copy_live(function, |_| true, |_| None)?;
-    let id = module.add(function);
+    let id = module.add(function)?;
     module.remember(key, Derived { functions: vec![id], mask: mask.clone() });
     Ok((id, mask))
 }

@@ -33,7 +33,7 @@ pub fn jvp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Pro
         return Ok(JvpOf { function: functions[0], active_out: mask.clone() });
     }
     let (function, active_out) = forward(module, f, active, Rule::Jvp)?;
-    let function = module.add(function);
+    let function = module.add(function)?;
     let derived = Derived { functions: vec![function], mask: active_out.clone() };
     module.remember(key, derived);
     Ok(JvpOf { function, active_out })

@@ -124,7 +124,7 @@ fn split(
     let results = y.iter().chain(&residuals).map(|a| read(&in_fwd, *a)).collect();
     let fwd = sweep(module, fwd.close(results)?)?;
     let lin = sweep(module, lin.close(live.iter().map(|a| read(&in_lin, *a)).collect())?)?;
-    Ok(LinearizeOf { fwd: module.add(fwd), lin: module.add(lin), active_out })
+    Ok(LinearizeOf { fwd: module.add(fwd)?, lin: module.add(lin)?, active_out })
 }
 
 /// Copies the equations of the wanted halves.

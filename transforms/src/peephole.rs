@@ -60,7 +60,7 @@ pub fn peephole(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
             break;
         }
     }
-    Ok(module.add(f))
+    module.add(f)
 }
 
 /// One walk, and whether another may find more. Equations that nobody reads any more are left for a

@@ -36,7 +36,7 @@ pub fn transpose(module: &mut Module, f: FuncId, nonzero: &[bool]) -> Result<Tra
     }
     let (function, mask) = backward(module, f, nonzero)?;
     let function = sweep(module, function)?;
-    let function = module.add(function);
+    let function = module.add(function)?;
     module.remember(key, Derived { functions: vec![function], mask: mask.clone() });
     Ok(TransposeOf { function, nonzero: mask })
 }
@@ -65,7 +65,7 @@ pub fn as_linear(module: &mut Module, f: FuncId, linear: &[bool]) -> Result<Func
         }
     }
     let function = draft.close(f.results.iter().map(|r| read(&map, *r)).collect())?;
-    let id = module.add(function);
+    let id = module.add(function)?;
     match verify(module, id).into_iter().next() {
         None => Ok(id),
         Some(e) => {

@@ -2,7 +2,7 @@
 //!
 //! Transforms inside a trace leave calls behind, so that nested derivatives stay linear in size; a
 //! pass inlines them. A call marked `outline` is kept as a call: the user asked for the function to
-//! be compiled once. Its derivatives are calls of the derived functions, marked likewise.
+//! be there once. Its derivatives are calls of the derived functions, marked likewise.
 
 use super::{
     Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity,

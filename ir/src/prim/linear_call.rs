@@ -194,7 +194,7 @@ pub(super) fn as_linear(
     results.drain(..first);
     let linear = draft.close(results)?;
     match crate::verify::verify_function(module, &linear).into_iter().next() {
-        None => Ok(module.add(linear)),
+        None => module.add(linear),
         Some(error) => Err(error.problem),
     }
 }

@@ -59,6 +59,9 @@ impl Diagnostic {
     }
 }
 
+/// Transforms under way that are shown.
+const SHOWN: usize = 8;
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error[{}]: {}", self.problem.kind, self.problem.message)?;
@@ -72,7 +75,16 @@ impl fmt::Display for Diagnostic {
                 write!(f, "  made at {born}")?;
             }
         }
-        for Context { transform, at } in &self.context {
+        // Of many nested transforms the outermost says as much as those around it.
+        let many = self.context.len() > SHOWN;
+        let (inner, outer) = match self.context.split_last() {
+            Some((outer, inner)) if many => (&inner[..SHOWN - 1], Some(outer)),
+            Some(_) | None => (&self.context[..], None),
+        };
+        for (i, Context { transform, at }) in inner.iter().chain(outer).enumerate() {
+            if many && i == SHOWN - 1 {
+                write!(f, "\n   = and so on through {} more", self.context.len() - SHOWN)?;
+            }
             write!(f, "\n   = while tracing for `{transform}`")?;
             if let Some(at) = at {
                 write!(f, " at {at}")?;

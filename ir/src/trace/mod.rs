@@ -38,7 +38,7 @@ pub use diagnostic::{Context, Diagnostic, Note};
 
 use crate::function::{Atom, FuncId, Loc};
 use crate::literal::Literal;
-use crate::module::Module;
+use crate::module::{DEEPEST_CALL, Module, too_deep};
 use crate::prim::Op;
 use crate::problem::Problem;
 use crate::tensor::Tensor;
@@ -47,6 +47,7 @@ use frame::{Frame, Trace};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 thread_local! {
@@ -58,6 +59,9 @@ static NEXT_FRAME: AtomicU64 = AtomicU64::new(1);
 
 /// The frame of handles that were made outside any trace; no frame has this id.
 const NOWHERE: u64 = 0;
+
+/// What unwinds from a frame that lies too deep to the boundary.
+struct TooDeep;
 
 /// A value of a frame, or a literal. It belongs to the thread and the trace that made it.
 #[derive(Clone, Copy, Debug)]
@@ -161,7 +165,15 @@ pub fn trace<R>(
 ) -> Result<Traced<R>, Vec<Diagnostic>> {
     let guard = Guard::push_trace(Context { transform, at });
     let handles = declare(params);
-    let (results, output) = f(&handles);
+    let run = catch_unwind(AssertUnwindSafe(|| f(&handles)));
+    let (results, output) = match run {
+        Ok(run) => run,
+        Err(cause) if cause.is::<TooDeep>() => {
+            let trace = STACK.with_borrow_mut(|stack| stack.drain(guard.traces..).next());
+            return Err(trace.map_or_else(|| lost(at), |t| t.diagnostics));
+        }
+        Err(cause) => resume_unwind(cause),
+    };
     let atoms = with_trace(|t| t.results(&results, at)).unwrap_or_default();
     let finished = STACK.with_borrow_mut(|stack| stack.pop());
     drop(guard);
@@ -191,6 +203,13 @@ pub fn frame<R>(
     params: &[Param],
     f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
 ) -> Closed<R> {
+    let depth = with_trace(|t| t.frames.len()).unwrap_or(0);
+    if depth > DEEPEST_CALL {
+        // There is no `R` without running the closure, which may go on like this until the stack is
+        // full. So the way back to the boundary is that of a panic, though none is reported.
+        record(too_deep("the closures of transforms, outlines and jits", depth), &[], at);
+        resume_unwind(Box::new(TooDeep));
+    }
     // Outside any trace there is nobody to report to; the closure runs once so that `R` exists.
     let context = Context { transform, at };
     let guard = if active() { Guard::push_frame(context) } else { Guard::push_trace(context) };

@@ -28,8 +28,8 @@ mod shape;
 mod special;
 mod statistics;
 
-pub use assembling::Padding;
 pub use arithmetic::LeftOfVar;
+pub use assembling::Padding;
 pub use axes::{Axes, Axis};
 pub use functions::*;
 pub use index::{At, Index, Indices};

@@ -11,7 +11,7 @@
 //! | [`jacfwd`], [`jacrev`] | `A -> Var` | `A -> A`, the Jacobian |
 //! | [`hessian`], [`hvp`] | `A -> Var` | second derivatives |
 //! | [`vmap`] | `A -> B` | the same over a batch |
-//! | [`outline`] | `A -> B` | the same, compiled once |
+//! | [`outline`] | `A -> B` | the same, traced and differentiated once |
 //! | [`custom_jvp`], [`custom_vjp`], [`custom_rules`] | `A -> B` | the same, with derivative rules of its own |
 //!
 //! Each traces its closure into a closed function, derives another function from that and calls it.

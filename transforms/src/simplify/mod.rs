@@ -167,7 +167,7 @@ pub fn simplify_with(
         return Ok(Simplified { function: id, report });
     }
     report.after = after;
-    Ok(Simplified { function: module.add(better), report })
+    Ok(Simplified { function: module.add(better)?, report })
 }
 
 /// Whether an equation must stay where it is.

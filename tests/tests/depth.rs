@@ -1,0 +1,161 @@
+//! Calls that nest: every walk over them fits on the stack of an ordinary thread, and what would not
+//! is refused by name before any walk begins.
+
+use tapeloom::prelude::*;
+use tapeloom::{Error, Kind};
+use tapeloom_backend::{Options, compile};
+use tapeloom_ir::prim::Call;
+use tapeloom_ir::{
+    Builder, DEEPEST_CALL, Draft, FuncId, Module, Problem, Scalar, Type, eval, parse_module,
+    print_function, verify_module,
+};
+use tapeloom_transforms as transforms;
+
+/// Runs on a thread with 2 MiB of stack, as tests and `std::thread::spawn` have. Without the limit
+/// the process would end here.
+fn on_a_small_stack(f: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(f).unwrap();
+    assert!(thread.join().is_ok());
+}
+
+/// `f0 = sin`, `f{n+1}(x) = cos(f{n}(sin(x)))`
+fn chain(m: &mut Module, depth: usize, outline: bool) -> Result<FuncId, Problem> {
+    let mut f = None;
+    for i in 0..=depth {
+        let mut draft = Draft::new(format!("f{i}"));
+        let x = draft.param(Type::scalar(Dtype::F64));
+        let b = Builder::new(m, &mut draft);
+        let mut y = b.emit1(Scalar::Sin, &[x]);
+        if let Some(function) = f {
+            y = b.emit1(Call { function, outline }, &[y]);
+        }
+        let y = b.emit1(Scalar::Cos, &[y]);
+        f = Some(draft.finish(m, vec![y])?);
+    }
+    f.ok_or_else(|| Problem::internal("no function"))
+}
+
+/// One walk over the calls of a function.
+type Walk = fn(&mut Module, FuncId) -> Result<(), Problem>;
+
+const WALKS: &[(&str, Walk)] = &[
+    ("print and parse", |m, f| {
+        parse_module(&print_function(m, f)).map(|_| ()).map_err(|e| e[0].problem.clone())
+    }),
+    ("verify", |m, _| verify_module(m).into_iter().next().map_or(Ok(()), |e| Err(e.problem))),
+    ("eval", |m, f| eval(m, f, &[Tensor::from(1.0)]).map(|_| ())),
+    ("jvp", |m, f| transforms::jvp(m, f, &[true]).map(|_| ())),
+    ("linearize", |m, f| transforms::linearize(m, f, &[true]).map(|_| ())),
+    ("transpose", |m, f| {
+        let of = transforms::linearize(m, f, &[true])?;
+        transforms::transpose(m, of.lin, &[true]).map(|_| ())
+    }),
+    ("second derivative", |m, f| {
+        let first = transforms::vjp(m, f, &[true])?.function;
+        transforms::vjp(m, first, &[true, true]).map(|_| ())
+    }),
+    ("batch", |m, f| transforms::batch(m, f, 3, &[true]).map(|_| ())),
+    ("prune", |m, f| transforms::prune(m, f, &[false]).map(|_| ())),
+    ("inline", |m, f| transforms::inline(m, f).map(|_| ())),
+    ("expand", |m, f| transforms::expand(m, f).map(|_| ())),
+    ("passes", |m, f| {
+        let pipeline: transforms::Pipeline = transforms::BEFORE_CODE.parse()?;
+        pipeline.run(m, f, |_, _, _| ()).map(|_| ())
+    }),
+    ("schedule and compile", |m, f| {
+        compile(m, f, &Options::default())?.call(&[&Tensor::from(1.0)]).map(|_| ())
+    }),
+];
+
+#[test]
+fn every_walk_survives_the_deepest_calls() {
+    for outline in [false, true] {
+        for (name, walk) in WALKS {
+            on_a_small_stack(move || {
+                let mut m = Module::new();
+                let f = chain(&mut m, DEEPEST_CALL, outline).unwrap();
+                assert_eq!(m.depth(f), DEEPEST_CALL);
+                walk(&mut m, f).unwrap_or_else(|e| panic!("{name}: {e}"));
+            });
+        }
+    }
+}
+
+#[test]
+fn deeper_calls_are_refused() {
+    let too_deep = |problem: &Problem| {
+        assert_eq!(problem.kind, Kind::TooLarge, "{problem}");
+        let depth = format!("nest {} deep, and {DEEPEST_CALL} is the most", DEEPEST_CALL + 1);
+        assert!(problem.message.contains(&depth), "{problem}");
+    };
+    on_a_small_stack(move || {
+        let mut m = Module::new();
+        too_deep(&chain(&mut m, 20_000, true).unwrap_err());
+        let mut m = Module::new();
+        let f = chain(&mut m, DEEPEST_CALL, true).unwrap();
+        let mut text = print_function(&m, f);
+        text += &format!(
+            "\nfunc @more(%0: f64[]) -> (f64[]) {{\n  %1: f64[] = \
+             call{{function=@f{DEEPEST_CALL}, outline=true}} %0\n  return %1\n}}\n"
+        );
+        too_deep(&parse_module(&text).unwrap_err()[0].problem);
+    });
+}
+
+type Closure = Box<dyn Fn(Var) -> Var>;
+
+/// A way to run a closure.
+type Run = fn(Closure) -> Result<Tensor, Error>;
+
+fn nested(depth: usize, wrap: fn(Closure) -> Closure) -> Closure {
+    (0..depth).fold(Box::new(|x: Var| x.sin()), |f, _| wrap(f))
+}
+
+/// Every transform that may lie in itself, as often as calls may nest and far beyond.
+#[test]
+fn nested_closures() {
+    const WRAPS: &[fn(Closure) -> Closure] = &[
+        |f| Box::new(outline(f)),
+        |f| {
+            let f = vmap(f);
+            Box::new(move |x: Var| f(x.expand_dims(0)).squeeze(0))
+        },
+        |f| {
+            let f = jit(f);
+            Box::new(move |x| f.apply(x))
+        },
+        |f| Box::new(custom_jvp(f, |x: Var, dx: Var| (x.sin(), dx * x.cos()))),
+        |f| Box::new(move |x| value_and_grad(&f)(x).0),
+    ];
+    for (i, wrap) in WRAPS.iter().enumerate() {
+        on_a_small_stack(move || {
+            let runs: &[Run] = &[
+                |f| run(f, 1.0),
+                |f| run(grad(f), 1.0),
+                |f| run(jvp(f), (1.0, 1.0)).map(|(_, dy)| dy),
+                |f| run(vmap(f), [1.0, 2.0]),
+                |f| jit(f).interpreted().call(1.0),
+            ];
+            for (k, run) in runs.iter().enumerate() {
+                if i < 3 {
+                    run(nested(DEEPEST_CALL - 5, *wrap)).unwrap();
+                }
+                let error = run(nested(2_000, *wrap)).unwrap_err();
+                assert_eq!(error.kind(), Kind::TooLarge, "{i} {k}: {error}");
+                assert!(error.to_string().contains(" deep, and 100 is the most"), "{error}");
+                assert!(error.to_string().contains(file!()), "{error}");
+            }
+        });
+    }
+}
+
+/// What was refused leaves nothing behind.
+#[test]
+fn the_next_trace_begins_afresh() {
+    let f = jit(|x: Var| {
+        let inner = jit(nested(500, |f| Box::new(outline(f))));
+        assert!(inner.call(1.0).is_err());
+        x * x
+    });
+    assert_eq!(f.call(3.0).unwrap(), Tensor::from(9.0));
+}
