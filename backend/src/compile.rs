@@ -20,6 +20,7 @@ use crate::plan::Plan;
 use crate::schedule;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem, Tensor};
 
@@ -29,7 +30,7 @@ pub enum Engine {
     /// Machine code.
     #[default]
     Native,
-    /// The interpreter of kernels: slow, for tests.
+    /// The interpreter of kernels, which checks every access to memory: slow, for tests.
     Interpreter,
 }
 
@@ -46,7 +47,13 @@ pub struct Compiled {
     engine: Running,
     params: Vec<ArrayType>,
     report: Report,
+    /// Whether a call has been checked, in a debug build.
+    checked: Arc<AtomicBool>,
 }
+
+/// In a debug build the first call of machine code is also run by the interpreter that checks every
+/// access to memory, if it executes at most so many statements.
+const CHECKED: u64 = 1 << 15;
 
 #[derive(Clone)]
 enum Running {
@@ -97,23 +104,37 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Compi
         Running::Interpreter(_) => plan.peak,
     };
     let report = Report { program, plan, peak, lower, code };
-    Ok(Compiled { engine, params, report })
+    Ok(Compiled { engine, params, report, checked: Arc::default() })
 }
 
 impl Compiled {
     /// Runs the function.
     ///
     /// # Errors
-    /// [`Kind::Arguments`] when the arguments do not fit the parameters.
+    /// [`Kind::Arguments`] when the arguments do not fit the parameters, [`Kind::TooLarge`] when there
+    /// is no memory for results or workspace.
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
         match &self.engine {
-            Running::Native(e) => e.call(args),
+            Running::Native(e) => {
+                if cfg!(debug_assertions) && self.check(args).is_ok() {
+                    self.check_memory(args)?;
+                }
+                e.call(args)
+            }
             Running::Interpreter(p) => {
                 self.check(args)?;
-                let args: Vec<Tensor> = args.iter().map(|t| (*t).clone()).collect();
-                kernel::eval(p, &args)
+                kernel::shadow(p, &owned(args))
             }
         }
+    }
+
+    /// Checks what the first call does to memory, where that takes little time.
+    fn check_memory(&self, args: &[&Tensor]) -> Result<(), Problem> {
+        let program = &self.report.program;
+        if self.checked.swap(true, Ordering::Relaxed) || program.work() > CHECKED {
+            return Ok(());
+        }
+        kernel::shadow(program, &owned(args)).map(|_| ())
     }
 
     /// Refuses arguments that do not fit; machine code checks its own.
@@ -143,11 +164,58 @@ impl Compiled {
     }
 }
 
+fn owned(args: &[&Tensor]) -> Vec<Tensor> {
+    args.iter().map(|t| (*t).clone()).collect()
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
         writeln!(f, "{}", self.program)?;
         write!(f, "{}", self.plan)?;
         writeln!(f, "lower {:.3} ms, code {:.3} ms", ms(self.lower), ms(self.code))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// The kernels are wrong about memory, though the numbers happen to be right: a call says so, by
+    /// every engine. (Machine code is checked in debug builds, of which tests are one.)
+    #[test]
+    fn calls_check_memory() {
+        let text = "program @f {
+  workspace 16
+  buffer b0: f64[2] input 0
+  buffer b1: f64[2] workspace 0
+  version b1.1 continues b1
+  buffer b2: f64[] output 0
+  nest {
+    %0: f64 = load b0[0]
+    store b1[0], %0
+    store b1.1[1], %0
+    %1: f64 = load b1[0]
+    store b2[0], %1
+  }
+}";
+        let program = Arc::new(kernel::parse(text, &|_| None).unwrap());
+        let params = vec![program.buffers.values().next().unwrap().ty.clone()];
+        let report = Report {
+            program: program.clone(),
+            plan: Plan::default(),
+            peak: 16,
+            lower: Duration::ZERO,
+            code: Duration::ZERO,
+        };
+        let native = Running::Native(Executable::new(&program).unwrap());
+        for engine in [native, Running::Interpreter(program)] {
+            let (params, report) = (params.clone(), report.clone());
+            let compiled = Compiled { engine, params, report, checked: Arc::default() };
+            let problem = compiled.call(&[&Tensor::from([1.0, 2.0])]).unwrap_err();
+            assert!(problem.message.contains("b1.1 has taken it over"), "{problem}");
+        }
     }
 }

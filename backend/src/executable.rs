@@ -15,12 +15,18 @@
 //! let x = p.buffers.push(Buffer { ty: ty.clone(), place: Place::Input(0) });
 //! let y = p.buffers.push(Buffer { ty, place: Place::Output(0) });
 //! let (a, b) = (p.scalars.push(Dtype::F64), p.scalars.push(Dtype::F64));
-//! let load = Expr::Load { buffer: x, address: Address::default(), guard: None };
+//! let load = Expr::Load { buffer: x, version: 0, address: Address::default(), guard: None };
 //! let sum = Expr::Code(Code::Add, vec![Arg::Scalar(a), Arg::Scalar(a)]);
 //! p.steps.push(Step::Nest(vec![
 //!     Stmt::Let { value: a, expr: load },
 //!     Stmt::Let { value: b, expr: sum },
-//!     Stmt::Store { buffer: y, address: Address::default(), value: Arg::Scalar(b), guard: None },
+//!     Stmt::Store {
+//!         buffer: y,
+//!         version: 0,
+//!         address: Address::default(),
+//!         value: Arg::Scalar(b),
+//!         guard: None,
+//!     },
 //! ]));
 //! let double = Executable::new(&p)?;
 //! assert_eq!(double.call(&[&Tensor::scalar(2.5)])?, [Tensor::scalar(5.0)]);

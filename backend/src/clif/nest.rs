@@ -174,7 +174,9 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
                             args.iter().map(|a| self.arg(*a)).collect::<Result<_, _>>()?;
                         self.emit().code(*code, dtype, &x)?
                     }
-                    Expr::Load { buffer, address, guard } => self.load(*buffer, address, *guard)?,
+                    Expr::Load { buffer, address, guard, .. } => {
+                        self.load(*buffer, address, *guard)?
+                    }
                 };
                 if let Some((part, offset)) = self.cut.spills.get(value)
                     && *part == self.part
@@ -203,7 +205,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
                 let new = self.emit().code(*code, dtype, &[old, value])?;
                 self.set(*var, &new)
             }
-            Stmt::Store { buffer, address, value, guard } => {
+            Stmt::Store { buffer, address, value, guard, .. } => {
                 self.store(*buffer, address, *value, *guard)
             }
         }
@@ -363,7 +365,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         let mut stored = Vec::new();
         stores(body, &mut stored);
         for stmt in body {
-            let Stmt::Let { value, expr: Expr::Load { buffer, address, guard: None } } = stmt
+            let Stmt::Let { value, expr: Expr::Load { buffer, address, guard: None, .. } } = stmt
             else {
                 continue;
             };

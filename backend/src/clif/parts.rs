@@ -151,7 +151,7 @@ impl<'a> Cutter<'a> {
                 }
                 match expr {
                     Expr::Code(_, args) => args.iter().for_each(|a| self.read(*a)),
-                    Expr::Load { buffer, address, guard } => {
+                    Expr::Load { buffer, address, guard, .. } => {
                         let fixed = constant(address).is_some();
                         self.access(*buffer, if fixed { here } else { Promotion::Memory }, part);
                         guard.iter().chain(&address.dynamic).for_each(|a| self.read(*a));
@@ -161,7 +161,7 @@ impl<'a> Cutter<'a> {
             Stmt::Var { init: value, .. } | Stmt::Set { value, .. } | Stmt::Fold { value, .. } => {
                 self.read(*value)
             }
-            Stmt::Store { buffer, address, value, guard } => {
+            Stmt::Store { buffer, address, value, guard, .. } => {
                 let fixed = constant(address).is_some() && !inside && guard.is_none();
                 self.access(*buffer, if fixed { here } else { Promotion::Memory }, part);
                 self.read(*value);

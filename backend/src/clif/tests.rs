@@ -52,7 +52,7 @@ impl Make {
         guard: Option<Arg>,
     ) -> Arg {
         let value: ScalarId = self.p.scalars.push(self.p.buffers[buffer].ty.dtype);
-        body.push(Stmt::Let { value, expr: Expr::Load { buffer, address, guard } });
+        body.push(Stmt::Let { value, expr: Expr::Load { buffer, version: 0, address, guard } });
         Arg::Scalar(value)
     }
 
@@ -62,7 +62,7 @@ impl Make {
 }
 
 fn store(buffer: BufferId, address: Address, value: Arg) -> Stmt {
-    Stmt::Store { buffer, address, value, guard: None }
+    Stmt::Store { buffer, version: 0, address, value, guard: None }
 }
 
 /// `b[i]`
@@ -601,7 +601,7 @@ impl Generator {
                     let buffer = self.r.of(&self.outputs);
                     let value = self.value(self.m.p.buffers[buffer].ty.dtype);
                     let (address, guard) = (self.address(), self.guard(&mut body));
-                    body.push(Stmt::Store { buffer, address, value, guard });
+                    body.push(Stmt::Store { buffer, version: 0, address, value, guard });
                 }
                 _ if self.loops.len() < 3 => {
                     let index = self.m.index();
@@ -700,9 +700,9 @@ fn contraction(dtype: Dtype, m: usize, n: usize, k: usize, batch: usize) -> Prog
         m,
         n,
         k,
-        lhs: Matrix { buffer: x, offset: 0, row: k1, column: 1 },
-        rhs: Matrix { buffer: y, offset: 0, row: 1, column: k1 },
-        out: Matrix { buffer: z, offset: 0, row: n1, column: 1 },
+        lhs: Matrix { buffer: x, version: 0, offset: 0, row: k1, column: 1 },
+        rhs: Matrix { buffer: y, version: 0, offset: 0, row: 1, column: k1 },
+        out: Matrix { buffer: z, version: 0, offset: 0, row: n1, column: 1 },
         batch: vec![(batch, m1 * k1, n1 * k1, m1 * n1)],
     }));
     make.p

@@ -154,7 +154,7 @@ impl<'a> Survey<'a> {
                                 self.code(*code, self.p.dtype(*last));
                             }
                         }
-                        Expr::Load { buffer, address, guard } => {
+                        Expr::Load { buffer, address, guard, .. } => {
                             self.access(*buffer, address, *guard, false);
                         }
                     }
@@ -186,7 +186,7 @@ impl<'a> Survey<'a> {
                         }
                     }
                 }
-                Stmt::Store { buffer, address, value, guard } => {
+                Stmt::Store { buffer, address, value, guard, .. } => {
                     self.arg(*value);
                     self.access(*buffer, address, *guard, true);
                 }

@@ -2,8 +2,9 @@
 //!
 //! It runs one statement after the other, checks every access, and is as slow as that sounds. Code
 //! generators are tested against it. The workspace starts as a pattern that no program means to
-//! read, so that a read before the first write shows.
+//! read, so that a read before the first write shows; [`shadow`] makes an error of it.
 
+use super::shadow::Shadow;
 use super::{Address, Arg, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, Step, Stmt};
 use super::{ScalarId, VarId};
 use cranelift_entity::SecondaryMap;
@@ -15,6 +16,46 @@ use tapeloom_ir::{Code, Kind, Literal, Problem, Tensor};
 /// [`Kind::Arguments`] when arguments do not fit the inputs, [`Kind::Internal`] when an access leaves
 /// its buffer.
 pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    run(program, args, None)
+}
+
+/// As [`eval`], and checks that every load finds what it means: an element of that version of that
+/// buffer, which nothing else was written over since. See [`super::Version`].
+///
+/// ```
+/// use tapeloom_backend::kernel;
+/// use tapeloom_ir::Kind;
+/// let text = "program @late {
+///   buffer b0: f64[2] output 0
+///   version b0.1 continues b0
+///   buffer b1: f64[] output 1
+///   nest {
+///     store b0[0], 1.0
+///     store b0[1], 2.0
+///     store b0.1[0], 3.0
+///     %0: f64 = load b0[1]
+///     store b1[0], %0
+///   }
+/// }";
+/// let program = kernel::parse(text, &|_| None)?;
+/// assert!(kernel::eval(&program, &[]).is_ok());
+/// let problem = kernel::shadow(&program, &[]).map(|_| ()).unwrap_err();
+/// assert_eq!(problem.kind, Kind::Internal);
+/// assert!(problem.message.contains("b0[1] is read, but b0.1 has taken it over"));
+/// # Ok::<(), tapeloom_ir::Problem>(())
+/// ```
+///
+/// # Errors
+/// Those of [`eval`]; [`Kind::Internal`] names what a load means and what it finds.
+pub fn shadow(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    run(program, args, Some(Shadow::of(program)))
+}
+
+fn run(
+    program: &Program,
+    args: &[Tensor],
+    shadow: Option<Shadow<'_>>,
+) -> Result<Vec<Tensor>, Problem> {
     let mut outputs = Vec::new();
     for (id, b) in &program.buffers {
         match b.place {
@@ -39,6 +80,7 @@ pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> 
         args,
         outputs: outputs.into_iter().map(|(_, t)| t).collect(),
         workspace: vec![0xa5; program.workspace],
+        shadow,
         scalars: SecondaryMap::with_default(Literal::bool(false)),
         vars: SecondaryMap::with_default(Literal::bool(false)),
         indices: SecondaryMap::with_default(0),
@@ -57,6 +99,7 @@ struct Machine<'a> {
     args: &'a [Tensor],
     outputs: Vec<Tensor>,
     workspace: Vec<u8>,
+    shadow: Option<Shadow<'a>>,
     scalars: SecondaryMap<ScalarId, Literal>,
     vars: SecondaryMap<VarId, Literal>,
     indices: SecondaryMap<IndexId, i64>,
@@ -78,9 +121,9 @@ impl Machine<'_> {
                             let args: Vec<_> = args.iter().map(|a| self.arg(*a)).collect();
                             code.eval(&args)
                         }
-                        Expr::Load { buffer, address, guard } => {
+                        Expr::Load { buffer, version, address, guard } => {
                             if self.holds(*guard) {
-                                self.read(*buffer, self.address(address))?
+                                self.read(*buffer, *version, self.address(address))?
                             } else {
                                 Literal::zero(self.p.buffers[*buffer].ty.dtype)
                             }
@@ -93,9 +136,10 @@ impl Machine<'_> {
                 Stmt::Fold { var, code, value } => {
                     self.vars[*var] = code.eval(&[self.vars[*var], self.arg(*value)]);
                 }
-                Stmt::Store { buffer, address, value, guard } => {
+                Stmt::Store { buffer, version, address, value, guard } => {
                     if self.holds(*guard) {
-                        self.write(*buffer, self.address(address), self.arg(*value))?;
+                        let (address, value) = (self.address(address), self.arg(*value));
+                        self.write(*buffer, *version, address, value)?;
                     }
                 }
             }
@@ -130,8 +174,11 @@ impl Machine<'_> {
         })
     }
 
-    fn read(&self, buffer: BufferId, element: i64) -> Result<Literal, Problem> {
+    fn read(&self, buffer: BufferId, version: u32, element: i64) -> Result<Literal, Problem> {
         let i = self.position(buffer, element)?;
+        if let Some(shadow) = &self.shadow {
+            shadow.read(buffer, version, i)?;
+        }
         let b = &self.p.buffers[buffer];
         Ok(match b.place {
             Place::Input(n) => self.args[n].literal(i)?,
@@ -145,8 +192,17 @@ impl Machine<'_> {
         })
     }
 
-    fn write(&mut self, buffer: BufferId, element: i64, x: Literal) -> Result<(), Problem> {
+    fn write(
+        &mut self,
+        buffer: BufferId,
+        version: u32,
+        element: i64,
+        x: Literal,
+    ) -> Result<(), Problem> {
         let i = self.position(buffer, element)?;
+        if let Some(shadow) = &mut self.shadow {
+            shadow.write(buffer, version, i)?;
+        }
         let b = &self.p.buffers[buffer];
         match b.place {
             Place::Input(_) => return Err(Problem::internal(format!("input {buffer} is written"))),
@@ -177,13 +233,16 @@ impl Machine<'_> {
                 for column in 0..c.n {
                     let mut sum: Option<Literal> = None;
                     for k in 0..c.k {
-                        let x = self.read(c.lhs.buffer, element(&c.lhs, at.0, row, k))?;
-                        let y = self.read(c.rhs.buffer, element(&c.rhs, at.1, k, column))?;
+                        let (lhs, rhs) = (&c.lhs, &c.rhs);
+                        let x = self.read(lhs.buffer, lhs.version, element(lhs, at.0, row, k))?;
+                        let y =
+                            self.read(rhs.buffer, rhs.version, element(rhs, at.1, k, column))?;
                         let term = Code::Mul.eval(&[x, y]);
                         sum = Some(sum.map_or(term, |s| Code::Add.eval(&[s, term])));
                     }
                     let sum = sum.unwrap_or(Literal::zero(c.dtype));
-                    self.write(c.out.buffer, element(&c.out, at.2, row, column), sum)?;
+                    let to = element(&c.out, at.2, row, column);
+                    self.write(c.out.buffer, c.out.version, to, sum)?;
                 }
             }
         }

@@ -30,18 +30,19 @@ mod eval;
 mod fill;
 mod parse;
 mod print;
+mod shadow;
 mod split;
 #[cfg(test)]
 mod tests;
 mod verify;
 
-pub use eval::eval;
+pub use eval::{eval, shadow};
 pub(crate) use fill::filled;
 pub use parse::parse;
 pub use split::split_loops;
 pub use verify::{VerifyError, check, verify};
 
-use cranelift_entity::{PrimaryMap, entity_impl};
+use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
 
 /// A buffer of a program. Displays as `b3`.
@@ -79,6 +80,8 @@ pub struct Program {
     pub vars: PrimaryMap<VarId, Dtype>,
     /// Number of loop indices.
     pub indices: u32,
+    /// The values that buffers hold after their first ones, in order: version 1, 2, ..
+    pub versions: SecondaryMap<BufferId, Vec<Version>>,
     /// Bytes of workspace a call needs: the exact peak beside arguments and results.
     pub workspace: usize,
 }
@@ -93,8 +96,23 @@ impl Program {
             scalars: PrimaryMap::new(),
             vars: PrimaryMap::new(),
             indices: 0,
+            versions: SecondaryMap::new(),
             workspace: 0,
         }
+    }
+
+    /// How many statements a run executes; a product in a contraction counts as one. Saturates.
+    pub fn work(&self) -> u64 {
+        let of = |step: &Step| match step {
+            Step::Nest(body) => statements(body),
+            Step::Contract(c) => c
+                .batch
+                .iter()
+                .map(|b| b.0)
+                .chain([c.m, c.n, c.k])
+                .fold(1u64, |n, extent| n.saturating_mul(extent as u64)),
+        };
+        self.steps.iter().map(of).fold(0, u64::saturating_add)
     }
 
     /// The dtype of an operand that is in scope.
@@ -108,6 +126,19 @@ impl Program {
     }
 }
 
+/// How many statements a run of a block executes.
+fn statements(body: &[Stmt]) -> u64 {
+    let of = |stmt: &Stmt| match stmt {
+        Stmt::For { extent, body, .. } => statements(body).saturating_mul(*extent as u64),
+        Stmt::Let { .. }
+        | Stmt::Var { .. }
+        | Stmt::Set { .. }
+        | Stmt::Fold { .. }
+        | Stmt::Store { .. } => 1,
+    };
+    body.iter().map(of).fold(0, u64::saturating_add)
+}
+
 /// A piece of memory that holds an array in row-major order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Buffer {
@@ -115,6 +146,20 @@ pub struct Buffer {
     pub ty: ArrayType,
     /// Where it is.
     pub place: Place,
+}
+
+/// A value that a buffer holds after another one.
+///
+/// Memory is written over while values in it may still be wanted: by updates in place, and by values
+/// that begin where another one ends. So every access says which of the buffer's values it means,
+/// `b3` the first and `b3.1`, `b3.2` those after it. Machine code does not ask; [`shadow`] checks that
+/// each load finds what it means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Version {
+    /// The version that this one updates in place: where it has written nothing, it has that one's
+    /// elements, and from its first store on nobody means the other. `None` where the two have
+    /// nothing to do with each other.
+    pub continues: Option<u32>,
 }
 
 /// Where a buffer is.
@@ -185,6 +230,8 @@ pub enum Stmt {
     Store {
         /// Where to.
         buffer: BufferId,
+        /// Which of its values.
+        version: u32,
         /// Which element.
         address: Address,
         /// What.
@@ -216,6 +263,8 @@ pub enum Expr {
     Load {
         /// Where from.
         buffer: BufferId,
+        /// Which of its values.
+        version: u32,
         /// Which element.
         address: Address,
         /// Read only if true.
@@ -239,6 +288,8 @@ pub struct Address {
 pub struct Matrix {
     /// The buffer.
     pub buffer: BufferId,
+    /// Which of its values.
+    pub version: u32,
     /// The first element.
     pub offset: i64,
     /// Step along rows.

@@ -26,7 +26,7 @@
 use super::codes;
 use super::{
     Address, Arg, Buffer, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId,
-    Step, Stmt, VarId,
+    Step, Stmt, VarId, Version,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::prim::Library;
@@ -106,7 +106,39 @@ impl<'a> Parser<'a> {
             other => return Err(self.wanted("input, output or workspace", other)),
         };
         self.program.buffers.push(Buffer { ty: ArrayType::new(dtype, shape), place });
+        while self.take("version") {
+            let (of, version) = self.held()?;
+            let versions = &mut self.program.versions[id];
+            if of != id || version as usize != versions.len() + 1 {
+                let message = format!("versions of {id} follow it, numbered in order");
+                return Err(self.problem(message));
+            }
+            let mut continues = None;
+            if self.take("continues") {
+                continues = Some(self.held()?).filter(|(of, _)| *of == id).map(|(_, v)| v);
+                if continues.is_none() {
+                    return Err(
+                        self.problem(format!("a version of {id} continues another of {id}"))
+                    );
+                }
+            }
+            self.program.versions[id].push(Version { continues });
+        }
         Ok(())
+    }
+
+    /// `b3`, or `b3.1`
+    fn held(&mut self) -> Result<(BufferId, u32), Problem> {
+        let word = self.peek();
+        let Some((buffer, version)) = word.split_once('.') else { return Ok((self.id()?, 0)) };
+        let id = |word: &str| word.strip_prefix('b').and_then(|n| n.parse::<usize>().ok());
+        match (id(buffer), version.parse::<u32>()) {
+            (Some(buffer), Ok(version)) if version > 0 => {
+                self.next();
+                Ok((BufferId::new(self.small(buffer)?), version))
+            }
+            _ => Err(self.wanted("an id like b0 or b0.1", word)),
+        }
     }
 
     fn block(&mut self) -> Result<Vec<Stmt>, Problem> {
@@ -135,10 +167,10 @@ impl<'a> Parser<'a> {
             return Ok(Stmt::Var { var, init: self.arg()? });
         }
         if self.take("store") {
-            let (buffer, address) = self.element()?;
+            let (buffer, version, address) = self.element()?;
             self.expect(",")?;
             let value = self.arg()?;
-            return Ok(Stmt::Store { buffer, address, value, guard: self.guard()? });
+            return Ok(Stmt::Store { buffer, version, address, value, guard: self.guard()? });
         }
         if self.peek().starts_with('%') {
             let value: ScalarId = self.id()?;
@@ -164,8 +196,8 @@ impl<'a> Parser<'a> {
 
     fn expr(&mut self) -> Result<Expr, Problem> {
         if self.take("load") {
-            let (buffer, address) = self.element()?;
-            return Ok(Expr::Load { buffer, address, guard: self.guard()? });
+            let (buffer, version, address) = self.element()?;
+            return Ok(Expr::Load { buffer, version, address, guard: self.guard()? });
         }
         let code = self.code()?;
         let mut args = vec![self.arg()?];
@@ -219,8 +251,8 @@ impl<'a> Parser<'a> {
     }
 
     /// `b0[i0*3 + i1 + 5 + (%2)]`
-    fn element(&mut self) -> Result<(BufferId, Address), Problem> {
-        let buffer = self.id()?;
+    fn element(&mut self) -> Result<(BufferId, u32, Address), Problem> {
+        let (buffer, version) = self.held()?;
         self.expect("[")?;
         let mut address = Address::default();
         loop {
@@ -235,7 +267,7 @@ impl<'a> Parser<'a> {
                 address.offset = self.number()?;
             }
             if self.take("]") {
-                return Ok((buffer, address));
+                return Ok((buffer, version, address));
             }
             self.expect("+")?;
         }
@@ -269,7 +301,7 @@ impl<'a> Parser<'a> {
     }
 
     fn matrix(&mut self) -> Result<Matrix, Problem> {
-        let buffer = self.id()?;
+        let (buffer, version) = self.held()?;
         self.expect("[")?;
         let offset = self.number()?;
         self.expect(";")?;
@@ -277,7 +309,7 @@ impl<'a> Parser<'a> {
         self.expect(",")?;
         let column = self.number()?;
         self.expect("]")?;
-        Ok(Matrix { buffer, offset, row, column })
+        Ok(Matrix { buffer, version, offset, row, column })
     }
 
     fn dtype(&mut self) -> Result<Dtype, Problem> {

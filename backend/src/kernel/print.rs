@@ -5,7 +5,7 @@
 //! one loop prints as that loop; other nests are wrapped in `nest { .. }`.
 
 use super::codes;
-use super::{Address, Arg, Contract, Expr, Matrix, Place, Program, Step, Stmt};
+use super::{Address, Arg, BufferId, Contract, Expr, Matrix, Place, Program, Step, Stmt};
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Program {
@@ -16,6 +16,13 @@ impl Display for Program {
         }
         for (id, b) in &self.buffers {
             writeln!(f, "  buffer {id}: {} {}", b.ty, b.place)?;
+            for (n, version) in self.versions[id].iter().enumerate() {
+                write!(f, "  version {}", Held(id, n as u32 + 1))?;
+                match version.continues {
+                    Some(before) => writeln!(f, " continues {}", Held(id, before))?,
+                    None => writeln!(f)?,
+                }
+            }
         }
         for step in &self.steps {
             match step {
@@ -31,6 +38,18 @@ impl Display for Program {
             }
         }
         writeln!(f, "}}")
+    }
+}
+
+/// A value that a buffer holds: `b3` its first one, `b3.1` the next.
+pub(super) struct Held(pub(super) BufferId, pub(super) u32);
+
+impl Display for Held {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Held(buffer, 0) => write!(f, "{buffer}"),
+            Held(buffer, version) => write!(f, "{buffer}.{version}"),
+        }
     }
 }
 
@@ -91,7 +110,8 @@ impl Display for Contract {
 /// `b0[offset; row, column]`
 impl Display for Matrix {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[{}; {}, {}]", self.buffer, self.offset, self.row, self.column)
+        let held = Held(self.buffer, self.version);
+        write!(f, "{held}[{}; {}, {}]", self.offset, self.row, self.column)
     }
 }
 
@@ -118,8 +138,8 @@ fn block(p: &Program, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt
                             write!(f, "{} {a}", if i == 0 { "" } else { "," })?;
                         }
                     }
-                    Expr::Load { buffer, address, guard } => {
-                        write!(f, " = load {buffer}[{address}]")?;
+                    Expr::Load { buffer, version, address, guard } => {
+                        write!(f, " = load {}[{address}]", Held(*buffer, *version))?;
                         guarded(f, *guard)?;
                     }
                 }
@@ -133,8 +153,8 @@ fn block(p: &Program, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt
             Stmt::Fold { var, code, value } => {
                 writeln!(f, "{var} = {} {var}, {value}", codes::print(*code))?;
             }
-            Stmt::Store { buffer, address, value, guard } => {
-                write!(f, "store {buffer}[{address}], {value}")?;
+            Stmt::Store { buffer, version, address, value, guard } => {
+                write!(f, "store {}[{address}], {value}", Held(*buffer, *version))?;
                 guarded(f, *guard)?;
                 writeln!(f)?;
             }

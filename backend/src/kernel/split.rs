@@ -263,7 +263,7 @@ impl Copy<'_> {
                         None => self.define(*value, Expr::Code(*code, args), out),
                     }
                 }
-                Stmt::Let { value, expr: Expr::Load { buffer, address, guard } } => {
+                Stmt::Let { value, expr: Expr::Load { buffer, version, address, guard } } => {
                     let guard = guard.map(|g| self.arg(g));
                     match guard {
                         Some(Arg::Literal(no)) if no.bits == 0 => {
@@ -273,11 +273,9 @@ impl Copy<'_> {
                         _ => {
                             let guard = guard.filter(|g| !matches!(g, Arg::Literal(_)));
                             let address = self.address(address);
-                            self.define(
-                                *value,
-                                Expr::Load { buffer: *buffer, address, guard },
-                                out,
-                            );
+                            let (buffer, version) = (*buffer, *version);
+                            let load = Expr::Load { buffer, version, address, guard };
+                            self.define(*value, load, out);
                         }
                     }
                 }
@@ -300,14 +298,15 @@ impl Copy<'_> {
                         value,
                     });
                 }
-                Stmt::Store { buffer, address, value, guard } => {
+                Stmt::Store { buffer, version, address, value, guard } => {
                     let guard = guard.map(|g| self.arg(g));
                     if matches!(guard, Some(Arg::Literal(no)) if no.bits == 0) {
                         continue;
                     }
                     let guard = guard.filter(|g| !matches!(g, Arg::Literal(_)));
                     let (address, value) = (self.address(address), self.arg(*value));
-                    out.push(Stmt::Store { buffer: *buffer, address, value, guard });
+                    let (buffer, version) = (*buffer, *version);
+                    out.push(Stmt::Store { buffer, version, address, value, guard });
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use super::{eval, parse, verify};
+use super::{eval, parse, shadow, verify};
 use tapeloom_ir::Tensor;
 use tapeloom_ir::prim::{Library, LibraryFn};
 
@@ -60,6 +60,8 @@ program @everything {
   buffer b2: f64[4,4] output 0
   buffer b3: bool[] workspace 0
   buffer b4: f64[4,4] workspace 64
+  version b4.1
+  version b4.2 continues b4.1
   buffer b5: f32[] output 1
   nest {
     %0: f64 = load b0[5]
@@ -79,12 +81,14 @@ program @everything {
     v0 = max v0, 2.5
     v0 = i64_of_no_such_thing
     store b4[(i0)], v0 if true
+    store b4.1[i0], v0
+    %10: f64 = load b4.2[i0]
     for i1 in 0 {
       %7: bool = load b3[0]
       %8: f64 = select %7, v0, 1e-300
     }
   }
-  contract f64 2 x 2 x 4: b2[0; 4, 1] = b0[0; 4, 1] * b4[0; 4, 1] for 2 steps 8 = 8 * 2
+  contract f64 2 x 2 x 4: b2[0; 4, 1] = b0[0; 4, 1] * b4.2[0; 4, 1] for 2 steps 8 = 8 * 2
   contract f64 1 x 1 x 1: b2[2; 0, 0] = b0[0; 0, 0] * b4[0; 0, 0]
 }
 ";
@@ -112,11 +116,13 @@ fn text_errors_name_the_line() {
     for (text, want) in [
         ("program x", "line 1: expected a name, found `x`"),
         ("program @x {", "line 1: expected an id like v0, found `the end`"),
-        (EVERYTHING, "line 25: expected the name of a code, found `i64_of_no_such_thing`"),
+        (EVERYTHING, "line 27: expected the name of a code, found `i64_of_no_such_thing`"),
         ("program @x {\n buffer b1: f64[] input 0 }", "numbered in order"),
         ("program @x {\n for i99999999999 in 2 {} }", "too large"),
         ("program @x {\n nest {\n %0: f64 = sing 1.0 } }", "line 3: expected the name of a code"),
         ("program @x {} }", "expected the end"),
+        ("program @x { buffer b0: f64[] input 0 version b0.2 }", "versions of b0 follow it"),
+        ("program @x { nest { store b0.x[0], 1.0 } }", "expected an id like b0 or b0.1"),
     ] {
         let message = parse(text, &library).unwrap_err().message;
         assert!(message.contains(want), "{message}");
@@ -145,6 +151,8 @@ fn the_verifier_finds_faults() {
         ("store b1[0], 1", "the element stored to b1 must be f64, got i64"),
         ("store b1[0], 1.0 if 1", "a guard must be bool, got i64"),
         ("%0: f64 = load b0[(1.0)]", "an address must be i64, got f64"),
+        ("%0: f64 = load b0.1[0]", "b0.1 is not declared"),
+        ("store b1.2[0], 1.0", "b1.2 is not declared"),
     ] {
         let text = format!(
             "program @x {{ buffer b0: f64[3] input 0 buffer b1: f64[] output 0 \
@@ -163,6 +171,10 @@ fn the_verifier_checks_memory() {
         ("workspace 8 buffer b0: f64[2] workspace 0", "ends beyond the workspace of 8 bytes"),
         ("workspace 80 buffer b0: f64[2] workspace 8", "is not aligned"),
         (
+            "workspace 8 buffer b0: f64[] workspace 0 version b0.1 continues b0.1",
+            "b0.1 continues a version that comes after it",
+        ),
+        (
             "buffer b0: f64[2] output 0 contract f64 2 x 1 x 1: \
              b0[0; 1, 1] = b0[0; 1, 1] * b0[1; 1, 1]",
             "reads b0 while it writes it",
@@ -172,4 +184,80 @@ fn the_verifier_checks_memory() {
         let errors = verify(&parse(&text, &library).unwrap());
         assert!(errors.iter().any(|e| e.message.contains(want)), "{buffers}: {errors:?}");
     }
+}
+
+/// Memory for the programs below: two buffers in the workspace that share bytes from 64 on, a result
+/// that is updated in place and one that is taken over.
+const MEMORY: &str = "workspace 192
+    buffer b0: f64[16] workspace 0
+    version b0.1 continues b0
+    version b0.2
+    buffer b1: f64[16] workspace 64
+    buffer b2: f64[4] output 0
+    version b2.1 continues b2
+    version b2.2 continues b2.1";
+
+#[track_caller]
+fn shadowed(body: &str) -> Result<(), String> {
+    let program = parse(&format!("program @x {{ {MEMORY} {body} }}"), &library).unwrap();
+    let outcome = shadow(&program, &[]);
+    assert!(eval(&program, &[]).is_ok(), "{body}");
+    outcome.map(|_| ()).map_err(|e| e.message)
+}
+
+#[test]
+fn loads_find_what_they_mean() {
+    for body in [
+        // What was not written over is still there.
+        "store b0[0], 1.0 store b1[8], 2.0 %0: f64 = load b0[0]",
+        // An update has the elements of what it updates, and so has an update of that.
+        "store b2[0], 1.0 store b2[1], 2.0 store b2.1[0], 3.0 %0: f64 = load b2.1[0] \
+         %1: f64 = load b2.1[1] store b2.2[3], %1 %2: f64 = load b2.2[0] %3: f64 = load b2.2[1]",
+        // One value begins where another one ends, element by element.
+        "for i0 in 16 { store b0[i0], 1.0 } for i1 in 16 { %0: f64 = load b0[i1] store b0.2[i1], %0 }
+         %1: f64 = load b0.2[7]",
+        // What is guarded is not read.
+        "%0: f64 = load b0[0] if false",
+    ] {
+        assert_eq!(shadowed(&format!("nest {{ {body} store b2.2[0], 0.0 }}")), Ok(()), "{body}");
+    }
+}
+
+#[test]
+fn loads_that_find_something_else_are_errors() {
+    for (body, want) in [
+        ("%0: f64 = load b0[0]", "b0[0] is read before anything was written there"),
+        (
+            "store b0[0], 1.0 %0: f64 = load b0[1]",
+            "b0[1] is read before anything was written there",
+        ),
+        (
+            "store b0[9], 1.0 store b1[1], 2.0 %0: f64 = load b0[9]",
+            "b0[9] is read where b1 was written since",
+        ),
+        (
+            "store b0[9], 1.0 store b0.1[9], 2.0 %0: f64 = load b0[9]",
+            "b0[9] is read, but b0.1 has taken it over",
+        ),
+        (
+            "store b0[9], 1.0 store b0.1[3], 2.0 store b0[4], 1.0",
+            "b0[4] is written, but b0.1 has taken it over",
+        ),
+        (
+            "store b0[9], 1.0 store b0.2[9], 2.0 %0: f64 = load b0[9]",
+            "b0[9] is read where b0.2 was written since",
+        ),
+        ("store b0[9], 1.0 %0: f64 = load b0.2[9]", "b0.2[9] is read where b0 was written since"),
+        (
+            "store b2[0], 1.0 store b2.1[1], 1.0 store b2.2[2], 1.0 %0: f64 = load b2.1[0]",
+            "b2.1[0] is read, but b2.2 has taken it over",
+        ),
+    ] {
+        let error = shadowed(&format!("nest {{ {body} store b2.2[0], 0.0 }}")).unwrap_err();
+        assert!(error.contains(want), "{body}: {error}");
+    }
+    let contract = "for i0 in 16 { store b0[i0], 1.0 } for i1 in 16 { store b1[i1], 1.0 } \
+                    contract f64 2 x 2 x 2: b2[0; 2, 1] = b0[0; 2, 1] * b0[6; 2, 1]";
+    let error = shadowed(contract).unwrap_err();
+    assert!(error.contains("b0[8] is read where b1 was written since"), "{error}");
 }

@@ -7,6 +7,7 @@
 //! verifier collects errors instead of stopping at the first.
 
 use super::codes;
+use super::print::Held;
 use super::{
     Address, Arg, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId, Step, Stmt,
     VarId,
@@ -132,6 +133,14 @@ impl Verifier<'_> {
                 }
             }
         }
+        for id in self.p.buffers.keys() {
+            for (before, version) in self.p.versions[id].iter().enumerate() {
+                if version.continues.is_some_and(|of| of as usize > before) {
+                    let held = Held(id, before as u32 + 1);
+                    self.error(format!("{held} continues a version that comes after it"));
+                }
+            }
+        }
         outputs.sort_unstable();
         if outputs.iter().enumerate().any(|(i, n)| i != *n) {
             self.error(format!("outputs are not numbered 0, 1, ..: {outputs:?}"));
@@ -179,7 +188,8 @@ impl Verifier<'_> {
                         self.error(format!("fold of {b} into {var} of {a} by {code}"));
                     }
                 }
-                Stmt::Store { buffer, address, value, guard } => {
+                Stmt::Store { buffer, version, address, value, guard } => {
+                    self.version(*buffer, *version);
                     let found = self.arg(*value);
                     let want = self.access(*buffer, address, *guard, dead);
                     self.fits(&format!("the element stored to {buffer}"), want, found);
@@ -211,7 +221,10 @@ impl Verifier<'_> {
                     }
                 }
             }
-            Expr::Load { buffer, address, guard } => self.access(*buffer, address, *guard, dead),
+            Expr::Load { buffer, version, address, guard } => {
+                self.version(*buffer, *version);
+                self.access(*buffer, address, *guard, dead)
+            }
         };
         let want = self.p.scalars.get(value).copied();
         if want.is_none() {
@@ -293,6 +306,12 @@ impl Verifier<'_> {
         Some(b.ty.dtype)
     }
 
+    fn version(&mut self, buffer: BufferId, version: u32) {
+        if version as usize > self.p.versions[buffer].len() {
+            self.error(format!("{} is not declared", Held(buffer, version)));
+        }
+    }
+
     fn within(&mut self, what: &str, buffer: BufferId, low: i128, high: i128) {
         let elements = self.p.buffers[buffer].ty.shape.elements() as i128;
         if low < 0 || high >= elements {
@@ -315,6 +334,7 @@ impl Verifier<'_> {
         }
         let empty = c.m == 0 || c.n == 0 || c.batch.iter().any(|b| b.0 == 0);
         let mut matrix = |what: &str, m: &Matrix, rows, columns, step: fn(&Batch) -> i64| {
+            self.version(m.buffer, m.version);
             let Some(b) = self.p.buffers.get(m.buffer) else {
                 self.error(format!("{} does not exist", m.buffer));
                 return;

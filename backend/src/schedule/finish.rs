@@ -12,7 +12,7 @@ use super::memory::{self, Life};
 use super::tree::{At, Step as TreeStep, Tree, Value};
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId,
-    Step, Stmt, VarId,
+    Step, Stmt, VarId, Version,
 };
 use crate::plan::{Plan, Row};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
@@ -85,10 +85,12 @@ pub(crate) fn finish(
         of_node[id] = of_node[id].or(of_node[root]);
     }
 
+    let held = Held::of(graph, &emitted, &of_node);
     let mut convert = Convert {
         graph,
         storage: &storage,
         of_node: &of_node,
+        held: &held,
         old: &emitted,
         scalars: PrimaryMap::new(),
         vars: PrimaryMap::new(),
@@ -134,8 +136,16 @@ pub(crate) fn finish(
         peak,
     };
     let (scalars, vars, indices) = (convert.scalars, convert.vars, convert.indices);
-    let program =
-        Program { name: name.to_owned(), buffers, steps, scalars, vars, indices, workspace: peak };
+    let program = Program {
+        name: name.to_owned(),
+        buffers,
+        steps,
+        scalars,
+        vars,
+        indices,
+        versions: held.versions,
+        workspace: peak,
+    };
     Ok((program, plan))
 }
 
@@ -405,10 +415,41 @@ fn meeting<'a>(met: &'a mut HashMap<NodeId, Meeting>, root: NodeId, at: &At) -> 
     m
 }
 
+/// Which of a buffer's values each node is.
+struct Held {
+    of_node: SecondaryMap<NodeId, u32>,
+    versions: SecondaryMap<BufferId, Vec<Version>>,
+}
+
+impl Held {
+    /// Nodes that share a buffer are its versions, in their own order.
+    fn of(
+        graph: &Graph,
+        emitted: &Emitted,
+        buffers: &SecondaryMap<NodeId, Option<BufferId>>,
+    ) -> Held {
+        let mut held = Held {
+            of_node: SecondaryMap::with_capacity(graph.nodes.len()),
+            versions: SecondaryMap::new(),
+        };
+        let mut met: SecondaryMap<BufferId, bool> = SecondaryMap::new();
+        for id in graph.nodes.keys() {
+            let Some(buffer) = buffers[id] else { continue };
+            if std::mem::replace(&mut met[buffer], true) {
+                let continues = emitted.takes[id].map(|base| held.of_node[base]);
+                held.versions[buffer].push(Version { continues });
+                held.of_node[id] = held.versions[buffer].len() as u32;
+            }
+        }
+        held
+    }
+}
+
 struct Convert<'a> {
     graph: &'a Graph,
     storage: &'a Storage,
     of_node: &'a SecondaryMap<NodeId, Option<BufferId>>,
+    held: &'a Held,
     old: &'a Emitted,
     scalars: PrimaryMap<ScalarId, Dtype>,
     vars: PrimaryMap<VarId, Dtype>,
@@ -449,7 +490,8 @@ impl Convert<'_> {
                     Value::Load { node, at, guard } => {
                         let guard = guard.map(|g| self.arg(g)).transpose()?;
                         let address = self.address(*node, at, out)?;
-                        Expr::Load { buffer: self.buffer(*node)?, address, guard }
+                        let (buffer, version) = self.buffer(*node)?;
+                        Expr::Load { buffer, version, address, guard }
                     }
                 };
                 let new = self.scalars.push(self.old.scalars[*value].dtype);
@@ -471,7 +513,8 @@ impl Convert<'_> {
             Tree::Store { node, at, value, guard } => {
                 let (value, guard) = (self.arg(*value)?, guard.map(|g| self.arg(g)).transpose()?);
                 let address = self.address(*node, at, out)?;
-                Stmt::Store { buffer: self.buffer(*node)?, address, value, guard }
+                let (buffer, version) = self.buffer(*node)?;
+                Stmt::Store { buffer, version, address, value, guard }
             }
         };
         out.push(stmt);
@@ -492,8 +535,11 @@ impl Convert<'_> {
         self.new_var[var].ok_or_else(|| Problem::internal("a variable before its declaration"))
     }
 
-    fn buffer(&self, node: NodeId) -> Result<BufferId, Problem> {
-        self.of_node[node].ok_or_else(|| Problem::internal(format!("{node} has no memory")))
+    /// The buffer that holds a node, and as which of its versions.
+    fn buffer(&self, node: NodeId) -> Result<(BufferId, u32), Problem> {
+        let buffer = self.of_node[node];
+        let buffer = buffer.ok_or_else(|| Problem::internal(format!("{node} has no memory")))?;
+        Ok((buffer, self.held.of_node[node]))
     }
 
     fn address(&mut self, node: NodeId, at: &At, out: &mut Vec<Stmt>) -> Result<Address, Problem> {
@@ -547,7 +593,7 @@ impl Convert<'_> {
     }
 
     fn matrix(&self, o: super::tree::Operand) -> Result<Matrix, Problem> {
-        let buffer = self.buffer(o.node)?;
-        Ok(Matrix { buffer, offset: o.offset, row: o.row, column: o.column })
+        let (buffer, version) = self.buffer(o.node)?;
+        Ok(Matrix { buffer, version, offset: o.offset, row: o.row, column: o.column })
     }
 }

@@ -23,12 +23,14 @@
 //! 2. `member`: which axes each computed node loops over, in which order, and what it reads;
 //! 3. `emit`: which nodes share a loop, and the loops; `element`: the code of one element, with
 //!    all views as index arithmetic (`affine`); `library`: which contractions a library does;
+//!    `check`: the invariants of these trees;
 //! 4. `finish`: which nodes need memory and how much; `memory`: where it lies.
 //!
 //! Every station is linear in the size of the program, and recursion is bounded by the rank of
 //! arrays: a hundred thousand scalar equations become straight-line code in portions.
 
 mod affine;
+mod check;
 mod collapse;
 mod element;
 mod emit;
@@ -71,5 +73,8 @@ pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
         f.all_params().filter_map(|p| f.types[p].as_array().cloned()).collect();
     let members = member::members(&graph);
     let emitted = emit::emit(&graph, members)?;
+    if cfg!(debug_assertions) {
+        check::check(&graph, &emitted.steps, &emitted.takes)?;
+    }
     finish::finish(&f.name, &params, &graph, emitted)
 }

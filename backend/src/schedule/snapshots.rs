@@ -55,6 +55,7 @@ func @logistic(%0: f64[10], %1: f64[1000,10], %2: f64[1000]) -> (f64[], f64[10])
               buffer b1: f64[1000,10] input 1
               buffer b2: f64[1000] input 2
               buffer b3: f64[] output 0
+              version b3.1
               buffer b4: f64[10] output 1
               nest {
                 var v0: f64 = 0.0
@@ -99,7 +100,7 @@ func @logistic(%0: f64[10], %1: f64[1000,10], %2: f64[1000]) -> (f64[], f64[10])
               nest {
                 %23: f64 = load b3[0]
                 %24: f64 = neg %23
-                store b3[0], %24
+                store b3.1[0], %24
               }
             }
         "#]],
@@ -280,6 +281,7 @@ func @normalised(%0: f64[1000]) -> (f64[1000]) {
               workspace 8
               buffer b0: f64[1000] input 0
               buffer b1: f64[1000] output 0
+              version b1.1
               buffer b2: f64[] workspace 0
               nest {
                 var v0: f64 = 0.0
@@ -296,7 +298,7 @@ func @normalised(%0: f64[1000]) -> (f64[1000]) {
                 for i1 in 1000 {
                   %3: f64 = load b1[i1]
                   %4: f64 = div %3, %2
-                  store b1[i1], %4
+                  store b1.1[i1], %4
                 }
               }
             }

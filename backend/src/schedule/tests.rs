@@ -40,7 +40,7 @@ pub(super) fn check(module: &Module, f: FuncId, args: &[Tensor], tolerance: f64)
     let errors = kernel::verify(&program);
     assert!(errors.is_empty(), "{errors:?}\n{program}");
     let want = eval(module, f, args).unwrap();
-    let got = kernel::eval(&program, args).unwrap();
+    let got = kernel::shadow(&program, args).unwrap_or_else(|e| panic!("{e}\n{program}"));
     assert_eq!(got.len(), want.len());
     let machine = crate::Executable::new(&program).unwrap();
     let native = machine.call(&args.iter().collect::<Vec<_>>()).unwrap();

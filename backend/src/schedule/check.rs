@@ -1,0 +1,313 @@
+//! The invariants of loop trees, as a function: who reads what before whom.
+//!
+//! Here nodes are still told apart; afterwards an update and what it updates in place are one buffer,
+//! and nobody can say any more which of the two a load means. So before memory is given out:
+//!
+//! - every load of a node comes after a store of it, and nobody stores to arguments;
+//! - an update takes over a node's memory alone, and neither an argument's nor a result's;
+//! - whoever loads or stores that node does so before the update's first store, and in no loop with
+//!   it, since the loop's next iteration would come after;
+//! - no loop is empty.
+//!
+//! Debug builds check every program. [`crate::kernel::shadow`] asks the same of memory when it runs.
+
+use super::graph::{Graph, Kind, NodeId};
+use super::tree::{Step, Tree, Value};
+use crate::kernel::IndexId;
+use cranelift_entity::SecondaryMap;
+use std::collections::HashSet;
+use tapeloom_ir::Problem;
+
+/// What is wrong with the trees; nothing if all invariants hold.
+pub(crate) fn faults(
+    graph: &Graph,
+    steps: &[Step],
+    takes: &SecondaryMap<NodeId, Option<NodeId>>,
+) -> Vec<String> {
+    let mut w = Walk {
+        graph,
+        takes,
+        clock: 0,
+        loops: Vec::new(),
+        loads: SecondaryMap::with_capacity(graph.nodes.len()),
+        stores: SecondaryMap::with_capacity(graph.nodes.len()),
+        faults: Vec::new(),
+    };
+    for step in steps {
+        match step {
+            Step::Nest(body) => w.block(body),
+            Step::Library(l) => {
+                w.load(l.lhs.node);
+                w.load(l.rhs.node);
+                w.store(l.out.node);
+            }
+        }
+    }
+    let results: HashSet<NodeId> = graph.results.iter().copied().collect();
+    let mut taken: SecondaryMap<NodeId, Option<NodeId>> = SecondaryMap::new();
+    for update in graph.nodes.keys() {
+        let Some(base) = takes[update] else { continue };
+        if let Some(other) = taken[base].replace(update) {
+            w.fault(format!("{other} and {update} both take over the memory of {base}"));
+        }
+        let node = &graph.nodes[update];
+        if !node.kind.is_update() || node.operands[0].node() != Some(base) {
+            w.fault(format!("{update} takes over the memory of {base} without updating it"));
+        }
+        if matches!(graph.nodes[base].kind, Kind::Input(_)) || results.contains(&base) {
+            w.fault(format!("{update} takes over {base}, an argument or a result"));
+        }
+        let Some(begins) = w.stores[update].clone() else { continue };
+        for (accesses, verb) in [(&w.loads, "read"), (&w.stores, "written")] {
+            let Some(of_base) = &accesses[base] else { continue };
+            if of_base.last > begins.first || of_base.shares_loop(&begins) {
+                let line = format!("{base} is {verb} after {update} has taken over its memory");
+                w.faults.push(line);
+                break;
+            }
+        }
+    }
+    w.faults
+}
+
+/// The first faults as an error that names the pass that made them.
+///
+/// # Errors
+/// [`tapeloom_ir::Kind::Internal`] when an invariant is broken.
+pub(crate) fn check(
+    graph: &Graph,
+    steps: &[Step],
+    takes: &SecondaryMap<NodeId, Option<NodeId>>,
+) -> Result<(), Problem> {
+    let faults = faults(graph, steps, takes);
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let shown: Vec<&str> = faults.iter().take(5).map(String::as_str).collect();
+    let n = faults.len();
+    Err(Problem::internal(format!(
+        "the trees of `schedule::emit` break {n} invariants: {}",
+        shown.join("; ")
+    )))
+}
+
+/// When a node is accessed.
+#[derive(Clone, Debug)]
+struct Accesses {
+    first: usize,
+    last: usize,
+    /// The outermost loops around any of them.
+    loops: Vec<IndexId>,
+}
+
+impl Accesses {
+    fn shares_loop(&self, other: &Accesses) -> bool {
+        self.loops.iter().any(|l| other.loops.contains(l))
+    }
+}
+
+struct Walk<'a> {
+    graph: &'a Graph,
+    takes: &'a SecondaryMap<NodeId, Option<NodeId>>,
+    clock: usize,
+    loops: Vec<IndexId>,
+    loads: SecondaryMap<NodeId, Option<Accesses>>,
+    stores: SecondaryMap<NodeId, Option<Accesses>>,
+    faults: Vec<String>,
+}
+
+impl Walk<'_> {
+    fn fault(&mut self, message: String) {
+        self.faults.push(message);
+    }
+
+    fn block(&mut self, body: &[Tree]) {
+        for tree in body {
+            match tree {
+                Tree::For { index, extent, body } => {
+                    if *extent == 0 {
+                        self.fault(format!("the loop over {index} is empty"));
+                    }
+                    self.loops.push(*index);
+                    self.block(body);
+                    self.loops.pop();
+                }
+                Tree::Let { expr: Value::Load { node, .. }, .. } => self.load(*node),
+                Tree::Store { node, .. } => self.store(*node),
+                Tree::Let { expr: Value::Code(..), .. }
+                | Tree::Var { .. }
+                | Tree::Set { .. }
+                | Tree::Fold { .. } => {}
+            }
+        }
+    }
+
+    fn load(&mut self, node: NodeId) {
+        match self.graph.nodes[node].kind {
+            Kind::Input(_) => {}
+            _ if self.stores[node].is_some() => {}
+            // An update in place has the elements of what it updates.
+            _ if self.takes[node].is_some() => {}
+            _ => self.fault(format!("{node} is read before anything is written to it")),
+        }
+        self.clock += 1;
+        meet(&mut self.loads[node], self.clock, &self.loops);
+    }
+
+    fn store(&mut self, node: NodeId) {
+        if matches!(self.graph.nodes[node].kind, Kind::Input(_)) {
+            self.fault(format!("{node}, an argument, is written"));
+        }
+        self.clock += 1;
+        meet(&mut self.stores[node], self.clock, &self.loops);
+    }
+}
+
+fn meet(accesses: &mut Option<Accesses>, now: usize, loops: &[IndexId]) {
+    let first = Accesses { first: now, last: now, loops: Vec::new() };
+    let known = accesses.get_or_insert(first);
+    known.last = now;
+    if let Some(outermost) = loops.first()
+        && known.loops.last() != Some(outermost)
+    {
+        known.loops.push(*outermost);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::kernel::{Arg, ScalarId};
+    use crate::schedule::affine::Affine;
+    use crate::schedule::tree::{At, Library, Operand};
+    use cranelift_entity::EntityRef;
+    use tapeloom_ir::{Dtype, Literal, parse_module};
+
+    /// Two updates of one value; the first may take its memory over, the second not.
+    fn graph() -> Graph {
+        let text = "
+func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
+  %2: f64[100] = exp %0
+  %3: f64[1] = broadcast{shape=[1], dims=[]} 1.0
+  %4: f64[100] = dynamic_update_slice %2, %3, %1
+  %5: f64[100] = dynamic_update_slice %2, %3, %1
+  return %4, %5
+}";
+        let module = parse_module(text).unwrap();
+        Graph::of(&module, module.iter().last().unwrap().0).unwrap()
+    }
+
+    fn named(graph: &Graph, name: &str) -> Vec<NodeId> {
+        graph.nodes.iter().filter(|(_, n)| n.name == name).map(|(id, _)| id).collect()
+    }
+
+    /// Trees by hand: what is loaded (`<`) and stored (`>`), `e` the exponential, `x` the argument,
+    /// `u` and `v` the updates; `(..)` is a loop, `[..]` one that never runs.
+    fn trees(graph: &Graph, text: &str) -> Vec<Step> {
+        let (e, x) = (named(graph, "exp")[0], named(graph, "input")[0]);
+        let updates = named(graph, "dynamic_update_slice");
+        let node = |c| match c {
+            'e' => e,
+            'x' => x,
+            'u' => updates[0],
+            _ => updates[1],
+        };
+        let mut blocks = vec![Vec::new()];
+        let mut loops = 0;
+        let mut characters = text.chars().filter(|c| *c != ' ');
+        while let Some(c) = characters.next() {
+            let at = || At::Flat(Affine::default());
+            match c {
+                '(' | '[' => blocks.push(Vec::new()),
+                ')' | ']' => {
+                    loops += 1;
+                    let body = blocks.pop().unwrap();
+                    let extent = if c == ')' { 100 } else { 0 };
+                    let index = IndexId::new(loops);
+                    blocks.last_mut().unwrap().push(Tree::For { index, extent, body });
+                }
+                '<' => {
+                    let node = node(characters.next().unwrap());
+                    let expr = Value::Load { node, at: at(), guard: None };
+                    let value = ScalarId::new(0);
+                    blocks.last_mut().unwrap().push(Tree::Let { value, expr });
+                }
+                _ => {
+                    let node = node(characters.next().unwrap());
+                    let value = Arg::Literal(Literal::f64(1.0));
+                    let store = Tree::Store { node, at: at(), value, guard: None };
+                    blocks.last_mut().unwrap().push(store);
+                }
+            }
+        }
+        vec![Step::Nest(blocks.pop().unwrap())]
+    }
+
+    fn found(text: &str, takes: &[(char, char)]) -> Vec<String> {
+        let graph = graph();
+        let (e, x) = (named(&graph, "exp")[0], named(&graph, "input")[0]);
+        let updates = named(&graph, "dynamic_update_slice");
+        let mut taken = SecondaryMap::new();
+        for (update, base) in takes {
+            let update = if *update == 'u' { updates[0] } else { updates[1] };
+            taken[update] = Some(match base {
+                'e' => e,
+                'x' => x,
+                _ => updates[0],
+            });
+        }
+        faults(&graph, &trees(&graph, text), &taken)
+    }
+
+    #[test]
+    fn sound_trees_have_no_faults() {
+        // The second update copies first; then the first takes over what nobody wants any more.
+        assert_eq!(found("(<x >e) (<e >v) >v >u <v <u", &[('u', 'e')]), [""; 0]);
+        assert_eq!(found("(<x >e) (<e >v) (<e >u) >u >v", &[]), [""; 0]);
+    }
+
+    #[test]
+    fn faults_are_found() {
+        for (text, takes, want) in [
+            ("(<x >e) >u (<e >v) >v", &[('u', 'e')][..], "is read after"),
+            ("(<x >e) (<e >v) >u (>e)", &[('u', 'e')], "is written after"),
+            ("(<x >e) (<e >u)", &[('u', 'e')], "is read after"),
+            ("(<x >e) ((<e) (>u))", &[('u', 'e')], "is read after"),
+            ("(<x >e) >u >v", &[('u', 'e'), ('v', 'e')], "both take over"),
+            ("(<x >e) >u", &[('u', 'x')], "takes over the memory of"),
+            ("(<x >e) >u >v", &[('u', 'e'), ('v', 'u')], "without updating it"),
+            ("(<x >e) >u >v", &[('u', 'e'), ('v', 'u')], "an argument or a result"),
+            ("(<e) (<x >e)", &[], "is read before anything is written"),
+            ("(<x >x)", &[], "an argument, is written"),
+            ("[<x >e]", &[], "is empty"),
+        ] {
+            let faults = found(text, takes);
+            assert!(faults.iter().any(|f| f.contains(want)), "{text}: {faults:?}");
+        }
+    }
+
+    #[test]
+    fn library_calls_read_and_write() {
+        let graph = graph();
+        let (e, x) = (named(&graph, "exp")[0], named(&graph, "input")[0]);
+        let at = |node| Operand { node, offset: 0, row: 1, column: 1 };
+        let call = |lhs, out| {
+            let (lhs, rhs, out) = (at(lhs), at(x), at(out));
+            Step::Library(Library {
+                dtype: Dtype::F64,
+                m: 1,
+                n: 1,
+                k: 1,
+                lhs,
+                rhs,
+                out,
+                batch: vec![],
+            })
+        };
+        assert_eq!(faults(&graph, &[call(x, e)], &SecondaryMap::new()), [""; 0]);
+        assert_eq!(faults(&graph, &[call(e, e)], &SecondaryMap::new()).len(), 1);
+        assert_eq!(faults(&graph, &[call(x, x)], &SecondaryMap::new()).len(), 1);
+    }
+}
