@@ -76,8 +76,8 @@ pub use tapeloom_derive::Tree;
 pub use tapeloom_ir::{ArrayType, Dtype, Element, Kind, Problem, Shape, Tensor};
 pub use transform::*;
 pub use tree::{
-    Args, Tree, global_norm, ones_like, ravel, ravel_tensors, tree_dot, tree_leaves, tree_map,
-    tree_map2, tree_map3, tree_paths, tree_sum, zeros_like,
+    Args, Tree, clip_by_global_norm, global_norm, ones_like, ravel, ravel_tensors, tree_dot,
+    tree_leaves, tree_map, tree_map2, tree_map3, tree_paths, tree_sum, zeros_like,
 };
 pub use var::{IntoVar, Var};
 
@@ -88,8 +88,8 @@ pub mod prelude {
     pub use crate::ops::functions::*;
     pub use crate::transform::*;
     pub use crate::tree::{
-        Args, Tree, global_norm, ones_like, ravel, ravel_tensors, tree_dot, tree_leaves, tree_map,
-        tree_map2, tree_map3, tree_paths, tree_sum, zeros_like,
+        Args, Tree, clip_by_global_norm, global_norm, ones_like, ravel, ravel_tensors, tree_dot,
+        tree_leaves, tree_map, tree_map2, tree_map3, tree_paths, tree_sum, zeros_like,
     };
     pub use crate::var::{IntoVar, Var};
     pub use tapeloom_derive::Tree;

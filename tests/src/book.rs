@@ -14,11 +14,14 @@ macro_rules! chapters {
 chapters! {
     adding_a_primitive = "../../book/src/adding-a-primitive.md";
     arrays = "../../book/src/arrays.md";
+    coming_from_jax = "../../book/src/coming-from-jax.md";
     conventions = "../../book/src/conventions.md";
     errors = "../../book/src/errors.md";
+    fast_programs = "../../book/src/fast-programs.md";
     introduction = "../../book/src/introduction.md";
     passes = "../../book/src/passes.md";
     quick_start = "../../book/src/quick-start.md";
+    recipes = "../../book/src/recipes.md";
     tour = "../../book/src/tour.md";
 }
 

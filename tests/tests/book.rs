@@ -171,6 +171,58 @@ fn every_kind_of_error_has_its_section() {
     }
 }
 
+/// What the tables of names call ours is ours: every function in their last column is a public name.
+#[test]
+fn names_in_the_tables_exist() {
+    let mut names = BTreeSet::new();
+    for folder in ["../prelude/src", "../ir/src/tensor", "../ir/src/types.rs"] {
+        public_names(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut names);
+    }
+    let mut seen = 0;
+    for chapter in ["coming-from-jax.md", "arrays.md"] {
+        let text = fs::read_to_string(source().join(chapter)).unwrap();
+        for row in text.lines().filter(|l| l.starts_with("| ") && !l.starts_with("| numpy")) {
+            // In a code span every second piece; a name is what stands before a bracket.
+            let ours = row.rsplit(" | ").next().unwrap_or_default();
+            let codes = ours.split('`').skip(1).step_by(2);
+            for code in codes.filter(|c| !c.starts_with('#')) {
+                let called = code.split('(').rev().skip(1).map(|s| {
+                    s.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
+                });
+                for name in called.filter(|n| n.starts_with(|c: char| c.is_ascii_lowercase())) {
+                    seen += 1;
+                    assert!(names.contains(name), "{chapter}: there is no `{name}`: {row}");
+                }
+            }
+        }
+    }
+    assert!(seen > 80, "only {seen} names");
+}
+
+/// Names behind `pub fn`, and those that macros define in rows `name = Op;` or `name name_axis ..`.
+fn public_names(path: &Path, names: &mut BTreeSet<String>) {
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            public_names(&entry.unwrap().path(), names);
+        }
+        return;
+    }
+    for line in fs::read_to_string(path).unwrap().lines() {
+        let line = line.trim_start();
+        let word =
+            |s: &str| s.split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_owned);
+        if let Some((_, rest)) = line.split_once("pub fn ") {
+            names.extend(word(rest));
+        } else if let Some((name, _)) = line.split_once(" = ") {
+            names.extend(word(name).filter(|w| w == name));
+        } else if line.contains("_axis ") {
+            names.extend(line.split(' ').take(3).map(str::to_owned));
+        } else if line.starts_with("fn from") {
+            names.insert("from".to_owned());
+        }
+    }
+}
+
 #[test]
 fn the_book_builds() {
     let book = source().parent().unwrap().to_owned();

@@ -35,8 +35,8 @@
 
 use super::{ArrayLeaf, Leaf, Tree, flatten, leaf_paths};
 use crate::Var;
-use crate::ops::{binary, emit, wrong, zeros_like_type};
-use crate::var::{caller, on_behalf};
+use crate::ops::{binary, emit, select, wrong, zeros_like_type};
+use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::prim::{Reduce, Reducer};
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar};
@@ -207,16 +207,10 @@ pub fn tree_dot<A: Tree<Var>>(x: &A, y: &A) -> Var {
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// // Gradients that are too long are shortened.
-/// let clip = jit(|g: (Var, Var)| {
-///     let factor = (1.0 / global_norm(&g)).minimum(1.0);
-///     tree_map(|g| factor * g, &g)
-/// });
-/// let (x, y) = clip.call((3.0, [0.0, 4.0]))?;
-/// assert!((x.item::<f64>()? - 0.6).abs() < 1e-15 && (y.to_vec::<f64>()?[1] - 0.8).abs() < 1e-15);
+/// assert_eq!(run(|g: (Var, Var)| global_norm(&g), (3.0, [0.0, 4.0]))?.item::<f64>()?, 5.0);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
-#[doc(alias = "tree_l2_norm", alias = "tree_norm", alias = "clip_by_global_norm")]
+#[doc(alias = "tree_l2_norm", alias = "tree_norm")]
 #[track_caller]
 pub fn global_norm<A: Tree<Var>>(tree: &A) -> Var {
     let at = caller();
@@ -227,6 +221,30 @@ pub fn global_norm<A: Tree<Var>>(tree: &A) -> Var {
         }
         Err(poison) => poison,
     }
+}
+
+/// The same tree, shortened to a [`global_norm`] of `max` where it is longer: a guard against steps
+/// that are too large.
+///
+/// Errors: as [`tree_sum`].
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let clip = jit(|g: (Var, Var)| clip_by_global_norm(&g, 1.0));
+/// let (x, y) = clip.call((3.0, [0.0, 4.0]))?;
+/// assert!((x.item::<f64>()? - 0.6).abs() < 1e-15 && (y.to_vec::<f64>()?[1] - 0.8).abs() < 1e-15);
+/// assert_eq!(clip.call((0.0, [0.5, 0.0]))?.1.to_vec::<f64>()?, [0.5, 0.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn clip_by_global_norm<A: Tree<Var>>(tree: &A, max: impl IntoVar) -> A {
+    let at = caller();
+    let factor = on_behalf(at, || {
+        let norm = global_norm(tree);
+        let max = max.into_var(norm.ty(at).dtype, at);
+        select(norm.gt(max), max / norm, 1.0)
+    });
+    tree_map(|x| binary(Scalar::Mul, factor, x, at), tree)
 }
 
 /// The sum of all elements.

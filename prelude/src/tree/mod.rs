@@ -36,8 +36,8 @@ mod tuples;
 pub use args::{Args, TensorRefs};
 pub use leaf::{ArrayLeaf, DataLeaf, Leaf};
 pub use map::{
-    global_norm, ones_like, tree_dot, tree_leaves, tree_map, tree_map2, tree_map3, tree_paths,
-    tree_sum, zeros_like,
+    clip_by_global_norm, global_norm, ones_like, tree_dot, tree_leaves, tree_map, tree_map2,
+    tree_map3, tree_paths, tree_sum, zeros_like,
 };
 pub use ravel::{ravel, ravel_tensors};
 pub use statics::{Bits, ByBits};
