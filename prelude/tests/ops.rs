@@ -209,3 +209,25 @@ fn integers_and_bits() {
     assert_eq!(eval(|x: Var| ((x << 2) | 1) ^ (x >> 1), [5i64, -4]), [23.0, 15.0]);
     assert_eq!(eval(|x: Var| x.gt(1) & !x.gt(2), [1i64, 2, 3]), [0.0, 1.0, 0.0]);
 }
+
+#[test]
+fn a_product_scattered_into_one_place_has_its_third_derivative() {
+    // f(u) = 2 u0 u1 u2, whatever of it is zero.
+    let f = |u: Var| {
+        constant(&Tensor::from([2.0])).at(constant(&Tensor::from([0i64, 0, 0]))).mul(u).sum()
+    };
+    let unit = |i: usize| {
+        let mut e = [0.0; 3];
+        e[i] = 1.0;
+        constant(&Tensor::from(e))
+    };
+    let third = move |u: Var| {
+        let first = move |u: Var| jvp(f)((u, unit(0))).1;
+        let second = move |u: Var| jvp(first)((u, unit(1))).1;
+        jvp(second)((u, unit(2))).1
+    };
+    let backward = move |u: Var| hessian(move |u: Var| jvp(f)((u, unit(2))).1)(u);
+    let u = [[0.0, 0.0, 5.0], [0.0, 5.0, 0.0], [0.0, 0.0, 0.0], [3.0, 0.0, 0.0], [1.0, 2.0, 4.0]];
+    near(eval(vmap(third), u), &[2.0; 5]);
+    near(eval(vmap(backward), u), &[0.0, 2.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0].repeat(5));
+}

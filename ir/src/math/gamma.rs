@@ -4,7 +4,8 @@
 //! Differentiating a program that calls `lgamma` needs one further order per
 //! derivative taken, so `polygamma` accepts every order.
 //!
-//! * `lgamma` is the `libm` crate's, a port of Sun's fdlibm.
+//! * `lgamma` is the `libm` crate's, a port of Sun's fdlibm, but for the neighbourhoods of its negative
+//!   roots.
 //! * `digamma` follows the classical plan (Bernardo, "Algorithm AS 103", 1976;
 //!   Abramowitz & Stegun 6.3): reflect negative arguments, use the asymptotic
 //!   series from 10 on, and the recurrence `ψ(x + 1) = ψ(x) + 1/x` between. The
@@ -20,19 +21,101 @@ use std::f64::consts::{E, PI, TAU};
 /// Logarithm of the absolute value of the gamma function, `ln |Γ(x)|`.
 ///
 /// Domain: all reals. +∞ at the poles 0, -1, -2, … and at ±∞; NaN for NaN.
-/// Within 2 ulp for positive `x`; for negative `x` the error is small
-/// in absolute terms only, as `ln |Γ|` has roots there.
+/// Within 3 ulp for positive `x`, also next to the roots 1 and 2; for negative `x`, where there are two
+/// roots between any neighbouring poles from -2 on, by an expansion about the nearest one.
 #[must_use]
 pub fn lgamma(x: f64) -> f64 {
-    libm::lgamma(x)
+    match lgamma_root(x) {
+        Some(root) => lgamma_from(root, x),
+        None => libm::lgamma(x),
+    }
 }
+
+/// The root that is so close to `x` that terms would cancel.
+fn lgamma_root(x: f64) -> Option<(f64, f64)> {
+    if !(-18.0 < x && x < -2.0) {
+        return None;
+    }
+    // Two in each interval: the first nearer to its right end, the second to its left.
+    let first = 2 * ((-x.ceil()) as usize - 2);
+    let near = |root: &&(f64, f64)| (x - root.0).abs() <= (root.0 - root.0.round()).abs() / 3.0;
+    LGAMMA_ROOTS.iter().skip(first).take(2).find(near).copied()
+}
+
+/// `ln |Γ(x)|` next to a root r. With h = x - r and the recurrence up to arguments near 10,
+/// `ln |Γ(r + h)| - ln |Γ(r)| = ln Γ(r + N + h) - ln Γ(r + N) - Σⱼ ln(1 + h / (r + j))`:
+/// each term is proportional to h, so what is left of the sum is relatively accurate.
+fn lgamma_from(root: (f64, f64), x: f64) -> f64 {
+    let h = (x - root.0) - root.1;
+    let (steps, top) = steps_up(root.0);
+    let down: f64 = steps.map(|j| (h / ((root.0 + j) + root.1)).ln_1p()).sum();
+    h * taylor(0, top, h) - down
+}
+
+/// The steps of 1 that lead from `x` to beyond 10, and where they end.
+fn steps_up(x: f64) -> (impl Iterator<Item = f64>, f64) {
+    let count = (11.0 - x).floor();
+    ((0..count as u32).map(f64::from), x + count)
+}
+
+/// `Σₖ polygamma(n + k, a) hᵏ / (k + 1)!`, the difference quotient over a step h of what polygamma n is
+/// the slope of; for h small beside a.
+fn taylor(n: u32, a: f64, h: f64) -> f64 {
+    let (mut sum, mut weight) = (0.0, 1.0);
+    for k in 0..16 {
+        let term = weight * polygamma(n + k, a);
+        sum += term;
+        if term.abs() < sum.abs() * (f64::EPSILON / 16.0) {
+            break;
+        }
+        weight *= h / f64::from(k + 2);
+    }
+    sum
+}
+
+/// The roots of `ln |Γ|` between the poles -2, -3, … -18, each an unevaluated sum of two doubles. Beyond
+/// them no double is closer to a root than to a pole. Bisected with 60 digits.
+const LGAMMA_ROOTS: [(f64, f64); 31] = [
+    (-2.457_024_738_220_800_6, -3.707_561_081_551_326_6e-17),
+    (-2.747_682_646_727_412_7, 9.055_340_329_338_315e-17),
+    (-3.143_580_888_349_98, -2.181_817_985_233_171_4e-16),
+    (-3.955_294_284_858_598, -1.999_428_391_746_348e-17),
+    (-4.039_361_839_740_537, 2.114_399_550_398_060_2e-16),
+    (-4.991_544_640_560_048, 1.517_441_176_057_172_2e-16),
+    (-5.008_218_168_322_593_5, -4.392_635_349_101_581_5e-17),
+    (-5.998_607_480_080_875, -3.311_862_478_893_795e-16),
+    (-6.001_385_294_453_155, 6.415_847_287_933_042e-17),
+    (-6.999_801_507_890_638, 1.055_013_003_740_002_3e-17),
+    (-7.000_198_333_407_325, 2.504_354_173_632_409e-16),
+    (-7.999_975_197_095_821, -5.261_737_128_572_354e-17),
+    (-8.000_024_800_270_682, -4.354_586_297_860_107e-16),
+    (-8.999_997_244_250_977, -2.218_562_050_972_713_2e-16),
+    (-9.000_002_755_714_823, -9.491_348_611_623_208e-17),
+    (-9.999_999_724_426_63, 4.883_037_618_642_443e-16),
+    (-10.000_000_275_573_013, -3.490_970_833_264_205_7e-16),
+    (-10.999_999_974_947_89, 1.984_399_830_698_540_7e-16),
+    (-11.000_000_025_052_106, -6.850_849_812_286_175e-16),
+    (-11.999_999_997_912_324, -1.002_069_392_010_303_6e-16),
+    (-12.000_000_002_087_676, 1.222_254_811_204_818_5e-16),
+    (-12.999_999_999_839_41, 6.747_262_033_096_337e-16),
+    (-13.000_000_000_160_59, -6.745_919_484_964_342e-16),
+    (-13.999_999_999_988_53, 8.094_860_741_926_607e-16),
+    (-14.000_000_000_011_47, -8.094_853_704_222_662e-16),
+    (-14.999_999_999_999_236, 8.829_322_414_768_68e-16),
+    (-15.000_000_000_000_764, -8.829_322_382_710_274e-16),
+    (-15.999_999_999_999_952, -1.668_613_399_265_054e-16),
+    (-16.000_000_000_000_046, -1.609_495_499_460_936_7e-15),
+    (-16.999_999_999_999_996, -7.412_564_244_549_576e-16),
+    (-17.000_000_000_000_004, 7.412_564_244_550_028e-16),
+];
 
 /// Digamma function `ψ(x) = Γ'(x) / Γ(x)`, the derivative of [`lgamma`].
 ///
 /// Domain: all reals but the poles. NaN at the poles 0, -1, -2, … (either zero
 /// included), at -∞ and for NaN; `digamma(+∞) = +∞`. For positive `x` the
 /// relative error stays below 1e-15 up to and including the neighbourhood of
-/// the root at 1.4616…; for negative `x` it does so away from the roots.
+/// the root at 1.4616…; for negative `x` it does so, too, next to the first twenty roots, and beyond -20
+/// away from the roots.
 #[must_use]
 pub fn digamma(x: f64) -> f64 {
     if x > 0.0 {
@@ -43,8 +126,46 @@ pub fn digamma(x: f64) -> f64 {
     if offset == 0.0 {
         return f64::NAN;
     }
-    digamma_positive(1.0 - x) - PI * cot_pi(offset)
+    // One root between any neighbouring poles.
+    match DIGAMMA_ROOTS.get((-x.ceil()) as usize) {
+        Some(root) if (x - root.0).abs() < 0.25 => digamma_from(*root, x),
+        _ => digamma_positive(1.0 - x) - PI * cot_pi(offset),
+    }
 }
+
+/// `ψ(x)` next to a root r, where the terms of a reflection cancel. With h = x - r, as in
+/// [`lgamma_from`], `ψ(r + h) - ψ(r) = ψ(r + N + h) - ψ(r + N) + Σⱼ h / ((r + j) (x + j))`, and all
+/// terms have one sign.
+fn digamma_from(root: (f64, f64), x: f64) -> f64 {
+    let h = (x - root.0) - root.1;
+    let (steps, top) = steps_up(root.0);
+    let down: f64 = steps.map(|j| 1.0 / (((root.0 + j) + root.1) * (x + j))).sum();
+    h * (taylor(1, top, h) + down)
+}
+
+/// The first negative roots of ψ, each an unevaluated sum of two doubles. Bisected with 60 digits.
+const DIGAMMA_ROOTS: [(f64, f64); 20] = [
+    (-0.504_083_008_264_455_4, -8.154_282_062_438_13e-18),
+    (-1.573_498_473_162_390_4, -1.574_185_691_077_347e-17),
+    (-2.610_720_868_444_144_7, 9.881_960_746_978_353e-17),
+    (-3.635_293_366_436_901, 5.454_396_163_173_039e-17),
+    (-4.653_237_761_743_142, -2.549_268_620_146_819_3e-16),
+    (-5.667_162_441_556_885_5, -3.215_305_107_494_833_5e-18),
+    (-6.678_418_213_073_427, 3.470_798_723_495_241e-16),
+    (-7.687_788_325_031_626, -1.351_562_494_643_672e-16),
+    (-8.695_764_163_816_401, -3.285_990_371_628_944_7e-16),
+    (-9.702_672_540_001_863, -3.256_317_840_540_147_7e-16),
+    (-10.708_740_838_254_144, -6.287_211_750_540_301e-16),
+    (-11.714_133_061_228_955, 8.598_250_154_343_834e-16),
+    (-12.718_971_025_749_207, -4.752_312_432_106_917e-16),
+    (-13.723_347_457_363_827, 4.528_278_691_518_058e-16),
+    (-14.727_334_416_018_529, -3.661_839_996_313_978_6e-17),
+    (-15.730_988_906_332_882, 1.055_195_637_336_584_2e-16),
+    (-16.734_356_723_955_734, -1.203_950_163_180_014_4e-15),
+    (-17.737_475_159_977_59, -5.125_776_230_727_235e-16),
+    (-18.740_374_944_780_1, 7.757_330_874_026_816e-16),
+    (-19.743_081_672_590_22, 6.505_672_516_695_227e-16),
+];
 
 /// `ψ(x)` for `x > 0`.
 fn digamma_positive(x: f64) -> f64 {

@@ -133,10 +133,11 @@ impl Scatter {
     /// `Π_{j≠k} u_j` over the other updates of the same place, for every update `u_k`.
     ///
     /// An update that is alone has 1. Otherwise the product of the factors that are not zero is
-    /// divided by `u_k` (if that is not zero) and multiplied by the other zero, should there be one;
-    /// two or more others that are zero give zero. As a formula in the `u_j` this is the product
-    /// itself, so that its derivatives are right too, except that where two or more others are zero
-    /// they are taken to be zero.
+    /// divided by `u_k` (if that is not zero) and multiplied by the other zeros. As a formula in the
+    /// `u_j` this must be the product itself, so that its derivatives are right too: of one other zero
+    /// it is their sum S, of two it is `(S² - Q) / 2` with the sum Q of their squares. Three or more
+    /// others that are zero give zero, which has the derivatives of their product up to order two, so
+    /// that derivatives of `scatter_mul` are right up to order three wherever zeros are.
     fn others(&self, b: &Builder<'_>, array: &Shape, indices: Atom, u: Atom) -> Atom {
         let updates = b.shape_of(u);
         let dtype = b.dtype_of(u);
@@ -162,8 +163,12 @@ impl Scatter {
         let other_zeros = total(own) - Expr::new(b, own);
         let other_null = total(null) - Expr::new(b, null);
         let with_null = (product * other_null).atom;
-        let many = select(is(other_zeros, 1.0), with_null, number(0.0));
-        let shared = select(is(other_zeros, 0.0), product.atom, many);
+        let squares = b.emit1(Scalar::Mul, &[null, null]);
+        let other_squares = total(squares) - Expr::new(b, squares);
+        let pairs = (other_null * other_null - other_squares) * 0.5;
+        let many = select(is(other_zeros, 2.0), (product * pairs).atom, number(0.0));
+        let some = select(is(other_zeros, 1.0), with_null, many);
+        let shared = select(is(other_zeros, 0.0), product.atom, some);
         select(is(total(ones), 1.0), number(1.0), shared)
     }
 

@@ -541,7 +541,7 @@ pub(super) const CLAMP: Row = Row {
     partials: &[
         Partial::Of(|t, x, _| inside(t, x[0].gt(x[1]), x[0].lt(x[2]))),
         Partial::Of(|t, x, _| inside(t, x[1].gt(x[0]), x[1].lt(x[2]))),
-        Partial::Of(|t, x, _| x[2].lt(x[1]).select(t, t.number(0.0))),
+        Partial::Of(|t, x, _| x[2].lt(x[0].max(x[1])).select(t, t.number(0.0))),
     ],
     linear: Linear::No,
     edges: "operands are low, value, high; the high bound wins over the low one; nan if the value is; at a bound all derivatives are 0",

@@ -49,7 +49,8 @@ pub(super) const EXPM1: Row = Row {
     arity: 1,
     signature: Signature::Float,
     code: unary!("expm1", 16, f64::exp_m1),
-    partials: &[Partial::Of(|t, _, y| t * (y + 1.0))],
+    // Not `f + 1`, which is 0 where f rounds to -1.
+    partials: &[Partial::Of(|t, x, _| t * x[0].exp())],
     linear: Linear::No,
     edges: "accurate near 0; -1 at -inf",
     smooth: REAL,

@@ -79,7 +79,7 @@ pub(super) const NDTR: Row = Row {
     arity: 1,
     signature: Signature::Float,
     code: unary!("ndtr", 40, math::ndtr),
-    partials: &[Partial::Of(|t, x, _| t * (FRAC_1_SQRT_TAU * (-0.5 * (x[0] * x[0])).exp()))],
+    partials: &[Partial::Of(|t, x, _| t * (FRAC_1_SQRT_TAU * (-0.5 * x[0] * x[0]).exp()))],
     linear: Linear::No,
     edges: "without cancellation on the left; 0 at -inf, 1 at inf",
     smooth: REAL,
