@@ -10,6 +10,7 @@
 //! - [`Elements`]: elements by position; [`read_tensor`]: tensors as text;
 //! - [`conformance`]: golden numbers computed by JAX;
 //! - [`gradbench`]: the evals of GradBench and its protocol;
+//! - [`tally`]: how large programs are when they are compiled;
 //! - [`words`]: transforms one after the other, each tested against the program before it;
 //! - [`TextTest`]: a program, what to do with it, and what must come out.
 
@@ -24,7 +25,7 @@ pub mod gradbench;
 mod programs;
 mod random;
 mod samples;
-
+pub mod tally;
 mod tensor_text;
 mod text_test;
 pub mod words;

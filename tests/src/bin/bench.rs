@@ -6,6 +6,10 @@
 //! - `gradbench_EVAL_ratio`: time of the gradient over that of the objective;
 //! - `fit_gmm_step_ms`: one step of descent on the mixture that the example fits.
 //!
+//! `bench --programs` prints how large programs are instead (equations, kernels, arithmetic, and the
+//! time to compile them): those benchmarked, the examples, and the samples of every primitive, each
+//! with its derivatives. With `--json`, one object a line.
+//!
 //! Times are medians. Compare ratios within one run: machines differ, and one machine from minute to
 //! minute.
 
@@ -14,11 +18,15 @@ use std::error::Error;
 use std::time::Instant;
 use tapeloom::prelude::*;
 use tapeloom_tests::gradbench;
+use tapeloom_tests::tally::{Tally, derivatives};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> Outcome<()> {
     let as_json = std::env::args().any(|a| a == "--json");
+    if std::env::args().any(|a| a == "--programs") {
+        return programs(as_json);
+    }
     let print = |name: &str, value: f64, unit: &str| {
         if as_json {
             println!("{}", json!({"name": name, "value": value, "unit": unit}));
@@ -42,6 +50,50 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
+/// Prints a table of programs.
+fn programs(as_json: bool) -> Outcome<()> {
+    let mut all = vec![
+        ("scalar_grad".to_owned(), Tally::explained(&jit(scalar()).explain(0.5)?)?),
+        ("fit_gmm_step".to_owned(), {
+            let (mixture, x) = fit_data()?;
+            Tally::explained(&jit(fit).explain((&mixture, &x))?)?
+        }),
+    ];
+    for n in [1_000, 10_000] {
+        let explained = jit(grad(move |x| chain(x, n))).explain(0.5)?;
+        all.push((format!("unrolled_{n}"), Tally::explained(&explained)?));
+    }
+    for (eval, objective, gradient, input) in evals() {
+        for function in [objective, gradient] {
+            let explained = gradbench::explain(eval, function, &input)?;
+            all.push((format!("gradbench {eval} {function}"), Tally::explained(&explained)?));
+        }
+    }
+    all.extend(derivatives()?);
+    let whole = all.iter().fold(Tally::default(), |sum, (_, t)| sum.plus(*t));
+    all.push(("all".to_owned(), whole));
+    if !as_json {
+        println!(
+            "{:40} {:>9} {:>7} {:>12} {:>10}",
+            "program", "equations", "kernels", "flops", "ms"
+        );
+    }
+    for (name, t) in &all {
+        let ms = t.time.as_secs_f64() * 1e3;
+        if as_json {
+            let row = json!({
+                "name": name, "emitted": t.emitted, "equations": t.equations,
+                "kernels": t.kernels, "flops": t.cost.flops, "bytes": t.cost.bytes, "ms": ms,
+            });
+            println!("{row}");
+        } else {
+            let (equations, kernels, flops) = (t.equations, t.kernels, t.cost.flops);
+            println!("{name:40} {equations:9} {kernels:7} {flops:12.0} {ms:10.3}");
+        }
+    }
+    Ok(())
+}
+
 /// The median of many timings in seconds, each of `batch` runs.
 fn median(samples: usize, batch: usize, mut run: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     run()?;
@@ -57,8 +109,13 @@ fn median(samples: usize, batch: usize, mut run: impl FnMut() -> Outcome<()>) ->
     Ok(times[samples / 2])
 }
 
+/// The gradient of a function of one number.
+fn scalar() -> impl Fn(Var) -> Var {
+    grad(|x: Var| x.sin() * x)
+}
+
 fn scalar_call() -> Outcome<f64> {
-    let f = jit(grad(|x: Var| x.sin() * x));
+    let f = jit(scalar());
     let x = Tensor::from(0.5);
     let call = || {
         f.call(&x)?;
@@ -153,8 +210,8 @@ fn seconds(eval: &str, function: &str, input: &Value) -> Outcome<f64> {
     Ok(times.get(times.len() / 2).ok_or("no timings")? * 1e-9)
 }
 
-/// One step of descent: five components on two hundred points in the plane.
-fn fit_step() -> Outcome<f64> {
+/// Five components and two hundred points in the plane.
+fn fit_data() -> Outcome<(gradbench::Mixture<Tensor>, Tensor)> {
     let (k, d, n) = (5, 2, 200);
     let table =
         |rows: usize, columns: usize| Tensor::new(&[rows, columns], uniform(rows * columns));
@@ -164,18 +221,26 @@ fn fit_step() -> Outcome<f64> {
         q: table(k, d)?,
         l: table(k, 1)?,
     };
-    let x = table(n, d)?;
-    let step = jit(|(p, x): (gradbench::Mixture<Var>, Var)| {
-        let loss = |p: gradbench::Mixture<Var>| -gradbench::gmm_objective(&p, x, 1.0, 0) / n as f64;
-        let (value, g) = value_and_grad(loss)(p.clone());
-        let next = gradbench::Mixture {
-            alpha: p.alpha - 1e-3 * g.alpha,
-            mu: p.mu - 1e-3 * g.mu,
-            q: p.q - 1e-3 * g.q,
-            l: p.l - 1e-3 * g.l,
-        };
-        (value, next)
-    });
+    Ok((mixture, table(n, d)?))
+}
+
+/// One step of descent on the mixture.
+fn fit((p, x): (gradbench::Mixture<Var>, Var)) -> (Var, gradbench::Mixture<Var>) {
+    let n = x.len() as f64;
+    let loss = |p: gradbench::Mixture<Var>| -gradbench::gmm_objective(&p, x, 1.0, 0) / n;
+    let (value, g) = value_and_grad(loss)(p.clone());
+    let next = gradbench::Mixture {
+        alpha: p.alpha - 1e-3 * g.alpha,
+        mu: p.mu - 1e-3 * g.mu,
+        q: p.q - 1e-3 * g.q,
+        l: p.l - 1e-3 * g.l,
+    };
+    (value, next)
+}
+
+fn fit_step() -> Outcome<f64> {
+    let (mixture, x) = fit_data()?;
+    let step = jit(fit);
     let call = || {
         step.call((&mixture, &x))?;
         Ok(())

@@ -87,6 +87,7 @@ fn objective(input: &Value) -> Result<Answer, Failure> {
     });
     measure(
         input,
+        || f.explain(&scene),
         || f.call(&scene),
         |(errors, weights)| {
             Ok(json!({
@@ -118,10 +119,15 @@ fn jacobian(input: &Value) -> Result<Answer, Failure> {
         let (blocks, weights) = f.call(&scene)?;
         assemble(n, m, p, blocks.as_slice::<f64>()?, weights.as_slice::<f64>()?)
     };
-    measure(input, run, |sparse| {
-        let Sparse { rows, cols, vals } = sparse;
-        Ok(json!({"rows": ends(&rows), "cols": ends(&cols), "vals": ends(&vals)}))
-    })
+    measure(
+        input,
+        || f.explain(&scene),
+        run,
+        |sparse| {
+            let Sparse { rows, cols, vals } = sparse;
+            Ok(json!({"rows": ends(&rows), "cols": ends(&cols), "vals": ends(&vals)}))
+        },
+    )
 }
 
 /// Two rows of 15 entries for each observation, then one entry for each weight.

@@ -101,7 +101,12 @@ fn read(input: &Value) -> Result<Input, Failure> {
 fn value(input: &Value) -> Result<Answer, Failure> {
     let Input { mixture, x, gamma, m } = read(input)?;
     let f = jit(move |(p, x): (Mixture<Var>, Var)| objective(&p, x, gamma, m));
-    measure(input, || f.call((&mixture, &x)), |y| Ok(json!(y.item::<f64>()?)))
+    measure(
+        input,
+        || f.explain((&mixture, &x)),
+        || f.call((&mixture, &x)),
+        |y| Ok(json!(y.item::<f64>()?)),
+    )
 }
 
 fn jacobian(input: &Value) -> Result<Answer, Failure> {
@@ -111,6 +116,7 @@ fn jacobian(input: &Value) -> Result<Answer, Failure> {
     });
     measure(
         input,
+        || f.explain((&mixture, &x)),
         || f.call((&mixture, &x)),
         |g| {
             Ok(json!({

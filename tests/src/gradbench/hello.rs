@@ -14,11 +14,11 @@ fn objective(x: Var) -> Var {
 fn square(input: &Value) -> Result<Answer, Failure> {
     let x = input.as_f64().ok_or("a number is missing")?;
     let f = jit(objective);
-    measure(input, || f.call(x), |y| Ok(json!(y.item::<f64>()?)))
+    measure(input, || f.explain(x), || f.call(x), |y| Ok(json!(y.item::<f64>()?)))
 }
 
 fn double(input: &Value) -> Result<Answer, Failure> {
     let x = input.as_f64().ok_or("a number is missing")?;
     let f = jit(grad(objective));
-    measure(input, || f.call(x), |y| Ok(json!(y.item::<f64>()?)))
+    measure(input, || f.explain(x), || f.call(x), |y| Ok(json!(y.item::<f64>()?)))
 }

@@ -30,11 +30,21 @@ fn data(input: &Value) -> Result<(Tensor, Tensor), Failure> {
 fn cost(input: &Value) -> Result<Answer, Failure> {
     let (points, centroids) = data(input)?;
     let f = jit(|(p, c)| objective(p, c));
-    measure(input, || f.call((&points, &centroids)), |y| Ok(json!(y.item::<f64>()?)))
+    measure(
+        input,
+        || f.explain((&points, &centroids)),
+        || f.call((&points, &centroids)),
+        |y| Ok(json!(y.item::<f64>()?)),
+    )
 }
 
 fn dir(input: &Value) -> Result<Answer, Failure> {
     let (points, centroids) = data(input)?;
     let f = jit(|(p, c)| direction(p, c));
-    measure(input, || f.call((&points, &centroids)), |d| rows(&d))
+    measure(
+        input,
+        || f.explain((&points, &centroids)),
+        || f.call((&points, &centroids)),
+        |d| rows(&d),
+    )
 }

@@ -31,11 +31,11 @@ fn objective(x: Var, n: usize) -> Var {
 fn primal(input: &Value) -> Result<Answer, Failure> {
     let (x, n) = (Tensor::from(numbers(&input["x"])?), natural(&input["n"])?);
     let f = jit(|x| objective(x, n));
-    measure(input, || f.call(&x), |y| Ok(json!(y.item::<f64>()?)))
+    measure(input, || f.explain(&x), || f.call(&x), |y| Ok(json!(y.item::<f64>()?)))
 }
 
 fn gradient(input: &Value) -> Result<Answer, Failure> {
     let (x, n) = (Tensor::from(numbers(&input["x"])?), natural(&input["n"])?);
     let f = jit(grad(|x| objective(x, n)));
-    measure(input, || f.call(&x), |dx| Ok(json!(dx.as_slice::<f64>()?)))
+    measure(input, || f.explain(&x), || f.call(&x), |dx| Ok(json!(dx.as_slice::<f64>()?)))
 }

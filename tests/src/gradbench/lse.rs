@@ -14,11 +14,11 @@ fn objective(x: Var) -> Var {
 fn primal(input: &Value) -> Result<Answer, Failure> {
     let x = Tensor::from(numbers(&input["x"])?);
     let f = jit(objective);
-    measure(input, || f.call(&x), |y| Ok(json!(y.item::<f64>()?)))
+    measure(input, || f.explain(&x), || f.call(&x), |y| Ok(json!(y.item::<f64>()?)))
 }
 
 fn gradient(input: &Value) -> Result<Answer, Failure> {
     let x = Tensor::from(numbers(&input["x"])?);
     let f = jit(grad(objective));
-    measure(input, || f.call(&x), |dx| Ok(json!(dx.as_slice::<f64>()?)))
+    measure(input, || f.explain(&x), || f.call(&x), |dx| Ok(json!(dx.as_slice::<f64>()?)))
 }

@@ -19,7 +19,7 @@ pub use gmm::{Mixture, objective as gmm_objective};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, Write};
 use std::time::{Duration, Instant};
-use tapeloom::Tensor;
+use tapeloom::{Error, Explanation, Tensor};
 
 /// What went wrong in an evaluation, as text for the protocol.
 pub type Failure = Box<dyn std::error::Error>;
@@ -32,6 +32,8 @@ pub struct Answer {
     pub prepare: Duration,
     /// The further runs.
     pub evaluate: Vec<Duration>,
+    /// What compiling did, if the input asked for it by `explain`.
+    pub explanation: Option<Explanation>,
 }
 
 /// A function of an eval.
@@ -47,6 +49,21 @@ pub struct Eval {
 
 /// Every eval that is written.
 pub const EVALS: &[Eval] = &[hello::EVAL, lse::EVAL, llsq::EVAL, kmeans::EVAL, gmm::EVAL, ba::EVAL];
+
+/// What compiling a function of an eval for an input does.
+///
+/// # Errors
+/// When there is no such function, or the input does not fit it.
+pub fn explain(module: &str, function: &str, input: &Value) -> Result<Explanation, Failure> {
+    let mut input = input.clone();
+    if let Some(fields) = input.as_object_mut() {
+        fields.insert("explain".to_owned(), json!(true));
+    }
+    let functions = EVALS.iter().filter(|e| e.module == module).flat_map(|e| e.functions);
+    let mut named = functions.filter(|(name, _)| *name == function);
+    let (_, run) = named.next().ok_or(format!("no function {module}.{function}"))?;
+    Ok(run(&input)?.explanation.ok_or("the function does not explain itself")?)
+}
 
 /// Answers one message.
 pub fn answer(message: &Value) -> Value {
@@ -91,17 +108,20 @@ pub fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
 }
 
 /// Prepares by a first run, then runs as often and as long as the input's `min_runs` and
-/// `min_seconds` ask; `write` makes the protocol's output of the last result.
+/// `min_seconds` ask; `write` makes the protocol's output of the last result. Where the input says
+/// `explain`, the answer brings what `explain` says.
 ///
 /// # Errors
 /// What the runs report.
 pub fn measure<T, E: Into<Failure>>(
     input: &Value,
+    explain: impl FnOnce() -> Result<Explanation, Error>,
     mut run: impl FnMut() -> Result<T, E>,
     write: impl FnOnce(T) -> Result<Value, Failure>,
 ) -> Result<Answer, Failure> {
     let least = input["min_runs"].as_u64().unwrap_or(1);
     let seconds = input["min_seconds"].as_f64().unwrap_or(0.0);
+    let explanation = if input["explain"] == true { Some(explain()?) } else { None };
     let start = Instant::now();
     run().map_err(Into::into)?;
     let prepare = start.elapsed();
@@ -112,7 +132,7 @@ pub fn measure<T, E: Into<Failure>>(
         let result = run().map_err(Into::into)?;
         evaluate.push(start.elapsed());
         if evaluate.len() as u64 >= least && begin.elapsed().as_secs_f64() >= seconds {
-            return Ok(Answer { output: write(result)?, prepare, evaluate });
+            return Ok(Answer { output: write(result)?, prepare, evaluate, explanation });
         }
     }
 }
