@@ -28,16 +28,17 @@
 //!         guard: None,
 //!     },
 //! ]));
-//! let double = Executable::new(&p)?;
+//! // SAFETY: all its addresses are constants, which are checked.
+//! let double = unsafe { Executable::new(&p)? };
 //! assert_eq!(double.call(&[&Tensor::scalar(2.5)])?, [Tensor::scalar(5.0)]);
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 
 #![expect(unsafe_code, reason = "hands buffers to generated code")]
 
-use crate::gemm;
 use crate::jit::{MachineCode, Report};
 use crate::kernel::{self, Place, Program};
+use crate::{gemm, no_memory};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -74,10 +75,19 @@ struct Inner {
 impl Executable {
     /// Compiles a program for this machine.
     ///
+    /// Machine code checks nothing when it runs. What a program says by itself is verified here: the
+    /// dtypes, that accesses at constant addresses and at loop indices lie within their buffers, and
+    /// that no contraction writes what it reads. What depends on values is not, since nothing proves
+    /// it yet: that is the caller's promise. [`crate::compile`] makes it for what the scheduler makes.
+    ///
+    /// # Safety
+    /// Whatever the arguments are, every load and store that has a guard or a dynamic part of its
+    /// address stays within its buffer wherever the guard holds.
+    ///
     /// # Errors
     /// [`Kind::Verify`] when the program breaks an invariant, [`Kind::Target`] when this machine
     /// cannot run it.
-    pub fn new(program: &Program) -> Result<Executable, Problem> {
+    pub unsafe fn new(program: &Program) -> Result<Executable, Problem> {
         kernel::check(program)?;
         // Cranelift reports its own faults by panicking; they stay on this side.
         let compiled = catch_unwind(AssertUnwindSafe(|| MachineCode::new(program)));
@@ -207,6 +217,14 @@ impl Executable {
     }
 }
 
+/// Machine code of a program that a test has written.
+#[cfg(test)]
+pub(crate) fn of_test(program: &Program) -> Result<Executable, Problem> {
+    // SAFETY: tests run what they compile by the interpreter too, with the same arguments, which
+    // checks every access.
+    unsafe { Executable::new(program) }
+}
+
 impl Output {
     /// Memory for the result: zeros, unless the call overwrites them all.
     fn allocate(&self) -> Result<Arc<[MaybeUninit<Line>]>, Problem> {
@@ -234,10 +252,4 @@ impl std::fmt::Debug for Executable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Executable(@{}, {} bytes)", self.0.name, self.0.report.code_bytes)
     }
-}
-
-#[cold]
-fn no_memory(what: &str, bytes: usize) -> Problem {
-    let message = format!("there is no memory for {what}: {bytes} bytes");
-    Problem::new(Kind::TooLarge, message, "reduce an extent, or process the data in parts")
 }

@@ -24,3 +24,12 @@ pub use executable::Executable;
 pub use jit::Report as CodeReport;
 pub use plan::{Plan, Row};
 pub use schedule::schedule;
+
+use tapeloom_ir::{Kind, Problem};
+
+/// An allocation that cannot be made.
+#[cold]
+fn no_memory(what: &str, bytes: usize) -> Problem {
+    let message = format!("there is no memory for {what}: {bytes} bytes");
+    Problem::new(Kind::TooLarge, message, "reduce an extent, or process the data in parts")
+}

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use super::vector;
-use crate::Executable;
+use crate::executable::of_test;
 use crate::gemm;
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId,
@@ -83,7 +83,7 @@ fn close(x: Literal, y: Literal, tolerance: f64) -> bool {
 /// Machine code = interpreter.
 #[track_caller]
 fn check(p: &Program, args: &[Tensor], tolerance: f64) {
-    let code = Executable::new(p).unwrap_or_else(|e| panic!("{e}\n{p}"));
+    let code = of_test(p).unwrap_or_else(|e| panic!("{e}\n{p}"));
     let refs: Vec<&Tensor> = args.iter().collect();
     let (got, want) = (code.call(&refs).unwrap(), eval(p, args).unwrap());
     assert_eq!(got.len(), want.len());
@@ -683,7 +683,7 @@ fn many_steps_and_one_long_nest() {
             m.step(last);
         }
         check(&m.p, &[Tensor::scalar(1.25)], 0.0);
-        let report = Executable::new(&m.p).unwrap().report().clone();
+        let report = of_test(&m.p).unwrap().report().clone();
         assert!(report.functions > 5, "{report}");
     }
 }
@@ -745,7 +745,7 @@ fn contractions() {
 #[test]
 fn a_panic_in_a_callback_is_an_error() {
     let p = contraction(Dtype::F64, 3, 3, 3, 1);
-    let (code, args) = (Executable::new(&p).unwrap(), contraction_args(&p));
+    let (code, args) = (of_test(&p).unwrap(), contraction_args(&p));
     let refs: Vec<&Tensor> = args.iter().collect();
     gemm::tests::PANIC.set(true);
     let failed = code.call(&refs);
@@ -756,7 +756,7 @@ fn a_panic_in_a_callback_is_an_error() {
 
 #[test]
 fn wrong_arguments_are_errors() {
-    let code = Executable::new(&map_program(Code::Add, Dtype::F64, 3)).unwrap();
+    let code = of_test(&map_program(Code::Add, Dtype::F64, 3)).unwrap();
     let (three, four) = (Tensor::vector(&[1.0; 3]), Tensor::vector(&[1.0; 4]));
     assert!(code.call(&[&three]).is_err());
     assert!(code.call(&[&three, &four]).unwrap_err().message.contains("f64[3]"));
@@ -766,7 +766,7 @@ fn wrong_arguments_are_errors() {
 #[test]
 fn executables_run_on_threads_and_free_their_memory() {
     let p = map_program(Code::Mul, Dtype::F64, 33);
-    let shared = Executable::new(&p).unwrap();
+    let shared = of_test(&p).unwrap();
     std::thread::scope(|scope| {
         for t in 0..4 {
             let code = shared.clone();
@@ -792,7 +792,7 @@ fn executables_run_on_threads_and_free_their_memory() {
     };
     let before = code();
     for _ in 0..1000 {
-        Executable::new(&p).unwrap();
+        of_test(&p).unwrap();
     }
     // A leak would be a page per program.
     let after = code();

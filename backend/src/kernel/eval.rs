@@ -13,10 +13,11 @@ use tapeloom_ir::{Code, Kind, Literal, Problem, Tensor};
 /// Runs a program on concrete arguments.
 ///
 /// # Errors
-/// [`Kind::Arguments`] when arguments do not fit the inputs, [`Kind::Internal`] when an access leaves
-/// its buffer.
+/// [`Kind::Verify`] when the program breaks an invariant, [`Kind::Arguments`] when arguments do not
+/// fit the inputs, [`Kind::Internal`] when an access leaves its buffer, [`Kind::TooLarge`] when there
+/// is no memory for results or workspace.
 pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-    run(program, args, None)
+    run(program, args, false)
 }
 
 /// As [`eval`], and checks that every load finds what it means: an element of that version of that
@@ -48,14 +49,11 @@ pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> 
 /// # Errors
 /// Those of [`eval`]; [`Kind::Internal`] names what a load means and what it finds.
 pub fn shadow(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-    run(program, args, Some(Shadow::of(program)))
+    run(program, args, true)
 }
 
-fn run(
-    program: &Program,
-    args: &[Tensor],
-    shadow: Option<Shadow<'_>>,
-) -> Result<Vec<Tensor>, Problem> {
+fn run(program: &Program, args: &[Tensor], shadow: bool) -> Result<Vec<Tensor>, Problem> {
+    super::check(program)?;
     let mut outputs = Vec::new();
     for (id, b) in &program.buffers {
         match b.place {
@@ -79,8 +77,8 @@ fn run(
         p: program,
         args,
         outputs: outputs.into_iter().map(|(_, t)| t).collect(),
-        workspace: vec![0xa5; program.workspace],
-        shadow,
+        workspace: filled(0xa5, program.workspace)?,
+        shadow: if shadow { Some(Shadow::of(program)?) } else { None },
         scalars: SecondaryMap::with_default(Literal::bool(false)),
         vars: SecondaryMap::with_default(Literal::bool(false)),
         indices: SecondaryMap::with_default(0),
@@ -92,6 +90,19 @@ fn run(
         }
     }
     Ok(machine.outputs)
+}
+
+/// That many of one value.
+pub(super) fn filled<T: Clone>(value: T, n: usize) -> Result<Vec<T>, Problem> {
+    let mut all = Vec::new();
+    if all.try_reserve_exact(n).is_err() {
+        return Err(crate::no_memory(
+            "the interpreter of kernels",
+            n.saturating_mul(size_of::<T>()),
+        ));
+    }
+    all.resize(n, value);
+    Ok(all)
 }
 
 struct Machine<'a> {

@@ -6,6 +6,7 @@
 //! buffer that begins where another one still lives, an offset in the workspace that makes two
 //! overlap, an element that nobody has written. Tags do not ask what the numbers are.
 
+use super::eval::filled;
 use super::print::Held;
 use super::{BufferId, Place, Program};
 use cranelift_entity::SecondaryMap;
@@ -36,21 +37,21 @@ pub(super) struct Shadow<'a> {
 }
 
 impl<'a> Shadow<'a> {
-    pub(super) fn of(p: &'a Program) -> Shadow<'a> {
+    pub(super) fn of(p: &'a Program) -> Result<Shadow<'a>, Problem> {
         let mut outputs = Vec::new();
         for b in p.buffers.values() {
             if let Place::Output(n) = b.place {
                 if outputs.len() <= n {
                     outputs.resize(n + 1, Vec::new());
                 }
-                outputs[n] = vec![None; b.ty.bytes()];
+                outputs[n] = filled(None, b.ty.bytes())?;
             }
         }
         let mut ended = SecondaryMap::new();
         for id in p.buffers.keys() {
             ended[id] = vec![None; p.versions[id].len() + 1];
         }
-        Shadow { p, workspace: vec![None; p.workspace], outputs, ended }
+        Ok(Shadow { p, workspace: filled(None, p.workspace)?, outputs, ended })
     }
 
     /// An element is read that is meant to belong to that version.

@@ -177,12 +177,51 @@ fn the_verifier_checks_memory() {
         (
             "buffer b0: f64[2] output 0 contract f64 2 x 1 x 1: \
              b0[0; 1, 1] = b0[0; 1, 1] * b0[1; 1, 1]",
-            "reads b0 while it writes it",
+            "reads b0[0; 1, 1] while it writes b0[0; 1, 1]",
         ),
+        (
+            "buffer b0: f64[2] input 0 buffer b1: f64[3] input 0",
+            "input 0 is both f64[2] and f64[3]",
+        ),
+        ("buffer b0: f64[2] input 99999999999", "which is surely not meant"),
     ] {
         let text = format!("program @x {{ {buffers} }}");
         let errors = verify(&parse(&text, &library).unwrap());
         assert!(errors.iter().any(|e| e.message.contains(want)), "{buffers}: {errors:?}");
+    }
+}
+
+/// A contraction of 2 x 2 matrices in a workspace where buffers overlap: `b0` has bytes 0..128, `b1`
+/// 64..192, `b2` 128..256, and `b3` is a result.
+#[test]
+fn contractions_that_write_what_they_read_are_found() {
+    for (out, lhs, rhs, want) in [
+        ("b0[0; 2, 1]", "b2[0; 2, 1]", "b2[4; 2, 1]", None),
+        ("b0[4; 2, 1]", "b1[4; 2, 1]", "b2[0; 2, 1]", None),
+        ("b0[0; 2, 1]", "b0[4; 2, 1]", "b3[0; 2, 1]", None),
+        ("b3[0; 2, 1]", "b0[4; 2, 1]", "b0[4; 1, 2]", None),
+        ("b0[12; 2, 1]", "b1[0; 2, 1]", "b2[0; 2, 1]", None),
+        ("b0[8; 2, 1]", "b1[3; 2, 1]", "b2[0; 2, 1]", Some("bytes 88..96 of workspace 0")),
+        ("b0[8; 2, 1]", "b2[0; 2, 1]", "b1[0; 2, 1]", Some("bytes 64..96 of workspace 0")),
+        ("b2[0; 2, 1]", "b1[5; 2, 1]", "b3[0; 2, 1]", Some("bytes 128..136 of workspace 0")),
+        // The last row begins at 12.
+        ("b0[0; 12, 1]", "b0[13; 2, 0]", "b3[0; 2, 1]", Some("bytes 104..112 of workspace 0")),
+        ("b3[0; 2, 1]", "b0[0; 2, 1]", "b3[3; -2, -1]", Some("bytes 0..32 of output 0")),
+    ] {
+        let text = format!(
+            "program @x {{ workspace 256 buffer b0: f64[16] workspace 0 \
+             buffer b1: f64[16] workspace 64 buffer b2: f64[16] workspace 128 \
+             buffer b3: f64[4] output 0 nest {{ store b3[0], 0.0 }} \
+             contract f64 2 x 2 x 2: {out} = {lhs} * {rhs} }}"
+        );
+        let errors = verify(&parse(&text, &library).unwrap());
+        match want {
+            None => assert_eq!(errors, [], "{out} = {lhs} * {rhs}"),
+            Some(want) => {
+                let found = errors.iter().any(|e| e.message.contains(want));
+                assert!(found && errors.len() == 1, "{out} = {lhs} * {rhs}: {errors:?}");
+            }
+        }
     }
 }
 

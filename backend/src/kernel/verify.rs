@@ -3,8 +3,9 @@
 //! Every value is defined once, before its uses, and used within its block; dtypes fit; addresses
 //! without a guard and without a dynamic part lie within their buffer, by interval arithmetic over
 //! the extents of the loops around them; inputs are never written and every output is; workspace
-//! offsets are multiples of 64 and within the workspace. Code generators rely on all of it. The
-//! verifier collects errors instead of stopping at the first.
+//! offsets are multiples of 64 and within the workspace; a contraction writes no byte that it reads.
+//! Code generators rely on all of it. What is not checked is what depends on values: addresses with a
+//! guard or a dynamic part. The verifier collects errors instead of stopping at the first.
 
 use super::codes;
 use super::print::Held;
@@ -13,6 +14,7 @@ use super::{
     VarId,
 };
 use cranelift_entity::{EntityRef, SecondaryMap};
+use std::collections::HashMap;
 use std::fmt;
 use tapeloom_ir::{Dtype, Kind, Problem};
 
@@ -76,6 +78,9 @@ enum State {
     Gone,
 }
 
+/// A larger number of an input would take memory, whatever it means.
+const MOST_INPUTS: usize = 1 << 24;
+
 struct Verifier<'a> {
     p: &'a Program,
     step: Option<usize>,
@@ -111,13 +116,23 @@ impl Verifier<'_> {
 
     fn buffers(&mut self) {
         let mut outputs = Vec::new();
-        for (id, b) in &self.p.buffers {
+        let mut inputs = HashMap::new();
+        let p = self.p;
+        for (id, b) in &p.buffers {
             let Some(bytes) = b.ty.checked_bytes() else {
                 self.error(format!("{id} of type {} is larger than memory can be", b.ty));
                 continue;
             };
             match b.place {
-                Place::Input(_) => {}
+                Place::Input(n) if n >= MOST_INPUTS => {
+                    self.error(format!("{id} is input {n}, which is surely not meant"));
+                }
+                Place::Input(n) => {
+                    let first = inputs.entry(n).or_insert(&b.ty);
+                    if **first != b.ty {
+                        self.error(format!("input {n} is both {first} and {}", b.ty));
+                    }
+                }
                 Place::Output(n) => outputs.push(n),
                 Place::Workspace(offset) => {
                     if offset % 64 != 0 {
@@ -337,7 +352,7 @@ impl Verifier<'_> {
             self.version(m.buffer, m.version);
             let Some(b) = self.p.buffers.get(m.buffer) else {
                 self.error(format!("{} does not exist", m.buffer));
-                return;
+                return None;
             };
             let dtype = b.ty.dtype;
             self.fits(what, Some(c.dtype), Some(dtype));
@@ -347,16 +362,35 @@ impl Verifier<'_> {
             for batch in &c.batch {
                 spread(&mut low, &mut high, batch.0, step(batch));
             }
-            if !empty && rows > 0 && columns > 0 {
-                self.within(&format!("{what} {m}"), m.buffer, low, high);
+            if empty || rows == 0 || columns == 0 {
+                return None;
             }
+            self.within(&format!("{what} {m}"), m.buffer, low, high);
+            let size = dtype.bytes() as i128;
+            let (memory, start) = match b.place {
+                Place::Input(n) => (Place::Input(n), 0),
+                Place::Output(n) => (Place::Output(n), 0),
+                Place::Workspace(offset) => (Place::Workspace(0), offset as i128),
+            };
+            Some((memory, start + low * size, start + (high + 1) * size))
         };
-        matrix("lhs", &c.lhs, c.m, c.k, |b| b.1);
-        matrix("rhs", &c.rhs, c.k, c.n, |b| b.2);
-        matrix("out", &c.out, c.m, c.n, |b| b.3);
+        let lhs = matrix("lhs", &c.lhs, c.m, c.k, |b| b.1);
+        let rhs = matrix("rhs", &c.rhs, c.k, c.n, |b| b.2);
+        let out = matrix("out", &c.out, c.m, c.n, |b| b.3);
         self.write(c.out.buffer);
-        if c.out.buffer == c.lhs.buffer || c.out.buffer == c.rhs.buffer {
-            self.error(format!("the contraction reads {} while it writes it", c.out.buffer));
+        for (read, from) in [(lhs, &c.lhs), (rhs, &c.rhs)] {
+            if let (Some((a, start, end)), Some((b, first, last))) = (read, out)
+                && a == b
+                && start < last
+                && first < end
+            {
+                let (low, high) = (start.max(first), end.min(last));
+                self.error(format!(
+                    "the contraction reads {from} while it writes {}: both have bytes {low}..{high} \
+                     of {a}",
+                    c.out
+                ));
+            }
         }
     }
 }

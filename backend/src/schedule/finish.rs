@@ -18,7 +18,7 @@ use crate::plan::{Plan, Row};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::collections::HashMap;
-use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Problem, Shape};
+use tapeloom_ir::{ArrayType, Code, Dtype, Kind as ProblemKind, Literal, Problem, Shape};
 
 /// The program and its memory plan. `params` and `results` are the types of the function.
 pub(crate) fn finish(
@@ -75,7 +75,13 @@ pub(crate) fn finish(
             Life { first, last, bytes: buffers[*buffer].ty.bytes() }
         })
         .collect();
-    let (offsets, peak) = memory::plan(&lives);
+    let (offsets, peak) = memory::plan(&lives).ok_or_else(|| {
+        Problem::new(
+            ProblemKind::TooLarge,
+            format!("the intermediate results of @{name} are larger than memory can be"),
+            "reduce an extent, or process the data in parts",
+        )
+    })?;
     for ((_, buffer), offset) in wanting.iter().zip(&offsets) {
         buffers[*buffer].place = Place::Workspace(*offset);
     }

@@ -24,8 +24,11 @@ pub(crate) struct Life {
 /// Every buffer begins at a multiple of this, one cache line.
 const LINE: usize = 64;
 
-/// Offsets in the order of `lives`, and the peak.
-pub(crate) fn plan(lives: &[Life]) -> (Vec<usize>, usize) {
+/// More than this is more than a machine can address, with room for the rest of the last line.
+const MOST: usize = isize::MAX as usize - LINE;
+
+/// Offsets in the order of `lives`, and the peak; `None` where no machine has so much memory.
+pub(crate) fn plan(lives: &[Life]) -> Option<(Vec<usize>, usize)> {
     let mut order: Vec<usize> = (0..lives.len()).collect();
     // Of those that begin together the largest comes first.
     order.sort_by_key(|i| (lives[*i].first, usize::MAX - lives[*i].bytes));
@@ -46,15 +49,18 @@ pub(crate) fn plan(lives: &[Life]) -> (Vec<usize>, usize) {
         if size == 0 {
             continue;
         }
-        offsets[i] = holes.take(size).unwrap_or_else(|| {
-            let offset = top;
-            top += size;
-            offset
-        });
+        offsets[i] = match holes.take(size) {
+            Some(offset) => offset,
+            None => {
+                let offset = top;
+                top = top.checked_add(size).filter(|top| *top <= MOST)?;
+                offset
+            }
+        };
         peak = peak.max(offsets[i] + life.bytes);
         ends.insert((life.last, i));
     }
-    (offsets, peak)
+    Some((offsets, peak))
 }
 
 /// Free ranges below the top, by place and by size.
@@ -111,6 +117,8 @@ impl Holes {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
 
     fn life(first: usize, last: usize, bytes: usize) -> Life {
@@ -120,7 +128,7 @@ mod tests {
     #[test]
     fn the_example_of_the_module() {
         let lives = [life(0, 2, 800), life(1, 1, 64), life(2, 3, 64)];
-        assert_eq!(plan(&lives), (vec![0, 832, 832], 896));
+        assert_eq!(plan(&lives), Some((vec![0, 832, 832], 896)));
     }
 
     #[test]
@@ -137,7 +145,7 @@ mod tests {
                 life(first, first + random(20), random(1000))
             })
             .collect();
-        let (offsets, peak) = plan(&lives);
+        let (offsets, peak) = plan(&lives).unwrap();
         for (i, a) in lives.iter().enumerate() {
             assert!(a.bytes == 0 || offsets[i] + a.bytes <= peak);
             for (j, b) in lives.iter().enumerate().skip(i + 1) {
@@ -152,6 +160,13 @@ mod tests {
     #[test]
     fn memory_that_is_free_is_used_again() {
         let lives: Vec<Life> = (0..1000).map(|i| life(i, i + 1, 100)).collect();
-        assert_eq!(plan(&lives).1, 228);
+        assert_eq!(plan(&lives).unwrap().1, 228);
+    }
+
+    #[test]
+    fn more_than_any_machine_has_is_no_plan() {
+        let large = 1 << 62;
+        assert_eq!(plan(&[life(0, 1, large), life(2, 3, large)]).unwrap().1, large);
+        assert_eq!(plan(&[life(0, 1, large), life(1, 2, large)]), None);
     }
 }

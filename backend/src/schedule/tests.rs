@@ -42,7 +42,7 @@ pub(super) fn check(module: &Module, f: FuncId, args: &[Tensor], tolerance: f64)
     let want = eval(module, f, args).unwrap();
     let got = kernel::shadow(&program, args).unwrap_or_else(|e| panic!("{e}\n{program}"));
     assert_eq!(got.len(), want.len());
-    let machine = crate::Executable::new(&program).unwrap();
+    let machine = crate::executable::of_test(&program).unwrap();
     let native = machine.call(&args.iter().collect::<Vec<_>>()).unwrap();
     for (i, w) in want.iter().enumerate() {
         let (g, n) = (&got[i], &native[i]);
@@ -320,4 +320,37 @@ fn a_hundred_thousand_scalar_equations() {
         vec![y]
     });
     check(&module, f, &[Tensor::scalar(1.0)], 0.0);
+}
+
+/// Memory that nobody has is an error, when it is planned or when it is asked for; never an abort.
+#[test]
+fn more_memory_than_there_is() {
+    let run = |extent: usize| {
+        let text = format!(
+            "func @f(%0: f64[]) -> (f64[]) {{
+  %1: f64[{extent}] = broadcast{{shape=[{extent}], dims=[]}} %0
+  %2: f64[{extent}] = iota{{shape=[{extent}], axis=0, dtype=f64}}
+  %3: f64[{extent}] = sin %2
+  %4: f64[{extent}] = exp %2
+  %5: f64[] = reduce_sum{{axes=[0]}} %3
+  %6: f64[] = reduce_sum{{axes=[0]}} %4
+  %7: f64[] = mul %5, %6
+  %8: f64[{extent}] = broadcast{{shape=[{extent}], dims=[]}} %7
+  %9: f64[{extent}] = div %3, %8
+  %10: f64[{extent}] = div %4, %9
+  %11: f64[{extent}] = mul %10, %1
+  %12: f64[] = reduce_sum{{axes=[0]}} %11
+  return %12
+}}"
+        );
+        let module = tapeloom_ir::parse_module(&text).unwrap();
+        let f = module.iter().last().unwrap().0;
+        for engine in [crate::Engine::Native, crate::Engine::Interpreter] {
+            let code = crate::compile(&module, f, &crate::Options { engine });
+            let problem = code.and_then(|code| code.call(&[&Tensor::scalar(1.0)])).unwrap_err();
+            assert_eq!(problem.kind, tapeloom_ir::Kind::TooLarge, "{problem}");
+        }
+    };
+    run(1 << 58);
+    run(1 << 59);
 }
