@@ -1,9 +1,17 @@
 //! Agreement: what it means that two engines computed the same.
 //!
 //! A nan agrees with any nan, and an infinity only with itself, in every mode. Types must be equal.
+//!
+//! Passes and engines keep every bit of every number, signs of zeros included, but for one thing: a
+//! float sum, product, contraction or scatter-add may be rounded in another order. [`rounded`] says
+//! which results of a function that touches, and [`Agreement::check_promised`] holds the others to
+//! every bit.
 
 use crate::{Elements, show_tensor};
-use tapeloom_ir::{Dtype, Literal, Tensor};
+use tapeloom_ir::prim::{Code, Combine, Lowering, Operand};
+use tapeloom_ir::{
+    Atom, Dtype, Equation, FuncId, Function, Literal, Module, Tensor, Type, ValueId,
+};
 
 /// How close numbers must be.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -69,6 +77,28 @@ impl Agreement {
         Ok(())
     }
 
+    /// Compares the results of `f` by two engines or before and after a pass: in every bit where
+    /// nothing rounds in an order of its own, else in this mode.
+    ///
+    /// # Errors
+    /// The first disagreement, and which of the results it is in.
+    pub fn check_promised(
+        self,
+        m: &Module,
+        f: FuncId,
+        got: &[Tensor],
+        want: &[Tensor],
+    ) -> Result<(), String> {
+        if got.len() != want.len() {
+            return Err(format!("got {} tensors, want {}", got.len(), want.len()));
+        }
+        for (i, rounds) in rounded(m, f).into_iter().enumerate() {
+            let mode = if rounds { self } else { Agreement::Exact };
+            mode.check(&got[i], &want[i]).map_err(|e| format!("output {i} ({mode:?}), {e}"))?;
+        }
+        Ok(())
+    }
+
     fn holds(self, got: Literal, want: Literal, scale: f64) -> bool {
         let (g, w) = (got.to_f64(), want.to_f64());
         if got == want || (g.is_nan() && w.is_nan()) {
@@ -88,6 +118,70 @@ impl Agreement {
     }
 }
 
+/// Which results of a function depend on a float sum, product, contraction or scatter-add of more than
+/// one term, whose order of rounding is nobody's promise.
+pub fn rounded(m: &Module, f: FuncId) -> Vec<bool> {
+    let mut known: Vec<(FuncId, Vec<bool>)> = Vec::new();
+    // Callees first: a stack instead of recursion, for calls nest as deep as users like.
+    let mut stack = vec![f];
+    while let Some(id) = stack.last().copied() {
+        let waits = callees(m, id).into_iter().find(|g| known.iter().all(|(k, _)| k != g));
+        match waits {
+            Some(g) => stack.push(g),
+            None => {
+                stack.pop();
+                let results = rounded_here(m, id, &known);
+                known.push((id, results));
+            }
+        }
+    }
+    known.pop().map_or_else(Vec::new, |(_, results)| results)
+}
+
+fn callees(m: &Module, f: FuncId) -> Vec<FuncId> {
+    let f = m.function(f);
+    let lowered = f.equations.iter().map(|e| lowering(m, f, e));
+    lowered.filter_map(|l| if let Lowering::Call(g) = l { Some(g) } else { None }).collect()
+}
+
+fn lowering(m: &Module, f: &Function, e: &Equation) -> Lowering {
+    let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
+    let operand = |(ty, a): (_, &Atom)| Operand { ty, literal: a.literal() };
+    let operands: Vec<Operand<'_>> = types.iter().zip(&e.operands).map(operand).collect();
+    e.op.lower(m, &operands)
+}
+
+/// As [`rounded`], with the functions that are called known.
+fn rounded_here(m: &Module, id: FuncId, known: &[(FuncId, Vec<bool>)]) -> Vec<bool> {
+    let f = m.function(id);
+    let mut touched: Vec<bool> = vec![false; f.types.len()];
+    let index = |v: ValueId| v.as_u32() as usize;
+    for e in &f.equations {
+        let inputs = e.operands.iter().filter_map(|a| a.value()).any(|v| touched[index(v)]);
+        let float = e
+            .outputs
+            .first()
+            .is_some_and(|y| f.types[*y].as_array().is_some_and(|a| a.dtype.is_float()));
+        let own = match lowering(m, f, e) {
+            Lowering::Reduce { code: Code::Add | Code::Mul, .. } | Lowering::Contract { .. } => {
+                vec![float]
+            }
+            Lowering::Scatter { combine: Combine::Add | Combine::Mul, .. } => vec![float],
+            Lowering::Call(g) => {
+                let of = known.iter().find(|(k, _)| *k == g);
+                of.map_or_else(|| vec![true; e.outputs.len()], |(_, results)| results.clone())
+            }
+            Lowering::Missing(_) => vec![true; e.outputs.len()],
+            _ => vec![false],
+        };
+        for (y, own) in e.outputs.iter().zip(own) {
+            touched[index(*y)] = inputs || own;
+        }
+    }
+    let of = |a: &Atom| a.value().is_some_and(|v| touched[index(v)]);
+    f.results.iter().map(of).collect()
+}
+
 /// The position of a float among all floats of its dtype; both zeros are at 0.
 fn ulps(x: Literal) -> i64 {
     let sign_bit = match x.dtype {
@@ -101,6 +195,35 @@ fn ulps(x: Literal) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_round_and_what_reads_them() {
+        let text = "
+func @g(%0: f64[2]) -> (f64[2], f64[]) {
+  %1: f64[2] = neg %0
+  %2: f64[] = reduce_sum{axes=[0]} %0
+  return %1, %2
+}
+func @f(%0: f64[2]) -> (f64[2], f64[], f64[], f64[]) {
+  %1: f64[2], %2: f64[] = call{function=@g, outline=true} %0
+  %3: f64[] = neg %2
+  %4: f64[] = reduce_max{axes=[0]} %1
+  return %1, %2, %3, %4
+}";
+        let m = tapeloom_ir::parse_module(text).unwrap();
+        let (f, _) = m.iter().last().unwrap();
+        assert_eq!(rounded(&m, f), [false, true, true, false]);
+        let tensors = |x: [f64; 4]| {
+            let [a, b, c, d] = x.map(Tensor::from);
+            [Tensor::from([a.at(0).to_f64(), 1.0]), b, c, d]
+        };
+        let relative = Agreement::relative(1e-12);
+        let near = 1.0 + 1e-15;
+        let agree = |x, y| relative.check_promised(&m, f, &tensors(x), &tensors(y)).is_ok();
+        assert!(agree([0.0, 1.0, 0.0, 1.0], [0.0, near, -0.0, 1.0]));
+        assert!(!agree([0.0, 1.0, 1.0, 1.0], [-0.0, 1.0, 1.0, 1.0]));
+        assert!(!agree([0.0, 1.0, 1.0, near], [0.0, 1.0, 1.0, 1.0]));
+    }
 
     #[test]
     fn modes() {

@@ -30,11 +30,11 @@ mod tensor_text;
 mod text_test;
 pub mod words;
 
-pub use agreement::Agreement;
+pub use agreement::{Agreement, rounded};
 pub use elements::{Elements, tensor_of};
 pub use examples::{EXAMPLES, Example};
 pub use programs::Vocabulary;
-pub use random::Rng;
+pub use random::{EDGES, Rng, edge_tensors};
 pub use samples::{Case, cases};
 pub use tensor_text::{read_tensor, read_tensors, show_tensor, show_tensors};
 pub use text_test::TextTest;

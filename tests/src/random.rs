@@ -3,6 +3,50 @@
 use crate::tensor_of;
 use tapeloom_ir::{ArrayType, Dtype, Literal, Tensor};
 
+/// Floats at which functions and rewrites go wrong: zeros of both signs, infinities, nan, the smallest
+/// and the largest, and numbers that are there twice.
+pub const EDGES: [f64; 14] = [
+    0.0,
+    -0.0,
+    1.0,
+    -0.0,
+    f64::NAN,
+    -1.0,
+    f64::INFINITY,
+    2.5,
+    0.0,
+    5e-324,
+    f64::NEG_INFINITY,
+    -5e-324,
+    2.5,
+    f64::MAX,
+];
+
+/// Tensors of that type made of [`EDGES`] in several orders, and of zeros of one sign alone. None if
+/// it is no float.
+pub fn edge_tensors(ty: &ArrayType) -> Vec<Tensor> {
+    if !ty.dtype.is_float() {
+        return Vec::new();
+    }
+    let all = |x: &dyn Fn(usize) -> f64| tensor_of(ty, |i| Literal::of(ty.dtype, x(i)));
+    // Steps that share no factor with the number of edges, so that all come up.
+    let orders = [(0, 1), (3, 5), (8, 9)];
+    let turn = |(from, by): (usize, usize)| all(&|i| edge(ty.dtype, from + i * by));
+    let mut tensors: Vec<Tensor> = orders.into_iter().map(turn).collect();
+    tensors.extend([0.0, -0.0].map(|zero| all(&|_| zero)));
+    tensors
+}
+
+/// An edge of a dtype: the smallest and the largest of its own.
+fn edge(dtype: Dtype, i: usize) -> f64 {
+    let x = EDGES[i % EDGES.len()];
+    match dtype {
+        Dtype::F32 if x == f64::MAX => f64::from(f32::MAX),
+        Dtype::F32 if x.abs() == 5e-324 => f64::from(f32::from_bits(1)).copysign(x),
+        _ => x,
+    }
+}
+
 /// A generator with a fixed seed.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);

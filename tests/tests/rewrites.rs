@@ -1,20 +1,20 @@
 //! Rewrite rows: both sides of every row are evaluated and compared.
 //!
 //! Patterns are evaluated on every combination of interesting numbers, in every dtype they type-check
-//! in. Compositions are tried on every pair of primitives of one operand that the samples offer. A
-//! row that nothing exercises fails too: it is not known to be right.
+//! in. Compositions are tried on every pair of primitives of one operand that the samples offer, at
+//! the numbers of the samples and at edges. Exact rows must agree in every bit, signs of zeros
+//! included. A row that nothing exercises fails too: it is not known to be right.
 
 use std::collections::{BTreeMap, HashMap};
 use std::iter::Peekable;
 use std::str::SplitWhitespace;
 use tapeloom_ir::prim::{
-    Attributes, Definition, Exactness, Operand, Rewrite, Rule, Site, SiteOperand, Term, When,
+    Attributes, Definition, Exactness, Operand, Rewrite, Rule, Sign, Site, SiteOperand, Term, When,
 };
 use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, Dtype, Literal, Module, Op, Tensor, Type, eval,
 };
-use tapeloom_tests::{Agreement, Rng, cases};
-use tapeloom_tests::{Elements, tensor_of};
+use tapeloom_tests::{Agreement, Elements, Rng, cases, edge_tensors, tensor_of};
 
 #[test]
 fn both_sides_are_equal() {
@@ -35,12 +35,16 @@ fn both_sides_are_equal() {
                 exercise(pairs, |(outer, inner)| {
                     let applies = holds(row.when, &inner.y);
                     let replacement = rule(&outer.op, &inner.op, &inner.x).filter(|_| applies)?;
-                    Some(compare(&module, row, inner, &[&inner.op, &outer.op], &replacement))
+                    let before = [&inner.op, &outer.op];
+                    let operands = variants(row, &inner.operand);
+                    let each = |x: &Tensor| compare(&module, row, x, &before, &replacement);
+                    Some(operands.iter().try_for_each(each))
                 })
             }
             Rule::Identity(rule) => exercise(unary.iter(), |u| {
                 let applies = holds(row.when, &u.x) && rule(&u.op, &u.x);
-                applies.then(|| compare(&module, row, u, &[&u.op], &[]))
+                let each = |x: &Tensor| compare(&module, row, x, &[&u.op], &[]);
+                applies.then(|| variants(row, &u.operand).iter().try_for_each(each))
             }),
             Rule::Site { outer, inner, equal } => {
                 site(&mut module, row, outer, inner, &|at| equal(at))
@@ -86,7 +90,7 @@ fn exercise<T>(
 
 fn agreement(row: &Rewrite) -> Agreement {
     match row.exactness {
-        Exactness::Exact => Agreement::Equal,
+        Exactness::Exact => Agreement::Exact,
         Exactness::Reassociates => Agreement::relative(1e-5),
     }
 }
@@ -134,16 +138,25 @@ fn infer(module: &Module, op: &Op, types: &[Type]) -> Option<Type> {
     op.infer(module, &operands).ok().map(|mut types| types.swap_remove(0))
 }
 
+/// The operand of a sample and, where every bit must agree, edges in its place.
+fn variants(row: &Rewrite, operand: &Tensor) -> Vec<Tensor> {
+    let mut all = vec![operand.clone()];
+    if row.exactness == Exactness::Exact {
+        all.extend(edge_tensors(operand.ty()));
+    }
+    all
+}
+
 /// Compares two chains of primitives on one operand.
 fn compare(
     module: &Module,
     row: &Rewrite,
-    at: &Unary,
+    at: &Tensor,
     before: &[&Op],
     after: &[Op],
 ) -> Result<(), String> {
     let run = |chain: &[&Op]| {
-        let mut x = at.operand.clone();
+        let mut x = at.clone();
         for op in chain {
             infer(module, op, &[x.ty().clone().into()]).ok_or("does not type-check")?;
             x = op.eval(module, &[x]).map_err(|p| p.to_string())?.swap_remove(0);
@@ -152,7 +165,7 @@ fn compare(
     };
     let after: Vec<&Op> = after.iter().collect();
     let outcome = run(&after).and_then(|y| agreement(row).check(&y, &run(before)?));
-    outcome.map_err(|e| format!("{before:?} against {after:?} on {}: {e}", at.operand))
+    outcome.map_err(|e| format!("{before:?} against {after:?} on {at}: {e}"))
 }
 
 // -- Sites ------------------------------------------------------------------------------------------
@@ -213,16 +226,55 @@ fn site(
     exercise(outcomes.into_iter(), Some)
 }
 
-/// One equation: the operands picked, both sides built and compared. The last operand of the inner
-/// primitive may be a literal. Nothing where the equation does not type-check or the rule does not
-/// apply.
+/// One equation at the numbers of the sample and, where every bit must agree, at edges. Nothing where
+/// the equation does not type-check or the rule does not apply.
 fn at_site(
+    module: &mut Module,
+    row: &Rewrite,
+    op: &Op,
+    inner: (&Op, Option<Literal>),
+    picks: &[Pick],
+    args: &[Tensor],
+    equal: &dyn Fn(&Site<'_>) -> Option<Term>,
+) -> Option<Result<(), String>> {
+    let mut outcome = None;
+    let operands: Vec<Vec<Tensor>> = args.iter().map(|t| variants(row, t)).collect();
+    let most = operands.iter().map(Vec::len).max().unwrap_or(1);
+    for n in 0..most {
+        // The second operand takes the edges in another order than the first.
+        let pick = |(k, all): (usize, &Vec<Tensor>)| match n {
+            0 => all[0].clone(),
+            _ if all.len() == 1 => all[0].clone(),
+            _ => all[1 + (n - 1 + k * 3) % (all.len() - 1)].clone(),
+        };
+        let args: Vec<Tensor> = operands.iter().enumerate().map(pick).collect();
+        // A rule applies most where it is told most; that it applies at all without is seen once.
+        for known in if n == 0 { &[false, true][..] } else { &[true] } {
+            let at = site_with(module, row, op, inner, picks, (&args, *known), equal);
+            if let Some(Err(e)) = at {
+                return Some(Err(e));
+            }
+            outcome = outcome.or(at);
+        }
+    }
+    outcome
+}
+
+/// What is true of the signs of a tensor.
+fn sign_of(t: &Tensor) -> Sign {
+    (0..t.elements()).map(|i| Sign::of(t.at(i))).min().unwrap_or(Sign::Plus)
+}
+
+/// One equation: the operands picked, both sides built and compared. The last operand of the inner
+/// primitive may be a literal. Of signs of operands that are no literals the rule is told all or
+/// nothing.
+fn site_with(
     module: &mut Module,
     row: &Rewrite,
     op: &Op,
     (inner, number): (&Op, Option<Literal>),
     picks: &[Pick],
-    args: &[Tensor],
+    (args, known): (&[Tensor], bool),
     equal: &dyn Fn(&Site<'_>) -> Option<Term>,
 ) -> Option<Result<(), String>> {
     let mut draft = Draft::new("site");
@@ -237,6 +289,20 @@ fn at_site(
         *slot = x.into();
     }
     let own = own.as_slice();
+    let value = |a: &Atom| match a.literal() {
+        Some(x) => Some(Tensor::from(x)),
+        None => params.iter().position(|p| p == a).map(|i| args[i].clone()),
+    };
+    let own_values: Option<Vec<Tensor>> = own.iter().map(value).collect();
+    let sign = |pick: &Pick, a: &Atom| match a.literal() {
+        Some(x) => Sign::of(x),
+        None if !known => Sign::of_type(&b.type_of(*a)),
+        None if *pick == Pick::Inner => own_values
+            .as_ref()
+            .and_then(|x| b.with_module(|m| inner.eval(m, x)).ok())
+            .map_or(Sign::Any, |y| sign_of(&y[0])),
+        None => value(a).map_or(Sign::Any, |t| sign_of(&t)),
+    };
     let mut operands = Vec::new();
     for (i, pick) in picks.iter().enumerate() {
         operands.push(match pick {
@@ -254,6 +320,7 @@ fn at_site(
         .map(|(a, pick)| SiteOperand {
             ty: b.type_of(*a),
             literal: a.literal(),
+            sign: sign(pick, a),
             definition: (*pick == Pick::Inner)
                 .then(|| Definition { op: inner, operands: own.iter().map(of).collect() }),
         })
@@ -299,7 +366,7 @@ fn build(b: &Builder<'_>, term: &Term, operands: &[Atom], own: &[Atom]) -> Optio
 
 /// A pattern: `(add ?x 0)`.
 enum Pattern {
-    Var(String),
+    Var(String, Sign),
     Number(f64),
     Apply(Op, Vec<Pattern>),
 }
@@ -308,6 +375,7 @@ fn pattern(module: &Module, row: &Rewrite, lhs: &str, rhs: &str) -> Result<(), S
     let (lhs, rhs) = (read(lhs)?, read(rhs)?);
     let mut vars = Vec::new();
     collect(&lhs, &mut vars);
+    let (vars, signs): (Vec<String>, Vec<Sign>) = vars.into_iter().unzip();
     // A variable is of the dtype at hand, or a condition.
     let choices = Dtype::ALL.iter().flat_map(|d| (0..1 << vars.len()).map(move |mask| (*d, mask)));
     let mut seen = Vec::new();
@@ -318,7 +386,7 @@ fn pattern(module: &Module, row: &Rewrite, lhs: &str, rhs: &str) -> Result<(), S
             return None;
         }
         seen.push(dtypes.clone());
-        let values = grid(&dtypes, row.exactness);
+        let values = grid(&dtypes, &signs, row.exactness);
         let env: BTreeMap<&str, &Tensor> = vars.iter().map(String::as_str).zip(&values).collect();
         let root = Dtype::ALL.into_iter().find_map(|d| evaluate(module, &lhs, &env, d));
         let want = root.filter(|t| holds(row.when, &t.ty().clone().into()))?;
@@ -347,11 +415,13 @@ fn sides(row: &Rewrite, got: &Tensor, want: &Tensor) -> Result<(), String> {
     Ok(())
 }
 
-/// Every combination of interesting numbers, one tensor per variable.
-fn grid(dtypes: &[Dtype], exactness: Exactness) -> Vec<Tensor> {
-    let numbers = |dtype: Dtype| -> Vec<Literal> {
+/// Every combination of interesting numbers, one tensor per variable. A variable of which something
+/// must be known stands for the numbers of which it is true.
+fn grid(dtypes: &[Dtype], signs: &[Sign], exactness: Exactness) -> Vec<Tensor> {
+    let numbers = |(dtype, sign): (Dtype, Sign)| -> Vec<Literal> {
         let wide = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -3.25, 7.0, 1e-300, -1e300];
-        let special = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, f64::MIN_POSITIVE];
+        let special =
+            [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, f64::MIN_POSITIVE, 5e-324, -5e-324];
         let whole = [0.0, 1.0, -1.0, 2.0, 3.0, 64.0, f64::MIN, f64::MAX];
         let tame = [1.0, -1.0, 0.5, 2.5, -1.25, 0.75];
         let numbers: Vec<f64> = match (dtype, exactness) {
@@ -360,9 +430,11 @@ fn grid(dtypes: &[Dtype], exactness: Exactness) -> Vec<Tensor> {
             (_, Exactness::Exact) => wide.into_iter().chain(special).collect(),
             (_, Exactness::Reassociates) => tame.to_vec(),
         };
-        numbers.into_iter().map(|x| Literal::of(dtype, x)).collect()
+        let of = |x| Literal::of(dtype, x);
+        numbers.into_iter().map(of).filter(|x| Sign::of(*x) >= sign).collect()
     };
-    let columns: Vec<Vec<Literal>> = dtypes.iter().map(|d| numbers(*d)).collect();
+    let each = dtypes.iter().copied().zip(signs.iter().copied());
+    let columns: Vec<Vec<Literal>> = each.map(numbers).collect();
     let count: usize = columns.iter().map(Vec::len).product();
     let mut stride = 1;
     let tensor = |column: &Vec<Literal>| {
@@ -383,14 +455,14 @@ fn evaluate(
     root: Dtype,
 ) -> Option<Tensor> {
     match pattern {
-        Pattern::Var(name) => env.get(name.as_str()).map(|t| (*t).clone()),
+        Pattern::Var(name, _) => env.get(name.as_str()).map(|t| (*t).clone()),
         Pattern::Number(x) => Some(Tensor::from(Literal::of(root, *x))),
         Pattern::Apply(op, operands) => {
             let known: Vec<Option<Tensor>> = operands
                 .iter()
                 .map(|p| match p {
                     Pattern::Number(_) => Some(None),
-                    Pattern::Var(_) | Pattern::Apply(..) => {
+                    Pattern::Var(..) | Pattern::Apply(..) => {
                         evaluate(module, p, env, root).map(Some)
                     }
                 })
@@ -399,7 +471,7 @@ fn evaluate(
             siblings.into_iter().find_map(|dtype| {
                 let number = |p: &Pattern| match p {
                     Pattern::Number(x) => Tensor::from(Literal::of(dtype, *x)),
-                    Pattern::Var(_) | Pattern::Apply(..) => Tensor::from(Literal::zero(dtype)),
+                    Pattern::Var(..) | Pattern::Apply(..) => Tensor::from(Literal::zero(dtype)),
                 };
                 let x: Vec<Tensor> = known
                     .iter()
@@ -422,10 +494,13 @@ fn evaluate(
     }
 }
 
-fn collect(pattern: &Pattern, vars: &mut Vec<String>) {
+/// The variables, and the most that is asked of each.
+fn collect(pattern: &Pattern, vars: &mut Vec<(String, Sign)>) {
     match pattern {
-        Pattern::Var(name) if vars.contains(name) => {}
-        Pattern::Var(name) => vars.push(name.clone()),
+        Pattern::Var(name, sign) => match vars.iter_mut().find(|(n, _)| n == name) {
+            Some((_, most)) => *most = (*most).max(*sign),
+            None => vars.push((name.clone(), *sign)),
+        },
         Pattern::Number(_) => {}
         Pattern::Apply(_, operands) => operands.iter().for_each(|p| collect(p, vars)),
     }
@@ -453,7 +528,10 @@ fn read_from(tokens: &mut Peekable<SplitWhitespace<'_>>) -> Result<Pattern, Stri
             Ok(Pattern::Apply(op, operands))
         }
         token => match token.strip_prefix('?') {
-            Some(name) => Ok(Pattern::Var(name.to_owned())),
+            Some(name) => {
+                let (name, sign) = Sign::of_variable(name);
+                Ok(Pattern::Var(name.to_owned(), sign))
+            }
             None => token.parse().map(Pattern::Number).map_err(|_| format!("`{token}`")),
         },
     }

@@ -34,7 +34,7 @@ use crate::simplify::rules::{Found, Root, Rule, Rules, Terms, allowed, fold};
 use cranelift_entity::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
 use std::collections::HashMap;
-use tapeloom_ir::prim::{Effects, Lowering, Operand};
+use tapeloom_ir::prim::{Effects, Given, Lowering, Operand, Sign};
 use tapeloom_ir::{
     Atom, Draft, FuncId, Function, Literal, Loc, Module, Op, Operands, Outputs, Problem, Type,
     ValueId,
@@ -111,6 +111,8 @@ struct Fact {
     equation: Option<u32>,
     /// The value of every element, if it is one and the same.
     uniform: Option<Literal>,
+    /// What is known of the signs of elements.
+    sign: Sign,
     /// How often the original function reads what became this value.
     uses: u32,
 }
@@ -215,6 +217,21 @@ impl Peephole<'_> {
         fold(self.module, op, &self.types(operands), &values, ty)
     }
 
+    /// What is known of the signs of the output of an equation about to be made.
+    fn sign_of(&self, op: &Op, operands: &[Atom], ty: &Type) -> Sign {
+        let types = self.types(operands);
+        let described: SmallVec<[Operand<'_>; 3]> = describe(operands, &types).collect();
+        let given = operands.iter().zip(&types).map(|(a, ty)| match a {
+            Atom::Literal(x) => Given::literal(*x),
+            Atom::Value(v) => {
+                let fact = &self.facts[*v];
+                Given::of(ty, fact.sign, fact.uniform)
+            }
+        });
+        let given: SmallVec<[Given; 3]> = given.collect();
+        op.sign(self.module, &described, &given, ty, operands.windows(2).all(|w| w[0] == w[1]))
+    }
+
     fn types(&self, atoms: &[Atom]) -> SmallVec<[Type; 3]> {
         atoms.iter().map(|a| self.draft.type_of(*a)).collect()
     }
@@ -238,6 +255,9 @@ impl Peephole<'_> {
         for v in &outputs {
             self.facts[*v].equation = Some(equation);
         }
+        if let ([y], [ty]) = (outputs.as_slice(), types) {
+            self.facts[*y].sign = self.sign_of(&key.0, &key.1, ty);
+        }
         self.seen.insert(key, outputs.clone());
         outputs
     }
@@ -252,6 +272,13 @@ impl Terms for Peephole<'_> {
 
     fn literal(&self, a: Atom) -> Option<Literal> {
         a.literal()
+    }
+
+    fn sign(&self, a: Atom) -> Sign {
+        match a {
+            Atom::Literal(x) => Sign::of(x),
+            Atom::Value(v) => self.facts[v].sign.max(Sign::of_type(&self.draft.type_of(a))),
+        }
     }
 
     fn definitions(&self, a: Atom, visit: &mut dyn FnMut(&Op, &[Atom]) -> bool) {

@@ -48,9 +48,39 @@ fn zero_and_one_vanish() {
     check(
         "f64[3]",
         "%a: f64[3] = mul 1.0, %v
-                     %b: f64[3] = add %a, 0.0
+                     %b: f64[3] = sub %a, 0.0
                      return %b",
         "return %1",
+    );
+}
+
+#[test]
+fn a_zero_that_is_added_stays_where_it_can_be_seen() {
+    // -0 + 0 is 0.
+    check(
+        "f64[3]",
+        "%a: f64[3] = add %v, 0.0
+                     return %a",
+        "%4: f64[3] = add %1, 0.0
+                     return %4",
+    );
+    check(
+        "f64[3]",
+        "%a: f64[3] = exp %v
+                     %b: f64[3] = slice{start=[0], limit=[3], strides=[1]} %a
+                     %c: f64[3] = add %b, 0.0
+                     %d: f64[3] = add %c, 0.0
+                     return %d",
+        "%4: f64[3] = exp %1
+                     return %4",
+    );
+    check(
+        "f64[3]",
+        "%a: f64[3] = add %v, 0.0
+                     %b: f64[3] = add %a, 0.0
+                     return %b",
+        "%4: f64[3] = add %1, 0.0
+                     return %4",
     );
 }
 

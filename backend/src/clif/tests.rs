@@ -11,7 +11,7 @@ use crate::kernel::{
     Step, Stmt, VarId, codes, eval, parse, verify,
 };
 use cranelift_entity::EntityRef;
-use tapeloom_ir::prim::{Library, LibraryFn};
+use tapeloom_ir::prim::{Library, LibraryFn, SignOf};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Tensor};
 
 /// Builds programs in few words.
@@ -205,16 +205,19 @@ extern "C" fn times_f32(n: u32, x: f32) -> f32 {
 const HALF: Code = Code::Library(Library {
     flops: 1,
     name: "half",
+    sign: SignOf::Unknown,
     function: LibraryFn::Unary { f64: half, f32: half_f32 },
 });
 const HYPOT: Code = Code::Library(Library {
     flops: 1,
     name: "hypot",
+    sign: SignOf::Unknown,
     function: LibraryFn::Binary { f64: hypot, f32: hypot_f32 },
 });
 const TIMES: Code = Code::Library(Library {
     flops: 1,
     name: "times",
+    sign: SignOf::Unknown,
     function: LibraryFn::Indexed { n: 3, f64: times, f32: times_f32 },
 });
 

@@ -227,7 +227,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, terms in order.
+    /// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, terms in order, from 0.
     fn contract(&mut self, c: &Contract) -> Result<(), Problem> {
         let count: usize = c.batch.iter().map(|b| b.0).product();
         for flat in 0..count {
@@ -242,16 +242,14 @@ impl Machine<'_> {
             };
             for row in 0..c.m {
                 for column in 0..c.n {
-                    let mut sum: Option<Literal> = None;
+                    let mut sum = Literal::zero(c.dtype);
                     for k in 0..c.k {
                         let (lhs, rhs) = (&c.lhs, &c.rhs);
                         let x = self.read(lhs.buffer, lhs.version, element(lhs, at.0, row, k))?;
                         let y =
                             self.read(rhs.buffer, rhs.version, element(rhs, at.1, k, column))?;
-                        let term = Code::Mul.eval(&[x, y]);
-                        sum = Some(sum.map_or(term, |s| Code::Add.eval(&[s, term])));
+                        sum = Code::Add.eval(&[sum, Code::Mul.eval(&[x, y])]);
                     }
-                    let sum = sum.unwrap_or(Literal::zero(c.dtype));
                     let to = element(&c.out, at.2, row, column);
                     self.write(c.out.buffer, c.out.version, to, sum)?;
                 }

@@ -4,7 +4,7 @@
 
 use super::{eval, parse, shadow, verify};
 use tapeloom_ir::Tensor;
-use tapeloom_ir::prim::{Library, LibraryFn};
+use tapeloom_ir::prim::{Library, LibraryFn, SignOf};
 
 extern "C" fn exp(x: f64) -> f64 {
     x.exp()
@@ -23,12 +23,14 @@ fn library(name: &str) -> Option<Library> {
     match name {
         "exp" => Some(Library {
             name: "exp",
+            sign: SignOf::Unknown,
             flops: 16,
             function: LibraryFn::Unary { f64: exp, f32: exp_f32 },
         }),
         "times" => Some(Library {
             flops: 1,
             name: "times",
+            sign: SignOf::Unknown,
             function: LibraryFn::Indexed { n: 0, f64: times, f32: times_f32 },
         }),
         _ => None,

@@ -33,6 +33,7 @@ use crate::kernel::{Arg, IndexId, ScalarId, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
+use tapeloom_ir::prim::{Given, Sign};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
 /// What is known about a scalar.
@@ -43,6 +44,8 @@ pub(crate) struct ScalarInfo {
     pub(crate) level: usize,
     /// Bounds of an i64, where known.
     pub(crate) range: Option<Range>,
+    /// What is known of its sign.
+    pub(crate) sign: Sign,
 }
 
 /// A scalar that is already there: the element of a node, under a guard.
@@ -564,7 +567,10 @@ impl Emit<'_> {
                     let zero = Literal::zero(self.graph.nodes[node].ty.dtype);
                     self.define(node, out, Arg::Literal(zero));
                 }
-                None if !folds => self.define(node, out, value),
+                None if !folds => {
+                    let value = self.from_start(m, value);
+                    self.define(node, out, value);
+                }
                 None => {
                     let slot = self.slot(m, &along);
                     if let Some(Some((_, total, at))) = totals.get(slot).cloned() {
@@ -604,7 +610,8 @@ impl Emit<'_> {
             }
         }
         for (out, total, at) in totals.into_iter().flatten() {
-            self.define(node, out, if arg_reduce { at } else { total });
+            let result = if arg_reduce { at } else { self.from_start(m, total) };
+            self.define(node, out, result);
         }
         self.accumulators[m] = accumulator;
         Ok(())
@@ -622,7 +629,23 @@ impl Emit<'_> {
         }
     }
 
-    /// `code total, value`, where the first value stands for itself.
+    /// A total whose first term stood for itself, as if the fold had started where all folds do: a sum
+    /// of floats starts at 0, which shows only where every term is -0.
+    fn from_start(&mut self, m: usize, total: Arg) -> Arg {
+        let node = &self.graph.nodes[self.members[m].node];
+        let sums = match &node.kind {
+            Kind::Reduce { code: Code::Add, axes, .. } => !axes.is_empty(),
+            Kind::Contract { .. } => true,
+            _ => false,
+        };
+        if !sums || self.sign(total) >= Sign::NeverMinusZero {
+            return total;
+        }
+        let zero = Literal::zero(self.dtype(total));
+        self.code(Code::Add, &[total, Arg::Literal(zero)])
+    }
+
+    /// `code total, value`, where the first value stands for itself; see [`Self::from_start`].
     fn fold_in(&mut self, code: Code, total: Arg, value: Arg) -> Arg {
         let neutral = match (code, total) {
             (Code::Add, Arg::Literal(l)) => l.is_zero(),
@@ -848,9 +871,29 @@ impl Emit<'_> {
     }
 
     pub(crate) fn let_at(&mut self, level: usize, dtype: Dtype, expr: Value) -> Arg {
-        let value = self.scalars.push(ScalarInfo { dtype, level, range: None });
+        let sign = self.sign_of(dtype, &expr);
+        let value = self.scalars.push(ScalarInfo { dtype, level, range: None, sign });
         self.blocks[level].code.push(Tree::Let { value, expr });
         Arg::Scalar(value)
+    }
+
+    /// What is known of the sign of an argument.
+    fn sign(&self, arg: Arg) -> Sign {
+        match arg {
+            Arg::Scalar(s) => self.scalars[s].sign,
+            Arg::Literal(l) => Sign::of(l),
+            Arg::Var(_) | Arg::Index(_) => Sign::of_dtype(self.dtype(arg)),
+        }
+    }
+
+    fn sign_of(&self, dtype: Dtype, value: &Value) -> Sign {
+        let Value::Code(code, args) = value else { return Sign::of_dtype(dtype) };
+        let given = args.iter().map(|a| {
+            let value = if let Arg::Literal(l) = a { Some(*l) } else { None };
+            Given { dtype: self.dtype(*a), sign: self.sign(*a), value }
+        });
+        let given: SmallVec<[Given; 3]> = given.collect();
+        code.sign(&given, args.windows(2).all(|w| w[0] == w[1]))
     }
 
     /// Scalar code, in the outermost block where its operands are there. Code on constants is

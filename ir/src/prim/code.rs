@@ -5,6 +5,7 @@
 //! function that a machine has no instruction for is a [`Library`] entry: a pair of C-callable
 //! functions, which the interpreter and generated code both call.
 
+use super::sign::SignOf;
 use crate::literal::Literal;
 use crate::tensor::Element;
 use crate::types::Dtype;
@@ -87,6 +88,8 @@ pub struct Library {
     pub name: &'static str,
     /// What a call costs beside an addition, roughly: for the cost model.
     pub flops: u32,
+    /// The sign of the result.
+    pub sign: SignOf,
     /// What is called.
     pub function: LibraryFn,
 }
@@ -120,7 +123,7 @@ pub enum LibraryFn {
 }
 
 impl Code {
-    /// Whether the two operands may be exchanged (zeros may differ in sign, nans in payload).
+    /// Whether the two operands may be exchanged.
     pub fn commutes(self) -> bool {
         match self {
             Code::Add

@@ -18,11 +18,23 @@ pub(super) fn rows() -> Vec<Rewrite> {
         row(
             "dot-neg",
             is_dot,
-            |op| matches!(op, Op::Scalar(Scalar::Neg)),
+            is_neg,
             of_negated,
-            Exact,
-            "brings negations outside, where they meet sums",
+            Reassociates,
+            "brings negations outside, where they meet sums; no sum is -0, its negation may be",
         ),
+        Rewrite {
+            when: When::Integer,
+            ..row(
+                "dot-neg-integer",
+                is_dot,
+                is_neg,
+                of_negated,
+                Exact,
+                "brings negations outside, where they meet sums",
+            )
+        },
+        row("dot-neg-neg", is_dot, is_neg, of_two_negated, Exact, "signs cancel"),
         row(
             "dot-broadcast",
             is_dot,
@@ -64,6 +76,10 @@ fn row(
 
 fn is_dot(op: &Op) -> bool {
     matches!(op, Op::Dot(_))
+}
+
+fn is_neg(op: &Op) -> bool {
+    matches!(op, Op::Scalar(Scalar::Neg))
 }
 
 fn is_permute(op: &Op) -> bool {
@@ -152,6 +168,12 @@ fn of_negated(site: &Site<'_>) -> Option<Term> {
         operands.reverse();
     }
     Some(Term::apply(Scalar::Neg, Term::Apply(site.op.clone(), operands)))
+}
+
+/// `dot(-x, -y) = dot(x, y)`
+fn of_two_negated(site: &Site<'_>) -> Option<Term> {
+    let both = site.operands.iter().all(|o| o.definition.is_some());
+    both.then(|| Term::Apply(site.op.clone(), vec![Term::Inner(0, 0), Term::Inner(1, 0)]))
 }
 
 /// `dot(c x, y) = c dot(x, y)` for a literal `c`.

@@ -170,12 +170,21 @@ fn by_literals(code: Code, operands: &[Tensor], y: &mut Tensor) {
 pub fn jvp(
     cx: &mut RuleCx<'_, '_>,
     op: Op,
-    partials: &[Partial],
+    (partials, linear): (&[Partial], Linear),
     x: &[Atom],
     dx: &[Option<Atom>],
 ) -> Result<Dual, Problem> {
     let b = cx.b;
     let y = b.emit1(op.clone(), x);
+    // A function that is linear in several operands together is its own derivative in them: the
+    // tangent of a choice is a choice of tangents, not a sum with a zero on either side.
+    if let Linear::Joint(slots) = linear
+        && slots.iter().all(|i| dx[*i].is_some())
+    {
+        let at = |(i, x): (usize, &Atom)| dx[i].filter(|_| slots.contains(&i)).unwrap_or(*x);
+        let tangents: SmallVec<[Atom; 3]> = x.iter().enumerate().map(at).collect();
+        return Ok(Dual::one(y, Some(b.emit1(op, &tangents))));
+    }
     let exprs: SmallVec<[Expr<'_, '_>; 3]> = x.iter().map(|a| Expr::new(b, *a)).collect();
     let mut total: Option<Expr<'_, '_>> = None;
     for (t, partial) in dx.iter().zip(partials) {

@@ -33,11 +33,12 @@ pub enum Lowering {
         /// The axis counted along.
         axis: usize,
     },
-    /// `y[kept] = fold(code, identity, x[kept, axes])`, in row-major order of the operand.
+    /// `y[kept] = fold(code, identity, x[kept, axes])`, in row-major order of the operand; over no axes
+    /// `y = x`.
     Reduce {
         /// The combining operation, associative and commutative in exact arithmetic.
         code: Code,
-        /// What an empty reduction gives.
+        /// What the fold starts at, and so what an empty one gives.
         identity: Literal,
         /// Axes folded, ascending.
         axes: Vec<usize>,

@@ -45,6 +45,7 @@ mod rewrite;
 mod rules;
 pub mod scalar;
 mod scatter;
+mod sign;
 mod slice;
 mod stop_gradient;
 
@@ -80,6 +81,7 @@ pub use rules::{
 };
 pub use scalar::Scalar;
 pub use scatter::{Combine, Scatter};
+pub use sign::{Given, Sign, SignOf};
 pub use slice::Slice;
 pub use stop_gradient::StopGradient;
 

@@ -5,7 +5,7 @@
 use super::{
     Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Family,
     Library, LibraryFn, Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx,
-    Sample, Types, elementwise,
+    Sample, SignOf, Types, elementwise,
 };
 use crate::function::Atom;
 use crate::math;
@@ -30,7 +30,7 @@ impl Polygamma {
             math::polygamma(n, f64::from(x)) as f32
         }
         let function = LibraryFn::Indexed { n: self.n, f64: wide, f32: narrow };
-        Code::Library(Library { name: "polygamma", flops: 32, function })
+        Code::Library(Library { name: "polygamma", flops: 32, sign: SignOf::Unknown, function })
     }
 }
 

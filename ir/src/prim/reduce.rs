@@ -64,7 +64,8 @@ impl Reducer {
         }
     }
 
-    /// The result of reducing nothing.
+    /// What a fold starts at, and so the result of reducing nothing. Sums of floats start at 0, which
+    /// is not neutral for -0: no sum is -0.
     pub fn identity(self, dtype: Dtype) -> Literal {
         let (least, greatest) = match dtype {
             Dtype::Bool => (0.0, 1.0),
@@ -214,21 +215,18 @@ impl Primitive for Reduce {
 
     fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
         let x = &operands[0];
+        if self.axes.is_empty() {
+            return Ok(vec![x.clone()]);
+        }
         let shape = x.ty().shape.without(&self.axes);
-        let identity = self.reducer.identity(x.dtype());
-        let mut y = Tensor::full(&shape, identity)?;
-        let mut seen = vec![false; y.elements()];
+        // Every fold starts at the identity, so that a sum is never -0.
+        let mut y = Tensor::full(&shape, self.reducer.identity(x.dtype()))?;
         let strides = shape.strides();
         let kept: Vec<usize> = (0..x.shape().len()).filter(|a| !self.axes.contains(a)).collect();
         let mut index = vec![0; x.shape().len()];
         for flat in 0..x.elements() {
             let at: usize = kept.iter().zip(&strides).map(|(a, s)| index[*a] * s).sum();
-            // The first element starts the fold: -0 + nothing stays -0.
-            let folded = match std::mem::replace(&mut seen[at], true) {
-                false => x.at(flat),
-                true => self.reducer.code().eval(&[y.at(at), x.at(flat)]),
-            };
-            y.put(at, folded);
+            y.put(at, self.reducer.code().eval(&[y.at(at), x.at(flat)]));
             super::lower::step(&mut index, x.shape());
         }
         Ok(vec![y])

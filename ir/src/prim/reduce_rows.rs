@@ -82,13 +82,15 @@ pub(super) fn rows() -> Vec<Rewrite> {
         ),
         compose(
             "sum-neg",
-            |outer, inner, _| match (outer, inner) {
-                (Op::Reduce(r), Op::Scalar(Scalar::Neg)) if r.reducer == Reducer::Sum => {
-                    Some(vec![outer.clone(), inner.clone()])
-                }
-                _ => None,
-            },
-            When::Always,
+            negated_sum,
+            When::Float,
+            Reassociates,
+            "one negation instead of many; a sum is never -0, its negation may be",
+        ),
+        compose(
+            "sum-neg-integer",
+            negated_sum,
+            When::Integer,
             Exact,
             "one negation instead of many",
         ),
@@ -243,6 +245,12 @@ fn before_broadcast(outer: &Op, inner: &Op, x: &Type) -> Option<(Vec<Op>, usize,
         ops.push(Broadcast { shape, dims }.into());
     }
     Some((ops, repeats, r.reducer))
+}
+
+/// `Σ -x = -Σ x`
+fn negated_sum(outer: &Op, inner: &Op, _: &Type) -> Option<Vec<Op>> {
+    let (Op::Reduce(r), Op::Scalar(Scalar::Neg)) = (outer, inner) else { return None };
+    (r.reducer == Reducer::Sum).then(|| vec![outer.clone(), inner.clone()])
 }
 
 /// `Σ broadcast(x) = n · broadcast(Σ x)`

@@ -15,14 +15,14 @@
 //! are matched in either order), and rows that only reassociate do harm: they multiply the forms of
 //! every sum and have never made a program cheaper.
 
-use super::{Broadcast, Lowering, Op, Scalar};
+use super::{Broadcast, Lowering, Op, Scalar, Sign};
 use crate::literal::Literal;
 use crate::types::{Shape, Type};
 
 /// Whether both sides are equal bit by bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exactness {
-    /// Equal in every bit, except that zeros may differ in sign and nans in payload.
+    /// Equal in every bit of every number, signs of zeros included; any nan equals any nan.
     Exact,
     /// Equal in real arithmetic only; used in the relaxed mode.
     Reassociates,
@@ -46,7 +46,9 @@ pub enum When {
 pub enum Rule {
     /// Patterns in prefix form, over primitives without attributes: `(add ?x 0)` and `?x`. A bare
     /// number on the left matches a literal of that value in whatever dtype; on the right it takes
-    /// the dtype that its place asks for. Commutative primitives match in either order.
+    /// the dtype that its place asks for. Commutative primitives match in either order. `?x!-0` and
+    /// `?x!-` stand only for values of which that is known: never -0, never below zero or -0 (see
+    /// [`Sign`]).
     Pattern {
         /// What is looked for.
         lhs: &'static str,
@@ -89,6 +91,8 @@ pub struct SiteOperand<'a> {
     pub ty: Type,
     /// Its value, if it is a literal.
     pub literal: Option<Literal>,
+    /// What is known of the signs of its elements.
+    pub sign: Sign,
     /// Its definition, if that is one the rule looks for.
     pub definition: Option<Definition<'a>>,
 }
@@ -142,7 +146,7 @@ impl Term {
 }
 
 impl Op {
-    /// Whether the two operands may be exchanged (zeros may differ in sign, nans in payload).
+    /// Whether the two operands may be exchanged.
     pub fn commutes(&self) -> bool {
         match self {
             Op::Scalar(s) => s.row().code.commutes(),

@@ -26,7 +26,7 @@ pub(crate) fn keep(m: &mut Module, case: &Case) -> Result<(), Failure> {
         let f = (pass.run)(m, case.f)?;
         let program = || print_function(m, f);
         let agreement = match pass.exactness {
-            Exactness::Exact => Agreement::Equal,
+            Exactness::Exact => Agreement::Exact,
             // Real arithmetic knows neither infinities nor nan.
             Exactness::Reassociates if !want.iter().all(finite) => continue,
             Exactness::Reassociates => Agreement::relative(precision(m, case.f)),

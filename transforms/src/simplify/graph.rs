@@ -15,7 +15,7 @@
 use super::rules::{Terms, fold};
 use egg::{Analysis, DidMerge, EGraph, Id, Language};
 use smallvec::{SmallVec, smallvec};
-use tapeloom_ir::prim::{Lowering, Operand};
+use tapeloom_ir::prim::{Given, Lowering, Operand, Sign};
 use tapeloom_ir::{Literal, Module, Op, Type};
 
 /// A term whose operands are classes.
@@ -97,6 +97,8 @@ pub(crate) struct Fact {
     pub(crate) bundle: bool,
     /// The value of every element, if it is one and the same.
     pub(crate) uniform: Option<Literal>,
+    /// What is known of the signs of elements.
+    pub(crate) sign: Sign,
 }
 
 impl Fact {
@@ -125,10 +127,15 @@ impl Analysis<Node> for Facts<'_> {
     type Data = Fact;
 
     fn make(egraph: &mut EGraph<Node, Self>, node: &Node, _: Id) -> Fact {
-        let one = |ty: Type| Fact { types: smallvec![ty], bundle: false, uniform: None };
+        let one = |ty: Type| {
+            let sign = Sign::of_type(&ty);
+            Fact { types: smallvec![ty], bundle: false, uniform: None, sign }
+        };
         match node {
             Node::Leaf(i) => one(egraph.analysis.leaves[*i as usize].clone()),
-            Node::Literal(x) => Fact { uniform: Some(*x), ..one(Type::scalar(x.dtype)) },
+            Node::Literal(x) => {
+                Fact { uniform: Some(*x), sign: Sign::of(*x), ..one(Type::scalar(x.dtype)) }
+            }
             Node::Output(i, [bundle]) => one(egraph[*bundle].data.types[*i as usize].clone()),
             Node::Apply(op, operands) => {
                 let types = egraph.analysis.inferred.take();
@@ -138,21 +145,24 @@ impl Analysis<Node> for Facts<'_> {
                 let types = types.unwrap_or_else(|| infer(module, op, &facts).unwrap_or_default());
                 let bundle = types.len() != 1;
                 let uniform = uniform(module, op, &facts, &types);
-                Fact { types, bundle, uniform }
+                let sign = match types.as_slice() {
+                    [y] => sign(module, op, operands, &facts, y),
+                    _ => Sign::Any,
+                };
+                Fact { types, bundle, uniform, sign }
             }
         }
     }
 
     fn merge(&mut self, a: &mut Fact, b: Fact) -> DidMerge {
         debug_assert_eq!(a.types, b.types, "only values of one type are equal");
-        match (a.uniform, b.uniform) {
-            (None, Some(_)) => {
-                a.uniform = b.uniform;
-                DidMerge(true, false)
-            }
-            (Some(_), None) => DidMerge(false, true),
-            (Some(_), Some(_)) | (None, None) => DidMerge(false, false),
-        }
+        let (uniform, sign) = (a.uniform.or(b.uniform), a.sign.max(b.sign));
+        let changed = DidMerge(
+            a.uniform.is_some() != uniform.is_some() || a.sign != sign,
+            b.uniform.is_some() != uniform.is_some() || b.sign != sign,
+        );
+        (a.uniform, a.sign) = (uniform, sign);
+        changed
     }
 
     /// A constant class gains the constant as a node.
@@ -184,6 +194,14 @@ fn uniform(module: &Module, op: &Op, facts: &[&Fact], types: &[Type]) -> Option<
     let types: SmallVec<[Type; 3]> =
         facts.iter().map(|f| f.ty().cloned()).collect::<Option<_>>()?;
     fold(module, op, &types, &values, output)
+}
+
+/// The sign of the output of type `y`. Classes only gain facts, and their parents are asked again.
+fn sign(module: &Module, op: &Op, operands: &[Id], facts: &[&Fact], y: &Type) -> Sign {
+    let Some(described) = describe(facts) else { return Sign::Any };
+    let given = described.iter().zip(facts).map(|(o, f)| Given::of(o.ty, f.sign, f.uniform));
+    let given: SmallVec<[Given; 3]> = given.collect();
+    op.sign(module, &described, &given, y, operands.windows(2).all(|w| w[0] == w[1]))
 }
 
 /// An e-graph over a module's primitives.
@@ -258,6 +276,10 @@ impl Terms for Graph<'_> {
 
     fn literal(&self, id: Id) -> Option<Literal> {
         self.egraph[id].data.literal()
+    }
+
+    fn sign(&self, id: Id) -> Sign {
+        self.egraph[id].data.sign
     }
 
     fn definitions(&self, id: Id, visit: &mut dyn FnMut(&Op, &[Id]) -> bool) {

@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use tapeloom_ir::prim::{
-    Attr, Attributes, Definition, Effects, Exactness, Operand, Rewrite, Rule as Row, Site,
+    Attr, Attributes, Definition, Effects, Exactness, Operand, Rewrite, Rule as Row, Sign, Site,
     SiteOperand, Term, When,
 };
 use tapeloom_ir::{Dtype, Literal, Module, Op, Tensor, Type};
@@ -28,6 +28,9 @@ pub(crate) trait Terms {
 
     /// The value, if the term is a literal.
     fn literal(&self, id: Self::Id) -> Option<Literal>;
+
+    /// What is known of the signs of elements.
+    fn sign(&self, id: Self::Id) -> Sign;
 
     /// Calls `visit` with each definition by a primitive with one output, until it answers true.
     fn definitions(&self, id: Self::Id, visit: &mut dyn FnMut(&Op, &[Self::Id]) -> bool);
@@ -106,7 +109,8 @@ enum Form {
 
 /// A pattern.
 enum Pattern {
-    Variable(usize),
+    /// A variable, and what must be known of the signs of the term that it stands for.
+    Variable(usize, Sign),
     Number(f64),
     Apply(Op, Vec<Pattern>),
 }
@@ -114,7 +118,7 @@ enum Pattern {
 impl Pattern {
     fn size(&self) -> usize {
         match self {
-            Pattern::Variable(_) | Pattern::Number(_) => 0,
+            Pattern::Variable(..) | Pattern::Number(_) => 0,
             Pattern::Apply(_, xs) => 1 + xs.iter().map(Pattern::size).sum::<usize>(),
         }
     }
@@ -304,7 +308,8 @@ impl Rule {
                         Some(Definition { op, operands: types })
                     }
                 };
-                operands.push(SiteOperand { ty, literal: terms.literal(*x), definition });
+                let (literal, sign) = (terms.literal(*x), terms.sign(*x));
+                operands.push(SiteOperand { ty, literal, sign, definition });
             }
             let site = Site { op: root.op, ty: root.ty, operands: &operands };
             let Some(term) = equal(&site) else { continue };
@@ -375,7 +380,8 @@ impl<'p, T: Terms> Matcher<'_, 'p, T> {
             return bound.len() == self.bindings.len() && (self.done)(&bound, &self.inner);
         };
         let stop = match pattern {
-            Pattern::Variable(v) => match self.bindings[*v] {
+            Pattern::Variable(_, sign) if self.terms.sign(id) < *sign => false,
+            Pattern::Variable(v, _) => match self.bindings[*v] {
                 Some(bound) => bound == id && self.next(),
                 None => {
                     self.bindings[*v] = Some(id);
@@ -416,7 +422,7 @@ fn build_pattern<T: Terms>(
     wanted: Dtype,
 ) -> Option<T::Id> {
     match pattern {
-        Pattern::Variable(v) => Some(bindings[*v]),
+        Pattern::Variable(v, _) => Some(bindings[*v]),
         Pattern::Number(x) => Some(terms.constant(Literal::of(wanted, *x))),
         Pattern::Apply(op, children) => {
             let mut built: SmallVec<[Option<T::Id>; 3]> = SmallVec::new();
@@ -424,7 +430,7 @@ fn build_pattern<T: Terms>(
             for child in children {
                 built.push(match child {
                     Pattern::Number(_) => None,
-                    Pattern::Variable(_) | Pattern::Apply(..) => {
+                    Pattern::Variable(..) | Pattern::Apply(..) => {
                         let id = build_pattern(terms, child, bindings, wanted)?;
                         sibling = terms.ty(id).and_then(|t| t.as_array().map(|a| a.dtype));
                         Some(id)
@@ -437,7 +443,7 @@ fn build_pattern<T: Terms>(
                     .zip(&built)
                     .map(|(child, id)| match child {
                         Pattern::Number(x) => Some(terms.constant(Literal::of(dtype, *x))),
-                        Pattern::Variable(_) | Pattern::Apply(..) => *id,
+                        Pattern::Variable(..) | Pattern::Apply(..) => *id,
                     })
                     .collect();
                 terms.apply(op.clone(), &operands?)
@@ -512,11 +518,13 @@ fn parse_words<'w, 't>(
         "true" => Pattern::Number(1.0),
         "false" => Pattern::Number(0.0),
         variable if variable.starts_with('?') => {
-            let known = names.iter().position(|n| n == variable);
-            Pattern::Variable(known.unwrap_or_else(|| {
-                names.push(variable.to_owned());
+            let (name, sign) = Sign::of_variable(variable);
+            let known = names.iter().position(|n| n == name);
+            let number = known.unwrap_or_else(|| {
+                names.push(name.to_owned());
                 names.len() - 1
-            }))
+            });
+            Pattern::Variable(number, sign)
         }
         number => Pattern::Number(number.parse().ok()?),
     };

@@ -27,7 +27,8 @@ pub(super) const ADD: Row = Row {
     smooth: &[&[1.5, 2.0], &[-3.0, 0.25]],
     edge: &[&[f64::INFINITY, f64::NEG_INFINITY], &[f64::NAN, 1.0], &[2147483647.0, 1.0]],
     rewrites: &[
-        exact("add-zero", "(add ?x 0)", "?x", When::Always, "a sum with a symbolic zero"),
+        exact("add-zero", "(add ?x!-0 0)", "?x", When::Always, "a sum with a symbolic zero"),
+        exact("add-minus-zero", "(add ?x -0)", "?x", When::Float, "the neutral element of sums"),
         exact("add-self", "(add ?x ?x)", "(mul ?x 2)", When::Float, "constants of products meet"),
         exact(
             "add-neg",
@@ -39,9 +40,16 @@ pub(super) const ADD: Row = Row {
         exact(
             "add-select-halves",
             "(add (select ?p ?x 0) (select ?p 0 ?y))",
-            "(select ?p ?x ?y)",
+            "(add (select ?p ?x ?y) 0)",
             When::Always,
             "the two sides of a differentiated choice meet again",
+        ),
+        exact(
+            "add-zero-sub",
+            "(add ?x!-0 (sub 0 ?y))",
+            "(sub ?x ?y)",
+            When::Always,
+            "one difference",
         ),
         relaxed(
             "add-factor",
@@ -88,12 +96,20 @@ pub(super) const SUB: Row = Row {
     edge: &[&[f64::INFINITY, f64::INFINITY], &[f64::NAN, 1.0], &[-2147483648.0, 1.0]],
     rewrites: &[
         exact("sub-zero", "(sub ?x 0)", "?x", When::Always, "a difference with a symbolic zero"),
-        exact(
+        relaxed(
             "zero-sub",
             "(sub 0 ?x)",
             "(neg ?x)",
             When::Float,
-            "negation is cheaper and meets other negations",
+            "negation is cheaper and meets other negations; at 0 the zero has another sign",
+        ),
+        exact("sub-zero-sub", "(sub ?x!-0 (sub 0 ?y))", "(add ?x ?y)", When::Always, "one sum"),
+        exact(
+            "zero-sub-sub",
+            "(sub 0 (sub ?x ?y!-0))",
+            "(sub ?y ?x)",
+            When::Always,
+            "a difference the other way round",
         ),
         exact(
             "sub-neg",
@@ -105,8 +121,8 @@ pub(super) const SUB: Row = Row {
         exact(
             "sub-select-halves",
             "(sub (select ?p ?x 0) (select ?p 0 ?y))",
-            "(select ?p ?x (neg ?y))",
-            When::Float,
+            "(select ?p ?x (sub 0 ?y))",
+            When::Always,
             "the two sides of a differentiated choice meet again",
         ),
         exact("sub-self", "(sub ?x ?x)", "0", When::Integer, "differences of indices"),
@@ -321,11 +337,18 @@ pub(super) const NEG: Row = Row {
         exact("neg-neg", "(neg (neg ?x))", "?x", When::Always, "signs cancel"),
         NEG_SCALE,
         exact(
+            "neg-sub-integer",
+            "(neg (sub ?x ?y))",
+            "(sub ?y ?x)",
+            When::Integer,
+            "a difference the other way round",
+        ),
+        relaxed(
             "neg-sub",
             "(neg (sub ?x ?y))",
             "(sub ?y ?x)",
-            When::Always,
-            "a difference the other way round",
+            When::Float,
+            "a difference the other way round; where it is 0, the zero has another sign",
         ),
     ],
 };
@@ -345,23 +368,8 @@ pub(super) const ABS: Row = Row {
     smooth: &[&[1.5], &[-3.0]],
     edge: EDGES,
     rewrites: &[
-        exact("abs-abs", "(abs (abs ?x))", "(abs ?x)", When::Float, "already done"),
         exact("abs-neg", "(abs (neg ?x))", "(abs ?x)", When::Always, "an even function"),
-        exact(
-            "abs-square",
-            "(abs (mul ?x ?x))",
-            "(mul ?x ?x)",
-            When::Float,
-            "a square is not negative",
-        ),
-        exact(
-            "abs-exp",
-            "(abs (exp ?x))",
-            "(exp ?x)",
-            When::Float,
-            "an exponential is not negative",
-        ),
-        exact("abs-sqrt", "(abs (sqrt ?x))", "(sqrt ?x)", When::Float, "a root is not negative"),
+        exact("abs-plus", "(abs ?x!-)", "?x", When::Always, "a square, an exponential, a root"),
     ],
 };
 
@@ -424,7 +432,7 @@ pub(super) const ROUND: Row = Row {
     math: "nearest integer, halves away from zero",
     arity: 1,
     signature: Signature::Float,
-    code: unary!("round", 3, f64::round),
+    code: unary!("round", 3, Positive, f64::round),
     partials: &[STEP],
     linear: Linear::No,
     edges: "keeps infinities, nan and the sign of zero",
@@ -453,7 +461,7 @@ pub(super) const ROUND_EVEN: Row = Row {
     math: "nearest integer, halves to the even one",
     arity: 1,
     signature: Signature::Float,
-    code: unary!("round_even", 3, f64::round_ties_even),
+    code: unary!("round_even", 3, Positive, f64::round_ties_even),
     partials: &[STEP],
     linear: Linear::No,
     edges: "keeps infinities, nan and the sign of zero",
@@ -567,7 +575,7 @@ pub(super) const NEXTAFTER: Row = Row {
     math: "the float next to x towards y",
     arity: 2,
     signature: Signature::Float,
-    code: binary!("nextafter", 3, math::nextafter, math::nextafter_f32),
+    code: binary!("nextafter", 3, Unknown, math::nextafter, math::nextafter_f32),
     partials: &[Partial::Missing(STEPS_ONE_FLOAT), Partial::Missing(STEPS_ONE_FLOAT)],
     linear: Linear::No,
     edges: "y where both are equal; nan if either is; from zero to the smallest subnormal",

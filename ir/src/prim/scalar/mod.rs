@@ -166,9 +166,10 @@ const fn relaxed(
     }
 }
 
-/// A library function of one argument, from its f64 form; the f32 form rounds that once.
+/// A library function of one argument, from what it costs, how signs go through it ([`super::SignOf`])
+/// and its f64 form; the f32 form rounds that once.
 macro_rules! unary {
-    ($name:literal, $flops:literal, $f:path) => {{
+    ($name:literal, $flops:literal, $sign:ident, $f:path) => {{
         extern "C" fn wide(x: f64) -> f64 {
             $f(x)
         }
@@ -176,19 +177,20 @@ macro_rules! unary {
             $f(f64::from(x)) as f32
         }
         let function = crate::prim::LibraryFn::Unary { f64: wide, f32: narrow };
-        Code::Library(crate::prim::Library { name: $name, flops: $flops, function })
+        let sign = crate::prim::SignOf::$sign;
+        Code::Library(crate::prim::Library { name: $name, flops: $flops, sign, function })
     }};
 }
 
 /// A library function of two arguments: as [`unary!`], or with an f32 form of its own.
 macro_rules! binary {
-    ($name:literal, $flops:literal, $f:path) => {{
+    ($name:literal, $flops:literal, $sign:ident, $f:path) => {{
         fn narrow(x: f32, y: f32) -> f32 {
             $f(f64::from(x), f64::from(y)) as f32
         }
-        binary!($name, $flops, $f, narrow)
+        binary!($name, $flops, $sign, $f, narrow)
     }};
-    ($name:literal, $flops:literal, $f:path, $g:path) => {{
+    ($name:literal, $flops:literal, $sign:ident, $f:path, $g:path) => {{
         extern "C" fn wide(x: f64, y: f64) -> f64 {
             $f(x, y)
         }
@@ -196,7 +198,8 @@ macro_rules! binary {
             $g(x, y)
         }
         let function = crate::prim::LibraryFn::Binary { f64: wide, f32: single };
-        Code::Library(crate::prim::Library { name: $name, flops: $flops, function })
+        let sign = crate::prim::SignOf::$sign;
+        Code::Library(crate::prim::Library { name: $name, flops: $flops, sign, function })
     }};
 }
 use {binary, unary};
@@ -419,7 +422,8 @@ impl Primitive for Scalar {
         x: &[Atom],
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
-        elementwise::jvp(cx, (*self).into(), self.row().partials, x, dx)
+        let row = self.row();
+        elementwise::jvp(cx, (*self).into(), (row.partials, row.linear), x, dx)
     }
 
     fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
