@@ -568,7 +568,7 @@ impl Emit<'_> {
                     self.define(node, out, Arg::Literal(zero));
                 }
                 None if !folds => {
-                    let value = self.from_start(m, value);
+                    let value = self.started(m, value);
                     self.define(node, out, value);
                 }
                 None => {
@@ -610,7 +610,7 @@ impl Emit<'_> {
             }
         }
         for (out, total, at) in totals.into_iter().flatten() {
-            let result = if arg_reduce { at } else { self.from_start(m, total) };
+            let result = if arg_reduce { at } else { self.started(m, total) };
             self.define(node, out, result);
         }
         self.accumulators[m] = accumulator;
@@ -631,7 +631,7 @@ impl Emit<'_> {
 
     /// A total whose first term stood for itself, as if the fold had started where all folds do: a sum
     /// of floats starts at 0, which shows only where every term is -0.
-    fn from_start(&mut self, m: usize, total: Arg) -> Arg {
+    fn started(&mut self, m: usize, total: Arg) -> Arg {
         let node = &self.graph.nodes[self.members[m].node];
         let sums = match &node.kind {
             Kind::Reduce { code: Code::Add, axes, .. } => !axes.is_empty(),
@@ -645,7 +645,7 @@ impl Emit<'_> {
         self.code(Code::Add, &[total, Arg::Literal(zero)])
     }
 
-    /// `code total, value`, where the first value stands for itself; see [`Self::from_start`].
+    /// `code total, value`, where the first value stands for itself; see [`Self::started`].
     fn fold_in(&mut self, code: Code, total: Arg, value: Arg) -> Arg {
         let neutral = match (code, total) {
             (Code::Add, Arg::Literal(l)) => l.is_zero(),

@@ -72,7 +72,8 @@ pub(super) fn rows() -> Vec<Rewrite> {
                 let (Op::Reduce(r), Op::Reshape(s), Type::Array(x)) = (outer, inner, x) else {
                     return None;
                 };
-                let all = r.axes.len() == s.shape.len();
+                // A fold over no axes is none: it does not even start.
+                let all = r.axes.len() == s.shape.len() && !x.shape.is_empty();
                 let axes = (0..x.shape.len()).collect();
                 all.then(|| vec![Reduce { reducer: r.reducer, axes }.into()])
             },

@@ -9,6 +9,7 @@ mod empty;
 mod native;
 mod passes;
 mod random;
+mod signs;
 mod values;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
