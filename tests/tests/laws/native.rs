@@ -134,7 +134,7 @@ fn pairs(ty: &ArrayType, k: usize) -> Tensor {
         match ty.dtype {
             // The smallest of its own; integers take the largest and the least from infinities.
             Dtype::F32 if edge == 5e-324 => least,
-            Dtype::Bool => Literal::bool((i / 3 + k) % 2 == 0),
+            Dtype::Bool => Literal::bool((i / 3 + k).is_multiple_of(2)),
             dtype => Literal::of(dtype, edge),
         }
     })
