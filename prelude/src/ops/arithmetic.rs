@@ -1,6 +1,6 @@
 //! Operators: `+ - * / %` and unary `-` between `Var`s, Rust numbers and tensors, on either side;
-//! `%` is the remainder of the division truncated towards zero, as Rust's. (`& | ^ !` and shifts
-//! stand with the comparisons.)
+//! `%` is the remainder of the division truncated towards zero, as Rust's; numpy's, with the sign of the
+//! divisor, is [`mod_floor`](Var::mod_floor). (`& | ^ !` and shifts stand with the comparisons.)
 
 use super::{binary, emit};
 use crate::Var;
@@ -9,9 +9,10 @@ use std::{iter, ops};
 use tapeloom_ir::{Literal, Scalar, Tensor};
 
 macro_rules! operators {
-    ($($trait:ident $method:ident $assign:ident $assign_method:ident $op:ident),*) => {$(
+    ($($trait:ident $method:ident $assign:ident $assign_method:ident $op:ident $($alias:literal)*),*) => {$(
         impl<T: IntoVar> ops::$trait<T> for Var {
             type Output = Var;
+            $(#[doc(alias = $alias)])*
             #[track_caller]
             fn $method(self, y: T) -> Var {
                 let at = caller();
@@ -92,14 +93,15 @@ macro_rules! refused {
 
 operators! {
     Add add AddAssign add_assign Add,
-    Sub sub SubAssign sub_assign Sub,
-    Mul mul MulAssign mul_assign Mul,
-    Div div DivAssign div_assign Div,
+    Sub sub SubAssign sub_assign Sub "subtract",
+    Mul mul MulAssign mul_assign Mul "multiply",
+    Div div DivAssign div_assign Div "divide" "true_divide",
     Rem rem RemAssign rem_assign Rem
 }
 
 impl ops::Neg for Var {
     type Output = Var;
+    #[doc(alias = "negative")]
     #[track_caller]
     fn neg(self) -> Var {
         emit(Scalar::Neg, &[self], caller())

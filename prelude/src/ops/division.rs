@@ -52,8 +52,7 @@ impl Var {
 
     /// x - y·⌊x / y⌋, the remainder with the sign of the divisor y (numpy's `mod`, `remainder` and `%`).
     ///
-    /// For floats nan where y is 0 or x infinite; a zero has the sign of y; an integer modulo 0 is
-    /// itself. The derivative is 1 in x and -⌊x / y⌋ in y.
+    /// For floats nan where y is 0 or x infinite; an integer modulo 0 is itself. The derivative is 1 in x and -⌊x / y⌋ in y.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -109,7 +108,7 @@ fn floored(x: Var, y: Var) -> (Var, Var) {
         return (select(off, quotient - 1, quotient), moved);
     }
     // x - rest is a multiple of y, so that rounding mends the division. (Rounding has the derivative 0.)
-    let quotient = (x - moved) / y;
-    let quotient = select(y.eq(0), x / y, quotient).round_ties_even();
-    (quotient, select(rest.eq(0), select(y.lt(0), -0.0, y.zeros_like()), moved))
+    let quotient = (x - rest) / y;
+    let quotient = select(off, quotient - 1.0, quotient);
+    (select(y.eq(0.0), x / y, quotient).round_ties_even(), moved)
 }

@@ -97,10 +97,13 @@ impl Var {
         })
     }
 
-    /// min(max(x, 0), 6). The derivative at both kinks is 1/2, as in JAX.
+    /// min(max(x, 0), 6). The derivative at both kinks is 0, as that of [`relu`](Var::relu).
     #[track_caller]
     pub fn relu6(self) -> Var {
-        of_floats("relu6", [self], caller(), |[x]| x.maximum(0.0).minimum(6.0))
+        of_floats("relu6", [self], caller(), |[x]| {
+            let rising = select(x.ge(6.0), typed(x, 6.0), x);
+            select(x.le(0.0), x.zeros_like(), rising)
+        })
     }
 
     /// x between -1 and 1, and the nearer of them outside. The derivative at both kinks is 1.

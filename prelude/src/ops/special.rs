@@ -76,8 +76,12 @@ impl Var {
     #[track_caller]
     pub fn entr(self) -> Var {
         of_floats("entr", [self], caller(), |[x]| {
-            let inside = select(x.lt(0.0), 1.0, x);
-            select(x.lt(0.0), f64::NEG_INFINITY, 0.0 - times_log(inside, inside, 1.0, Var::ln))
+            let (below, end) = (x.lt(0.0), x.eq(f64::INFINITY));
+            let inside = select(below | end, 1.0, x);
+            let inside = 0.0 - times_log(inside, inside, 1.0, Var::ln);
+            // At inf the product rule would meet inf · 0; -x² has the value and derivative of -x ln x.
+            let inside = select(end, -x.square(), inside);
+            select(below, f64::NEG_INFINITY, inside)
         })
     }
 
@@ -111,7 +115,7 @@ impl Var {
         of_floats("kl_div", [self, y], at, |[x, y]| {
             let inside = x.gt(0.0) & y.gt(0.0);
             let (p, q) = (select(inside, x, 1.0), select(inside, y, 1.0));
-            let edge = select(x.eq(0.0) & y.ge(0.0), y, outside(x, y));
+            let edge = select(x.eq(0.0) & y.ge(0.0), y - x, outside(x, y));
             select(inside, p * (p / q).ln() - p + q, edge)
         })
     }
@@ -301,9 +305,13 @@ fn log_beta(x: Var, y: Var) -> Var {
     let ratio = (a / (a + b)).ln();
     let two_far =
         a * ratio - 0.5 * a.ln() - lost + rest(a) + rest(b) - rest(a + b) + 0.5 * (2.0 * PI).ln();
-    let (a, b) = (select(far | end, 1.0, small), select(far | end, 1.0, large));
+    // Γ has a pole at 0, which nothing takes back where it is the larger operand.
+    let pole = large.eq(0.0);
+    let elsewhere = far | end | pole;
+    let (a, b) = (select(elsewhere, 1.0, small), select(elsewhere, 1.0, large));
     let plain = a.lgamma() + (b.lgamma() - (a + b).lgamma());
-    select(end, f64::NEG_INFINITY, select(both, two_far, select(far, one_far, plain)))
+    let near = select(pole, f64::INFINITY, plain);
+    select(end, f64::NEG_INFINITY, select(both, two_far, select(far, one_far, near)))
 }
 
 /// The coefficients of Stirling's series in 1/z², highest first: B₂ₖ / (2k (2k - 1)).

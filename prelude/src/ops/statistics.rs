@@ -158,7 +158,7 @@ impl Var {
             let n = edges.len();
             let falls = if n == 0 { edges.any() } else { edges.index(0).gt(edges.index(-1)) };
             let up = edges.searchsorted_right(self);
-            let down = n as i64 - edges.flip(0).searchsorted(self);
+            let down = n as i64 - edges.flip(0).searchsorted_right(self);
             select(falls, down, up)
         })
     }

@@ -1,0 +1,6 @@
+//! The vocabulary that a numpy or JAX user reaches for: what is there, what waits, and that what is
+//! there computes what numpy and JAX compute.
+
+mod calls;
+mod names;
+mod values;
