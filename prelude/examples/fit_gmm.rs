@@ -53,25 +53,18 @@ fn loss(p: &Mixture<Var>, x: Var) -> Var {
 /// The parameters, the running mean of their gradients, and that of the squares.
 type State<T> = (Mixture<T>, Mixture<T>, Mixture<T>);
 
-/// One step of Adam on one array: Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
-fn adam(x: Var, mean: Var, square: Var, g: Var, t: Var) -> [Var; 3] {
-    let mean = 0.9 * mean + 0.1 * g;
-    let square = 0.999 * square + 0.001 * g * g;
-    let unbiased_mean = mean / (1.0 - (0.9f64.ln() * t).exp());
-    let unbiased_square = square / (1.0 - (0.999f64.ln() * t).exp());
-    [x - 0.05 * unbiased_mean / (unbiased_square.sqrt() + 1e-8), mean, square]
+/// One step of Adam: Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
+fn adam<P: Tree<Var>>(p: &P, m: &P, s: &P, g: &P, t: Var) -> (P, P, P) {
+    let m = tree_map2(|m, g| 0.9 * m + 0.1 * g, m, g);
+    let s = tree_map2(|s, g| 0.999 * s + 0.001 * g * g, s, g);
+    let [m_bias, s_bias] = [0.9_f64, 0.999].map(|b| 1.0 - (b.ln() * t).exp());
+    let rate = |m, s: Var| 0.05 * (m / m_bias) / ((s / s_bias).sqrt() + 1e-8);
+    (tree_map3(|p, m, s| p - rate(m, s), p, &m, &s), m, s)
 }
 
 fn step(((p, m, s), x, t): (State<Var>, Var, Var)) -> (Var, State<Var>) {
     let (value, g) = value_and_grad(|p: Mixture<Var>| loss(&p, x))(p.clone());
-    let [alpha, mu, q, l] = [
-        adam(p.alpha, m.alpha, s.alpha, g.alpha, t),
-        adam(p.mu, m.mu, s.mu, g.mu, t),
-        adam(p.q, m.q, s.q, g.q, t),
-        adam(p.l, m.l, s.l, g.l, t),
-    ];
-    let part = |i: usize| Mixture { alpha: alpha[i], mu: mu[i], q: q[i], l: l[i] };
-    (value, (part(0), part(1), part(2)))
+    (value, adam(&p, &m, &s, &g, t))
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -160,18 +153,13 @@ fn start(points: &Tensor) -> Result<State<Tensor>, Box<dyn Error>> {
     let x = points.as_slice::<f64>()?;
     let stride = x.len() / 2 / COMPONENTS;
     let mu = (0..COMPONENTS).flat_map(|k| x[2 * k * stride..][..2].iter().copied()).collect();
-    let zeros = |shape: &[usize]| Tensor::new(shape, vec![0.0; shape.iter().product()]);
-    let nothing = Mixture {
-        alpha: zeros(&[COMPONENTS])?,
-        mu: zeros(&[COMPONENTS, 2])?,
-        q: zeros(&[COMPONENTS, 2])?,
-        l: zeros(&[COMPONENTS])?,
-    };
     let mixture = Mixture {
+        alpha: Tensor::from([0.0; COMPONENTS]),
         mu: Tensor::new(&[COMPONENTS, 2], mu)?,
-        q: Tensor::new(&[COMPONENTS, 2], vec![0.5; 2 * COMPONENTS])?,
-        ..nothing.clone()
+        q: Tensor::from([[0.5; 2]; COMPONENTS]),
+        l: Tensor::from([0.0; COMPONENTS]),
     };
+    let nothing = zeros_like(&mixture);
     Ok((mixture, nothing.clone(), nothing))
 }
 
