@@ -203,18 +203,15 @@ fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<Extent
             found[axis] = ((hi - lo).max(0) as usize, lo, 1);
         } else if map.scale.abs() == 1 {
             // o = ±(k * divisor - offset) for k in 0..extent, as far as it is inside.
-            let inside = |k: i64| {
-                let o = (k * map.divisor - map.offset) * map.scale;
-                (0..out).contains(&o)
+            let (low, high) = match map.scale {
+                1 => (map.offset, out + map.offset - 1),
+                _ => (map.offset - out + 1, map.offset),
             };
-            let first = (0..extent).find(|k| inside(*k));
-            let Some(first) = first else {
-                found[axis] = (0, 0, 1);
-                continue;
-            };
-            let last = (first..extent).rev().find(|k| inside(*k)).unwrap_or(first);
+            let above = low.div_euclid(map.divisor) + i64::from(low.rem_euclid(map.divisor) != 0);
+            let (first, last) = (above.max(0), high.div_euclid(map.divisor).min(extent - 1));
             let start = (first * map.divisor - map.offset) * map.scale;
-            found[axis] = ((last - first + 1) as usize, start, map.divisor * map.scale);
+            let count = (last - first + 1).max(0) as usize;
+            found[axis] = (count, start, map.divisor * map.scale);
         } else {
             return None;
         }

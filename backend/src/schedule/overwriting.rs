@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::tests::check;
+use super::tests::check_all;
 use tapeloom_ir::{Literal, Tensor, parse_module};
 
 /// Runs a function of `f64[100], f64[100], i64[], i64[]` at several indices.
@@ -19,10 +19,10 @@ fn same(body: &str) {
     let f = module.iter().last().unwrap().0;
     let x = Tensor::vector(&(0..100).map(f64::from).collect::<Vec<_>>());
     let w = Tensor::vector(&(0..100).map(|i| f64::from(i % 7) - 3.0).collect::<Vec<_>>());
-    for (i, j) in [(0, 1), (7, 7), (99, 0), (-4, 200)] {
-        let index = |i| Tensor::from(Literal::i64(i));
-        check(&module, f, &[x.clone(), w.clone(), index(i), index(j)], 1e-12);
-    }
+    let index = |i| Tensor::full(&[], Literal::i64(i)).unwrap();
+    let args = |(i, j)| [x.clone(), w.clone(), index(i), index(j)];
+    let all = [(0, 1), (7, 7), (99, 0), (-4, 200)].map(args);
+    check_all(&module, f, &all.each_ref().map(<[Tensor; 4]>::as_slice), 1e-12);
 }
 
 #[test]
@@ -193,4 +193,109 @@ fn updates_of_rows_in_a_batch() {
   return %13, %12, %10
 }",
     );
+}
+
+/// A random program of updates: values are written over, read again, in part, in another order, by
+/// contractions, and returned, with nobody looking after whom.
+fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
+    let mut text = String::new();
+    let mut next = 4;
+    // Arrays f64[100]; the first two are arguments.
+    let mut arrays = vec![0, 1];
+    let indices = ["%2", "%3", "5", "-1"];
+    let equations = 4 + random(12);
+    for _ in 0..equations {
+        let mut emit = |ty: &str, op: String| {
+            text += &format!("  %{next}: {ty} = {op}\n");
+            next += 1;
+            next - 1
+        };
+        // Recent values rather than old ones, so that chains form.
+        let of = |random: &mut dyn FnMut(usize) -> usize| {
+            arrays[arrays.len() - 1 - random(arrays.len().min(5))]
+        };
+        let (x, y) = (of(random), of(random));
+        let i = indices[random(4)];
+        let n = [1, 3, 30, 100][random(4)];
+        let part = |emit: &mut dyn FnMut(&str, String) -> usize| {
+            let ty = format!("f64[{n}]");
+            let slice = format!("slice{{start=[{}], limit=[{}], strides=[1]}} %{y}", 100 - n, 100);
+            emit(&ty, slice)
+        };
+        let places = |emit: &mut dyn FnMut(&str, String) -> usize| {
+            let iota =
+                emit(&format!("i64[{n},1]"), format!("iota{{dtype=i64, shape=[{n},1], axis=0}}"));
+            emit(&format!("i64[{n},1]"), format!("mul %{iota}, 3"))
+        };
+        let square = "f64[10,10]";
+        let made = match random(12) {
+            0..=3 => {
+                let new = part(&mut emit);
+                emit("f64[100]", format!("dynamic_update_slice %{x}, %{new}, {i}"))
+            }
+            4 => {
+                let new = part(&mut emit);
+                let new = emit(&format!("f64[{n}]"), format!("neg %{new}"));
+                emit("f64[100]", format!("dynamic_update_slice %{x}, %{new}, {i}"))
+            }
+            5 | 6 => {
+                let (new, at) = (part(&mut emit), places(&mut emit));
+                let kind = ["scatter_set", "scatter_add", "scatter_max", "scatter_min"][random(4)];
+                let bounds = ["drop", "clip"][random(2)];
+                let op =
+                    format!("{kind}{{batch=0, axes=[0], bounds={bounds}}} %{x}, %{at}, %{new}");
+                emit("f64[100]", op)
+            }
+            7 => emit("f64[100]", format!("sin %{x}")),
+            8 => emit("f64[100]", format!("{} %{x}, %{y}", ["add", "sub", "max"][random(3)])),
+            9 => emit("f64[100]", format!("rev{{axes=[0]}} %{x}")),
+            10 => {
+                let sum = emit("f64[]", format!("reduce_max{{axes=[0]}} %{x}"));
+                let wide = format!("broadcast{{shape=[100], dims=[]}} %{sum}");
+                let wide = emit("f64[100]", wide);
+                emit("f64[100]", format!("sub %{y}, %{wide}"))
+            }
+            _ => {
+                let (a, b) = (
+                    emit(square, format!("reshape{{shape=[10,10]}} %{x}")),
+                    emit(square, format!("reshape{{shape=[10,10]}} %{y}")),
+                );
+                let dot = "dot{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]}";
+                let c = emit(square, format!("{dot} %{a}, %{b}"));
+                // Some are written over as matrices, in rows.
+                let c = match random(2) {
+                    0 => c,
+                    _ => {
+                        let ty = "f64[1,10]";
+                        let row = "slice{start=[4,0], limit=[5,10], strides=[1,1]}";
+                        let row = emit(ty, format!("{row} %{b}"));
+                        emit(square, format!("dynamic_update_slice %{c}, %{row}, {i}, 0"))
+                    }
+                };
+                let c = emit("f64[100]", format!("reshape{{shape=[100]}} %{c}"));
+                emit("f64[100]", format!("sin %{c}"))
+            }
+        };
+        arrays.push(made);
+    }
+    let results: Vec<usize> = (0..1 + random(3))
+        .map(|_| arrays[arrays.len() - 1 - random(arrays.len().min(6))])
+        .collect();
+    let types = vec!["f64[100]"; results.len()].join(", ");
+    let results: Vec<String> = results.iter().map(|r| format!("%{r}")).collect();
+    format!("({types}) {{\n{text}  return {}\n}}", results.join(", "))
+}
+
+/// `FUZZ=20` tries twenty times as many.
+#[test]
+fn random_updates() {
+    let scale: u64 = std::env::var("FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    for seed in 0..60 * scale {
+        let mut state = seed;
+        let mut random = |n: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((state >> 33) as usize) % n
+        };
+        same(&random_program(&mut random));
+    }
 }
