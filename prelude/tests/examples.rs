@@ -15,7 +15,9 @@ macro_rules! examples {
 }
 examples! {
     black_scholes = "../examples/black_scholes.rs";
+    cnn = "../examples/cnn.rs";
     double_pendulum = "../examples/double_pendulum.rs";
+    gaussian_process = "../examples/gaussian_process.rs";
     mlp = "../examples/mlp.rs";
     neural_ode = "../examples/neural_ode.rs";
     transformer = "../examples/transformer.rs";
