@@ -1,6 +1,6 @@
 //! Trees: the values that transforms take and return.
 //!
-//! A tree holds *leaves* of one kind, [`Var`]s while tracing or [`Tensor`]s outside, in tuples,
+//! A tree holds *leaves* of one kind, [`Var`](crate::Var)s while tracing or [`Tensor`](crate::Tensor)s outside, in tuples,
 //! arrays, `Vec`, `Option`, `Box`, `BTreeMap<String, _>`, `()` and structs with
 //! [`#[derive(Tree)]`](derive@crate::Tree). The same type constructor serves both kinds:
 //! `Params<Var>` in the closure, `Params<Tensor>` at the boundary. What is left of a tree without
