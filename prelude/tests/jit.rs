@@ -131,3 +131,24 @@ fn relaxed_programs_agree_up_to_rounding() {
     let relaxed = jit(f).relaxed().call(x).unwrap().item::<f64>().unwrap();
     assert!((exact - relaxed).abs() < 1e-12 * exact.abs());
 }
+
+/// Threads that meet a kind of argument at the same time end with one program for it.
+#[test]
+fn threads_share_what_they_compile() {
+    let f = jit(|x: Var| (x * x).sum());
+    let barrier = std::sync::Barrier::new(8);
+    std::thread::scope(|s| {
+        for _ in 0..8 {
+            s.spawn(|| {
+                barrier.wait();
+                for n in 1..=3 {
+                    let y = f.call(vec![2.0; n]).unwrap();
+                    assert_eq!(y.item::<f64>().unwrap(), 4.0 * n as f64);
+                }
+            });
+        }
+    });
+    assert_eq!(f.programs(), 3);
+    let why = f.explain([1.0]).unwrap();
+    assert_eq!(why.misses().len(), 3);
+}

@@ -126,6 +126,6 @@ pub(super) fn difference<T: fmt::Display + PartialEq>(
     let leaf = old_types.iter().zip(types).zip(paths).find(|((a, b), _)| a != b);
     match leaf {
         Some(((was, is), path)) => format!("`{path}` was {was} and is {is}"),
-        None => "compiled by several threads at once".to_owned(),
+        None => "nothing differs".to_owned(),
     }
 }

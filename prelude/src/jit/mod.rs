@@ -291,13 +291,17 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     ) -> Result<Arc<Entry<A, B>>, Error> {
         let structure = args.structure();
         let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
-        // The cache is not locked meanwhile: the closure may call this very function, and two
-        // threads that compile the same program are no worse off than one waiting for the other.
+        // The cache is not locked meanwhile: the closure may call this very function. Of threads that
+        // compile the same program the first one keeps it, and the others use that.
         let traced = trace_program::<A, B>(self.name, self.at, &self.f, &structure, &types)?;
         let program = Program::compile(self.engine, traced.module, traced.function, None)
             .map_err(|p| Error::at(p, self.at))?;
         let (tensors, output) = (traced.tensors, traced.output);
         let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        let same = |e: &&Arc<Entry<A, B>>| e.structure == structure && e.types == types;
+        if let Some(known) = cache.iter().find(same) {
+            return Ok(known.clone());
+        }
         let why = match cache.last() {
             None => "first call".to_owned(),
             Some(e) => e.difference(&structure, &types),
