@@ -53,8 +53,27 @@ impl Literal {
         Literal { dtype, bits }
     }
 
-    /// The integer `x` in `dtype`, exactly, or `None` where it does not fit.
+    /// The integer `x` in `dtype`, exactly, or `None` where the dtype has no such number: 2^24 + 1 is
+    /// no f32.
+    ///
+    /// ```
+    /// use tapeloom_ir::{Dtype, Literal};
+    /// assert_eq!(Literal::exact_integer(Dtype::F64, 3), Some(Literal::f64(3.0)));
+    /// assert_eq!(Literal::exact_integer(Dtype::F32, (1 << 24) + 1), None);
+    /// assert_eq!(Literal::exact_integer(Dtype::U32, -1), None);
+    /// ```
     pub fn exact_integer(dtype: Dtype, x: i128) -> Option<Literal> {
+        let exact = match dtype {
+            Dtype::F32 => (x as f32) as i128 == x,
+            Dtype::F64 => (x as f64) as i128 == x,
+            Dtype::Bool | Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64 => true,
+        };
+        if exact { Literal::rounded_integer(dtype, x) } else { None }
+    }
+
+    /// The integer `x` in `dtype`, rounded to a float, or `None` where an integer dtype has no such
+    /// number.
+    pub fn rounded_integer(dtype: Dtype, x: i128) -> Option<Literal> {
         let bits = match dtype {
             Dtype::Bool => u64::from(u8::try_from(x).ok().filter(|b| *b < 2)?),
             Dtype::I32 => u64::from(i32::try_from(x).ok()? as u32),

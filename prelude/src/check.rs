@@ -4,11 +4,11 @@
 //! probability one.
 
 use crate::closure::rebuild;
-use crate::jit::{Jit, jit};
+use crate::jit::{Jit, boundary};
 use crate::ops::constant;
 use crate::transform::{jvp, vjp};
-use crate::tree::{Args, TensorRefs, Tree, flatten};
-use crate::var::caller;
+use crate::tree::{Args, TensorRefs, Tree, flatten, leaf_paths};
+use crate::var::{caller, on_behalf};
 use crate::{Error, Var};
 use tapeloom_ir::{Dtype, Kind, Loc, Problem, Tensor};
 
@@ -36,7 +36,9 @@ pub fn check_grads<A: Tree<Var>, B: Tree<Var>>(
 ) -> Result<(), Error> {
     let at = caller();
     let (structure, x) = leaves(&args);
-    let flat = |x: Vec<Var>| flatten(&f(rebuild(&structure, x, at))).1;
+    require_floats::<A>("check_grads", &structure, &x, at)?;
+    // What is no float has no derivative to check.
+    let flat = |x: Vec<Var>| floats(flatten(&f(rebuild(&structure, x, at))).1, at);
     check(&flat, &x, order, 1, at)
 }
 
@@ -61,15 +63,44 @@ pub fn check_rule<A: Tree<Var>, B: Tree<Var>>(
 ) -> Result<(), Error> {
     let at = caller();
     let (structure, x) = leaves(&args);
+    require_floats::<A>("check_rule", &structure, &x, at)?;
     let f = |x: Vec<Var>| flatten(&f(rebuild(&structure, x, at))).1;
     let g = |x: Vec<Var>| flatten(&ruled(rebuild(&structure, x, at))).1;
-    let y = jit(f).call(&x)?;
+    let value = |h: Flat<'_>| boundary("check_rule", h, at).call(&x);
+    let mut y = value(&f)?;
+    compare("value", &y, &value(&g)?, &y, at)?;
+    y.retain(|t| t.dtype().is_float());
     let (dx, ct) = (directions(&x, 1), directions(&y, 2));
-    compare("value", &y, &jit(g).call(&x)?, &y, at)?;
-    let forward = |h: &dyn Fn(Vec<Var>) -> Vec<Var>| along(h, &dx).call(&x);
+    let (f, g) = (|x| floats(f(x), at), |x| floats(g(x), at));
+    let forward = |h: Flat<'_>| along("check_rule", h, &dx, at).call(&x);
     compare("forward derivative", &forward(&f)?, &forward(&g)?, &y, at)?;
-    let reverse = |h: &dyn Fn(Vec<Var>) -> Vec<Var>| pulled(h, &ct).call(&x);
+    let reverse = |h: Flat<'_>| pulled("check_rule", h, &ct, at).call(&x);
     compare("reverse derivative", &reverse(&f)?, &reverse(&g)?, &x, at)
+}
+
+/// The first argument that has no derivative to check is named.
+fn require_floats<A: Tree<Var>>(
+    name: &str,
+    structure: &A::Structure,
+    x: &[Tensor],
+    at: Loc,
+) -> Result<(), Error> {
+    let paths = leaf_paths::<Var, A>(structure, "argument");
+    let Some((path, t)) = paths.iter().zip(x).find(|(_, t)| !t.dtype().is_float()) else {
+        return Ok(());
+    };
+    let ty = t.ty();
+    let problem = Problem::new(
+        Kind::NotDifferentiable,
+        format!("`{name}` with respect to `{path}`, which is {ty}: only floats have derivatives"),
+        "close over it instead of passing it, or convert it to a float",
+    );
+    Err(Error::at(problem, at))
+}
+
+/// The leaves that have derivatives.
+fn floats(leaves: Vec<Var>, at: Loc) -> Vec<Var> {
+    leaves.into_iter().filter(|v| v.ty(at).dtype.is_float()).collect()
 }
 
 /// A function of leaves.
@@ -86,10 +117,10 @@ fn check(f: Flat<'_>, x: &[Tensor], order: usize, level: u64, at: Loc) -> Result
         return Ok(());
     }
     let dx = directions(x, level);
-    let y = jit(f).call(x)?;
-    let forward = along(f, &dx).call(x)?;
+    let run = boundary("check_grads", f, at);
+    let y = run.call(x)?;
+    let forward = along("check_grads", f, &dx, at).call(x)?;
     let (h, tolerance) = step(x);
-    let run = jit(f);
     let (above, below) = (run.call(shift(x, &dx, h))?, run.call(shift(x, &dx, -h))?);
     for (i, dy) in forward.iter().enumerate() {
         let scale = 1.0 + largest(&y[i]) + largest(dy);
@@ -111,7 +142,7 @@ fn check(f: Flat<'_>, x: &[Tensor], order: usize, level: u64, at: Loc) -> Result
         }
     }
     let ct = directions(&y, level + 100);
-    let back = pulled(f, &ct).call(x)?;
+    let back = pulled("check_grads", f, &ct, at).call(x)?;
     let (left, right) = (inner(&ct, &forward), inner(&back, &dx));
     if !near(left, right, tolerance * (1.0 + left.abs() + right.abs())) {
         return Err(disagree(
@@ -122,25 +153,38 @@ fn check(f: Flat<'_>, x: &[Tensor], order: usize, level: u64, at: Loc) -> Result
             at,
         ));
     }
-    let next = |x: Vec<Var>| directional(f, x, &dx);
+    let next = |x: Vec<Var>| directional(f, x, &dx, at);
     check(&next, x, order - 1, level + 1, at)
 }
 
 /// The derivative of `f` along constant tangents.
-fn directional(f: Flat<'_>, x: Vec<Var>, dx: &[Tensor]) -> Vec<Var> {
-    let dx = dx.iter().map(constant).collect();
-    jvp(f)((x, dx)).1
+fn directional(f: Flat<'_>, x: Vec<Var>, dx: &[Tensor], at: Loc) -> Vec<Var> {
+    // The transform is made on behalf of the user's line; `f` runs later, on its own lines.
+    let (derivative, dx) = on_behalf(at, || (jvp(f), dx.iter().map(constant).collect()));
+    derivative((x, dx)).1
 }
 
-fn along(f: Flat<'_>, dx: &[Tensor]) -> Jit<Vec<Var>, Vec<Var>, impl Fn(Vec<Var>) -> Vec<Var>> {
-    jit(move |x| directional(f, x, dx))
+fn along(
+    name: &'static str,
+    f: Flat<'_>,
+    dx: &[Tensor],
+    at: Loc,
+) -> Jit<Vec<Var>, Vec<Var>, impl Fn(Vec<Var>) -> Vec<Var>> {
+    boundary(name, move |x| directional(f, x, dx, at), at)
 }
 
-fn pulled(f: Flat<'_>, ct: &[Tensor]) -> Jit<Vec<Var>, Vec<Var>, impl Fn(Vec<Var>) -> Vec<Var>> {
-    jit(move |x| {
-        let (_, pull) = vjp(f)(x);
-        pull(ct.iter().map(constant).collect())
-    })
+fn pulled(
+    name: &'static str,
+    f: Flat<'_>,
+    ct: &[Tensor],
+    at: Loc,
+) -> Jit<Vec<Var>, Vec<Var>, impl Fn(Vec<Var>) -> Vec<Var>> {
+    let pull = move |x| {
+        let reverse = on_behalf(at, || vjp(f));
+        let (_, pull) = reverse(x);
+        pull(on_behalf(at, || ct.iter().map(constant).collect()))
+    };
+    boundary(name, pull, at)
 }
 
 /// Pseudo-random numbers between -1 and 1 in the shapes of some tensors (splitmix64).

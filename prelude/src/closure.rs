@@ -180,26 +180,43 @@ impl<S> Staged<S> {
         let mut ok = true;
         let paths = leaf_paths::<Var, A>(structure, "argument");
         for ((v, ty), path) in self.args.iter().zip(self.arg_types()).zip(paths) {
-            if ty.dtype.is_float() {
-                continue;
-            }
-            ok = false;
-            if trace::is_poison(v.handle) {
-                continue;
-            }
-            let transform = self.transform;
-            let problem = Problem::new(
-                Kind::NotDifferentiable,
-                format!(
-                    "`{transform}` with respect to `{path}`, which is {ty}: only floats have derivatives"
-                ),
-                "close over it instead of passing it, or convert it to a float",
-            );
-            let note = Note { role: path, what: ty.to_string(), born: v.handle.born() };
-            let notes = vec![note];
-            self.report(Diagnostic { problem, at: self.at, notes, context: Vec::new() });
+            let leaf = Note { role: path, what: ty.to_string(), born: v.handle.born() };
+            let help = "close over it instead of passing it, or convert it to a float";
+            ok &= self.is_float(&ty, "with respect to", leaf, trace::is_poison(v.handle), help);
         }
         ok
+    }
+
+    /// Whether all results can be differentiated; those that cannot are reported by path.
+    pub(crate) fn require_float_results<B: Tree<Var, Structure = S>>(&self) -> bool {
+        let mut ok = true;
+        let paths = leaf_paths::<Var, B>(&self.closed.output, "result");
+        let poisoned = self.closed.poison.iter();
+        for (((i, ty), path), poisoned) in
+            self.result_types().iter().enumerate().zip(paths).zip(poisoned)
+        {
+            let leaf = Note { role: path, what: ty.to_string(), born: self.result_born(i) };
+            let help = "convert it to a float, or return it otherwise: beside the value, as \
+                        `value_and_grad_aux` does, or from a closure that is not differentiated";
+            ok &= self.is_float(ty, "of", leaf, *poisoned, help);
+        }
+        ok
+    }
+
+    /// Whether a leaf has derivatives; if not, and not for another error, it is reported.
+    fn is_float(&self, ty: &ArrayType, how: &str, leaf: Note, poisoned: bool, help: &str) -> bool {
+        if ty.dtype.is_float() || poisoned {
+            return ty.dtype.is_float();
+        }
+        let (transform, path) = (self.transform, &leaf.role);
+        let problem = Problem::new(
+            Kind::NotDifferentiable,
+            format!("`{transform}` {how} `{path}`, which is {ty}: only floats have derivatives"),
+            help,
+        );
+        let notes = vec![leaf];
+        self.report(Diagnostic { problem, at: self.at, notes, context: Vec::new() });
+        false
     }
 }
 

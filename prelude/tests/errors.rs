@@ -253,3 +253,86 @@ fn a_panic_in_the_closure_leaves_nothing_behind() {
     assert_eq!(panicked.unwrap_err().downcast_ref::<&str>(), Some(&"mine"));
     assert_eq!(run(grad(|x: Var| x * x), 2.0).unwrap().item::<f64>().unwrap(), 4.0);
 }
+
+/// A result that is no float has no derivative: it is named, and not differentiated to zeros.
+#[test]
+fn results_that_are_no_floats_are_named() {
+    let whole = |x: Var| x.convert(Dtype::I64);
+    let errors = [
+        fails(jacrev(whole), [1.0, 2.0]),
+        fails(jacfwd(whole), [1.0, 2.0]),
+        fails(move |x: Var| vjp(whole)(x).0, [1.0, 2.0]),
+        fails(jacrev(|x: Var| x.gt(0.0)), 1.0),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), Kind::NotDifferentiable);
+        assert_eq!(error.diagnostics().len(), 1, "{error}");
+        let text = error.to_string();
+        assert!(text.contains("of `result`, which is "), "{text}");
+        assert!(text.contains(file!()), "{text}");
+    }
+    let error = fails(|x: Var| vjp(|x: Var| (x, (x.floor(), x.argmax(0))))(x).0.0, [1.0, 2.0]);
+    assert!(error.to_string().contains("`vjp` of `result.1.1`, which is i64[]"), "{error}");
+    // What is no result to differentiate goes beside it.
+    let f = grad_aux(|x: Var| (x.sum(), x.argmax(0)));
+    assert_eq!(run(f, [1.0, 2.0]).unwrap().1, Tensor::from(1i64));
+}
+
+#[test]
+fn the_derivative_of_nothing_is_nothing() {
+    let constant = |_: Vec<Var>| full([2], 3.0);
+    let none: Vec<Tensor> = Vec::new();
+    let gradient = run(value_and_grad(|_: Vec<Var>| full([], 3.0)), &none).unwrap();
+    assert_eq!((gradient.0, gradient.1.len()), (Tensor::from(3.0), 0));
+    assert_eq!(run(grad(|(): ()| full([], 3.0)), ()), Ok(()));
+    assert_eq!(run(jacrev(constant), &none).unwrap().len(), 0);
+    assert_eq!(run(jacfwd(constant), &none).unwrap().len(), 0);
+    let f = |x: Vec<Var>| {
+        let (y, pull) = vjp(constant)(x);
+        (y, pull(y))
+    };
+    let (y, pulled) = run(f, &none).unwrap();
+    assert_eq!((y, pulled.len()), (Tensor::from([3.0, 3.0]), 0));
+    // Of what surrounds it, too.
+    let f = grad(|x: Var| value_and_grad(move |(): ()| x * x)(()).0);
+    assert_eq!(run(f, 3.0).unwrap(), Tensor::from(6.0));
+    let (y, dy) = run(jvp(|(): ()| full([], 3.0)), ((), ())).unwrap();
+    assert_eq!((y, dy), (Tensor::from(3.0), Tensor::from(0.0)));
+}
+
+/// An integer that the dtype at hand cannot hold exactly is an error; a decimal fraction is rounded.
+#[test]
+fn integers_are_exact_and_fractions_rounded() {
+    let exact = run(|x: Var| x + (1 << 24), 0f32).unwrap();
+    assert_eq!(exact, Tensor::from(16_777_216f32));
+    let error = fails(|x: Var| x + ((1 << 24) + 1), 0f32);
+    assert_eq!(error.kind(), Kind::Dtype);
+    assert!(error.to_string().contains("16777217 meets an array of f32"), "{error}");
+    let error = fails(|x: Var| x * i64::MAX, 0f64);
+    assert_eq!(error.kind(), Kind::Dtype);
+    assert_eq!(run(|x: Var| x + 0.1, 0f32).unwrap(), Tensor::from(0.1f32));
+}
+
+/// What is checked on the user's behalf is reported at the user's line.
+#[test]
+fn checks_point_at_the_user() {
+    let line = line!() + 1;
+    let error = check_grads(|(x, n): (Var, Var)| x * n.convert(Dtype::F64), (2.0, 3i64), 1);
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("`check_grads` with respect to `argument.1`, which is i64[]"), "{text}");
+    assert!(text.contains(&format!("  --> {}", place(line))), "{text}");
+    assert!(!text.contains("src/check.rs"), "{text}");
+    for error in [
+        check_grads(|x: Var| x.next_after(1.0), 1.0, 1).unwrap_err(),
+        check_rule(|x: Var| x, |x: Var| x.next_after(1.0), 1.0).unwrap_err(),
+        check_rule(|x: Var| x, |x: Var| x, 1i32).unwrap_err(),
+        check_grads(|x: Var| x.index(4), [1.0], 1).unwrap_err(),
+    ] {
+        let text = error.to_string();
+        assert!(text.contains("`check_") && !text.contains("src/check.rs"), "{text}");
+        assert!(text.contains(file!()), "{text}");
+    }
+    // Results that are no floats are not differentiated.
+    check_grads(|x: Var| (x.sin(), x.argmax(0)), [1.0, 2.0], 2).unwrap();
+    check_rule(|x: Var| (x, x.argmax(0)), |x: Var| (x, x.argmax(0)), [1.0, 2.0]).unwrap();
+}

@@ -231,3 +231,39 @@ fn a_product_scattered_into_one_place_has_its_third_derivative() {
     near(eval(vmap(third), u), &[2.0; 5]);
     near(eval(vmap(backward), u), &[0.0, 2.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0].repeat(5));
 }
+
+/// The diagonal of n by m has min(n, m) elements, each with all its bits.
+#[test]
+fn diagonals_of_any_matrix() {
+    for (n, m) in [(2, 3), (3, 2), (3, 3), (1, 4), (4, 1), (0, 2), (2, 0)] {
+        let x: Tensor = (0..2 * n * m).map(|i| -(i as f64)).collect();
+        let x = x.reshape(&[2, n, m]).unwrap();
+        let y = run(|x: Var| x.diagonal(), &x).unwrap();
+        let k = n.min(m);
+        assert_eq!(y.shape(), [2, k]);
+        for b in 0..2 {
+            for i in 0..k {
+                let (y, x) = (y.get::<f64>(&[b, i]).unwrap(), x.get::<f64>(&[b, i, i]).unwrap());
+                assert_eq!(y.to_bits(), x.to_bits());
+            }
+        }
+    }
+    let odd = run(|x: Var| x.diagonal(), [[f64::INFINITY, f64::NAN], [f64::NAN, -0.0]]).unwrap();
+    assert_eq!(odd, Tensor::from([f64::INFINITY, -0.0]));
+    let truth = run(|x: Var| x.diagonal(), [[true, false, true], [true, true, true]]).unwrap();
+    assert_eq!(truth, Tensor::from([true, true]));
+    check_grads(|x: Var| x.diagonal().sin(), M, 2).unwrap();
+}
+
+#[test]
+fn triangles_beyond_every_offset() {
+    let m = Tensor::from(M);
+    for k in [3, 1 << 40, i64::MAX] {
+        assert_eq!(run(|x: Var| x.triu(k), &m).unwrap(), m.zeros_like());
+        assert_eq!(run(|x: Var| x.tril(k), &m).unwrap(), m);
+    }
+    for k in [-3, -(1 << 40), i64::MIN] {
+        assert_eq!(run(|x: Var| x.tril(k), &m).unwrap(), m.zeros_like());
+        assert_eq!(run(|x: Var| x.triu(k), &m).unwrap(), m);
+    }
+}

@@ -7,6 +7,7 @@
 //! ct of x      = f.bwd residuals, ct of y
 //! ```
 
+use tapeloom_ir::prim::TransposeOf;
 use tapeloom_ir::{Builder, Derived, Draft, FuncId, Key, Module, Problem};
 
 /// A function's reverse derivative.
@@ -31,7 +32,11 @@ pub struct VjpOf {
 pub fn vjp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<VjpOf, Problem> {
     let of = crate::linearize(module, f, active)?;
     let every = vec![true; module.function(of.lin).results.len()];
-    let back = crate::transpose(module, of.lin, &every)?;
+    let back = match active.contains(&true) {
+        true => crate::transpose(module, of.lin, &every)?,
+        // Nothing to pull back: no cotangents in, none out, as in the linear half.
+        false => TransposeOf { function: of.lin, nonzero: Vec::new() },
+    };
 
     let mut nonzero = vec![false; active.len()];
     let slots = active.iter().enumerate().filter(|(_, on)| **on).map(|(i, _)| i);

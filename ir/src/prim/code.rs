@@ -532,7 +532,8 @@ mod tests {
     use super::*;
 
     fn ints(code: Code, dtype: Dtype, x: &[i128]) -> i128 {
-        let x: Vec<Literal> = x.iter().filter_map(|x| Literal::exact_integer(dtype, *x)).collect();
+        let x: Vec<Literal> =
+            x.iter().filter_map(|x| Literal::rounded_integer(dtype, *x)).collect();
         let y = code.eval(&x);
         match y.dtype {
             Dtype::I32 => i128::from(y.bits as u32 as i32),
@@ -718,7 +719,7 @@ mod tests {
     fn conversions() {
         use Dtype::{Bool, F32, F64, I32, I64, U32, U64};
         let int = |dtype: Dtype, x: i128| {
-            Literal::exact_integer(dtype, x).unwrap_or(Literal::zero(dtype))
+            Literal::rounded_integer(dtype, x).unwrap_or(Literal::zero(dtype))
         };
         let real = Literal::f64;
         for (x, want) in [

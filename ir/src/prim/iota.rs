@@ -79,7 +79,7 @@ impl Primitive for Iota {
             ));
         };
         let last = extent.saturating_sub(1);
-        let holds = Literal::exact_integer(self.dtype, last as i128).is_some();
+        let holds = Literal::rounded_integer(self.dtype, last as i128).is_some();
         if self.dtype == Dtype::Bool || !holds || *extent > INDEX_LIMIT {
             return Err(Problem::new(
                 Kind::Dtype,
@@ -95,7 +95,7 @@ impl Primitive for Iota {
         let (extent, stride) = (self.shape[self.axis], self.shape.strides()[self.axis]);
         for flat in 0..y.elements() {
             let index = (flat / stride % extent) as i128;
-            let element = Literal::exact_integer(self.dtype, index);
+            let element = Literal::rounded_integer(self.dtype, index);
             y.put(flat, element.unwrap_or(Literal::zero(self.dtype)));
         }
         Ok(vec![y])

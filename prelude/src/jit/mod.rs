@@ -143,7 +143,12 @@ pub fn jit<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> Jit<A, 
     boundary("jit", f, caller())
 }
 
-fn boundary<A: Tree<Var>, B: Tree<Var>, F>(name: &'static str, f: F, at: Loc) -> Jit<A, B, F> {
+/// A boundary of that name in messages, asked for at that line.
+pub(crate) fn boundary<A: Tree<Var>, B: Tree<Var>, F>(
+    name: &'static str,
+    f: F,
+    at: Loc,
+) -> Jit<A, B, F> {
     Jit {
         f,
         name,

@@ -488,11 +488,12 @@ fn strided(
     };
     let start = match range.start_bound() {
         Bound::Included(i) => *i,
-        Bound::Excluded(i) => i + 1,
+        Bound::Excluded(i) => i.saturating_add(1),
         Bound::Unbounded => 0,
     };
     let limit = match range.end_bound() {
-        Bound::Included(i) => i + 1,
+        // Beyond every axis, as what the saturated sum stands for.
+        Bound::Included(i) => i.saturating_add(1),
         Bound::Excluded(i) => *i,
         Bound::Unbounded => ty.shape[axis],
     };

@@ -1,11 +1,11 @@
 //! Products of arrays: `dot`, `matmul`, `outer`, `einsum`.
 
-use super::shape::permute;
+use super::shape::{permute, reshape, slice_axis};
 use super::{broadcast_shapes, broadcast_var, emit, wrong};
 use crate::Var;
 use crate::var::{IntoVar, caller};
 use std::fmt;
-use tapeloom_ir::prim::{Dot, Iota, Reduce, Reducer};
+use tapeloom_ir::prim::{Dot, Iota, Pad, Reduce, Reducer};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape};
 
 impl Var {
@@ -97,18 +97,34 @@ impl Var {
         emit(Reduce { reducer: Reducer::Sum, axes: vec![rank - 2, rank - 1] }, &[x], at)
     }
 
-    /// The diagonal of a square matrix (of the last two axes).
+    /// The diagonal of a matrix (of the last two axes): of n by m, min(n, m) elements.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| (x.diagonal(), x.t().diagonal()), [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
+    /// assert_eq!((y.0, y.1), (Tensor::from([1.0, 5.0]), Tensor::from([1.0, 5.0])));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
     #[track_caller]
     pub fn diagonal(self) -> Var {
         let at = caller();
-        let rank = self.ty(at).shape.len();
-        if rank < 2 {
-            let ty = self.ty(at);
+        let ty = self.ty(at);
+        let [ref batch @ .., n, m] = *ty.shape else {
             let message = format!("`diagonal` needs a matrix, got {ty}");
             return wrong(Problem::new(Kind::Shape, message, ""), &[self], ty, at);
-        }
-        let x = mask_diagonal(self, rank - 2, rank - 1, at);
-        emit(Reduce { reducer: Reducer::Sum, axes: vec![rank - 1] }, &[x], at)
+        };
+        let (rank, k) = (ty.shape.len(), n.min(m));
+        let square = slice_axis(slice_axis(self, rank - 2, 0, k, at), rank - 1, 0, k, at);
+        let with = |ends: &[usize]| [batch, ends].concat().into();
+        // With one more element to a row the diagonal is the first column.
+        let row = reshape(square, with(&[k.saturating_mul(k)]), at);
+        let low = vec![0; rank - 1];
+        let mut high = low.clone();
+        high[rank - 2] = i64::try_from(k).unwrap_or(i64::MAX);
+        let pad = Pad { interior: vec![0; rank - 1], low, high };
+        let longer = emit(pad, &[row, Var::literal(Literal::zero(ty.dtype), at)], at);
+        let rows = reshape(longer, with(&[k, k.saturating_add(1)]), at);
+        reshape(slice_axis(rows, rank - 1, 0, 1, at), with(&[k]), at)
     }
 }
 

@@ -432,6 +432,9 @@ fn triangle(x: Var, k: i64, at: Loc, keep: fn(Var, Var) -> Var) -> Var {
         let message = format!("a triangle needs at least two axes, got {ty}");
         return wrong(Problem::new(Kind::Shape, message, "give a matrix"), &[x], ty, at);
     };
+    // An offset beyond every diagonal says the same as one at the corner.
+    let corner = |extent: usize| i64::try_from(extent).unwrap_or(i64::MAX);
+    let k = k.clamp(-corner(n), corner(m));
     let index = |axis| {
         let iota = tapeloom_ir::prim::Iota { shape: [n, m].into(), axis, dtype: Dtype::I64 };
         emit(iota, &[], at)

@@ -137,7 +137,7 @@ fn jacobian<A: Tree<Var>>(
         .iter()
         .map(|a| ArrayType::new(a.dtype, [&ty.shape[..], &a.shape[..]].concat()))
         .collect();
-    let ok = staged.require_floats::<A>(&structure);
+    let ok = staged.require_floats::<A>(&structure) & staged.require_float_results::<Var>();
     let active = staged.mask(staged.args.iter().map(|_| true));
     let leaves = match mode {
         Mode::Forward => {

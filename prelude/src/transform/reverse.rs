@@ -15,11 +15,10 @@ use tapeloom_transforms as transforms;
 
 /// The value and the pullback: `(A -> B) -> (A -> (B, B -> A))`.
 ///
-/// `f` is evaluated once; the pullback can be applied to many cotangents. Cotangents of results that
-/// are not floats are ignored.
+/// `f` is evaluated once; the pullback can be applied to many cotangents.
 ///
-/// Errors: as [`grad`](crate::grad), except that any result will do; `shape` or `dtype` if a
-/// cotangent's type is not that of its result.
+/// Errors: as [`grad`](crate::grad), except that the result is any tree of floats, whose other leaves
+/// are named by path; `shape` or `dtype` if a cotangent's type is not that of its result.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -41,7 +40,7 @@ pub fn vjp<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     move |x| {
         let (staged, structure) = stage("vjp", at, &f, x);
         let (types, arg_types) = (staged.result_types(), staged.arg_types());
-        let ok = staged.require_floats::<A>(&structure);
+        let ok = staged.require_floats::<A>(&structure) & staged.require_float_results::<B>();
         let of = staged.derive(|module, f| {
             transforms::vjp(module, f, &staged.mask(staged.args.iter().map(|_| true)))
         });

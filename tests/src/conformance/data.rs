@@ -43,7 +43,7 @@ fn literal(dtype: Dtype, value: &Value) -> Option<Literal> {
         Value::String(s) => Some(Literal::of(dtype, s.parse().ok()?)),
         Value::Number(n) if dtype.is_integer() || dtype == Dtype::Bool => {
             let exact = n.as_i64().map(i128::from).or(n.as_u64().map(i128::from))?;
-            Literal::exact_integer(dtype, exact)
+            Literal::rounded_integer(dtype, exact)
         }
         Value::Number(n) => Some(Literal::of(dtype, n.as_f64()?)),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
