@@ -510,12 +510,21 @@ impl Emit<'_> {
                 Bounds::Clip => at.push(self.clamped(value, last.max(0))),
                 Bounds::Drop => {
                     let value = self.as_i64(value);
-                    let index = self.bounded(value, (i64::MIN, i64::MAX));
+                    let mut index = self.bounded(value, (i64::MIN, i64::MAX));
                     let conditions = [
                         Condition::AtLeastZero(index.clone()),
                         Condition::Below(index.clone(), *extent as i64),
                     ];
-                    let here = self.all(&conditions);
+                    // A known index outside is no place to count strides from: it may be any i64.
+                    let outside =
+                        index.is_constant() && !(0..*extent as i64).contains(&index.offset);
+                    let here = match outside {
+                        true => Some(Arg::Literal(Literal::bool(false))),
+                        false => self.all(&conditions),
+                    };
+                    if outside {
+                        index = Affine::default();
+                    }
                     inside = self.both(inside, here);
                     at.push(index);
                 }

@@ -3,12 +3,15 @@
 use super::axes::{Axis, resolve_axis};
 use super::composed::{along, list, misshapen, number};
 use super::index::materialize;
-use super::shape::slice_axis;
+use super::shape::{MOST_PARTS, few, slice_axis};
 use super::{broadcast_shapes, broadcast_together, concat, wrong};
 use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf};
 use std::ops::RangeBounds;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
+
+/// Elements of an axis of which each is looked for: a list of so many is small beside a program.
+const LISTED: usize = 1 << 26;
 
 /// Arrays side by side: joined along axis 1, or along axis 0 if they are vectors or scalars.
 ///
@@ -234,6 +237,16 @@ impl Var {
             let help = "give one pair per axis; an empty axis has nothing to repeat";
             return misshapen(message, help, &[self], ty, at);
         }
+        // Where each element comes from is listed.
+        let listed = |(n, w): (&usize, &(usize, usize))| {
+            let all = n.checked_add(w.0).and_then(|n| n.checked_add(w.1));
+            all.is_some_and(|n| n <= LISTED)
+        };
+        if !ty.shape.iter().zip(widths).all(listed) {
+            let message = format!("`pad_like` of {ty} by {widths:?}");
+            let help = format!("an axis may be padded to {LISTED} elements");
+            return wrong(Problem::new(Kind::TooLarge, message, help), &[self], ty, at);
+        }
         let mut y = self;
         for (axis, (before, behind)) in widths.iter().enumerate() {
             let n = ty.shape[axis] as i64;
@@ -457,6 +470,7 @@ impl Var {
         let axis = resolve_axis("array_split", axis, &ty.shape).and_then(|axis| {
             let message = format!("`array_split` of {ty} into no parts");
             let problem = Problem::new(Kind::Shape, message, "ask for at least one part");
+            few("array_split", n)?;
             if n > 0 { Ok(axis) } else { Err(problem) }
         });
         match axis {
@@ -465,7 +479,7 @@ impl Var {
                 let places: Vec<usize> = (1..n).map(|i| i * part + i.min(longer)).collect();
                 on_behalf(at, || self.split_at(&places, axis))
             }
-            Err(problem) => vec![wrong(problem, &[self], ty, at); n],
+            Err(problem) => vec![wrong(problem, &[self], ty, at); n.min(MOST_PARTS)],
         }
     }
 }

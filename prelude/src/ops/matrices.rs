@@ -19,7 +19,8 @@ use tapeloom_ir::{ArrayType, Dtype, Shape};
 pub fn tri(n: usize, m: usize, k: i64, dtype: Dtype) -> Var {
     on_behalf(caller(), || {
         // An offset beyond every diagonal says the same as one at the corner.
-        let k = k.clamp(-(n as i64), m as i64);
+        let corner = |extent: usize| i64::try_from(extent).unwrap_or(i64::MAX);
+        let k = k.clamp(-corner(n), corner(m));
         let (row, column) = (iota([n, m], 0, Dtype::I64), iota([n, m], 1, Dtype::I64));
         (row + k).ge(column).convert(dtype)
     })

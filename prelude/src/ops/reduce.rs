@@ -67,9 +67,9 @@ fn mean(x: Var, axes: &[usize], at: Loc) -> Var {
         trace::record(Problem::new(Kind::Dtype, message, help), &[x.handle], at);
         return Var::poison(ArrayType::new(ty.dtype, ty.shape.without(axes)), at);
     }
-    let n: usize = axes.iter().map(|a| ty.shape[*a]).product();
+    let n = axes.iter().map(|a| ty.shape[*a] as f64).product();
     let sum = fold(Reducer::Sum, x, axes, at);
-    binary(Scalar::Div, sum, Var::literal(Literal::of(ty.dtype, n as f64), at), at)
+    binary(Scalar::Div, sum, Var::literal(Literal::of(ty.dtype, n), at), at)
 }
 
 fn var(x: Var, axes: &[usize], at: Loc) -> Var {

@@ -2,7 +2,8 @@
 
 use super::axes::Axis;
 use super::composed::{along, misshapen, of_floats};
-use super::{concat, select, stack};
+use super::shape::few;
+use super::{concat, select, stack, wrong};
 use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf, pair};
 use tapeloom_ir::{ArrayType, Dtype};
@@ -23,6 +24,9 @@ impl Var {
     pub fn diff(self, order: usize, axis: impl Axis) -> Var {
         along("diff", self, axis, caller(), |x, axis| {
             let bool = x.dtype() == Dtype::Bool;
+            if let Err(problem) = few("diff", order.min(x.shape()[axis])) {
+                return wrong(problem, &[x], x.ty(caller()), caller());
+            }
             let mut y = x;
             for _ in 0..order {
                 let n = y.shape()[axis];
@@ -151,6 +155,9 @@ impl Var {
             if n == 0 {
                 let shape = x.shape().iter().copied().chain([0]).collect::<Vec<_>>();
                 return super::zeros(shape, x.dtype());
+            }
+            if let Err(problem) = few("vander", n) {
+                return wrong(problem, &[x], x.ty(at), at);
             }
             let mut powers = vec![x.ones_like()];
             for i in 1..n {

@@ -195,7 +195,7 @@ impl Var {
         for i in 0..rank {
             let (t, n) = (extent(&times, i), extent(&own, i));
             split.extend([t, n]);
-            joined.push(t * n);
+            joined.push(t.saturating_mul(n));
             dims.push(2 * i + 1);
         }
         let dims = dims.split_off(rank - own.len());
@@ -216,7 +216,7 @@ impl Var {
         split.insert(axis + 1, times);
         let dims = (0..split.len()).filter(|i| *i != axis + 1).collect();
         let mut joined = ty.shape;
-        joined[axis] *= times;
+        joined[axis] = joined[axis].saturating_mul(times);
         reshape(emit(Broadcast { shape: split.into(), dims }, &[self], at), joined, at)
     }
 
@@ -268,6 +268,7 @@ impl Var {
         let at = caller();
         let ty = self.ty(at);
         let axis = resolve_axis("split", axis, &ty.shape).and_then(|axis| {
+            few("split", n)?;
             if n > 0 && ty.shape[axis].is_multiple_of(n) {
                 return Ok(axis);
             }
@@ -285,7 +286,7 @@ impl Var {
             }
             Err(problem) => {
                 let poison = wrong(problem, &[self], ty, at);
-                vec![poison; n]
+                vec![poison; n.min(MOST_PARTS)]
             }
         }
     }
@@ -295,7 +296,9 @@ impl Var {
     pub fn unstack(self, axis: impl Axis) -> Vec<Var> {
         let at = caller();
         let ty = self.ty(at);
-        match resolve_axis("unstack", axis, &ty.shape) {
+        let axis = resolve_axis("unstack", axis, &ty.shape)
+            .and_then(|axis| few("unstack", ty.shape[axis]).map(|()| axis));
+        match axis {
             Ok(axis) => {
                 let inner = ty.shape.without(&[axis]);
                 let one = |i| reshape(slice_axis(self, axis, i, i + 1, at), inner.clone(), at);
@@ -377,6 +380,23 @@ pub fn stack(parts: &[Var], axis: impl Axis) -> Var {
         }
         Err(problem) => wrong(problem, parts, ty, at),
     }
+}
+
+/// Values that one operation may add to a program: more would not be compiled within a lifetime.
+pub(crate) const MOST_PARTS: usize = 1 << 16;
+
+/// Whether an operation gives no more values than a program can have.
+pub(crate) fn few(name: &str, parts: usize) -> Result<(), Problem> {
+    if parts <= MOST_PARTS {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Kind::TooLarge,
+        format!(
+            "`{name}` makes {parts} values, and {MOST_PARTS} is the most that one operation may"
+        ),
+        "work on the whole array, or on fewer and larger parts",
+    ))
 }
 
 fn nothing(name: &str, at: Loc) -> Var {
