@@ -274,8 +274,8 @@ pub(crate) fn caller() -> Loc {
 }
 
 /// Runs a composed operation, written in terms of `Var`'s own methods, on behalf of the user's line.
-/// `body` must not call the user's code.
-pub(crate) fn on_behalf<T>(at: Loc, body: impl FnOnce() -> T) -> T {
+/// What goes wrong inside is said to happen in `name`. `body` must not call the user's code.
+pub(crate) fn on_behalf<T>(name: &'static str, at: Loc, body: impl FnOnce() -> T) -> T {
     /// Restores the line also where the body panics.
     struct Restore(Loc);
     impl Drop for Restore {
@@ -284,5 +284,5 @@ pub(crate) fn on_behalf<T>(at: Loc, body: impl FnOnce() -> T) -> T {
         }
     }
     let _restore = Restore(LINE.replace(at));
-    body()
+    trace::within(name, body)
 }

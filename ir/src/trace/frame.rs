@@ -5,8 +5,8 @@
 //! they come from), and when a frame is closed its extra parameters are the captures that the caller
 //! passes after the arguments. This is closure conversion, done while the closure runs.
 
-use super::Handle;
 use super::diagnostic::{Context, Diagnostic, Note};
+use super::{Handle, WITHIN};
 use crate::builder::{Draft, infer};
 use crate::function::{Atom, Loc, ValueId};
 use crate::literal::Literal;
@@ -230,9 +230,14 @@ impl Trace {
     }
 
     /// Records a problem unless an operand is poison: then it is a consequence.
-    pub(super) fn record(&mut self, problem: Problem, operands: &[Handle], at: Loc) {
+    pub(super) fn record(&mut self, mut problem: Problem, operands: &[Handle], at: Loc) {
         if operands.iter().any(|h| self.type_of(*h).is_some() && self.is_poison(*h)) {
             return;
+        }
+        if let Some(name) = WITHIN.get()
+            && !problem.message.contains(&format!("`{name}`"))
+        {
+            problem.message += &format!(" (in `{name}`)");
         }
         let notes = operands.iter().enumerate().map(|(i, h)| Note {
             role: match (operands.len(), i) {

@@ -45,12 +45,14 @@ use crate::tensor::Tensor;
 use crate::types::{Dtype, Type};
 use frame::{Frame, Trace};
 use smallvec::SmallVec;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 thread_local! {
+    /// The composed operation under way.
+    static WITHIN: Cell<Option<&'static str>> = const { Cell::new(None) };
     static STACK: RefCell<Vec<Trace>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -281,6 +283,22 @@ pub fn is_poison(h: Handle) -> bool {
 /// Records a problem with these operands, unless it is the consequence of another.
 pub fn record(problem: Problem, operands: &[Handle], at: Loc) {
     with_trace(|t| t.record(problem, operands, at));
+}
+
+/// Runs the body of a composed operation, which the user called by that name: problems inside, whose
+/// messages name what it is made of, say so. Of nested ones the outermost counts.
+pub fn within<T>(name: &'static str, body: impl FnOnce() -> T) -> T {
+    /// Restores the name also where the body panics.
+    struct Restore(Option<&'static str>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            WITHIN.set(self.0);
+        }
+    }
+    let outer = WITHIN.get();
+    let _restore = Restore(outer);
+    WITHIN.set(outer.or(Some(name)));
+    body()
 }
 
 /// Records a diagnostic; `inside` is a transform that has closed its frame but not yet finished.

@@ -6,6 +6,7 @@ use super::{broadcast_var, emit, insert_axis, move_axis, wrong};
 use crate::Var;
 use crate::var::{IntoVar, caller};
 use tapeloom_ir::prim::{Bounds, Combine, Gather, Scatter};
+use tapeloom_ir::trace;
 use tapeloom_ir::{Kind, Problem, Shape};
 
 /// One index per place along an axis.
@@ -49,7 +50,8 @@ impl Var {
         let places = from_front(arrange(indices, ti.shape[axis]), ty.shape[axis], at);
         let gather = Gather { batch: last, axes: vec![last], bounds: Bounds::Clip };
         let operands = [arrange(self, ty.shape[axis]), insert_axis(places, last + 1, at)];
-        move_axis(emit(gather, &operands, at), last, axis, at)
+        let taken = trace::within("take_along_axis", || emit(gather, &operands, at));
+        move_axis(taken, last, axis, at)
     }
 
     /// The array with one element per index overwritten: `y[.., indices[.., j, ..], ..] = values[.., j, ..]`
@@ -98,6 +100,8 @@ impl Var {
         let scatter =
             Scatter { combine: Combine::Set, batch: last, axes: vec![last], bounds: Bounds::Drop };
         let values = to_last(materialize(values, &places, at));
-        move_axis(emit(scatter, &[to_last(self), index, values], at), last, axis, at)
+        let operands = [to_last(self), index, values];
+        let put = trace::within("put_along_axis", || emit(scatter, &operands, at));
+        move_axis(put, last, axis, at)
     }
 }

@@ -13,7 +13,7 @@ impl Var {
     #[track_caller]
     pub fn atleast_1d(self) -> Var {
         let at = caller();
-        on_behalf(at, || if self.rank() == 0 { self.reshape([1]) } else { self })
+        on_behalf("atleast_1d", at, || if self.rank() == 0 { self.reshape([1]) } else { self })
     }
 
     /// This array, with axes of extent 1 in front until it has two: a vector becomes a row.
@@ -27,7 +27,9 @@ impl Var {
     #[track_caller]
     pub fn atleast_2d(self) -> Var {
         let at = caller();
-        on_behalf(at, || if self.rank() < 2 { self.atleast_1d().expand_dims(0) } else { self })
+        on_behalf("atleast_2d", at, || {
+            if self.rank() < 2 { self.atleast_1d().expand_dims(0) } else { self }
+        })
     }
 
     /// This array, with axes of extent 1 until it has three: a vector of n becomes [1, n, 1], a matrix
@@ -35,7 +37,9 @@ impl Var {
     #[track_caller]
     pub fn atleast_3d(self) -> Var {
         let at = caller();
-        on_behalf(at, || if self.rank() < 3 { self.atleast_2d().expand_dims(2) } else { self })
+        on_behalf("atleast_3d", at, || {
+            if self.rank() < 3 { self.atleast_2d().expand_dims(2) } else { self }
+        })
     }
 
     /// The last two axes exchanged: the transpose of each matrix.
@@ -56,7 +60,7 @@ impl Var {
             let message = format!("`matrix_transpose` of {ty}");
             return misshapen(message, "give a matrix", &[self], ty, at);
         }
-        on_behalf(at, || self.swap_axes(-1, -2))
+        on_behalf("matrix_transpose", at, || self.swap_axes(-1, -2))
     }
 
     /// The array turned by 90 degrees, `times` times, in the plane of two axes, from the first towards
@@ -87,7 +91,7 @@ impl Var {
             let message = format!("`rot90` of {ty} in the plane of axis {i} alone");
             return misshapen(message, "name two axes", &[self], ty, at);
         }
-        on_behalf(at, || match times.rem_euclid(4) {
+        on_behalf("rot90", at, || match times.rem_euclid(4) {
             0 => self,
             1 => self.flip(j).swap_axes(i, j),
             2 => self.flip([i, j]),
@@ -116,10 +120,10 @@ impl Var {
     }
 }
 
-fn shift(name: &str, x: Var, axes: &impl Axes, at: Loc, by: fn(usize) -> usize) -> Var {
+fn shift(name: &'static str, x: Var, axes: &impl Axes, at: Loc, by: fn(usize) -> usize) -> Var {
     let ty = x.ty(at);
     match resolve_axes(name, axes, &ty.shape) {
-        Ok(axes) => on_behalf(at, || {
+        Ok(axes) => on_behalf(name, at, || {
             axes.iter().fold(x, |y, axis| y.roll(by(ty.shape[*axis]) as i64, *axis))
         }),
         Err(problem) => wrong(problem, &[x], ty, at),

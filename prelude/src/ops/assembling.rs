@@ -25,7 +25,7 @@ const LISTED: usize = 1 << 26;
 /// ```
 #[track_caller]
 pub fn hstack(parts: &[Var]) -> Var {
-    on_behalf(caller(), || {
+    on_behalf("hstack", caller(), || {
         let lifted: Vec<Var> = parts.iter().map(|p| p.atleast_1d()).collect();
         let vectors = lifted.first().is_none_or(|p| p.rank() == 1);
         concat(&lifted, if vectors { 0 } else { 1 })
@@ -44,7 +44,9 @@ pub fn hstack(parts: &[Var]) -> Var {
 /// ```
 #[track_caller]
 pub fn vstack(parts: &[Var]) -> Var {
-    on_behalf(caller(), || concat(&parts.iter().map(|p| p.atleast_2d()).collect::<Vec<_>>(), 0))
+    on_behalf("vstack", caller(), || {
+        concat(&parts.iter().map(|p| p.atleast_2d()).collect::<Vec<_>>(), 0)
+    })
 }
 
 /// Arrays behind each other: joined along axis 2, vectors and matrices as if they had it.
@@ -60,7 +62,9 @@ pub fn vstack(parts: &[Var]) -> Var {
 /// ```
 #[track_caller]
 pub fn dstack(parts: &[Var]) -> Var {
-    on_behalf(caller(), || concat(&parts.iter().map(|p| p.atleast_3d()).collect::<Vec<_>>(), 2))
+    on_behalf("dstack", caller(), || {
+        concat(&parts.iter().map(|p| p.atleast_3d()).collect::<Vec<_>>(), 2)
+    })
 }
 
 /// Columns side by side: vectors become columns, matrices bring theirs.
@@ -75,7 +79,7 @@ pub fn dstack(parts: &[Var]) -> Var {
 /// ```
 #[track_caller]
 pub fn column_stack(parts: &[Var]) -> Var {
-    on_behalf(caller(), || {
+    on_behalf("column_stack", caller(), || {
         let column = |p: &Var| if p.rank() < 2 { p.atleast_1d().expand_dims(1) } else { *p };
         concat(&parts.iter().map(column).collect::<Vec<_>>(), 1)
     })
@@ -99,7 +103,7 @@ pub fn block_diag(parts: &[Var]) -> Var {
         let message = format!("`block_diag` of {}", list(&types));
         return misshapen(message, "give matrices", parts, types[0].clone(), at);
     }
-    on_behalf(at, || {
+    on_behalf("block_diag", at, || {
         let blocks: Vec<Var> = parts.iter().map(|p| p.atleast_2d()).collect();
         let width: usize = blocks.iter().map(|b| b.shape()[1]).sum();
         let mut before = 0;
@@ -130,7 +134,7 @@ pub fn block_diag(parts: &[Var]) -> Var {
 /// ```
 #[track_caller]
 pub fn meshgrid(vectors: &[Var]) -> Vec<Var> {
-    on_behalf(caller(), || {
+    on_behalf("meshgrid", caller(), || {
         let grid = meshgrid_ij(vectors);
         if vectors.len() < 2 { grid } else { grid.iter().map(|x| x.swap_axes(0, 1)).collect() }
     })
@@ -147,12 +151,12 @@ pub fn meshgrid_ij(vectors: &[Var]) -> Vec<Var> {
         let ty = v.ty(at);
         if ty.shape.len() > 1 {
             let guess = ArrayType { dtype: ty.dtype, shape: shape.clone() };
-            let message = format!("`meshgrid` of {ty}");
+            let message = format!("`meshgrid_ij` of {ty}");
             return misshapen(message, "give vectors", &[*v], guess, at);
         }
         let mut own = vec![1; vectors.len()];
         own[i] = shape[i];
-        on_behalf(at, || v.reshape(own).broadcast_to(&shape))
+        on_behalf("meshgrid_ij", at, || v.reshape(own).broadcast_to(&shape))
     };
     vectors.iter().enumerate().map(one).collect()
 }
@@ -376,7 +380,7 @@ impl Var {
         if have == 0 {
             return super::zeros_like_type(&ArrayType { dtype: ty.dtype, shape }, at);
         }
-        on_behalf(at, || {
+        on_behalf("resize", at, || {
             let all = self.flatten().tile([want.div_ceil(have)]);
             all.slice_axis(0, ..want).reshape(shape)
         })
@@ -386,7 +390,7 @@ impl Var {
 /// The subarrays at these places of an axis, known while tracing: slices, turned where places descend,
 /// one behind the other.
 fn pick(x: Var, axis: usize, places: &[usize], at: Loc) -> Var {
-    on_behalf(at, || {
+    on_behalf("pick", at, || {
         let mut parts = Vec::new();
         let mut rest = places;
         while let Some((first, more)) = rest.split_first() {
@@ -477,7 +481,7 @@ impl Var {
             Ok(axis) => {
                 let (part, longer) = (ty.shape[axis] / n, ty.shape[axis] % n);
                 let places: Vec<usize> = (1..n).map(|i| i * part + i.min(longer)).collect();
-                on_behalf(at, || self.split_at(&places, axis))
+                on_behalf("array_split", at, || self.split_at(&places, axis))
             }
             Err(problem) => vec![wrong(problem, &[self], ty, at); n.min(MOST_PARTS)],
         }

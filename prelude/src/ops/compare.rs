@@ -97,7 +97,7 @@ impl Var {
     pub fn all_close(self, y: impl IntoVar, relative: f64, absolute: f64) -> Var {
         let at = caller();
         let y = y.into_var(self.ty(at).dtype, at);
-        on_behalf(at, || self.is_close(y, relative, absolute).all())
+        on_behalf("all_close", at, || self.is_close(y, relative, absolute).all())
     }
 
     /// Whether shapes and all elements are equal (a bool scalar); nan equals nothing.
@@ -115,7 +115,7 @@ impl Var {
         if self.ty(at).shape != y.ty(at).shape && y.handle.as_literal().is_none() {
             return full_var(&Shape::scalar(), Literal::bool(false), at);
         }
-        on_behalf(at, || self.eq(y).all())
+        on_behalf("array_equal", at, || self.eq(y).all())
     }
 
     /// Whether each element is one of `values` (an array of any shape; bool).
@@ -133,7 +133,7 @@ impl Var {
     pub fn is_in(self, values: impl IntoVar) -> Var {
         let at = caller();
         let values = values.into_var(self.ty(at).dtype, at);
-        on_behalf(at, || self.expand_dims(-1).eq(values.flatten()).any_axis(-1))
+        on_behalf("is_in", at, || self.expand_dims(-1).eq(values.flatten()).any_axis(-1))
     }
 
     /// `x` where this bool array is true, `y` elsewhere. See [`select`].
@@ -181,8 +181,10 @@ pub fn select_first(choices: &[(Var, Var)], otherwise: impl IntoVar) -> Var {
     // A number needs a place in a program even if nothing is chosen before it.
     let last = otherwise.into_var(dtype, at);
     let Some((condition, x)) = rest.next() else { return last };
-    let first = choose(*condition, *x, last, at);
-    rest.fold(first, |y, (condition, x)| choose(*condition, *x, y, at))
+    trace::within("select_first", || {
+        let first = choose(*condition, *x, last, at);
+        rest.fold(first, |y, (condition, x)| choose(*condition, *x, y, at))
+    })
 }
 
 /// The element of `choices[i]` at each place, where i is the element of `index` there, moved into the
@@ -211,10 +213,11 @@ pub fn select_nth(index: Var, choices: &[Var]) -> Var {
     };
     let index = of_integers("select_nth", [index], at, |[i]| i);
     let number = |i: usize| (i as i64).into_var(index.ty(at).dtype, at);
-    rest.iter()
-        .enumerate()
-        .rev()
-        .fold(*last, |y, (i, x)| choose(binary(Scalar::Le, index, number(i), at), *x, y, at))
+    trace::within("select_nth", || {
+        let one =
+            |y, (i, x): (usize, &Var)| choose(binary(Scalar::Le, index, number(i), at), *x, y, at);
+        rest.iter().enumerate().rev().fold(*last, one)
+    })
 }
 
 fn choose(condition: Var, x: impl IntoVar, y: impl IntoVar, at: Loc) -> Var {

@@ -10,7 +10,7 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem};
 /// Runs the formula of a function of floats of one dtype. The operands come broadcast together;
 /// literals stay literals.
 pub(super) fn of_floats<const N: usize>(
-    name: &str,
+    name: &'static str,
     operands: [Var; N],
     at: Loc,
     body: impl FnOnce([Var; N]) -> Var,
@@ -20,7 +20,7 @@ pub(super) fn of_floats<const N: usize>(
 
 /// Runs the formula of a function of integers of one dtype, as [`of_floats`] does of floats.
 pub(super) fn of_integers<const N: usize>(
-    name: &str,
+    name: &'static str,
     operands: [Var; N],
     at: Loc,
     body: impl FnOnce([Var; N]) -> Var,
@@ -30,7 +30,7 @@ pub(super) fn of_integers<const N: usize>(
 
 /// Runs the formula of a function of numbers of one dtype, as [`of_floats`] does of floats.
 pub(super) fn of_numbers<const N: usize>(
-    name: &str,
+    name: &'static str,
     operands: [Var; N],
     at: Loc,
     body: impl FnOnce([Var; N]) -> Var,
@@ -41,7 +41,7 @@ pub(super) fn of_numbers<const N: usize>(
 fn of<const N: usize>(
     what: &str,
     fits: impl Fn(Dtype) -> bool,
-    name: &str,
+    name: &'static str,
     operands: [Var; N],
     at: Loc,
     body: impl FnOnce([Var; N]) -> Var,
@@ -65,7 +65,7 @@ fn of<const N: usize>(
             Ok((together, _)) => {
                 let mut aligned = operands;
                 aligned.copy_from_slice(&together);
-                return on_behalf(at, || body(aligned));
+                return on_behalf(name, at, || body(aligned));
             }
             Err(problem) => problem,
         }
@@ -75,7 +75,7 @@ fn of<const N: usize>(
 
 /// Runs the formula of a function along one axis, which is counted from the front then.
 pub(super) fn along(
-    name: &str,
+    name: &'static str,
     x: Var,
     axis: impl Axis,
     at: Loc,
@@ -83,7 +83,7 @@ pub(super) fn along(
 ) -> Var {
     let ty = x.ty(at);
     match resolve_axis(name, axis, &ty.shape) {
-        Ok(axis) => on_behalf(at, || body(x, axis)),
+        Ok(axis) => on_behalf(name, at, || body(x, axis)),
         Err(problem) => wrong(problem, &[x], ty, at),
     }
 }

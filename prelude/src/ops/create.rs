@@ -98,7 +98,7 @@ pub fn linspace(from: f64, to: f64, n: usize) -> Var {
 /// ```
 #[track_caller]
 pub fn logspace(from: f64, to: f64, n: usize, base: f64) -> Var {
-    on_behalf(caller(), || full([], base).pow(linspace(from, to, n)))
+    on_behalf("logspace", caller(), || full([], base).pow(linspace(from, to, n)))
 }
 
 /// `n` numbers (f64) from `from` to `to`, both included, with equal ratios; nan between numbers of
@@ -112,7 +112,7 @@ pub fn logspace(from: f64, to: f64, n: usize, base: f64) -> Var {
 /// ```
 #[track_caller]
 pub fn geomspace(from: f64, to: f64, n: usize) -> Var {
-    on_behalf(caller(), || {
+    on_behalf("geomspace", caller(), || {
         let i = arange(n, Dtype::F64);
         let last = n.saturating_sub(1).max(1) as f64;
         let inside = from * full([], to / from).pow(i / last);
@@ -132,7 +132,7 @@ pub fn geomspace(from: f64, to: f64, n: usize) -> Var {
 /// ```
 #[track_caller]
 pub fn fftfreq(n: usize, spacing: f64) -> Var {
-    on_behalf(caller(), || {
+    on_behalf("fftfreq", caller(), || {
         let i = arange(n, Dtype::F64);
         let index = select(i.lt(n.div_ceil(2) as f64), i, i - n as f64);
         index / (n as f64 * spacing)
@@ -202,7 +202,7 @@ impl Var {
         let same = x.ty(at).dtype == ty.dtype;
         match x.handle.as_literal() {
             Some(l) if same => full_var(&ty.shape, l, at),
-            None if same => on_behalf(at, || x.broadcast_to(ty.shape)),
+            None if same => on_behalf("full_like", at, || x.broadcast_to(ty.shape)),
             _ => {
                 let message = format!("`full_like` of {ty} is given {}", x.ty(at));
                 let help = format!("convert it, as in `x.convert(Dtype::{:?})`", ty.dtype);

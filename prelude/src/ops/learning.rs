@@ -149,7 +149,7 @@ pub fn dot_product_attention(query: Var, key: Var, value: Var, how: Attention) -
             return wrong(Problem::new(kind, message, help), &[v], tq.clone(), at);
         }
     }
-    on_behalf(at, || {
+    on_behalf("dot_product_attention", at, || {
         let each = heads / groups;
         let spread = |v: Var| if each == 1 { v } else { v.repeat(each, -2) };
         let (key, value) = (spread(key), spread(value));

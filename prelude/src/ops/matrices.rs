@@ -17,7 +17,7 @@ use tapeloom_ir::{ArrayType, Dtype, Shape};
 /// ```
 #[track_caller]
 pub fn tri(n: usize, m: usize, k: i64, dtype: Dtype) -> Var {
-    on_behalf(caller(), || {
+    on_behalf("tri", caller(), || {
         // An offset beyond every diagonal says the same as one at the corner.
         let corner = |extent: usize| i64::try_from(extent).unwrap_or(i64::MAX);
         let k = k.clamp(-corner(n), corner(m));
@@ -36,7 +36,7 @@ pub fn tri(n: usize, m: usize, k: i64, dtype: Dtype) -> Var {
 /// ```
 #[track_caller]
 pub fn diag_indices(n: usize) -> (Var, Var) {
-    on_behalf(caller(), || {
+    on_behalf("diag_indices", caller(), || {
         let i = super::arange(n, Dtype::I64);
         (i, i)
     })
@@ -61,7 +61,7 @@ pub fn toeplitz(column: Var, row: Var) -> Var {
         let message = format!("`toeplitz` of {tc} and {tr}");
         return misshapen(message, "give two vectors", &[column, row], tc, at);
     }
-    on_behalf(at, || {
+    on_behalf("toeplitz", at, || {
         let (n, m) = (tc.shape[0], tr.shape[0]);
         if n == 0 || m == 0 {
             return zeros([n, m], tc.dtype);
@@ -125,7 +125,7 @@ pub fn multi_dot(factors: &[Var]) -> Var {
             best[i][j] = least.unwrap_or((0.0, i));
         }
     }
-    on_behalf(at, || product(factors, &best, 0, n - 1))
+    on_behalf("multi_dot", at, || product(factors, &best, 0, n - 1))
 }
 
 fn product(factors: &[Var], best: &[Vec<(f64, usize)>], i: usize, j: usize) -> Var {
@@ -163,7 +163,7 @@ impl Var {
                     let message = format!("`diag` of {ty} on diagonal {k}");
                     return misshapen(message, "no memory holds such a matrix", &[self], ty, at);
                 }
-                on_behalf(at, || {
+                on_behalf("diag", at, || {
                     let (row, column) = (iota([n, n], 0, Dtype::I64), iota([n, n], 1, Dtype::I64));
                     let square = select(row.eq(column), self, number(self, 0.0));
                     let (before, behind) = (k.max(0), (-k).max(0));
@@ -171,7 +171,7 @@ impl Var {
                     square.pad(&widths, number(self, 0.0))
                 })
             }
-            [n, m] => on_behalf(at, || {
+            [n, m] => on_behalf("diag", at, || {
                 let (down, right) = if k < 0 { (off, 0) } else { (0, off) };
                 if down >= n || right >= m {
                     return zeros([0], ty.dtype);
@@ -189,7 +189,7 @@ impl Var {
     /// The matrix with all elements, in row-major order, on its `k`-th diagonal and zeros elsewhere.
     #[track_caller]
     pub fn diagflat(self, k: i64) -> Var {
-        on_behalf(caller(), || self.flatten().diag(k))
+        on_behalf("diagflat", caller(), || self.flatten().diag(k))
     }
 
     /// The matrices (of the last two axes) with `value`, a number or the elements in order, on their
@@ -219,7 +219,7 @@ impl Var {
             let help = "give a number, or one element per place of the diagonal";
             return misshapen(message, help, &[self, value], ty, at);
         }
-        on_behalf(at, || {
+        on_behalf("fill_diagonal", at, || {
             let (row, column) = (iota([n, m], 0, Dtype::I64), iota([n, m], 1, Dtype::I64));
             // Element i along columns meets the diagonal at row i.
             let line = if tv.shape.first().is_some_and(|e| *e > 1) && size < m {
@@ -253,7 +253,7 @@ impl Var {
             right.extend([1, m]);
             joined.push(n.saturating_mul(m));
         }
-        let (x, y) = on_behalf(at, || (self.reshape(left), y.reshape(right)));
+        let (x, y) = on_behalf("kron", at, || (self.reshape(left), y.reshape(right)));
         of_numbers("kron", [x, y], at, |[x, y]| (x * y).reshape(joined))
     }
 
@@ -292,7 +292,7 @@ impl Var {
         let at = caller();
         let y = y.into_var(self.ty(at).dtype, at);
         let (p, q) = (self.ty(at).shape.len(), y.ty(at).shape.len());
-        on_behalf(at, || {
+        on_behalf("inner", at, || {
             if p == 0 || q == 0 { self * y } else { self.tensordot(y, &[(p - 1, q - 1)]) }
         })
     }
@@ -318,7 +318,7 @@ impl Var {
             let help = "give arrays with the same number of elements";
             return misshapen(message, help, &[self, y], guess, at);
         }
-        on_behalf(at, || self.flatten().dot(y.flatten()))
+        on_behalf("vdot", at, || self.flatten().dot(y.flatten()))
     }
 
     /// The sum of products along one axis, which goes away; the arrays are broadcast together.

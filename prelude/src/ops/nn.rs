@@ -1,7 +1,7 @@
 //! Activations and normalizations of machine learning.
 
 use super::axes::{Axes, Axis, resolve_axes};
-use super::composed::{along, misshapen, number as typed, of_floats};
+use super::composed::{along, misshapen, number, of_floats};
 use super::{binary, emit, select, wrong};
 use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf};
@@ -21,7 +21,7 @@ impl Var {
     #[track_caller]
     pub fn relu(self) -> Var {
         let at = caller();
-        let zero = number(self, 0.0, at);
+        let zero = Var::literal(Literal::zero(self.ty(at).dtype), at);
         // `x <= 0` and not `x > 0`, so that nan stays nan.
         let off = binary(Scalar::Le, self, zero, at);
         emit(Scalar::Select, &[off, zero, self], at)
@@ -30,51 +30,41 @@ impl Var {
     /// x where x ≥ 0, `slope`·x elsewhere; the derivative at 0 is 1.
     #[track_caller]
     pub fn leaky_relu(self, slope: f64) -> Var {
-        let at = caller();
-        let on = binary(Scalar::Ge, self, number(self, 0.0, at), at);
-        let leak = binary(Scalar::Mul, self, number(self, slope, at), at);
-        emit(Scalar::Select, &[on, self, leak], at)
+        of_floats("leaky_relu", [self], caller(), |[x]| select(x.ge(0.0), x, x * slope))
     }
 
     /// x Φ(x), with the normal distribution's Φ ([`ndtr`](Var::ndtr)).
     #[track_caller]
     pub fn gelu(self) -> Var {
-        let at = caller();
-        binary(Scalar::Mul, self, emit(Scalar::Ndtr, &[self], at), at)
+        of_floats("gelu", [self], caller(), |[x]| x * x.ndtr())
     }
 
     /// The approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))) of [`gelu`](Var::gelu).
     #[track_caller]
     pub fn gelu_tanh(self) -> Var {
-        let at = caller();
-        let num = |x| number(self, x, at);
-        let mul = |x, y| binary(Scalar::Mul, x, y, at);
-        let add = |x, y| binary(Scalar::Add, x, y, at);
-        let cube = mul(mul(self, self), self);
-        let inner = mul(add(self, mul(cube, num(0.044715))), num(2.0 * FRAC_2_PI.sqrt()));
-        // (1 + tanh u) / 2 is the logistic function of 2u, which does not cancel on the left.
-        mul(self, emit(Scalar::Logistic, &[inner], at))
+        of_floats("gelu_tanh", [self], caller(), |[x]| {
+            let inner = (x + x * x * x * 0.044715) * (2.0 * FRAC_2_PI.sqrt());
+            // (1 + tanh u) / 2 is the logistic function of 2u, which does not cancel on the left.
+            x * inner.sigmoid()
+        })
     }
 
     /// x σ(x), with the logistic function σ.
     #[doc(alias = "swish")]
     #[track_caller]
     pub fn silu(self) -> Var {
-        let at = caller();
-        binary(Scalar::Mul, self, emit(Scalar::Logistic, &[self], at), at)
+        of_floats("silu", [self], caller(), |[x]| x * x.sigmoid())
     }
 
     /// x where x > 0, `alpha` (eˣ - 1) elsewhere.
     #[track_caller]
     pub fn elu(self, alpha: f64) -> Var {
-        let at = caller();
-        let zero = number(self, 0.0, at);
-        let positive = binary(Scalar::Gt, self, zero, at);
-        // Large x must not reach the exponential: inf times zero is nan in the derivative.
-        let harmless = emit(Scalar::Select, &[positive, zero, self], at);
-        let below = emit(Scalar::Expm1, &[harmless], at);
-        let below = binary(Scalar::Mul, below, number(self, alpha, at), at);
-        emit(Scalar::Select, &[positive, self, below], at)
+        of_floats("elu", [self], caller(), |[x]| {
+            let positive = x.gt(0.0);
+            // Large x must not reach the exponential: inf times zero is nan in the derivative.
+            let below = select(positive, 0.0, x).exp_m1() * alpha;
+            select(positive, x, below)
+        })
     }
 
     /// max(0, x) + min(0, `alpha` (e^(x/alpha) - 1)): an [`elu`](Var::elu) whose derivative is continuous
@@ -101,7 +91,7 @@ impl Var {
     #[track_caller]
     pub fn relu6(self) -> Var {
         of_floats("relu6", [self], caller(), |[x]| {
-            let rising = select(x.ge(6.0), typed(x, 6.0), x);
+            let rising = select(x.ge(6.0), number(x, 6.0), x);
             select(x.le(0.0), x.zeros_like(), rising)
         })
     }
@@ -110,8 +100,8 @@ impl Var {
     #[track_caller]
     pub fn hard_tanh(self) -> Var {
         of_floats("hard_tanh", [self], caller(), |[x]| {
-            let inside = select(x.lt(-1.0), typed(x, -1.0), x);
-            select(x.gt(1.0), typed(x, 1.0), inside)
+            let inside = select(x.lt(-1.0), number(x, -1.0), x);
+            select(x.gt(1.0), number(x, 1.0), inside)
         })
     }
 
@@ -187,9 +177,7 @@ impl Var {
     /// ln σ(x) = -ln(1 + e⁻ˣ), without overflow.
     #[track_caller]
     pub fn log_sigmoid(self) -> Var {
-        let at = caller();
-        let below = emit(Scalar::Softplus, &[emit(Scalar::Neg, &[self], at)], at);
-        emit(Scalar::Neg, &[below], at)
+        of_floats("log_sigmoid", [self], caller(), |[x]| -(-x).softplus())
     }
 
     /// ln(eˣ + eʸ), without overflow. At equal operands each takes half of the derivative.
@@ -252,7 +240,7 @@ impl Var {
 
 /// Resolves axes once, so that a mistake is reported once, at the user's line.
 fn over(
-    name: &str,
+    name: &'static str,
     x: Var,
     axes: &impl Axes,
     at: Loc,
@@ -260,11 +248,7 @@ fn over(
 ) -> Var {
     let ty = x.ty(at);
     match resolve_axes(name, axes, &ty.shape) {
-        Ok(axes) => on_behalf(at, || body(x, &axes)),
+        Ok(axes) => on_behalf(name, at, || body(x, &axes)),
         Err(problem) => wrong(problem, &[x], ty, at),
     }
-}
-
-fn number(like: Var, x: f64, at: Loc) -> Var {
-    Var::literal(Literal::of(like.ty(at).dtype, x), at)
 }

@@ -30,7 +30,7 @@ enum Keep {
 /// A reduction of resolved axes.
 type Body = fn(Var, &[usize], Loc) -> Var;
 
-fn reduce(name: &str, x: Var, axes: &impl Axes, keep: Keep, at: Loc, body: Body) -> Var {
+fn reduce(name: &'static str, x: Var, axes: &impl Axes, keep: Keep, at: Loc, body: Body) -> Var {
     let ty = x.ty(at);
     let axes = match resolve_axes(name, axes, &ty.shape) {
         Ok(axes) => axes,
@@ -39,7 +39,7 @@ fn reduce(name: &str, x: Var, axes: &impl Axes, keep: Keep, at: Loc, body: Body)
             return Var::poison(ty, at);
         }
     };
-    let y = body(x, &axes, at);
+    let y = trace::within(name, || body(x, &axes, at));
     match keep {
         Keep::Drop => y,
         Keep::One => restore(y, &ty, &axes, at),
@@ -175,7 +175,7 @@ mod missing {
 
     /// Runs a formula on the numbers that are there; the others are `instead`.
     fn present(
-        name: &str,
+        name: &'static str,
         x: Var,
         instead: f64,
         at: Loc,
@@ -188,7 +188,7 @@ mod missing {
             select(missing, instead, x)
         });
         // Without a mask, something was wrong with x, and is known.
-        there.map_or(filled, |there| on_behalf(at, || body(filled, there)))
+        there.map_or(filled, |there| on_behalf(name, at, || body(filled, there)))
     }
 
     pub(super) fn sum(x: Var, axes: &[usize], at: Loc) -> Var {

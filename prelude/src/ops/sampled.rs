@@ -192,7 +192,7 @@ pub fn polyval(coefficients: impl IntoVar, x: impl IntoVar) -> Var {
     if ty.dtype != x.ty(at).dtype {
         return super::composed::of_numbers("polyval", [p, x], at, |[_, x]| x);
     }
-    on_behalf(at, || {
+    on_behalf("polyval", at, || {
         let mut coefficients = p.unstack(0).into_iter();
         let Some(first) = coefficients.next() else { return x.zeros_like() };
         coefficients.fold(x.zeros_like() + first, |sum, c| sum * x + c)
@@ -226,7 +226,7 @@ pub fn interp(x: impl IntoVar, xp: Var, fp: Var) -> Var {
     }
     let n = tp.shape[0];
     // Points and values are looked up per element; only the dtypes are checked together.
-    let (first, last) = on_behalf(at, || (xp.index(0), fp.index(-1)));
+    let (first, last) = on_behalf("interp", at, || (xp.index(0), fp.index(-1)));
     of_floats("interp", [x, first, last], at, |[x, _, _]| {
         if n == 1 {
             return select(x.is_nan(), x, fp.squeeze(0));

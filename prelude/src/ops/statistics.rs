@@ -37,7 +37,7 @@ impl Var {
             for a in &axes {
                 shape[*a] = ty.shape[*a];
             }
-            on_behalf(at, || weights.reshape(shape))
+            on_behalf("average", at, || weights.reshape(shape))
         } else {
             weights
         };
@@ -132,7 +132,7 @@ impl Var {
             return misshapen(message, "give at least two edges", &[self, edges], guess, at);
         }
         let bins = ty.shape[0] - 1;
-        on_behalf(at, || {
+        on_behalf("histogram", at, || {
             let x = self.flatten();
             let place = edges.searchsorted_right(x) - 1;
             let last = x.eq(edges.index(-1));
@@ -154,7 +154,7 @@ impl Var {
         let at = caller();
         let edges = edges.into_var(self.ty(at).dtype, at);
         let Some(edges) = sorted("digitize", edges, self) else { return nowhere(self, at) };
-        on_behalf(at, || {
+        on_behalf("digitize", at, || {
             let n = edges.len();
             let falls = if n == 0 { edges.any() } else { edges.index(0).gt(edges.index(-1)) };
             let up = edges.searchsorted_right(self);
@@ -179,7 +179,7 @@ impl Var {
         let at = caller();
         let x = x.into_var(self.ty(at).dtype, at);
         let Some(vector) = sorted("searchsorted", self, x) else { return nowhere(x, at) };
-        on_behalf(at, || {
+        on_behalf("searchsorted", at, || {
             let x = x.expand_dims(-1);
             (vector.lt(x) | (x.ne(x) & vector.eq(vector))).count_true_axis(-1)
         })
@@ -192,7 +192,7 @@ impl Var {
         let at = caller();
         let x = x.into_var(self.ty(at).dtype, at);
         let Some(vector) = sorted("searchsorted_right", self, x) else { return nowhere(x, at) };
-        on_behalf(at, || {
+        on_behalf("searchsorted_right", at, || {
             let x = x.expand_dims(-1);
             (vector.le(x) | x.ne(x)).count_true_axis(-1)
         })

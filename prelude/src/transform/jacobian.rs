@@ -89,10 +89,10 @@ fn second_derivatives<A: Tree<Var>>(at: Loc, gradient: &impl Fn(A) -> A, x: A) -
         let last = |x: A| tree_leaves(&x).into_iter().next().unwrap_or_else(Var::stand_in);
         return last(jacobian("hessian", at, |x: A| last(gradient(x)), x, Mode::Forward));
     }
-    let (v, unravel) = on_behalf(at, || ravel(&x));
+    let (v, unravel) = on_behalf("hessian", at, || ravel(&x));
     let flat = |v: Var| {
         let g = gradient(unravel(v));
-        on_behalf(at, || ravel(&g)).0
+        on_behalf("hessian", at, || ravel(&g)).0
     };
     jacobian("hessian", at, flat, v, Mode::Forward)
 }

@@ -125,7 +125,7 @@ fn zip<A: Tree<Var>>(name: &str, trees: &[&A], mut f: impl FnMut(&[Var]) -> Var,
 #[track_caller]
 pub fn zeros_like<L: ArrayLeaf, A: Tree<L>>(tree: &A) -> A {
     let at = caller();
-    tree_map(|x| on_behalf(at, || x.filled(false)), tree)
+    tree_map(|x| on_behalf("zeros_like", at, || x.filled(false)), tree)
 }
 
 /// A tree of ones: every leaf with the shape and dtype of the given one. For `Var`s and `Tensor`s.
@@ -133,7 +133,7 @@ pub fn zeros_like<L: ArrayLeaf, A: Tree<L>>(tree: &A) -> A {
 #[track_caller]
 pub fn ones_like<L: ArrayLeaf, A: Tree<L>>(tree: &A) -> A {
     let at = caller();
-    tree_map(|x| on_behalf(at, || x.filled(true)), tree)
+    tree_map(|x| on_behalf("ones_like", at, || x.filled(true)), tree)
 }
 
 /// The leaves of a tree, in order.
@@ -196,7 +196,7 @@ pub fn tree_sum<A: Tree<Var>>(tree: &A) -> Var {
 pub fn tree_dot<A: Tree<Var>>(x: &A, y: &A) -> Var {
     let at = caller();
     let products = zip("tree_dot", &[x, y], |v| binary(Scalar::Mul, v[0], v[1], at), at);
-    on_behalf(at, || tree_sum(&products))
+    on_behalf("tree_dot", at, || tree_sum(&products))
 }
 
 /// The Euclidean norm of all elements of all leaves: √Σx².
@@ -239,7 +239,7 @@ pub fn global_norm<A: Tree<Var>>(tree: &A) -> Var {
 #[track_caller]
 pub fn clip_by_global_norm<A: Tree<Var>>(tree: &A, max: impl IntoVar) -> A {
     let at = caller();
-    let factor = on_behalf(at, || {
+    let factor = on_behalf("clip_by_global_norm", at, || {
         let norm = global_norm(tree);
         let max = max.into_var(norm.ty(at).dtype, at);
         select(norm.gt(max), max / norm, 1.0)

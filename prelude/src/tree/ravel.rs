@@ -46,7 +46,10 @@ pub fn ravel<A: Tree<Var>>(tree: &A) -> (Var, impl Fn(Var) -> A + use<A>) {
                 .zip(&types)
                 .map(|(v, t)| reshape(v, [t.shape.elements()].into(), at))
                 .collect();
-            (dtype, if flat.len() == 1 { flat[0] } else { on_behalf(at, || concat(&flat, 0)) })
+            (
+                dtype,
+                if flat.len() == 1 { flat[0] } else { on_behalf("ravel", at, || concat(&flat, 0)) },
+            )
         }
         Err(poison) => {
             let ty = ArrayType::new(poison.ty(at).dtype, [n]);

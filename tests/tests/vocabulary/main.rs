@@ -2,5 +2,6 @@
 //! there computes what numpy and JAX compute.
 
 mod calls;
+mod mistakes;
 mod names;
 mod values;

@@ -73,13 +73,13 @@ pub(super) const INTENDED: &[Intended] = &[
 ];
 
 /// One line of the file.
-struct Case {
-    name: String,
-    edge: bool,
-    args: Vec<Tensor>,
+pub(super) struct Case {
+    pub(super) name: String,
+    pub(super) edge: bool,
+    pub(super) args: Vec<Tensor>,
     out: Vec<Tensor>,
     grad: Option<Vec<Tensor>>,
-    call: Call,
+    pub(super) call: Call,
 }
 
 impl Case {
@@ -98,7 +98,7 @@ impl Case {
     }
 }
 
-fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     let text = include_str!("../../data/vocabulary/values.jsonl");
     let mut lines = text.lines();
     assert!(
