@@ -160,7 +160,8 @@ fn check(f: Flat<'_>, x: &[Tensor], order: usize, level: u64, at: Loc) -> Result
 /// The derivative of `f` along constant tangents.
 fn directional(f: Flat<'_>, x: Vec<Var>, dx: &[Tensor], at: Loc) -> Vec<Var> {
     // The transform is made on behalf of the user's line; `f` runs later, on its own lines.
-    let (derivative, dx) = on_behalf(at, || (jvp(f), dx.iter().map(constant).collect()));
+    let (derivative, dx) =
+        on_behalf("check_grads", at, || (jvp(f), dx.iter().map(constant).collect()));
     derivative((x, dx)).1
 }
 
@@ -180,9 +181,9 @@ fn pulled(
     at: Loc,
 ) -> Jit<Vec<Var>, Vec<Var>, impl Fn(Vec<Var>) -> Vec<Var>> {
     let pull = move |x| {
-        let reverse = on_behalf(at, || vjp(f));
+        let reverse = on_behalf("check_grads", at, || vjp(f));
         let (_, pull) = reverse(x);
-        pull(on_behalf(at, || ct.iter().map(constant).collect()))
+        pull(on_behalf("check_grads", at, || ct.iter().map(constant).collect()))
     };
     boundary(name, pull, at)
 }
