@@ -22,6 +22,8 @@ pub mod prim;
 
 mod builder;
 mod eval;
+#[doc(hidden)]
+pub mod fault;
 mod function;
 mod literal;
 pub mod math;

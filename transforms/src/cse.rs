@@ -5,6 +5,7 @@
 
 use crate::jvp::{read, same_signature};
 use std::collections::HashMap;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Effects, Op};
 use tapeloom_ir::{FuncId, Module, Operands, Outputs, Problem};
 
@@ -26,7 +27,10 @@ pub fn cse(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
         let outputs = if e.op.effects(module) == Effects::Ordered {
             make(operands)
         } else {
-            let key = (e.op.clone(), operands);
+            let mut key = (e.op.clone(), operands);
+            if planted(Fault::CseKey) {
+                key.1.sort_unstable();
+            }
             match seen.get(&key) {
                 Some(outputs) => {
                     changed = true;

@@ -6,6 +6,7 @@
 use crate::jvp::{read, same_signature};
 use crate::regions::Transforms;
 use cranelift_entity::SecondaryMap;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Effects, Op, Prune};
 use tapeloom_ir::{Atom, Derived, FuncId, Function, Key, Module, Operands, Problem, ValueId};
 
@@ -36,7 +37,16 @@ pub fn prune(
     function.results.retain(|_| keep.next() == Some(&true));
     let mut function = sweep(module, function)?;
     let uses = function.use_counts();
-    let mask: Vec<bool> = function.all_params().map(|p| uses[p] > 0).collect();
+    let mut mask: Vec<bool> = function.all_params().map(|p| uses[p] > 0).collect();
+    if planted(Fault::PruneMask) {
+        let types = function.param_types();
+        for i in 1..mask.len() {
+            if mask[i] != mask[i - 1] && types[i] == types[i - 1] {
+                mask.swap(i, i - 1);
+                break;
+            }
+        }
+    }
     function.params.retain(|p| uses[*p] > 0);
     function.linear_params.retain(|p| uses[*p] > 0);
     // Close the gaps that dropped parameters left in the numbering.

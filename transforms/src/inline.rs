@@ -6,6 +6,7 @@
 //! opens those too. Outlined calls stay.
 
 use crate::jvp::{read, same_signature};
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Body;
 use tapeloom_ir::{Builder, Derived, FuncId, Key, Module, Operands, Problem};
 
@@ -47,7 +48,7 @@ fn open(
     }
     let (mut draft, mut map) = same_signature(&f);
     for (i, e) in f.equations.iter().enumerate() {
-        let operands: Operands = e.operands.iter().map(|a| read(&map, *a)).collect();
+        let mut operands: Operands = e.operands.iter().map(|a| read(&map, *a)).collect();
         match wanted(e.op.body()) {
             None => {
                 let b = Builder::new(module, &mut draft);
@@ -56,6 +57,12 @@ fn open(
                 }
             }
             Some(callee) => {
+                if planted(Fault::CallOrder)
+                    && let [x, y, ..] = e.operands.as_slice()
+                    && f.type_of(*x) == f.type_of(*y)
+                {
+                    operands.swap(0, 1);
+                }
                 let callee = open(module, callee, name, wanted)?;
                 let b = Builder::new(module, &mut draft);
                 b.at(f.location(i));

@@ -17,6 +17,7 @@ use crate::dce::sweep;
 use crate::jvp::read;
 use crate::regions::Transforms;
 use cranelift_entity::SecondaryMap;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::elementwise::add_tangents;
 use tapeloom_ir::prim::{Arg, Cotangents, RuleCx, TransposeOf};
 use tapeloom_ir::{
@@ -161,5 +162,6 @@ fn backward(
 }
 
 fn accumulate(b: &Builder<'_>, total: &mut Option<Atom>, ct: Atom) {
-    *total = add_tangents(b, *total, Some(ct));
+    let before = if planted(Fault::CotangentSum) { None } else { *total };
+    *total = add_tangents(b, before, Some(ct));
 }

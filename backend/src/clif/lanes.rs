@@ -12,6 +12,7 @@ use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 use smallvec::SmallVec;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
 /// One scalar of the program in all lanes.
@@ -82,6 +83,9 @@ impl Emit<'_, '_, '_> {
             (Code::Convert(to), [x]) => return Ok(self.convert(x, dtype, to)),
             (Code::Clamp, [low, x, high]) if vector(dtype, self.width).is_some() => {
                 let x = self.code(Code::Max, dtype, &[x.clone(), low.clone()])?;
+                if planted(Fault::ClampF32) && dtype == Dtype::F32 {
+                    return Ok(Some(x));
+                }
                 return self.code(Code::Min, dtype, &[x, high.clone()]).map(Some);
             }
             (_, [Lanes::Mask(_), ..] | [_, Lanes::Mask(_)]) if dtype == Dtype::Bool => {

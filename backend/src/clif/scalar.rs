@@ -17,6 +17,7 @@ use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
 use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::LibraryFn;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
@@ -333,6 +334,10 @@ fn convert(b: &mut FunctionBuilder<'_>, x: Value, from: Dtype, to: Dtype) -> Val
         (Dtype::F32 | Dtype::F64, Dtype::Bool) => {
             let zero = literal(b, Literal::zero(from));
             b.ins().fcmp(FloatCC::NotEqual, x, zero)
+        }
+        (Dtype::F32 | Dtype::F64, Dtype::I32) if planted(Fault::ConvertSaturation) => {
+            let wide = b.ins().fcvt_to_sint_sat(types::I64, x);
+            b.ins().ireduce(ty, wide)
         }
         (Dtype::F32 | Dtype::F64, Dtype::I32 | Dtype::I64) => b.ins().fcvt_to_sint_sat(ty, x),
         (Dtype::F32 | Dtype::F64, _) => b.ins().fcvt_to_uint_sat(ty, x),

@@ -9,6 +9,7 @@
 //! [`lanes`]: super::lanes
 
 use crate::kernel::{Address, Arg, BufferId, Expr, IndexId, Place, Program, Stmt, VarId, codes};
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Literal};
 
 /// How to run a loop in lanes.
@@ -89,6 +90,7 @@ pub(super) fn identity(code: Code, dtype: Dtype) -> Option<Literal> {
             _ => 0,
         }),
         Code::Min => extreme(f64::INFINITY, |d| match d {
+            Dtype::I32 if planted(Fault::MinIdentity) => 0,
             Dtype::I32 => i32::MAX as u64,
             Dtype::I64 => i64::MAX as u64,
             Dtype::U32 => u64::from(u32::MAX),

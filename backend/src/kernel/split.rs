@@ -20,6 +20,7 @@
 
 use super::{Address, Arg, Expr, IndexId, Program, ScalarId, Step, Stmt, VarId};
 use cranelift_entity::{EntityRef, EntitySet, SecondaryMap};
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Literal};
 
 /// A loop is cut into at most so many ranges,
@@ -106,6 +107,7 @@ fn collect(body: &[Stmt], index: IndexId, cuts: &mut Vec<i64>) {
                     _ => continue,
                 };
                 match code {
+                    Code::Le | Code::Gt if !flipped && planted(Fault::SplitPoint) => cuts.push(at),
                     Code::Lt | Code::Ge if !flipped => cuts.push(at),
                     Code::Le | Code::Gt if !flipped => cuts.push(at.saturating_add(1)),
                     Code::Lt | Code::Ge => cuts.push(at.saturating_add(1)),

@@ -19,6 +19,7 @@ use super::graph::{Kind, NodeId, Source};
 use super::tree::{At, Tree, Value};
 use crate::kernel::Arg;
 use smallvec::SmallVec;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Bounds, Combine, Piece};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
@@ -507,7 +508,10 @@ impl Emit<'_> {
             let value = self.element(indices, &which, guard)?;
             let last = *extent as i64 - 1;
             match bounds {
-                Bounds::Clip => at.push(self.clamped(value, last.max(0))),
+                Bounds::Clip => {
+                    let last = last - i64::from(planted(Fault::GatherBound));
+                    at.push(self.clamped(value, last.max(0)));
+                }
                 Bounds::Drop => {
                     let value = self.as_i64(value);
                     let mut index = self.bounded(value, (i64::MIN, i64::MAX));

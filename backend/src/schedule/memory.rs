@@ -12,6 +12,7 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
+use tapeloom_ir::fault::{Fault, planted};
 
 /// A buffer that wants a place: first and last step, size.
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +40,8 @@ pub(crate) fn plan(lives: &[Life]) -> Option<(Vec<usize>, usize)> {
     let mut peak = 0;
     for i in order {
         let life = lives[i];
-        while let Some((last, dead)) = ends.first().copied().filter(|(last, _)| *last < life.first)
-        {
+        let free_from = life.first + usize::from(planted(Fault::MemoryOverlap));
+        while let Some((last, dead)) = ends.first().copied().filter(|(last, _)| *last < free_from) {
             ends.remove(&(last, dead));
             let size = lives[dead].bytes.next_multiple_of(LINE);
             top = holes.free(offsets[dead], size, top);

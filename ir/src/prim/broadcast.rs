@@ -9,6 +9,7 @@ use super::{
     Linearity, Lowering, Operand, Piece, Primitive, Prune, Reduce, Reducer, Regions, Reshape,
     Rewrite, Rule, RuleCx, Sample, Site, Term, Types, When, elementwise,
 };
+use crate::fault::{Fault, planted};
 use crate::function::Atom;
 use crate::module::Module;
 use crate::prim::rewrite::Exactness;
@@ -160,7 +161,17 @@ impl Primitive for Broadcast {
     }
 
     fn lower(&self, _: &Module, operands: &[Operand<'_>]) -> Lowering {
-        let axes = operands[0].ty.as_array().map_or(Vec::new(), |x| self.axes(&x.shape));
+        let mut axes = operands[0].ty.as_array().map_or(Vec::new(), |x| self.axes(&x.shape));
+        if planted(Fault::BroadcastIndex) {
+            // The axes of the operand count as if all new axes came behind them.
+            for (i, map) in axes.iter_mut().enumerate() {
+                if let Some(d) = map.axis
+                    && self.shape[i] == self.shape[d]
+                {
+                    map.axis = Some(i);
+                }
+            }
+        }
         Lowering::View { pieces: vec![Piece { operand: 0, axes }], fill: None }
     }
 

@@ -24,6 +24,7 @@ use super::{
     Types, elementwise,
 };
 use crate::builder::Builder;
+use crate::fault::{Fault, planted};
 use crate::function::Atom;
 use crate::literal::Literal;
 use crate::module::Module;
@@ -292,7 +293,8 @@ impl Primitive for Gather {
         // The total so far is what is scattered into: reading a few rows costs a few rows.
         let total = into.total[0].unwrap_or_else(|| elementwise::zeros(cx.b, array));
         let (batch, axes, bounds) = (self.batch, self.axes.clone(), self.bounds);
-        let add = Scatter { combine: Combine::Add, batch, axes, bounds };
+        let combine = if planted(Fault::TransposeRule) { Combine::Set } else { Combine::Add };
+        let add = Scatter { combine, batch, axes, bounds };
         into.total[0] = Some(cx.b.emit1(add, &[total, *indices, *ct]));
         Ok(())
     }

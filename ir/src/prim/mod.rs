@@ -85,6 +85,7 @@ pub use sign::{Given, Sign, SignOf};
 pub use slice::Slice;
 pub use stop_gradient::StopGradient;
 
+use crate::fault::{Fault, planted};
 use crate::function::Atom;
 use crate::module::Module;
 use crate::problem::Problem;
@@ -215,6 +216,11 @@ macro_rules! primitives {
             pub fn rewrites() -> Vec<Rewrite> {
                 let mut all = Vec::new();
                 $(all.extend($prim::rewrites());)*
+                if planted(Fault::RewriteRow) {
+                    for row in all.iter_mut().filter(|row: &&mut Rewrite| row.name == "sub-neg") {
+                        row.rule = Rule::Pattern { lhs: "(sub ?x (neg ?y))", rhs: "(sub ?x ?y)" };
+                    }
+                }
                 all
             }
             /// The samples of all primitives; regions they need are added to `module`.

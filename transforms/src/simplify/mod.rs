@@ -59,6 +59,7 @@ use saturate::saturate;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Effects;
 use tapeloom_ir::{
     Atom, Draft, FuncId, Function, Loc, Module, Operands, Outputs, Problem, Type, ValueId,
@@ -380,6 +381,12 @@ fn emit(
                 let Some(mut operands) = operands else { return Ok(None) };
                 if op.commutes() {
                     operands.sort_unstable();
+                } else if planted(Fault::Extraction)
+                    && graph.egraph[id].nodes.len() > 1
+                    && let [x, y] = operands.as_mut_slice()
+                    && draft.type_of(*x) == draft.type_of(*y)
+                {
+                    std::mem::swap(x, y);
                 }
                 let data = &graph.egraph[id].data;
                 let outputs = draft.push(op.clone(), operands, &data.types, loc);

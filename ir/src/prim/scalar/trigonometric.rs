@@ -1,6 +1,7 @@
 //! Trigonometric and hyperbolic functions and their inverses.
 
 use super::{EDGES, REAL, Row, Signature, UNIT, binary, exact, unary};
+use crate::fault::{Fault, planted};
 use crate::math;
 use crate::prim::Code;
 use crate::prim::Family;
@@ -109,7 +110,10 @@ pub(super) const ATAN2: Row = Row {
     code: binary!("atan2", 32, Positive, f64::atan2),
     partials: &[
         Partial::Of(|t, x, _| t * (x[1] / (x[0] * x[0] + x[1] * x[1]))),
-        Partial::Of(|t, x, _| -t * (x[0] / (x[0] * x[0] + x[1] * x[1]))),
+        Partial::Of(|t, x, _| {
+            let t = if planted(Fault::Partial) { t } else { -t };
+            t * (x[0] / (x[0] * x[0] + x[1] * x[1]))
+        }),
     ],
     linear: Linear::No,
     edges: "the first operand is the ordinate; in [-π, π], with the signs of zeros as in C; the derivative at the origin is nan",

@@ -1,0 +1,73 @@
+//! Planted faults: places that can be made wrong on purpose, to measure what the tests can see.
+//!
+//! A place asks `planted(Fault::X)` and does the wrong thing where the answer is yes. In every
+//! ordinary build the answer is a constant `false` and the place compiles to nothing. Only a build
+//! with `--cfg tapeloom_faults` looks at the environment, once: `TAPELOOM_FAULT` names the fault that
+//! is there for the life of the process. `cargo run --release -p tapeloom-tests --bin faults` makes
+//! that build, runs the tests against each fault and says which test catches it.
+//!
+//! Model: mutation testing (DeMillo, Lipton, Sayward, 1978), with mutants chosen by hand after what
+//! has gone wrong before, so that the measure takes minutes.
+
+macro_rules! faults {
+    ($($variant:ident = $name:literal, $about:literal;)*) => {
+        /// A fault that can be planted.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Fault {
+            $(#[doc = $about] $variant,)*
+        }
+
+        impl Fault {
+            /// Every fault.
+            pub const ALL: &[Fault] = &[$(Fault::$variant,)*];
+
+            /// Its name in the environment.
+            pub fn name(self) -> &'static str {
+                match self { $(Fault::$variant => $name,)* }
+            }
+
+            /// What is wrong where it is planted.
+            pub fn about(self) -> &'static str {
+                match self { $(Fault::$variant => $about,)* }
+            }
+        }
+    };
+}
+
+faults! {
+    UpdateTakesOver = "update-takes-over", "an update takes its base over while a later update still reads it";
+    FoldI32 = "fold-i32", "constant folding of i32 gets negative results wrong";
+    SplitPoint = "split-point", "loops are split one too early for `le` and `gt`";
+    MinIdentity = "min-identity", "lanes of i32 start a minimum at 0";
+    MemoryOverlap = "memory-overlap", "a buffer's memory is given away in the step that last reads it";
+    LaneTail = "lane-tail", "the last iteration after full lanes of f64 is left out";
+    ClampF32 = "clamp-f32", "lanes of f32 forget the upper bound of a clamp";
+    Partial = "partial", "the partial derivative of atan2 by its second operand has the wrong sign";
+    RewriteRow = "rewrite-row", "the right-hand side of `(sub x (neg y))` is `(sub x y)`";
+    CotangentSum = "cotangent-sum", "a second cotangent replaces the first instead of being added";
+    BroadcastIndex = "broadcast-index", "compiled broadcasts place the axes of the operand first";
+    ConvertSaturation = "convert-saturation", "floats beyond the largest i32 wrap around";
+    TransposeRule = "transpose-rule", "the transpose of `gather` sets instead of adding";
+    BatchRule = "batch-rule", "a batched `rev` reverses the axes before";
+    CseKey = "cse-key", "equations that differ in the order of their operands count as equal";
+    Extraction = "extraction", "an extracted term with two operands has them swapped";
+    GatherBound = "gather-bound", "indices beyond the end are clipped to the last but one element";
+    LaneTailNarrow = "lane-tail-narrow", "the last iteration after full lanes of f32 is left out";
+    PruneMask = "prune-mask", "the mask of a pruned function names the wrong parameters";
+    CallOrder = "call-order", "inlining hands the first two arguments over in the wrong order";
+}
+
+/// Whether that fault is there: never, but in a build that measures the tests.
+#[cfg(not(tapeloom_faults))]
+#[inline(always)]
+pub const fn planted(_: Fault) -> bool {
+    false
+}
+
+/// Whether that fault is there: whether `TAPELOOM_FAULT` names it.
+#[cfg(tapeloom_faults)]
+pub fn planted(fault: Fault) -> bool {
+    static CHOSEN: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    let chosen = CHOSEN.get_or_init(|| std::env::var("TAPELOOM_FAULT").ok());
+    chosen.as_deref() == Some(fault.name())
+}

@@ -1,0 +1,199 @@
+//! Planted faults: `faults` builds the tests with every fault of [`Fault::ALL`] asleep, wakes one
+//! after the other, and prints which test catches it; `faults NAME..` tries those alone.
+//!
+//! The build is an ordinary one but for `--cfg tapeloom_faults`, which this program adds as the
+//! wrapper of the compiler; dependencies are taken from the build that is there. Tests that stand
+//! in the crates beside the code do not count, since they were written for the line that is wrong:
+//! a fault must be caught from outside. A run stops at the first test that fails; that test is then
+//! held against the build without any fault, where it must pass.
+//!
+//! The last line is `N of M faults caught`; the exit code is 1 unless all are.
+
+use serde_json::Value;
+use std::error::Error;
+use std::io::{BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use tapeloom_ir::fault::Fault;
+
+/// Says that this program is called as the wrapper of the compiler.
+const WRAPPER: &str = "TAPELOOM_FAULTS_WRAPPER";
+/// Which fault is awake.
+const FAULT: &str = "TAPELOOM_FAULT";
+/// The binaries most likely to catch something, which are run first.
+const FIRST: &[&str] = &["laws", "fuzz", "rewrites", "filetests", "mutations", "compose"];
+/// A test binary that runs longer than this hangs, which is noticed as well.
+const LIMIT: Duration = Duration::from_secs(600);
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if std::env::var_os(WRAPPER).is_some() {
+        let (rustc, rest) = args.split_first().ok_or("the wrapper needs a compiler")?;
+        let status = Command::new(rustc).args(rest).args(["--cfg", "tapeloom_faults"]).status()?;
+        return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    let mut faults = Vec::new();
+    for name in &args {
+        let fault = Fault::ALL.iter().find(|f| f.name() == name);
+        faults.push(*fault.ok_or(format!("there is no fault `{name}`"))?);
+    }
+    if faults.is_empty() {
+        faults = Fault::ALL.to_vec();
+    }
+    let binaries = build()?;
+    let outcomes = try_all(&faults, &binaries);
+    let mut caught = 0;
+    println!("| fault | what is wrong | caught by | s |\n|---|---|---|---|");
+    for (fault, (outcome, seconds)) in faults.iter().zip(outcomes) {
+        let (name, about) = (fault.name(), fault.about());
+        let by = match outcome? {
+            Some(test) => {
+                caught += 1;
+                test
+            }
+            None => "**nothing**".to_owned(),
+        };
+        println!("| {name} | {about} | {by} | {seconds:.0} |");
+    }
+    println!("{caught} of {} faults caught", faults.len());
+    Ok(if caught == faults.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A test binary and the folder of its crate, in which it runs.
+struct Binary {
+    name: String,
+    path: PathBuf,
+    folder: PathBuf,
+}
+
+/// Builds the integration tests of all crates, faults included.
+fn build() -> Result<Vec<Binary>, Box<dyn Error>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["test", "--workspace", "--test", "*", "--no-run", "--message-format=json"])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .env("RUSTC_WORKSPACE_WRAPPER", std::env::current_exe()?)
+        .env(WRAPPER, "1")
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        return Err("the tests do not build with their faults".into());
+    }
+    let mut binaries = Vec::new();
+    for line in output.stdout.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
+        let message: Value = serde_json::from_slice(line)?;
+        let text = |v: &Value| v.as_str().map(str::to_owned);
+        let test = message["target"]["kind"].as_array().is_some_and(|k| k.contains(&"test".into()));
+        let (Some(path), true) = (text(&message["executable"]), test) else { continue };
+        let manifest = PathBuf::from(text(&message["manifest_path"]).unwrap_or_default());
+        binaries.push(Binary {
+            name: text(&message["target"]["name"]).unwrap_or_default(),
+            path: path.into(),
+            folder: manifest.parent().map(Into::into).unwrap_or_default(),
+        });
+    }
+    let place = |b: &Binary| FIRST.iter().position(|f| *f == b.name).unwrap_or(FIRST.len());
+    binaries.sort_by_key(|b| (place(b), b.name.clone()));
+    Ok(binaries)
+}
+
+/// What caught a fault, if anything did, and how many seconds it took.
+type Outcome = (Result<Option<String>, std::io::Error>, f64);
+
+/// Several faults at a time, each in processes of its own.
+fn try_all(faults: &[Fault], binaries: &[Binary]) -> Vec<Outcome> {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut mine = Vec::new();
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(fault) = faults.get(i) else { return mine };
+            let start = Instant::now();
+            let outcome = try_one(*fault, binaries);
+            let seconds = start.elapsed().as_secs_f64();
+            eprintln!("{}: {outcome:?}, {seconds:.0} s", fault.name());
+            mine.push((i, (outcome, seconds)));
+        }
+    };
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut all: Vec<(usize, Outcome)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().filter_map(|w| w.join().ok()).flatten().collect()
+    });
+    all.sort_by_key(|(i, _)| *i);
+    all.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// The first test that fails with the fault and passes without it.
+fn try_one(fault: Fault, binaries: &[Binary]) -> Result<Option<String>, std::io::Error> {
+    for binary in binaries {
+        if let Some((test, how)) = first_failure(binary, Some(fault), &[])? {
+            let place = format!("{}::{test}{how}", binary.name);
+            if first_failure(binary, None, &["--exact", &test])?.is_none() {
+                return Ok(Some(place));
+            }
+            eprintln!("{place} fails without any fault, too");
+        }
+    }
+    Ok(None)
+}
+
+/// The first test of a binary that fails, and how if it did not live to say so.
+fn first_failure(
+    binary: &Binary,
+    fault: Option<Fault>,
+    args: &[&str],
+) -> Result<Option<(String, &'static str)>, std::io::Error> {
+    let mut command = Command::new(&binary.path);
+    // One thread: a test is named before it runs, and known if it dies.
+    command.arg("--test-threads=1").args(args).current_dir(&binary.folder);
+    command.env_remove(FAULT).stdout(Stdio::piped()).stderr(Stdio::null());
+    if let Some(fault) = fault {
+        command.env(FAULT, fault.name());
+    }
+    let mut child = command.spawn()?;
+    let (sender, lines) = channel();
+    let stdout = child.stdout.take();
+    std::thread::spawn(move || {
+        let mut line = Vec::new();
+        for byte in stdout.into_iter().flat_map(|s| BufReader::new(s).bytes()).flatten() {
+            line.push(byte);
+            // The name of a test, or how it ended.
+            if line.ends_with(b" ... ") || byte == b'\n' {
+                let text = String::from_utf8_lossy(&line).into_owned();
+                if sender.send(text).is_err() {
+                    return;
+                }
+                line.clear();
+            }
+        }
+    });
+    let end = Instant::now() + LIMIT;
+    let mut test = String::new();
+    let how = loop {
+        match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(line) => match (line.strip_prefix("test "), line.trim_end()) {
+                (_, "FAILED") => break Some(""),
+                (Some(name), _) if line.ends_with(" ... ") => {
+                    let name = name.trim_end_matches(" ... ");
+                    test = name.trim_end_matches(" - should panic").to_owned();
+                }
+                _ => {}
+            },
+            Err(RecvTimeoutError::Timeout) => break Some(" (does not end)"),
+            Err(RecvTimeoutError::Disconnected) => break None,
+        }
+    };
+    if how.is_some() {
+        child.kill()?;
+    }
+    let status = child.wait()?;
+    Ok(match how {
+        Some(how) => Some((test, how)),
+        None if status.success() => None,
+        None => Some((test, " (dies)")),
+    })
+}
