@@ -7,11 +7,9 @@
 //! which results of a function that touches, and [`Agreement::check_promised`] holds the others to
 //! every bit.
 
+use crate::trust::{Trust, trusts};
 use crate::{Elements, show_tensor};
-use tapeloom_ir::prim::{Code, Combine, Lowering, Operand};
-use tapeloom_ir::{
-    Atom, Dtype, Equation, FuncId, Function, Literal, Module, Tensor, Type, ValueId,
-};
+use tapeloom_ir::{Dtype, FuncId, Literal, Module, Tensor};
 
 /// How close numbers must be.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -118,68 +116,10 @@ impl Agreement {
     }
 }
 
-/// Which results of a function depend on a float sum, product, contraction or scatter-add of more than
-/// one term, whose order of rounding is nobody's promise.
+/// Which results of a function depend on a float sum, product, contraction or scatter-add, whose
+/// order of rounding is nobody's promise.
 pub fn rounded(m: &Module, f: FuncId) -> Vec<bool> {
-    let mut known: Vec<(FuncId, Vec<bool>)> = Vec::new();
-    // Callees first: a stack instead of recursion, for calls nest as deep as users like.
-    let mut stack = vec![f];
-    while let Some(id) = stack.last().copied() {
-        let waits = callees(m, id).into_iter().find(|g| known.iter().all(|(k, _)| k != g));
-        match waits {
-            Some(g) => stack.push(g),
-            None => {
-                stack.pop();
-                let results = rounded_here(m, id, &known);
-                known.push((id, results));
-            }
-        }
-    }
-    known.pop().map_or_else(Vec::new, |(_, results)| results)
-}
-
-fn callees(m: &Module, f: FuncId) -> Vec<FuncId> {
-    let f = m.function(f);
-    let lowered = f.equations.iter().map(|e| lowering(m, f, e));
-    lowered.filter_map(|l| if let Lowering::Call(g) = l { Some(g) } else { None }).collect()
-}
-
-fn lowering(m: &Module, f: &Function, e: &Equation) -> Lowering {
-    let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
-    let operand = |(ty, a): (_, &Atom)| Operand { ty, literal: a.literal() };
-    let operands: Vec<Operand<'_>> = types.iter().zip(&e.operands).map(operand).collect();
-    e.op.lower(m, &operands)
-}
-
-/// As [`rounded`], with the functions that are called known.
-fn rounded_here(m: &Module, id: FuncId, known: &[(FuncId, Vec<bool>)]) -> Vec<bool> {
-    let f = m.function(id);
-    let mut touched: Vec<bool> = vec![false; f.types.len()];
-    let index = |v: ValueId| v.as_u32() as usize;
-    for e in &f.equations {
-        let inputs = e.operands.iter().filter_map(|a| a.value()).any(|v| touched[index(v)]);
-        let float = e
-            .outputs
-            .first()
-            .is_some_and(|y| f.types[*y].as_array().is_some_and(|a| a.dtype.is_float()));
-        let own = match lowering(m, f, e) {
-            Lowering::Reduce { code: Code::Add | Code::Mul, .. } | Lowering::Contract { .. } => {
-                vec![float]
-            }
-            Lowering::Scatter { combine: Combine::Add | Combine::Mul, .. } => vec![float],
-            Lowering::Call(g) => {
-                let of = known.iter().find(|(k, _)| *k == g);
-                of.map_or_else(|| vec![true; e.outputs.len()], |(_, results)| results.clone())
-            }
-            Lowering::Missing(_) => vec![true; e.outputs.len()],
-            _ => vec![false],
-        };
-        for (y, own) in e.outputs.iter().zip(own) {
-            touched[index(*y)] = inputs || own;
-        }
-    }
-    let of = |a: &Atom| a.value().is_some_and(|v| touched[index(v)]);
-    f.results.iter().map(of).collect()
+    trusts(m, f, false).into_iter().map(|t| t != Trust::Exact).collect()
 }
 
 /// The position of a float among all floats of its dtype; both zeros are at 0.

@@ -20,6 +20,7 @@ pub mod calculus;
 pub mod conformance;
 mod elements;
 mod examples;
+pub mod fuzz;
 pub mod genes;
 pub mod gradbench;
 mod programs;
@@ -28,6 +29,7 @@ mod samples;
 pub mod tally;
 mod tensor_text;
 mod text_test;
+pub mod trust;
 pub mod words;
 
 pub use agreement::{Agreement, rounded};

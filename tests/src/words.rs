@@ -4,18 +4,19 @@
 //! like any other. [`append`] adds a letter to a word, and holds the new program against the one
 //! before it, by definition and not by formula: tangents are limits of differences, cotangents
 //! satisfy `<ct, J dx> = <Jᵀ ct, dx>`, a batch is a map. The letter applied to the tidied program
-//! must give the same. [`same_numbers`] asks the same of the word after every pipeline, and of its
-//! machine code.
+//! must give the same. [`same_numbers`] asks the same of the word after every pipeline, of its kernels
+//! and of its machine code, bit for bit where that is promised ([`crate::trust`]).
 
 use crate::Elements;
 use crate::calculus::{
     check_batch, check_differences, check_products, largest, marked, precision, rounding, split,
     stack,
 };
+use crate::trust::{self, Trust, trusts};
 use crate::{Agreement, Case, Failure, Rng, run};
-use tapeloom_backend::{Options, compile};
+use tapeloom_backend::{Engine, Options, Report, compile};
 use tapeloom_ir::prim::{Body, Exactness};
-use tapeloom_ir::{FuncId, Literal, Module, Tensor, print_function, verify};
+use tapeloom_ir::{FuncId, Kind, Literal, Module, Op, Tensor, Type, print_function, verify};
 use tapeloom_transforms::{BEFORE_CODE, PASSES, Pipeline, batch, jvp, vjp};
 
 /// Extent of a batch.
@@ -74,7 +75,8 @@ pub fn append(
         Letter::Jvp => forward(m, case, tidy, &chosen(&case.floats(), choice, rng), rng)?,
         Letter::Vjp => reverse(m, case, tidy, &chosen(&case.floats(), choice, rng), rng)?,
         Letter::Vmap => {
-            mapped(m, case, tidy, &chosen(&vec![true; case.args.len()], choice, rng), rng)?
+            let batched = chosen(&vec![true; case.args.len()], choice, rng);
+            mapped(m, case, tidy, &batched, rng, false)?
         }
     };
     let added: Vec<FuncId> = m.iter().skip(functions).map(|(f, _)| f).collect();
@@ -84,6 +86,43 @@ pub fn append(
         }
     }
     Ok(next)
+}
+
+/// The case after one more transform of a wild program, where derivatives are the formulas and not
+/// limits of anything; nothing where there is none. A batch is held against the map all the same.
+///
+/// # Errors
+/// A transform that fails otherwise, or a batch that is no map.
+pub fn unchecked(
+    m: &mut Module,
+    case: &Case,
+    letter: Letter,
+    rng: &mut Rng,
+) -> Result<Option<Case>, Failure> {
+    let active = chosen(&case.floats(), Choice::Some, rng);
+    let (function, more) = match letter {
+        Letter::Jvp => match jvp(m, case.f, &active) {
+            Ok(of) => (of.function, case.directions(rng, &active)),
+            Err(p) if p.kind == Kind::NotDifferentiable => return Ok(None),
+            Err(p) => return Err(p.into()),
+        },
+        Letter::Vjp => match vjp(m, case.f, &active) {
+            Ok(of) => {
+                let types = m.function(case.f).result_types();
+                let marked = types.iter().zip(&of.active_out).filter(|(_, on)| **on);
+                let types = marked.filter_map(|(ty, _)| ty.as_array());
+                (of.function, types.map(|ty| rng.tensor(ty)).collect())
+            }
+            Err(p) if p.kind == Kind::NotDifferentiable => return Ok(None),
+            Err(p) => return Err(p.into()),
+        },
+        Letter::Vmap => {
+            let batched = chosen(&vec![true; case.args.len()], Choice::Some, rng);
+            return mapped(m, case, case.f, &batched, rng, true).map(Some);
+        }
+    };
+    let args = [&case.args[..], &more].concat();
+    Ok(Some(Case { f: function, args, ..named(case, letter.name()) }))
 }
 
 /// A subset of the marked: all of them, or each with probability 3/4 but at least one.
@@ -119,7 +158,8 @@ fn forward(
 
     let other = jvp(m, tidy, active)?;
     let (_, tidied) = split(run(m, other.function, &args)?, &other.active_out, want.len());
-    agree(m, of.function, &args, &dense(&tidied, &y), &dense(&dy, &y))
+    let trust = spread(&trusts(m, of.function, false), &of.active_out, want.len());
+    agree(m, of.function, &args, &trust, &dense(&tidied, &y), &dense(&dy, &y))
         .map_err(|e| format!("jvp of the tidied program: {e}\n{}", print_function(m, tidy)))?;
     Ok(Case { f: of.function, args, ..named(case, "jvp") })
 }
@@ -161,8 +201,9 @@ fn reverse(
     let seeds = marked(&cts, &other.active_out);
     let tidied = run(m, other.function, &[&case.args[..], &seeds].concat())?;
     let (_, tidied) = split(tidied, &other.nonzero, want.len());
+    let trust = spread(&trusts(m, of.function, false), &of.nonzero, want.len());
     let (got, want) = (dense(&tidied, &case.args), dense(&ctx, &case.args));
-    agree(m, of.function, &args, &got, &want)
+    agree(m, of.function, &args, &trust, &got, &want)
         .map_err(|e| format!("vjp of the tidied program: {e}\n{}", print_function(m, tidy)))?;
     Ok(Case { f: of.function, args, ..named(case, "vjp") })
 }
@@ -174,6 +215,7 @@ fn mapped(
     tidy: FuncId,
     batched: &[bool],
     rng: &mut Rng,
+    wild: bool,
 ) -> Result<Case, Failure> {
     let mut inputs = vec![case.args.clone()];
     for _ in 1..BATCH {
@@ -188,7 +230,7 @@ fn mapped(
     for (f, name) in [(case.f, "program"), (tidy, "tidied program")] {
         let of = batch(m, f, BATCH, batched)?;
         let got = run(m, of.function, &args)?;
-        check_batch(m, f, &case.args, &inputs, &got, &of.batched_out).map_err(|e| {
+        check_batch(m, f, &case.args, &inputs, &got, &of.batched_out, wild).map_err(|e| {
             format!("vmap of the {name}: {e}\n{batched:?}\n{}", print_function(m, of.function))
         })?;
     }
@@ -205,30 +247,87 @@ fn nearby(x: &Tensor, rng: &mut Rng) -> Tensor {
     y
 }
 
-/// Every pipeline and the machine code against the interpreter.
+/// What [`same_numbers`] compares, and how closely.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Demand {
+    /// Passes that treat floats as real numbers are run too.
+    pub relaxed: bool,
+    /// Floats may be anything, so that what is rounded may become anything.
+    pub wild: bool,
+}
+
+/// Every pipeline, the kernels and the machine code against the interpreter, within a budget of
+/// program size and memory.
 ///
 /// # Errors
-/// The first that differs, with its program.
-pub fn same_numbers(m: &mut Module, case: &Case, relaxed: bool) -> Result<(), Failure> {
+/// The first that differs or costs too much, with its program.
+pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), Failure> {
     let want = run(m, case.f, &case.args)?;
-    let inexact = PASSES.iter().filter(|p| relaxed && p.exactness == Exactness::Reassociates);
-    for pipeline in inexact.map(|p| p.name).chain([TIDY, BEFORE_CODE]) {
+    let bounds = bounds(m, case.f, &case.args)?;
+    let trust = trusts(m, case.f, demand.wild);
+    let exact = |got: &[Tensor]| trust::check(&trust, [got, &want], bounds, demand.wild);
+    let inexact =
+        PASSES.iter().filter(|p| demand.relaxed && p.exactness == Exactness::Reassociates);
+    for pipeline in inexact.map(|p| p.name) {
         let f = pipeline.parse::<Pipeline>()?.run(m, case.f, |_, _, _| {})?;
-        let got = run(m, f, &case.args)?;
-        let outcome = match pipeline {
-            TIDY | BEFORE_CODE => Agreement::Exact.check_all(&got, &want).map_err(Failure::from),
-            _ => agree(m, case.f, &case.args, &got, &want),
+        let open: Vec<Trust> = trust.iter().map(|t| (*t).max(Trust::Rounded)).collect();
+        trust::check(&open, [&run(m, f, &case.args)?, &want], bounds, demand.wild)
+            .map_err(|e| format!("after `{pipeline}`: {e}\n{}", print_function(m, f)))?;
+    }
+    // The order of a sum is its meaning to the interpreter, so exact passes keep every bit of it.
+    let mut f = case.f;
+    for pipeline in [TIDY, BEFORE_CODE] {
+        f = pipeline.parse::<Pipeline>()?.run(m, case.f, |_, _, _| {})?;
+        Agreement::Exact
+            .check_all(&run(m, f, &case.args)?, &want)
+            .map_err(|e| format!("after `{pipeline}`: {e}\n{}", print_function(m, f)))?;
+    }
+    let args: Vec<&Tensor> = case.args.iter().collect();
+    for engine in [Engine::Interpreter, Engine::Native] {
+        let code = compile(m, f, &Options { engine })?;
+        let program = |e: String| {
+            format!("{engine:?}: {e}\n{}{}", print_function(m, f), code.report().program)
         };
-        outcome.map_err(|e| format!("after `{pipeline}`: {e}\n{}", print_function(m, f)))?;
-        if pipeline == BEFORE_CODE {
-            let code = compile(m, f, &Options::default())?;
-            let got = code.call(&case.args.iter().collect::<Vec<_>>())?;
-            within(m, f, &case.args)?
-                .check_promised(m, f, &got, &want)
-                .map_err(|e| format!("machine code: {e}\n{}", print_function(m, f)))?;
+        within_budget(m, case.f, f, code.report()).map_err(program)?;
+        exact(&code.call(&args)?).map_err(|e| program(e.to_string()))?;
+    }
+    Ok(())
+}
+
+/// A slow program is a failure: passes must not grow it, and code and memory follow its size.
+fn within_budget(m: &Module, written: FuncId, f: FuncId, report: &Report) -> Result<(), String> {
+    let size = |f: FuncId| total(m, f);
+    let (before, after) = (size(written), size(f));
+    let scalars = report.program.scalars.len();
+    let bytes: usize =
+        m.function(f).types.values().filter_map(Type::as_array).map(|t| t.bytes()).sum();
+    let limits = [
+        ("equations after passes", after, 2 * before + 40),
+        ("scalars in kernels", scalars, 150 * (after + 10)),
+        ("bytes of workspace", report.peak, 4 * bytes + (1 << 16)),
+    ];
+    for (what, found, limit) in limits {
+        if found > limit {
+            return Err(format!("{found} {what}, more than {limit}"));
         }
     }
     Ok(())
+}
+
+/// Equations of a function and of what it calls, every time that it does.
+fn total(m: &Module, f: FuncId) -> usize {
+    let of = |op: &Op| match op.body() {
+        Body::Outline(g) | Body::Inline(g) | Body::Ruled(g) => total(m, g),
+        Body::None => 0,
+    };
+    m.function(f).equations.iter().map(|e| 1 + of(&e.op)).sum()
+}
+
+/// How far rounded values may lie apart: relative to their size, and up to the rounding of the
+/// largest number that `f` computes.
+fn bounds(m: &mut Module, f: FuncId, args: &[Tensor]) -> Result<[f64; 2], Failure> {
+    let relative = rounding(m, f);
+    Ok([relative, relative / 100.0 * largest(m, f, args)?])
 }
 
 /// Agreement up to the rounding of the largest number that `f` computes.
@@ -236,17 +335,21 @@ fn agree(
     m: &mut Module,
     f: FuncId,
     args: &[Tensor],
+    trust: &[Trust],
     got: &[Tensor],
     want: &[Tensor],
 ) -> Result<(), Failure> {
-    Ok(within(m, f, args)?.check_all(got, want)?)
+    let bounds = bounds(m, f, args)?;
+    let rounded: Vec<Trust> = trust.iter().map(|t| (*t).max(Trust::Rounded)).collect();
+    trust::check(&rounded, [got, want], bounds, false)
 }
 
-/// Up to the rounding of the largest number that `f` computes.
-fn within(m: &mut Module, f: FuncId, args: &[Tensor]) -> Result<Agreement, Failure> {
-    let relative = rounding(m, f);
-    let absolute = relative / 100.0 * largest(m, f, args)?;
-    Ok(Agreement::Within { relative, absolute })
+/// What is promised of the derivatives among the results, one for each that the mask has room for;
+/// those that are not there are zeros.
+fn spread(trust: &[Trust], mask: &[bool], own: usize) -> Vec<Trust> {
+    let mut rest = trust[own.min(trust.len())..].iter().copied();
+    let one = |on: &bool| if *on { rest.next().unwrap_or(Trust::Open) } else { Trust::Rounded };
+    mask.iter().map(one).collect()
 }
 
 /// Derivatives that are not there as zeros, of the types of the model; integers have none.

@@ -9,7 +9,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tapeloom_ir::prim::Body;
 use tapeloom_ir::{Module, print_function};
-use tapeloom_tests::words::{Choice, Letter, append, outlined, same_numbers};
+use tapeloom_tests::words::{Choice, Demand, Letter, append, outlined, same_numbers};
 use tapeloom_tests::{Case, EXAMPLES, Failure, Rng, show_tensors};
 
 /// Letters of the longest words.
@@ -78,7 +78,8 @@ fn walk(
             return Err("a call that the user wants to stay was lost".into());
         }
         // Relaxed passes take long, and meet nothing new in the longest words.
-        same_numbers(m, &next, depth < LENGTH)?;
+        let relaxed = depth < LENGTH;
+        same_numbers(m, &next, Demand { relaxed, wild: false })?;
         Ok::<_, Failure>(next)
     }));
     let failure = match outcome {

@@ -1,136 +1,87 @@
 //! Random programs: text, passes, machine code, derivatives and batches of programs that nobody
-//! wrote; see [`tapeloom_tests::genes`] for how they are made.
+//! wrote; see [`tapeloom_tests::genes`] for how they are made, and [`tapeloom_tests::fuzz`] for what
+//! `FUZZ` and `FUZZ_SEED` in the environment do.
 //!
 //! A failure is shrunk to few equations and shown as a text test, ready for a file
-//! `tests/filetests/run/issue-N.ir`. Seeds are fixed; `FUZZ=20` in the environment tries twenty times
-//! as many programs.
+//! `tests/filetests/run/issue-N.ir`.
 
-use proptest::collection::vec;
-use proptest::prelude::{Strategy, any};
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
-use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use tapeloom_ir::{Module, parse_module, print_functions, verify_module};
-use tapeloom_tests::genes::{Gene, KINDS, program};
-use tapeloom_tests::words::{Choice, Letter, append, same_numbers};
-use tapeloom_tests::{Agreement, Case, Failure, Rng, run, show_tensors};
-
-/// Most genes of a program.
-const LENGTH: usize = 16;
+use std::collections::{BTreeMap, BTreeSet};
+use tapeloom_ir::{Atom, Dtype, Module, Op};
+use tapeloom_tests::fuzz::{self, for_all, seeds};
+use tapeloom_tests::genes::Recipe;
 
 #[test]
 fn text_says_everything() {
-    for_all(400, |m, case| {
-        let text = print_functions(m, &[case.f]);
-        let parsed = parse_module(&text).map_err(|e| e[0].clone())?;
-        let broken = verify_module(&parsed);
-        if let Some(e) = broken.first() {
-            return Err(e.to_string().into());
-        }
-        let same = parsed.iter().find(|(_, f)| f.name == m.function(case.f).name);
-        let (f, _) = same.ok_or("the function is not there")?;
-        if print_functions(&parsed, &[f]) != text {
-            return Err(format!("prints again as\n{}", print_functions(&parsed, &[f])).into());
-        }
-        let want = run(m, case.f, &case.args)?;
-        Ok(Agreement::Exact.check_all(&run(&parsed, f, &case.args)?, &want)?)
-    });
+    for_all(200, fuzz::text);
 }
 
 #[test]
-fn passes_and_machine_code_keep_the_values() {
-    for_all(250, |m, case| same_numbers(m, case, true));
+fn passes_kernels_and_machine_code_keep_the_values() {
+    for_all(300, fuzz::values);
 }
 
 #[test]
 fn forward_and_reverse_are_transposes() {
-    for_all(150, |m, case| {
-        let mut rng = Rng::new(1);
-        for letter in [Letter::Jvp, Letter::Vjp] {
-            let next = append(m, case, letter, Choice::Some, &mut rng)?;
-            same_numbers(m, &next, false)?;
-        }
-        Ok(())
-    });
+    for_all(100, fuzz::derivatives);
 }
 
 #[test]
 fn batch_is_map() {
-    for_all(150, |m, case| {
-        let mut rng = Rng::new(2);
-        let next = append(m, case, Letter::Vmap, Choice::Some, &mut rng)?;
-        same_numbers(m, &next, false)
-    });
+    for_all(120, fuzz::batches);
 }
 
 #[test]
 fn words_of_two_letters() {
-    for_all(60, |m, case| {
-        let mut rng = Rng::new(3);
-        let mut letter = || Letter::ALL[rng.index(3)];
-        let (first, second) = (letter(), letter());
-        let next = append(m, case, first, Choice::Some, &mut Rng::new(4))?;
-        let last = append(m, &next, second, Choice::Some, &mut Rng::new(5))?;
-        same_numbers(m, &last, false)
-    });
+    for_all(60, fuzz::words);
 }
 
 #[test]
-fn the_generator_meets_most_primitives() {
-    let mut met = BTreeSet::new();
-    let mut rng = Rng::new(6);
-    for _ in 0..300 {
-        let mut m = Module::new();
-        let mut gene = || Gene {
-            kind: rng.bits() as u8,
-            operands: [rng.bits() as u8, rng.bits() as u8],
-            seed: rng.bits() as u16,
-        };
-        let genes: Vec<Gene> = (0..LENGTH).map(|_| gene()).collect();
-        program(&mut m, &genes[..4], &genes[4..]).unwrap();
-        met.extend(m.iter().flat_map(|(_, f)| f.equations.iter().map(|e| e.op.name())));
+fn recipes_shrink_to_nothing() {
+    let mut recipe = Recipe::draw(1);
+    let mut steps = 0;
+    while let Some(next) = recipe.smaller().pop() {
+        recipe = next;
+        steps += 1;
+        assert!(steps < 10_000, "goes round at {recipe:?}");
     }
-    assert!(met.len() >= 70, "only {} primitives: {met:?}", met.len());
+    assert_eq!(recipe.genes, []);
 }
 
-/// Checks a law on that many programs; the smallest program found that breaks it is reported.
-#[track_caller]
-fn for_all(cases: u32, law: fn(&mut Module, &Case) -> Result<(), Failure>) {
-    let scale: u32 = std::env::var("FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
-    let config = Config {
-        cases: cases * scale,
-        failure_persistence: None,
-        max_shrink_iters: 4096,
-        ..Config::default()
-    };
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let gene = (0..KINDS, any::<[u8; 2]>(), any::<u16>()).prop_map(|(kind, operands, seed)| Gene {
-        kind,
-        operands,
-        seed,
-    });
-    let genes = (vec(gene.clone(), 0..4), vec(gene, 1..LENGTH));
-    let outcome = TestRunner::new_with_rng(config, rng).run(&genes, |(callee, genes)| {
+#[test]
+fn the_generator_meets_what_programs_are_made_of() {
+    let (mut names, mut dtypes) = (BTreeSet::new(), BTreeMap::new());
+    let (mut large, mut empty, mut repeated, mut passed) = (0, 0, 0, 0);
+    let (mut rewritten, mut several) = (0, 0);
+    for seed in seeds(0).take(1000) {
         let mut m = Module::new();
-        let fail = |e: String| TestCaseError::fail(e);
-        let case = program(&mut m, &callee, &genes).map_err(|e| fail(e.to_string()))?;
-        let text = print_functions(&m, &[case.f]);
-        let outcome = catch_unwind(AssertUnwindSafe(|| law(&mut m, &case)));
-        let failure = match outcome {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(failure)) => failure.to_string(),
-            Err(panic) => {
-                let text = panic.downcast_ref::<String>().map(String::as_str);
-                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-                format!("panicked: {}", text.unwrap_or_default())
+        let case = Recipe::draw(seed).program(&mut m).unwrap();
+        for (_, f) in m.iter() {
+            let mut bases = BTreeSet::new();
+            for e in &f.equations {
+                names.insert(e.op.name());
+                let ty = f.types[e.outputs[0]].as_array().unwrap();
+                *dtypes.entry(ty.dtype).or_insert(0) += 1;
+                large += usize::from(ty.shape.elements() > 100);
+                empty += usize::from(ty.shape.contains(&0));
+                match &e.op {
+                    Op::Gather(g) => several += usize::from(g.axes.len() > 1),
+                    Op::Scatter(s) => several += usize::from(s.axes.len() > 1),
+                    Op::DynamicUpdateSlice(_) => {}
+                    _ => continue,
+                }
+                if !matches!(e.op, Op::Gather(_)) {
+                    rewritten += usize::from(!bases.insert(e.operands[0]));
+                }
             }
-        };
-        let args = show_tensors(&case.args);
-        Err(fail(format!("{failure}\n\n// test: run\n// args: {args}\n{text}")))
-    });
-    match outcome {
-        Ok(()) => {}
-        Err(TestError::Fail(reason, _)) => panic!("{}", reason.message()),
-        Err(TestError::Abort(reason)) => panic!("{reason}"),
+        }
+        let f = m.function(case.f);
+        let results: BTreeSet<_> = f.results.iter().collect();
+        repeated += usize::from(results.len() < f.results.len());
+        let params = f.params.iter().map(|p| Atom::from(*p));
+        passed += params.filter(|p| results.contains(p)).count().min(1);
     }
+    assert!(names.len() >= 80, "only {} primitives: {names:?}", names.len());
+    assert!(Dtype::ALL.iter().all(|d| dtypes.get(d) > Some(&200)), "{dtypes:?}");
+    let counts = [large, empty, repeated, passed, rewritten, several];
+    assert!(counts.iter().all(|n| *n >= 50), "{counts:?}");
 }

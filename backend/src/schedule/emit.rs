@@ -33,6 +33,7 @@ use crate::kernel::{Arg, IndexId, ScalarId, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Given, Sign};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
@@ -781,7 +782,8 @@ impl Emit<'_> {
             let kind = &self.graph.nodes[*n].kind;
             !kind.is_movement()
                 && !matches!(kind, Kind::Input(_))
-                && self.last_reader[*n] == m
+                && (self.last_reader[*n] == m
+                    || planted(Fault::UpdateTakesOver) && self.last_reader[*n] < m)
                 && !self.graph.reads_beside(id, *n)
                 && !self.overwritten[*n]
                 && !self.is_result[*n]

@@ -18,6 +18,7 @@ use super::graph::{Graph, Kind, NodeId, Source};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::collections::HashSet;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Piece;
 
 /// What runs along an axis of a member.
@@ -624,8 +625,11 @@ pub(crate) fn equal_axes(from: &[usize], to: &[usize]) -> Along {
 pub(crate) fn last_readers(graph: &Graph, members: &[Member]) -> SecondaryMap<NodeId, usize> {
     let mut last: SecondaryMap<NodeId, usize> = SecondaryMap::with_capacity(graph.nodes.len());
     for (position, m) in members.iter().enumerate() {
+        let node = &graph.nodes[m.node];
+        let base = node.kind.is_update().then(|| node.operands[0].node()).flatten();
+        let written = |n: NodeId| planted(Fault::UpdateTakesOver) && base == Some(n);
         // A part of a node "reads" the parts before it.
-        for r in m.reads.iter().filter(|r| r.node != m.node) {
+        for r in m.reads.iter().filter(|r| r.node != m.node && !written(r.node)) {
             last[r.node] = position;
         }
     }

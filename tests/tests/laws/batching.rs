@@ -39,10 +39,12 @@ pub(crate) fn batched(m: &mut Module, case: &Case) -> Result<(), Failure> {
                 |x: &[Tensor], i: usize| if mask[i] { &x[i] } else { &case.args[i] }.clone();
             let inputs: Vec<Vec<Tensor>> =
                 inputs.iter().map(|x| (0..mask.len()).map(|i| choose(x, i)).collect()).collect();
-            check_batch(m, case.f, &case.args, &inputs, &got, &of.batched_out).map_err(|e| {
-                let program = print_function(m, of.function);
-                format!("batch of {size}, batched {mask:?}, {e}\n{program}")
-            })?;
+            check_batch(m, case.f, &case.args, &inputs, &got, &of.batched_out, false).map_err(
+                |e| {
+                    let program = print_function(m, of.function);
+                    format!("batch of {size}, batched {mask:?}, {e}\n{program}")
+                },
+            )?;
         }
     }
     Ok(())

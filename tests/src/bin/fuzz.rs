@@ -1,0 +1,133 @@
+//! Random programs in bulk: `fuzz --cases N [--seed S]` checks N programs: what engines, passes and
+//! text make of their values, of their derivatives and of their batches.
+//!
+//! Programs are cut into chunks, each a process of its own, so that what ends a process is found
+//! too: the process says which seed it is at. Each program has a limit of time, beside the budget
+//! of size and memory which it has everywhere. Failures are made small and printed as text tests.
+//!
+//! The last line is `N programs, M differences`; the exit code is 1 if there are any.
+
+use std::error::Error;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tapeloom_ir::Module;
+use tapeloom_tests::fuzz::{self, Law, failure, seeds};
+use tapeloom_tests::{Case, Failure, genes::Recipe};
+
+/// Programs of one process.
+const CHUNK: u64 = 500;
+/// A program that takes longer than this, all its engines together, is a failure.
+const LIMIT: Duration = Duration::from_secs(10);
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (mut cases, mut seed, mut child) = (1000u64, 0u64, None);
+    for pair in args.chunks(2) {
+        let [name, value] = pair else { return Err(usage()) };
+        match name.as_str() {
+            "--cases" => cases = value.parse()?,
+            "--seed" => seed = value.parse()?,
+            // The number of the first program of a chunk.
+            "--chunk" => child = Some(value.parse()?),
+            _ => return Err(usage()),
+        }
+    }
+    if let Some(first) = child {
+        chunk(seed, first, cases);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let start = Instant::now();
+    let (next, wrong) = (AtomicU64::new(0), AtomicU64::new(0));
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let worker = || {
+        loop {
+            let first = next.fetch_add(CHUNK, Ordering::Relaxed);
+            if first >= cases {
+                return Ok(());
+            }
+            let found = supervise(seed, first, CHUNK.min(cases - first));
+            wrong.fetch_add(found.map_err(|e| e.to_string())?, Ordering::Relaxed);
+        }
+    };
+    std::thread::scope(|scope| -> Result<(), String> {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().try_for_each(|w| w.join().map_err(|_| "a worker died".to_owned())?)
+    })?;
+    let (seconds, wrong) = (start.elapsed().as_secs_f64(), wrong.into_inner());
+    println!("seed {seed}, {seconds:.0} s, {:.0} programs a second", cases as f64 / seconds);
+    println!("{cases} programs, {wrong} differences");
+    Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn usage() -> Box<dyn Error> {
+    "usage: fuzz --cases N [--seed S]".into()
+}
+
+/// Runs a chunk in a process and shows what it finds; how many programs are wrong. Where the
+/// process dies, the program it was at is one of them, and another process goes on behind it.
+fn supervise(seed: u64, mut first: u64, mut count: u64) -> Result<u64, Box<dyn Error>> {
+    let mut wrong = 0;
+    while count > 0 {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["--cases", &count.to_string(), "--seed", &seed.to_string()])
+            .args(["--chunk", &first.to_string()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let (mut at, mut report) = (0, String::new());
+        for line in child.stdout.take().into_iter().flat_map(|s| BufReader::new(s).lines()) {
+            let line = line?;
+            if let Some(number) = line.strip_prefix("@ ") {
+                at = number.parse()?;
+                // All of a report at once: others print, too.
+                print!("{}", std::mem::take(&mut report));
+                continue;
+            }
+            wrong += u64::from(line.starts_with("! "));
+            report += &format!("{line}\n");
+        }
+        print!("{report}");
+        let status = child.wait()?;
+        if status.success() {
+            break;
+        }
+        wrong += 1;
+        let last = seeds(seed).nth((first + at) as usize).unwrap_or_default();
+        let mut m = Module::new();
+        let program = Recipe::draw(last).program(&mut m);
+        let program = program.map(|case| tapeloom_ir::print_functions(&m, &[case.f]));
+        println!("! FUZZ_SEED={last}: the process ended with {status}\n{program:?}");
+        (first, count) = (first + at + 1, count - at - 1);
+    }
+    Ok(wrong)
+}
+
+/// Checks programs; says which one it is at, then what is wrong with it.
+fn chunk(seed: u64, first: u64, count: u64) {
+    for (i, seed) in seeds(seed).skip(first as usize).take(count as usize).enumerate() {
+        println!("@ {i}");
+        if let Some(failure) = failure(seed, everything) {
+            println!("! {failure}");
+        }
+    }
+}
+
+/// Every law, the costlier ones in turns.
+fn everything(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
+    let start = Instant::now();
+    let turns: [Law; 6] = [
+        fuzz::derivatives,
+        fuzz::batches,
+        fuzz::words,
+        fuzz::text,
+        fuzz::derivatives,
+        fuzz::batches,
+    ];
+    fuzz::values(m, case, recipe)?;
+    let turn = recipe.genes.iter().map(|g| usize::from(g.seed)).sum::<usize>();
+    turns[turn % turns.len()](m, case, recipe)?;
+    let took = start.elapsed();
+    if took > LIMIT { Err(format!("it takes {} s", took.as_secs()).into()) } else { Ok(()) }
+}

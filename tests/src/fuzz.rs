@@ -1,0 +1,157 @@
+//! Random programs against laws: seeds, failures made small, and what is printed of them.
+//!
+//! Three things can be said in the environment. `FUZZ=20` tries twenty times as many programs.
+//! `FUZZ_SEED=s` starts at that seed; a failure prints the seed of its program, so that with it the
+//! program is the first one tried. Without it seeds are fixed, and a test says the same every day.
+
+use crate::genes::Recipe;
+use crate::words::{Choice, Demand, Letter, append, same_numbers, unchecked};
+use crate::{Agreement, Case, Failure, Rng, run, show_tensors};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+use tapeloom_ir::{Module, parse_module, print_functions, verify_module};
+
+/// What must hold for a program.
+pub type Law = fn(&mut Module, &Case, &Recipe) -> Result<(), Failure>;
+
+/// Smaller recipes tried at most, and for how long: a failure that takes seconds to see is shown
+/// as it is before anyone loses patience.
+const SHRINKS: usize = 4000;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Checks a law on that many programs.
+///
+/// # Panics
+/// With the smallest program found that breaks the law.
+#[track_caller]
+#[allow(clippy::panic, reason = "it is an assertion")]
+pub fn for_all(cases: u64, law: Law) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse().ok());
+    let (first, scale) = (number("FUZZ_SEED").unwrap_or(0), number("FUZZ").unwrap_or(1));
+    for seed in seeds(first).take((cases * scale) as usize) {
+        if let Some(failure) = failure(seed, law) {
+            panic!("{failure}");
+        }
+    }
+}
+
+/// Seeds that begin with the first; those of neighbouring first ones are others.
+pub fn seeds(first: u64) -> impl Iterator<Item = u64> {
+    (0..).map(move |i: u64| first.wrapping_add(i << 32))
+}
+
+/// What is wrong with the program of a seed, shown on the smallest recipe that breaks the law: the
+/// seed and a text test, ready for a file `tests/filetests/run/issue-N.ir`.
+pub fn failure(seed: u64, law: Law) -> Option<String> {
+    let mut recipe = Recipe::draw(seed);
+    let mut wrong = broken(&recipe, law)?;
+    let start = Instant::now();
+    let mut tried = 0;
+    'shrink: while tried < SHRINKS {
+        for smaller in recipe.smaller() {
+            tried += 1;
+            if tried >= SHRINKS || start.elapsed() > PATIENCE {
+                break 'shrink;
+            }
+            if let Some(also) = broken(&smaller, law) {
+                (recipe, wrong) = (smaller, also);
+                continue 'shrink;
+            }
+        }
+        break;
+    }
+    let (what, test) = wrong;
+    Some(format!("FUZZ_SEED={seed}: {what}\n\n{test}"))
+}
+
+/// What is wrong, and the program as a text test.
+fn broken(recipe: &Recipe, law: Law) -> Option<(String, String)> {
+    let mut m = Module::new();
+    let made = catch_unwind(AssertUnwindSafe(|| recipe.program(&mut m)));
+    let case = match made {
+        Ok(Ok(case)) => case,
+        Ok(Err(problem)) => return Some((problem.to_string(), format!("{recipe:?}"))),
+        Err(panic) => return Some((said(&*panic), format!("{recipe:?}"))),
+    };
+    let (text, args) = (print_functions(&m, &[case.f]), show_tensors(&case.args));
+    let outcome = catch_unwind(AssertUnwindSafe(|| law(&mut m, &case, recipe)));
+    let what = match outcome {
+        Ok(Ok(())) => return None,
+        Ok(Err(failure)) => failure.to_string(),
+        Err(panic) => said(&*panic),
+    };
+    Some((what, format!("// test: run\n// args: {args}\n{text}")))
+}
+
+/// What a panic said.
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("panicked: {}", text.unwrap_or_default())
+}
+
+// -- Laws -------------------------------------------------------------------------------------------
+
+/// Programs print, parse and print again, and the parsed one computes the same.
+pub fn text(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
+    let text = print_functions(m, &[case.f]);
+    let parsed = parse_module(&text).map_err(|e| e[0].clone())?;
+    let broken = verify_module(&parsed);
+    if let Some(e) = broken.first() {
+        return Err(e.to_string().into());
+    }
+    let same = parsed.iter().find(|(_, f)| f.name == m.function(case.f).name);
+    let (f, _) = same.ok_or("the function is not there")?;
+    if print_functions(&parsed, &[f]) != text {
+        return Err(format!("prints again as\n{}", print_functions(&parsed, &[f])).into());
+    }
+    let want = run(m, case.f, &case.args)?;
+    Ok(Agreement::Exact.check_all(&run(&parsed, f, &case.args)?, &want)?)
+}
+
+/// Passes, kernels and machine code keep the values.
+pub fn values(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
+    let relaxed = !recipe.wild && recipe.genes.len().is_multiple_of(4);
+    same_numbers(m, case, Demand { relaxed, wild: recipe.wild })
+}
+
+/// Forward and reverse mode are transposes of each other, and engines agree on both.
+pub fn derivatives(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
+    let mut rng = Rng::new(1);
+    [Letter::Jvp, Letter::Vjp]
+        .into_iter()
+        .try_for_each(|letter| transformed(m, case, recipe, letter, &mut rng).map(|_| ()))
+}
+
+/// A batch is a map.
+pub fn batches(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
+    transformed(m, case, recipe, Letter::Vmap, &mut Rng::new(2)).map(|_| ())
+}
+
+/// Two transforms, one after the other.
+pub fn words(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
+    let mut rng = Rng::new(recipe.genes.len() as u64);
+    let mut letter = || Letter::ALL[rng.index(3)];
+    let (first, second) = (letter(), letter());
+    let Some(next) = transformed(m, case, recipe, first, &mut Rng::new(4))? else { return Ok(()) };
+    transformed(m, &next, recipe, second, &mut Rng::new(5)).map(|_| ())
+}
+
+/// One more letter: held against what it means where the program is tame, and against the engines
+/// in any case. Nothing where a program has no derivative.
+fn transformed(
+    m: &mut Module,
+    case: &Case,
+    recipe: &Recipe,
+    letter: Letter,
+    rng: &mut Rng,
+) -> Result<Option<Case>, Failure> {
+    let next = if recipe.wild {
+        let Some(next) = unchecked(m, case, letter, rng)? else { return Ok(None) };
+        next
+    } else {
+        append(m, case, letter, Choice::Some, rng)?
+    };
+    same_numbers(m, &next, Demand { relaxed: false, wild: recipe.wild })?;
+    Ok(Some(next))
+}

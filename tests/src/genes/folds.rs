@@ -1,0 +1,73 @@
+//! Genes that fold axes: reductions, searches, contractions.
+
+use super::{Gene, Generator, Value};
+use tapeloom_ir::prim::{ArgReduce, Dot, Reduce, Reducer};
+use tapeloom_ir::{Dtype, Shape};
+
+impl Generator<'_, '_> {
+    pub(super) fn reduced(&mut self, gene: Gene) {
+        let x = self.any(gene.operands[0]);
+        let axes = self.axes(&x);
+        let n: usize = axes.iter().map(|a| x.ty.shape[*a]).product();
+        let extremes = [(Reducer::Max, x.bound), (Reducer::Min, x.bound)];
+        let mut all = match x.ty.dtype {
+            Dtype::Bool => vec![(Reducer::And, 1.0), (Reducer::Or, 1.0)],
+            dtype if dtype.is_integer() && self.rng.index(3) == 0 => {
+                vec![(Reducer::And, 1.0), (Reducer::Or, 1.0)]
+            }
+            _ => vec![
+                (Reducer::Sum, n as f64 * x.bound),
+                (Reducer::Prod, x.bound.max(1.0).powi(n as i32)),
+            ],
+        };
+        // What the extreme of nothing is has an answer for some dtypes only.
+        if n > 0 {
+            all.extend(extremes);
+        }
+        let (reducer, bound) = all[self.rng.index(all.len())];
+        self.push(Reduce { reducer, axes }, &[x.atom], bound.max(1.0));
+    }
+
+    pub(super) fn searched(&mut self, gene: Gene) {
+        let x = self.any(gene.operands[0]);
+        if let Some(axis) = self.filled_axis(&x) {
+            let largest = self.rng.index(2) == 0;
+            self.push(ArgReduce { axis, largest }, &[x.atom], 0.0);
+        }
+    }
+
+    pub(super) fn dot(&mut self, gene: Gene) {
+        let x = self.number(gene.operands[0]);
+        let mut y = self.pick(x.ty.dtype, gene.operands[1]);
+        let pairs = |y: &Value| {
+            let (m, n) = (x.ty.shape.len(), y.ty.shape.len());
+            let all = (0..m).flat_map(|i| (0..n).map(move |j| (i, j)));
+            all.filter(|(i, j)| x.ty.shape[*i] == y.ty.shape[*j]).collect::<Vec<_>>()
+        };
+        if pairs(&y).is_empty() {
+            y = x.clone();
+        }
+        let mut free = pairs(&y);
+        let (mut batch, mut contract) = (Vec::new(), Vec::new());
+        for _ in 0..2 {
+            if free.is_empty() {
+                break;
+            }
+            let (i, j) = free.swap_remove(self.rng.index(free.len()));
+            free.retain(|(a, b)| *a != i && *b != j);
+            if self.rng.index(3) == 0 { batch.push((i, j)) } else { contract.push((i, j)) }
+        }
+        let rest = |v: &Value, used: Vec<usize>| v.ty.shape.without(&used);
+        let left = rest(&x, batch.iter().chain(&contract).map(|p| p.0).collect());
+        let right = rest(&y, batch.iter().chain(&contract).map(|p| p.1).collect());
+        let shared = batch.iter().map(|p| x.ty.shape[p.0]);
+        let shape: Shape =
+            shared.chain(left.iter().copied()).chain(right.iter().copied()).collect();
+        let n: usize = contract.iter().map(|p| x.ty.shape[p.0]).product();
+        // The interpreter visits every term.
+        if self.small(&shape) && shape.elements().saturating_mul(n) <= 16 * self.most {
+            let bound = (n as f64 * x.bound * y.bound).max(1.0);
+            self.push(Dot { batch, contract }, &[x.atom, y.atom], bound);
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! Random programs from shapes outwards: attributes and literals are drawn to fit the operands.
+//!
+//! Where [`crate::Vocabulary`] takes primitives as their samples have them, and so meets every
+//! primitive, this takes what values there are and draws slices, paddings, axes, indices, literals
+//! and callees for them, and so meets shapes, attributes and bodies that nobody thought of.
+//!
+//! A [`Recipe`] is what a seed stands for, as data: extents, parameters, callees, a list of
+//! [`Gene`]s that append a few equations each, and which values are results. Whatever a gene asks
+//! for is brought to fit, so every recipe is a program, and one that breaks a law is made smaller by
+//! leaving things out ([`Recipe::smaller`]).
+//!
+//! Programs come in two flavours. *Tame* ones keep floats within bounds (by `tanh` where they could
+//! leave them) and away from poles, so that derivatives can be compared; they may be at ties, for the
+//! laws hold there too. *Wild* ones compute anything with anything, infinities, nan and both zeros
+//! included, and are compared bit for bit.
+
+mod folds;
+mod indexing;
+mod maps;
+mod movement;
+mod recipe;
+
+pub use recipe::{Gene, Recipe};
+
+use crate::{Case, Elements, Rng};
+use tapeloom_ir::prim::{Broadcast, Call, Convert, CustomCall, Iota, Reduce, Reducer, Reshape};
+use tapeloom_ir::{
+    ArrayType, Atom, Builder, Draft, Dtype, FuncId, Literal, Module, Op, Problem, Scalar, Shape,
+    Tensor, Type,
+};
+
+/// Floats of tame programs are no larger than this.
+const BOUND: f64 = 16.0;
+/// No integer converted to a float is larger.
+const HUGE: f64 = 2e19;
+
+impl Recipe {
+    /// The program, with arguments.
+    ///
+    /// # Errors
+    /// None, if the generator keeps its promise that everything fits.
+    pub fn program(&self, module: &mut Module) -> Result<Case, Problem> {
+        let mut callees = Vec::new();
+        for (i, genes) in self.callees.iter().enumerate() {
+            // Callees take what their callers can always give: a vector, a number, a place.
+            let vector = ArrayType::new(Dtype::F64, [self.extents[0]]);
+            let number = |dtype| ArrayType::new(dtype, Shape::scalar());
+            let params = [vector, number(Dtype::F64), number(Dtype::I64), number(Dtype::F64)];
+            let f = self.function(module, &format!("callee{i}"), &params, genes, &callees)?;
+            callees.push(f);
+        }
+        let types: Vec<ArrayType> = self.params.iter().map(|p| self.parameter(*p)).collect();
+        let f = self.function(module, "random", &types, &self.genes, &callees)?;
+        let mut rng = Rng::new(11);
+        let args = types.iter().map(|ty| self.argument(&mut rng, ty)).collect();
+        Ok(Case { name: "random".into(), f, args, smooth: false })
+    }
+
+    fn function(
+        &self,
+        module: &mut Module,
+        name: &str,
+        params: &[ArrayType],
+        genes: &[Gene],
+        callees: &[FuncId],
+    ) -> Result<FuncId, Problem> {
+        let mut draft = Draft::new(name);
+        let mut values = Vec::new();
+        for ty in params {
+            let atom = draft.param(ty.clone().into());
+            // Arguments are drawn from this range.
+            values.push(Value { atom, ty: ty.clone(), bound: 8.0, read: false });
+        }
+        let own = values.len();
+        let b = Builder::new(module, &mut draft);
+        let rng = Rng::new(0);
+        let mut g =
+            Generator { b: &b, values, callees, rng, wild: self.wild, most: self.most_elements() };
+        for gene in genes {
+            g.rng = Rng::new(gene.seed.into());
+            g.step(*gene);
+        }
+        // What nothing reads, the latest first; then anything, parameters and the same twice too.
+        let unread = g.values[own..].iter().rev().filter(|v| !v.read).take(2).map(|v| v.atom);
+        let mut results: Vec<Atom> = unread.collect();
+        let n = g.values.len();
+        results.extend(self.results.iter().map(|r| g.values[n - 1 - usize::from(*r) % n].atom));
+        if results.is_empty() {
+            results.push(g.values[n - 1].atom);
+        }
+        draft.finish(module, results)
+    }
+
+    /// Numbers for a parameter: tame ones small, some of them alike; wild ones of every kind.
+    fn argument(&self, rng: &mut Rng, ty: &ArrayType) -> Tensor {
+        let mut t = rng.tensor(ty);
+        let (few, wild) = (rng.index(4) == 0, self.wild);
+        for i in 0..t.elements() {
+            let x = match wild {
+                true if rng.index(2) == 0 => wild_number(rng, ty.dtype),
+                false if few => Literal::of(ty.dtype, rng.index(3) as f64 - 1.0),
+                _ => continue,
+            };
+            t.put(i, x);
+        }
+        t
+    }
+}
+
+/// A number at an edge of its dtype, or any bits at all.
+fn wild_number(rng: &mut Rng, dtype: Dtype) -> Literal {
+    let float = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        -2.0,
+        3.0,
+        1e-320,
+        1e300,
+        -1e300,
+        2147483648.0,
+        -9.3e18,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+        f64::MIN_POSITIVE,
+    ];
+    let bits = match dtype {
+        Dtype::F32 | Dtype::F64 if rng.index(8) > 0 => {
+            return Literal::of(dtype, float[rng.index(float.len())]);
+        }
+        Dtype::Bool => return Literal::bool(rng.index(2) == 0),
+        Dtype::I32 | Dtype::U32 | Dtype::F32 => {
+            let all = [0, 1, u32::MAX, 1 << 31, i32::MAX as u32, 31, 32, rng.bits() as u32];
+            u64::from(all[rng.index(all.len())])
+        }
+        Dtype::I64 | Dtype::U64 | Dtype::F64 => {
+            let all = [0, 1, u64::MAX, 1 << 63, i64::MAX as u64, 63, 64, rng.bits()];
+            all[rng.index(all.len())]
+        }
+    };
+    Literal { dtype, bits }
+}
+
+#[derive(Clone)]
+struct Value {
+    atom: Atom,
+    ty: ArrayType,
+    /// No element is larger; of use for floats of tame programs only.
+    bound: f64,
+    read: bool,
+}
+
+struct Generator<'g, 'm> {
+    b: &'g Builder<'m>,
+    values: Vec<Value>,
+    callees: &'g [FuncId],
+    rng: Rng,
+    wild: bool,
+    /// Arrays have no more elements than this.
+    most: usize,
+}
+
+/// What a gene may do; the first kind is nothing.
+type Step = fn(&mut Generator<'_, '_>, Gene);
+
+/// The kinds of genes. What stands twice is drawn twice as often.
+const KINDS: &[Step] = &[
+    |_, _| {},
+    |g, e| g.unary(e),
+    |g, e| g.binary(e),
+    |g, e| g.binary(e),
+    |g, e| g.binary(e),
+    |g, e| g.function(e),
+    |g, e| g.function(e),
+    |g, e| g.compare(e),
+    |g, e| g.choose(e),
+    |g, e| g.choose(e),
+    |g, e| g.logic(e),
+    |g, e| g.converted(e),
+    |g, e| g.converted(e),
+    |g, e| g.clamped(e),
+    |g, e| g.constant(e),
+    |g, e| g.view(e),
+    |g, e| g.view(e),
+    |g, e| g.sliced(e),
+    |g, e| g.padded(e),
+    |g, e| g.repeated(e),
+    |g, e| g.joined(e),
+    |g, e| g.reduced(e),
+    |g, e| g.reduced(e),
+    |g, e| g.searched(e),
+    |g, e| g.dot(e),
+    |g, e| g.dot(e),
+    |g, e| g.gather(e),
+    |g, e| g.gather(e),
+    |g, e| g.scatter(e),
+    |g, e| g.scatter(e),
+    |g, e| g.dynamic_slice(e),
+    |g, e| g.dynamic_update(e),
+    |g, e| g.updates(e),
+    |g, e| g.updates(e),
+    |g, e| g.call(e),
+    |g, e| g.call(e),
+];
+
+impl Generator<'_, '_> {
+    fn step(&mut self, gene: Gene) {
+        KINDS[usize::from(gene.kind) % KINDS.len()](self, gene);
+    }
+
+    // -- Picking ------------------------------------------------------------------------------------
+
+    /// A value of that dtype: the latest, or so many before it; converted if there is none.
+    fn pick(&mut self, dtype: Dtype, back: u8) -> Value {
+        let of: Vec<usize> =
+            (0..self.values.len()).filter(|k| self.values[*k].ty.dtype == dtype).collect();
+        let all = of.len();
+        if all > 0 {
+            let k = of[all - 1 - usize::from(back) % all];
+            self.values[k].read = true;
+            return self.values[k].clone();
+        }
+        let n = self.values.len();
+        let x = self.values[n - 1 - usize::from(back) % n].clone();
+        self.convert(&x, dtype)
+    }
+
+    /// A value of any dtype.
+    fn any(&mut self, back: u8) -> Value {
+        let n = self.values.len();
+        let k = n - 1 - usize::from(back) % n;
+        self.values[k].read = true;
+        self.values[k].clone()
+    }
+
+    /// A value that is not bool.
+    fn number(&mut self, back: u8) -> Value {
+        let x = self.any(back);
+        if x.ty.dtype == Dtype::Bool { self.convert(&x, Dtype::I32) } else { x }
+    }
+
+    /// A value that is a float.
+    fn float(&mut self, back: u8) -> Value {
+        let x = self.any(back);
+        if x.ty.dtype.is_float() { x } else { self.pick(Dtype::F64, back) }
+    }
+
+    fn convert(&mut self, x: &Value, to: Dtype) -> Value {
+        if x.ty.dtype == to {
+            return x.clone();
+        }
+        let mut x = x.clone();
+        let narrowed = !self.wild && x.ty.dtype.is_integer() && to.is_float();
+        if narrowed && self.rng.index(2) == 0 {
+            // Small, so that converting is exact and what follows is not all at the bounds.
+            let five = Literal::of(x.ty.dtype, 5.0).into();
+            x.atom = self.b.emit1(Scalar::Rem, &[x.atom, five]);
+            x.bound = 4.0;
+        } else if x.ty.dtype.is_integer() {
+            x.bound = HUGE;
+        } else if x.ty.dtype == Dtype::Bool {
+            x.bound = 1.0;
+        }
+        let atom = self.b.emit1(Convert { to }, &[x.atom]);
+        let ty = ArrayType::new(to, x.ty.shape.clone());
+        let y = Value { atom, ty, ..x };
+        if to.is_float() { self.within(&y, BOUND) } else { y }
+    }
+
+    fn literal(&mut self, dtype: Dtype) -> Literal {
+        if self.wild && self.rng.index(3) == 0 {
+            return wild_number(&mut self.rng, dtype);
+        }
+        let all = [0.0, 1.0, -1.0, 0.5, 2.0, -0.25, -0.0, 3.0];
+        Literal::of(dtype, all[self.rng.index(all.len())])
+    }
+
+    /// A second operand for an elementwise function: a value brought to the shape, or a literal.
+    fn second(&mut self, x: &Value, back: u8) -> Value {
+        if self.rng.index(4) == 0 {
+            let l = self.literal(x.ty.dtype);
+            let bound = l.to_f64().abs();
+            return Value { atom: l.into(), ty: x.ty.clone(), bound, read: true };
+        }
+        let y = self.pick(x.ty.dtype, back);
+        self.matching(&y, &x.ty.shape)
+    }
+
+    /// The value in that shape: as it is, in other order, stretched, or reduced and stretched.
+    fn matching(&mut self, x: &Value, shape: &Shape) -> Value {
+        if x.ty.shape == *shape {
+            return x.clone();
+        }
+        let ty = ArrayType::new(x.ty.dtype, shape.clone());
+        if x.ty.shape.elements() == shape.elements() {
+            let atom = self.b.emit1(Reshape { shape: shape.clone() }, &[x.atom]);
+            return Value { atom, ty, ..x.clone() };
+        }
+        let rank = x.ty.shape.len();
+        let fits = |dims: &[usize]| {
+            dims.iter().zip(x.ty.shape.iter()).all(|(d, n)| shape[*d] == *n || *n == 1)
+        };
+        if rank <= shape.len() {
+            let last: Vec<usize> = (shape.len() - rank..shape.len()).collect();
+            let first: Vec<usize> = (0..rank).collect();
+            let choices = [last, first];
+            let of = |dims: &Vec<usize>| fits(dims);
+            if let Some(dims) = choices.iter().find(|d| of(d)).cloned() {
+                let op = Broadcast { shape: shape.clone(), dims };
+                return Value { atom: self.b.emit1(op, &[x.atom]), ty, ..x.clone() };
+            }
+        }
+        let total = self.scalar(x);
+        let op = Broadcast { shape: shape.clone(), dims: Vec::new() };
+        Value { atom: self.b.emit1(op, &[total.atom]), ty, ..total }
+    }
+
+    /// All elements in one.
+    fn scalar(&mut self, x: &Value) -> Value {
+        if x.ty.shape.is_empty() {
+            return x.clone();
+        }
+        let n = x.ty.shape.elements();
+        let (reducer, n) = match x.ty.dtype {
+            Dtype::Bool => (Reducer::Or, 1),
+            // Sums of wild floats would be compared to rounding only.
+            Dtype::F32 | Dtype::F64 if self.wild && n > 0 => (Reducer::Min, 1),
+            _ => (Reducer::Sum, n),
+        };
+        let op = Reduce { reducer, axes: (0..x.ty.shape.len()).collect() };
+        let atom = self.b.emit1(op, &[x.atom]);
+        let ty = ArrayType::new(x.ty.dtype, Shape::scalar());
+        let total = Value { atom, ty, bound: x.bound * n as f64, read: true };
+        if x.ty.dtype.is_float() { self.within(&total, BOUND) } else { total }
+    }
+
+    /// The value if it is bounded so or may be anything, else its tanh.
+    fn within(&mut self, x: &Value, bound: f64) -> Value {
+        if self.wild || !x.ty.dtype.is_float() || x.bound <= bound {
+            return x.clone();
+        }
+        Value { atom: self.b.emit1(Scalar::Tanh, &[x.atom]), bound: 1.0, ..x.clone() }
+    }
+
+    fn axes(&mut self, x: &Value) -> Vec<usize> {
+        (0..x.ty.shape.len()).filter(|_| self.rng.index(2) == 0).collect()
+    }
+
+    /// An axis that is not empty.
+    fn filled_axis(&mut self, x: &Value) -> Option<usize> {
+        let filled: Vec<usize> = (0..x.ty.shape.len()).filter(|a| x.ty.shape[*a] > 0).collect();
+        (!filled.is_empty()).then(|| filled[self.rng.index(filled.len())])
+    }
+
+    // -- Emitting -----------------------------------------------------------------------------------
+
+    /// Appends an equation if its outputs are not too large; the last of them, if there is one.
+    fn push(&mut self, op: impl Into<Op>, operands: &[Atom], bound: f64) -> Option<Value> {
+        let outputs = self.b.try_emit(op.into(), operands).ok()?;
+        let mut last = None;
+        for atom in outputs {
+            let Type::Array(ty) = self.b.type_of(atom) else { continue };
+            let value = Value { atom, ty, bound, read: false };
+            let value = if value.ty.dtype.is_float() { self.within(&value, BOUND) } else { value };
+            self.values.push(value.clone());
+            last = Some(value);
+        }
+        last
+    }
+
+    /// Whether an array of that shape is small enough to be made.
+    fn small(&self, shape: &[usize]) -> bool {
+        shape.iter().product::<usize>() <= self.most
+    }
+
+    // -- Constants and calls ------------------------------------------------------------------------
+
+    fn constant(&mut self, gene: Gene) {
+        let like = self.any(gene.operands[0]);
+        let dtype = self.any(gene.operands[1]).ty.dtype;
+        let shape = like.ty.shape;
+        if self.rng.index(3) == 0 && !shape.is_empty() && dtype != Dtype::Bool {
+            let axis = self.rng.index(shape.len());
+            let last = shape[axis] as f64;
+            self.push(Iota { shape, axis, dtype }, &[], last);
+            return;
+        }
+        let l = self.literal(dtype);
+        self.push(Broadcast { shape, dims: Vec::new() }, &[l.into()], l.to_f64().abs());
+    }
+
+    /// A call of one of the functions there are, with values brought to its parameters.
+    fn call(&mut self, gene: Gene) {
+        if self.callees.is_empty() {
+            return;
+        }
+        let function = self.callees[self.rng.index(self.callees.len())];
+        let params = self.b.with_module(|m| m.get(function).param_types());
+        let mut operands = Vec::new();
+        for (i, ty) in params.iter().enumerate() {
+            let Type::Array(ty) = ty else { return };
+            let x = self.pick(ty.dtype, gene.operands[i % 2].wrapping_add(i as u8 / 2));
+            let x = self.matching(&x, &ty.shape);
+            operands.push(self.within(&x, 8.0).atom);
+        }
+        let op: Op = match self.rng.index(5) {
+            0 => CustomCall { function, jvp: None, fwd: None, bwd: None }.into(),
+            1 | 2 => Call { function, outline: false }.into(),
+            _ => Call { function, outline: true }.into(),
+        };
+        self.push(op, &operands, BOUND);
+    }
+}

@@ -1,0 +1,165 @@
+//! How much of a result is promised: every bit, or all but rounding.
+//!
+//! Engines and exact passes agree in every bit on programs of elementwise, movement, integer and
+//! extreme operations. A sum or a product of floats may be taken in another order, so it agrees up to
+//! rounding, and so does what is computed from it: unless that jumps, like a comparison or a
+//! place read from a rounded number. [`trusts`] follows this through a program by the lowerings of
+//! its primitives; it names none.
+
+use crate::{Agreement, Elements, Failure};
+use tapeloom_ir::prim::{Code, Lowering, Operand};
+use tapeloom_ir::{FuncId, Literal, Module, Tensor, Type};
+
+/// What is promised of a value.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Trust {
+    /// Every bit.
+    Exact,
+    /// All but rounding.
+    Rounded,
+    /// Nothing: rounding before it decides.
+    Open,
+}
+
+/// What is promised of every result of a function.
+///
+/// Where values are not kept away from poles (`wild`), a rounded one may become anything, so that
+/// only what moves it keeps the promise.
+pub fn trusts(m: &Module, f: FuncId, wild: bool) -> Vec<Trust> {
+    let params = vec![Trust::Exact; m.function(f).param_types().len()];
+    results(m, f, &params, wild)
+}
+
+fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
+    let f = m.function(id);
+    // Functions are numbered densely: parameters first, then outputs in order.
+    let mut trust: Vec<Trust> = params.to_vec();
+    let of = |trust: &[Trust], a: &tapeloom_ir::Atom| match a.value() {
+        Some(v) => trust[v.as_u32() as usize],
+        None => Trust::Exact,
+    };
+    for e in &f.equations {
+        let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
+        let x: Vec<Trust> = e.operands.iter().map(|a| of(&trust, a)).collect();
+        let operands: Vec<Operand<'_>> = types
+            .iter()
+            .zip(&e.operands)
+            .map(|(ty, a)| Operand { ty, literal: a.literal() })
+            .collect();
+        let lowering = e.op.lower(m, &operands);
+        if let Lowering::Call(g) = lowering {
+            trust.extend(results(m, g, &x, wild));
+            continue;
+        }
+        let out = &f.types[e.outputs[0]];
+        let float = out.as_array().is_some_and(|t| t.dtype.is_float());
+        trust.push(one(&lowering, float, &x, wild));
+        trust.extend(e.outputs.iter().skip(1).map(|_| Trust::Rounded));
+    }
+    f.results.iter().map(|r| of(&trust, r)).collect()
+}
+
+fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
+    let all = x.iter().copied().max().unwrap_or(Trust::Exact);
+    // Rounding before a jump decides where it lands.
+    let jump = |of: Trust| if of == Trust::Exact { all } else { Trust::Open };
+    let folded = if float { all.max(Trust::Rounded) } else { jump(all) };
+    match lowering {
+        _ if all == Trust::Exact && !lowering.sums() => Trust::Exact,
+        Lowering::Elementwise(code) => match code {
+            _ if wild || !float => jump(all),
+            Code::Select => jump(x[0]),
+            Code::Floor | Code::Ceil | Code::Sign | Code::Rem | Code::IsFinite => jump(all),
+            Code::Library(l) if ["round", "round_even", "nextafter"].contains(&l.name) => jump(all),
+            _ => all,
+        },
+        Lowering::View { .. } | Lowering::Reshape | Lowering::Alias | Lowering::Iota { .. } => all,
+        Lowering::Reduce { .. } if lowering.sums() => {
+            if wild && all != Trust::Exact {
+                Trust::Open
+            } else {
+                folded
+            }
+        }
+        Lowering::Reduce { .. } => all,
+        Lowering::ArgReduce { .. } => jump(all),
+        Lowering::Contract { .. } => {
+            if wild && all != Trust::Exact {
+                Trust::Open
+            } else {
+                folded
+            }
+        }
+        Lowering::DynamicSlice => jump(x[1..].iter().copied().max().unwrap_or(Trust::Exact)),
+        Lowering::DynamicUpdateSlice => jump(x[2..].iter().copied().max().unwrap_or(Trust::Exact)),
+        Lowering::Gather { .. } => jump(x[1]),
+        Lowering::Scatter { .. } if x[1] != Trust::Exact => Trust::Open,
+        Lowering::Scatter { .. } if lowering.sums() => {
+            if wild && all != Trust::Exact {
+                Trust::Open
+            } else {
+                folded
+            }
+        }
+        Lowering::Scatter { .. } => all,
+        Lowering::Call(_) | Lowering::Missing(_) => all.max(Trust::Rounded),
+    }
+}
+
+/// Whether many terms become one, in an order that floats feel.
+trait Sums {
+    fn sums(&self) -> bool;
+}
+
+impl Sums for Lowering {
+    fn sums(&self) -> bool {
+        let order = |code: Code| matches!(code, Code::Add | Code::Mul);
+        match self {
+            Lowering::Reduce { code, .. } => order(*code),
+            Lowering::Scatter { combine, .. } => combine.code().is_some_and(order),
+            Lowering::Contract { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// Compares results, each as far as is promised: `relative` and `absolute` hold where a value is
+/// rounded. In wild programs an order of summation decides about overflow, so that only numbers are
+/// compared there.
+///
+/// # Errors
+/// The first that differs.
+pub fn check(
+    trust: &[Trust],
+    [got, want]: [&[Tensor]; 2],
+    [relative, absolute]: [f64; 2],
+    wild: bool,
+) -> Result<(), Failure> {
+    if got.len() != want.len() {
+        return Err(format!("got {} tensors, want {}", got.len(), want.len()).into());
+    }
+    for (i, (g, w)) in got.iter().zip(want).enumerate() {
+        let outcome = match trust.get(i).copied().unwrap_or(Trust::Open) {
+            Trust::Exact => Agreement::Exact.check(g, w),
+            Trust::Open if g.ty() != w.ty() => Err(format!("got {}, want {}", g.ty(), w.ty())),
+            Trust::Open => Ok(()),
+            Trust::Rounded => {
+                let within = Agreement::Within { relative, absolute };
+                if wild { within.check(&numbers(g, w), &numbers(w, g)) } else { within.check(g, w) }
+            }
+        };
+        outcome.map_err(|e| format!("output {i}, {e}"))?;
+    }
+    Ok(())
+}
+
+/// The tensor, with zeros where one of the two is not finite.
+fn numbers(x: &Tensor, y: &Tensor) -> Tensor {
+    let mut z = x.clone();
+    for i in 0..x.elements().min(y.elements()) {
+        if ![x, y].iter().all(|t| t.at(i).to_f64().is_finite()) {
+            z.put(i, Literal::zero(x.dtype()));
+        }
+    }
+    z
+}
