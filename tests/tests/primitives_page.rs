@@ -2,9 +2,12 @@
 //!
 //! `BLESS=1 cargo test -p tapeloom-tests --test primitives_page` writes it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
-use tapeloom_ir::Op;
 use tapeloom_ir::prim::{Doc, Family};
+use tapeloom_ir::{Kind, Module, Op};
+use tapeloom_tests::cases;
+use tapeloom_transforms::jvp;
 
 /// What a reader needs in order to read a row.
 const INTRODUCTION: &str = "\
@@ -45,6 +48,7 @@ One entry thus serves both modes, and they cannot disagree.
 Two answers look alike and are not.
 *0, because* is a derivative: nothing flows through the operand.
 *none, because* means that there is no derivative, and a program that asks for it is refused with your line and this reason; a missing derivative is never taken for zero.
+A test asks every primitive for its derivative and compares the answer with the row.
 
 ## Where the rows come from
 
@@ -86,6 +90,26 @@ fn every_primitive_has_one_row() {
             assert!(!text.trim().is_empty(), "{} says nothing under {what}", d.name);
         }
     }
+}
+
+/// "none" is said of what is refused, and of nothing else.
+#[test]
+fn what_has_no_derivative_is_refused() {
+    let mut module = Module::new();
+    let mut refused: BTreeSet<String> = BTreeSet::new();
+    for case in cases(&mut module) {
+        let floats = case.floats();
+        if floats.contains(&true)
+            && let Err(problem) = jvp(&mut module, case.f, &floats)
+        {
+            assert_eq!(problem.kind, Kind::NotDifferentiable, "{}: {problem}", case.name);
+            refused.insert(case.name.clone());
+        }
+    }
+    let words = |text: &str| text.split(|c: char| !c.is_alphanumeric()).any(|w| w == "none");
+    let said = Op::docs().into_iter().filter(|d| words(&d.derivative));
+    let said: BTreeSet<String> = said.map(|d| head(&d.name).to_owned()).collect();
+    assert_eq!(said, refused);
 }
 
 /// The whole page.

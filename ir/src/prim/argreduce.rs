@@ -44,7 +44,7 @@ impl Primitive for ArgReduce {
             name: format!("{name}{{axis}}"),
             math: format!("y = the index of the {what} element of x along the axis"),
             types: "any dtype to i64".into(),
-            derivative: "none: positions are integers; gather with them to differentiate".into(),
+            derivative: "0, positions are integers; gather with them to differentiate".into(),
             edges: "the first of equal elements; the first nan if there is one".into(),
         };
         vec![entry("argmax", "largest"), entry("argmin", "smallest")]

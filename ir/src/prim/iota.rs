@@ -34,7 +34,7 @@ impl Primitive for Iota {
             name: "iota{shape, axis, dtype}".into(),
             math: "y[o] = o[axis]".into(),
             types: "to integers or floats".into(),
-            derivative: "none: it has no operands".into(),
+            derivative: "nothing to differentiate: it has no operands".into(),
             edges: "floats are rounded where they cannot hold the index; integers must hold it"
                 .into(),
         }]

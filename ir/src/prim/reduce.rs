@@ -156,7 +156,7 @@ impl Primitive for Reduce {
                 Reducer::Sum => "∂x: Σ t; its transpose broadcasts",
                 Reducer::Prod => "∂x: Σ_i t_i Π_{j≠i} x_j, formed by halving without division",
                 Reducer::Max | Reducer::Min => "∂x: mean of t over the elements that attain y",
-                Reducer::And | Reducer::Or => "none: bool and integers have no tangents",
+                Reducer::And | Reducer::Or => "0, bools and integers have no tangent",
             }
             .into(),
             edges: match r {

@@ -241,7 +241,7 @@ impl Primitive for Scatter {
             }
             .into(),
             derivative: match combine {
-                Combine::Set => "scatter_set of the tangents; an overwritten update has none",
+                Combine::Set => "scatter_set of the tangents; that of an overwritten update is 0",
                 Combine::Add => "scatter_add of the tangents; the transpose in u is gather",
                 Combine::Mul => "∂x: scatter_mul of t; ∂u: t times x and the other updates there",
                 Combine::Max | Combine::Min => {

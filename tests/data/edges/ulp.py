@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Records values of functions to measure the error in units of the last place (ulp).
+
+    pip install jax==0.10.2 mpmath==1.4.1
+    python3 ulp.py        # writes ulp.jsonl beside this file
+
+The functions are those of `record.py` that have derivatives to speak of; of each, the value is recorded
+on its own stretch of the axis, evenly and at random, over all magnitudes, and beside its roots. A value
+is that of mpmath, computed with digits to spare and rounded once.
+"""
+
+import json, math, os, random
+
+from mpmath import mp, mpf
+from record import FUNCTIONS, ONE, double, real
+
+VERSION = 1
+
+# Where a function is interesting, if not on [-5, 5].
+STRETCH = {
+    "exp": (-745, 709), "exp2": (-1074, 1023), "exp_m1": (-40, 709), "sinh": (-710, 710),
+    "cosh": (-710, 710), "sech": (-744, 744), "tanh": (-22, 22), "asin": (-1, 1), "acos": (-1, 1),
+    "atanh": (-1, 1), "erf_inv": (-1, 1), "acosh": (1, 4), "erf": (-6, 6), "erfc": (-6, 26.5),
+    "ndtr": (-38, 9), "gelu": (-38, 9), "gelu_tanh": (-20, 9), "silu": (-740, 40), "sigmoid": (-740, 40),
+    "softplus": (-740, 40), "log_sigmoid": (-40, 740), "elu(1.5)": (-40, 3), "lgamma": (-19, 30),
+    "digamma": (-19, 30), "polygamma(1)": (-10, 30), "polygamma(2)": (-10, 30), "ln": (0, 10),
+    "log2": (0, 10), "log10": (0, 10), "ln_1p": (-1, 10), "sqrt": (0, 10), "rsqrt": (0, 10),
+    "powf(2.5)": (0, 10), "entr": (0, 3), "logit": (0, 1), "ndtri": (0, 1), "log_ndtr": (-40, 9),
+    "celu(1.5)": (-60, 3), "selu": (-40, 3), "mish": (-740, 9), "sinc": (-20, 20),
+}
+# Beside which numbers it is tested at the nearest doubles.
+ROOTS = {
+    "ln": [1.0], "log2": [1.0], "log10": [1.0], "acosh": [1.0], "acos": [1.0],
+    "sin": [math.pi * k for k in (1, 2, 7, 1000)], "tan": [math.pi * k for k in (1, 2, 7, 1000)],
+    "cos": [math.pi * (k + 0.5) for k in (0, 1, 7, 1000)],
+    "lgamma": [1.0, 2.0, -2.4570247382208006, -2.7476826467274127, -3.14358088834998,
+               -3.955294284858598, -4.039361839740537, -5.0082181683225935, -5.998607480080875,
+               -8.000024800270682, -9.99999972442663, -12.000000002087676, -15.999999999999952],
+    "digamma": [1.4616321449683622, -0.5040830082644554, -1.5734984731623904, -2.6107208684441447,
+                -3.635293366436901, -5.6671624415568855, -9.702672540001863, -19.74308167259022],
+}
+# What is exact by construction, and what is a sum, whose error is that of its largest term. `beta` and
+# its logarithm are compositions of `lgamma` with cancellation, `sinc` is the sine of a rounded product,
+# and `squareplus` overflows a little early.
+LEFT_OUT = ("floor", "ceil", "round", "trunc", "neg", "abs", "signum", "relu", "leaky", "clamp", "is_",
+            "powf(0)", "powf(1)", "powi(0)", "nan", "to_", "ldexp", "hard_", "sparse", "maximum", "minimum",
+            "fmax", "fmin", "rem", "div_floor", "mod_floor", "copysign", "heaviside", "beta", "kl_div",
+            "rel_entr", "sinc", "squareplus")
+
+# Below, a unit of the last place is no measure of relative error any more.
+SMALLEST = 2.2250738585072014e-308
+
+
+def around(x):
+    points = [x * (1 + s * 10.0**-k) for k in range(1, 15) for s in (1, -1)]
+    up, down = x, x
+    for _ in range(4):
+        up, down = math.nextafter(up, math.inf), math.nextafter(down, -math.inf)
+        points += [up, down]
+    return points + [x]
+
+
+def arguments(kind, name):
+    dice = random.Random(name)
+    low, high = STRETCH.get(name, (-5, 5))
+    anywhere = lambda: dice.choice([-1, 1]) * 10.0 ** dice.uniform(-300, 300)
+    some = lambda: dice.uniform(low, high)
+    if kind == "one":
+        points = [low + (high - low) * (i + 0.5) / 60 for i in range(60)]
+        points += [some() for _ in range(60)] + [anywhere() for _ in range(20)]
+        points += [x for x in ONE if abs(x) < math.inf and x]
+        return [[x] for x in points + [p for r in ROOTS.get(name, []) for p in around(r)]]
+    n = 2 if kind == "two" else 3
+    points = [[some() for _ in range(n)] for _ in range(60)]
+    points += [[anywhere() for _ in range(n)] for _ in range(20)]
+    points += [[dice.uniform(-100, 100) for _ in range(n)] for _ in range(60)]
+    points += [[dice.uniform(-1, 1)] + [dice.uniform(-1e3, 1e3) for _ in range(n - 1)] for _ in range(60)]
+    return points
+
+
+def value(f, point):
+    mp.dps = 60 + int(max(abs(math.log10(abs(x))) if x else 0 for x in point)) * 2
+    try:
+        y = f([mpf(x) for x in point])
+        y = y[0] if isinstance(y, list) else y
+        return double(real(y))
+    except (ValueError, ZeroDivisionError, TypeError, OverflowError):
+        return None
+
+
+def main():
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ulp.jsonl")
+    with open(path, "w") as file:
+        file.write(json.dumps({"script": VERSION}) + "\n")
+        for name, (kind, order, _, f) in FUNCTIONS.items():
+            if f is None or order == 0 or name.startswith(LEFT_OUT):
+                continue
+            if kind == "row" and name != "logsumexp":
+                continue
+            pairs = [(p, value(f, p)) for p in arguments(kind, name)]
+            pairs = [(p, y) for p, y in pairs if y is not None and SMALLEST <= abs(y) < math.inf]
+            entry = {"name": name, "x": [p for p, _ in pairs], "y": [y for _, y in pairs]}
+            file.write(json.dumps(entry, separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__":
+    main()

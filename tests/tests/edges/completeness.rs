@@ -1,0 +1,110 @@
+//! Which public functions there are, and where the edges of each are looked after.
+//!
+//! The list is read from the source of `prelude/src/ops`, so that a new function fails a test until its
+//! edges are recorded, or a reason is given below why it has none of its own.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Public functions that are not recorded: the reason, and their names.
+pub const NOT_RECORDED: &[(&str, &str)] = &[
+    (
+        "moves or copies elements, and computes nothing with them",
+        "array_split atleast_1d atleast_2d atleast_3d block_diag broadcast_arrays \
+         broadcast_to column_stack compress concat delete diag diagflat diagonal dstack \
+         dynamic_slice dynamic_update_slice expand_dims fftshift fill_diagonal flatten flip \
+         get hstack ifftshift index_axis insert matrix_transpose meshgrid meshgrid_ij \
+         move_axis pad pad_dilated pad_like permute put_along_axis repeat reshape resize \
+         roll rot90 set slice slice_axis slice_step split split_at squeeze stack swap_axes \
+         t tile toeplitz tril triu unstack vstack",
+    ),
+    (
+        "makes an array out of numbers of the host",
+        "arange constant diag_indices eye fftfreq full full_like geomspace iota linspace \
+         logspace ones ones_like tri zeros zeros_like",
+    ),
+    (
+        "chooses by a bool or an integer; what is chosen is not touched",
+        "select select_first select_nth stop_gradient",
+    ),
+    (
+        "gives or takes bools and integers, which have no edges beyond those of the comparisons recorded",
+        "all all_close any array_equal bincount convert count_ones count_true digitize \
+         histogram is_in leading_zeros one_hot searchsorted searchsorted_right",
+    ),
+    (
+        "sums of products, whose edges are those of `mul` and `sum`",
+        "average central_diff cov cross diff dot dot_general einsum inner kron matmul \
+         matrix_power multi_dot outer poly_from_roots polyval tensordot trace trapezoid \
+         vander vdot vecdot",
+    ),
+    ("a quotient of recorded functions: of sums by `sqrt`", "corrcoef"),
+    ("`div_floor` and `mod_floor` side by side", "div_mod"),
+    ("`mul` by a recorded `sigmoid`", "glu"),
+    ("a lookup and a straight line between two elements", "interp"),
+    ("composed of `softmax` and `log_softmax`", "cross_entropy dot_product_attention"),
+    ("says how attention weighs, and computes nothing", "bias causal mask new scale"),
+];
+
+/// Invocations of macros at the start of a line that bring no public function of arrays, but traits of
+/// operators and iterators.
+const OTHER_MACROS: &[&str] = &["axis", "axes", "folds", "index", "left", "logic", "macro_rules"];
+
+/// The names of all public functions and methods of the vocabulary.
+pub fn public_functions() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let ops = Path::new(env!("CARGO_MANIFEST_DIR")).join("../prelude/src/ops");
+    for file in files(&ops) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let mut inside = "";
+        for line in text.lines() {
+            let invoked = line.split_once('!').filter(|(name, _)| word(name));
+            match invoked {
+                Some((name, rest)) if !OTHER_MACROS.contains(&name) => {
+                    assert!(rest == " {", "{}: how does `{line}` end?", file.display());
+                    inside = name;
+                }
+                _ if line == "}" => inside = "",
+                _ => found.extend(function(inside, line.trim()).map(str::to_owned)),
+            }
+        }
+    }
+    found
+}
+
+/// The function that a line declares, inside the invocation of that macro.
+fn function<'t>(inside: &str, line: &'t str) -> Option<&'t str> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let name = match (inside, words.as_slice()) {
+        (_, _) if line.starts_with("//") || line.starts_with('#') => None,
+        (_, ["pub", "fn", name, ..]) => name.split(['(', '<']).next(),
+        ("unary" | "two" | "comparisons", [name, "=", _]) => Some(*name),
+        ("reductions", [name, axis, ..]) if axis.ends_with("_axis") => Some(*name),
+        ("operators", [_, name, ..]) => Some(*name),
+        ("" | "unary" | "two" | "comparisons" | "reductions", _) => None,
+        (other, _) => panic!("what public functions does `{other}!` make? say so here"),
+    };
+    name.filter(|n| word(n))
+}
+
+fn word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The name in Rust of a recorded function: what stands before its other arguments.
+pub fn base(name: &str) -> &str {
+    name.split('(').next().unwrap_or(name)
+}
