@@ -52,8 +52,8 @@ const CHOICES: &[Choice] = &[
         why: "they count; XLA takes them for 0 on CPUs",
     },
     Choice {
-        functions: &["relu"],
-        orders: &[First],
+        functions: &["relu", "relu6", "hard_sigmoid", "hard_silu"],
+        orders: SLOPES,
         place: "nan",
         at: nan,
         why: "nan goes through as it is, and so does a tangent",
@@ -162,13 +162,6 @@ const CHOICES: &[Choice] = &[
         place: "poles, infinities, nan, tiny and huge arguments",
         at: |x| x.iter().any(|x| *x < 1e-150 || x.abs() > 1e15 || x.is_nan()),
         why: "a limit where JAX subtracts infinities",
-    },
-    Choice {
-        functions: &["div", "div_floor", "mod_floor", "rem"],
-        orders: ALL,
-        place: "beside an infinity",
-        at: infinite,
-        why: "the quotient of IEEE 754",
     },
 ];
 
