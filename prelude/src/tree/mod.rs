@@ -1,11 +1,11 @@
 //! Trees: the values that transforms take and return.
 //!
-//! A tree holds *leaves* of one kind, [`Var`](crate::Var)s while tracing or [`Tensor`](crate::Tensor)s outside, in tuples,
-//! arrays, `Vec`, `Option`, `Box`, `BTreeMap<String, _>`, `()` and structs with
-//! [`#[derive(Tree)]`](derive@crate::Tree). The same type constructor serves both kinds:
-//! `Params<Var>` in the closure, `Params<Tensor>` at the boundary. What is left of a tree without
-//! its leaves is its [`Structure`](Tree::Structure): lengths, which options are present, static
-//! fields. It is part of the key under which a compiled program is kept.
+//! A tree holds *leaves* of one kind, [`Var`](crate::Var)s while tracing or
+//! [`Tensor`](crate::Tensor)s outside, in tuples, arrays, `Vec`, `Option`, `Box`,
+//! `BTreeMap<String, _>`, `()` and structs with [`#[derive(Tree)]`](derive@crate::Tree). The same type
+//! constructor serves both kinds: `Params<Var>` in the closure, `Params<Tensor>` at the boundary. What
+//! is left of a tree without its leaves is its [`Structure`](Tree::Structure): lengths, which options
+//! are present, static fields. It is part of the key under which a compiled program is kept.
 //!
 //! What is done to every leaf is written once, for any tree: [`tree_map`] and its relatives,
 //! [`ravel`] (all elements as one vector, and back), [`tree_sum`], [`global_norm`].
