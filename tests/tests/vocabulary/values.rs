@@ -250,7 +250,11 @@ fn derivatives_are_those_of_differences() {
             let fixed: Vec<Var> = fixed.iter().map(|t| constant(t)).collect();
             of_floats(case, &fixed)(x)
         };
-        if let Err(e) = check_grads(f, &floats, 1) {
+        // Functions of elements also to second order, where a formula with two sides may cancel.
+        let elementwise = floats.iter().all(|t| t.elements() > 1)
+            && case.out.len() == 1
+            && floats.iter().any(|t| t.shape() == case.out[0].shape());
+        if let Err(e) = check_grads(f, &floats, if elementwise { 2 } else { 1 }) {
             wrong.push(format!("{}: {e}", case.show()));
         }
     }
