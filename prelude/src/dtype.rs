@@ -2,6 +2,34 @@
 
 use tapeloom_ir::Dtype;
 
+/// How to bring two operands to one dtype, and what either way loses; what loses less comes first.
+pub(crate) fn conversions(x: Dtype, y: Dtype) -> String {
+    let mut ways = [("y", y, x), ("x", x, y)];
+    ways.sort_by_key(|(_, from, to)| loss(*from, *to).is_some());
+    let way = |(name, from, to): &(&str, Dtype, Dtype)| {
+        let loss = loss(*from, *to).unwrap_or("loses nothing");
+        format!("`{name}.convert(Dtype::{to:?})` {loss}")
+    };
+    format!("convert one of them: {}", ways.iter().map(way).collect::<Vec<_>>().join(", "))
+}
+
+/// What a conversion loses, if anything.
+fn loss(from: Dtype, to: Dtype) -> Option<&'static str> {
+    let rounded = match to {
+        Dtype::F32 => "rounds integers beyond 2^24",
+        _ => "rounds integers beyond 2^53",
+    };
+    match (from, to) {
+        (Dtype::Bool, _) | (Dtype::F32, Dtype::F64) => None,
+        (Dtype::I32 | Dtype::U32, Dtype::F64 | Dtype::I64) | (Dtype::U32, Dtype::U64) => None,
+        (_, Dtype::Bool) => Some("keeps only whether it is zero"),
+        (Dtype::F32 | Dtype::F64, Dtype::F32 | Dtype::F64) => Some("rounds to 24 bits"),
+        (Dtype::F32 | Dtype::F64, _) => Some("cuts fractions off"),
+        (_, Dtype::F32 | Dtype::F64) => Some(rounded),
+        (_, _) => Some("wraps what does not fit"),
+    }
+}
+
 /// What a number of that dtype looks like.
 pub(crate) fn describe(dtype: Dtype) -> &'static str {
     match dtype {

@@ -125,6 +125,7 @@ impl fmt::Debug for Var {
             None if trace::is_live(self.handle) => {
                 write!(f, "Var({})", trace::type_of(self.handle, None))
             }
+            None if trace::is_nowhere(self.handle) => write!(f, "Var(made outside any trace)"),
             None => write!(f, "Var(escaped)"),
         }
     }

@@ -336,3 +336,74 @@ fn checks_point_at_the_user() {
     check_grads(|x: Var| (x.sin(), x.argmax(0)), [1.0, 2.0], 2).unwrap();
     check_rule(|x: Var| (x, x.argmax(0)), |x: Var| (x, x.argmax(0)), [1.0, 2.0]).unwrap();
 }
+
+/// A line of the standard library says nothing: where the operands were made does.
+#[test]
+fn lines_of_the_standard_library_are_not_shown() {
+    let born = Cell::new(0);
+    let error = fails(
+        |(x, y): (Var, Var)| {
+            born.set(line!() + 1);
+            let parts = [x.sin(), y.cos()];
+            parts.iter().sum::<Var>()
+        },
+        ([1.0, 2.0], [1.0, 2.0, 3.0]),
+    );
+    let text = error.to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[1], "  --> through an iterator or a function passed by name", "{text}");
+    assert!(lines[2].contains(&format!("made at {}", place(born.get()))), "{text}");
+    assert!(lines[3].contains(&format!("made at {}", place(born.get()))), "{text}");
+
+    // Through two of them.
+    let error = fails(
+        |(x, y): (Var, Var)| {
+            born.set(line!() + 1);
+            [x + 1.0, y + 1.0].into_iter().map(Var::sin).product::<Var>()
+        },
+        ([1.0, 2.0], [1.0, 2.0, 3.0]),
+    );
+    let text = error.to_string();
+    assert_eq!(text.matches(&format!("made at {}", place(born.get()))).count(), 2, "{text}");
+    // A derivative that does not exist, by name.
+    let floor = |x: Var, y: Var| x.next_after(y);
+    let missing = fails(grad(move |x: Var| [x].into_iter().fold(x, floor)), 1.0).to_string();
+    let by_name = fails(
+        grad(|x: Var| [x].into_iter().map(Var::flatten).map(|x| x.index(7)).sum::<Var>()),
+        1.0,
+    );
+    for text in [text, missing, by_name.to_string()] {
+        assert!(!text.contains("/rustc/") && !text.contains("rustlib"), "{text}");
+    }
+}
+
+#[test]
+fn values_made_outside_any_trace_say_so() {
+    let line = line!() + 1;
+    let outside = zeros([2], Dtype::F64);
+    assert_eq!(format!("{outside:?}"), "Var(made outside any trace)");
+    let text = fails(move |x: Var| x + outside, [1.0, 2.0]).to_string();
+    assert!(text.contains("was made outside any trace, where no operation computes"), "{text}");
+    assert!(text.contains(&format!("a value made at {}", place(line))), "{text}");
+}
+
+#[test]
+fn what_a_conversion_loses_is_said() {
+    let error = fails(|(n, x): (Var, Var)| n + x, (1i64, 1.0)).to_string();
+    assert!(
+        error.contains(
+            "`y.convert(Dtype::I64)` cuts fractions off, `x.convert(Dtype::F64)` rounds integers beyond 2^53"
+        ),
+        "{error}"
+    );
+    let error = fails(|(n, x): (Var, Var)| n + x, (1i32, 1.0)).to_string();
+    assert!(
+        error.contains("convert one of them: `x.convert(Dtype::F64)` loses nothing, "),
+        "{error}"
+    );
+    let error = fails(|(x, y): (Var, Var)| x.dot(y), ([1.0f32], [1.0])).to_string();
+    assert!(
+        error.contains("`x.convert(Dtype::F64)` loses nothing, `y.convert(Dtype::F32)` rounds"),
+        "{error}"
+    );
+}

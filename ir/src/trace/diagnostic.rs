@@ -17,6 +17,7 @@
 use crate::function::Loc;
 use crate::problem::Problem;
 use std::fmt;
+use std::panic::Location;
 
 /// A problem at the user's line.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,17 +63,37 @@ impl Diagnostic {
 /// Transforms under way that are shown.
 const SHOWN: usize = 8;
 
+/// What stands for a line that is not the user's.
+const BY_NAME: &str = "through an iterator or a function passed by name";
+
+/// Whether a line is one of the standard library, which calls a function that it was given by name:
+/// `map(Var::sin)`, `sum::<Var>()`. Nobody looks for a mistake there.
+pub(super) fn in_standard_library(at: Loc) -> bool {
+    at.is_some_and(|at| {
+        let file = at.file().replace('\\', "/");
+        file.starts_with("/rustc/") || file.contains("/rustlib/src/rust/library/")
+    })
+}
+
+/// A line, or that it is not the user's.
+pub(super) fn place(at: &'static Location<'static>) -> String {
+    if in_standard_library(Some(at)) { BY_NAME.to_owned() } else { format!("at {at}") }
+}
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error[{}]: {}", self.problem.kind, self.problem.message)?;
         if let Some(at) = self.at {
-            write!(f, "\n  --> {at}")?;
+            match in_standard_library(self.at) {
+                true => write!(f, "\n  --> {BY_NAME}")?,
+                false => write!(f, "\n  --> {at}")?,
+            }
         }
         let width = self.notes.iter().map(|n| n.role.chars().count()).max().unwrap_or(0);
         for Note { role, what, born } in &self.notes {
             write!(f, "\n   = {role:width$}  {what}")?;
             if let Some(born) = born {
-                write!(f, "  made at {born}")?;
+                write!(f, "  made {}", place(born))?;
             }
         }
         // Of many nested transforms the outermost says as much as those around it.
@@ -87,7 +108,7 @@ impl fmt::Display for Diagnostic {
             }
             write!(f, "\n   = while tracing for `{transform}`")?;
             if let Some(at) = at {
-                write!(f, " at {at}")?;
+                write!(f, " {}", place(at))?;
             }
         }
         if !self.problem.help.is_empty() {

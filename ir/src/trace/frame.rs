@@ -5,7 +5,7 @@
 //! they come from), and when a frame is closed its extra parameters are the captures that the caller
 //! passes after the arguments. This is closure conversion, done while the closure runs.
 
-use super::diagnostic::{Context, Diagnostic, Note};
+use super::diagnostic::{Context, Diagnostic, Note, in_standard_library, place};
 use super::{Handle, WITHIN};
 use crate::builder::{Draft, infer};
 use crate::function::{Atom, Loc, ValueId};
@@ -141,14 +141,21 @@ impl Trace {
     fn escaped(&self, h: Handle) -> Problem {
         let from = match self.closed.get(&h.frame) {
             Some(Context { transform, at: Some(at) }) => {
-                format!("the closure given to `{transform}` at {at}, which has returned")
+                format!("the closure given to `{transform}` {}, which has returned", place(at))
             }
             Some(Context { transform, at: None }) => {
                 format!("the closure given to `{transform}`, which has returned")
             }
             None => "another trace".to_owned(),
         };
-        let made = h.born.map_or(String::new(), |l| format!(" made at {l}"));
+        let made = h.born.map_or(String::new(), |l| format!(" made {}", place(l)));
+        if h.frame == super::NOWHERE {
+            return Problem::new(
+                Kind::Escaped,
+                format!("a value{made} was made outside any trace, where no operation computes"),
+                "make it in the closure given to `jit` or `run`; outside, work with `Tensor` and numbers",
+            );
+        }
         Problem::new(
             Kind::Escaped,
             format!("a value{made} is used outside the trace it belongs to: {from}"),
@@ -177,12 +184,19 @@ impl Trace {
         let types: SmallVec<[Type; 2]> =
             atoms.iter().map(|a| self.frames[top].draft.type_of(*a)).collect();
         let inferred = infer(&self.module, &op, &atoms, &types).and_then(sized);
+        // What an iterator made on the user's behalf was made where its operands were.
+        let born = match in_standard_library(at) {
+            true => {
+                operands.iter().map(|h| h.born).find(|b| !in_standard_library(*b)).unwrap_or(at)
+            }
+            false => at,
+        };
         match inferred {
             Ok(types) if !poisoned => {
                 let frame = &mut self.frames[top];
                 let outputs = frame.draft.push(op, atoms, &types, at);
                 let id = frame.id;
-                outputs.into_iter().map(|v| Handle::new(id, v.into(), at)).collect()
+                outputs.into_iter().map(|v| Handle::new(id, v.into(), born)).collect()
             }
             Ok(types) => self.poison(&types, at),
             Err(problem) => {

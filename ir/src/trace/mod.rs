@@ -331,6 +331,11 @@ pub fn is_live(h: Handle) -> bool {
     with_trace(|t| t.type_of(h).is_some()).unwrap_or(false)
 }
 
+/// Whether a handle is what an operation outside any trace gave: no number, and of no use in a trace.
+pub fn is_nowhere(h: Handle) -> bool {
+    h.frame == NOWHERE && h.atom.value().is_some()
+}
+
 /// A number that no other call of this function gives, for [`remember`].
 pub fn unique() -> u64 {
     NEXT_FRAME.fetch_add(1, Ordering::Relaxed)

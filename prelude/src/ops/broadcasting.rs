@@ -85,7 +85,7 @@ pub(crate) fn binary(op: impl Into<Op>, x: Var, y: Var, at: Loc) -> Var {
         let problem = Problem::new(
             Kind::Dtype,
             format!("`{name}` needs operands of one dtype, got {tx} and {ty}"),
-            format!("convert one of them, as in `y.convert(Dtype::{:?})`", tx.dtype),
+            crate::dtype::conversions(tx.dtype, ty.dtype),
         );
         trace::record(problem, &[x.handle, y.handle], at);
         return Var::poison(ArrayType::new(tx.dtype, shape), at);

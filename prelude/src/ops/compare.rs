@@ -234,7 +234,7 @@ fn choose(condition: Var, x: impl IntoVar, y: impl IntoVar, at: Loc) -> Var {
         Some(Problem::new(
             Kind::Dtype,
             format!("`select` needs both sides of one dtype, got {tx} and {ty}"),
-            format!("convert one of them, as in `y.convert(Dtype::{:?})`", tx.dtype),
+            crate::dtype::conversions(tx.dtype, ty.dtype),
         ))
     } else {
         match broadcast_together("select", &operands, at) {

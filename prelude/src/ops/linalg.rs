@@ -166,7 +166,7 @@ fn contract(
     let (tx, ty) = (x.ty(at), y.ty(at));
     let fits = |(i, j): &(usize, usize)| matches!((tx.shape.get(*i), ty.shape.get(*j)), (Some(n), Some(m)) if n == m);
     let (kind, message, help) = if tx.dtype != ty.dtype {
-        let help = format!("convert one of them, as in `y.convert(Dtype::{:?})`", tx.dtype);
+        let help = crate::dtype::conversions(tx.dtype, ty.dtype);
         (Kind::Dtype, format!("`{name}` needs operands of one dtype, got {tx} and {ty}"), help)
     } else if !batch.iter().chain(&contract).all(fits) {
         let axes: Vec<String> =
