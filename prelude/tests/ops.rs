@@ -256,6 +256,12 @@ fn diagonals_of_any_matrix() {
 }
 
 #[test]
+fn nested_arrays_are_arguments() {
+    let y = run(|x: Var| x.sum_axis(0), [[[1.0, 2.0]], [[3.0, 4.0]]]).unwrap();
+    assert_eq!(y, Tensor::from([[4.0, 6.0]]));
+}
+
+#[test]
 fn triangles_beyond_every_offset() {
     let m = Tensor::from(M);
     for k in [3, 1 << 40, i64::MAX] {

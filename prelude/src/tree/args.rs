@@ -85,6 +85,7 @@ macro_rules! element {
             {} [$t], x => Tensor::vector(x);
             {const N: usize} [$t; N], x => Tensor::vector(x);
             {const N: usize, const M: usize} [[$t; N]; M], x => Tensor::from(*x);
+            {const N: usize, const M: usize, const K: usize} [[[$t; N]; M]; K], x => Tensor::from(*x);
         }
     )*};
 }
