@@ -18,8 +18,7 @@ use crate::jvp::read;
 use crate::regions::Transforms;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::elementwise::add_tangents;
-use tapeloom_ir::prim::{Arg, Cotangents, RuleCx, TransposeOf};
+use tapeloom_ir::prim::{Arg, Cotangents, RuleCx, Total, TransposeOf};
 use tapeloom_ir::{
     Atom, Builder, Derived, Draft, FuncId, Function, Key, Kind, Module, Operands, Problem, ValueId,
     verify,
@@ -115,10 +114,12 @@ fn backward(
     }
 
     // The rest runs backwards.
-    let mut ct: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
+    let mut ct: SecondaryMap<ValueId, Option<Total>> = SecondaryMap::new();
     for (r, seed) in f.results.iter().zip(seeds) {
         match (r, seed) {
-            (Atom::Value(v), Some(seed)) if linear[*v] => accumulate(&b, &mut ct[*v], seed),
+            (Atom::Value(v), Some(seed)) if linear[*v] => {
+                accumulate(&b, &mut ct[*v], seed.into());
+            }
             _ => {}
         }
     }
@@ -126,18 +127,23 @@ fn backward(
         if !e.outputs.iter().any(|o| linear[*o]) {
             continue;
         }
-        let outputs: Vec<Option<Atom>> = e.outputs.iter().map(|o| ct[*o]).collect();
+        let outputs: Vec<Option<Total>> = e.outputs.iter().map(|o| ct[*o]).collect();
         if outputs.iter().all(Option::is_none) {
             continue;
         }
         b.at(f.location(i));
+        // A negation that all cotangents share goes through the rule: it is given their negatives, and
+        // what it adds is negated.
+        let negated = outputs.iter().flatten().all(|t| t.negated);
+        let given = |t: Total| if negated { t.atom } else { t.settle(&b) };
+        let outputs: Vec<Option<Atom>> = outputs.into_iter().map(|t| t.map(given)).collect();
         let arg = |a: &Atom| match a {
             Atom::Value(v) if linear[*v] => Arg::Linear(f.types[*v].clone()),
             _ => Arg::Known(read(&known, *a)),
         };
         let args: Vec<Arg> = e.operands.iter().map(arg).collect();
         // A total moves into the rule and back out; a value read twice moves in once.
-        let mut into = Cotangents::default();
+        let mut into = Cotangents { negated, ..Cotangents::default() };
         for a in &e.operands {
             into.total.push(a.value().filter(|v| linear[*v]).and_then(|v| ct[v].take()));
         }
@@ -152,7 +158,8 @@ fn backward(
             }
         }
     }
-    let totals: Vec<Option<Atom>> = f.linear_params.iter().map(|p| ct[*p]).collect();
+    let totals: Vec<Option<Atom>> =
+        f.linear_params.iter().map(|p| ct[*p].map(|t| t.settle(&b))).collect();
     let results: Vec<Atom> = totals.iter().flatten().copied().collect();
     if draft.problem().is_none() && f.linear_params.is_empty() {
         let message = format!("@{} has no linear parameters to transpose", f.name);
@@ -161,7 +168,7 @@ fn backward(
     Ok((draft.close(results)?, totals.iter().map(Option::is_some).collect()))
 }
 
-fn accumulate(b: &Builder<'_>, total: &mut Option<Atom>, ct: Atom) {
+fn accumulate(b: &Builder<'_>, total: &mut Option<Total>, ct: Total) {
     let before = if planted(Fault::CotangentSum) { None } else { *total };
-    *total = add_tangents(b, before, Some(ct));
+    *total = Some(before.map_or(ct, |before| before.plus(b, ct)));
 }

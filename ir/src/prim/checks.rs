@@ -63,11 +63,11 @@ pub(crate) fn transposed(ops: Vec<Op>, x: &Type) -> Vec<&'static str> {
     let infer = |op: &Op| op.infer(&Module::new(), &[super::Operand { ty: x, literal: None }]);
     let seeds: Vec<Type> = ops.iter().map(|op| infer(op).unwrap()[0].clone()).collect();
     let (module, f) = build(&[], &seeds, |cx, _, seeds| {
-        let mut into = Cotangents { total: smallvec::smallvec![None] };
+        let mut into = Cotangents { total: smallvec::smallvec![None], negated: false };
         for (op, ct) in ops.iter().zip(seeds) {
             op.transpose(cx, &[Arg::Linear(x.clone())], &[Some(*ct)], &mut into)?;
         }
-        Ok(into.total.into_iter().flatten().collect())
+        Ok(into.total.into_iter().flatten().map(|t| t.settle(cx.b)).collect())
     })
     .unwrap();
     assert_eq!(crate::verify(&module, f), []);
@@ -103,9 +103,9 @@ pub(crate) fn cotangents(
             false => Arg::Known(*param),
         };
         let operands: Vec<Arg> = params.iter().zip(x).zip(linear).map(arg).collect();
-        let mut into = Cotangents { total: linear.iter().map(|_| None).collect() };
+        let mut into = Cotangents { total: linear.iter().map(|_| None).collect(), negated: false };
         op.transpose(cx, &operands, &[Some(ct[0])], &mut into)?;
-        Ok(into.total.into_iter().flatten().collect())
+        Ok(into.total.into_iter().flatten().map(|t| t.settle(cx.b)).collect())
     });
     back.unwrap()
 }
@@ -192,13 +192,13 @@ fn check_transpose(op: &Op, x: &[Tensor], on: &[bool]) {
             };
             let operands: Vec<Arg> = params.iter().zip(x).zip(on).map(arg).collect();
             let mut totals = linear[1..].iter();
-            let total = |on: &bool| if *on { totals.next().copied() } else { None };
-            let mut into = Cotangents { total: on.iter().map(total).collect() };
+            let total = |on: &bool| if *on { totals.next().map(|t| (*t).into()) } else { None };
+            let mut into = Cotangents { total: on.iter().map(total).collect(), negated: false };
             op.transpose(cx, &operands, &[Some(linear[0])], &mut into)?;
             let totals = into.total.iter().zip(&operands);
             Ok(totals
                 .filter(|(_, a)| matches!(a, Arg::Linear(_)))
-                .filter_map(|(t, _)| *t)
+                .filter_map(|(t, _)| t.map(|t| t.settle(cx.b)))
                 .collect())
         })
         .unwrap();

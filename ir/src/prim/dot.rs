@@ -242,6 +242,7 @@ impl Primitive for Dot {
     ) -> Result<(), Problem> {
         let [Some(ct)] = ct else { return Ok(()) };
         let (b, batch) = (cx.b, self.batch.len());
+        let ct = &into.settle(b, *ct);
         match x {
             [Arg::Linear(Type::Array(left)), Arg::Known(right)] => {
                 let rank = left.shape.len();

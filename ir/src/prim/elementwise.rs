@@ -11,7 +11,7 @@
 
 use super::code::{Number, Value};
 use super::{
-    Arg, Batched, Broadcast, Code, Cotangents, Dual, Expr, Operand, RuleCx, Scalar, Types,
+    Arg, Batched, Broadcast, Code, Cotangents, Dual, Expr, Operand, RuleCx, Scalar, Total, Types,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -33,6 +33,8 @@ pub enum Partial {
     Zero(&'static str),
     /// A formula.
     Of(PartialFn),
+    /// The negative of a formula: it is subtracted where others are added.
+    Minus(PartialFn),
     /// There is none; asking for it is an error with this reason.
     Missing(&'static str),
 }
@@ -186,17 +188,19 @@ pub fn jvp(
         return Ok(Dual::one(y, Some(b.emit1(op, &tangents))));
     }
     let exprs: SmallVec<[Expr<'_, '_>; 3]> = x.iter().map(|a| Expr::new(b, *a)).collect();
-    let mut total: Option<Expr<'_, '_>> = None;
+    let mut total: Option<Total> = None;
     for (t, partial) in dx.iter().zip(partials) {
         let Some(t) = t else { continue };
+        let term = |f: &PartialFn| f(Expr::new(b, *t), &exprs, Expr::new(b, y)).atom;
         let term = match partial {
             Partial::Zero(_) => continue,
-            Partial::Of(f) => f(Expr::new(b, *t), &exprs, Expr::new(b, y)),
+            Partial::Of(f) => Total::from(term(f)),
+            Partial::Minus(f) => -Total::from(term(f)),
             Partial::Missing(why) => return Err(missing(op.name(), why)),
         };
-        total = Some(total.map_or(term, |sum| sum + term));
+        total = Some(total.map_or(term, |sum| sum.plus(b, term)));
     }
-    Ok(Dual::one(y, total.map(|e| e.atom)))
+    Ok(Dual::one(y, total.map(|t| t.settle(b))))
 }
 
 /// Reverse mode from partials: the Jacobian is diagonal. A partial of a linear operand mentions
@@ -216,12 +220,11 @@ pub fn transpose(
         x.iter().map(|a| a.known().map_or_else(placeholder, |a| Expr::new(b, a))).collect();
     for (i, (arg, partial)) in x.iter().zip(partials).enumerate() {
         let Arg::Linear(_) = arg else { continue };
+        let back = |f: &PartialFn| Total::from(f(Expr::new(b, *ct), &exprs, placeholder()).atom);
         match partial {
             Partial::Zero(_) => {}
-            Partial::Of(f) => {
-                let back = f(Expr::new(b, *ct), &exprs, placeholder());
-                into.add(b, i, back.atom);
-            }
+            Partial::Of(f) => into.add(b, i, back(f)),
+            Partial::Minus(f) => into.add(b, i, -back(f)),
             Partial::Missing(why) => return Err(missing(name, why)),
         }
     }

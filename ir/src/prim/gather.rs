@@ -21,7 +21,7 @@ use super::dot::move_axis;
 use super::{
     Arg, Attr, Attributes, Batched, Combine, Cotangents, Discharge, Doc, Dual, Effects, Family,
     Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Scatter,
-    Types, elementwise,
+    Total, Types, elementwise,
 };
 use crate::builder::Builder;
 use crate::fault::{Fault, planted};
@@ -291,11 +291,14 @@ impl Primitive for Gather {
             return Ok(());
         };
         // The total so far is what is scattered into: reading a few rows costs a few rows.
-        let total = into.total[0].unwrap_or_else(|| elementwise::zeros(cx.b, array));
+        let zeros = || elementwise::zeros(cx.b, array).into();
+        let Total { atom: total, negated } = into.total[0].unwrap_or_else(zeros);
+        let ct = Total { atom: *ct, negated: negated != into.negated }.settle(cx.b);
         let (batch, axes, bounds) = (self.batch, self.axes.clone(), self.bounds);
         let combine = if planted(Fault::TransposeRule) { Combine::Set } else { Combine::Add };
         let add = Scatter { combine, batch, axes, bounds };
-        into.total[0] = Some(cx.b.emit1(add, &[total, *indices, *ct]));
+        let atom = cx.b.emit1(add, &[total, *indices, ct]);
+        into.total[0] = Some(Total { atom, negated });
         Ok(())
     }
 

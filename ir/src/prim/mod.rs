@@ -77,7 +77,7 @@ pub use rev::Rev;
 pub use rewrite::{Definition, Exactness, Rewrite, Rule, Site, SiteOperand, Term, When};
 pub use rules::{
     Arg, BatchOf, Batched, Cotangents, Discharge, Dual, Effects, JvpOf, Linearity, LinearizeOf,
-    Operand, Prune, Regions, RuleCx, Sample, TransposeOf, Types,
+    Operand, Prune, Regions, RuleCx, Sample, Total, TransposeOf, Types,
 };
 pub use scalar::Scalar;
 pub use scatter::{Combine, Scatter};

@@ -199,6 +199,16 @@ impl Primitive for Permute {
                 "one view instead of two",
             ),
             compose(
+                "neg-permute",
+                |outer, inner, _| match (outer, inner) {
+                    (Op::Scalar(super::Scalar::Neg), Op::Permute(_)) => {
+                        Some(vec![outer.clone(), inner.clone()])
+                    }
+                    _ => None,
+                },
+                "the negation meets what it can go into: a constant factor, a difference",
+            ),
+            compose(
                 "permute-broadcast",
                 |outer, inner, _| {
                     let (Op::Permute(outer), Op::Broadcast(inner)) = (outer, inner) else {

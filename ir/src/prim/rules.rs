@@ -1,6 +1,6 @@
 //! The vocabulary in which rules speak: what they are given and what they answer.
 
-use super::Op;
+use super::{Op, Scalar};
 use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
@@ -77,24 +77,71 @@ impl Arg {
     }
 }
 
+/// A cotangent, or the negative of one. Negation goes through every linear map, so it waits until
+/// something is added: then it is a difference, and costs nothing. What is never added to is negated
+/// at the end, once, and often that is behind a sum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Total {
+    /// The value.
+    pub atom: Atom,
+    /// Whether its negative is meant.
+    pub negated: bool,
+}
+
+impl From<Atom> for Total {
+    fn from(atom: Atom) -> Total {
+        Total { atom, negated: false }
+    }
+}
+
+impl std::ops::Neg for Total {
+    type Output = Total;
+    fn neg(self) -> Total {
+        Total { negated: !self.negated, ..self }
+    }
+}
+
+impl Total {
+    /// The sum of this and another cotangent.
+    pub fn plus(self, b: &Builder<'_>, other: Total) -> Total {
+        let [x, y] = [self.atom, other.atom];
+        match (self.negated, other.negated) {
+            (true, true) | (false, false) => {
+                Total { atom: b.emit1(Scalar::Add, &[x, y]), negated: self.negated }
+            }
+            (false, true) => b.emit1(Scalar::Sub, &[x, y]).into(),
+            (true, false) => b.emit1(Scalar::Sub, &[y, x]).into(),
+        }
+    }
+
+    /// The cotangent as a value.
+    pub fn settle(self, b: &Builder<'_>) -> Atom {
+        if self.negated { b.emit1(Scalar::Neg, &[self.atom]) } else { self.atom }
+    }
+}
+
 /// The cotangents of an equation's operands, as they accumulate; `None` is zero.
 #[derive(Clone, Debug, Default)]
 pub struct Cotangents {
     /// One total per operand. Each starts at what the uses already visited contributed.
-    pub total: SmallVec<[Option<Atom>; 2]>,
+    pub total: SmallVec<[Option<Total>; 2]>,
+    /// Whether the rule was given the negatives of the cotangents, so that what it adds is negated.
+    pub negated: bool,
 }
 
 impl Cotangents {
     /// Adds a contribution to operand `i`.
-    pub fn add(&mut self, b: &Builder<'_>, i: usize, ct: Atom) {
-        self.total[i] = Some(match self.total[i] {
-            None => ct,
-            Some(before) => b.emit1(super::Scalar::Add, &[before, ct]),
-        });
+    pub fn add(&mut self, b: &Builder<'_>, i: usize, ct: impl Into<Total>) {
+        let ct = if self.negated { -ct.into() } else { ct.into() };
+        self.total[i] = Some(self.total[i].map_or(ct, |before| before.plus(b, ct)));
     }
-}
 
-impl Cotangents {
+    /// From here on the rule works with the cotangent itself: before a step that does not end in a
+    /// loop with what comes next (a contraction, a scatter), negation is cheaper than after it.
+    pub(crate) fn settle(&mut self, b: &Builder<'_>, ct: Atom) -> Atom {
+        Total { atom: ct, negated: std::mem::take(&mut self.negated) }.settle(b)
+    }
+
     /// Adds `ct` to a part of operand `i`, of type `x`: the part that begins at `start`, which
     /// `read` gives. Only that part of the total is touched, so that n reads of single elements
     /// cost what the elements cost, and not n arrays of zeros.
@@ -107,12 +154,16 @@ impl Cotangents {
         start: &[Atom],
         ct: Atom,
     ) {
-        let (total, part) = match self.total[i] {
-            None => (super::elementwise::zeros(b, x), ct),
-            Some(total) => (total, b.emit1(super::Scalar::Add, &[read(total), ct])),
+        let (total, part, negated) = match self.total[i] {
+            None => (super::elementwise::zeros(b, x), self.settle(b, ct), false),
+            Some(Total { atom, negated }) => {
+                let combine = if negated == self.negated { Scalar::Add } else { Scalar::Sub };
+                (atom, b.emit1(combine, &[read(atom), ct]), negated)
+            }
         };
         let operands: Vec<Atom> = [total, part].into_iter().chain(start.iter().copied()).collect();
-        self.total[i] = Some(b.emit1(super::DynamicUpdateSlice, &operands));
+        let atom = b.emit1(super::DynamicUpdateSlice, &operands);
+        self.total[i] = Some(Total { atom, negated });
     }
 }
 

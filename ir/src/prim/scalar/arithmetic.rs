@@ -89,7 +89,7 @@ pub(super) const SUB: Row = Row {
     arity: 2,
     signature: Signature::Number,
     code: Code::Sub,
-    partials: &[Partial::Of(|t, _, _| t), Partial::Of(|t, _, _| -t)],
+    partials: &[Partial::Of(|t, _, _| t), Partial::Minus(|t, _, _| t)],
     linear: Linear::Joint(&[0, 1]),
     edges: "integers wrap",
     smooth: &[&[1.5, 2.0], &[-3.0, 0.25]],
@@ -232,7 +232,7 @@ pub(super) const DIV: Row = Row {
     arity: 2,
     signature: Signature::Number,
     code: Code::Div,
-    partials: &[Partial::Of(|t, x, _| t / x[1]), Partial::Of(|t, x, y| -t * (y / x[1]))],
+    partials: &[Partial::Of(|t, x, _| t / x[1]), Partial::Minus(|t, x, y| t * (y / x[1]))],
     linear: Linear::Each(&[0]),
     edges: "integers truncate towards zero; an integer divided by 0 is -1 (all bits set)",
     smooth: &[&[1.5, 2.0], &[-3.0, 0.25]],
@@ -300,7 +300,7 @@ pub(super) const REM: Row = Row {
     arity: 2,
     signature: Signature::Number,
     code: Code::Rem,
-    partials: &[Partial::Of(|t, _, _| t), Partial::Of(rem_y)],
+    partials: &[Partial::Of(|t, _, _| t), Partial::Minus(rem_y)],
     linear: Linear::No,
     edges: "the sign is that of x; nan where y is 0 or x infinite, x where y is infinite; an integer modulo 0 is itself",
     smooth: &[&[7.25, 2.0], &[-3.0, 0.7], &[5.5, -1.25]],
@@ -315,10 +315,10 @@ pub(super) const REM: Row = Row {
     rewrites: &[],
 };
 
-/// `-t · trunc(x / y)`, the truncation spelled with `floor`.
+/// `t · trunc(x / y)`, the truncation spelled with `floor`.
 fn rem_y<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], _: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let q = x[0] / x[1];
-    -t * (q.sign() * q.abs().floor())
+    t * (q.sign() * q.abs().floor())
 }
 
 /// `-x`
@@ -328,7 +328,7 @@ pub(super) const NEG: Row = Row {
     arity: 1,
     signature: Signature::Signed,
     code: Code::Neg,
-    partials: &[Partial::Of(|t, _, _| -t)],
+    partials: &[Partial::Minus(|t, _, _| t)],
     linear: Linear::Joint(&[0]),
     edges: "integers wrap",
     smooth: &[&[1.5], &[-3.0]],

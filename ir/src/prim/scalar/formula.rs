@@ -21,7 +21,8 @@ pub(super) fn derivative(row: &Row) -> String {
         let text = match partial {
             Partial::Zero(why) => format!("0, {why}"),
             Partial::Missing(why) => format!("none, {why}"),
-            Partial::Of(f) => formula(row, *f),
+            Partial::Of(f) => formula(row, *f, false),
+            Partial::Minus(f) => formula(row, *f, true),
         };
         match lines.last_mut() {
             Some((names, same)) if *same == text => *names += &format!(", {name}"),
@@ -54,7 +55,7 @@ impl Text {
     }
 }
 
-fn formula(row: &Row, partial: PartialFn) -> String {
+fn formula(row: &Row, partial: PartialFn, negative: bool) -> String {
     let mut module = Module::new();
     let mut draft = Draft::new("partial");
     let dtype = |i: usize| match row.signature {
@@ -69,7 +70,9 @@ fn formula(row: &Row, partial: PartialFn) -> String {
     let result = {
         let b = Builder::new(&mut module, &mut draft);
         let x: Vec<Expr<'_, '_>> = operands.iter().map(|a| Expr::new(&b, *a)).collect();
-        partial(Expr::new(&b, t), &x, Expr::new(&b, f)).atom
+        let t = Expr::new(&b, t);
+        // As one would write it: the sign stands in front.
+        partial(if negative { -t } else { t }, &x, Expr::new(&b, f)).atom
     };
     for e in draft.equations() {
         let x: Vec<Text> = e.operands.iter().map(|a| of_atom(&texts, *a)).collect();

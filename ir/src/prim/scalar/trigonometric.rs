@@ -33,7 +33,7 @@ pub(super) const COS: Row = Row {
     arity: 1,
     signature: Signature::Float,
     code: unary!("cos", 16, NeverMinusZero, f64::cos),
-    partials: &[Partial::Of(|t, x, _| -t * x[0].sin())],
+    partials: &[Partial::Minus(|t, x, _| t * x[0].sin())],
     linear: Linear::No,
     edges: "nan at infinities",
     smooth: REAL,
@@ -78,7 +78,7 @@ pub(super) const ACOS: Row = Row {
     arity: 1,
     signature: Signature::Float,
     code: unary!("acos", 32, Plus, f64::acos),
-    partials: &[Partial::Of(|t, x, _| -t * ((1.0 - x[0]) * (1.0 + x[0])).rsqrt())],
+    partials: &[Partial::Minus(|t, x, _| t * ((1.0 - x[0]) * (1.0 + x[0])).rsqrt())],
     linear: Linear::No,
     edges: "nan outside [-1, 1]; the derivative at ±1 is -inf",
     smooth: UNIT,
@@ -110,8 +110,8 @@ pub(super) const ATAN2: Row = Row {
     code: binary!("atan2", 32, Positive, f64::atan2),
     partials: &[
         Partial::Of(|t, x, _| t * (x[1] / (x[0] * x[0] + x[1] * x[1]))),
-        Partial::Of(|t, x, _| {
-            let t = if planted(Fault::Partial) { t } else { -t };
+        Partial::Minus(|t, x, _| {
+            let t = if planted(Fault::Partial) { -t } else { t };
             t * (x[0] / (x[0] * x[0] + x[1] * x[1]))
         }),
     ],
@@ -188,7 +188,7 @@ pub(super) const SECH: Row = Row {
     arity: 1,
     signature: Signature::Float,
     code: unary!("sech", 24, Plus, math::sech),
-    partials: &[Partial::Of(|t, x, y| -t * (y * x[0].tanh()))],
+    partials: &[Partial::Minus(|t, x, y| t * (y * x[0].tanh()))],
     linear: Linear::No,
     edges: "0 at ±inf; overflows nowhere",
     smooth: REAL,
