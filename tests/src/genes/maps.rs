@@ -1,7 +1,7 @@
 //! Genes that work element by element.
 
 use super::{Gene, Generator, HUGE};
-use tapeloom_ir::prim::{Convert, IntegerPow, StopGradient};
+use tapeloom_ir::prim::{Broadcast, Convert, IntegerPow, Iota, StopGradient};
 use tapeloom_ir::{ArrayType, Dtype, Literal, Scalar, Shape};
 
 /// Functions of one float that are smooth everywhere and stay small.
@@ -133,6 +133,35 @@ impl Generator<'_, '_> {
         let pair = if self.rng.index(2) == 0 { [x.atom, y.atom] } else { [y.atom, x.atom] };
         // A literal alone would not say how large the result is.
         self.push(Scalar::Select, &[p, pair[0], pair[1]], x.bound.max(y.bound));
+    }
+
+    /// One of two by the place along an axis, as in a triangle or a mask: a loop may be split there.
+    pub(super) fn masked(&mut self, gene: Gene) {
+        let x = self.any(gene.operands[0]);
+        let Some(axis) = self.filled_axis(&x) else { return };
+        let y = self.second(&x, gene.operands[1]);
+        let shape = x.ty.shape.clone();
+        let dtype = [Dtype::I64, Dtype::I64, Dtype::I32][self.rng.index(3)];
+        let extent = shape[axis];
+        let place = self.b.emit1(Iota { shape, axis, dtype }, &[]);
+        let at = Literal::of(dtype, self.rng.index(extent + 1) as f64).into();
+        let op = COMPARISONS[self.rng.index(COMPARISONS.len())];
+        let pair = if self.rng.index(4) == 0 { [at, place] } else { [place, at] };
+        let p = self.b.emit1(op, &pair);
+        self.push(Scalar::Select, &[p, x.atom, y.atom], x.bound.max(y.bound));
+    }
+
+    /// Two constants combined, and something that reads the outcome.
+    pub(super) fn folded(&mut self, gene: Gene) {
+        let x = self.number(gene.operands[0]);
+        let dtype = x.ty.dtype;
+        let mut number = || Literal::of(dtype, self.rng.index(9) as f64 - 4.0);
+        let (l, m) = (number(), number());
+        let fill = Broadcast { shape: x.ty.shape.clone(), dims: Vec::new() };
+        let l = self.b.emit1(fill, &[l.into()]);
+        let op = [Scalar::Add, Scalar::Sub, Scalar::Mul, Scalar::Min][self.rng.index(4)];
+        let folded = self.b.emit1(op, &[l, m.into()]);
+        self.push(Scalar::Add, &[x.atom, folded], x.bound + 16.0);
     }
 
     /// A bool of that shape; compared with zero half of the time, so that it varies.

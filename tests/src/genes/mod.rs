@@ -94,11 +94,15 @@ impl Recipe {
     /// Numbers for a parameter: tame ones small, some of them alike; wild ones of every kind.
     fn argument(&self, rng: &mut Rng, ty: &ArrayType) -> Tensor {
         let mut t = rng.tensor(ty);
-        let (few, wild) = (rng.index(4) == 0, self.wild);
+        // Many at ties; on one side of zero, where what begins at zero is wrong; or as they came.
+        let sort = rng.index(6);
         for i in 0..t.elements() {
-            let x = match wild {
-                true if rng.index(2) == 0 => wild_number(rng, ty.dtype),
-                false if few => Literal::of(ty.dtype, rng.index(3) as f64 - 1.0),
+            let x = match sort {
+                0 => Literal::of(ty.dtype, rng.index(3) as f64 - 1.0),
+                1 => Literal::of(ty.dtype, t.at(i).to_f64().abs() + 1.0),
+                2 => Literal::of(ty.dtype, -1.0 - t.at(i).to_f64().abs()),
+                3..5 if self.wild => wild_number(rng, ty.dtype),
+                _ if self.wild && rng.index(4) == 0 => wild_number(rng, ty.dtype),
                 _ => continue,
             };
             t.put(i, x);
@@ -178,11 +182,14 @@ const KINDS: &[Step] = &[
     |g, e| g.compare(e),
     |g, e| g.choose(e),
     |g, e| g.choose(e),
+    |g, e| g.masked(e),
+    |g, e| g.masked(e),
     |g, e| g.logic(e),
     |g, e| g.converted(e),
     |g, e| g.converted(e),
     |g, e| g.clamped(e),
     |g, e| g.constant(e),
+    |g, e| g.folded(e),
     |g, e| g.view(e),
     |g, e| g.view(e),
     |g, e| g.sliced(e),
