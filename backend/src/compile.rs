@@ -84,7 +84,7 @@ pub struct Report {
 pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Compiled, Problem> {
     let start = Instant::now();
     let (mut program, plan) = schedule::plan(module, func)?;
-    kernel::split_loops(&mut program);
+    kernel::split_loops(&mut program)?;
     if cfg!(debug_assertions) {
         kernel::check(&program)?;
     }

@@ -21,7 +21,7 @@
 use super::{Address, Arg, Expr, IndexId, Program, ScalarId, Step, Stmt, VarId};
 use cranelift_entity::{EntityRef, EntitySet, SecondaryMap};
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::{Code, Dtype, Literal};
+use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
 /// A loop is cut into at most so many ranges,
 const MOST_RANGES: usize = 16;
@@ -29,24 +29,29 @@ const MOST_RANGES: usize = 16;
 const MOST_STATEMENTS: usize = 4_000;
 
 /// Splits every loop of a program at the constants that its guards compare its index with.
-pub fn split_loops(program: &mut Program) {
+///
+/// # Errors
+/// In a debug build [`Kind::Internal`](tapeloom_ir::Kind::Internal), if a range is left in which such
+/// a guard is no constant: the loop was cut in the wrong place.
+pub fn split_loops(program: &mut Program) -> Result<(), Problem> {
     let steps = std::mem::take(&mut program.steps);
-    program.steps = steps
-        .into_iter()
-        .map(|step| match step {
-            Step::Nest(body) => Step::Nest(block(program, body)),
+    for step in steps {
+        let step = match step {
+            Step::Nest(body) => Step::Nest(block(program, body)?),
             Step::Contract(c) => Step::Contract(c),
-        })
-        .collect();
+        };
+        program.steps.push(step);
+    }
+    Ok(())
 }
 
 /// The statements with their loops split, inner loops first.
-fn block(program: &mut Program, body: Vec<Stmt>) -> Vec<Stmt> {
+fn block(program: &mut Program, body: Vec<Stmt>) -> Result<Vec<Stmt>, Problem> {
     let mut out = Vec::with_capacity(body.len());
     for stmt in body {
         match stmt {
             Stmt::For { index, extent, body } => {
-                let body = block(program, body);
+                let body = block(program, body)?;
                 let cuts = breakpoints(&body, index, extent);
                 let ranges = cuts.len() + 1;
                 if cuts.is_empty()
@@ -59,14 +64,14 @@ fn block(program: &mut Program, body: Vec<Stmt>) -> Vec<Stmt> {
                 let ends = cuts.iter().copied().chain([extent]);
                 let mut start = 0;
                 for end in ends {
-                    range(program, &body, index, start, end, &mut out);
+                    range(program, &body, index, start, end, &mut out)?;
                     start = end;
                 }
             }
             other => out.push(other),
         }
     }
-    out
+    Ok(out)
 }
 
 /// Number of statements, nested ones included.
@@ -101,20 +106,17 @@ fn collect(body: &[Stmt], index: IndexId, cuts: &mut Vec<i64>) {
         match stmt {
             Stmt::For { body, .. } => collect(body, index, cuts),
             Stmt::Let { expr: Expr::Code(code, args), .. } => {
-                let (at, flipped) = match args.as_slice() {
-                    [Arg::Index(i), Arg::Literal(c)] if *i == index => (c.bits as i64, false),
-                    [Arg::Literal(c), Arg::Index(i)] if *i == index => (c.bits as i64, true),
-                    _ => continue,
+                let (Some(constant), true) = (compared(args, index), is_comparison(*code)) else {
+                    continue;
                 };
-                match code {
-                    Code::Le | Code::Gt if !flipped && planted(Fault::SplitPoint) => cuts.push(at),
-                    Code::Lt | Code::Ge if !flipped => cuts.push(at),
-                    Code::Le | Code::Gt if !flipped => cuts.push(at.saturating_add(1)),
-                    Code::Lt | Code::Ge => cuts.push(at.saturating_add(1)),
-                    Code::Le | Code::Gt => cuts.push(at),
-                    Code::Eq | Code::Ne => cuts.extend([at, at.saturating_add(1)]),
-                    _ => {}
-                }
+                // From before the constant to it, from it to what is behind, or both.
+                let changes = |at: &i64| {
+                    let before = at.saturating_sub(1);
+                    at_index(code, args, index, before) != at_index(code, args, index, *at)
+                };
+                let early = i64::from(planted(Fault::SplitPoint));
+                let places = [constant, constant.saturating_add(1)];
+                cuts.extend(places.iter().filter(|at| changes(at)).map(|at| at - early));
             }
             Stmt::Let { .. }
             | Stmt::Var { .. }
@@ -123,6 +125,32 @@ fn collect(body: &[Stmt], index: IndexId, cuts: &mut Vec<i64>) {
             | Stmt::Store { .. } => {}
         }
     }
+}
+
+/// Whether the answer changes only beside equal operands.
+fn is_comparison(code: Code) -> bool {
+    matches!(code, Code::Lt | Code::Le | Code::Gt | Code::Ge | Code::Eq | Code::Ne)
+}
+
+/// The constant that the operands hold an index against, if that is what they do.
+fn compared(args: &[Arg], index: IndexId) -> Option<i64> {
+    match args {
+        [Arg::Index(i), Arg::Literal(c)] | [Arg::Literal(c), Arg::Index(i)] if *i == index => {
+            Some(c.bits as i64)
+        }
+        _ => None,
+    }
+}
+
+/// A value made of an index and constants alone, where the index is `i`.
+fn at_index(code: &Code, args: &[Arg], index: IndexId, i: i64) -> Option<Literal> {
+    let number = |a: &Arg| match a {
+        Arg::Index(k) if *k == index => Some(Literal::i64(i)),
+        Arg::Literal(l) => Some(*l),
+        Arg::Scalar(_) | Arg::Var(_) | Arg::Index(_) => None,
+    };
+    let numbers: Option<Vec<Literal>> = args.iter().map(number).collect();
+    Some(code.eval(&numbers?))
 }
 
 /// Appends the loop over `start..end`, with what is constant there folded; a range of one index is
@@ -134,7 +162,7 @@ fn range(
     start: usize,
     end: usize,
     out: &mut Vec<Stmt>,
-) {
+) -> Result<(), Problem> {
     let mut copy = Copy {
         program,
         index,
@@ -145,12 +173,13 @@ fn range(
         scalars: SecondaryMap::new(),
         vars: SecondaryMap::new(),
         indices: SecondaryMap::new(),
+        undecided: false,
     };
     if end - start == 1 {
         let mut single = Vec::new();
         copy.block(body, &mut single);
         out.extend(sweep(single));
-        return;
+        return Ok(());
     }
     let inner = copy.fresh_index();
     copy.inner = Some(inner);
@@ -164,7 +193,12 @@ fn range(
         copy.number = Arg::Scalar(value);
     }
     copy.block(body, &mut looped);
+    if cfg!(debug_assertions) && copy.undecided {
+        let message = format!("kernel::split: a guard of {index} changes within {start}..{end}");
+        return Err(Problem::internal(message));
+    }
     out.push(Stmt::For { index: inner, extent: end - start, body: sweep(looped) });
+    Ok(())
 }
 
 /// A copy of a loop's body for one range of its index.
@@ -181,6 +215,8 @@ struct Copy<'a> {
     scalars: SecondaryMap<ScalarId, Option<Arg>>,
     vars: SecondaryMap<VarId, Option<VarId>>,
     indices: SecondaryMap<IndexId, Option<IndexId>>,
+    /// Whether a comparison of the index with a constant is no constant in this range.
+    undecided: bool,
 }
 
 impl Copy<'_> {
@@ -190,24 +226,15 @@ impl Copy<'_> {
         index
     }
 
-    /// The value of a comparison of the index with a constant, if it is the same in the whole range.
-    fn decide(&self, code: &Code, args: &[Arg]) -> Option<Literal> {
-        let at = |i: i64| -> Option<Literal> {
-            let numbers: Option<Vec<Literal>> = args
-                .iter()
-                .map(|a| match a {
-                    Arg::Index(k) if *k == self.index => Some(Literal::i64(i)),
-                    Arg::Literal(l) => Some(*l),
-                    Arg::Scalar(_) | Arg::Var(_) | Arg::Index(_) => None,
-                })
-                .collect();
-            Some(code.eval(&numbers?))
-        };
+    /// A value made of the index and constants, if it is the same in the whole range.
+    fn decide(&mut self, code: &Code, args: &[Arg]) -> Option<Literal> {
+        let at = |i: i64| at_index(code, args, self.index, i);
         let (first, last) = (at(self.start)?, at(self.end - 1)?);
         // A comparison with a constant changes at cuts only, so the ends decide.
-        let monotone =
-            matches!(code, Code::Lt | Code::Le | Code::Gt | Code::Ge | Code::Eq | Code::Ne);
-        (first == last && (monotone || self.end - self.start == 1)).then_some(first)
+        let comparison = is_comparison(*code);
+        let same = first == last && (comparison || self.end - self.start == 1);
+        self.undecided |= comparison && !same;
+        same.then_some(first)
     }
 
     fn arg(&self, a: Arg) -> Arg {
@@ -382,7 +409,7 @@ mod tests {
     fn same(text: &str, args: &[Tensor]) -> String {
         let program = parse(text, &|_| None).unwrap();
         let mut split = program.clone();
-        split_loops(&mut split);
+        split_loops(&mut split).unwrap();
         assert_eq!(verify(&split), [], "{split}");
         assert_eq!(eval(&program, args).unwrap(), eval(&split, args).unwrap(), "{split}");
         split.to_string()
@@ -408,6 +435,33 @@ mod tests {
             &[Tensor::from([1.0, 2.0, 3.0]), Tensor::from([4.0, 5.0])],
         );
         assert!(!text.contains("if"), "{text}");
+    }
+
+    #[test]
+    fn comparisons_of_every_kind_become_constants() {
+        for (at, n) in [-1, 0, 1, 3, 5, 6, 9].into_iter().flat_map(|c| [(c, 6), (c, 1)]) {
+            for code in ["lt", "le", "gt", "ge", "eq", "ne"] {
+                for pair in [format!("i0, {at}"), format!("{at}, i0")] {
+                    let text = same(
+                        &format!(
+                            "program @guard {{
+  buffer b0: f64[{n}] output 0
+  for i0 in {n} {{
+    %0: bool = {code} {pair}
+    %1: f64 = select %0, 1.0, 2.0
+    store b0[i0], %1
+  }}
+}}
+"
+                        ),
+                        &[],
+                    );
+                    // A loop that needs no cut is left alone.
+                    let constant = !text.contains(&format!("= {code}")) || !text.contains("i1");
+                    assert!(constant, "{code} {pair}: {text}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use tapeloom_backend::{Engine, Options, compile};
 use tapeloom_ir::prim::{Dot, Operand, Reduce, Reducer};
 use tapeloom_ir::{
-    ArrayType, Builder, Draft, Dtype, FuncId, Literal, Module, Op, Tensor, Type, print_function,
+    ArrayType, Builder, Draft, Dtype, FuncId, Literal, Module, Op, Scalar, Tensor, Type,
+    print_function,
 };
 use tapeloom_tests::calculus::precision;
 use tapeloom_tests::{
@@ -112,6 +113,56 @@ fn sums_start_at_zero() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn folds_in_lanes_compute_what_the_interpreter_computes() {
+    let mut m = Module::new();
+    let mut failures = Vec::new();
+    for dtype in Dtype::ALL {
+        for reducer in Reducer::ALL {
+            for extent in [8, 9, 10, 11, 67] {
+                let Some(f) = chosen_and_folded(&mut m, reducer, dtype, extent) else { continue };
+                // On one side of zero, where a lane that begins at a wrong number shows.
+                for sign in [1.0, -1.0] {
+                    let float = ArrayType::new(Dtype::F64, [extent]);
+                    let x = tensor_of(&float, |i| Literal::f64((i as f64).sin()));
+                    let whole = |i: usize, k| Literal::of(dtype, sign * ((i * k) % 7 + 3) as f64);
+                    let ty = ArrayType::new(dtype, [extent]);
+                    let args =
+                        vec![x, tensor_of(&ty, |i| whole(i, 3)), tensor_of(&ty, |i| whole(i, 5))];
+                    let case = Case { name: "folded".into(), f, args, smooth: false };
+                    if let Err(e) = native(&mut m, &case) {
+                        failures.push(format!("{reducer:?} of {dtype}[{extent}]: {e}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// One of two arrays by a comparison of floats, folded: whatever is folded, the floats make lanes
+/// worth their while. Nothing where the reduction has no such dtype.
+fn chosen_and_folded(
+    m: &mut Module,
+    reducer: Reducer,
+    dtype: Dtype,
+    extent: usize,
+) -> Option<FuncId> {
+    let mut draft = Draft::new("folded");
+    let x = draft.param(ArrayType::new(Dtype::F64, [extent]).into());
+    let [y, z] = [(); 2].map(|()| draft.param(ArrayType::new(dtype, [extent]).into()));
+    let b = Builder::new(m, &mut draft);
+    let mut power = x;
+    for _ in 0..4 {
+        let square = b.emit1(Scalar::Mul, &[power, x]);
+        power = b.emit1(Scalar::Add, &[square, x]);
+    }
+    let which = b.emit1(Scalar::Lt, &[power, x]);
+    let choice = b.emit1(Scalar::Select, &[which, y, z]);
+    let folded = b.try_emit(Reduce { reducer, axes: vec![0] }.into(), &[choice]).ok()?;
+    draft.finish(m, folded.to_vec()).ok()
 }
 
 /// One equation with parameters of those types; nothing where they do not fit.
