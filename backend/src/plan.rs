@@ -69,6 +69,7 @@ impl fmt::Display for Plan {
                 line.iter().zip(widths).map(|(cell, w)| format!("{cell:w$}")).collect();
             writeln!(f, "{}", cells.join("  ").trim_end())?;
         }
-        writeln!(f, "{} steps, workspace of {} bytes", self.steps, self.peak)
+        let s = if self.steps == 1 { "" } else { "s" };
+        writeln!(f, "{} step{s}, workspace of {} bytes", self.steps, self.peak)
     }
 }

@@ -6,7 +6,6 @@
 
 #![expect(clippy::print_stdout, reason = "an example speaks to its user")]
 
-use tapeloom::ops::{Attention, dot_product_attention};
 use tapeloom::prelude::*;
 
 /// Tokens, extent of a token's vector, heads.

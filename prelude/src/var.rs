@@ -235,7 +235,9 @@ macro_rules! number {
 number! {
     f64, Dtype::F64, |x, dtype| {
         let l = Literal::of(dtype, x);
-        (dtype.is_float() || l.to_f64() == x).then_some(l)
+        // Floats are rounded, but a number does not become infinite.
+        let rounded = dtype.is_float() && l.to_f64().is_infinite() == x.is_infinite();
+        (rounded || l.to_f64() == x).then_some(l)
     };
     f32, Dtype::F32, |x, dtype| {
         let l = Literal::of(dtype, f64::from(x));
@@ -250,13 +252,17 @@ number! {
 
 /// A number that the dtype at hand cannot hold.
 fn misfit(number: &str, dtype: Dtype, at: Loc) -> Var {
+    // What holds the number: where the kind of number is right, it is the width that is not.
+    let (wider, or) = match number.parse::<i128>() {
+        Ok(n) if dtype.is_integer() && n > i64::MAX.into() => (Dtype::U64, String::new()),
+        Ok(_) if dtype.is_integer() => (Dtype::I64, String::new()),
+        Err(_) if dtype.is_float() => (Dtype::F64, String::new()),
+        _ => (Dtype::F64, format!(", or write a number of {}", describe(dtype))),
+    };
     let problem = Problem::new(
         Kind::Dtype,
         format!("the number {number} meets an array of {dtype}, which cannot hold it"),
-        format!(
-            "convert the array first, as in `x.convert(Dtype::F64)`, or write a number of {}",
-            describe(dtype)
-        ),
+        format!("convert the array first, as in `x.convert(Dtype::{wider:?})`{or}"),
     );
     trace::record(problem, &[], at);
     Var::poison(ArrayType::new(dtype, Shape::scalar()), at)

@@ -407,3 +407,11 @@ fn what_a_conversion_loses_is_said() {
         "{error}"
     );
 }
+
+#[test]
+fn axes_that_are_not_there_are_not_called_unequal() {
+    let text = run(|x: Var| x.tensordot(x, &[(3, 0)]), [1.0, 2.0]).unwrap_err().to_string();
+    assert!(text.contains("help: name axes that both have"), "{text}");
+    let text = run(|x: Var| x.tensordot(x, &[(1, 0)]), [[1.0, 2.0]]).unwrap_err().to_string();
+    assert!(text.contains("help: the extents of axes summed over must be equal"), "{text}");
+}

@@ -108,6 +108,7 @@ fn explain_shows_every_stage_and_the_exact_memory() {
     let data = Tensor::from(vec![1.0; 100]);
     let f = jit(grad(|w: Var| (w * &data).sigmoid().sum()));
     let e = f.explain(2.0).unwrap();
+    assert!(e.to_string().ends_with("== programs\n(none yet: no call)\n"), "{e}");
     let names: Vec<&str> = e.stages().iter().map(|s| s.name).collect();
     assert_eq!(names[0], "trace");
     assert!(names.contains(&"simplify"), "{names:?}");

@@ -34,6 +34,38 @@ fn values_on_either_side() {
     assert_eq!(y.to_vec::<f32>().unwrap(), [0.2]);
 }
 
+/// A `Var` by reference, as iterators give it, is one on the right of a number, too.
+#[test]
+fn references_on_the_right() {
+    let (rate, n) = (0.5, 3);
+    assert_eq!(at(2.0, |x| [x, x].iter().map(|x| 2.0 * x).sum()), 8.0);
+    assert_eq!(at(2.0, |x| [x].iter().map(|x| (1.0 - x).abs() + (6 / x) + (7 % x)).sum()), 5.0);
+    assert_eq!(at(2.0, |x| rate * &x + &rate * &x + n * &x + &n * &x), 14.0);
+    let t = Tensor::from(3.0);
+    assert_eq!(at(2.0, |x| &t * &x + t.clone() * &x), 12.0);
+}
+
+/// What does not fit is an error, with a mend that would do: floats are rounded, but they do not become
+/// infinite, and an integer needs a wider integer.
+#[test]
+fn numbers_that_do_not_fit() {
+    fn refused(f: impl Fn(Var) -> Var, x: impl Args<Var>, help: &str) {
+        let text = run(f, x).unwrap_err().to_string();
+        assert!(text.contains("which cannot hold it"), "{text}");
+        assert!(text.contains(&format!("help: convert the array first, as in {help}\n")), "{text}");
+    }
+    refused(|x| x + 1e40, 1f32, "`x.convert(Dtype::F64)`");
+    refused(|x| x.minimum(f64::MAX), 1f32, "`x.convert(Dtype::F64)`");
+    refused(|x| x + 16_777_217, 1f32, "`x.convert(Dtype::F64)`, or write a number of a float type");
+    refused(|x| x + 3_000_000_000_i64, 1i32, "`x.convert(Dtype::I64)`");
+    refused(|x| x + 3e9, 1i32, "`x.convert(Dtype::I64)`");
+    refused(|x| x * -1, 1u32, "`x.convert(Dtype::I64)`");
+    refused(|x| x + u64::MAX, 1i64, "`x.convert(Dtype::U64)`");
+    refused(|x| x * 0.5, 1i64, "`x.convert(Dtype::F64)`, or write a number of an integer type");
+    let y = run(|x: Var| x * 0.0 + f64::INFINITY + 0.1, 1f32).unwrap();
+    assert_eq!(y.item::<f32>().unwrap(), f32::INFINITY);
+}
+
 #[test]
 fn sums_and_products_of_iterators() {
     assert_eq!(at(3.0, |x| [x, x + 1.0].into_iter().product()), 12.0);

@@ -110,6 +110,9 @@ impl fmt::Display for Explanation {
             writeln!(f, "{name:12} {:10.3} ms", time.as_secs_f64() * 1e3)?;
         }
         writeln!(f, "== programs")?;
+        if self.misses.is_empty() {
+            writeln!(f, "(none yet: no call)")?;
+        }
         for (i, why) in self.misses.iter().enumerate() {
             writeln!(f, "{}. {why}", i + 1)?;
         }

@@ -27,6 +27,7 @@ macro_rules! operators {
             }
         }
         left!($trait $method $op: f64, i64, &f64, &i64, Tensor, &Tensor, &Var);
+        left_of_reference!($trait $method: f64, i64, &f64, &i64, Tensor, &Tensor);
         refused!($trait $method: f32, i32, u32, u64, usize);
     )*};
 }
@@ -41,6 +42,19 @@ macro_rules! left {
             fn $method(self, y: Var) -> Var {
                 let at = caller();
                 binary(Scalar::$op, self.into_var(y.ty(at).dtype, at), y, at)
+            }
+        }
+    )*};
+}
+
+/// `number op &var`, as in `vars.iter().map(|x| 2.0 * x)`.
+macro_rules! left_of_reference {
+    ($trait:ident $method:ident: $($t:ty),*) => {$(
+        impl ops::$trait<&Var> for $t {
+            type Output = Var;
+            #[track_caller]
+            fn $method(self, y: &Var) -> Var {
+                ops::$trait::$method(self, *y)
             }
         }
     )*};

@@ -225,7 +225,7 @@ impl Var {
     /// Errors: `shape` if there is not one pair per axis, or an axis to be padded is empty.
     ///
     /// ```
-    /// use tapeloom::{ops::Padding, prelude::*};
+    /// use tapeloom::prelude::*;
     /// let y = run(|x: Var| x.pad_like(&[(2, 1)], Padding::Reflect), [1.0, 2.0, 3.0])?;
     /// assert_eq!(y.to_vec::<f64>()?, [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]);
     /// # Ok::<(), tapeloom::Error>(())

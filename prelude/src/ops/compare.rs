@@ -16,7 +16,8 @@ macro_rules! comparisons {
             #[track_caller]
             pub fn $name(self, y: impl IntoVar) -> Var {
                 let at = caller();
-                binary(Scalar::$op, self, y.into_var(self.ty(at).dtype, at), at)
+                let y = y.into_var(self.ty(at).dtype, at);
+                trace::within(stringify!($name), || binary(Scalar::$op, self, y, at))
             })*
         }
     };
@@ -249,23 +250,24 @@ fn choose(condition: Var, x: impl IntoVar, y: impl IntoVar, at: Loc) -> Var {
 }
 
 macro_rules! logic {
-    ($($trait:ident $method:ident $op:ident $($alias:literal)+),*) => {$(
+    ($($trait:ident $method:ident $sign:literal $op:ident $($alias:literal)+),*) => {$(
         impl<T: IntoVar> ops::$trait<T> for Var {
             type Output = Var;
             $(#[doc(alias = $alias)])+
             #[track_caller]
             fn $method(self, y: T) -> Var {
                 let at = caller();
-                binary(Scalar::$op, self, y.into_var(self.ty(at).dtype, at), at)
+                let y = y.into_var(self.ty(at).dtype, at);
+                trace::within($sign, || binary(Scalar::$op, self, y, at))
             }
         }
     )*};
 }
 logic!(
-    BitAnd bitand And "logical_and" "bitwise_and",
-    BitOr bitor Or "logical_or" "bitwise_or",
-    BitXor bitxor Xor "logical_xor" "bitwise_xor",
-    Shl shl ShiftLeft "left_shift"
+    BitAnd bitand "&" And "logical_and" "bitwise_and",
+    BitOr bitor "|" Or "logical_or" "bitwise_or",
+    BitXor bitxor "^" Xor "logical_xor" "bitwise_xor",
+    Shl shl "<<" ShiftLeft "left_shift"
 );
 
 impl<T: IntoVar> ops::Shr<T> for Var {
@@ -281,7 +283,8 @@ impl<T: IntoVar> ops::Shr<T> for Var {
         } else {
             Scalar::ShiftRightLogical
         };
-        binary(op, self, y.into_var(dtype, at), at)
+        let y = y.into_var(dtype, at);
+        trace::within(">>", || binary(op, self, y, at))
     }
 }
 
@@ -292,6 +295,7 @@ impl ops::Not for Var {
     #[doc(alias = "invert")]
     #[track_caller]
     fn not(self) -> Var {
-        emit(Scalar::Not, &[self], caller())
+        let at = caller();
+        trace::within("!", || emit(Scalar::Not, &[self], at))
     }
 }

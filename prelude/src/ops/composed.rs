@@ -15,7 +15,7 @@ pub(super) fn of_floats<const N: usize>(
     at: Loc,
     body: impl FnOnce([Var; N]) -> Var,
 ) -> Var {
-    of("floats", Dtype::is_float, name, operands, at, body)
+    of("floats", Dtype::F64, Dtype::is_float, name, operands, at, body)
 }
 
 /// Runs the formula of a function of integers of one dtype, as [`of_floats`] does of floats.
@@ -25,7 +25,7 @@ pub(super) fn of_integers<const N: usize>(
     at: Loc,
     body: impl FnOnce([Var; N]) -> Var,
 ) -> Var {
-    of("integers", Dtype::is_integer, name, operands, at, body)
+    of("integers", Dtype::I64, Dtype::is_integer, name, operands, at, body)
 }
 
 /// Runs the formula of a function of numbers of one dtype, as [`of_floats`] does of floats.
@@ -35,11 +35,12 @@ pub(super) fn of_numbers<const N: usize>(
     at: Loc,
     body: impl FnOnce([Var; N]) -> Var,
 ) -> Var {
-    of("numbers", |dtype| dtype != Dtype::Bool, name, operands, at, body)
+    of("numbers", Dtype::F64, |dtype| dtype != Dtype::Bool, name, operands, at, body)
 }
 
 fn of<const N: usize>(
     what: &str,
+    such: Dtype,
     fits: impl Fn(Dtype) -> bool,
     name: &'static str,
     operands: [Var; N],
@@ -55,7 +56,8 @@ fn of<const N: usize>(
     };
     let problem = if !types.iter().all(|t| fits(t.dtype)) {
         let message = format!("`{name}` needs {what}, got {}", list(&types));
-        Problem::new(Kind::Dtype, message, "convert first, as in `x.convert(Dtype::F64)`")
+        let help = format!("convert first, as in `x.convert(Dtype::{such:?})`");
+        Problem::new(Kind::Dtype, message, help)
     } else if types.iter().any(|t| t.dtype != types[0].dtype) {
         let message = format!("`{name}` needs operands of one dtype, got {}", list(&types));
         let help = format!("convert one of them, as in `y.convert(Dtype::{:?})`", types[0].dtype);

@@ -5,7 +5,7 @@
 
 use super::{binary, broadcast_together, emit};
 use crate::Var;
-use crate::var::{IntoVar, caller};
+use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::prim::{Convert, IntegerPow, Polygamma, StopGradient};
 use tapeloom_ir::trace;
 use tapeloom_ir::{Dtype, Scalar};
@@ -17,7 +17,8 @@ macro_rules! unary {
             $($(#[$doc])+
             #[track_caller]
             pub fn $name(self) -> Var {
-                emit(Scalar::$op, &[self], caller())
+                let at = caller();
+                trace::within(stringify!($name), || emit(Scalar::$op, &[self], at))
             })*
         }
     };
@@ -128,7 +129,8 @@ macro_rules! two {
             #[track_caller]
             pub fn $name(self, y: impl IntoVar) -> Var {
                 let at = caller();
-                binary(Scalar::$op, self, y.into_var(self.ty(at).dtype, at), at)
+                let y = y.into_var(self.ty(at).dtype, at);
+                trace::within(stringify!($name), || binary(Scalar::$op, self, y, at))
             })*
         }
     };
@@ -165,19 +167,22 @@ impl Var {
     #[doc(alias = "integer_pow")]
     #[track_caller]
     pub fn powi(self, n: i32) -> Var {
-        emit(IntegerPow { n }, &[self], caller())
+        let at = caller();
+        trace::within("powi", || emit(IntegerPow { n }, &[self], at))
     }
 
     /// xᵖ for a number p.
     #[track_caller]
     pub fn powf(self, p: f64) -> Var {
-        self.pow(p)
+        let at = caller();
+        on_behalf("powf", at, || self.pow(p))
     }
 
     /// x²
     #[track_caller]
     pub fn square(self) -> Var {
-        emit(Scalar::Mul, &[self, self], caller())
+        let at = caller();
+        trace::within("square", || emit(Scalar::Mul, &[self, self], at))
     }
 
     /// 1 / x
@@ -185,13 +190,16 @@ impl Var {
     #[track_caller]
     pub fn recip(self) -> Var {
         let at = caller();
-        binary(Scalar::Div, 1.0.into_var(self.ty(at).dtype, at), self, at)
+        trace::within("recip", || {
+            binary(Scalar::Div, 1.0.into_var(self.ty(at).dtype, at), self, at)
+        })
     }
 
     /// The n-th derivative of `digamma`.
     #[track_caller]
     pub fn polygamma(self, n: u32) -> Var {
-        emit(Polygamma { n }, &[self], caller())
+        let at = caller();
+        trace::within("polygamma", || emit(Polygamma { n }, &[self], at))
     }
 
     /// min(max(x, low), high). The derivative outside, and at the edges, is 0.

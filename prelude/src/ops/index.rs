@@ -25,6 +25,7 @@ use tapeloom_ir::prim::{
     ArgReduce, Bounds, Combine, Concatenate, Convert, DynamicSlice, DynamicUpdateSlice, Gather,
     Iota, Scatter, Slice,
 };
+use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape};
 
 /// An index along one axis.
@@ -211,8 +212,8 @@ impl Var {
         };
         let k = indices.ty(at).shape.len();
         let places = insert_axis(from_front(indices, ty.shape[axis], at), k, at);
-        let y =
-            emit(Gather { batch: 0, axes: vec![axis], bounds: Bounds::Clip }, &[self, places], at);
+        let gather = Gather { batch: 0, axes: vec![axis], bounds: Bounds::Clip };
+        let y = trace::within("take", || emit(gather, &[self, places], at));
         // The indices' axes come first; they belong where the axis was.
         let order = (k..k + axis).chain(0..k).chain(k + axis..k + ty.shape.len() - 1).collect();
         permute(y, order, at)

@@ -101,7 +101,7 @@ impl Attention {
 /// Model: `jax.nn.dot_product_attention`.
 ///
 /// ```
-/// use tapeloom::{ops::{Attention, dot_product_attention}, prelude::*};
+/// use tapeloom::prelude::*;
 /// let f = jit(|x: Var| dot_product_attention(x, x, x, Attention::new().causal()));
 /// let tokens = Tensor::new(&[2, 1, 1], vec![1.0, 3.0])?; // two, with one head of one number
 /// let y = f.call(&tokens)?;

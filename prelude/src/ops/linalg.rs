@@ -172,7 +172,13 @@ fn contract(
         let axes: Vec<String> =
             contract.iter().map(|(i, j)| format!("axis {i} with axis {j}")).collect();
         let message = format!("`{name}` of {tx} and {ty} sums over {}", axes.join(", "));
-        (Kind::Shape, message, "the extents of axes summed over must be equal".to_owned())
+        let there = |(i, j): &(usize, usize)| *i < tx.shape.len() && *j < ty.shape.len();
+        let help = if batch.iter().chain(&contract).all(there) {
+            "the extents of axes summed over must be equal"
+        } else {
+            "name axes that both have: they are counted from 0"
+        };
+        (Kind::Shape, message, help.to_owned())
     } else {
         return emit(Dot { batch, contract }, &[x, y], at);
     };

@@ -38,13 +38,14 @@ pub use learning::Attention;
 /// The free functions, which the prelude has too.
 pub(crate) mod functions {
     pub use super::assembling::{
-        block_diag, broadcast_arrays, column_stack, dstack, hstack, meshgrid, meshgrid_ij, vstack,
+        Padding, block_diag, broadcast_arrays, column_stack, dstack, hstack, meshgrid, meshgrid_ij,
+        vstack,
     };
     pub use super::compare::{select, select_first, select_nth};
     pub use super::create::{
         arange, constant, eye, fftfreq, full, geomspace, iota, linspace, logspace, ones, zeros,
     };
-    pub use super::learning::dot_product_attention;
+    pub use super::learning::{Attention, dot_product_attention};
     pub use super::linalg::einsum;
     pub use super::matrices::{diag_indices, multi_dot, toeplitz, tri};
     pub use super::sampled::{interp, polyval};

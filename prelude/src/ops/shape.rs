@@ -7,6 +7,7 @@ use super::{broadcast_var, emit, wrong};
 use crate::Var;
 use crate::var::{IntoVar, caller};
 use tapeloom_ir::prim::{Broadcast, Concatenate, Pad, Permute, Reshape, Rev, Slice};
+use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Shape};
 
 impl Var {
@@ -342,7 +343,7 @@ pub fn concat(parts: &[Var], axis: impl Axis) -> Var {
     let Some(first) = parts.first() else { return nothing("concat", at) };
     let ty = first.ty(at);
     match resolve_axis("concat", axis, &ty.shape) {
-        Ok(axis) => emit(Concatenate { axis }, parts, at),
+        Ok(axis) => trace::within("concat", || emit(Concatenate { axis }, parts, at)),
         Err(problem) => wrong(problem, parts, ty, at),
     }
 }

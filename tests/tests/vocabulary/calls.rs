@@ -1,6 +1,5 @@
 //! How the functions of `values.jsonl` are called here.
 
-use tapeloom::ops::{Attention, Padding};
 use tapeloom::prelude::*;
 
 /// A function of some arrays.
