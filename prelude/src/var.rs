@@ -140,7 +140,18 @@ pub trait IntoVar {
     #[doc(hidden)]
     fn into_var(self, dtype: Dtype, at: Loc) -> Var;
 
-    /// The dtype of a `Var` or a tensor; `None` for a number.
+    /// The operand beside that `Var`. The outcome of an error is no reason to refuse a number: its
+    /// dtype is a guess, and what follows from a mistake is silent.
+    #[doc(hidden)]
+    fn beside(self, x: Var, at: Loc) -> Var
+    where
+        Self: Sized,
+    {
+        let dtype = x.firm_dtype(at).unwrap_or(self.default_dtype());
+        self.into_var(dtype, at)
+    }
+
+    /// The dtype of a `Var` or a tensor; `None` for a number, and for the outcome of an error.
     #[doc(hidden)]
     fn firm_dtype(&self, at: Loc) -> Option<Dtype>;
 
@@ -160,7 +171,7 @@ impl IntoVar for Var {
         self
     }
     fn firm_dtype(&self, at: Loc) -> Option<Dtype> {
-        Some(self.ty(at).dtype)
+        (!trace::is_poison(self.handle)).then(|| self.ty(at).dtype)
     }
     fn default_dtype(&self) -> Dtype {
         Dtype::F64
@@ -172,7 +183,7 @@ impl IntoVar for &Var {
         *self
     }
     fn firm_dtype(&self, at: Loc) -> Option<Dtype> {
-        Some(self.ty(at).dtype)
+        (!trace::is_poison(self.handle)).then(|| self.ty(at).dtype)
     }
     fn default_dtype(&self) -> Dtype {
         Dtype::F64

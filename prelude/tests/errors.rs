@@ -415,3 +415,38 @@ fn axes_that_are_not_there_are_not_called_unequal() {
     let text = run(|x: Var| x.tensordot(x, &[(1, 0)]), [[1.0, 2.0]]).unwrap_err().to_string();
     assert!(text.contains("help: the extents of axes summed over must be equal"), "{text}");
 }
+
+/// The dtype of what a wrong operation gives is a guess: a number that it cannot hold is no mistake.
+#[test]
+fn numbers_beside_the_outcome_of_an_error_are_silent() {
+    fn once(f: impl Fn(Var, Var) -> Var) {
+        for n in [Tensor::from([true]), Tensor::from([1i64])] {
+            let e = run(|(n, x): (Var, Var)| f(n, x), (&n, [1.0])).unwrap_err();
+            assert_eq!(e.diagnostics().len(), 1, "{e}");
+        }
+    }
+    once(|n, _| n.sqrt() * 0.5);
+    once(|n, _| 0.5 * n.sin());
+    once(|n, _| 0.5 * &n.sin());
+    once(|n, _| 0.5 * n.mean());
+    once(|n, _| n.mean_axis(0) + 0.5);
+    once(|n, _| n.softmax(0) - 0.5);
+    once(|n, _| n.sin().maximum(0.5).gt(0.5));
+    once(|n, _| n.sin().clamp(0.25, 0.5));
+    once(|n, x| select(x.gt(0.0), n.sin(), 0.5));
+    once(|n, x| select(n.sin().gt(0.5), x, 0.5));
+    once(|n, _| n.sin().pow(0.5).powf(0.5).recip());
+    once(|n, _| 0.5 * (n * 2.5));
+    once(|n, x| 0.5 * (n / x));
+    once(|n, _| n.sin().at(0).set(0.5));
+    once(|n, _| n.sin().pad(&[(1, 1)], 0.5));
+    once(|n, _| n.sin().is_close(0.5, 0.0, 0.0));
+    once(|n, x| n.sin().full_like(0.5) + x);
+    once(|n, x| select_nth(n.sin(), &[x, x]));
+    once(|n, x| select_first(&[(x.gt(0.0), n.sin())], 0.5));
+    once(|n, _| {
+        let mut y = n.sin();
+        y += 0.5;
+        y
+    });
+}

@@ -71,7 +71,7 @@ impl Var {
     pub fn put_along_axis(self, indices: Var, values: impl IntoVar, axis: impl Axis) -> Var {
         let at = caller();
         let (ty, ti) = (self.ty(at), indices.ty(at));
-        let values = values.into_var(ty.dtype, at);
+        let values = values.beside(self, at);
         let axis = match resolve_axis("put_along_axis", axis, &ty.shape) {
             Ok(axis) => axis,
             Err(problem) => return wrong(problem, &[self, indices, values], ty, at),

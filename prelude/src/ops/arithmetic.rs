@@ -16,14 +16,14 @@ macro_rules! operators {
             #[track_caller]
             fn $method(self, y: T) -> Var {
                 let at = caller();
-                binary(Scalar::$op, self, y.into_var(self.ty(at).dtype, at), at)
+                binary(Scalar::$op, self, y.beside(self, at), at)
             }
         }
         impl<T: IntoVar> ops::$assign<T> for Var {
             #[track_caller]
             fn $assign_method(&mut self, y: T) {
                 let at = caller();
-                *self = binary(Scalar::$op, *self, y.into_var(self.ty(at).dtype, at), at);
+                *self = binary(Scalar::$op, *self, y.beside(*self, at), at);
             }
         }
         left!($trait $method $op: f64, i64, &f64, &i64, Tensor, &Tensor, &Var);
@@ -41,7 +41,7 @@ macro_rules! left {
             #[track_caller]
             fn $method(self, y: Var) -> Var {
                 let at = caller();
-                binary(Scalar::$op, self.into_var(y.ty(at).dtype, at), y, at)
+                binary(Scalar::$op, self.beside(y, at), y, at)
             }
         }
     )*};

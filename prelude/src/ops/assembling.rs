@@ -275,7 +275,7 @@ impl Var {
     #[track_caller]
     pub fn insert(self, index: i64, values: impl IntoVar, axis: impl Axis) -> Var {
         let at = caller();
-        let values = values.into_var(self.ty(at).dtype, at);
+        let values = values.beside(self, at);
         along("insert", self, axis, at, |x, axis| {
             let (ty, tv) = (x.ty(at), values.ty(at));
             let n = ty.shape[axis] as i64;

@@ -16,7 +16,7 @@ macro_rules! comparisons {
             #[track_caller]
             pub fn $name(self, y: impl IntoVar) -> Var {
                 let at = caller();
-                let y = y.into_var(self.ty(at).dtype, at);
+                let y = y.beside(self, at);
                 trace::within(stringify!($name), || binary(Scalar::$op, self, y, at))
             })*
         }
@@ -85,7 +85,7 @@ impl Var {
     #[track_caller]
     pub fn is_close(self, y: impl IntoVar, relative: f64, absolute: f64) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         of_floats("is_close", [self, y], at, |[x, y]| {
             let near = (x - y).abs().le(absolute + relative * y.abs());
             x.eq(y) | (x.is_finite() & y.is_finite() & near)
@@ -97,7 +97,7 @@ impl Var {
     #[track_caller]
     pub fn all_close(self, y: impl IntoVar, relative: f64, absolute: f64) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         on_behalf("all_close", at, || self.is_close(y, relative, absolute).all())
     }
 
@@ -112,7 +112,7 @@ impl Var {
     #[track_caller]
     pub fn array_equal(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         if self.ty(at).shape != y.ty(at).shape && y.handle.as_literal().is_none() {
             return full_var(&Shape::scalar(), Literal::bool(false), at);
         }
@@ -133,7 +133,7 @@ impl Var {
     #[track_caller]
     pub fn is_in(self, values: impl IntoVar) -> Var {
         let at = caller();
-        let values = values.into_var(self.ty(at).dtype, at);
+        let values = values.beside(self, at);
         on_behalf("is_in", at, || self.expand_dims(-1).eq(values.flatten()).any_axis(-1))
     }
 
@@ -177,7 +177,8 @@ pub fn select(condition: Var, x: impl IntoVar, y: impl IntoVar) -> Var {
 #[track_caller]
 pub fn select_first(choices: &[(Var, Var)], otherwise: impl IntoVar) -> Var {
     let at = caller();
-    let dtype = choices.first().map_or(otherwise.default_dtype(), |(_, x)| x.ty(at).dtype);
+    let dtype =
+        choices.first().and_then(|(_, x)| x.firm_dtype(at)).unwrap_or(otherwise.default_dtype());
     let mut rest = choices.iter().rev();
     // A number needs a place in a program even if nothing is chosen before it.
     let last = otherwise.into_var(dtype, at);
@@ -213,7 +214,7 @@ pub fn select_nth(index: Var, choices: &[Var]) -> Var {
         return wrong(problem, &[index], index.ty(at), at);
     };
     let index = of_integers("select_nth", [index], at, |[i]| i);
-    let number = |i: usize| (i as i64).into_var(index.ty(at).dtype, at);
+    let number = |i: usize| (i as i64).beside(index, at);
     trace::within("select_nth", || {
         let one =
             |y, (i, x): (usize, &Var)| choose(binary(Scalar::Le, index, number(i), at), *x, y, at);
@@ -257,7 +258,7 @@ macro_rules! logic {
             #[track_caller]
             fn $method(self, y: T) -> Var {
                 let at = caller();
-                let y = y.into_var(self.ty(at).dtype, at);
+                let y = y.beside(self, at);
                 trace::within($sign, || binary(Scalar::$op, self, y, at))
             }
         }

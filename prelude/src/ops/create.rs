@@ -198,7 +198,7 @@ impl Var {
     pub fn full_like(self, x: impl IntoVar) -> Var {
         let at = caller();
         let ty = self.ty(at);
-        let x = x.into_var(ty.dtype, at);
+        let x = x.beside(self, at);
         let same = x.ty(at).dtype == ty.dtype;
         match x.handle.as_literal() {
             Some(l) if same => full_var(&ty.shape, l, at),

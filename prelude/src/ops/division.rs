@@ -28,7 +28,7 @@ impl Var {
     #[track_caller]
     pub fn rem(self, y: impl IntoVar) -> Var {
         let at = caller();
-        binary(Scalar::Rem, self, y.into_var(self.ty(at).dtype, at), at)
+        binary(Scalar::Rem, self, y.beside(self, at), at)
     }
 
     /// ⌊x / y⌋, the quotient rounded down (numpy's `floor_divide`, Python's `//`).
@@ -46,7 +46,7 @@ impl Var {
     #[track_caller]
     pub fn div_floor(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         of_numbers("div_floor", [self, y], at, |[x, y]| floored(x, y).0)
     }
 
@@ -65,7 +65,7 @@ impl Var {
     #[track_caller]
     pub fn mod_floor(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         of_numbers("mod_floor", [self, y], at, |[x, y]| floored(x, y).1)
     }
 
@@ -82,7 +82,7 @@ impl Var {
     #[track_caller]
     pub fn div_mod(self, y: impl IntoVar) -> (Var, Var) {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         let mut rest = None;
         let quotient = of_numbers("div_mod", [self, y], at, |[x, y]| {
             let (q, r) = floored(x, y);

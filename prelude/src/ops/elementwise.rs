@@ -129,7 +129,7 @@ macro_rules! two {
             #[track_caller]
             pub fn $name(self, y: impl IntoVar) -> Var {
                 let at = caller();
-                let y = y.into_var(self.ty(at).dtype, at);
+                let y = y.beside(self, at);
                 trace::within(stringify!($name), || binary(Scalar::$op, self, y, at))
             })*
         }
@@ -190,9 +190,7 @@ impl Var {
     #[track_caller]
     pub fn recip(self) -> Var {
         let at = caller();
-        trace::within("recip", || {
-            binary(Scalar::Div, 1.0.into_var(self.ty(at).dtype, at), self, at)
-        })
+        trace::within("recip", || binary(Scalar::Div, 1.0.beside(self, at), self, at))
     }
 
     /// The n-th derivative of `digamma`.
@@ -215,7 +213,7 @@ impl Var {
     pub fn clamp(self, low: impl IntoVar, high: impl IntoVar) -> Var {
         let at = caller();
         let ty = self.ty(at);
-        let operands = [low.into_var(ty.dtype, at), self, high.into_var(ty.dtype, at)];
+        let operands = [low.beside(self, at), self, high.beside(self, at)];
         match broadcast_together("clamp", &operands, at) {
             Ok((operands, _)) => emit(Scalar::Clamp, &operands, at),
             Err(problem) => {

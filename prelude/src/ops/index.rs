@@ -188,7 +188,7 @@ impl Var {
     #[track_caller]
     pub fn dynamic_update_slice<I: Index>(self, update: impl IntoVar, starts: &[I]) -> Var {
         let at = caller();
-        let update = update.into_var(self.ty(at).dtype, at);
+        let update = update.beside(self, at);
         let operands: Vec<Var> =
             [self, update].into_iter().chain(starts_in(self, starts, at)).collect();
         emit(DynamicUpdateSlice, &operands, at)
@@ -309,7 +309,7 @@ impl At {
 
     fn write(self, combine: Combine, value: impl IntoVar, at: Loc) -> Var {
         let ty = self.array.ty(at);
-        let value = value.into_var(ty.dtype, at);
+        let value = value.beside(self.array, at);
         let places = match places(self.array, &self.positions, at) {
             Ok(places) => places,
             Err(problem) => return wrong(problem, &[self.array], ty, at),

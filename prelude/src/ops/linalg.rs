@@ -25,7 +25,7 @@ impl Var {
     #[track_caller]
     pub fn dot(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         let (tx, ty) = (self.ty(at), y.ty(at));
         if tx.shape.is_empty() || ty.shape.is_empty() {
             let message = format!("`dot` needs arrays with axes, got {tx} and {ty}");
@@ -49,7 +49,7 @@ impl Var {
     #[track_caller]
     pub fn matmul(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         matmul(self, y, at)
     }
 
@@ -57,7 +57,7 @@ impl Var {
     #[track_caller]
     pub fn outer(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         contract("outer", self, y, Vec::new(), Vec::new(), at)
     }
 
@@ -65,7 +65,7 @@ impl Var {
     #[track_caller]
     pub fn tensordot(self, y: impl IntoVar, pairs: &[(usize, usize)]) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         contract("tensordot", self, y, Vec::new(), pairs.to_vec(), at)
     }
 
@@ -79,7 +79,7 @@ impl Var {
         batch: &[(usize, usize)],
     ) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         super::linalg::contract("dot_general", self, y, batch.to_vec(), contract.to_vec(), at)
     }
 

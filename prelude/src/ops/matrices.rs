@@ -207,7 +207,7 @@ impl Var {
     pub fn fill_diagonal(self, value: impl IntoVar) -> Var {
         let at = caller();
         let ty = self.ty(at);
-        let value = value.into_var(ty.dtype, at);
+        let value = value.beside(self, at);
         let tv = value.ty(at);
         let [.., n, m] = *ty.shape else {
             let message = format!("`fill_diagonal` of {ty}");
@@ -242,7 +242,7 @@ impl Var {
     #[track_caller]
     pub fn kron(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         let (sx, sy) = (self.ty(at).shape, y.ty(at).shape);
         let rank = sx.len().max(sy.len());
         let extent = |s: &Shape, i: usize| (i + s.len()).checked_sub(rank).map_or(1, |i| s[i]);
@@ -270,7 +270,7 @@ impl Var {
     #[track_caller]
     pub fn cross(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         let (tx, ty) = (self.ty(at), y.ty(at));
         if tx.shape.last() != Some(&3) || ty.shape.last() != Some(&3) {
             let message = format!("`cross` of {tx} and {ty}");
@@ -290,7 +290,7 @@ impl Var {
     #[track_caller]
     pub fn inner(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         let (p, q) = (self.ty(at).shape.len(), y.ty(at).shape.len());
         on_behalf("inner", at, || {
             if p == 0 || q == 0 { self * y } else { self.tensordot(y, &[(p - 1, q - 1)]) }
@@ -310,7 +310,7 @@ impl Var {
     #[track_caller]
     pub fn vdot(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         let (tx, ty) = (self.ty(at), y.ty(at));
         if tx.shape.elements() != ty.shape.elements() {
             let guess = ArrayType::new(tx.dtype, []);
@@ -332,7 +332,7 @@ impl Var {
     #[track_caller]
     pub fn vecdot(self, y: impl IntoVar, axis: impl Axis) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         let shape = match broadcast_together("vecdot", &[self, y], at) {
             Ok((_, shape)) => shape,
             Err(problem) => return wrong(problem, &[self, y], self.ty(at), at),

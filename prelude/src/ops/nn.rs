@@ -191,7 +191,7 @@ impl Var {
     #[track_caller]
     pub fn logaddexp(self, y: impl IntoVar) -> Var {
         let at = caller();
-        binary(Scalar::Logaddexp, self, y.into_var(self.ty(at).dtype, at), at)
+        binary(Scalar::Logaddexp, self, y.beside(self, at), at)
     }
 }
 

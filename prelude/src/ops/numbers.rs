@@ -54,7 +54,7 @@ impl Var {
     #[track_caller]
     pub fn copysign(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         of_floats("copysign", [self, y], at, |[x, y]| {
             let size = x.abs();
             select(y.is_sign_negative(), -size, size)
@@ -72,7 +72,7 @@ impl Var {
     #[track_caller]
     pub fn heaviside(self, at_zero: impl IntoVar) -> Var {
         let at = caller();
-        let at_zero = at_zero.into_var(self.ty(at).dtype, at);
+        let at_zero = at_zero.beside(self, at);
         of_floats("heaviside", [self, at_zero], at, |[x, at_zero]| {
             let side = select(x.gt(0.0), x.ones_like(), x.zeros_like());
             let side = select(x.eq(0.0), at_zero, side);
@@ -150,7 +150,7 @@ impl Var {
     #[track_caller]
     pub fn fmax(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         of_numbers("fmax", [self, y], at, |[x, y]| select(x.gt(y) | y.ne(y), x, y))
     }
 
@@ -159,7 +159,7 @@ impl Var {
     #[track_caller]
     pub fn fmin(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         of_numbers("fmin", [self, y], at, |[x, y]| select(x.lt(y) | y.ne(y), x, y))
     }
 

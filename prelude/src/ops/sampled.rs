@@ -86,7 +86,7 @@ impl Var {
     #[track_caller]
     pub fn trapezoid(self, points: impl IntoVar, axis: impl Axis) -> Var {
         let at = caller();
-        let points = points.into_var(self.ty(at).dtype, at);
+        let points = points.beside(self, at);
         along("trapezoid", self, axis, at, |y, axis| {
             let (ty, tp) = (y.ty(at), points.ty(at));
             let n = ty.shape[axis];
@@ -217,7 +217,7 @@ pub fn polyval(coefficients: impl IntoVar, x: impl IntoVar) -> Var {
 #[track_caller]
 pub fn interp(x: impl IntoVar, xp: Var, fp: Var) -> Var {
     let at = caller();
-    let x = x.into_var(xp.ty(at).dtype, at);
+    let x = x.beside(xp, at);
     let (tp, tf) = (xp.ty(at), fp.ty(at));
     if tp.shape != tf.shape || tp.shape.len() != 1 || tp.shape[0] == 0 {
         let message = format!("`interp` between points at {tp} with values {tf}");

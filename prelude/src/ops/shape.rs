@@ -233,7 +233,7 @@ impl Var {
     #[track_caller]
     pub fn pad(self, widths: &[(i64, i64)], value: impl IntoVar) -> Var {
         let at = caller();
-        let value = value.into_var(self.ty(at).dtype, at);
+        let value = value.beside(self, at);
         let (low, high) = widths.iter().copied().unzip();
         emit(Pad { low, high, interior: vec![0; widths.len()] }, &[self, value], at)
     }
@@ -250,7 +250,7 @@ impl Var {
     #[track_caller]
     pub fn pad_dilated(self, widths: &[(i64, i64, usize)], value: impl IntoVar) -> Var {
         let at = caller();
-        let value = value.into_var(self.ty(at).dtype, at);
+        let value = value.beside(self, at);
         let op = Pad {
             low: widths.iter().map(|w| w.0).collect(),
             high: widths.iter().map(|w| w.1).collect(),

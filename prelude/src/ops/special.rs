@@ -51,7 +51,7 @@ impl Var {
     #[track_caller]
     pub fn xlogy(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         of_floats("xlogy", [self, y], at, |[x, y]| times_log(x, y, 1.0, Var::ln))
     }
 
@@ -61,7 +61,7 @@ impl Var {
     #[track_caller]
     pub fn xlog1py(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         of_floats("xlog1py", [self, y], at, |[x, y]| times_log(x, y, 0.0, Var::ln_1p))
     }
 
@@ -90,7 +90,7 @@ impl Var {
     #[track_caller]
     pub fn rel_entr(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         of_floats("rel_entr", [self, y], at, |[x, y]| {
             let inside = x.gt(0.0) & y.gt(0.0);
             let (p, q) = (select(inside, x, 1.0), select(inside, y, 1.0));
@@ -111,7 +111,7 @@ impl Var {
     #[track_caller]
     pub fn kl_div(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         of_floats("kl_div", [self, y], at, |[x, y]| {
             let inside = x.gt(0.0) & y.gt(0.0);
             let (p, q) = (select(inside, x, 1.0), select(inside, y, 1.0));
@@ -214,7 +214,7 @@ impl Var {
     #[track_caller]
     pub fn betaln(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         of_floats("betaln", [self, y], at, |[x, y]| log_beta(x, y))
     }
 
@@ -229,7 +229,7 @@ impl Var {
     #[track_caller]
     pub fn beta(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         of_floats("beta", [self, y], at, |[x, y]| {
             // Γ is negative between its poles at even distance below 0.
             let negative = |x: Var| x.lt(0.0) & x.floor().rem(2.0).ne(0.0);
@@ -250,7 +250,7 @@ impl Var {
     #[track_caller]
     pub fn logaddexp2(self, y: impl IntoVar) -> Var {
         let at = caller();
-        let y = y.into_var(self.ty(at).dtype, at);
+        let y = y.beside(self, at);
         of_floats("logaddexp2", [self, y], at, |[x, y]| {
             // The maximum and what the other adds to it: of either order the same analytic function,
             // so that derivatives are right at equal operands, too.

@@ -25,7 +25,7 @@ impl Var {
     pub fn average(self, weights: impl IntoVar, axes: impl Axes) -> Var {
         let at = caller();
         let ty = self.ty(at);
-        let weights = weights.into_var(ty.dtype, at);
+        let weights = weights.beside(self, at);
         let axes = match resolve_axes("average", &axes, &ty.shape) {
             Ok(axes) => axes,
             Err(problem) => return wrong(problem, &[self, weights], ty, at),
@@ -124,7 +124,7 @@ impl Var {
     #[track_caller]
     pub fn histogram(self, edges: impl IntoVar) -> Var {
         let at = caller();
-        let edges = edges.into_var(self.ty(at).dtype, at);
+        let edges = edges.beside(self, at);
         let ty = edges.ty(at);
         if ty.shape.len() != 1 || ty.shape[0] < 2 {
             let guess = ArrayType::new(Dtype::I64, [0]);
@@ -152,7 +152,7 @@ impl Var {
     #[track_caller]
     pub fn digitize(self, edges: impl IntoVar) -> Var {
         let at = caller();
-        let edges = edges.into_var(self.ty(at).dtype, at);
+        let edges = edges.beside(self, at);
         let Some(edges) = sorted("digitize", edges, self) else { return nowhere(self, at) };
         on_behalf("digitize", at, || {
             let n = edges.len();
@@ -177,7 +177,7 @@ impl Var {
     #[track_caller]
     pub fn searchsorted(self, x: impl IntoVar) -> Var {
         let at = caller();
-        let x = x.into_var(self.ty(at).dtype, at);
+        let x = x.beside(self, at);
         let Some(vector) = sorted("searchsorted", self, x) else { return nowhere(x, at) };
         on_behalf("searchsorted", at, || {
             let x = x.expand_dims(-1);
@@ -190,7 +190,7 @@ impl Var {
     #[track_caller]
     pub fn searchsorted_right(self, x: impl IntoVar) -> Var {
         let at = caller();
-        let x = x.into_var(self.ty(at).dtype, at);
+        let x = x.beside(self, at);
         let Some(vector) = sorted("searchsorted_right", self, x) else { return nowhere(x, at) };
         on_behalf("searchsorted_right", at, || {
             let x = x.expand_dims(-1);

@@ -241,7 +241,7 @@ pub fn clip_by_global_norm<A: Tree<Var>>(tree: &A, max: impl IntoVar) -> A {
     let at = caller();
     let factor = on_behalf("clip_by_global_norm", at, || {
         let norm = global_norm(tree);
-        let max = max.into_var(norm.ty(at).dtype, at);
+        let max = max.beside(norm, at);
         select(norm.gt(max), max / norm, 1.0)
     });
     tree_map(|x| binary(Scalar::Mul, factor, x, at), tree)
