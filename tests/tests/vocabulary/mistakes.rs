@@ -42,10 +42,12 @@ fn mistakes_are_errors_of_the_function_that_was_called() {
     assert!(!CALLS.is_empty());
 }
 
+type Binary = fn(Var, Var) -> Var;
+
 /// Calls that are one equation, of a primitive whose name may be another than the function's.
 macro_rules! primitives {
     ($($name:ident($($y:ident)?))*) => {
-        const ONE_EQUATION: &[(&str, fn(Var, Var) -> Var)] =
+        const ONE_EQUATION: &[(&str, Binary)] =
             &[$((stringify!($name), |x, _y| x.$name($(primitives!($y _y))?))),*];
     };
     (y $y:ident) => { $y };
@@ -60,7 +62,7 @@ primitives! {
 
 #[test]
 fn mistakes_are_errors_of_the_function_and_not_of_its_primitive() {
-    let more: &[(&str, fn(Var, Var) -> Var)] = &[
+    let more: &[(&str, Binary)] = &[
         ("powi", |x, _| x.powi(2)),
         ("powf", |x, _| x.powf(2.5)),
         ("polygamma", |x, _| x.polygamma(1)),
