@@ -273,3 +273,20 @@ fn triangles_beyond_every_offset() {
         assert_eq!(run(|x: Var| x.triu(k), &m).unwrap(), m);
     }
 }
+
+/// Data that the program does not depend on need no `constant`.
+#[test]
+fn indices_and_points_may_be_data() {
+    let (rows, xs) = (Tensor::from([2i64, 0]), Tensor::from([0.0, 1.0, 3.0]));
+    let y = run(
+        |x: Var| {
+            let put = x.put_along_axis(&rows, 9.0, 0);
+            (x.take(&rows, 0), x.take(-1, 0), x.take_along_axis(&rows, 0), put, interp(0.5, &xs, x))
+        },
+        [1.0, 2.0, 3.0],
+    )
+    .unwrap();
+    assert_eq!((y.0, y.1), (Tensor::from([3.0, 1.0]), Tensor::from(3.0)));
+    assert_eq!((y.2, y.3), (Tensor::from([3.0, 1.0]), Tensor::from([9.0, 2.0, 9.0])));
+    assert_eq!(y.4, Tensor::from(1.5));
+}

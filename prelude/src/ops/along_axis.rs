@@ -7,7 +7,7 @@ use crate::Var;
 use crate::var::{IntoVar, caller};
 use tapeloom_ir::prim::{Bounds, Combine, Gather, Scatter};
 use tapeloom_ir::trace;
-use tapeloom_ir::{Kind, Problem, Shape};
+use tapeloom_ir::{Dtype, Kind, Problem, Shape};
 
 /// One index per place along an axis.
 impl Var {
@@ -22,8 +22,9 @@ impl Var {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     #[track_caller]
-    pub fn take_along_axis(self, indices: Var, axis: impl Axis) -> Var {
+    pub fn take_along_axis(self, indices: impl IntoVar, axis: impl Axis) -> Var {
         let at = caller();
+        let indices = indices.into_var(Dtype::I64, at);
         let (ty, ti) = (self.ty(at), indices.ty(at));
         let axis = match resolve_axis("take_along_axis", axis, &ty.shape) {
             Ok(axis) => axis,
@@ -68,8 +69,14 @@ impl Var {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     #[track_caller]
-    pub fn put_along_axis(self, indices: Var, values: impl IntoVar, axis: impl Axis) -> Var {
+    pub fn put_along_axis(
+        self,
+        indices: impl IntoVar,
+        values: impl IntoVar,
+        axis: impl Axis,
+    ) -> Var {
         let at = caller();
+        let indices = indices.into_var(Dtype::I64, at);
         let (ty, ti) = (self.ty(at), indices.ty(at));
         let values = values.beside(self, at);
         let axis = match resolve_axis("put_along_axis", axis, &ty.shape) {

@@ -194,7 +194,8 @@ impl Var {
         emit(DynamicUpdateSlice, &operands, at)
     }
 
-    /// Subarrays at an array of indices of one axis; the indices' axes stand in its place.
+    /// Subarrays at an array of indices of one axis; the indices' axes stand in its place. (A number is a
+    /// scalar index: its axis goes away.)
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -203,8 +204,9 @@ impl Var {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     #[track_caller]
-    pub fn take(self, indices: Var, axis: impl Axis) -> Var {
+    pub fn take(self, indices: impl IntoVar, axis: impl Axis) -> Var {
         let at = caller();
+        let indices = indices.into_var(Dtype::I64, at);
         let ty = self.ty(at);
         let axis = match resolve_axis("take", axis, &ty.shape) {
             Ok(axis) => axis,

@@ -215,8 +215,9 @@ pub fn polyval(coefficients: impl IntoVar, x: impl IntoVar) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[track_caller]
-pub fn interp(x: impl IntoVar, xp: Var, fp: Var) -> Var {
+pub fn interp(x: impl IntoVar, xp: impl IntoVar, fp: impl IntoVar) -> Var {
     let at = caller();
+    let (xp, fp) = pair(xp, fp, at);
     let x = x.beside(xp, at);
     let (tp, tf) = (xp.ty(at), fp.ty(at));
     if tp.shape != tf.shape || tp.shape.len() != 1 || tp.shape[0] == 0 {
