@@ -86,6 +86,39 @@ fn movement() {
         .unwrap();
 }
 
+/// `(n - 1) * (1 / (n - 1))` is below 1 for some n, 50 the first of them.
+#[test]
+fn ranges_end_where_they_are_told() {
+    for n in [2, 3, 50, 99, 104] {
+        let x = run(|()| linspace(0.0, 1.0, n), ()).unwrap().to_vec::<f64>().unwrap();
+        assert_eq!((x[0], x[n - 1], x.len()), (0.0, 1.0, n));
+    }
+    assert_eq!(eval(|()| linspace(0.3, 1.0, 1), ()), [0.3]);
+    assert!(eval(|()| linspace(0.3, 1.0, 0), ()).is_empty());
+}
+
+/// A u64 beyond i64 is far to the right of every axis, and no step from its end.
+#[test]
+fn unsigned_integers_never_count_from_the_end() {
+    const X: [f64; 4] = [10.0, 11.0, 12.0, 13.0];
+    for i in [4u64, 1 << 63, u64::MAX - 4, u64::MAX - 1, u64::MAX] {
+        assert_eq!(eval(|(x, i): (Var, Var)| x.index(i), (X, i)), [13.0], "{i}");
+        assert_eq!(eval(|(x, i): (Var, Var)| x.index_axis(0, i), (X, i)), [13.0], "{i}");
+        assert_eq!(eval(|(x, i): (Var, Var)| x.at(i).get(), (X, i)), [13.0], "{i}");
+        assert_eq!(eval(|(x, i): (Var, Var)| x.take(i, 0), (X, i)), [13.0], "{i}");
+        assert_eq!(eval(|(x, i): (Var, Var)| x.at(i).set(0.0), (X, i)), X, "{i}");
+        assert_eq!(eval(|(x, i): (Var, Var)| x.at(i).add(1.0), (X, i)), X, "{i}");
+        let pair = |(x, i): (Var, Var)| x.reshape([2, 2]).index((0, i));
+        assert_eq!(eval(pair, (X, i)), [11.0], "{i}");
+        let slice = |(x, i): (Var, Var)| x.dynamic_slice(&[i], [2]);
+        assert_eq!(eval(slice, (X, i)), [12.0, 13.0], "{i}");
+        assert_eq!(eval(|(x, i): (Var, Var)| x.ldexp(i), ([1.0], i.max(5000))), [f64::INFINITY]);
+    }
+    let last = |(x, i): (Var, Var)| x.index(i);
+    assert_eq!(eval(last, (X, u32::MAX)), [13.0]);
+    assert_eq!(eval(last, (X, -1i32)), [13.0]);
+}
+
 #[test]
 fn indexing() {
     near(eval(|x: Var| x.index((-1, 0)), M), &[4.]);

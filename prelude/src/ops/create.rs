@@ -84,8 +84,15 @@ pub fn linspace(from: f64, to: f64, n: usize) -> Var {
     let at = caller();
     let index = emit(Iota { shape: [n].into(), axis: 0, dtype: Dtype::F64 }, &[], at);
     let step = if n > 1 { (to - from) / (n - 1) as f64 } else { 0.0 };
-    let steps = emit(Scalar::Mul, &[index, Var::literal(Literal::f64(step), at)], at);
-    emit(Scalar::Add, &[steps, Var::literal(Literal::f64(from), at)], at)
+    let number = |x: f64| Var::literal(Literal::f64(x), at);
+    let steps = emit(Scalar::Mul, &[index, number(step)], at);
+    let inside = emit(Scalar::Add, &[steps, number(from)], at);
+    if n < 2 {
+        return inside;
+    }
+    // The last step is rounded; the end comes out as it is given.
+    let last = emit(Scalar::Eq, &[index, number((n - 1) as f64)], at);
+    emit(Scalar::Select, &[last, number(to), inside], at)
 }
 
 /// `n` numbers (f64) from `base`ᶠʳᵒᵐ to `base`ᵗᵒ, both included, with equal ratios.

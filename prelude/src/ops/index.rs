@@ -403,12 +403,9 @@ fn places(x: Var, positions: &[Position], at: Loc) -> Result<Places, Problem> {
                         "convert it, as in `i.convert(Dtype::I64)`; for a mask use `select`",
                     ));
                 }
-                let wide = if ty.dtype == Dtype::I64 {
-                    *v
-                } else {
-                    emit(Convert { to: Dtype::I64 }, &[*v], at)
-                };
-                each.push(from_front(wide, shape[axis], at));
+                let wide = widened(*v, at);
+                let signed = ty.dtype.is_signed();
+                each.push(if signed { from_front(wide, shape[axis], at) } else { wide });
                 fixed = None;
             }
         }
@@ -447,13 +444,24 @@ pub(super) fn from_front(index: Var, extent: usize, at: Loc) -> Var {
     if !dtype.is_signed() || dtype.is_float() {
         return index;
     }
-    let number = |x: i64| {
-        let exact = Literal::exact_integer(dtype, x.into());
-        Var::literal(exact.unwrap_or(Literal::zero(dtype)), at)
+    // An axis may be longer than narrow integers count.
+    let Some(extent) = Literal::exact_integer(dtype, extent as i128) else {
+        let wide = widened(index, at);
+        return if dtype == Dtype::I64 { wide } else { from_front(wide, extent, at) };
     };
-    let negative = binary(Scalar::Lt, index, number(0), at);
-    let moved = binary(Scalar::Add, index, number(extent as i64), at);
+    let negative = binary(Scalar::Lt, index, Var::literal(Literal::zero(dtype), at), at);
+    let moved = binary(Scalar::Add, index, Var::literal(extent, at), at);
     emit(Scalar::Select, &[negative, moved, index], at)
+}
+
+/// Integers as i64. What u64 holds beyond is beyond every axis, and must not become negative.
+fn widened(index: Var, at: Loc) -> Var {
+    let dtype = index.ty(at).dtype;
+    let within = match Literal::exact_integer(dtype, i64::MAX.into()) {
+        Some(most) if dtype == Dtype::U64 => binary(Scalar::Min, index, Var::literal(most, at), at),
+        _ => index,
+    };
+    if dtype == Dtype::I64 { within } else { emit(Convert { to: Dtype::I64 }, &[within], at) }
 }
 
 /// Repeats to a shape; a literal becomes an array.

@@ -98,7 +98,7 @@ impl Var {
         if !n.ty(at).dtype.is_integer() {
             return of_integers("ldexp", [n], at, |[n]| n);
         }
-        let n = on_behalf("ldexp", at, || n.convert(Dtype::I64).convert(dtype));
+        let n = on_behalf("ldexp", at, || n.convert(dtype));
         of_floats("ldexp", [self, n], at, |[x, n]| {
             // The powers that the dtype holds exactly, and what takes every number to 0 or infinity.
             let (least, most, all) = if dtype == Dtype::F64 {
