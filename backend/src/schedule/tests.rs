@@ -329,6 +329,30 @@ fn a_hundred_thousand_scalar_equations() {
     check(&module, f, &[Tensor::scalar(1.0)], 0.0);
 }
 
+/// Every step reads the one before across its inner axis, which would be unrolled in the loop over the
+/// outer one, step for step: a body of ten thousand scalars, for which the register allocator takes
+/// many seconds.
+#[test]
+fn bodies_of_loops_are_not_unrolled_without_end() {
+    for steps in [80, 400] {
+        let mut lines = String::new();
+        for i in 0..steps {
+            let (x, y, z) = (2 * i, 2 * i + 1, 2 * i + 2);
+            lines += &format!("  %{y}: f64[30,24] = rev{{axes=[1]}} %{x}\n");
+            lines += &format!("  %{z}: f64[30,24] = max %{y}, %{x}\n");
+        }
+        let last = 2 * steps;
+        let text =
+            format!("func @f(%0: f64[30,24]) -> (f64[30,24]) {{\n{lines}  return %{last}\n}}\n");
+        let module = tapeloom_ir::parse_module(&text).unwrap();
+        let (f, _) = module.iter().next().unwrap();
+        let statements = schedule(&module, f).unwrap().to_string().lines().count();
+        assert!(statements < 3 * 2000, "{steps} steps became {statements} statements");
+        let x: Vec<f64> = (0..30 * 24).map(|i| f64::from(i % 7) * 0.125).collect();
+        check(&module, f, &[Tensor::new(&[30, 24], x).unwrap()], 1e-12);
+    }
+}
+
 /// Memory that nobody has is an error, when it is planned or when it is asked for; never an abort.
 #[test]
 fn more_memory_than_there_is() {
