@@ -102,6 +102,15 @@ macro_rules! refused {
                 self.never()
             }
         }
+        impl<'a> ops::$trait<&Var> for $t
+        where
+            $t: LeftOfVar<'a>,
+        {
+            type Output = Var;
+            fn $method(self, _: &Var) -> Var {
+                self.never()
+            }
+        }
     )*};
 }
 
