@@ -37,7 +37,7 @@ macro_rules! faults {
 faults! {
     UpdateTakesOver = "update-takes-over", "an update takes its base over while a later update still reads it";
     FoldI32 = "fold-i32", "constant folding of i32 gets negative results wrong";
-    SplitPoint = "split-point", "loops are split one too early for `le` and `gt`";
+    SplitPoint = "split-point", "loops are split one too early";
     MinIdentity = "min-identity", "lanes of i32 start a minimum at 0";
     MemoryOverlap = "memory-overlap", "a buffer's memory is given away in the step that last reads it";
     LaneTail = "lane-tail", "the last iteration after full lanes of f64 is left out";
