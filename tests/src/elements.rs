@@ -25,7 +25,7 @@ impl Elements for Tensor {
 
 /// The tensor of a small type whose elements are what `f` gives for their positions.
 pub fn tensor_of(ty: &ArrayType, mut f: impl FnMut(usize) -> Literal) -> Tensor {
-    let mut t = Tensor::zeros(ty).expect("a test's tensors are small");
+    let mut t = Tensor::zeros_of(ty).expect("a test's tensors are small");
     for i in 0..t.elements() {
         t.put(i, f(i));
     }

@@ -23,7 +23,7 @@ pub fn read_tensor(text: &str) -> Result<Tensor, Problem> {
     };
     let elements = elements.strip_suffix('}').ok_or_else(|| wrong("expected `}`".into()))?;
     let items: Vec<&str> = elements.split(',').map(str::trim).filter(|s| !s.is_empty()).collect();
-    let mut t = Tensor::zeros(&ty)?;
+    let mut t = Tensor::zeros_of(&ty)?;
     if items.len() != t.elements() {
         return Err(wrong(format!("{ty} has {} elements, found {}", t.elements(), items.len())));
     }

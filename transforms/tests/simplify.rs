@@ -59,7 +59,7 @@ fn run(module: &mut Module, f: FuncId, relaxed: bool) -> FuncId {
 /// Numbers that look random, none of them zero.
 fn sample(ty: &Type) -> Tensor {
     let Type::Array(ty) = ty else { panic!("{ty} is not an array") };
-    let mut t = Tensor::zeros(ty).unwrap();
+    let mut t = Tensor::zeros_of(ty).unwrap();
     let mut state = 0x9e37_79b9_7f4a_7c15u64 ^ ty.shape.elements() as u64;
     for i in 0..t.elements() {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

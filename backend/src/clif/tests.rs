@@ -178,7 +178,7 @@ fn edges(dtype: Dtype) -> Vec<Literal> {
 }
 
 fn tensor(dtype: Dtype, elements: &[Literal]) -> Tensor {
-    let mut t = Tensor::zeros(&ArrayType::new(dtype, [elements.len()])).unwrap();
+    let mut t = Tensor::zeros_of(&ArrayType::new(dtype, [elements.len()])).unwrap();
     elements.iter().enumerate().for_each(|(i, x)| t.set_literal(i, *x).unwrap());
     t
 }
@@ -714,7 +714,7 @@ fn contraction(dtype: Dtype, m: usize, n: usize, k: usize, batch: usize) -> Prog
 fn contraction_args(p: &Program) -> Vec<Tensor> {
     let mut r = Random(5);
     let fill = |r: &mut Random, ty: &ArrayType| {
-        let mut t = Tensor::zeros(ty).unwrap();
+        let mut t = Tensor::zeros_of(ty).unwrap();
         (0..t.elements()).for_each(|i| {
             let x = r.below(1000) as f64 / 500.0 + 0.1;
             t.set_literal(i, Literal::of(ty.dtype, x)).unwrap();

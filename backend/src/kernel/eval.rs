@@ -68,7 +68,7 @@ fn run(program: &Program, args: &[Tensor], shadow: bool) -> Result<Vec<Tensor>, 
                     return Err(Problem::new(Kind::Arguments, message, ""));
                 }
             },
-            Place::Output(n) => outputs.push((n, Tensor::zeros(&b.ty)?)),
+            Place::Output(n) => outputs.push((n, Tensor::zeros_of(&b.ty)?)),
             Place::Workspace(_) => {}
         }
     }

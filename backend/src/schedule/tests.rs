@@ -119,7 +119,7 @@ impl Random {
     }
 
     fn tensor(&mut self, ty: &ArrayType) -> Tensor {
-        let mut t = Tensor::zeros(ty).unwrap();
+        let mut t = Tensor::zeros_of(ty).unwrap();
         for i in 0..t.elements() {
             // Multiples of 1/8, so that sums are exact in any order.
             let x = self.below(33) as f64 / 8.0 - 2.0;

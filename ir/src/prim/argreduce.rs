@@ -95,7 +95,7 @@ impl Primitive for ArgReduce {
         let x = &operands[0];
         let (extent, inner) = (x.shape()[self.axis], x.ty().shape.strides()[self.axis]);
         let shape = x.ty().shape.without(&[self.axis]);
-        let mut y = Tensor::zeros(&ArrayType::new(Dtype::I64, shape))?;
+        let mut y = Tensor::zeros_of(&ArrayType::new(Dtype::I64, shape))?;
         for at in 0..y.elements() {
             let start = at / inner * inner * extent + at % inner;
             let mut best = 0;

@@ -392,7 +392,7 @@ fn varied(x: &Tensor, e: usize) -> Tensor {
 /// Tensors of one type along a new axis 0.
 fn stack(x: &[Tensor]) -> Tensor {
     let shape = x[0].ty().shape.with_leading(x.len());
-    let mut y = Tensor::zeros(&crate::ArrayType::new(x[0].dtype(), shape)).unwrap();
+    let mut y = Tensor::zeros_of(&crate::ArrayType::new(x[0].dtype(), shape)).unwrap();
     let elements = x[0].elements();
     for (e, x) in x.iter().enumerate() {
         assert_eq!(x.elements(), elements);

@@ -392,7 +392,7 @@ impl Dot {
         let left = arranged::<T>(x, &[x_batch, left_free, x_sum].concat());
         let right = arranged::<T>(y, &[y_batch, y_sum, right_free].concat());
         let shape: Shape = batch.iter().chain(&*rows).chain(&*columns).copied().collect();
-        let mut z = Tensor::zeros(&ArrayType::new(T::DTYPE, shape))?;
+        let mut z = Tensor::zeros_of(&ArrayType::new(T::DTYPE, shape))?;
         if m == 0 || n == 0 || k == 0 {
             return Ok(z);
         }

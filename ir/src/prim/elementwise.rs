@@ -107,7 +107,7 @@ pub fn eval(code: Code, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
     let (Some(model), Some(last)) = (model, operands.last()) else {
         return Err(Problem::internal("an elementwise primitive without operands"));
     };
-    let mut y = Tensor::zeros(&ArrayType::new(code.result(last.dtype()), model.shape()))?;
+    let mut y = Tensor::zeros_of(&ArrayType::new(code.result(last.dtype()), model.shape()))?;
     match (code, operands, last.dtype()) {
         (Code::Convert(_), ..) | (_, _, Dtype::Bool) => by_literals(code, operands, &mut y),
         (Code::Select, [c, a, b], dtype) => match dtype {

@@ -253,7 +253,7 @@ impl Primitive for Gather {
         let (x, indices) = (&operands[0], &operands[1]);
         let shape = self.addressing().windows("gather", x.ty(), indices.ty())?;
         let (starts, offsets) = self.addressing().places(x.shape(), indices);
-        let mut y = Tensor::zeros(&ArrayType::new(x.dtype(), shape))?;
+        let mut y = Tensor::zeros_of(&ArrayType::new(x.dtype(), shape))?;
         let mut to = 0;
         for start in starts {
             for offset in &offsets {

@@ -91,7 +91,7 @@ impl Primitive for Iota {
     }
 
     fn eval(&self, _: &Module, _: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-        let mut y = Tensor::zeros(&ArrayType::new(self.dtype, self.shape.clone()))?;
+        let mut y = Tensor::zeros_of(&ArrayType::new(self.dtype, self.shape.clone()))?;
         let (extent, stride) = (self.shape[self.axis], self.shape.strides()[self.axis]);
         for flat in 0..y.elements() {
             let index = (flat / stride % extent) as i128;

@@ -159,7 +159,7 @@ pub(crate) fn eval_view(
     let dtype = model.map_or(Dtype::Bool, |i| operands[i].dtype());
     let mut y = match fill {
         Some(fill) => Tensor::full(shape, operands[fill].at(0))?,
-        None => Tensor::zeros(&ArrayType::new(dtype, shape.clone()))?,
+        None => Tensor::zeros_of(&ArrayType::new(dtype, shape.clone()))?,
     };
     // Checked first: beside an extent of 0 another one may be too long to be listed.
     if y.elements() == 0 {

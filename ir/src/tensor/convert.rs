@@ -62,7 +62,7 @@ impl Tensor {
     /// ```
     pub fn joined(dtype: Dtype, parts: &[Tensor]) -> Result<Tensor, Problem> {
         let elements = parts.iter().fold(0, |n: usize, t| n.saturating_add(t.elements()));
-        let mut t = Tensor::zeros(&ArrayType::new(dtype, [elements]))?;
+        let mut t = Tensor::zeros_of(&ArrayType::new(dtype, [elements]))?;
         let mut rest = t.bytes_mut();
         for part in parts {
             part.expect_dtype(dtype)?;

@@ -99,20 +99,27 @@ impl Tensor {
         t
     }
 
-    /// A tensor whose elements are all zero (`false`).
+    /// A tensor of that shape and dtype whose elements are all zero (`false`).
     ///
     /// # Errors
     /// [`Kind::TooLarge`] when there is no memory for it.
     ///
     /// ```
-    /// use tapeloom_ir::{ArrayType, Dtype, Kind, Tensor};
-    /// let t = Tensor::zeros(&ArrayType::new(Dtype::I64, [2]))?;
-    /// assert_eq!(t, Tensor::from([0i64, 0]));
-    /// let huge = Tensor::zeros(&ArrayType::new(Dtype::F64, [1 << 40, 1 << 40]));
+    /// use tapeloom_ir::{Dtype, Kind, Tensor};
+    /// assert_eq!(Tensor::zeros(&[2], Dtype::I64)?, Tensor::from([0i64, 0]));
+    /// let huge = Tensor::zeros(&[1 << 40, 1 << 40], Dtype::F64);
     /// assert_eq!(huge.unwrap_err().kind, Kind::TooLarge);
     /// # Ok::<(), tapeloom_ir::Problem>(())
     /// ```
-    pub fn zeros(ty: &ArrayType) -> Result<Tensor, Problem> {
+    pub fn zeros(shape: &[usize], dtype: Dtype) -> Result<Tensor, Problem> {
+        Tensor::zeros_of(&ArrayType::new(dtype, shape))
+    }
+
+    /// [`Tensor::zeros`] of a type.
+    ///
+    /// # Errors
+    /// [`Kind::TooLarge`] when there is no memory for it.
+    pub fn zeros_of(ty: &ArrayType) -> Result<Tensor, Problem> {
         // From here on (64 MiB) an allocation may well fail, and that of an `Arc` would end the
         // process: so a large one is tried first.
         const LARGE: usize = 1 << 20;
@@ -181,7 +188,7 @@ impl Tensor {
     /// ```
     pub fn full(shape: &[usize], x: impl Into<Literal>) -> Result<Tensor, Problem> {
         let x = x.into();
-        let mut t = Tensor::zeros(&ArrayType::new(x.dtype, shape))?;
+        let mut t = Tensor::zeros_of(&ArrayType::new(x.dtype, shape))?;
         if x.bits != 0 {
             let size = x.dtype.bytes();
             for element in t.bytes_mut().chunks_exact_mut(size) {

@@ -145,14 +145,14 @@ fn absurd_arguments_are_errors() {
         assert_eq!(Tensor::full(shape, 1.0).unwrap_err().kind, Kind::TooLarge);
         for dtype in Dtype::ALL {
             let ty = ArrayType::new(dtype, shape);
-            assert_eq!(Tensor::zeros(&ty).unwrap_err().kind, Kind::TooLarge, "{ty}");
+            assert_eq!(Tensor::zeros_of(&ty).unwrap_err().kind, Kind::TooLarge, "{ty}");
             assert!(Tensor::from_lines(ty, Arc::new([])).is_err());
         }
         assert_eq!(Tensor::new(shape, vec![1.0]).unwrap_err().kind, Kind::Shape);
         assert_eq!(t.reshape(shape).unwrap_err().kind, Kind::Shape);
     }
     // Empty whatever the other extents are.
-    let empty = Tensor::zeros(&ArrayType::new(Dtype::F64, [HUGE, HUGE, 0])).unwrap();
+    let empty = Tensor::zeros_of(&ArrayType::new(Dtype::F64, [HUGE, HUGE, 0])).unwrap();
     assert_eq!(empty.row(1).unwrap().shape(), [HUGE, 0]);
     assert_eq!(empty.slice_axis(1, 5..9).unwrap().shape(), [HUGE, 4, 0]);
     assert_eq!(format!("{empty} {:?}", empty.literals().next()), "[] None");

@@ -95,7 +95,8 @@ impl Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for stage in &self.stages {
-            writeln!(f, "== {} ({} equations)", stage.name, stage.equations)?;
+            let plural = if stage.equations == 1 { "" } else { "s" };
+            writeln!(f, "== {} ({} equation{plural})", stage.name, stage.equations)?;
             if stage.text.is_empty() {
                 writeln!(f, "(unchanged)")?;
             } else {

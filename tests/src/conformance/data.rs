@@ -15,7 +15,7 @@ pub fn tensor(value: &Value) -> Option<Tensor> {
         .collect::<Option<_>>()?;
     let mut flat = Vec::new();
     flatten(&value["data"], &mut flat);
-    let mut t = Tensor::zeros(&ArrayType::new(dtype, shape)).ok()?;
+    let mut t = Tensor::zeros_of(&ArrayType::new(dtype, shape)).ok()?;
     if flat.len() != t.elements() {
         return None;
     }

@@ -20,7 +20,7 @@ fn mistakes_are_errors_of_the_function_that_was_called() {
         for spoilt in 0..case.args.len() {
             for (how, ty) in spoils(&case.args[spoilt]) {
                 let mut args = case.args.clone();
-                args[spoilt] = Tensor::zeros(&ty).unwrap();
+                args[spoilt] = Tensor::zeros_of(&ty).unwrap();
                 let call: Call = case.call;
                 let Err(e) = jit(|x: Vec<Var>| call(&x)).interpreted().call(&args) else {
                     continue;

@@ -269,7 +269,7 @@ fn single_precision_follows_double() {
             if t.dtype() != Dtype::F64 {
                 return t.clone();
             }
-            let mut n = Tensor::zeros(&ArrayType::new(Dtype::F32, t.shape())).unwrap();
+            let mut n = Tensor::zeros_of(&ArrayType::new(Dtype::F32, t.shape())).unwrap();
             for i in 0..t.elements() {
                 n.put(i, Literal::of(Dtype::F32, t.at(i).to_f64()));
             }
