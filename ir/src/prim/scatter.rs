@@ -253,8 +253,8 @@ impl Primitive for Scatter {
                 Combine::Set => "out-of-range updates clip or drop; the last of several wins",
                 Combine::Add => "out-of-range updates clip or drop",
                 Combine::Mul => {
-                    "out-of-range updates clip or drop; right to the third order; where four or more \
-                     updates of a place are exactly zero, higher orders are taken to be zero"
+                    "out-of-range updates clip or drop; right to the third order; where four or \
+                     more updates of a place are exactly zero, higher orders are taken to be zero"
                 }
                 Combine::Max | Combine::Min => {
                     "out-of-range updates clip or drop; nan wins; ties share evenly"
