@@ -37,7 +37,7 @@ use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem};
 /// # Errors
 /// [`Kind::Parse`] with the line where the text stops making sense.
 pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Program, Problem> {
-    let mut parser = Parser { text, at: 0, library, program: Program::new("") };
+    let mut parser = Parser { text, at: 0, depth: 0, library, program: Program::new("") };
     parser.program()?;
     Ok(parser.program)
 }
@@ -45,10 +45,16 @@ pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Pr
 /// Larger ids than this are surely not what was meant, and would take memory.
 const MOST_IDS: usize = 1 << 24;
 
+/// Blocks within blocks that a text may have, so that none exhausts the stack. No array that fits in
+/// memory needs as many loops.
+const DEEPEST_BLOCK: usize = 64;
+
 struct Parser<'a> {
     text: &'a str,
     /// Bytes read.
     at: usize,
+    /// Blocks around.
+    depth: usize,
     library: &'a dyn Fn(&str) -> Option<Library>,
     program: Program,
 }
@@ -143,10 +149,15 @@ impl<'a> Parser<'a> {
 
     fn block(&mut self) -> Result<Vec<Stmt>, Problem> {
         self.expect("{")?;
+        if self.depth == DEEPEST_BLOCK {
+            return Err(self.problem(format!("blocks nest more than {DEEPEST_BLOCK} deep")));
+        }
+        self.depth += 1;
         let mut body = Vec::new();
         while !self.take("}") {
             body.push(self.stmt()?);
         }
+        self.depth -= 1;
         Ok(body)
     }
 

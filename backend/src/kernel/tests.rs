@@ -131,6 +131,18 @@ fn text_errors_name_the_line() {
     }
 }
 
+#[test]
+fn deep_text_is_an_error() {
+    let nested = |n: usize| {
+        let open: String = (0..n).map(|i| format!("for i{i} in 1 {{ ")).collect();
+        format!("program @x {{ {open} {} }}", "}".repeat(n))
+    };
+    let program = parse(&nested(64), &library).unwrap();
+    assert_eq!((verify(&program), eval(&program, &[])), (vec![], Ok(vec![])));
+    let message = parse(&nested(200_000), &library).unwrap_err().message;
+    assert!(message.contains("blocks nest more than 64 deep"), "{message}");
+}
+
 /// One broken invariant each: the statements of a nest and what the verifier says.
 #[test]
 fn the_verifier_finds_faults() {
@@ -138,6 +150,12 @@ fn the_verifier_finds_faults() {
         ("%0: f64 = load b0[3]", "reaches elements 3..=3 of a buffer of 3"),
         ("for i0 in 4 { %0: f64 = load b0[i0] }", "reaches elements 0..=3 of a buffer of 3"),
         ("for i0 in 3 { %0: f64 = load b0[i0*-1] }", "reaches elements -2..=0"),
+        // Twice this reach is no i128, and must not come out as an address within the buffer.
+        (
+            "for i0 in 18446744073709551615 { %0: f64 = \
+             load b0[i0*9223372036854775807 + i0*9223372036854775807 + i0*4] }",
+            "reaches elements 0..=170141183460469231731687303715884105727",
+        ),
         ("%0: f64 = neg %1", "%1 is used before it is defined"),
         ("for i0 in 2 { %0: f64 = neg 1.0 } %1: f64 = neg %0", "%0 is used outside its block"),
         ("for i0 in 2 { var v0: f64 = 1.0 } v0 = 2.0", "v0 is used outside its block"),

@@ -398,9 +398,10 @@ impl Verifier<'_> {
 /// Extent and the steps of lhs, rhs and out.
 type Batch = (usize, i64, i64, i64);
 
-/// Widens an interval by an index below `extent` times `stride`.
+/// Widens an interval by an index below `extent` times `stride`. What saturates lies outside every
+/// buffer.
 fn spread(low: &mut i128, high: &mut i128, extent: usize, stride: i64) {
     let reach = (extent.max(1) as i128 - 1) * i128::from(stride);
-    *low += reach.min(0);
-    *high += reach.max(0);
+    *low = low.saturating_add(reach.min(0));
+    *high = high.saturating_add(reach.max(0));
 }
