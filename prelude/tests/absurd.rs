@@ -276,6 +276,23 @@ fn arrays_beyond_memory() {
     assert_eq!(empty.elements(), 0);
 }
 
+/// Parts that are small or never made, and more together than there are numbers.
+#[test]
+fn many_parts_beyond_memory() {
+    let many = |x: Var| vec![x.broadcast_to([1 << 59]); 40];
+    for error in [
+        run(|x: Var| ravel(&many(x)).0.sum(), 1.0).unwrap_err(),
+        run(|x: Var| ravel(&many(x)).1(x.broadcast_to([1 << 59]))[39].sum(), 1.0).unwrap_err(),
+        run(|x: Var| hessian(|v: Vec<Var>| tree_sum(&v))(many(x)).sum(), 1.0).unwrap_err(),
+        run(|x: Var| concat(&many(x), 0).sum(), 1.0).unwrap_err(),
+        run(|()| block_diag(&[zeros([0, 1 << 62], Dtype::F64); 4]), ()).unwrap_err(),
+        run(|()| block_diag(&[zeros([0, 1 << 62], Dtype::F64); 2]), ()).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), Kind::TooLarge, "{error}");
+        assert!(error.to_string().contains(file!()), "{error}");
+    }
+}
+
 #[test]
 fn ranges_that_end_nowhere() {
     use std::ops::Bound;

@@ -105,7 +105,13 @@ pub fn block_diag(parts: &[Var]) -> Var {
     }
     on_behalf("block_diag", at, || {
         let blocks: Vec<Var> = parts.iter().map(|p| p.atleast_2d()).collect();
-        let width: usize = blocks.iter().map(|b| b.shape()[1]).sum();
+        let wider = |width: usize, b: &Var| width.checked_add(b.shape()[1]);
+        let width = blocks.iter().try_fold(0, wider).filter(|n| i64::try_from(*n).is_ok());
+        let Some(width) = width else {
+            let message = format!("`block_diag` of {} matrices is too wide", parts.len());
+            let problem = Problem::new(Kind::TooLarge, message, "give fewer or smaller matrices");
+            return wrong(problem, parts, types[0].clone(), at);
+        };
         let mut before = 0;
         let bands: Vec<Var> = blocks
             .iter()

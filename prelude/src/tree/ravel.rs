@@ -35,7 +35,8 @@ pub fn ravel<A: Tree<Var>>(tree: &A) -> (Var, impl Fn(Var) -> A + use<A>) {
     let at = caller();
     let (structure, leaves) = super::flatten(tree);
     let types: Vec<ArrayType> = leaves.iter().map(|v| v.ty(at)).collect();
-    let n = types.iter().map(|t| t.shape.elements()).sum();
+    // More than there are indices is an error of `concat`, which has no result of that type.
+    let n = types.iter().fold(0, |n: usize, t| n.saturating_add(t.shape.elements()));
     let (dtype, vector) = match common_dtype("ravel", tree, at) {
         Ok((dtype, leaves)) if leaves.is_empty() => {
             (dtype, super::map::zeros_of(&[ArrayType::new(dtype, [0])], at)[0])
@@ -71,10 +72,10 @@ fn unravel<A: Tree<Var>>(
     if v.ty(at) != *want {
         v = wrong(misfit(&v.ty(at), want), &[v], want.clone(), at);
     }
-    let (mut types, mut start) = (types.iter(), 0);
+    let (mut types, mut start) = (types.iter(), 0usize);
     A::from_leaves(structure, &mut || {
         let Some(ty) = types.next() else { return Var::stand_in() };
-        let end = start + ty.shape.elements();
+        let end = start.saturating_add(ty.shape.elements());
         let part = slice_axis(v, 0, start, end, at);
         start = end;
         reshape(part, ty.shape.clone(), at)
