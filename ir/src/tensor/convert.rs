@@ -199,7 +199,11 @@ impl<T: Element> From<T> for Tensor {
 }
 
 impl From<Literal> for Tensor {
-    fn from(x: Literal) -> Tensor {
+    fn from(mut x: Literal) -> Tensor {
+        if x.dtype == Dtype::Bool {
+            // Any other bits are not false, and a `bool` is the byte 0 or the byte 1.
+            x.bits = x.bits.min(1);
+        }
         let mut t =
             Tensor { ty: ArrayType::new(x.dtype, Shape::scalar()), lines: super::zeroed(1) };
         t.put(0, x);

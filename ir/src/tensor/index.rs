@@ -91,15 +91,7 @@ impl Tensor {
     /// ```
     pub fn set_literal(&mut self, position: usize, x: Literal) -> Result<(), Problem> {
         self.expect_dtype(x.dtype)?;
-        let largest = match x.dtype {
-            Dtype::Bool => 1,
-            Dtype::I32 | Dtype::U32 | Dtype::F32 => u64::from(u32::MAX),
-            Dtype::I64 | Dtype::U64 | Dtype::F64 => u64::MAX,
-        };
-        if x.bits > largest {
-            let message = format!("the bits {:#x} are no {}", x.bits, x.dtype);
-            return Err(Problem::new(Kind::Dtype, message, "a bool is 0 or 1"));
-        }
+        expect_bits(x)?;
         if position >= self.elements() {
             return Err(self.nowhere(position));
         }
@@ -289,6 +281,20 @@ impl Tensor {
         let message = format!("a range that does not lie within axis {axis} of {}", self.ty());
         Problem::new(Kind::Shape, message, "a range begins and ends within 0 and the extent")
     }
+}
+
+/// Bits that are those of an element.
+pub(super) fn expect_bits(x: Literal) -> Result<(), Problem> {
+    let largest = match x.dtype {
+        Dtype::Bool => 1,
+        Dtype::I32 | Dtype::U32 | Dtype::F32 => u64::from(u32::MAX),
+        Dtype::I64 | Dtype::U64 | Dtype::F64 => u64::MAX,
+    };
+    if x.bits <= largest {
+        return Ok(());
+    }
+    let message = format!("the bits {:#x} are no {}", x.bits, x.dtype);
+    Err(Problem::new(Kind::Dtype, message, "a bool is 0 or 1"))
 }
 
 /// The indices of a range, if it lies within an axis of that extent.

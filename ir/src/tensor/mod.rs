@@ -179,7 +179,8 @@ impl Tensor {
     /// A tensor whose elements are all `x`: a Rust number, a `bool`, or a [`Literal`].
     ///
     /// # Errors
-    /// [`Kind::TooLarge`] when there is no memory for it.
+    /// [`Kind::TooLarge`] when there is no memory for it, [`Kind::Dtype`] when the bits of a literal
+    /// are of no element: a `bool` that is neither 0 nor 1.
     ///
     /// ```
     /// use tapeloom_ir::Tensor;
@@ -188,6 +189,7 @@ impl Tensor {
     /// ```
     pub fn full(shape: &[usize], x: impl Into<Literal>) -> Result<Tensor, Problem> {
         let x = x.into();
+        index::expect_bits(x)?;
         let mut t = Tensor::zeros_of(&ArrayType::new(x.dtype, shape))?;
         if x.bits != 0 {
             let size = x.dtype.bytes();

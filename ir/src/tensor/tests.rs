@@ -173,6 +173,8 @@ fn absurd_arguments_are_errors() {
     let mut truth = Tensor::from([true]);
     let neither = Literal { dtype: Dtype::Bool, bits: 2 };
     assert_eq!(truth.set_literal(0, neither).unwrap_err().kind, Kind::Dtype);
+    assert_eq!(Tensor::full(&[2], neither).unwrap_err().kind, Kind::Dtype);
+    assert_eq!(Tensor::from(neither), Tensor::from(true));
     let mut one = Tensor::from(1.0f32);
     assert!(one.set_literal(0, Literal { dtype: Dtype::F32, bits: u64::MAX }).is_err());
     let bytes = [Line([2; 8])];
