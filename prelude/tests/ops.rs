@@ -265,6 +265,24 @@ fn a_product_scattered_into_one_place_has_its_third_derivative() {
     near(eval(vmap(backward), u), &[0.0, 2.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0].repeat(5));
 }
 
+#[test]
+fn a_product_scattered_into_one_place_has_no_wrong_fourth_derivative() {
+    // f(u) = u0 u1 u2 u3, whose derivative by all four is 1: that, or what cannot be taken for it.
+    let f =
+        |u: Var| constant(&Tensor::from([1.0])).at(constant(&Tensor::from([0i64; 4]))).mul(u).sum();
+    let along = |i: usize| constant(&Tensor::from([0, 1, 2, 3].map(|k| f64::from(k == i))));
+    let fourth = move |u: Var| {
+        let first = move |u: Var| jvp(f)((u, along(3))).1;
+        let second = move |u: Var| jvp(first)((u, along(2))).1;
+        let third = move |u: Var| jvp(second)((u, along(1))).1;
+        jvp(third)((u, along(0))).1
+    };
+    let known = [[1.0, 2.0, 3.0, 4.0], [0.0, 2.0, 3.0, 4.0], [0.0, 2.0, 0.0, 4.0]];
+    near(eval(vmap(fourth), known), &[1.0; 3]);
+    let unknown = eval(vmap(fourth), [[0.0, 0.0, 0.0, 5.0], [0.0; 4]]);
+    assert!(unknown.iter().all(|y| !y.is_finite()), "{unknown:?}");
+}
+
 /// The diagonal of n by m has min(n, m) elements, each with all its bits.
 #[test]
 fn diagonals_of_any_matrix() {

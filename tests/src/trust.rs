@@ -4,7 +4,7 @@
 //! extreme operations. A sum or a product of floats may be taken in another order, so it agrees up to
 //! rounding, and so does what is computed from it: unless that jumps, like a comparison or a
 //! place read from a rounded number. [`trusts`] follows this through a program by the lowerings of
-//! its primitives; it names none.
+//! its primitives, and names only the library functions that jump.
 
 use crate::{Agreement, Elements, Failure};
 use tapeloom_ir::prim::{Code, Lowering, Operand};

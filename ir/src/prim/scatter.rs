@@ -136,8 +136,9 @@ impl Scatter {
     /// divided by `u_k` (if that is not zero) and multiplied by the other zeros. As a formula in the
     /// `u_j` this must be the product itself, so that its derivatives are right too: of one other zero
     /// it is their sum S, of two it is `(S² - Q) / 2` with the sum Q of their squares. Three or more
-    /// others that are zero give zero, which has the derivatives of their product up to order two, so
-    /// that derivatives of `scatter_mul` are right up to order three wherever zeros are.
+    /// others that are zero give `|S|^2.5`, which is zero as their product is, with its derivatives up
+    /// to order two; so derivatives of `scatter_mul` are right up to order three wherever zeros are,
+    /// and beyond that infinite or nan, not silently zero.
     fn others(&self, b: &Builder<'_>, array: &Shape, indices: Atom, u: Atom) -> Atom {
         let updates = b.shape_of(u);
         let dtype = b.dtype_of(u);
@@ -166,7 +167,12 @@ impl Scatter {
         let squares = b.emit1(Scalar::Mul, &[null, null]);
         let other_squares = total(squares) - Expr::new(b, squares);
         let pairs = (other_null * other_null - other_squares) * 0.5;
-        let many = select(is(other_zeros, 2.0), (product * pairs).atom, number(0.0));
+        let two = is(other_zeros, 2.0);
+        let three = b.emit1(Scalar::Ge, &[other_zeros.atom, number(3.0)]);
+        // 1 where this is not what is chosen: there its derivatives are to be finite.
+        let null = Expr::new(b, select(three, other_null.atom, number(1.0)));
+        let unknown = null.abs().pow(null.number(2.5));
+        let many = select(two, (product * pairs).atom, unknown.atom);
         let some = select(is(other_zeros, 1.0), with_null, many);
         let shared = select(is(other_zeros, 0.0), product.atom, some);
         select(is(total(ones), 1.0), number(1.0), shared)
@@ -253,8 +259,8 @@ impl Primitive for Scatter {
                 Combine::Set => "out-of-range updates clip or drop; the last of several wins",
                 Combine::Add => "out-of-range updates clip or drop",
                 Combine::Mul => {
-                    "out-of-range updates clip or drop; right to the third order; where four or \
-                     more updates of a place are exactly zero, higher orders are taken to be zero"
+                    "out-of-range updates clip or drop; where three or more updates of a place are \
+                     exactly zero, derivatives beyond the third order are nan or infinite"
                 }
                 Combine::Max | Combine::Min => {
                     "out-of-range updates clip or drop; nan wins; ties share evenly"
