@@ -25,6 +25,7 @@ pub mod genes;
 pub mod gradbench;
 mod programs;
 mod random;
+pub mod repeated;
 mod samples;
 pub mod tally;
 mod tensor_text;

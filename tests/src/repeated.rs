@@ -1,0 +1,68 @@
+//! Programs that run one piece of code many times through [`outline`]: what a compiled call is for.
+//!
+//! The size of what is compiled must not depend on how often a piece is run. `rnn` repeats a step in
+//! a row, `determinant` calls a function of each smaller size from the next larger one, `doubling`
+//! calls the function below it twice, so that inlined it would grow as 2ⁿ.
+
+use std::rc::Rc;
+use tapeloom::prelude::*;
+
+/// A function of one array, as recursion over sizes builds them.
+type Closure = Rc<dyn Fn(Var) -> Var>;
+
+/// `h ← tanh(h w + x u)`, `rounds` times, and the mean of squares of the last `h`.
+///
+/// `w: f64[n, n]`, `u: f64[n, n]`, `x: f64[b, n]`.
+pub fn rnn(rounds: usize) -> impl Fn((Var, Var, Var)) -> Var {
+    move |(w, u, x): (Var, Var, Var)| {
+        let step = outline(|(h, x, w, u): (Var, Var, Var, Var)| (h.dot(w) + x.dot(u)).tanh());
+        let h = (0..rounds).fold(x, |h, _| step((h, x, w, u)));
+        (h * h).mean()
+    }
+}
+
+/// The arguments of [`rnn`].
+pub fn rnn_arguments(batch: usize, n: usize) -> Result<(Tensor, Tensor, Tensor), tapeloom::Error> {
+    let numbers = |rows: usize, scale: f64| {
+        let wave = |i: usize| scale * (1.0 + i as f64 * 0.7).sin();
+        Tensor::new(&[rows, n], (0..rows * n).map(wave).collect::<Vec<f64>>())
+    };
+    Ok((numbers(n, 0.2)?, numbers(n, 0.1)?, numbers(batch, 1.0)?))
+}
+
+/// The determinant of an `n` by `n` matrix by cofactors along the first row: one outlined function a
+/// size, each of which calls the next smaller one once a column.
+pub fn determinant(n: usize) -> impl Fn(Var) -> Var {
+    fn of(n: usize) -> Closure {
+        if n == 1 {
+            return Rc::new(|a: Var| a.reshape([]));
+        }
+        let minor = of(n - 1);
+        let f = outline(move |a: Var| {
+            let term = |k: usize| {
+                let rows = a.slice_axis(0, 1..);
+                let minor_k = match k {
+                    0 => rows.slice_axis(1, 1..),
+                    _ if k == n - 1 => rows.slice_axis(1, ..k),
+                    _ => concat(&[rows.slice_axis(1, ..k), rows.slice_axis(1, k + 1..)], 1),
+                };
+                let sign = if k % 2 == 0 { 1.0 } else { -1.0 };
+                sign * a.index((0, k as i64)) * minor(minor_k)
+            };
+            (1..n).fold(term(0), |sum, k| sum + term(k))
+        });
+        Rc::new(f)
+    }
+    let f = of(n);
+    move |a| f(a)
+}
+
+/// `fₙ(x) = fₙ₋₁(sin fₙ₋₁(x))`: inlined, `2ⁿ` times the body.
+pub fn doubling(levels: usize) -> impl Fn(Var) -> Var {
+    let mut f: Closure = Rc::new(|x: Var| x.sin() + 0.1 * x);
+    for _ in 0..levels {
+        let below = f;
+        f = Rc::new(outline(move |x: Var| below(below(x).sin())));
+    }
+    move |x| f(x)
+}
