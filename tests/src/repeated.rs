@@ -46,7 +46,7 @@ pub fn determinant(n: usize) -> impl Fn(Var) -> Var {
                     _ if k == n - 1 => rows.slice_axis(1, ..k),
                     _ => concat(&[rows.slice_axis(1, ..k), rows.slice_axis(1, k + 1..)], 1),
                 };
-                let sign = if k % 2 == 0 { 1.0 } else { -1.0 };
+                let sign = if k.is_multiple_of(2) { 1.0 } else { -1.0 };
                 sign * a.index((0, k as i64)) * minor(minor_k)
             };
             (1..n).fold(term(0), |sum, k| sum + term(k))
