@@ -17,13 +17,14 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 
+use crate::copying::{self, Atoms};
 use crate::function::{Atom, Equation, FuncId, Function, Loc, Operands, Outputs, ValueId};
 use crate::literal::Literal;
 use crate::module::Module;
 use crate::prim::{Op, Operand};
 use crate::problem::{Kind, Problem};
 use crate::types::{Dtype, Type};
-use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -272,48 +273,35 @@ impl<'a> Builder<'a> {
     }
 
     /// Copies the `index`-th equation of `f` with other operands; its types are taken over.
-    pub fn copy(&self, f: &Function, index: usize, operands: Operands) -> Outputs {
-        let e = &f.equations[index];
-        let types: SmallVec<[Type; 1]> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
+    pub fn copy(&self, f: &Function, index: usize, operands: Operands) -> Atoms {
         let loc = f.location(index).or(self.location.get());
-        self.draft.borrow_mut().push(e.op.clone(), operands, &types, loc)
+        let op = f.equations[index].op.clone();
+        self.draft.borrow_mut().copy_at(op, f, index, operands, loc)
     }
 
     /// Copies the body of a function into the draft and returns its results.
     pub fn inline(&self, function: FuncId, args: &[Atom]) -> Vec<Atom> {
-        let f = self.module.borrow().get(function);
-        if args.len() != f.params.len() + f.linear_params.len() {
-            let (want, got) = (f.params.len() + f.linear_params.len(), args.len());
-            self.fail(Problem::new(
-                Kind::Arguments,
-                format!("@{} takes {want} arguments, got {got}", f.name),
-                "",
-            ));
+        self.open(function, args, |_| None)
+    }
+
+    /// As [`Builder::inline`], and in place of every equation for which `wanted` names a function the
+    /// body of that one, to any depth.
+    pub fn open(
+        &self,
+        function: FuncId,
+        args: &[Atom],
+        wanted: impl Fn(&Op) -> Option<FuncId>,
+    ) -> Vec<Atom> {
+        let module = self.module.borrow();
+        let f = module.get(function);
+        let want = f.params.len() + f.linear_params.len();
+        if want != args.len() {
+            let message = format!("@{} takes {want} arguments, got {}", f.name, args.len());
+            self.fail(Problem::new(Kind::Arguments, message, ""));
             return f.results.iter().map(|_| Literal::f64(f64::NAN).into()).collect();
         }
-        let mut draft = self.draft.borrow_mut();
-        let mut map: PrimaryMap<ValueId, Atom> = PrimaryMap::with_capacity(f.types.len());
-        // Functions are numbered densely: parameters first, then outputs in order.
-        for arg in args {
-            map.push(*arg);
-        }
-        let rename = |a: &Atom, map: &PrimaryMap<ValueId, Atom>| match a {
-            Atom::Value(v) => map[*v],
-            Atom::Literal(_) => *a,
-        };
-        for (i, e) in f.equations.iter().enumerate() {
-            let operands = e.operands.iter().map(|a| rename(a, &map)).collect();
-            let types: SmallVec<[Type; 1]> =
-                e.outputs.iter().map(|o| f.types[*o].clone()).collect();
-            let loc = f.location(i).or(self.location.get());
-            for (output, old) in
-                draft.push(e.op.clone(), operands, &types, loc).iter().zip(&e.outputs)
-            {
-                debug_assert_eq!(old.index(), map.len());
-                map.push(Atom::Value(*output));
-            }
-        }
-        f.results.iter().map(|r| rename(r, &map)).collect()
+        let loc = self.location.get();
+        copying::open(&module, &mut self.draft.borrow_mut(), &f, args, loc, wanted)
     }
 }
 

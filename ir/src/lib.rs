@@ -21,6 +21,7 @@
 pub mod prim;
 
 mod builder;
+mod copying;
 mod eval;
 #[doc(hidden)]
 pub mod fault;
@@ -36,6 +37,7 @@ mod types;
 mod verify;
 
 pub use builder::{Builder, Draft};
+pub use copying::{Atoms, Copying, rebuild};
 pub use eval::eval;
 pub use function::{Atom, Equation, FuncId, Function, Loc, Operands, Outputs, ValueId};
 pub use literal::Literal;

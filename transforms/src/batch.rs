@@ -3,12 +3,11 @@
 //! A batched value carries the batch on axis 0. A value that depends on no batched parameter is
 //! computed once. Each primitive's batching rule says what it is over a whole batch.
 
-use crate::jvp::read;
 use crate::regions::Transforms;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{BatchOf, RuleCx};
 use tapeloom_ir::{
-    Atom, Builder, Derived, Draft, FuncId, Function, Key, Module, Operands, Problem, Type, ValueId,
+    Builder, Copying, Derived, Draft, FuncId, Function, Key, Module, Problem, Type, ValueId,
 };
 
 /// `f` over a batch of `size`: parameters marked `batched` get a new axis 0 of that extent.
@@ -50,33 +49,31 @@ fn lift(
 ) -> Result<(Function, Vec<bool>), Problem> {
     let f = module.get(id);
     let mut draft = Draft::new(format!("{}.batch", f.name));
-    let mut map: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
+    let mut map = Copying::new();
     let mut on: SecondaryMap<ValueId, bool> = SecondaryMap::new();
     for (i, (p, b)) in f.all_params().zip(batched).enumerate() {
         let ty = if *b { leading(&f.types[p], size)? } else { f.types[p].clone() };
         let linear = i >= f.params.len();
-        map[p] = Some(if linear { draft.linear_param(ty) } else { draft.param(ty) });
+        map.bind(p, if linear { draft.linear_param(ty) } else { draft.param(ty) });
         on[p] = *b;
     }
     let b = Builder::new(module, &mut draft);
     for (i, e) in f.equations.iter().enumerate() {
         b.at(f.location(i));
-        let x: Operands = e.operands.iter().map(|a| read(&map, *a)).collect();
+        let x = map.all(&e.operands);
         let mask: Vec<bool> = e.operands.iter().map(|a| a.value().is_some_and(|v| on[v])).collect();
         if !mask.contains(&true) {
-            for (new, old) in b.copy(&f, i, x).iter().zip(&e.outputs) {
-                map[*old] = Some((*new).into());
-            }
+            map.define(e, b.copy(&f, i, x));
             continue;
         }
         let mut transforms = Transforms;
         let mut cx = RuleCx { b: &b, regions: &mut transforms };
         let of = e.op.batch(&mut cx, size, &x, &mask).map_err(|p| p.at(f.location(i)))?;
-        for ((old, y), lifted) in e.outputs.iter().zip(of.y).zip(of.batched) {
-            map[*old] = Some(y);
+        map.define(e, of.y);
+        for (old, lifted) in e.outputs.iter().zip(of.batched) {
             on[*old] = lifted;
         }
     }
     let batched_out = f.results.iter().map(|r| r.value().is_some_and(|v| on[v])).collect();
-    Ok((draft.close(f.results.iter().map(|r| read(&map, *r)).collect())?, batched_out))
+    Ok((draft.close(map.results(&f))?, batched_out))
 }

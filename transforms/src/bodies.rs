@@ -5,11 +5,9 @@
 //! the result still calls, callees once each however often they are called, and puts the new ones in
 //! the place of the old. Signatures stay as they are, so nothing else changes.
 
-use crate::jvp::{read, same_signature};
-use smallvec::SmallVec;
 use std::collections::HashMap;
 use tapeloom_ir::prim::{Attr, Attributes, Body};
-use tapeloom_ir::{FuncId, Module, Op, Operands, Problem, Type};
+use tapeloom_ir::{FuncId, Module, Op, Problem, rebuild};
 
 /// A pass as a function.
 pub(crate) type Run = fn(&mut Module, FuncId) -> Result<FuncId, Problem>;
@@ -50,20 +48,15 @@ fn rename(
     renamed: &HashMap<FuncId, FuncId>,
 ) -> Result<FuncId, Problem> {
     let f = module.get(id);
-    let (mut draft, mut map) = same_signature(&f);
-    for (i, e) in f.equations.iter().enumerate() {
-        let operands: Operands = e.operands.iter().map(|a| read(&map, *a)).collect();
-        let types: SmallVec<[Type; 1]> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
-        let op = match e.op.body() {
-            Body::Outline(g) if renamed.contains_key(&g) => calling(&e.op, renamed)?,
-            Body::Outline(_) | Body::None | Body::Inline(_) | Body::Ruled(_) => e.op.clone(),
+    let renamed = rebuild(&f, |draft, i, operands| {
+        let op = &f.equations[i].op;
+        let op = match op.body() {
+            Body::Outline(g) if renamed.contains_key(&g) => calling(op, renamed)?,
+            Body::Outline(_) | Body::None | Body::Inline(_) | Body::Ruled(_) => op.clone(),
         };
-        let outputs = draft.push(op, operands, &types, f.location(i));
-        for (old, new) in e.outputs.iter().zip(outputs) {
-            map[*old] = Some(new.into());
-        }
-    }
-    draft.finish(module, f.results.iter().map(|r| read(&map, *r)).collect())
+        Ok(draft.copy_as(op, &f, i, operands))
+    })?;
+    module.add(renamed)
 }
 
 /// The primitive with other functions among its attributes.

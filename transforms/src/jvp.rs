@@ -18,7 +18,7 @@ use crate::regions::Transforms;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Dual, JvpOf, RuleCx};
 use tapeloom_ir::{
-    Atom, Builder, Derived, Draft, FuncId, Function, Key, Module, Operands, Problem, ValueId,
+    Atom, Builder, Copying, Derived, Draft, FuncId, Function, Key, Module, Problem, ValueId,
 };
 
 /// The forward derivative of `f`: `(x.., dx of the active) -> (y.., dy of the active outputs)`.
@@ -57,11 +57,8 @@ pub(crate) fn forward(
 ) -> Result<(Function, Vec<bool>), Problem> {
     let f = module.get(id);
     let mut draft = Draft::new(format!("{}.jvp", f.name));
-    let mut primal: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
+    let mut primal = Copying::with(&f, f.param_types().into_iter().map(|ty| draft.param(ty)));
     let mut tangent: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
-    for p in f.all_params() {
-        primal[p] = Some(draft.param(f.types[p].clone()));
-    }
     for (p, on) in f.all_params().zip(active) {
         if *on {
             tangent[p] = Some(draft.param(f.types[p].clone()));
@@ -71,14 +68,12 @@ pub(crate) fn forward(
     let b = Builder::new(module, &mut draft);
     for (i, e) in f.equations.iter().enumerate() {
         b.at(f.location(i));
-        let x: Operands = e.operands.iter().map(|a| read(&primal, *a)).collect();
+        let x = primal.all(&e.operands);
         let dx: Vec<Option<Atom>> =
             e.operands.iter().map(|a| a.value().and_then(|v| tangent[v])).collect();
         let wanted = e.outputs.iter().any(|o| activity.is_active(*o));
         if !wanted || dx.iter().all(Option::is_none) {
-            for (new, old) in b.copy(&f, i, x).iter().zip(&e.outputs) {
-                primal[*old] = Some((*new).into());
-            }
+            primal.define(e, b.copy(&f, i, x));
             continue;
         }
         let mut transforms = Transforms;
@@ -88,33 +83,14 @@ pub(crate) fn forward(
             Rule::Linearize => e.op.linearize(&mut cx, &x, &dx),
         }
         .map_err(|p| p.at(f.location(i)))?;
-        for ((old, y), dy) in e.outputs.iter().zip(y).zip(dy) {
-            primal[*old] = Some(y);
+        primal.define(e, y);
+        for (old, dy) in e.outputs.iter().zip(dy) {
             tangent[*old] = dy.filter(|_| f.types[*old].has_tangent());
         }
     }
     let tangents: Vec<Option<Atom>> =
         f.results.iter().map(|r| r.value().and_then(|v| tangent[v])).collect();
-    let mut results: Vec<Atom> = f.results.iter().map(|r| read(&primal, *r)).collect();
+    let mut results = primal.results(&f);
     results.extend(tangents.iter().flatten());
     Ok((draft.close(results)?, tangents.iter().map(Option::is_some).collect()))
-}
-
-/// A draft with the name and parameters of `f`, and the new atoms of those: how every pass that
-/// rewrites equations begins.
-pub(crate) fn same_signature(f: &Function) -> (Draft, SecondaryMap<ValueId, Option<Atom>>) {
-    let mut draft = Draft::new(f.name.clone());
-    let mut map = SecondaryMap::with_capacity(f.types.len());
-    for p in &f.params {
-        map[*p] = Some(draft.param(f.types[*p].clone()));
-    }
-    for p in &f.linear_params {
-        map[*p] = Some(draft.linear_param(f.types[*p].clone()));
-    }
-    (draft, map)
-}
-
-/// The new atom for an old one; literals stand for themselves.
-pub(crate) fn read(map: &SecondaryMap<ValueId, Option<Atom>>, a: Atom) -> Atom {
-    a.value().and_then(|v| map[v]).unwrap_or(a)
 }

@@ -28,6 +28,7 @@ mod pass;
 mod peephole;
 mod regions;
 mod simplify;
+mod sweep;
 mod transpose;
 mod vjp;
 

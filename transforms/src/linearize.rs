@@ -15,13 +15,12 @@
 //!
 //! Source: Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (POPL 2023).
 
-use crate::dce::sweep;
-use crate::jvp::{Rule, forward, read};
+use crate::jvp::{Rule, forward};
+use crate::regions::Transforms;
+use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::LinearizeOf;
-use tapeloom_ir::{
-    Atom, Builder, Derived, Draft, FuncId, Function, Key, Module, Operands, Problem, ValueId,
-};
+use tapeloom_ir::{Atom, Copying, Derived, Draft, FuncId, Function, Key, Module, Problem, ValueId};
 
 /// The two halves of the derivative of `f` with respect to the `active` parameters.
 ///
@@ -35,7 +34,7 @@ pub fn linearize(module: &mut Module, f: FuncId, active: &[bool]) -> Result<Line
     }
     let name = module.get(f).name.clone();
     let (both, active_out) = forward(module, f, active, Rule::Linearize)?;
-    let both = sweep(module, both)?;
+    let both = sweep(&mut Transforms, module, both)?;
     let of = split(module, &name, both, active, active_out)?;
     let derived = Derived { functions: vec![of.fwd, of.lin], mask: of.active_out.clone() };
     module.remember(key, derived);
@@ -96,54 +95,40 @@ fn split(
 
     // Forward half, and which of its values the linear half asks for.
     let mut fwd = Draft::new(format!("{name}.fwd"));
-    let mut in_fwd: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
+    let mut in_fwd = Copying::new();
     for p in &both.params[..primals] {
-        in_fwd[*p] = Some(fwd.param(both.types[*p].clone()));
+        in_fwd.bind(*p, fwd.param(both.types[*p].clone()));
     }
     let mut lin = Draft::new(format!("{name}.lin"));
-    let mut in_lin: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
+    let mut in_lin = Copying::new();
     let mut residuals: Vec<Atom> = Vec::new();
     for e in &both.equations {
         if e.outputs.iter().any(|o| half[*o] == Half::Linear) {
             for a in e.operands.iter().filter(|a| of(&half, **a) == Half::Forward) {
                 if let Atom::Value(v) = a
-                    && in_lin[*v].is_none()
+                    && !in_lin.knows(*v)
                 {
-                    in_lin[*v] = Some(lin.param(both.types[*v].clone()));
+                    in_lin.bind(*v, lin.param(both.types[*v].clone()));
                     residuals.push(*a);
                 }
             }
         }
     }
     for p in &both.params[primals..] {
-        in_lin[*p] = Some(lin.linear_param(both.types[*p].clone()));
+        in_lin.bind(*p, lin.linear_param(both.types[*p].clone()));
     }
-    copy(module, &both, &mut fwd, &mut in_fwd, |h| h != Half::Linear, &half);
-    copy(module, &both, &mut lin, &mut in_lin, |h| h != Half::Forward, &half);
-
-    let results = y.iter().chain(&residuals).map(|a| read(&in_fwd, *a)).collect();
-    let fwd = sweep(module, fwd.close(results)?)?;
-    let lin = sweep(module, lin.close(live.iter().map(|a| read(&in_lin, *a)).collect())?)?;
-    Ok(LinearizeOf { fwd: module.add(fwd)?, lin: module.add(lin)?, active_out })
-}
-
-/// Copies the equations of the wanted halves.
-fn copy(
-    module: &mut Module,
-    both: &Function,
-    draft: &mut Draft,
-    map: &mut SecondaryMap<ValueId, Option<Atom>>,
-    wanted: impl Fn(Half) -> bool,
-    half: &SecondaryMap<ValueId, Half>,
-) {
-    let b = Builder::new(module, draft);
     for (i, e) in both.equations.iter().enumerate() {
-        if e.outputs.iter().any(|o| !wanted(half[*o])) {
-            continue;
+        let is = |h: Half| e.outputs.iter().all(|o| half[*o] == h);
+        if !is(Half::Linear) {
+            in_fwd.define(e, fwd.copy(&both, i, in_fwd.all(&e.operands)));
         }
-        let operands: Operands = e.operands.iter().map(|a| read(map, *a)).collect();
-        for (new, old) in b.copy(both, i, operands).iter().zip(&e.outputs) {
-            map[*old] = Some((*new).into());
+        if !is(Half::Forward) {
+            in_lin.define(e, lin.copy(&both, i, in_lin.all(&e.operands)));
         }
     }
+
+    let results = y.iter().chain(&residuals).map(|a| in_fwd.read(*a)).collect();
+    let fwd = sweep(&mut Transforms, module, fwd.close(results)?)?;
+    let lin = sweep(&mut Transforms, module, lin.close(in_lin.all(&live).to_vec())?)?;
+    Ok(LinearizeOf { fwd: module.add(fwd)?, lin: module.add(lin)?, active_out })
 }

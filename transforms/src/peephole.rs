@@ -28,16 +28,16 @@
 //!
 //! Model: the simplifying constructors of Futhark's rewriter and Cranelift's mid-end.
 
-use crate::dce::sweep;
-use crate::jvp::{read, same_signature};
+use crate::regions::Transforms;
 use crate::simplify::rules::{Found, Root, Rule, Rules, Terms, allowed, fold};
+use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
 use std::collections::HashMap;
 use tapeloom_ir::prim::{Effects, Given, Lowering, Operand, Sign};
 use tapeloom_ir::{
-    Atom, Draft, FuncId, Function, Literal, Loc, Module, Op, Operands, Outputs, Problem, Type,
-    ValueId,
+    Atom, Copying, Draft, FuncId, Function, Literal, Loc, Module, Op, Operands, Outputs, Problem,
+    Type, ValueId,
 };
 
 /// Walks over one function. Another one is needed where a rule was held back because others read
@@ -55,7 +55,7 @@ pub fn peephole(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let mut f = (*module.get(id)).clone();
     for _ in 0..WALKS {
         let (next, again) = walk(module, &f)?;
-        f = sweep(module, next)?;
+        f = sweep(&mut Transforms, module, next)?;
         if !again {
             break;
         }
@@ -66,7 +66,7 @@ pub fn peephole(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
 /// One walk, and whether another may find more. Equations that nobody reads any more are left for a
 /// sweep.
 fn walk(module: &Module, f: &Function) -> Result<(Function, bool), Problem> {
-    let (draft, mut map) = same_signature(f);
+    let (draft, mut map) = Copying::same_signature(f);
     let mut p = Peephole {
         module,
         rules: Rules::get(),
@@ -80,7 +80,7 @@ fn walk(module: &Module, f: &Function) -> Result<(Function, bool), Problem> {
     };
     let uses = f.use_counts();
     for (i, e) in f.equations.iter().enumerate() {
-        let operands: Operands = e.operands.iter().map(|a| read(&map, *a)).collect();
+        let operands = map.all(&e.operands);
         p.loc = f.location(i);
         p.fuel = FUEL;
         match e.outputs.as_slice() {
@@ -89,19 +89,17 @@ fn walk(module: &Module, f: &Function) -> Result<(Function, bool), Problem> {
                 if let Atom::Value(v) = made {
                     p.facts[v].uses += uses[*y];
                 }
-                map[*y] = Some(made);
+                map.bind(*y, made);
             }
             outputs => {
                 let types: Vec<Type> = outputs.iter().map(|o| f.types[*o].clone()).collect();
                 let made = p.copy(e.op.clone(), operands, &types);
-                for (old, new) in outputs.iter().zip(made) {
-                    map[*old] = Some(new.into());
-                }
+                map.define(e, made.into_iter().map(Atom::Value));
             }
         }
     }
     let again = p.changed && p.held_back;
-    Ok((p.draft.close(f.results.iter().map(|r| read(&map, *r)).collect())?, again))
+    Ok((p.draft.close(map.results(f))?, again))
 }
 
 /// What the walk knows of a value it has made.

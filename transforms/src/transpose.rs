@@ -13,15 +13,13 @@
 //! }                                                  }
 //! ```
 
-use crate::dce::sweep;
-use crate::jvp::read;
 use crate::regions::Transforms;
+use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Arg, Cotangents, RuleCx, Total, TransposeOf};
+use tapeloom_ir::prim::{self, Arg, Cotangents, RuleCx, Total, TransposeOf};
 use tapeloom_ir::{
-    Atom, Builder, Derived, Draft, FuncId, Function, Key, Kind, Module, Operands, Problem, ValueId,
-    verify,
+    Atom, Builder, Copying, Derived, Draft, FuncId, Function, Key, Kind, Module, Problem, ValueId,
 };
 
 /// The transpose of a linear function: `(k..; ct of the results marked nonzero) -> ct of the linear
@@ -35,44 +33,19 @@ pub fn transpose(module: &mut Module, f: FuncId, nonzero: &[bool]) -> Result<Tra
         return Ok(TransposeOf { function: functions[0], nonzero: mask.clone() });
     }
     let (function, mask) = backward(module, f, nonzero)?;
-    let function = sweep(module, function)?;
+    let function = sweep(&mut Transforms, module, function)?;
     let function = module.add(function)?;
     module.remember(key, Derived { functions: vec![function], mask: mask.clone() });
     Ok(TransposeOf { function, nonzero: mask })
 }
 
-/// The same function with the marked ordinary parameters linear (and so last), if it is linear in
-/// them.
+/// The same function with the marked ordinary parameters linear (and so last), and calls inlined, if it
+/// is linear in them.
 ///
 /// # Errors
-/// [`Kind::NotLinear`], naming the primitive at fault.
+/// [`Kind::NotLinear`], with the line of the primitive at fault.
 pub fn as_linear(module: &mut Module, f: FuncId, linear: &[bool]) -> Result<FuncId, Problem> {
-    let f = module.get(f);
-    let mut draft = Draft::new(f.name.clone());
-    let mut map: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
-    let marked = |on: bool| f.params.iter().zip(linear).filter(move |(_, l)| **l == on);
-    for (p, _) in marked(false) {
-        map[*p] = Some(draft.param(f.types[*p].clone()));
-    }
-    for p in marked(true).map(|(p, _)| p).chain(&f.linear_params) {
-        map[*p] = Some(draft.linear_param(f.types[*p].clone()));
-    }
-    let b = Builder::new(module, &mut draft);
-    for (i, e) in f.equations.iter().enumerate() {
-        let x: Operands = e.operands.iter().map(|a| read(&map, *a)).collect();
-        for (new, old) in b.copy(&f, i, x).iter().zip(&e.outputs) {
-            map[*old] = Some((*new).into());
-        }
-    }
-    let function = draft.close(f.results.iter().map(|r| read(&map, *r)).collect())?;
-    let id = module.add(function)?;
-    match verify(module, id).into_iter().next() {
-        None => Ok(id),
-        Some(e) => {
-            let line = e.equation.and_then(|i| f.location(i));
-            Err(e.problem.at(line))
-        }
-    }
+    prim::as_linear(module, f, linear, 0)
 }
 
 fn backward(
@@ -83,9 +56,9 @@ fn backward(
     let f = module.get(id);
     let base = f.name.strip_suffix(".lin").unwrap_or(&f.name);
     let mut draft = Draft::new(format!("{base}.bwd"));
-    let mut known: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
+    let mut known = Copying::new();
     for p in &f.params {
-        known[*p] = Some(draft.param(f.types[*p].clone()));
+        known.bind(*p, draft.param(f.types[*p].clone()));
     }
     let seeds: Vec<Option<Atom>> = f
         .results
@@ -107,10 +80,7 @@ fn backward(
             }
             continue;
         }
-        let operands: Operands = e.operands.iter().map(|a| read(&known, *a)).collect();
-        for (new, old) in b.copy(&f, i, operands).iter().zip(&e.outputs) {
-            known[*old] = Some((*new).into());
-        }
+        known.define(e, b.copy(&f, i, known.all(&e.operands)));
     }
 
     // The rest runs backwards.
@@ -139,7 +109,7 @@ fn backward(
         let outputs: Vec<Option<Atom>> = outputs.into_iter().map(|t| t.map(given)).collect();
         let arg = |a: &Atom| match a {
             Atom::Value(v) if linear[*v] => Arg::Linear(f.types[*v].clone()),
-            _ => Arg::Known(read(&known, *a)),
+            _ => Arg::Known(known.read(*a)),
         };
         let args: Vec<Arg> = e.operands.iter().map(arg).collect();
         // A total moves into the rule and back out; a value read twice moves in once.

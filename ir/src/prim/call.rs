@@ -4,6 +4,7 @@
 //! pass inlines them. A call marked `outline` is kept as a call: the user asked for the function to
 //! be there once. Its derivatives are calls of the derived functions, marked likewise.
 
+use super::toolbox::scatter_tangents;
 use super::{
     Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity,
     Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
@@ -40,12 +41,6 @@ impl Call {
     fn to(&self, function: FuncId) -> Call {
         Call { function, outline: self.outline }
     }
-}
-
-/// Tangents of the outputs from those of the active ones.
-pub(super) fn scatter_tangents(active: &[bool], tangents: &[Atom]) -> Vec<Option<Atom>> {
-    let mut next = tangents.iter();
-    active.iter().map(|on| if *on { next.next().copied() } else { None }).collect()
 }
 
 impl Primitive for Call {

@@ -34,9 +34,9 @@
 //!
 //! Models: JAX's `custom_jvp` and `custom_vjp`, on one function.
 
-use super::call::scatter_tangents;
-use super::linear_call::{
-    Settle, arrow, as_linear, as_operands, flatten, instantiate, settled, transposed,
+use super::toolbox::{
+    Settle, arrow, as_linear, as_operands, called, instantiate, scatter_tangents, settled,
+    transposed,
 };
 use super::{
     Arg, Attr, Attributes, Batched, Call, Cotangents, Discharge, Doc, Dual, Effects, Family,
@@ -253,7 +253,12 @@ impl Primitive for CustomCall {
         let b = cx.b;
         let outputs = b.with_module(|m| self.outputs(m));
         // The rule is opened, so that what depends on the tangents can be told from what does not.
-        b.with_module(|m| as_linear(m, jvp, x.len(), outputs)).map_err(|reason| {
+        let checked = b.with_module(|m| {
+            let params = m.function(jvp).params.len();
+            let linear: Vec<bool> = (0..params).map(|i| i >= x.len()).collect();
+            as_linear(m, jvp, &linear, outputs)
+        });
+        checked.map_err(|reason| {
             let name = b.with_module(|m| m.function(jvp).name.clone());
             Problem::new(
                 Kind::NotLinear,
@@ -261,8 +266,7 @@ impl Primitive for CustomCall {
                 "a tangent is a linear function of the tangents of the operands",
             )
         })?;
-        let rule = b.with_module(|m| m.get(jvp));
-        let out = flatten(b, &rule, &[x, &self.all_tangents(cx, x, dx)].concat());
+        let out = b.open(jvp, &[x, &self.all_tangents(cx, x, dx)].concat(), called);
         let (y, dy) = out.split_at(outputs);
         Ok(self.dual(cx, y, dy))
     }

@@ -16,13 +16,14 @@
 //!
 //! Source: JAX's `custom_derivatives.linear_call`.
 
+use super::toolbox::{arrow, as_operands, instantiate, settled};
 use super::{
-    Arg, Attr, Attributes, BatchOf, Batched, Call, Cotangents, Discharge, Doc, Dual, Effects,
-    Family, Linearity, Lowering, Operand, Primitive, Prune, Reduce, Reducer, Regions, Rewrite,
-    RuleCx, Sample, Types, elementwise,
+    Arg, Attr, Attributes, Batched, Call, Cotangents, Discharge, Doc, Dual, Effects, Family,
+    Linearity, Lowering, Operand, Primitive, Prune, Reduce, Reducer, Regions, Rewrite, RuleCx,
+    Sample, Types,
 };
 use crate::builder::{Builder, Draft};
-use crate::function::{Atom, FuncId, Function};
+use crate::function::{Atom, FuncId};
 use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
@@ -127,157 +128,6 @@ impl LinearCall {
         let dy = b.emit(self.clone(), &args);
         Some(Dual { y, dy: dy.into_iter().map(Some).collect() })
     }
-}
-
-/// The atom, or zeros of that type.
-pub(super) fn instantiate(b: &Builder<'_>, x: Option<Atom>, ty: &Type) -> Atom {
-    match (x, ty) {
-        (Some(x), _) => x,
-        (None, Type::Array(ty)) => elementwise::zeros(b, ty),
-        (None, Type::Tape(_) | Type::Ref(_)) => {
-            b.fail(Problem::internal(format!("there are no zeros of type {ty}")));
-            crate::literal::Literal::f64(0.0).into()
-        }
-    }
-}
-
-/// `(a, b) -> (c)`
-pub(super) fn arrow(params: &[Type], results: &[Type]) -> String {
-    let list = |types: &[Type]| {
-        let names: Vec<String> = types.iter().map(Type::to_string).collect();
-        names.join(", ")
-    };
-    format!("({}) -> ({})", list(params), list(results))
-}
-
-/// Copies a function's body into the draft, and those of the functions that it calls (but not of
-/// those with custom rules).
-pub(super) fn flatten(b: &Builder<'_>, f: &Function, args: &[Atom]) -> Vec<Atom> {
-    use super::call::Body;
-    // Functions are numbered densely: parameters first, then outputs in order.
-    let mut map: Vec<Atom> = args.to_vec();
-    let read = |map: &[Atom], a: &Atom| match a {
-        Atom::Value(v) => map[v.as_u32() as usize],
-        Atom::Literal(_) => *a,
-    };
-    for (i, e) in f.equations.iter().enumerate() {
-        let operands: Vec<Atom> = e.operands.iter().map(|a| read(&map, a)).collect();
-        match e.op.body() {
-            Body::Inline(g) | Body::Outline(g) => {
-                let g = b.with_module(|m| m.get(g));
-                map.extend(flatten(b, &g, &operands));
-            }
-            Body::None | Body::Ruled(_) => {
-                map.extend(b.copy(f, i, operands.into()).into_iter().map(Atom::Value));
-            }
-        }
-    }
-    f.results.iter().map(|r| read(&map, r)).collect()
-}
-
-/// The function with calls inlined, only the results from `first` on, and all parameters from
-/// `known` on linear; an error that names the primitive at fault if it is not linear in them.
-pub(super) fn as_linear(
-    module: &mut Module,
-    f: FuncId,
-    known: usize,
-    first: usize,
-) -> Result<FuncId, Problem> {
-    let f = module.get(f);
-    let mut draft = Draft::new(f.name.clone());
-    let param = |(i, ty): (usize, Type)| match i < known {
-        true => draft.param(ty),
-        false => draft.linear_param(ty),
-    };
-    let args: Vec<Atom> = f.param_types().into_iter().enumerate().map(param).collect();
-    let mut results = flatten(&Builder::new(module, &mut draft), &f, &args);
-    results.drain(..first);
-    let linear = draft.close(results)?;
-    match crate::verify::verify_function(module, &linear).into_iter().next() {
-        None => module.add(linear),
-        Some(error) => Err(error.problem),
-    }
-}
-
-/// The transpose of `(k..; x..) -> y..` as a function of all of `y` that gives all of `x`, with
-/// zeros where no dependence exists.
-pub(super) fn transposed(
-    cx: &mut RuleCx<'_, '_>,
-    f: FuncId,
-    residuals: usize,
-) -> Result<FuncId, Problem> {
-    let linear = cx.b.with_module(|m| as_linear(m, f, residuals, 0))?;
-    let outputs = cx.b.with_module(|m| m.function(linear).results.len());
-    let of = cx.transpose_of(linear, &vec![true; outputs])?;
-    cx.b.with_module(|m| {
-        let f = m.get(linear);
-        let (k, seeds) = (f.params.iter(), f.result_types());
-        let mut draft = Draft::new(format!("{}.transpose", f.name));
-        let mut args: Vec<Atom> = k.map(|p| draft.param(f.types[*p].clone())).collect();
-        args.extend(seeds.into_iter().map(|ty| draft.linear_param(ty)));
-        let b = Builder::new(m, &mut draft);
-        let mut given = b.inline(of.function, &args).into_iter();
-        let fill = |(on, p): (&bool, &crate::function::ValueId)| {
-            let back = if *on { given.next() } else { None };
-            instantiate(&b, back, &f.types[*p])
-        };
-        let results = of.nonzero.iter().zip(&f.linear_params).map(fill).collect();
-        draft.finish(m, results)
-    })
-}
-
-/// What becomes of a result of a batched function.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Settle {
-    /// It stays as it came.
-    AsIs,
-    /// It carries the batch, if need be by repetition.
-    Batched,
-    /// It is summed over the batch: the cotangent of something that all members share.
-    Summed,
-}
-
-/// A batched function with its results made as wanted.
-pub(super) fn settled(
-    module: &mut Module,
-    of: &BatchOf,
-    size: usize,
-    wanted: &[Settle],
-) -> Result<FuncId, Problem> {
-    let done = |(on, want): (&bool, &Settle)| match want {
-        Settle::AsIs => true,
-        Settle::Batched => *on,
-        Settle::Summed => false,
-    };
-    if of.batched_out.iter().zip(wanted).all(done) {
-        return Ok(of.function);
-    }
-    let f = module.get(of.function);
-    let mut draft = Draft::new(f.name.clone());
-    let known = f.params.len();
-    let param = |(i, ty): (usize, Type)| match i < known {
-        true => draft.param(ty),
-        false => draft.linear_param(ty),
-    };
-    let args: Vec<Atom> = f.param_types().into_iter().enumerate().map(param).collect();
-    let b = Builder::new(module, &mut draft);
-    let lead = |on: bool, r: Atom| match on {
-        true => r,
-        false => elementwise::materialize_lead(&b, size, r),
-    };
-    let settle = |((r, on), want): ((Atom, &bool), &Settle)| match want {
-        Settle::AsIs => r,
-        Settle::Batched => lead(*on, r),
-        Settle::Summed => b.emit1(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &[lead(*on, r)]),
-    };
-    let results = b.inline(of.function, &args).into_iter();
-    let results = results.zip(&of.batched_out).zip(wanted).map(settle).collect();
-    draft.finish(module, results)
-}
-
-/// Batched where the operand is batched, summed where it is shared.
-pub(super) fn as_operands(batched: &[bool]) -> Vec<Settle> {
-    batched.iter().map(|on| if *on { Settle::Batched } else { Settle::Summed }).collect()
 }
 
 impl Primitive for LinearCall {

@@ -48,6 +48,7 @@ mod scatter;
 mod sign;
 mod slice;
 mod stop_gradient;
+mod toolbox;
 
 pub use argreduce::ArgReduce;
 pub use attr::{Attr, Attributes};
@@ -84,6 +85,7 @@ pub use scatter::{Combine, Scatter};
 pub use sign::{Given, Sign, SignOf};
 pub use slice::Slice;
 pub use stop_gradient::StopGradient;
+pub use toolbox::as_linear;
 
 use crate::fault::{Fault, planted};
 use crate::function::Atom;

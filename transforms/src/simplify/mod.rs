@@ -48,8 +48,8 @@ mod saturate;
 
 pub use cost::Cost;
 
-use crate::dce::sweep;
-use crate::jvp::{read, same_signature};
+use crate::regions::Transforms;
+use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;
 use egg::Id;
 use extract::{Extraction, extract};
@@ -62,7 +62,7 @@ use std::fmt;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Effects;
 use tapeloom_ir::{
-    Atom, Draft, FuncId, Function, Loc, Module, Operands, Outputs, Problem, Type, ValueId,
+    Atom, Copying, Draft, FuncId, Function, Loc, Module, Operands, Outputs, Problem, Type, ValueId,
 };
 
 /// How far to go.
@@ -161,7 +161,7 @@ pub fn simplify_with(
         return Ok(Simplified { function: id, report });
     }
     let better = regions(module, &f, options, &mut report)?;
-    let better = sweep(module, better)?;
+    let better = sweep(&mut Transforms, module, better)?;
     let after = Cost::of(module, &better);
     // Regions are judged one by one; together they must be cheaper, too.
     if report.regions.1 == 0 || after.total() >= before.total() {
@@ -183,7 +183,7 @@ fn regions(
     options: &Options,
     report: &mut Report,
 ) -> Result<Function, Problem> {
-    let (mut draft, mut map) = same_signature(f);
+    let (mut draft, mut map) = Copying::same_signature(f);
     let mut last_use = vec![0usize; f.types.len()];
     for (i, e) in f.equations.iter().enumerate() {
         for v in e.operands.iter().filter_map(|a| a.value()) {
@@ -196,7 +196,8 @@ fn regions(
     let mut start = 0;
     while start < f.equations.len() {
         if is_pinned(module, f, start) {
-            copy(f, start, &mut draft, &mut map);
+            let e = &f.equations[start];
+            map.define(e, draft.copy(f, start, map.all(&e.operands)));
             start += 1;
             continue;
         }
@@ -213,25 +214,14 @@ fn regions(
         let smaller = region(module, &piece, options, report)?;
         report.regions.1 += usize::from(smaller.is_some());
         let crossing = crossing(f, start..end);
-        let args: Vec<Atom> = crossing.iter().map(|v| read(&map, (*v).into())).collect();
-        let results = splice(&mut draft, smaller.as_ref().unwrap_or(&piece), &args);
+        let args = crossing.iter().map(|v| map.read((*v).into())).collect();
+        let results = splice(&mut draft, smaller.as_ref().unwrap_or(&piece), args);
         for (v, a) in roots.iter().zip(results) {
-            map[*v] = Some(a);
+            map.bind(*v, a);
         }
         start = end;
     }
-    draft.close(f.results.iter().map(|r| read(&map, *r)).collect())
-}
-
-/// Copies one equation.
-fn copy(f: &Function, i: usize, draft: &mut Draft, map: &mut SecondaryMap<ValueId, Option<Atom>>) {
-    let e = &f.equations[i];
-    let operands: Operands = e.operands.iter().map(|a| read(map, *a)).collect();
-    let types: SmallVec<[Type; 1]> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
-    let outputs = draft.push(e.op.clone(), operands, &types, f.location(i));
-    for (old, new) in e.outputs.iter().zip(outputs) {
-        map[*old] = Some(new.into());
-    }
+    draft.close(map.results(f))
 }
 
 /// The values that equations in a range read from before it, in the order of their definition.
@@ -256,26 +246,24 @@ fn cut(
     roots: &[ValueId],
 ) -> Result<Function, Problem> {
     let mut draft = Draft::new(f.name.clone());
-    let mut map: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::with_capacity(f.types.len());
+    let mut map = Copying::new();
     for v in crossing(f, range.clone()) {
-        map[v] = Some(draft.param(f.types[v].clone()));
+        map.bind(v, draft.param(f.types[v].clone()));
     }
     for i in range {
-        copy(f, i, &mut draft, &mut map);
+        let e = &f.equations[i];
+        map.define(e, draft.copy(f, i, map.all(&e.operands)));
     }
-    draft.close(roots.iter().map(|v| read(&map, (*v).into())).collect())
+    draft.close(roots.iter().map(|v| map.read((*v).into())).collect())
 }
 
 /// Appends the equations of a piece; its results as atoms of the draft.
-fn splice(draft: &mut Draft, piece: &Function, args: &[Atom]) -> Vec<Atom> {
-    let mut map: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
-    for (p, a) in piece.all_params().zip(args) {
-        map[p] = Some(*a);
+fn splice(draft: &mut Draft, piece: &Function, args: Vec<Atom>) -> Vec<Atom> {
+    let mut map = Copying::with(piece, args);
+    for (i, e) in piece.equations.iter().enumerate() {
+        map.define(e, draft.copy(piece, i, map.all(&e.operands)));
     }
-    for i in 0..piece.equations.len() {
-        copy(piece, i, draft, &mut map);
-    }
-    piece.results.iter().map(|r| read(&map, *r)).collect()
+    map.results(piece)
 }
 
 /// Simplifies one region; `None` where nothing cheaper was found.

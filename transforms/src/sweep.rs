@@ -1,0 +1,79 @@
+//! The sweep: equations whose outputs nobody reads are removed from a function.
+//!
+//! One walk backwards finds what is read. Equations with effects stay. Of an equation that is read in
+//! part only, the part stays, if its primitive has one.
+
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::prim::{Effects, Op, Prune, Regions};
+use tapeloom_ir::{Atom, Atoms, Draft, Function, Module, Operands, Problem, ValueId, rebuild};
+
+/// A smaller primitive for an equation, with the operands and outputs that it keeps.
+struct Smaller {
+    op: Op,
+    operands: Vec<bool>,
+    outputs: Vec<bool>,
+}
+
+/// Removes dead equations from a function that is not in a module yet.
+pub(crate) fn sweep(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    f: Function,
+) -> Result<Function, Problem> {
+    let mut live: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
+    for v in f.results.iter().filter_map(|a| a.value()) {
+        live[v] = true;
+    }
+    let mut keep = vec![false; f.equations.len()];
+    let mut smaller: Vec<Option<Smaller>> = f.equations.iter().map(|_| None).collect();
+    let mut changed = false;
+    for (i, e) in f.equations.iter().enumerate().rev() {
+        let used: Vec<bool> = e.outputs.iter().map(|o| live[*o]).collect();
+        if !used.contains(&true) && e.op.effects(module) != Effects::Ordered {
+            changed = true;
+            continue;
+        }
+        keep[i] = true;
+        if used.contains(&false)
+            && let Prune::Smaller { op, operands, outputs } = e.op.prune(regions, module, &used)?
+        {
+            smaller[i] = Some(Smaller { op, operands, outputs });
+            changed = true;
+        }
+        let read = |k: usize| smaller[i].as_ref().is_none_or(|s| s.operands[k]);
+        for (k, a) in e.operands.iter().enumerate() {
+            if let Atom::Value(v) = a
+                && read(k)
+            {
+                live[*v] = true;
+            }
+        }
+    }
+    if !changed {
+        return Ok(f);
+    }
+    rebuild(&f, |draft, i, operands| {
+        Ok(match &smaller[i] {
+            // Nobody reads the outputs of what is dropped.
+            _ if !keep[i] => Atoms::new(),
+            None => draft.copy(&f, i, operands),
+            Some(part) => reduced(draft, &f, i, operands, part),
+        })
+    })
+}
+
+/// An equation reduced to a part of its operands and outputs.
+fn reduced(draft: &mut Draft, f: &Function, i: usize, operands: Operands, part: &Smaller) -> Atoms {
+    let old = &f.equations[i].outputs;
+    let outputs = old.iter().zip(&part.outputs).filter(|(_, on)| **on).map(|(o, _)| *o);
+    let types: Vec<_> = outputs.map(|o| f.types[o].clone()).collect();
+    let operands = operands.into_iter().zip(&part.operands).filter(|(_, on)| **on).map(|(a, _)| a);
+    let made = draft.push(part.op.clone(), operands.collect(), &types, f.location(i));
+    let mut made = made.into_iter();
+    let output = |(old, on): (&ValueId, &bool)| {
+        let new = if *on { made.next() } else { None };
+        // Nobody reads what is not there any more.
+        Atom::Value(new.unwrap_or(*old))
+    };
+    old.iter().zip(&part.outputs).map(output).collect()
+}
