@@ -5,7 +5,7 @@
 //! result's allocation.
 //!
 //! ```
-//! use tapeloom_backend::kernel::{Address, Arg, Buffer, Expr, Place, Program, Step, Stmt};
+//! use tapeloom_backend::kernel::{Address, Arg, Buffer, Expr, Place, Program, Stmt};
 //! use tapeloom_backend::Executable;
 //! use tapeloom_ir::{ArrayType, Code, Dtype, Shape, Tensor};
 //!
@@ -17,7 +17,7 @@
 //! let (a, b) = (p.scalars.push(Dtype::F64), p.scalars.push(Dtype::F64));
 //! let load = Expr::Load { buffer: x, version: 0, address: Address::default(), guard: None };
 //! let sum = Expr::Code(Code::Add, vec![Arg::Scalar(a), Arg::Scalar(a)]);
-//! p.steps.push(Step::Nest(vec![
+//! p.body = vec![
 //!     Stmt::Let { value: a, expr: load },
 //!     Stmt::Let { value: b, expr: sum },
 //!     Stmt::Store {
@@ -27,7 +27,7 @@
 //!         value: Arg::Scalar(b),
 //!         guard: None,
 //!     },
-//! ]));
+//! ];
 //! // SAFETY: all its addresses are constants, which are checked.
 //! let double = unsafe { Executable::new(&p)? };
 //! assert_eq!(double.call(&[&Tensor::scalar(2.5)])?, [Tensor::scalar(5.0)]);

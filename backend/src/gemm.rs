@@ -1,6 +1,6 @@
 //! Contractions by the `gemm` library, as functions that generated code calls.
 //!
-//! One call does one [`Contract`]: a product of matrices with arbitrary strides, repeated over
+//! One call does one [`Contract`], described by numbers that lie in memory beside the code: a product of matrices with arbitrary strides, repeated over
 //! batches, on one thread (so that results do not depend on how many there are). A panic must not
 //! unwind into generated code, which has no unwind tables: it is caught and becomes a status.
 
@@ -15,20 +15,45 @@ pub(crate) const DONE: i32 = 0;
 /// The status of a call that panicked.
 pub(crate) const PANICKED: i32 = 1;
 
+/// A contraction as the library reads it from memory: sizes and strides. Numbers of batches follow.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Shape {
+    /// Rows, columns, terms.
+    sizes: [i64; 3],
+    /// Rows and columns of lhs, rhs, out.
+    strides: [[i64; 2]; 3],
+    /// How many batches follow.
+    batches: i64,
+}
+
+/// The extent of a loop around, and the steps of lhs, rhs, out.
+type Batch = [i64; 4];
+
+/// The numbers that [`contract_f64`] and [`contract_f32`] take for a contraction.
+pub(crate) fn describe(c: &Contract) -> Vec<i64> {
+    let mut numbers: Vec<i64> = [c.m, c.n, c.k].map(|n| n as i64).to_vec();
+    numbers.extend([c.lhs, c.rhs, c.out].iter().flat_map(|m| [m.row, m.column]));
+    numbers.push(c.batch.len() as i64);
+    let batches = c.batch.iter().map(|(extent, lhs, rhs, out)| [*extent as i64, *lhs, *rhs, *out]);
+    numbers.extend(batches.flatten());
+    numbers
+}
+
 /// A contraction of f64.
 ///
 /// # Safety
-/// `contract` points to a verified contraction, and `lhs`, `rhs`, `out` to the first elements of its
-/// buffers, which are valid for reads (`out` for writes) of every element that the strides reach;
-/// `out` overlaps neither of the others.
+/// `numbers` points to what [`describe`] says of a verified contraction, and `lhs`, `rhs`, `out` to
+/// its first elements, in buffers that are valid for reads (`out` for writes) of every element that
+/// the strides reach; `out` overlaps neither of the others.
 pub(crate) unsafe extern "C" fn contract_f64(
-    contract: *const Contract,
+    numbers: *const i64,
     lhs: *const f64,
     rhs: *const f64,
     out: *mut f64,
 ) -> i32 {
     // SAFETY: what the caller promises is what `run` needs.
-    status(|| unsafe { run(&*contract, lhs, rhs, out, 0.0, 1.0) })
+    status(|| unsafe { run(numbers, lhs, rhs, out, 0.0, 1.0) })
 }
 
 /// A contraction of f32.
@@ -36,13 +61,13 @@ pub(crate) unsafe extern "C" fn contract_f64(
 /// # Safety
 /// As for [`contract_f64`].
 pub(crate) unsafe extern "C" fn contract_f32(
-    contract: *const Contract,
+    numbers: *const i64,
     lhs: *const f32,
     rhs: *const f32,
     out: *mut f32,
 ) -> i32 {
     // SAFETY: what the caller promises is what `run` needs.
-    status(|| unsafe { run(&*contract, lhs, rhs, out, 0.0, 1.0) })
+    status(|| unsafe { run(numbers, lhs, rhs, out, 0.0, 1.0) })
 }
 
 /// The status of a callback that may panic.
@@ -56,7 +81,7 @@ pub(crate) fn status(callback: impl FnOnce()) -> i32 {
 /// # Safety
 /// As for [`contract_f64`], for elements of type `T`, which gemm knows (f32 or f64).
 unsafe fn run<T: Copy + 'static>(
-    c: &Contract,
+    numbers: *const i64,
     lhs: *const T,
     rhs: *const T,
     out: *mut T,
@@ -67,41 +92,48 @@ unsafe fn run<T: Copy + 'static>(
     if tests::PANIC.get() {
         std::panic::resume_unwind(Box::new("a test"));
     }
-    let count: usize = c.batch.iter().map(|b| b.0).product();
-    let mut index: SmallVec<[usize; 4]> = SmallVec::from_elem(0, c.batch.len());
+    // SAFETY: `describe` writes a `Shape`, and that many batches behind it.
+    let (shape, batches) = unsafe {
+        let shape = *numbers.cast::<Shape>();
+        let behind = numbers.cast::<Shape>().add(1).cast::<Batch>();
+        (shape, std::slice::from_raw_parts(behind, shape.batches as usize))
+    };
+    let [m, n, k] = shape.sizes;
+    let [[l_row, l_column], [r_row, r_column], [o_row, o_column]] =
+        shape.strides.map(|s| s.map(|s| s as isize));
+    let count: i64 = batches.iter().map(|b| b[0]).product();
+    let mut index: SmallVec<[i64; 4]> = SmallVec::from_elem(0, batches.len());
     for _ in 0..count {
-        let (mut l, mut r, mut o) = (c.lhs.offset, c.rhs.offset, c.out.offset);
-        for (i, (_, lhs, rhs, out)) in index.iter().zip(&c.batch) {
-            let i = *i as i64;
-            (l, r, o) = (l + i * lhs, r + i * rhs, o + i * out);
-        }
+        let at = |operand: usize| -> isize {
+            index.iter().zip(batches).map(|(i, b)| i * b[operand]).sum::<i64>() as isize
+        };
         // SAFETY: by the contract of this function the strides stay within the buffers, and `out`
         // overlaps no operand. `wrapping_offset` because a matrix without elements may start
         // anywhere.
         unsafe {
-            let (l, r) = (lhs.wrapping_offset(l as isize), rhs.wrapping_offset(r as isize));
-            let o = out.wrapping_offset(o as isize);
-            if c.k == 0 {
-                for row in 0..c.m as i64 {
-                    for column in 0..c.n as i64 {
-                        *o.offset((row * c.out.row + column * c.out.column) as isize) = zero;
+            let (l, r) = (lhs.wrapping_offset(at(1)), rhs.wrapping_offset(at(2)));
+            let o = out.wrapping_offset(at(3));
+            if k == 0 {
+                for row in 0..m as isize {
+                    for column in 0..n as isize {
+                        *o.offset(row * o_row + column * o_column) = zero;
                     }
                 }
-            } else if c.m > 0 && c.n > 0 {
+            } else if m > 0 && n > 0 {
                 gemm::gemm(
-                    c.m,
-                    c.n,
-                    c.k,
+                    m as usize,
+                    n as usize,
+                    k as usize,
                     o,
-                    c.out.column as isize,
-                    c.out.row as isize,
+                    o_column,
+                    o_row,
                     false,
                     l,
-                    c.lhs.column as isize,
-                    c.lhs.row as isize,
+                    l_column,
+                    l_row,
                     r,
-                    c.rhs.column as isize,
-                    c.rhs.row as isize,
+                    r_column,
+                    r_row,
                     zero,
                     one,
                     false,
@@ -111,9 +143,9 @@ unsafe fn run<T: Copy + 'static>(
                 );
             }
         }
-        for (i, (extent, ..)) in index.iter_mut().zip(&c.batch).rev() {
+        for (i, batch) in index.iter_mut().zip(batches).rev() {
             *i += 1;
-            if *i < *extent {
+            if *i < batch[0] {
                 break;
             }
             *i = 0;

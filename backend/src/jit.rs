@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "calls generated code and frees its memory")]
 
 use crate::clif::{self, Symbols};
-use crate::kernel::{Contract, Program};
+use crate::kernel::Program;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_jit::{JITBuilder, JITModule};
@@ -60,8 +60,6 @@ pub(crate) struct MachineCode {
     entry: Entry,
     /// `None` only while it is dropped. The mutex makes it `Sync`; nothing locks it in between.
     module: Mutex<Option<JITModule>>,
-    /// The code holds pointers to these.
-    _contracts: Box<[Contract]>,
 }
 
 impl MachineCode {
@@ -97,7 +95,7 @@ impl MachineCode {
             workspace_bytes: t.workspace,
         };
         let module = Mutex::new(owner.0.take());
-        Ok((MachineCode { entry, module, _contracts: t.contracts }, report))
+        Ok((MachineCode { entry, module }, report))
     }
 
     /// Runs the code.

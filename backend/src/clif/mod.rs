@@ -20,7 +20,7 @@ mod vector;
 
 pub(crate) use symbols::Symbols;
 
-use crate::kernel::{Contract, Program, Step};
+use crate::kernel::Program;
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, UserFuncName, types};
 use cranelift_codegen::isa::CallConv;
@@ -35,8 +35,6 @@ use tapeloom_ir::Problem;
 pub(crate) struct Translation {
     /// The function to call.
     pub(crate) entry: FuncId,
-    /// What contractions read while the code runs; must outlive it.
-    pub(crate) contracts: Box<[Contract]>,
     /// Bytes of workspace: the program's and spills.
     pub(crate) workspace: usize,
     /// Number of functions.
@@ -57,11 +55,6 @@ pub(crate) fn translate(
     symbols: &Symbols,
     module: &mut JITModule,
 ) -> Result<Translation, Problem> {
-    let contracts = program.steps.iter().filter_map(|s| match s {
-        Step::Contract(c) => Some(c.clone()),
-        Step::Nest(_) => None,
-    });
-    let contracts: Box<[Contract]> = contracts.collect();
     let cut = parts::cut(program, parts::LIMIT);
     let mut functions = Functions::new(module, symbols);
     let mut cx = Compiler {
@@ -70,7 +63,6 @@ pub(crate) fn translate(
         signature: signature(functions.module()),
         t: Translation {
             entry: FuncId::from_u32(0),
-            contracts,
             workspace: cut.workspace,
             functions: 0,
             instructions: 0,
@@ -82,14 +74,12 @@ pub(crate) fn translate(
     let mut state = nest::State::default();
     let mut ids = Vec::new();
     for (number, part) in cut.parts.iter().enumerate() {
-        let contracts = cx.t.contracts.as_ptr();
         let id =
             cx.function(&mut functions, &part_name(program, number), |b, functions, params| {
-                let mut nest = nest::Nest::new(
-                    program, &cut, number, contracts, &mut state, b, functions, params,
-                );
+                let mut nest =
+                    nest::Nest::new(program, &cut, number, &mut state, b, functions, params);
                 for item in &part.items {
-                    nest.item(*item)?;
+                    nest.stmt(item)?;
                 }
                 nest.finish();
                 Ok(())

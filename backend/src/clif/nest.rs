@@ -15,12 +15,13 @@
 //! ```
 
 use super::lanes::{self, Emit, Lanes};
-use super::parts::{Item, Parts, Promotion, constant};
+use super::parts::{Parts, Promotion, constant};
 use super::scalar;
 use super::symbols::Functions;
 use super::vector;
+use crate::gemm;
 use crate::kernel::{
-    Address, Arg, BufferId, Contract, Expr, IndexId, Place, Program, ScalarId, Stmt, VarId,
+    Address, Arg, BufferId, Contract, Expr, IndexId, Place, Program, ScalarId, Stmt, VarId, visit,
 };
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, MemFlagsData, Type, Value, types};
@@ -80,7 +81,6 @@ pub(super) struct Nest<'a, 'f, 'm> {
     p: &'a Program,
     cut: &'a Parts<'a>,
     part: usize,
-    contracts: *const Contract,
     state: &'a mut State,
     b: &'a mut FunctionBuilder<'f>,
     functions: &'a mut Functions<'m>,
@@ -102,12 +102,10 @@ pub(super) struct Nest<'a, 'f, 'm> {
 }
 
 impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
-    #[expect(clippy::too_many_arguments, reason = "the parts of one context, made in one place")]
     pub(super) fn new(
         p: &'a Program,
         cut: &'a Parts<'a>,
         part: usize,
-        contracts: *const Contract,
         state: &'a mut State,
         b: &'a mut FunctionBuilder<'f>,
         functions: &'a mut Functions<'m>,
@@ -118,7 +116,6 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             p,
             cut,
             part,
-            contracts,
             state,
             b,
             functions,
@@ -131,14 +128,6 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             vectors,
             elements: HashMap::new(),
             pointers: HashMap::new(),
-        }
-    }
-
-    /// Translates one item.
-    pub(super) fn item(&mut self, item: Item<'_>) -> Result<(), Problem> {
-        match item {
-            Item::Stmt(stmt) => self.stmt(stmt),
-            Item::Contract(number, c) => self.contract(number, c),
         }
     }
 
@@ -162,8 +151,11 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         self.lanes.map_or(1, |(_, width)| width)
     }
 
-    fn stmt(&mut self, stmt: &Stmt) -> Result<(), Problem> {
+    /// Translates one statement.
+    pub(super) fn stmt(&mut self, stmt: &Stmt) -> Result<(), Problem> {
         match stmt {
+            Stmt::Nest { body } => self.block(body),
+            Stmt::Contract(c) => self.contract(c),
             Stmt::For { index, extent, body } => self.for_(*index, *extent, body),
             Stmt::Let { value, .. } if self.hoisted.contains(value) => Ok(()),
             Stmt::Let { value, expr } => {
@@ -297,11 +289,13 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         self.lanes = None;
         let writes = |s: &Stmt, dtype: Dtype| match s {
             Stmt::Store { buffer, .. } => self.p.buffers[*buffer].ty.dtype == dtype,
-            Stmt::Let { .. }
+            Stmt::Nest { .. }
+            | Stmt::Let { .. }
             | Stmt::Var { .. }
             | Stmt::Set { .. }
             | Stmt::Fold { .. }
-            | Stmt::For { .. } => false,
+            | Stmt::For { .. }
+            | Stmt::Contract(_) => false,
         };
         let short = extent > full
             && (planted(Fault::LaneTail) && body.iter().any(|s| writes(s, Dtype::F64))
@@ -374,15 +368,14 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         /// More would not stay in registers.
         const MOST: usize = 8;
         let before = self.hoisted.len();
-        let mut stored = Vec::new();
-        stores(body, &mut stored);
+        let stored = stores(body);
         for stmt in body {
             let Stmt::Let { value, expr: Expr::Load { buffer, address, guard: None, .. } } = stmt
             else {
                 continue;
             };
             let input = matches!(self.p.buffers[*buffer].place, Place::Input(_));
-            let fixed = address.dynamic.is_none() && vector::stride(address, index) == 0;
+            let fixed = address.dynamic.is_none() && address.stride(index) == 0;
             let alone = stored.iter().all(|s| vector::disjoint(self.p, *s, *buffer));
             if !input && fixed && alone && self.hoisted.len() < before + MOST {
                 let x = self.load(*buffer, address, None)?;
@@ -397,27 +390,18 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
     fn strides(&self, index: IndexId, body: &[Stmt], found: &mut SmallVec<[i64; 4]>) {
         /// More counters than this would not stay in registers.
         const MOST: usize = 4;
-        for stmt in body {
-            let (buffer, address) = match stmt {
-                Stmt::For { body, .. } => {
-                    self.strides(index, body, found);
-                    continue;
+        visit(body, &mut |stmt| {
+            stmt.accesses(&mut |access| {
+                let size = self.p.buffers[access.buffer].ty.dtype.bytes() as i64;
+                for (i, stride) in &access.address.terms {
+                    let bytes = stride * size;
+                    let other = *i == index && !matches!(bytes, 0 | 1 | 2 | 4 | 8);
+                    if other && found.len() < MOST && !found.contains(&bytes) {
+                        found.push(bytes);
+                    }
                 }
-                Stmt::Let { expr: Expr::Load { buffer, address, .. }, .. }
-                | Stmt::Store { buffer, address, .. } => (buffer, address),
-                Stmt::Let { .. } | Stmt::Var { .. } | Stmt::Set { .. } | Stmt::Fold { .. } => {
-                    continue;
-                }
-            };
-            let size = self.p.buffers[*buffer].ty.dtype.bytes() as i64;
-            for (i, stride) in &address.terms {
-                let bytes = stride * size;
-                let other = *i == index && !matches!(bytes, 0 | 1 | 2 | 4 | 8);
-                if other && found.len() < MOST && !found.contains(&bytes) {
-                    found.push(bytes);
-                }
-            }
-        }
+            });
+        });
     }
 
     fn arg(&mut self, arg: Arg) -> Result<Lanes, Problem> {
@@ -643,7 +627,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         let mut pointer = self.pointer(buffer, &mut offset)?;
         for depth in 0..self.loops.len() {
             let Counter { index, at: At::Value(at), .. } = self.loops[depth] else { continue };
-            let bytes = vector::stride(a, index) * size;
+            let bytes = a.stride(index) * size;
             if bytes == 0 {
                 continue;
             }
@@ -656,7 +640,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             };
             pointer = self.b.ins().iadd(pointer, term);
         }
-        let between = self.lanes.map_or(0, |(index, _)| vector::stride(a, index) * size);
+        let between = self.lanes.map_or(0, |(index, _)| a.stride(index) * size);
         // Offsets of all lanes must fit where that of the first does.
         let far = (between.saturating_mul(self.width() as i64)).saturating_add(offset);
         let (pointer, offset) = match i32::try_from(far) {
@@ -732,12 +716,12 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         }
     }
 
-    fn contract(&mut self, number: usize, c: &Contract) -> Result<(), Problem> {
+    fn contract(&mut self, c: &Contract) -> Result<(), Problem> {
         let function = self.functions.contraction(self.b.func, c.dtype)?;
-        let description = self.contracts.wrapping_add(number).addr();
-        let mut args = vec![self.b.ins().iconst(types::I64, description as i64)];
+        let description = self.functions.constant(self.b.func, gemm::describe(c))?;
+        let mut args = vec![self.b.ins().symbol_value(types::I64, description)];
         for m in [c.lhs, c.rhs, c.out] {
-            let mut offset = 0;
+            let mut offset = m.offset * c.dtype.bytes() as i64;
             let pointer = self.pointer(m.buffer, &mut offset)?;
             args.push(self.b.ins().iadd_imm_s(pointer, offset));
         }
@@ -758,25 +742,23 @@ impl Places {
     }
 }
 
-/// Buffers that a body stores to.
-fn stores(body: &[Stmt], found: &mut Vec<BufferId>) {
-    for stmt in body {
-        match stmt {
-            Stmt::For { body, .. } => stores(body, found),
-            Stmt::Store { buffer, .. } if !found.contains(buffer) => found.push(*buffer),
-            Stmt::Store { .. }
-            | Stmt::Let { .. }
-            | Stmt::Var { .. }
-            | Stmt::Set { .. }
-            | Stmt::Fold { .. } => {}
-        }
-    }
+/// Buffers that a body writes.
+fn stores(body: &[Stmt]) -> Vec<BufferId> {
+    let mut found = Vec::new();
+    visit(body, &mut |stmt| {
+        stmt.accesses(&mut |a| {
+            if a.write && !found.contains(&a.buffer) {
+                found.push(a.buffer);
+            }
+        });
+    });
+    found
 }
 
 /// Statements of a body without loops; more than any limit for one with.
 fn simple(body: &[Stmt]) -> usize {
-    let loops = body.iter().any(|s| matches!(s, Stmt::For { .. }));
-    if loops { usize::MAX / 8 } else { body.len() }
+    let alone = |s: &Stmt| s.blocks().is_empty() && !matches!(s, Stmt::Contract(_));
+    if body.iter().all(alone) { body.len() } else { usize::MAX / 8 }
 }
 
 fn lost() -> Problem {

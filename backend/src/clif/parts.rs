@@ -10,7 +10,7 @@
 //! outside loops are *promoted*: within a part their elements are plain values, and a store that no
 //! other part reads is not made at all.
 
-use crate::kernel::{Address, Arg, BufferId, Expr, Place, Program, ScalarId, Step, Stmt};
+use crate::kernel::{Address, Arg, BufferId, Place, Program, ScalarId, Stmt, visit};
 use cranelift_entity::SecondaryMap;
 use std::collections::HashMap;
 
@@ -21,16 +21,7 @@ pub(super) const LIMIT: usize = 2000;
 /// A run of top-level statements and contractions.
 pub(super) struct Part<'a> {
     /// In order.
-    pub(super) items: Vec<Item<'a>>,
-}
-
-/// What a part does.
-#[derive(Clone, Copy)]
-pub(super) enum Item<'a> {
-    /// A top-level statement of a nest.
-    Stmt(&'a Stmt),
-    /// The contraction of that number (contractions count separately).
-    Contract(usize, &'a crate::kernel::Contract),
+    pub(super) items: Vec<&'a Stmt>,
 }
 
 /// The cut program.
@@ -74,32 +65,22 @@ pub(super) fn cut(program: &Program, limit: usize) -> Parts<'_> {
         spills: HashMap::new(),
         workspace: program.workspace.next_multiple_of(8),
     };
-    let (mut cost, mut contractions) = (0, 0);
-    for step in &program.steps {
-        // Values are local to a step.
+    let mut cost = 0;
+    for step in &program.body {
+        // Values are local to a step; a long one may be cut inside.
         cutter.defined.clear();
-        match step {
-            Step::Contract(c) => {
-                cutter.place(Item::Contract(contractions, c), &mut cost, 8, limit, true);
-                contractions += 1;
-                let part = cutter.parts.len() - 1;
-                for m in [c.lhs, c.rhs, c.out] {
-                    cutter.access(m.buffer, Promotion::Memory, part);
-                }
+        let alone = std::slice::from_ref(step);
+        let items = if let Stmt::Nest { body } = step { body } else { alone };
+        // Variables do not cross: no cut between the declaration and the last use.
+        let mut open_until = 0;
+        for (i, stmt) in items.iter().enumerate() {
+            if let Stmt::Var { var, .. } = stmt {
+                let last = items.iter().rposition(|s| mentions(s, Arg::Var(*var)));
+                open_until = open_until.max(last.unwrap_or(i));
             }
-            Step::Nest(body) => {
-                // Variables do not cross: no cut between the declaration and the last use.
-                let mut open_until = 0;
-                for (i, stmt) in body.iter().enumerate() {
-                    if let Stmt::Var { var, .. } = stmt {
-                        let last = body.iter().rposition(|s| mentions(s, Arg::Var(*var)));
-                        open_until = open_until.max(last.unwrap_or(i));
-                    }
-                    let free = i == 0 || i > open_until;
-                    cutter.place(Item::Stmt(stmt), &mut cost, weight(stmt), limit, free);
-                    cutter.visit(stmt, false);
-                }
-            }
+            let free = i == 0 || i > open_until;
+            cutter.place(stmt, &mut cost, weight(stmt), limit, free);
+            cutter.visit(stmt);
         }
     }
     let Cutter { parts, buffers, spills, workspace, .. } = cutter;
@@ -117,7 +98,7 @@ struct Cutter<'a> {
 }
 
 impl<'a> Cutter<'a> {
-    fn place(&mut self, item: Item<'a>, cost: &mut usize, weight: usize, limit: usize, free: bool) {
+    fn place(&mut self, item: &'a Stmt, cost: &mut usize, weight: usize, limit: usize, free: bool) {
         if free && *cost > 0 && *cost + weight > limit {
             self.parts.push(Part { items: Vec::new() });
             *cost = 0;
@@ -140,34 +121,21 @@ impl<'a> Cutter<'a> {
         };
     }
 
-    fn visit(&mut self, stmt: &Stmt, inside: bool) {
+    fn visit(&mut self, outer: &Stmt) {
         let part = self.parts.len() - 1;
-        let here = Promotion::Local(part);
-        match stmt {
-            Stmt::For { body, .. } => body.iter().for_each(|s| self.visit(s, true)),
-            Stmt::Let { value, expr } => {
-                if !inside {
-                    self.defined.insert(*value, part);
-                }
-                match expr {
-                    Expr::Code(_, args) => args.iter().for_each(|a| self.read(*a)),
-                    Expr::Load { buffer, address, guard, .. } => {
-                        let fixed = constant(address).is_some();
-                        self.access(*buffer, if fixed { here } else { Promotion::Memory }, part);
-                        guard.iter().chain(&address.dynamic).for_each(|a| self.read(*a));
-                    }
-                }
+        visit(std::slice::from_ref(outer), &mut |stmt| {
+            let inside = !std::ptr::eq(stmt, outer);
+            if let (Stmt::Let { value, .. }, false) = (stmt, inside) {
+                self.defined.insert(*value, part);
             }
-            Stmt::Var { init: value, .. } | Stmt::Set { value, .. } | Stmt::Fold { value, .. } => {
-                self.read(*value)
-            }
-            Stmt::Store { buffer, address, value, guard, .. } => {
-                let fixed = constant(address).is_some() && !inside && guard.is_none();
-                self.access(*buffer, if fixed { here } else { Promotion::Memory }, part);
-                self.read(*value);
-                guard.iter().chain(&address.dynamic).for_each(|a| self.read(*a));
-            }
-        }
+            stmt.args(&mut |a| self.read(a));
+            stmt.accesses(&mut |a| {
+                let element = constant(&a.address).is_some() && a.reach.is_empty();
+                let fixed = element && (!a.write || !inside && a.guard.is_none());
+                let found = if fixed { Promotion::Local(part) } else { Promotion::Memory };
+                self.access(a.buffer, found, part);
+            });
+        });
     }
 
     fn read(&mut self, arg: Arg) {
@@ -184,9 +152,12 @@ impl<'a> Cutter<'a> {
 
 /// About how many instructions a statement becomes.
 fn weight(stmt: &Stmt) -> usize {
+    let inside = stmt.blocks().into_iter().flatten().map(weight).sum::<usize>();
     match stmt {
         // A vector loop and a scalar loop for the rest.
-        Stmt::For { body, .. } => 10 + 2 * body.iter().map(weight).sum::<usize>(),
+        Stmt::For { .. } => 10 + 2 * inside,
+        Stmt::Nest { .. } => inside,
+        Stmt::Contract(_) => 8,
         Stmt::Let { .. } | Stmt::Fold { .. } | Stmt::Store { .. } => 1,
         Stmt::Var { .. } | Stmt::Set { .. } => 0,
     }
@@ -194,18 +165,12 @@ fn weight(stmt: &Stmt) -> usize {
 
 /// Whether a statement reads or writes a variable.
 fn mentions(stmt: &Stmt, arg: Arg) -> bool {
-    let is = |a: &Arg| *a == arg;
-    match stmt {
-        Stmt::For { body, .. } => body.iter().any(|s| mentions(s, arg)),
-        Stmt::Let { expr: Expr::Code(_, args), .. } => args.iter().any(is),
-        Stmt::Let { expr: Expr::Load { address, guard, .. }, .. } => {
-            guard.iter().chain(&address.dynamic).any(is)
+    let mut found = false;
+    visit(std::slice::from_ref(stmt), &mut |s| {
+        s.args(&mut |a| found |= a == arg);
+        if let Stmt::Var { var, .. } | Stmt::Set { var, .. } = s {
+            found |= Arg::Var(*var) == arg;
         }
-        Stmt::Var { var, init: value }
-        | Stmt::Set { var, value }
-        | Stmt::Fold { var, value, .. } => Arg::Var(*var) == arg || is(value),
-        Stmt::Store { address, value, guard, .. } => {
-            is(value) || guard.iter().chain(&address.dynamic).any(is)
-        }
-    }
+    });
+    found
 }

@@ -4,11 +4,11 @@
 //! [`Symbols::of`] walks the program once and lists everything that its code can call.
 
 use crate::gemm;
-use crate::kernel::{Expr, Program, Step, Stmt};
+use crate::kernel::{Expr, Program, Stmt, visit};
 use cranelift_codegen::ir::{self, AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::CallConv;
 use cranelift_jit::JITModule;
-use cranelift_module::{FuncId, Linkage, Module};
+use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
 use std::collections::HashMap;
 use tapeloom_ir::prim::{Library, LibraryFn};
 use tapeloom_ir::{Code, Dtype, Problem};
@@ -33,30 +33,24 @@ impl Symbols {
     /// Everything that a program calls.
     pub(crate) fn of(program: &Program) -> Symbols {
         let mut symbols = Symbols { list: Vec::new(), index: HashMap::new() };
-        for step in &program.steps {
-            match step {
-                Step::Nest(body) => symbols.block(body),
-                Step::Contract(c) => symbols.contraction(c.dtype),
+        visit(&program.body, &mut |stmt| match stmt {
+            Stmt::Let { expr: Expr::Code(code, _), .. } | Stmt::Fold { code, .. } => {
+                symbols.code(*code);
             }
-        }
+            Stmt::Contract(c) => symbols.contraction(c.dtype),
+            Stmt::Nest { .. }
+            | Stmt::For { .. }
+            | Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Store { .. } => {}
+        });
         symbols
     }
 
     /// The functions by name and address.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Symbol> {
         self.list.iter()
-    }
-
-    fn block(&mut self, body: &[Stmt]) {
-        for stmt in body {
-            match stmt {
-                Stmt::For { body, .. } => self.block(body),
-                Stmt::Let { expr: Expr::Code(code, _), .. } | Stmt::Fold { code, .. } => {
-                    self.code(*code);
-                }
-                Stmt::Let { .. } | Stmt::Var { .. } | Stmt::Set { .. } | Stmt::Store { .. } => {}
-            }
-        }
     }
 
     fn code(&mut self, code: Code) {
@@ -112,12 +106,20 @@ pub(crate) struct Functions<'a> {
     declared: HashMap<usize, FuncId>,
     /// Imports of the function under construction.
     imported: HashMap<FuncId, FuncRef>,
+    /// Constants in memory.
+    constants: HashMap<Vec<i64>, DataId>,
 }
 
 impl<'a> Functions<'a> {
     /// No function is declared yet.
     pub(super) fn new(module: &'a mut JITModule, symbols: &'a Symbols) -> Functions<'a> {
-        Functions { module, symbols, declared: HashMap::new(), imported: HashMap::new() }
+        Functions {
+            module,
+            symbols,
+            declared: HashMap::new(),
+            imported: HashMap::new(),
+            constants: HashMap::new(),
+        }
     }
 
     /// The module.
@@ -148,6 +150,28 @@ impl<'a> Functions<'a> {
     pub(super) fn import(&mut self, func: &mut ir::Function, id: FuncId) -> FuncRef {
         let module = &mut *self.module;
         *self.imported.entry(id).or_insert_with(|| module.declare_func_in_func(id, func))
+    }
+
+    /// Numbers in memory that the function under construction may point to.
+    pub(super) fn constant(
+        &mut self,
+        func: &mut ir::Function,
+        numbers: Vec<i64>,
+    ) -> Result<ir::GlobalValue, Problem> {
+        let id = match self.constants.get(&numbers) {
+            Some(id) => *id,
+            None => {
+                let failed = |e| Problem::internal(format!("constants: {e}"));
+                let id = self.module.declare_anonymous_data(false, false).map_err(failed)?;
+                let mut data = DataDescription::new();
+                data.set_align(8);
+                data.define(numbers.iter().flat_map(|n| n.to_ne_bytes()).collect());
+                self.module.define_data(id, &data).map_err(failed)?;
+                self.constants.insert(numbers, id);
+                id
+            }
+        };
+        Ok(self.module.declare_data_in_func(id, func))
     }
 
     /// `x % y` on floats.

@@ -8,7 +8,7 @@ use crate::executable::of_test;
 use crate::gemm;
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId,
-    Step, Stmt, VarId, codes, eval, parse, verify,
+    Stmt, VarId, codes, eval, parse, verify,
 };
 use cranelift_entity::EntityRef;
 use tapeloom_ir::prim::{Library, LibraryFn, SignOf};
@@ -57,7 +57,7 @@ impl Make {
     }
 
     fn step(&mut self, body: Vec<Stmt>) {
-        self.p.steps.push(Step::Nest(body));
+        self.p.body.push(Stmt::nest(body));
     }
 }
 
@@ -289,15 +289,15 @@ fn every_code_at_the_edges() {
 
 /// The same program with a variable that each iteration sets, which keeps the loop out of lanes.
 fn one_by_one(mut p: Program) -> Program {
-    let Step::Nest(nest) = &mut p.steps[0] else { panic!("a nest") };
-    let Stmt::For { body, .. } = &mut nest[0] else { panic!("a loop") };
+    let Stmt::For { body, .. } = &mut p.body[0] else { panic!("a loop") };
     let Some(Stmt::Store { value, .. }) = body.last_mut() else { panic!("a store") };
     let (Arg::Scalar(result), var) = (*value, p.vars.next_key()) else { panic!("a scalar") };
     let dtype = p.scalars[result];
     p.vars.push(dtype);
     *value = Arg::Var(var);
     body.insert(body.len() - 1, Stmt::Set { var, value: Arg::Scalar(result) });
-    nest.insert(0, Stmt::Var { var, init: Arg::Literal(Literal::zero(dtype)) });
+    p.body.insert(0, Stmt::Var { var, init: Arg::Literal(Literal::zero(dtype)) });
+    p.body = vec![Stmt::Nest { body: p.body }];
     p
 }
 
@@ -305,8 +305,11 @@ fn one_by_one(mut p: Program) -> Program {
 #[test]
 fn one_of_the_two_paths_is_in_lanes() {
     let planned = |p: &Program| {
-        let Step::Nest(nest) = &p.steps[0] else { panic!("a nest") };
-        let Some(Stmt::For { index, extent, body }) = nest.last() else { panic!("a loop") };
+        let last = match p.body.last() {
+            Some(Stmt::Nest { body }) => body.last(),
+            other => other,
+        };
+        let Some(Stmt::For { index, extent, body }) = last else { panic!("a loop") };
         vector::plan(p, *index, *extent, body).is_some()
     };
     for dtype in [Dtype::F64, Dtype::F32] {
@@ -698,7 +701,7 @@ fn contraction(dtype: Dtype, m: usize, n: usize, k: usize, batch: usize) -> Prog
     let y = make.buffer(dtype, &[batch, n, k], Place::Input(1));
     let z = make.buffer(dtype, &[batch, m, n], Place::Output(0));
     let [m1, n1, k1] = [m, n, k].map(|d| d as i64);
-    make.p.steps.push(Step::Contract(Contract {
+    make.p.body.push(Stmt::Contract(Contract {
         dtype,
         m,
         n,

@@ -8,7 +8,9 @@
 //!
 //! [`lanes`]: super::lanes
 
-use crate::kernel::{Address, Arg, BufferId, Expr, IndexId, Place, Program, Stmt, VarId, codes};
+use crate::kernel::{
+    Access, Address, Arg, BufferId, Expr, IndexId, Place, Program, Stmt, VarId, codes,
+};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Literal};
 
@@ -128,17 +130,14 @@ struct Survey<'a> {
     better_inside: bool,
 }
 
-struct Access<'a> {
-    buffer: BufferId,
-    address: &'a Address,
-    store: bool,
-}
-
 impl<'a> Survey<'a> {
     fn block(&mut self, body: &'a [Stmt]) {
         for stmt in body {
             self.statements += 1;
+            stmt.accesses(&mut |a| self.access(a));
             match stmt {
+                Stmt::Nest { body } => self.block(body),
+                Stmt::Contract(_) => self.legal = false,
                 Stmt::For { index, extent, body } => {
                     self.inside.push((*index, *extent));
                     let before = self.gain;
@@ -149,16 +148,11 @@ impl<'a> Survey<'a> {
                 }
                 Stmt::Let { value, expr } => {
                     self.dtype(self.p.scalars[*value]);
-                    match expr {
-                        Expr::Code(code, args) => {
-                            args.iter().for_each(|a| self.arg(*a));
-                            if let Some(last) = args.last() {
-                                self.code(*code, self.p.dtype(*last));
-                            }
-                        }
-                        Expr::Load { buffer, address, guard, .. } => {
-                            self.access(*buffer, address, *guard, false);
-                        }
+                    stmt.args(&mut |a| self.arg(a));
+                    if let Expr::Code(code, args) = expr
+                        && let Some(last) = args.last()
+                    {
+                        self.code(*code, self.p.dtype(*last));
                     }
                 }
                 Stmt::Var { var, init } => {
@@ -188,10 +182,7 @@ impl<'a> Survey<'a> {
                         }
                     }
                 }
-                Stmt::Store { buffer, address, value, guard, .. } => {
-                    self.arg(*value);
-                    self.access(*buffer, address, *guard, true);
-                }
+                Stmt::Store { .. } => stmt.args(&mut |a| self.arg(a)),
             }
         }
     }
@@ -221,28 +212,28 @@ impl<'a> Survey<'a> {
         };
     }
 
-    fn access(&mut self, buffer: BufferId, address: &'a Address, guard: Option<Arg>, store: bool) {
-        guard.iter().chain(&address.dynamic).for_each(|a| self.arg(*a));
-        let dtype = self.p.buffers[buffer].ty.dtype;
-        self.gain += match stride(address, self.index) {
-            _ if address.dynamic.is_some() || !dtype.is_float() || guard.is_some() => -1,
-            0 if store => -1,
+    fn access(&mut self, access: Access<'a>) {
+        let dtype = self.p.buffers[access.buffer].ty.dtype;
+        let anywhere = access.address.dynamic.is_some() || access.guard.is_some();
+        self.gain += match access.address.stride(self.index) {
+            _ if anywhere || !dtype.is_float() => -1,
+            0 if access.write => -1,
             0 => 0,
             1 => 2,
             _ => -1,
         };
-        self.accesses.push(Access { buffer, address, store });
+        self.accesses.push(access);
     }
 
     /// Whether no iteration touches what another of the same `width` writes.
     fn independent(&self, width: usize) -> bool {
         /// Comparisons worth the time that they take to compile; no real body comes near.
         const MOST: usize = 1 << 22;
-        let stores = self.accesses.iter().filter(|a| a.store).count();
+        let stores = self.accesses.iter().filter(|a| a.write).count();
         if stores.saturating_mul(self.accesses.len()) > MOST {
             return false;
         }
-        self.accesses.iter().enumerate().filter(|(_, a)| a.store).all(|(i, store)| {
+        self.accesses.iter().enumerate().filter(|(_, a)| a.write).all(|(i, store)| {
             self.accesses.iter().enumerate().all(|(k, other)| {
                 match overlap(self.p, store.buffer, other.buffer) {
                     Overlap::None => true,
@@ -260,19 +251,19 @@ impl<'a> Survey<'a> {
             return itself && self.inside.is_empty();
         }
         let same =
-            |a: &Address, b: &Address| a.terms.iter().all(|(i, _)| stride(a, *i) == stride(b, *i));
-        if !same(store.address, other.address) || !same(other.address, store.address) {
+            |a: &Address, b: &Address| a.terms.iter().all(|(i, _)| a.stride(*i) == b.stride(*i));
+        if !same(&store.address, &other.address) || !same(&other.address, &store.address) {
             return false;
         }
         let (step, between) = (
-            i128::from(stride(store.address, self.index)),
+            i128::from(store.address.stride(self.index)),
             i128::from(other.address.offset) - i128::from(store.address.offset),
         );
         let reach: i128 = self
             .inside
             .iter()
             .map(|(i, extent)| {
-                i128::from(stride(store.address, *i)).abs() * (*extent as i128 - 1).max(0)
+                i128::from(store.address.stride(*i)).abs() * (*extent as i128 - 1).max(0)
             })
             .sum();
         if step == 0 {
@@ -317,9 +308,4 @@ enum Overlap {
     Same,
     /// Some bytes in common.
     Unknown,
-}
-
-/// The stride of an address along an index, in elements.
-pub(super) fn stride(a: &Address, index: IndexId) -> i64 {
-    a.terms.iter().filter(|t| t.0 == index).map(|t| t.1).sum()
 }

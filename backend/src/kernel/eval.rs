@@ -5,7 +5,7 @@
 //! read, so that a read before the first write shows; [`shadow`] makes an error of it.
 
 use super::shadow::Shadow;
-use super::{Address, Arg, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, Step, Stmt};
+use super::{Address, Arg, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, Stmt};
 use super::{ScalarId, VarId};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{Code, Kind, Literal, Problem, Tensor};
@@ -83,12 +83,7 @@ fn run(program: &Program, args: &[Tensor], shadow: bool) -> Result<Vec<Tensor>, 
         vars: SecondaryMap::with_default(Literal::bool(false)),
         indices: SecondaryMap::with_default(0),
     };
-    for step in &program.steps {
-        match step {
-            Step::Nest(body) => machine.block(body)?,
-            Step::Contract(c) => machine.contract(c)?,
-        }
-    }
+    machine.block(&program.body)?;
     Ok(machine.outputs)
 }
 
@@ -120,6 +115,8 @@ impl Machine<'_> {
     fn block(&mut self, body: &[Stmt]) -> Result<(), Problem> {
         for stmt in body {
             match stmt {
+                Stmt::Nest { body } => self.block(body)?,
+                Stmt::Contract(c) => self.contract(c)?,
                 Stmt::For { index, extent, body } => {
                     for i in 0..*extent {
                         self.indices[*index] = i as i64;

@@ -14,7 +14,7 @@
 //! enough that together they mark every element of the first block. What does not fit the pattern
 //! counts as not reached, so that the answer errs on the side of clearing.
 
-use super::{Address, BufferId, Expr, IndexId, Place, Program, Step, Stmt};
+use super::{Access, BufferId, IndexId, Place, Program, Stmt};
 use cranelift_entity::SecondaryMap;
 
 /// Elements marked at most, over all attempts for one buffer.
@@ -22,24 +22,9 @@ const MOST: u64 = 1 << 16;
 
 /// For each buffer, whether it is an output that is filled and never read.
 pub(crate) fn filled(program: &Program) -> SecondaryMap<BufferId, bool> {
-    let mut s = Search {
-        program,
-        loops: Vec::new(),
-        lattices: SecondaryMap::new(),
-        read: SecondaryMap::new(),
-    };
-    for step in &program.steps {
-        match step {
-            Step::Nest(body) => s.block(body),
-            Step::Contract(c) => {
-                s.read[c.lhs.buffer] = true;
-                s.read[c.rhs.buffer] = true;
-                let mut terms = vec![(c.m as u64, c.out.row), (c.n as u64, c.out.column)];
-                terms.extend(c.batch.iter().map(|b| (b.0 as u64, b.3)));
-                s.reach(c.out.buffer, c.out.offset, terms);
-            }
-        }
-    }
+    let mut s =
+        Search { loops: Vec::new(), lattices: SecondaryMap::new(), read: SecondaryMap::new() };
+    s.block(&program.body);
     let mut filled = SecondaryMap::new();
     for (id, b) in &program.buffers {
         let elements = b.ty.shape.elements() as u64;
@@ -58,45 +43,44 @@ struct Lattice {
     terms: Vec<(u64, u64)>,
 }
 
-struct Search<'a> {
-    program: &'a Program,
+struct Search {
     loops: Vec<(IndexId, usize)>,
     lattices: SecondaryMap<BufferId, Vec<Lattice>>,
     read: SecondaryMap<BufferId, bool>,
 }
 
-impl Search<'_> {
+impl Search {
     fn block(&mut self, body: &[Stmt]) {
         for stmt in body {
+            stmt.accesses(&mut |access| match access.write {
+                true => self.store(&access),
+                false => self.read[access.buffer] = true,
+            });
+            let open = self.loops.len();
             match stmt {
-                Stmt::For { index, extent, body } => {
-                    self.loops.push((*index, *extent));
-                    self.block(body);
-                    self.loops.pop();
-                }
-                Stmt::Let { expr: Expr::Load { buffer, .. }, .. } => self.read[*buffer] = true,
-                Stmt::Store { buffer, address, guard: None, .. }
-                    if matches!(self.program.buffers[*buffer].place, Place::Output(_)) =>
-                {
-                    self.store(*buffer, address);
-                }
-                Stmt::Let { .. }
+                Stmt::For { index, extent, .. } => self.loops.push((*index, *extent)),
+                Stmt::Nest { .. }
+                | Stmt::Let { .. }
                 | Stmt::Var { .. }
                 | Stmt::Set { .. }
                 | Stmt::Fold { .. }
-                | Stmt::Store { .. } => {}
+                | Stmt::Store { .. }
+                | Stmt::Contract(_) => {}
             }
+            stmt.blocks().into_iter().for_each(|b| self.block(b));
+            self.loops.truncate(open);
         }
     }
 
-    fn store(&mut self, buffer: BufferId, address: &Address) {
-        if address.dynamic.is_some() {
+    fn store(&mut self, access: &Access<'_>) {
+        let address = &access.address;
+        if address.dynamic.is_some() || access.guard.is_some() {
             return;
         }
-        let stride =
-            |i: IndexId| -> i64 { address.terms.iter().filter(|t| t.0 == i).map(|t| t.1).sum() };
-        let terms = self.loops.iter().map(|(i, extent)| (*extent as u64, stride(*i))).collect();
-        self.reach(buffer, address.offset, terms);
+        let around = self.loops.iter().map(|(i, extent)| (*extent, address.stride(*i)));
+        let terms = around.chain(access.reach.iter().copied());
+        let terms = terms.map(|(extent, stride)| (extent as u64, stride)).collect();
+        self.reach(access.buffer, address.offset, terms);
     }
 
     fn reach(&mut self, buffer: BufferId, mut offset: i64, terms: Vec<(u64, i64)>) {

@@ -1,10 +1,9 @@
 //! Kernels: loop nests over strided views with scalar bodies.
 //!
-//! A [`Program`] is what a function becomes for a machine: buffers with a place in memory and steps
-//! that run in order. A step is a loop nest or a contraction that a library does. Shapes, views and
-//! broadcasting are gone: they have become index arithmetic. What is left is loops of constant
-//! extent, scalar values ([`Code`] on single elements), loads, stores and scalar variables that
-//! accumulate:
+//! A [`Program`] is what a function becomes for a machine: buffers with a place in memory and
+//! statements that run in order. Shapes, views and broadcasting are gone: they have become index
+//! arithmetic. What is left is loops, scalar values ([`Code`] on single elements), loads, stores,
+//! scalar variables that accumulate, and contractions that a library does:
 //!
 //! ```text
 //! program @softmax_sum {
@@ -35,12 +34,14 @@ mod split;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod walk;
 
 pub use eval::{eval, shadow};
 pub(crate) use fill::filled;
 pub use parse::parse;
 pub use split::split_loops;
 pub use verify::{VerifyError, check, verify};
+pub use walk::{Access, Map, visit};
 
 use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
@@ -72,8 +73,8 @@ pub struct Program {
     pub name: String,
     /// Memory.
     pub buffers: PrimaryMap<BufferId, Buffer>,
-    /// What to do, in order.
-    pub steps: Vec<Step>,
+    /// What to do, in order. Its statements are the program's *steps*.
+    pub body: Vec<Stmt>,
     /// The dtype of every scalar value.
     pub scalars: PrimaryMap<ScalarId, Dtype>,
     /// The dtype of every variable.
@@ -92,7 +93,7 @@ impl Program {
         Program {
             name: name.into(),
             buffers: PrimaryMap::new(),
-            steps: Vec::new(),
+            body: Vec::new(),
             scalars: PrimaryMap::new(),
             vars: PrimaryMap::new(),
             indices: 0,
@@ -103,16 +104,7 @@ impl Program {
 
     /// How many statements a run executes; a product in a contraction counts as one. Saturates.
     pub fn work(&self) -> u64 {
-        let of = |step: &Step| match step {
-            Step::Nest(body) => statements(body),
-            Step::Contract(c) => c
-                .batch
-                .iter()
-                .map(|b| b.0)
-                .chain([c.m, c.n, c.k])
-                .fold(1u64, |n, extent| n.saturating_mul(extent as u64)),
-        };
-        self.steps.iter().map(of).fold(0, u64::saturating_add)
+        statements(&self.body)
     }
 
     /// The dtype of an operand that is in scope.
@@ -128,13 +120,21 @@ impl Program {
 
 /// How many statements a run of a block executes.
 fn statements(body: &[Stmt]) -> u64 {
-    let of = |stmt: &Stmt| match stmt {
-        Stmt::For { extent, body, .. } => statements(body).saturating_mul(*extent as u64),
-        Stmt::Let { .. }
-        | Stmt::Var { .. }
-        | Stmt::Set { .. }
-        | Stmt::Fold { .. }
-        | Stmt::Store { .. } => 1,
+    let of = |stmt: &Stmt| {
+        let inside = stmt.blocks().into_iter().map(statements).fold(0, u64::saturating_add);
+        match stmt {
+            Stmt::For { extent, .. } => inside.saturating_mul(*extent as u64),
+            Stmt::Nest { .. } => inside,
+            Stmt::Contract(c) => {
+                let sizes = c.batch.iter().map(|b| b.0).chain([c.m, c.n, c.k]);
+                sizes.fold(1u64, |n, extent| n.saturating_mul(extent as u64))
+            }
+            Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. } => 1,
+        }
     };
     body.iter().map(of).fold(0, u64::saturating_add)
 }
@@ -174,18 +174,14 @@ pub enum Place {
     Workspace(usize),
 }
 
-/// One step of a program.
-#[derive(Clone, Debug)]
-pub enum Step {
-    /// A loop nest.
-    Nest(Vec<Stmt>),
-    /// A contraction by a library.
-    Contract(Contract),
-}
-
-/// A statement of a nest.
+/// A statement.
 #[derive(Clone, Debug)]
 pub enum Stmt {
+    /// A block of its own: what is defined in it ends with it.
+    Nest {
+        /// What.
+        body: Vec<Stmt>,
+    },
     /// `for index in extent { body }`
     For {
         /// The index, counting from 0.
@@ -239,6 +235,25 @@ pub enum Stmt {
         /// Written only if true.
         guard: Option<Arg>,
     },
+    /// A contraction by a library.
+    Contract(Contract),
+}
+
+impl Stmt {
+    /// The statements as one: what is alone and has a block of its own needs none around it.
+    pub fn nest(mut body: Vec<Stmt>) -> Stmt {
+        match body.pop() {
+            Some(only @ (Stmt::For { .. } | Stmt::Nest { .. } | Stmt::Contract(_)))
+                if body.is_empty() =>
+            {
+                only
+            }
+            last => {
+                body.extend(last);
+                Stmt::Nest { body }
+            }
+        }
+    }
 }
 
 /// A scalar operand.

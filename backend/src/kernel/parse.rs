@@ -26,7 +26,7 @@
 use super::codes;
 use super::{
     Address, Arg, Buffer, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId,
-    Step, Stmt, VarId, Version,
+    Stmt, VarId, Version,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::prim::Library;
@@ -73,18 +73,8 @@ impl<'a> Parser<'a> {
             self.buffer()?;
         }
         while !self.take("}") {
-            let step = match self.peek() {
-                "nest" => {
-                    self.next();
-                    Step::Nest(self.block()?)
-                }
-                "contract" => {
-                    self.next();
-                    Step::Contract(self.contract()?)
-                }
-                _ => Step::Nest(vec![self.stmt()?]),
-            };
-            self.program.steps.push(step);
+            let stmt = self.stmt()?;
+            self.program.body.push(stmt);
         }
         match self.next() {
             "" => Ok(()),
@@ -162,6 +152,12 @@ impl<'a> Parser<'a> {
     }
 
     fn stmt(&mut self) -> Result<Stmt, Problem> {
+        if self.take("nest") {
+            return Ok(Stmt::Nest { body: self.block()? });
+        }
+        if self.take("contract") {
+            return Ok(Stmt::Contract(self.contract()?));
+        }
         if self.take("for") {
             let index: IndexId = self.id()?;
             self.program.indices = self.program.indices.max(index.index() as u32 + 1);

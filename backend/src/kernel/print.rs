@@ -1,11 +1,10 @@
 //! The text form of programs: printing.
 //!
 //! Ids print as they are, so that text, snapshots and error messages name the same things, and
-//! [`parse`](super::parse) gives back the same program. See the example in [`super`]. A step that is
-//! one loop prints as that loop; other nests are wrapped in `nest { .. }`.
+//! [`parse`](super::parse) gives back the same program. See the example in [`super`].
 
 use super::codes;
-use super::{Address, Arg, BufferId, Contract, Expr, Matrix, Place, Program, Step, Stmt};
+use super::{Address, Arg, BufferId, Contract, Expr, Matrix, Place, Program, Stmt};
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Program {
@@ -24,19 +23,7 @@ impl Display for Program {
                 }
             }
         }
-        for step in &self.steps {
-            match step {
-                Step::Nest(body) if matches!(body.as_slice(), [Stmt::For { .. }]) => {
-                    block(self, f, body, 1)?;
-                }
-                Step::Nest(body) => {
-                    writeln!(f, "  nest {{")?;
-                    block(self, f, body, 2)?;
-                    writeln!(f, "  }}")?;
-                }
-                Step::Contract(c) => writeln!(f, "  {c}")?,
-            }
-        }
+        block(self, f, &self.body, 1)?;
         writeln!(f, "}}")
     }
 }
@@ -119,6 +106,12 @@ fn block(p: &Program, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt
     for stmt in body {
         write!(f, "{:1$}", "", depth * 2)?;
         match stmt {
+            Stmt::Nest { body } => {
+                writeln!(f, "nest {{")?;
+                block(p, f, body, depth + 1)?;
+                writeln!(f, "{:1$}}}", "", depth * 2)?;
+            }
+            Stmt::Contract(c) => writeln!(f, "{c}")?,
             Stmt::For { index, extent, body } => {
                 writeln!(f, "for {index} in {extent} {{")?;
                 block(p, f, body, depth + 1)?;

@@ -18,7 +18,7 @@
 //!
 //! Known to loop compilers as index-set splitting (Griebl, Feautrier, Lengauer, 2000).
 
-use super::{Address, Arg, Expr, IndexId, Program, ScalarId, Step, Stmt, VarId};
+use super::{Address, Arg, Expr, IndexId, Map, Program, ScalarId, Stmt, VarId, visit};
 use cranelift_entity::{EntityRef, EntitySet, SecondaryMap};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
@@ -34,13 +34,10 @@ const MOST_STATEMENTS: usize = 4_000;
 /// In a debug build [`Kind::Internal`](tapeloom_ir::Kind::Internal), if a range is left in which such
 /// a guard is no constant: the loop was cut in the wrong place.
 pub fn split_loops(program: &mut Program) -> Result<(), Problem> {
-    let steps = std::mem::take(&mut program.steps);
-    for step in steps {
-        let step = match step {
-            Step::Nest(body) => Step::Nest(block(program, body)?),
-            Step::Contract(c) => Step::Contract(c),
-        };
-        program.steps.push(step);
+    for step in std::mem::take(&mut program.body) {
+        // A step stays one.
+        let step = Stmt::nest(block(program, vec![step])?);
+        program.body.push(step);
     }
     Ok(())
 }
@@ -50,6 +47,7 @@ fn block(program: &mut Program, body: Vec<Stmt>) -> Result<Vec<Stmt>, Problem> {
     let mut out = Vec::with_capacity(body.len());
     for stmt in body {
         match stmt {
+            Stmt::Nest { body } => out.push(Stmt::nest(block(program, body)?)),
             Stmt::For { index, extent, body } => {
                 let body = block(program, body)?;
                 let cuts = breakpoints(&body, index, extent);
@@ -68,7 +66,12 @@ fn block(program: &mut Program, body: Vec<Stmt>) -> Result<Vec<Stmt>, Problem> {
                     start = end;
                 }
             }
-            other => out.push(other),
+            other @ (Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. }
+            | Stmt::Contract(_)) => out.push(other),
         }
     }
     Ok(out)
@@ -76,21 +79,26 @@ fn block(program: &mut Program, body: Vec<Stmt>) -> Result<Vec<Stmt>, Problem> {
 
 /// Number of statements, nested ones included.
 fn size(body: &[Stmt]) -> usize {
-    let one = |s: &Stmt| match s {
-        Stmt::For { body, .. } => 1 + size(body),
-        Stmt::Let { .. }
-        | Stmt::Var { .. }
-        | Stmt::Set { .. }
-        | Stmt::Fold { .. }
-        | Stmt::Store { .. } => 1,
-    };
-    body.iter().map(one).sum()
+    let mut n = 0;
+    visit(body, &mut |_| n += 1);
+    n
 }
 
 /// Where comparisons of the index with constants change, ascending, strictly inside the loop.
 fn breakpoints(body: &[Stmt], index: IndexId, extent: usize) -> Vec<usize> {
-    let mut cuts = Vec::new();
-    collect(body, index, &mut cuts);
+    let mut cuts: Vec<i64> = Vec::new();
+    visit(body, &mut |stmt| {
+        let Stmt::Let { expr: Expr::Code(code, args), .. } = stmt else { return };
+        let (Some(constant), true) = (compared(args, index), is_comparison(*code)) else { return };
+        // From before the constant to it, from it to what is behind, or both.
+        let changes = |at: &i64| {
+            let before = at.saturating_sub(1);
+            at_index(code, args, index, before) != at_index(code, args, index, *at)
+        };
+        let early = i64::from(planted(Fault::SplitPoint));
+        let places = [constant, constant.saturating_add(1)];
+        cuts.extend(places.iter().filter(|at| changes(at)).map(|at| at - early));
+    });
     let mut cuts: Vec<usize> = cuts
         .into_iter()
         .filter_map(|c| usize::try_from(c).ok())
@@ -99,32 +107,6 @@ fn breakpoints(body: &[Stmt], index: IndexId, extent: usize) -> Vec<usize> {
     cuts.sort_unstable();
     cuts.dedup();
     cuts
-}
-
-fn collect(body: &[Stmt], index: IndexId, cuts: &mut Vec<i64>) {
-    for stmt in body {
-        match stmt {
-            Stmt::For { body, .. } => collect(body, index, cuts),
-            Stmt::Let { expr: Expr::Code(code, args), .. } => {
-                let (Some(constant), true) = (compared(args, index), is_comparison(*code)) else {
-                    continue;
-                };
-                // From before the constant to it, from it to what is behind, or both.
-                let changes = |at: &i64| {
-                    let before = at.saturating_sub(1);
-                    at_index(code, args, index, before) != at_index(code, args, index, *at)
-                };
-                let early = i64::from(planted(Fault::SplitPoint));
-                let places = [constant, constant.saturating_add(1)];
-                cuts.extend(places.iter().filter(|at| changes(at)).map(|at| at - early));
-            }
-            Stmt::Let { .. }
-            | Stmt::Var { .. }
-            | Stmt::Set { .. }
-            | Stmt::Fold { .. }
-            | Stmt::Store { .. } => {}
-        }
-    }
 }
 
 /// Whether the answer changes only beside equal operands.
@@ -177,7 +159,7 @@ fn range(
     };
     if end - start == 1 {
         let mut single = Vec::new();
-        copy.block(body, &mut single);
+        copy.append(body, &mut single);
         out.extend(sweep(single));
         return Ok(());
     }
@@ -192,7 +174,7 @@ fn range(
         looped.push(Stmt::Let { value, expr: Expr::Code(Code::Add, args) });
         copy.number = Arg::Scalar(value);
     }
-    copy.block(body, &mut looped);
+    copy.append(body, &mut looped);
     if cfg!(debug_assertions) && copy.undecided {
         let message = format!("kernel::split: a guard of {index} changes within {start}..{end}");
         return Err(Problem::internal(message));
@@ -237,7 +219,51 @@ impl Copy<'_> {
         same.then_some(first)
     }
 
-    fn arg(&self, a: Arg) -> Arg {
+    fn append(&mut self, body: &[Stmt], out: &mut Vec<Stmt>) {
+        for stmt in body {
+            if let Stmt::Let { value, expr } = stmt
+                && let Some(known) = self.known(*value, expr)
+            {
+                self.scalars[*value] = Some(known);
+                continue;
+            }
+            let mut stmt = self.stmt(stmt);
+            if let Stmt::Let { expr: Expr::Load { guard, .. }, .. } | Stmt::Store { guard, .. } =
+                &mut stmt
+                && let Some(Arg::Literal(known)) = *guard
+            {
+                if known.bits == 0 {
+                    // Only a store: the value of such a load is known.
+                    continue;
+                }
+                *guard = None;
+            }
+            out.push(stmt);
+        }
+    }
+
+    /// What a value is in this range, if that needs no statement.
+    fn known(&mut self, value: ScalarId, expr: &Expr) -> Option<Arg> {
+        match expr {
+            Expr::Code(code, args) => {
+                let decided = self.decide(code, args).map(Arg::Literal);
+                decided.or_else(|| {
+                    let args: Vec<Arg> = args.iter().map(|a| self.arg(*a)).collect();
+                    fold(*code, &args)
+                })
+            }
+            Expr::Load { guard, .. } => match self.arg((*guard)?) {
+                Arg::Literal(no) if no.bits == 0 => {
+                    Some(Arg::Literal(Literal::zero(self.program.scalars[value])))
+                }
+                Arg::Literal(_) | Arg::Scalar(_) | Arg::Var(_) | Arg::Index(_) => None,
+            },
+        }
+    }
+}
+
+impl Map for Copy<'_> {
+    fn arg(&mut self, a: Arg) -> Arg {
         match a {
             Arg::Scalar(s) => self.scalars[s].unwrap_or(a),
             Arg::Var(v) => Arg::Var(self.vars[v].unwrap_or(v)),
@@ -247,7 +273,7 @@ impl Copy<'_> {
         }
     }
 
-    fn address(&self, address: &Address) -> Address {
+    fn address(&mut self, address: &Address) -> Address {
         let mut out = Address {
             offset: address.offset,
             terms: Vec::new(),
@@ -264,81 +290,29 @@ impl Copy<'_> {
         out
     }
 
-    fn define(&mut self, old: ScalarId, expr: Expr, out: &mut Vec<Stmt>) {
-        let dtype = self.program.scalars[old];
-        let value = self.program.scalars.push(dtype);
-        self.scalars[old] = Some(Arg::Scalar(value));
-        out.push(Stmt::Let { value, expr });
+    fn scalar(&mut self, value: ScalarId) -> ScalarId {
+        let fresh = self.program.scalars.push(self.program.scalars[value]);
+        self.scalars[value] = Some(Arg::Scalar(fresh));
+        fresh
     }
 
-    fn block(&mut self, body: &[Stmt], out: &mut Vec<Stmt>) {
-        for stmt in body {
-            match stmt {
-                Stmt::For { index, extent, body } => {
-                    let fresh = self.fresh_index();
-                    self.indices[*index] = Some(fresh);
-                    let mut inner = Vec::new();
-                    self.block(body, &mut inner);
-                    out.push(Stmt::For { index: fresh, extent: *extent, body: inner });
-                }
-                Stmt::Let { value, expr: Expr::Code(code, args) } => {
-                    if let Some(l) = self.decide(code, args) {
-                        self.scalars[*value] = Some(Arg::Literal(l));
-                        continue;
-                    }
-                    let args: Vec<Arg> = args.iter().map(|a| self.arg(*a)).collect();
-                    match fold(*code, &args) {
-                        Some(known) => self.scalars[*value] = Some(known),
-                        None => self.define(*value, Expr::Code(*code, args), out),
-                    }
-                }
-                Stmt::Let { value, expr: Expr::Load { buffer, version, address, guard } } => {
-                    let guard = guard.map(|g| self.arg(g));
-                    match guard {
-                        Some(Arg::Literal(no)) if no.bits == 0 => {
-                            let zero = Literal::zero(self.program.scalars[*value]);
-                            self.scalars[*value] = Some(Arg::Literal(zero));
-                        }
-                        _ => {
-                            let guard = guard.filter(|g| !matches!(g, Arg::Literal(_)));
-                            let address = self.address(address);
-                            let (buffer, version) = (*buffer, *version);
-                            let load = Expr::Load { buffer, version, address, guard };
-                            self.define(*value, load, out);
-                        }
-                    }
-                }
-                Stmt::Var { var, init } => {
-                    let init = self.arg(*init);
-                    let dtype = self.program.vars[*var];
-                    let fresh = self.program.vars.push(dtype);
-                    self.vars[*var] = Some(fresh);
-                    out.push(Stmt::Var { var: fresh, init });
-                }
-                Stmt::Set { var, value } => {
-                    let value = self.arg(*value);
-                    out.push(Stmt::Set { var: self.vars[*var].unwrap_or(*var), value });
-                }
-                Stmt::Fold { var, code, value } => {
-                    let value = self.arg(*value);
-                    out.push(Stmt::Fold {
-                        var: self.vars[*var].unwrap_or(*var),
-                        code: *code,
-                        value,
-                    });
-                }
-                Stmt::Store { buffer, version, address, value, guard } => {
-                    let guard = guard.map(|g| self.arg(g));
-                    if matches!(guard, Some(Arg::Literal(no)) if no.bits == 0) {
-                        continue;
-                    }
-                    let guard = guard.filter(|g| !matches!(g, Arg::Literal(_)));
-                    let (address, value) = (self.address(address), self.arg(*value));
-                    let (buffer, version) = (*buffer, *version);
-                    out.push(Stmt::Store { buffer, version, address, value, guard });
-                }
-            }
+    fn var(&mut self, var: VarId, fresh: bool) -> VarId {
+        if fresh {
+            self.vars[var] = Some(self.program.vars.push(self.program.vars[var]));
         }
+        self.vars[var].unwrap_or(var)
+    }
+
+    fn index(&mut self, index: IndexId) -> IndexId {
+        let fresh = self.fresh_index();
+        self.indices[index] = Some(fresh);
+        fresh
+    }
+
+    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+        let mut out = Vec::with_capacity(body.len());
+        self.append(body, &mut out);
+        out
     }
 }
 
@@ -372,30 +346,27 @@ fn sweep(body: Vec<Stmt>) -> Vec<Stmt> {
 fn keep_live(body: &[Stmt], live: &mut EntitySet<ScalarId>) -> Vec<Stmt> {
     let mut kept = Vec::with_capacity(body.len());
     for stmt in body.iter().rev() {
-        let reads: Vec<Arg> = match stmt {
+        if matches!(stmt, Stmt::Let { value, .. } if !live.contains(*value)) {
+            continue;
+        }
+        let stmt = match stmt {
             Stmt::For { index, extent, body } => {
-                let body = keep_live(body, live);
-                kept.push(Stmt::For { index: *index, extent: *extent, body });
-                continue;
+                Stmt::For { index: *index, extent: *extent, body: keep_live(body, live) }
             }
-            Stmt::Let { value, .. } if !live.contains(*value) => continue,
-            Stmt::Let { expr: Expr::Code(_, args), .. } => args.clone(),
-            Stmt::Let { expr: Expr::Load { address, guard, .. }, .. } => {
-                address.dynamic.iter().chain(guard).copied().collect()
-            }
-            Stmt::Var { init: value, .. } | Stmt::Set { value, .. } | Stmt::Fold { value, .. } => {
-                vec![*value]
-            }
-            Stmt::Store { value, address, guard, .. } => {
-                [*value].into_iter().chain(address.dynamic).chain(*guard).collect()
-            }
+            Stmt::Nest { body } => Stmt::Nest { body: keep_live(body, live) },
+            Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. }
+            | Stmt::Contract(_) => stmt.clone(),
         };
-        for a in reads {
+        stmt.args(&mut |a| {
             if let Arg::Scalar(s) = a {
                 live.insert(s);
             }
-        }
-        kept.push(stmt.clone());
+        });
+        kept.push(stmt);
     }
     kept.reverse();
     kept

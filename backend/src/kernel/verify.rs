@@ -10,8 +10,7 @@
 use super::codes;
 use super::print::Held;
 use super::{
-    Address, Arg, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId, Step, Stmt,
-    VarId,
+    Address, Arg, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId, Stmt, VarId,
 };
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::HashMap;
@@ -99,13 +98,7 @@ impl Verifier<'_> {
 
     fn run(&mut self) {
         self.buffers();
-        for (i, step) in self.p.steps.iter().enumerate() {
-            self.step = Some(i);
-            match step {
-                Step::Nest(body) => self.block(body, false),
-                Step::Contract(c) => self.contract(c),
-            }
-        }
+        self.block(&self.p.body, false);
         self.step = None;
         for (id, b) in &self.p.buffers {
             if matches!(b.place, Place::Output(_)) && b.ty.bytes() > 0 && !self.written[id] {
@@ -165,8 +158,15 @@ impl Verifier<'_> {
     /// `dead` is true inside a loop that runs zero times: its addresses are not checked.
     fn block(&mut self, body: &[Stmt], dead: bool) {
         let (mut scalars, mut vars) = (Vec::new(), Vec::new());
-        for stmt in body {
+        // The steps are the statements of the outermost block.
+        let top = self.step.is_none();
+        for (i, stmt) in body.iter().enumerate() {
+            if top {
+                self.step = Some(i);
+            }
             match stmt {
+                Stmt::Nest { body } => self.block(body, dead),
+                Stmt::Contract(c) => self.contract(c),
                 Stmt::For { index, extent, body } => {
                     if index.index() >= self.p.indices as usize {
                         self.error(format!("{index} is not below {}", self.p.indices));

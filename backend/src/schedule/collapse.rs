@@ -3,7 +3,7 @@
 //! `for i in 100 { for j in 3 { y[3i + j] = f(x[3i + j]) } }` is `for i in 300 { y[i] = f(x[i]) }`:
 //! long loops suit machines better than short ones.
 
-use crate::kernel::{Arg, Expr, IndexId, Stmt};
+use crate::kernel::{Address, Arg, Expr, IndexId, Stmt};
 
 /// Merges loops where all addresses allow it.
 pub(crate) fn collapse(code: Vec<Stmt>) -> Vec<Stmt> {
@@ -27,21 +27,20 @@ fn statement(stmt: Stmt) -> Stmt {
 
 /// Whether a statement uses the two indices only as `outer * extent + inner`.
 fn mergeable(stmt: &Stmt, outer: IndexId, inner: IndexId, extent: usize) -> bool {
-    let free = |a: &Arg| *a != Arg::Index(outer) && *a != Arg::Index(inner);
-    let address = |a: &crate::kernel::Address| {
-        let stride = |i: IndexId| a.terms.iter().find(|(t, _)| *t == i).map_or(0, |(_, s)| *s);
-        stride(outer) == stride(inner) * extent as i64 && a.dynamic.as_ref().is_none_or(free)
-    };
+    let free = |a: Arg| a != Arg::Index(outer) && a != Arg::Index(inner);
+    let together = |a: &Address| a.stride(outer) == a.stride(inner) * extent as i64;
+    let mut args = true;
     match stmt {
-        Stmt::For { .. } => false,
-        Stmt::Let { expr: Expr::Code(_, args), .. } => args.iter().all(free),
-        Stmt::Let { expr: Expr::Load { address: a, guard, .. }, .. } => {
-            address(a) && guard.as_ref().is_none_or(free)
+        Stmt::Nest { .. } | Stmt::For { .. } | Stmt::Var { .. } | Stmt::Contract(_) => false,
+        Stmt::Let { expr: Expr::Load { address, guard, .. }, .. }
+        | Stmt::Store { address, guard, .. } => {
+            let value = if let Stmt::Store { value, .. } = stmt { Some(*value) } else { None };
+            let others = [address.dynamic, *guard, value];
+            together(address) && others.into_iter().flatten().all(free)
         }
-        Stmt::Var { .. } => false,
-        Stmt::Set { value, .. } | Stmt::Fold { value, .. } => free(value),
-        Stmt::Store { address: a, value, guard, .. } => {
-            address(a) && free(value) && guard.as_ref().is_none_or(free)
+        Stmt::Let { expr: Expr::Code(..), .. } | Stmt::Set { .. } | Stmt::Fold { .. } => {
+            stmt.args(&mut |a| args &= free(a));
+            args
         }
     }
 }

@@ -71,20 +71,9 @@ pub(crate) fn simplify(
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use crate::kernel::{self, Step, Stmt};
+    use crate::kernel::{self, Stmt, visit};
     use crate::schedule::schedule;
     use tapeloom_ir::parse_module;
-
-    fn statements(body: &[Stmt]) -> usize {
-        let inside = |s: &Stmt| match s {
-            Stmt::For { extent, body, .. } => {
-                assert_ne!(*extent, 0);
-                statements(body)
-            }
-            _ => 0,
-        };
-        body.iter().map(|s| 1 + inside(s)).sum()
-    }
 
     /// How many statements the kernels of a function have. `N`, `M` and `NM` stand for extents.
     fn size(text: &str, n: usize, m: usize) -> usize {
@@ -95,11 +84,13 @@ mod tests {
         let module = parse_module(&text).unwrap();
         let program = schedule(&module, module.iter().last().unwrap().0).unwrap();
         assert_eq!(kernel::verify(&program), []);
-        let of = |s: &Step| match s {
-            Step::Nest(body) => statements(body),
-            Step::Contract(_) => 1,
-        };
-        program.steps.iter().map(of).sum()
+        let mut statements = 0;
+        visit(&program.body, &mut |s| {
+            // A block counts by what is in it.
+            statements += usize::from(!matches!(s, Stmt::Nest { .. }));
+            assert!(!matches!(s, Stmt::For { extent: 0, .. }));
+        });
+        statements
     }
 
     /// What is compiled does not grow with the extents beside the 0.

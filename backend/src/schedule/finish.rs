@@ -12,7 +12,7 @@ use super::memory::{self, Life};
 use super::tree::{At, Step as TreeStep, Tree, Value};
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId,
-    Step, Stmt, VarId, Version,
+    Stmt, VarId, Version,
 };
 use crate::plan::{Plan, Row};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
@@ -106,11 +106,11 @@ pub(crate) fn finish(
         new_index: SecondaryMap::new(),
         scaled: Vec::new(),
     };
-    let mut steps = Vec::with_capacity(emitted.steps.len());
+    let mut body = Vec::with_capacity(emitted.steps.len());
     for step in &emitted.steps {
-        steps.push(match step {
-            TreeStep::Nest(code) => Step::Nest(super::collapse::collapse(convert.block(code)?)),
-            TreeStep::Library(l) => Step::Contract(Contract {
+        body.push(match step {
+            TreeStep::Nest(code) => Stmt::nest(super::collapse::collapse(convert.block(code)?)),
+            TreeStep::Library(l) => Stmt::Contract(Contract {
                 dtype: l.dtype,
                 m: l.m,
                 n: l.n,
@@ -138,14 +138,14 @@ pub(crate) fn finish(
                 }
             })
             .collect(),
-        steps: steps.len(),
+        steps: body.len(),
         peak,
     };
     let (scalars, vars, indices) = (convert.scalars, convert.vars, convert.indices);
     let program = Program {
         name: name.to_owned(),
         buffers,
-        steps,
+        body,
         scalars,
         vars,
         indices,
