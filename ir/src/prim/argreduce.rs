@@ -6,12 +6,12 @@
 //! gathered value has the right derivative.
 
 use super::{
-    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity,
-    Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, Cotangents, Doc, Effects, Family, Linearity, Lowering,
+    Operand, Rewrite, Sample,
 };
+use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::module::Module;
 use crate::prim::Code;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
@@ -37,7 +37,9 @@ impl ArgReduce {
     }
 }
 
-impl Primitive for ArgReduce {
+impl ArrayPrimitive for ArgReduce {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         let entry = |name: &str, what: &str| Doc {
             family: Family::Reduction,
@@ -67,11 +69,7 @@ impl Primitive for ArgReduce {
         Some(attributes.size("axis").map(|axis| ArgReduce { axis, largest }))
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let name = self.name();
         let [Operand { ty: Type::Array(x), .. }] = operands else {
             return Err(Problem::new(Kind::Arguments, format!("`{name}` takes one array"), ""));
@@ -87,11 +85,11 @@ impl Primitive for ArgReduce {
                 format!("`{name}` along axis {} of {x}, which is empty", self.axis),
                 "only a non-empty axis has an extremum",
             )),
-            Some(_) => Ok(elementwise::one_type(Dtype::I64, x.shape.without(&[self.axis]))),
+            Some(_) => Ok(ArrayType::new(Dtype::I64, x.shape.without(&[self.axis]))),
         }
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
         let x = &operands[0];
         let (extent, inner) = (x.shape()[self.axis], x.ty().shape.strides()[self.axis]);
         let shape = x.ty().shape.without(&[self.axis]);
@@ -106,67 +104,46 @@ impl Primitive for ArgReduce {
             }
             y.put(at, Literal::i64(best as i64));
         }
-        Ok(vec![y])
+        Ok(y)
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
-        x: &[Atom],
+        _: &Builder<'_>,
+        _: &[Atom],
+        _: Atom,
         _: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        Ok(Dual::one(cx.b.emit1(self.clone(), x), None))
+    ) -> Result<Option<Atom>, Problem> {
+        Ok(None)
     }
 
-    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+    fn is_linear(&self, _: &[Linearity]) -> bool {
         false
     }
 
     fn transpose(
         &self,
-        _: &mut RuleCx<'_, '_>,
+        _: &Builder<'_>,
         _: &[Arg],
-        _: &[Option<Atom>],
+        _: Atom,
         _: &mut Cotangents,
     ) -> Result<(), Problem> {
         Err(Problem::internal(format!("`{}` is not linear", self.name())))
     }
 
-    fn batch(
-        &self,
-        cx: &mut RuleCx<'_, '_>,
-        _: usize,
-        x: &[Atom],
-        _: &[bool],
-    ) -> Result<Batched, Problem> {
-        Ok(Batched::one(cx.b.emit1(ArgReduce { axis: self.axis + 1, ..self.clone() }, x)))
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
+        Ok(b.emit1(ArgReduce { axis: self.axis + 1, ..self.clone() }, x))
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
         Lowering::ArgReduce { axis: self.axis, largest: self.largest }
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
         Vec::new()
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let matrix = Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0]]);
         let ties = Tensor::from([[2.0f32, 2.0, 1.0], [0.0, -0.0, 0.0], [1.0, f32::NAN, 9.0]]);
         let extremes = Tensor::from([[f64::INFINITY, f64::NEG_INFINITY], [f64::NAN, f64::NAN]]);
@@ -200,7 +177,7 @@ mod tests {
 
     #[test]
     fn laws_hold() {
-        check_samples(ArgReduce::samples(&mut Module::new()));
+        check_samples(ArgReduce::samples());
     }
 
     #[test]
@@ -222,7 +199,7 @@ mod tests {
         let ty = Type::array(Dtype::F64, &[2, 0]);
         let infer = |axis| {
             let operands = [Operand { ty: &ty, literal: None }];
-            ArgReduce { axis, largest: true }.infer(&Module::new(), &operands)
+            ArgReduce { axis, largest: true }.infer(&operands)
         };
         assert_eq!(
             infer(1).unwrap_err().to_string(),
@@ -230,6 +207,6 @@ mod tests {
              extremum)"
         );
         assert!(infer(2).unwrap_err().to_string().contains("along axis 2 of f64[2,0]"));
-        assert_eq!(infer(0).unwrap()[0], Type::array(Dtype::I64, &[0]));
+        assert_eq!(infer(0).unwrap(), ArrayType::new(Dtype::I64, [0]));
     }
 }

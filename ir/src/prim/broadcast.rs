@@ -5,17 +5,16 @@
 //! `broadcast_in_dim`.
 
 use super::{
-    Arg, Attr, Attributes, AxisMap, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family,
-    Linearity, Lowering, Operand, Piece, Primitive, Prune, Reduce, Reducer, Regions, Reshape,
-    Rewrite, Rule, RuleCx, Sample, Site, Term, Types, When, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, AxisMap, Cotangents, Doc, Effects, Family, Linearity,
+    Lowering, Operand, Piece, Reduce, Reducer, Reshape, Rewrite, Rule, Sample, Site, Term, When,
 };
+use crate::builder::Builder;
 use crate::fault::{Fault, planted};
 use crate::function::Atom;
-use crate::module::Module;
 use crate::prim::rewrite::Exactness;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
-use crate::types::{Shape, Type};
+use crate::types::{ArrayType, Shape, Type};
 
 /// `broadcast{shape, dims}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -44,7 +43,9 @@ impl Broadcast {
     }
 }
 
-impl Primitive for Broadcast {
+impl ArrayPrimitive for Broadcast {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Movement,
@@ -71,11 +72,7 @@ impl Primitive for Broadcast {
         })
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let [Operand { ty: Type::Array(x), .. }] = operands else {
             return Err(Problem::new(Kind::Arguments, "`broadcast` takes one array", ""));
         };
@@ -94,73 +91,56 @@ impl Primitive for Broadcast {
                 "each axis must have the extent of its place, or 1",
             ));
         }
-        Ok(elementwise::one_type(x.dtype, self.shape.clone()))
+        Ok(ArrayType::new(x.dtype, self.shape.clone()))
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
         let x = &operands[0];
         let piece = Piece { operand: 0, axes: self.axes(x.shape()) };
-        Ok(vec![super::lower::eval_view(operands, &[piece], None, &self.shape)?])
+        super::lower::eval_view(operands, &[piece], None, &self.shape)
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
-        x: &[Atom],
+        b: &Builder<'_>,
+        _: &[Atom],
+        _: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        Ok(super::rules::linear_jvp(cx, self.clone(), x, dx))
+    ) -> Result<Option<Atom>, Problem> {
+        Ok(dx[0].map(|dx| b.emit1(self.clone(), &[dx])))
     }
 
-    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+    fn is_linear(&self, _: &[Linearity]) -> bool {
         true
     }
 
     fn transpose(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Arg],
-        ct: &[Option<Atom>],
+        ct: Atom,
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
-        let ([Some(ct)], [Arg::Linear(Type::Array(x))]) = (ct, x) else { return Ok(()) };
+        let [Arg::Linear(Type::Array(x))] = x else { return Ok(()) };
         let axes = self.repeated(&x.shape);
-        let mut back = *ct;
+        let mut back = ct;
         if !axes.is_empty() {
-            back = cx.b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[back]);
+            back = b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[back]);
         }
-        if cx.b.shape_of(back) != x.shape {
-            back = cx.b.emit1(Reshape { shape: x.shape.clone() }, &[back]);
+        if b.shape_of(back) != x.shape {
+            back = b.emit1(Reshape { shape: x.shape.clone() }, &[back]);
         }
-        into.add(cx.b, 0, back);
+        into.add(b, 0, back);
         Ok(())
     }
 
-    fn batch(
-        &self,
-        cx: &mut RuleCx<'_, '_>,
-        size: usize,
-        x: &[Atom],
-        _: &[bool],
-    ) -> Result<Batched, Problem> {
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
         let dims = std::iter::once(0).chain(self.dims.iter().map(|d| d + 1)).collect();
         let op = Broadcast { shape: self.shape.with_leading(size), dims };
-        Ok(Batched::one(cx.b.emit1(op, x)))
+        Ok(b.emit1(op, x))
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, operands: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
         let mut axes = operands[0].ty.as_array().map_or(Vec::new(), |x| self.axes(&x.shape));
         if planted(Fault::BroadcastIndex) {
             // The axes of the operand count as if all new axes came behind them.
@@ -173,10 +153,6 @@ impl Primitive for Broadcast {
             }
         }
         Lowering::View { pieces: vec![Piece { operand: 0, axes }], fill: None }
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
@@ -231,7 +207,7 @@ impl Primitive for Broadcast {
         ]
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let op = |shape: &[usize], dims: &[usize]| Broadcast {
             shape: shape.into(),
             dims: dims.to_vec(),

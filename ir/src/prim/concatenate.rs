@@ -5,12 +5,11 @@
 
 use super::lower::INDEX_LIMIT;
 use super::{
-    Arg, Attr, Attributes, AxisMap, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family,
-    Linearity, Lowering, Operand, Piece, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Slice,
-    Types, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, AxisMap, Cotangents, Doc, Effects, Family, Linearity,
+    Lowering, Operand, Piece, Rewrite, Sample, Slice, elementwise,
 };
+use crate::builder::Builder;
 use crate::function::Atom;
-use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Shape};
@@ -84,7 +83,9 @@ impl Concatenate {
     }
 }
 
-impl Primitive for Concatenate {
+impl ArrayPrimitive for Concatenate {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Movement,
@@ -108,61 +109,54 @@ impl Primitive for Concatenate {
         (name == "concatenate").then(|| Ok(Concatenate { axis: attributes.size("axis")? }))
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let arrays: Vec<&ArrayType> = operands.iter().filter_map(|o| o.ty.as_array()).collect();
         if arrays.len() != operands.len() {
             return Err(Problem::new(Kind::Arguments, "`concatenate` takes arrays only", ""));
         }
         let y = self.result(&arrays)?;
-        Ok(elementwise::one_type(y.dtype, y.shape))
+        Ok(ArrayType::new(y.dtype, y.shape))
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
         let types: Vec<&ArrayType> = operands.iter().map(Tensor::ty).collect();
         let y = self.result(&types)?;
         let pieces = self.pieces(y.shape.len(), types.iter().map(|t| t.shape[self.axis]));
-        Ok(vec![super::lower::eval_view(operands, &pieces, None, &y.shape)?])
+        super::lower::eval_view(operands, &pieces, None, &y.shape)
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Atom],
+        _: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        let b = cx.b;
-        let y = b.emit1(self.clone(), x);
+    ) -> Result<Option<Atom>, Problem> {
         if dx.iter().all(Option::is_none) {
-            return Ok(Dual::one(y, None));
+            return Ok(None);
         }
         let dx = elementwise::tangents_or_zeros(b, x, dx);
-        Ok(Dual::one(y, Some(b.emit1(self.clone(), &dx))))
+        Ok(Some(b.emit1(self.clone(), &dx)))
     }
 
-    fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
+    fn is_linear(&self, operands: &[Linearity]) -> bool {
         !operands.contains(&Linearity::Constant)
     }
 
     fn transpose(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Arg],
-        ct: &[Option<Atom>],
+        ct: Atom,
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
-        let [Some(ct)] = ct else { return Ok(()) };
-        let b = cx.b;
-        let mut start = vec![0; b.shape_of(*ct).len()];
-        let mut limit = b.shape_of(*ct);
+        let mut start = vec![0; b.shape_of(ct).len()];
+        let mut limit = b.shape_of(ct);
         for (i, arg) in x.iter().enumerate() {
             limit[self.axis] = start[self.axis] + arg.shape(b)[self.axis];
             if let Arg::Linear(_) = arg {
                 let part = Slice::dense(start.clone(), limit.to_vec());
-                into.add(b, i, b.emit1(part, &[*ct]));
+                into.add(b, i, b.emit1(part, &[ct]));
             }
             start[self.axis] = limit[self.axis];
         }
@@ -171,32 +165,20 @@ impl Primitive for Concatenate {
 
     fn batch(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         size: usize,
         x: &[Atom],
         batched: &[bool],
-    ) -> Result<Batched, Problem> {
+    ) -> Result<Atom, Problem> {
         let lead = |(a, on): (&Atom, &bool)| match on {
             true => *a,
-            false => elementwise::materialize_lead(cx.b, size, *a),
+            false => elementwise::materialize_lead(b, size, *a),
         };
         let x: Vec<Atom> = x.iter().zip(batched).map(lead).collect();
-        Ok(Batched::one(cx.b.emit1(Concatenate { axis: self.axis + 1 }, &x)))
+        Ok(b.emit1(Concatenate { axis: self.axis + 1 }, &x))
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, operands: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
         let shapes: Vec<&Shape> =
             operands.iter().filter_map(|o| o.ty.as_array()).map(|t| &t.shape).collect();
         let rank = shapes.first().map_or(0, |s| s.len());
@@ -204,15 +186,11 @@ impl Primitive for Concatenate {
         Lowering::View { pieces, fill: None }
     }
 
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
-    }
-
     fn rewrites() -> Vec<Rewrite> {
         Vec::new()
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let op = |axis| Concatenate { axis };
         let v = |x: &[f64]| Tensor::vector(x);
         let m = || Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0]]);
@@ -248,7 +226,7 @@ mod tests {
 
     #[test]
     fn laws() {
-        check_samples(Concatenate::samples(&mut Module::new()));
+        check_samples(Concatenate::samples());
     }
 
     #[test]

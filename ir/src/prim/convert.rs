@@ -4,18 +4,17 @@
 //! conversion to or from one has derivative zero.
 
 use super::{
-    Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Family,
-    Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
-    elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, Code, Cotangents, Doc, Effects, Family, Linearity,
+    Lowering, Operand, Rewrite, Sample, elementwise,
 };
+use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::module::Module;
 use crate::prim::Op;
 use crate::prim::rewrite::{Exactness, Rule, When};
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
-use crate::types::{Dtype, Type};
+use crate::types::{ArrayType, Dtype, Type};
 
 /// `convert{to}`
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -24,7 +23,9 @@ pub struct Convert {
     pub to: Dtype,
 }
 
-impl Primitive for Convert {
+impl ArrayPrimitive for Convert {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Arithmetic,
@@ -48,78 +49,57 @@ impl Primitive for Convert {
         (name == "convert").then(|| Ok(Convert { to: attributes.dtype("to")? }))
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let (shape, dtypes) = elementwise::common_shape("convert", operands)?;
         match dtypes.as_slice() {
-            [_] => Ok(elementwise::one_type(self.to, shape)),
+            [_] => Ok(ArrayType::new(self.to, shape)),
             _ => Err(Problem::new(Kind::Arguments, "`convert` takes one operand", "")),
         }
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
         elementwise::eval(Code::Convert(self.to), operands)
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
-        x: &[Atom],
+        b: &Builder<'_>,
+        _: &[Atom],
+        _: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        let y = cx.b.emit1(*self, x);
-        let dy = dx[0].filter(|_| self.to.is_float()).map(|dx| cx.b.emit1(*self, &[dx]));
-        Ok(Dual::one(y, dy))
+    ) -> Result<Option<Atom>, Problem> {
+        Ok(dx[0].filter(|_| self.to.is_float()).map(|dx| b.emit1(*self, &[dx])))
     }
 
-    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+    fn is_linear(&self, _: &[Linearity]) -> bool {
         self.to.is_float()
     }
 
     fn transpose(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Arg],
-        ct: &[Option<Atom>],
+        ct: Atom,
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
-        let ([Some(ct)], [Arg::Linear(Type::Array(x))]) = (ct, x) else { return Ok(()) };
-        let back = cx.b.emit1(Convert { to: x.dtype }, &[*ct]);
-        into.add(cx.b, 0, back);
+        let [Arg::Linear(Type::Array(x))] = x else { return Ok(()) };
+        let back = b.emit1(Convert { to: x.dtype }, &[ct]);
+        into.add(b, 0, back);
         Ok(())
     }
 
     fn batch(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         size: usize,
         x: &[Atom],
         batched: &[bool],
-    ) -> Result<Batched, Problem> {
-        elementwise::batch(cx, (*self).into(), size, x, batched)
+    ) -> Result<Atom, Problem> {
+        elementwise::batch(b, (*self).into(), size, x, batched)
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
         Lowering::Elementwise(Code::Convert(self.to))
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
@@ -150,7 +130,7 @@ impl Primitive for Convert {
         ]
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let mut samples = Vec::new();
         let numbers = [0.0, -0.0, 1.5, -2.75, 3e9, -1e20, 1e300, f64::INFINITY, f64::NAN];
         for from in Dtype::ALL {

@@ -15,13 +15,11 @@
 //! differentiation up to a permutation of axes.
 
 use super::{
-    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity,
-    Lowering, Operand, Permute, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
-    elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, Cotangents, Doc, Effects, Family, Linearity, Lowering,
+    Operand, Permute, Rewrite, Sample, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
-use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::{Element, Tensor};
 use crate::types::{ArrayType, Dtype, Shape, Type};
@@ -107,7 +105,9 @@ pub(crate) fn move_axis(b: &Builder<'_>, x: Atom, from: usize, to: usize) -> Ato
     permuted(b, x, permutation)
 }
 
-impl Primitive for Dot {
+impl ArrayPrimitive for Dot {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Reduction,
@@ -156,11 +156,7 @@ impl Primitive for Dot {
         })
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let [Operand { ty: Type::Array(x), .. }, Operand { ty: Type::Array(y), .. }] = operands
         else {
             return Err(Problem::new(Kind::Arguments, "`dot` takes two arrays", ""));
@@ -199,59 +195,56 @@ impl Primitive for Dot {
         let batch = self.batch.iter().map(|(l, _)| x.shape[*l]);
         let left = self.free(Side::Left, x.shape.len()).into_iter().map(|a| x.shape[a]);
         let right = self.free(Side::Right, y.shape.len()).into_iter().map(|a| y.shape[a]);
-        Ok(elementwise::one_type(x.dtype, batch.chain(left).chain(right).collect()))
+        Ok(ArrayType { dtype: x.dtype, shape: batch.chain(left).chain(right).collect() })
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
         let (x, y) = (&operands[0], &operands[1]);
-        let z = match x.dtype() {
+        match x.dtype() {
             Dtype::F64 => self.product::<f64>(x, y),
             Dtype::F32 => self.product::<f32>(x, y),
             Dtype::I32 => self.product::<i32>(x, y),
             Dtype::I64 => self.product::<i64>(x, y),
             Dtype::U32 => self.product::<u32>(x, y),
             Dtype::U64 => self.product::<u64>(x, y),
-            Dtype::Bool => return Err(Problem::internal("a dot of bools")),
-        };
-        Ok(vec![z?])
+            Dtype::Bool => Err(Problem::internal("a dot of bools")),
+        }
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Atom],
+        _: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        let b = cx.b;
-        let z = b.emit1(self.clone(), x);
+    ) -> Result<Option<Atom>, Problem> {
         let left = dx[0].map(|dx| b.emit1(self.clone(), &[dx, x[1]]));
         let right = dx[1].map(|dy| b.emit1(self.clone(), &[x[0], dy]));
-        Ok(Dual::one(z, elementwise::add_tangents(b, left, right)))
+        Ok(elementwise::add_tangents(b, left, right))
     }
 
-    fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
+    fn is_linear(&self, operands: &[Linearity]) -> bool {
         operands.iter().filter(|o| **o == Linearity::Linear).count() == 1
     }
 
     fn transpose(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Arg],
-        ct: &[Option<Atom>],
+        ct: Atom,
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
-        let [Some(ct)] = ct else { return Ok(()) };
-        let (b, batch) = (cx.b, self.batch.len());
-        let ct = &into.settle(b, *ct);
+        let batch = self.batch.len();
+        let ct = into.settle(b, ct);
         match x {
             [Arg::Linear(Type::Array(left)), Arg::Known(right)] => {
                 let rank = left.shape.len();
                 let others = batch + self.free(Side::Left, rank).len();
-                into.add(b, 0, self.left_cotangent(b, rank, *ct, *right, others));
+                into.add(b, 0, self.left_cotangent(b, rank, ct, *right, others));
             }
             [Arg::Known(left), Arg::Linear(Type::Array(right))] => {
                 let rank = right.shape.len();
-                let back = self.swapped().left_cotangent(b, rank, *ct, *left, batch);
+                let back = self.swapped().left_cotangent(b, rank, ct, *left, batch);
                 into.add(b, 1, back);
             }
             _ => return Err(Problem::internal("`dot` is linear in one operand at a time")),
@@ -261,12 +254,11 @@ impl Primitive for Dot {
 
     fn batch(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         _: usize,
         x: &[Atom],
         batched: &[bool],
-    ) -> Result<Batched, Problem> {
-        let b = cx.b;
+    ) -> Result<Atom, Problem> {
         let (left, right) = (usize::from(batched[0]), usize::from(batched[1]));
         let shift = |pairs: &[(usize, usize)]| -> Vec<(usize, usize)> {
             pairs.iter().map(|(l, r)| (l + left, r + right)).collect()
@@ -274,7 +266,7 @@ impl Primitive for Dot {
         let mut op = Dot { batch: shift(&self.batch), contract: shift(&self.contract) };
         if batched[0] && batched[1] {
             op.batch.insert(0, (0, 0));
-            return Ok(Batched::one(b.emit1(op, x)));
+            return Ok(b.emit1(op, x));
         }
         // The batch is a free axis of one operand: the first of its free axes in the result.
         let mut operands = [x[0], x[1]];
@@ -287,34 +279,18 @@ impl Primitive for Dot {
         } else if batched[1] {
             at += self.free(Side::Left, b.shape_of(x[0]).len()).len();
         }
-        Ok(Batched::one(move_axis(b, b.emit1(op, &operands), at, 0)))
+        Ok(move_axis(b, b.emit1(op, &operands), at, 0))
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
         Lowering::Contract { batch: self.batch.clone(), contract: self.contract.clone() }
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
         super::dot_rows::rows()
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let dot = |batch: &[(usize, usize)], contract: &[(usize, usize)]| Dot {
             batch: batch.to_vec(),
             contract: contract.to_vec(),
@@ -441,7 +417,7 @@ mod tests {
 
     #[test]
     fn laws_hold() {
-        check_samples(Dot::samples(&mut Module::new()));
+        check_samples(Dot::samples());
     }
 
     #[test]
@@ -476,7 +452,7 @@ mod tests {
     fn problems_say_what_to_mend() {
         let infer = |op: &Dot, x: Type, y: Type| {
             let operands = [&x, &y].map(|ty| Operand { ty, literal: None });
-            op.infer(&Module::new(), &operands).unwrap_err().to_string()
+            op.infer(&operands).unwrap_err().to_string()
         };
         let f64s = |shape: &[usize]| Type::array(Dtype::F64, shape);
         assert_eq!(

@@ -10,14 +10,13 @@
 
 use super::rules::one_per_axis;
 use super::{
-    Arg, Attr, Attributes, Batched, Bounds, Broadcast, Combine, Concatenate, Convert, Cotangents,
-    Discharge, Doc, Dual, Effects, Family, Gather, Iota, Linearity, Lowering, Operand, Permute,
-    Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Scalar, Scatter, Slice, Types, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, Bounds, Broadcast, Combine, Concatenate, Convert,
+    Cotangents, Doc, Effects, Family, Gather, Iota, Linearity, Lowering, Operand, Permute, Rewrite,
+    Sample, Scalar, Scatter, Slice, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Shape, Type};
@@ -29,7 +28,9 @@ pub struct DynamicSlice {
     pub sizes: Vec<usize>,
 }
 
-impl Primitive for DynamicSlice {
+impl ArrayPrimitive for DynamicSlice {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Indexing,
@@ -55,11 +56,7 @@ impl Primitive for DynamicSlice {
         (name == "dynamic_slice").then(|| Ok(DynamicSlice { sizes: attributes.sizes("sizes")? }))
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let [Operand { ty: Type::Array(x), .. }, starts @ ..] = operands else {
             let message = "`dynamic_slice` takes an array and one start per axis";
             return Err(Problem::new(Kind::Arguments, message, ""));
@@ -67,60 +64,59 @@ impl Primitive for DynamicSlice {
         one_per_axis("dynamic_slice", "sizes", self.sizes.len(), x)?;
         check_starts("dynamic_slice", x, starts)?;
         check_fits("dynamic_slice", x, &self.sizes)?;
-        Ok(elementwise::one_type(x.dtype, self.sizes.clone().into()))
+        Ok(ArrayType::new(x.dtype, self.sizes.clone()))
     }
 
-    fn eval(&self, module: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
         let start = clamped(operands[0].shape(), &self.sizes, &operands[1..]);
         let limit = start.iter().zip(&self.sizes).map(|(s, n)| s + n).collect();
-        Slice::dense(start, limit).eval(module, &operands[..1])
+        Slice::dense(start, limit).eval(&operands[..1])
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Atom],
+        _: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        let y = cx.b.emit1(self.clone(), x);
+    ) -> Result<Option<Atom>, Problem> {
         let dy = dx[0].map(|dx| {
             let operands: Vec<Atom> = [dx].into_iter().chain(x[1..].iter().copied()).collect();
-            cx.b.emit1(self.clone(), &operands)
+            b.emit1(self.clone(), &operands)
         });
-        Ok(Dual::one(y, dy))
+        Ok(dy)
     }
 
-    fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
+    fn is_linear(&self, operands: &[Linearity]) -> bool {
         operands[0] == Linearity::Linear
     }
 
     fn transpose(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Arg],
-        ct: &[Option<Atom>],
+        ct: Atom,
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
-        let ([Some(ct)], [Arg::Linear(Type::Array(x)), starts @ ..]) = (ct, x) else {
+        let [Arg::Linear(Type::Array(x)), starts @ ..] = x else {
             return Ok(());
         };
         let starts: Vec<Atom> = starts.iter().filter_map(Arg::known).collect();
         let read = |total: Atom| {
             let operands: Vec<Atom> = [total].into_iter().chain(starts.iter().copied()).collect();
-            cx.b.emit1(self.clone(), &operands)
+            b.emit1(self.clone(), &operands)
         };
-        into.add_part(cx.b, 0, x, read, &starts, *ct);
+        into.add_part(b, 0, x, read, &starts, ct);
         Ok(())
     }
 
     fn batch(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         size: usize,
         x: &[Atom],
         batched: &[bool],
-    ) -> Result<Batched, Problem> {
-        let b = cx.b;
+    ) -> Result<Atom, Problem> {
         if batched[1..].contains(&true) {
             let shape = b.shape_of(x[0]);
             let shape = if batched[0] { &shape[1..] } else { &shape };
@@ -130,37 +126,21 @@ impl Primitive for DynamicSlice {
                 None if batched[0] => x[0],
                 None => elementwise::materialize_lead(b, size, x[0]),
             };
-            return Ok(Batched::one(y));
+            return Ok(y);
         }
         let op = DynamicSlice { sizes: [&[size], self.sizes.as_slice()].concat() };
-        Ok(Batched::one(b.emit1(op, &with_first_start(&x[..1], &x[1..]))))
+        Ok(b.emit1(op, &with_first_start(&x[..1], &x[1..])))
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
         Lowering::DynamicSlice
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
         Vec::new()
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let op = |sizes: &[usize]| DynamicSlice { sizes: sizes.to_vec() };
         let at = |x: Tensor, starts: &[i64]| {
             [x].into_iter().chain(starts.iter().map(|s| Tensor::scalar(*s))).collect::<Vec<_>>()
@@ -347,7 +327,7 @@ mod tests {
 
     #[test]
     fn laws() {
-        check_samples(DynamicSlice::samples(&mut Module::new()));
+        check_samples(DynamicSlice::samples());
     }
 
     #[test]

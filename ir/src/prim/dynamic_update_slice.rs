@@ -10,12 +10,11 @@
 
 use super::dynamic_slice::{Boxes, check_fits, check_starts, clamped, with_first_start};
 use super::{
-    Arg, Attr, Attributes, AxisMap, Batched, Cotangents, Discharge, Doc, Dual, DynamicSlice,
-    Effects, Family, Linearity, Lowering, Operand, Piece, Primitive, Prune, Regions, Rewrite,
-    RuleCx, Sample, Types, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, AxisMap, Cotangents, Doc, DynamicSlice, Effects, Family,
+    Linearity, Lowering, Operand, Piece, Rewrite, Sample, elementwise,
 };
+use crate::builder::Builder;
 use crate::function::Atom;
-use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Type};
@@ -24,7 +23,9 @@ use crate::types::{ArrayType, Type};
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct DynamicUpdateSlice;
 
-impl Primitive for DynamicUpdateSlice {
+impl ArrayPrimitive for DynamicUpdateSlice {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Indexing,
@@ -54,11 +55,7 @@ impl Primitive for DynamicUpdateSlice {
         (name == "dynamic_update_slice").then_some(Ok(DynamicUpdateSlice))
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let [
             Operand { ty: Type::Array(x), .. },
             Operand { ty: Type::Array(update), .. },
@@ -77,72 +74,69 @@ impl Primitive for DynamicUpdateSlice {
         }
         check_fits("dynamic_update_slice", x, &update.shape)?;
         check_starts("dynamic_update_slice", x, starts)?;
-        Ok(elementwise::one_type(x.dtype, x.shape.clone()))
+        Ok(ArrayType::new(x.dtype, x.shape.clone()))
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
         let (x, update) = (&operands[0], &operands[1]);
         let starts = clamped(x.shape(), update.shape(), &operands[2..]);
         let shifted = |(axis, s): (usize, &usize)| AxisMap::shifted(axis, -(*s as i64));
         let inside = starts.iter().enumerate().map(shifted).collect();
         let around = (0..starts.len()).map(AxisMap::same).collect();
         let pieces = [Piece { operand: 1, axes: inside }, Piece { operand: 0, axes: around }];
-        Ok(vec![super::lower::eval_view(operands, &pieces, None, &x.ty().shape)?])
+        super::lower::eval_view(operands, &pieces, None, &x.ty().shape)
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Atom],
+        _: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        let b = cx.b;
-        let y = b.emit1(self.clone(), x);
+    ) -> Result<Option<Atom>, Problem> {
         if dx[..2].iter().all(Option::is_none) {
-            return Ok(Dual::one(y, None));
+            return Ok(None);
         }
         let dx = elementwise::tangents_or_zeros(b, &x[..2], &dx[..2]);
         let operands: Vec<Atom> = dx.iter().chain(&x[2..]).copied().collect();
-        Ok(Dual::one(y, Some(b.emit1(self.clone(), &operands))))
+        Ok(Some(b.emit1(self.clone(), &operands)))
     }
 
-    fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
+    fn is_linear(&self, operands: &[Linearity]) -> bool {
         !operands[..2].contains(&Linearity::Constant)
     }
 
     fn transpose(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Arg],
-        ct: &[Option<Atom>],
+        ct: Atom,
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
-        let ([Some(ct)], [array, update, starts @ ..]) = (ct, x) else { return Ok(()) };
-        let b = cx.b;
+        let [array, update, starts @ ..] = x else { return Ok(()) };
         let starts: Vec<Atom> = starts.iter().filter_map(Arg::known).collect();
         let at_starts = |arrays: &[Atom]| [arrays, &starts].concat();
-        let ty = ArrayType { dtype: b.dtype_of(*ct), shape: update.shape(b) };
+        let ty = ArrayType { dtype: b.dtype_of(ct), shape: update.shape(b) };
         // The box is read before it is blanked, so that the blanking is the last use of the
         // cotangent and can be done in place.
         if let Arg::Linear(_) = update {
             let part = DynamicSlice { sizes: ty.shape.to_vec() };
-            into.add(b, 1, b.emit1(part, &at_starts(&[*ct])));
+            into.add(b, 1, b.emit1(part, &at_starts(&[ct])));
         }
         if let Arg::Linear(_) = array {
             let blank = elementwise::zeros(b, &ty);
-            into.add(b, 0, b.emit1(self.clone(), &at_starts(&[*ct, blank])));
+            into.add(b, 0, b.emit1(self.clone(), &at_starts(&[ct, blank])));
         }
         Ok(())
     }
 
     fn batch(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         size: usize,
         x: &[Atom],
         batched: &[bool],
-    ) -> Result<Batched, Problem> {
-        let b = cx.b;
+    ) -> Result<Atom, Problem> {
         let lead = |i: usize| match batched[i] {
             true => x[i],
             false => elementwise::materialize_lead(b, size, x[i]),
@@ -150,39 +144,23 @@ impl Primitive for DynamicUpdateSlice {
         let (array, update) = (lead(0), lead(1));
         if !batched[2..].contains(&true) {
             let operands = with_first_start(&[array, update], &x[2..]);
-            return Ok(Batched::one(b.emit1(self.clone(), &operands)));
+            return Ok(b.emit1(self.clone(), &operands));
         }
         let (shape, sizes) = (b.shape_of(array), b.shape_of(update));
         let boxes = Boxes::new(b, size, &shape[1..], &sizes[1..], &x[2..], &batched[2..]);
         // Without boxes the update is the array, wherever it is asked to begin.
-        Ok(Batched::one(boxes.map_or(update, |boxes| boxes.write(b, array, update))))
+        Ok(boxes.map_or(update, |boxes| boxes.write(b, array, update)))
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
         Lowering::DynamicUpdateSlice
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
         Vec::new()
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let at = |x: Tensor, update: Tensor, starts: &[i64]| {
             let starts = starts.iter().map(|s| Tensor::scalar(*s));
             [x, update].into_iter().chain(starts).collect::<Vec<_>>()
@@ -225,7 +203,7 @@ mod tests {
 
     #[test]
     fn laws() {
-        check_samples(DynamicUpdateSlice::samples(&mut Module::new()));
+        check_samples(DynamicUpdateSlice::samples());
     }
 
     #[test]

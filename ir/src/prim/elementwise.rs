@@ -10,9 +10,7 @@
 //! of a linear operand is the same formula at the cotangent.
 
 use super::code::{Number, Value};
-use super::{
-    Arg, Batched, Broadcast, Code, Cotangents, Dual, Expr, Operand, RuleCx, Scalar, Total, Types,
-};
+use super::{Arg, Broadcast, Code, Cotangents, Expr, Operand, Scalar, Total};
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
@@ -101,7 +99,7 @@ pub fn common_shape(
 }
 
 /// Evaluates `code` element by element.
-pub fn eval(code: Code, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+pub fn eval(code: Code, operands: &[Tensor]) -> Result<Tensor, Problem> {
     // Literals arrive as scalars; the shape is that of an operand that is not one.
     let model = operands.iter().find(|t| !t.shape().is_empty()).or(operands.last());
     let (Some(model), Some(last)) = (model, operands.last()) else {
@@ -121,7 +119,7 @@ pub fn eval(code: Code, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
         (_, _, Dtype::F32) => map::<f32>(code, operands, &mut y),
         (_, _, Dtype::F64) => map::<f64>(code, operands, &mut y),
     }
-    Ok(vec![y])
+    Ok(y)
 }
 
 /// How far apart an operand's elements are for the loop over the result's: a literal's only element
@@ -170,14 +168,13 @@ fn by_literals(code: Code, operands: &[Tensor], y: &mut Tensor) {
 
 /// Forward mode from partials.
 pub fn jvp(
-    cx: &mut RuleCx<'_, '_>,
+    b: &Builder<'_>,
     op: Op,
     (partials, linear): (&[Partial], Linear),
     x: &[Atom],
+    y: Atom,
     dx: &[Option<Atom>],
-) -> Result<Dual, Problem> {
-    let b = cx.b;
-    let y = b.emit1(op.clone(), x);
+) -> Result<Option<Atom>, Problem> {
     // A function that is linear in several operands together is its own derivative in them: the
     // tangent of a choice is a choice of tangents, not a sum with a zero on either side.
     if let Linear::Joint(slots) = linear
@@ -185,7 +182,7 @@ pub fn jvp(
     {
         let at = |(i, x): (usize, &Atom)| dx[i].filter(|_| slots.contains(&i)).unwrap_or(*x);
         let tangents: SmallVec<[Atom; 3]> = x.iter().enumerate().map(at).collect();
-        return Ok(Dual::one(y, Some(b.emit1(op, &tangents))));
+        return Ok(Some(b.emit1(op, &tangents)));
     }
     let exprs: SmallVec<[Expr<'_, '_>; 3]> = x.iter().map(|a| Expr::new(b, *a)).collect();
     let mut total: Option<Total> = None;
@@ -200,27 +197,25 @@ pub fn jvp(
         };
         total = Some(total.map_or(term, |sum| sum.plus(b, term)));
     }
-    Ok(Dual::one(y, total.map(|t| t.settle(b))))
+    Ok(total.map(|t| t.settle(b)))
 }
 
 /// Reverse mode from partials: the Jacobian is diagonal. A partial of a linear operand mentions
 /// neither that operand nor the output; if it does, the verifier finds the placeholder.
 pub fn transpose(
-    cx: &mut RuleCx<'_, '_>,
+    b: &Builder<'_>,
     name: &str,
     partials: &[Partial],
     x: &[Arg],
-    ct: &[Option<Atom>],
+    ct: Atom,
     into: &mut Cotangents,
 ) -> Result<(), Problem> {
-    let b = cx.b;
-    let [Some(ct)] = ct else { return Ok(()) };
-    let placeholder = || Expr::new(b, Literal::of(b.dtype_of(*ct), f64::NAN).into());
+    let placeholder = || Expr::new(b, Literal::of(b.dtype_of(ct), f64::NAN).into());
     let exprs: SmallVec<[Expr<'_, '_>; 3]> =
         x.iter().map(|a| a.known().map_or_else(placeholder, |a| Expr::new(b, a))).collect();
     for (i, (arg, partial)) in x.iter().zip(partials).enumerate() {
         let Arg::Linear(_) = arg else { continue };
-        let back = |f: &PartialFn| Total::from(f(Expr::new(b, *ct), &exprs, placeholder()).atom);
+        let back = |f: &PartialFn| Total::from(f(Expr::new(b, ct), &exprs, placeholder()).atom);
         match partial {
             Partial::Zero(_) => {}
             Partial::Of(f) => into.add(b, i, back(f)),
@@ -233,15 +228,15 @@ pub fn transpose(
 
 /// Batching: unbatched arrays are broadcast along the batch, literals stay.
 pub fn batch(
-    cx: &mut RuleCx<'_, '_>,
+    b: &Builder<'_>,
     op: Op,
     size: usize,
     x: &[Atom],
     batched: &[bool],
-) -> Result<Batched, Problem> {
+) -> Result<Atom, Problem> {
     let lifted: SmallVec<[Atom; 3]> =
-        x.iter().zip(batched).map(|(a, on)| if *on { *a } else { lead(cx.b, size, *a) }).collect();
-    Ok(Batched::one(cx.b.emit1(op, &lifted)))
+        x.iter().zip(batched).map(|(a, on)| if *on { *a } else { lead(b, size, *a) }).collect();
+    Ok(b.emit1(op, &lifted))
 }
 
 /// Broadcasts an array along a new axis 0; a literal stays as it is.
@@ -284,11 +279,6 @@ pub fn add_tangents(b: &Builder<'_>, x: Option<Atom>, y: Option<Atom>) -> Option
         (Some(x), Some(y)) => Some(b.emit1(Scalar::Add, &[x, y])),
         (one, None) | (None, one) => one,
     }
-}
-
-/// One output type.
-pub fn one_type(dtype: Dtype, shape: Shape) -> Types {
-    SmallVec::from_elem(Type::Array(ArrayType { dtype, shape }), 1)
 }
 
 fn missing(name: &str, why: &str) -> Problem {

@@ -19,15 +19,13 @@
 
 use super::dot::move_axis;
 use super::{
-    Arg, Attr, Attributes, Batched, Combine, Cotangents, Discharge, Doc, Dual, Effects, Family,
-    Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Scatter,
-    Total, Types, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, Combine, Cotangents, Doc, Effects, Family, Linearity,
+    Lowering, Operand, Rewrite, Sample, Scatter, Total, elementwise,
 };
 use crate::builder::Builder;
 use crate::fault::{Fault, planted};
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Shape, Type};
@@ -207,7 +205,9 @@ pub(super) fn zeros_like(b: &Builder<'_>, like: Atom) -> Atom {
     elementwise::zeros(b, &ArrayType { dtype: b.dtype_of(like), shape: b.shape_of(like) })
 }
 
-impl Primitive for Gather {
+impl ArrayPrimitive for Gather {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Indexing,
@@ -236,20 +236,16 @@ impl Primitive for Gather {
         })
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let [Operand { ty: Type::Array(x), .. }, Operand { ty: Type::Array(indices), .. }] =
             operands
         else {
             return Err(Problem::new(Kind::Arguments, "`gather` takes an array and indices", ""));
         };
-        Ok(elementwise::one_type(x.dtype, self.addressing().windows("gather", x, indices)?))
+        Ok(ArrayType::new(x.dtype, self.addressing().windows("gather", x, indices)?))
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
         let (x, indices) = (&operands[0], &operands[1]);
         let shape = self.addressing().windows("gather", x.ty(), indices.ty())?;
         let (starts, offsets) = self.addressing().places(x.shape(), indices);
@@ -263,53 +259,52 @@ impl Primitive for Gather {
                 to += 1;
             }
         }
-        Ok(vec![y])
+        Ok(y)
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Atom],
+        _: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        let y = cx.b.emit1(self.clone(), x);
-        Ok(Dual::one(y, dx[0].map(|dx| cx.b.emit1(self.clone(), &[dx, x[1]]))))
+    ) -> Result<Option<Atom>, Problem> {
+        Ok(dx[0].map(|dx| b.emit1(self.clone(), &[dx, x[1]])))
     }
 
-    fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
+    fn is_linear(&self, operands: &[Linearity]) -> bool {
         operands.len() == 2 && operands[1] != Linearity::Linear
     }
 
     fn transpose(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Arg],
-        ct: &[Option<Atom>],
+        ct: Atom,
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
-        let ([Some(ct)], [Arg::Linear(Type::Array(array)), Arg::Known(indices)]) = (ct, x) else {
+        let [Arg::Linear(Type::Array(array)), Arg::Known(indices)] = x else {
             return Ok(());
         };
         // The total so far is what is scattered into: reading a few rows costs a few rows.
-        let zeros = || elementwise::zeros(cx.b, array).into();
+        let zeros = || elementwise::zeros(b, array).into();
         let Total { atom: total, negated } = into.total[0].unwrap_or_else(zeros);
-        let ct = Total { atom: *ct, negated: negated != into.negated }.settle(cx.b);
+        let ct = Total { atom: ct, negated: negated != into.negated }.settle(b);
         let (batch, axes, bounds) = (self.batch, self.axes.clone(), self.bounds);
         let combine = if planted(Fault::TransposeRule) { Combine::Set } else { Combine::Add };
         let add = Scatter { combine, batch, axes, bounds };
-        let atom = cx.b.emit1(add, &[total, *indices, ct]);
+        let atom = b.emit1(add, &[total, *indices, ct]);
         into.total[0] = Some(Total { atom, negated });
         Ok(())
     }
 
     fn batch(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         size: usize,
         x: &[Atom],
         batched: &[bool],
-    ) -> Result<Batched, Problem> {
-        let b = cx.b;
+    ) -> Result<Atom, Problem> {
         let shifted = |batch| Gather {
             batch,
             axes: self.axes.iter().map(|a| a + 1).collect(),
@@ -332,34 +327,18 @@ impl Primitive for Gather {
             }
             (true, true) => b.emit1(shifted(self.batch + 1), x),
         };
-        Ok(Batched::one(y))
+        Ok(y)
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
         Lowering::Gather { batch: self.batch, axes: self.axes.clone(), bounds: self.bounds }
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
         Vec::new()
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let gather = |batch: usize, axes: &[usize], bounds: Bounds| Gather {
             batch,
             axes: axes.to_vec(),
@@ -403,7 +382,7 @@ mod tests {
 
     #[test]
     fn laws_hold() {
-        check_samples(Gather::samples(&mut Module::new()));
+        check_samples(Gather::samples());
     }
 
     #[test]
@@ -443,7 +422,7 @@ mod tests {
         let infer = |op: Gather, x: &[usize], dtype: Dtype, indices: &[usize]| {
             let (x, indices) = (Type::array(Dtype::F64, x), Type::array(dtype, indices));
             let operands = [&x, &indices].map(|ty| Operand { ty, literal: None });
-            op.infer(&Module::new(), &operands).unwrap_err().to_string()
+            op.infer(&operands).unwrap_err().to_string()
         };
         let op =
             |batch, axes: &[usize]| Gather { batch, axes: axes.to_vec(), bounds: Bounds::Clip };

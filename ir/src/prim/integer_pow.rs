@@ -4,18 +4,17 @@
 //! needs no logarithm. Code is a chain of products by repeated squaring, low bits of `n` first.
 
 use super::{
-    Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Family,
-    Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
-    elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, Code, Cotangents, Doc, Effects, Family, Linearity,
+    Lowering, Operand, Rewrite, Sample, elementwise,
 };
+use crate::builder::Builder;
 use crate::function::Atom;
-use crate::module::Module;
 use crate::prim::expr::Expr;
 use crate::prim::rewrite::{Exactness, Rule, When};
 use crate::prim::{Op, Scalar};
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
-use crate::types::Dtype;
+use crate::types::{ArrayType, Dtype};
 
 /// `integer_pow{n}`
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -24,7 +23,9 @@ pub struct IntegerPow {
     pub n: i32,
 }
 
-impl Primitive for IntegerPow {
+impl ArrayPrimitive for IntegerPow {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Exponential,
@@ -54,30 +55,26 @@ impl Primitive for IntegerPow {
         })
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let (shape, dtypes) = elementwise::common_shape("integer_pow", operands)?;
         match dtypes.as_slice() {
-            [d] if *d != Dtype::Bool => Ok(elementwise::one_type(*d, shape)),
+            [d] if *d != Dtype::Bool => Ok(ArrayType::new(*d, shape)),
             _ => Err(Problem::new(Kind::Dtype, "`integer_pow` takes one operand, a number", "")),
         }
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
         elementwise::eval(Code::IntegerPow(self.n), operands)
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Atom],
+        _: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        let y = cx.b.emit1(*self, x);
-        let (Some(t), true) = (dx[0], self.n != 0) else { return Ok(Dual::one(y, None)) };
+    ) -> Result<Option<Atom>, Problem> {
+        let (Some(t), true) = (dx[0], self.n != 0) else { return Ok(None) };
         let less = self.n.checked_sub(1).ok_or_else(|| {
             Problem::new(
                 Kind::NotDifferentiable,
@@ -88,57 +85,39 @@ impl Primitive for IntegerPow {
                 "",
             )
         })?;
-        let (t, x) = (Expr::new(cx.b, t), Expr::new(cx.b, x[0]));
+        let (t, x) = (Expr::new(b, t), Expr::new(b, x[0]));
         let dy = if less == 0 { t } else { t * (f64::from(self.n) * x.powi(less)) };
-        Ok(Dual::one(y, Some(dy.atom)))
+        Ok(Some(dy.atom))
     }
 
-    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+    fn is_linear(&self, _: &[Linearity]) -> bool {
         self.n == 1
     }
 
     fn transpose(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         _: &[Arg],
-        ct: &[Option<Atom>],
+        ct: Atom,
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
         // Linear only where n = 1.
-        if let [Some(ct)] = ct {
-            into.add(cx.b, 0, *ct);
-        }
+        into.add(b, 0, ct);
         Ok(())
     }
 
     fn batch(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         size: usize,
         x: &[Atom],
         batched: &[bool],
-    ) -> Result<Batched, Problem> {
-        elementwise::batch(cx, (*self).into(), size, x, batched)
+    ) -> Result<Atom, Problem> {
+        elementwise::batch(b, (*self).into(), size, x, batched)
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
         Lowering::Elementwise(Code::IntegerPow(self.n))
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
@@ -177,7 +156,7 @@ impl Primitive for IntegerPow {
         ]
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let x = || Tensor::from([-3.0, -0.5, 0.1, 1.25]);
         let edge = || Tensor::from([0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e200]);
         let mut samples = Vec::new();

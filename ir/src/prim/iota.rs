@@ -5,16 +5,15 @@
 
 use super::lower::INDEX_LIMIT;
 use super::{
-    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity,
-    Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, Cotangents, Doc, Effects, Family, Linearity, Lowering,
+    Operand, Rewrite, Sample,
 };
+use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Shape};
-use smallvec::SmallVec;
 
 /// `iota{shape, axis, dtype}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -27,7 +26,9 @@ pub struct Iota {
     pub dtype: Dtype,
 }
 
-impl Primitive for Iota {
+impl ArrayPrimitive for Iota {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Movement,
@@ -62,11 +63,7 @@ impl Primitive for Iota {
         })
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         if !operands.is_empty() {
             let message = format!("`iota` takes no operands, found {}", operands.len());
             return Err(Problem::new(Kind::Arguments, message, ""));
@@ -87,10 +84,10 @@ impl Primitive for Iota {
                 "choose a dtype that holds the last index",
             ));
         }
-        Ok(elementwise::one_type(self.dtype, self.shape.clone()))
+        Ok(ArrayType::new(self.dtype, self.shape.clone()))
     }
 
-    fn eval(&self, _: &Module, _: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, _: &[Tensor]) -> Result<Tensor, Problem> {
         let mut y = Tensor::zeros_of(&ArrayType::new(self.dtype, self.shape.clone()))?;
         let (extent, stride) = (self.shape[self.axis], self.shape.strides()[self.axis]);
         for flat in 0..y.elements() {
@@ -98,68 +95,46 @@ impl Primitive for Iota {
             let element = Literal::rounded_integer(self.dtype, index);
             y.put(flat, element.unwrap_or(Literal::zero(self.dtype)));
         }
-        Ok(vec![y])
+        Ok(y)
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
-        x: &[Atom],
+        _: &Builder<'_>,
+        _: &[Atom],
+        _: Atom,
         _: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        Ok(Dual::one(cx.b.emit1(self.clone(), x), None))
+    ) -> Result<Option<Atom>, Problem> {
+        Ok(None)
     }
 
-    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+    fn is_linear(&self, _: &[Linearity]) -> bool {
         false
     }
 
     fn transpose(
         &self,
-        _: &mut RuleCx<'_, '_>,
+        _: &Builder<'_>,
         _: &[Arg],
-        _: &[Option<Atom>],
+        _: Atom,
         _: &mut Cotangents,
     ) -> Result<(), Problem> {
         Err(Problem::internal("`iota` has no operands that could be linear"))
     }
 
-    fn batch(
-        &self,
-        cx: &mut RuleCx<'_, '_>,
-        _: usize,
-        x: &[Atom],
-        _: &[bool],
-    ) -> Result<Batched, Problem> {
-        let y = cx.b.emit1(self.clone(), x);
-        Ok(Batched { y: SmallVec::from_elem(y, 1), batched: SmallVec::from_elem(false, 1) })
+    fn batch(&self, _: &Builder<'_>, _: usize, _: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
+        Err(Problem::internal("`iota` has no operands that could be batched"))
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
         Lowering::Iota { axis: self.axis }
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
         Vec::new()
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let op = |shape: &[usize], axis, dtype| {
             Sample::edge(Iota { shape: shape.into(), axis, dtype }, vec![])
         };
@@ -190,7 +165,7 @@ mod tests {
 
     #[test]
     fn laws() {
-        check_samples(Iota::samples(&mut Module::new()));
+        check_samples(Iota::samples());
     }
 
     #[test]

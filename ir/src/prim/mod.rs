@@ -1,17 +1,21 @@
 //! Primitives: what an equation can do, and everything that the system knows about it.
 //!
 //! **One primitive, one place.** A scalar function is a row of the table in [`scalar`]; every other
-//! primitive is one file with a struct (its attributes) and one `impl Primitive` (its rules). The
-//! `primitives!` list below makes the closed enum [`Op`] and dispatch, nothing else. Adding a
-//! primitive is one file (or row) and one list line; the printer, parser, verifier, interpreter,
-//! both AD modes, batching, code generation, the e-graph, the generated book page and the law tests
-//! follow. [`Primitive`] has one defaulted method, `linearize`, whose default (jvp, split by
-//! linearity) is always right for a primitive without regions; a forgotten rule does not compile.
+//! primitive is one file with a struct (its attributes) and one `impl` of its rules. There are two
+//! kinds. An *array primitive* has one array as output and no region: it implements
+//! [`ArrayPrimitive`], which asks for one type, one tensor, one tangent, and leaves out all questions
+//! about regions. A *region primitive* runs other functions; it writes every method of [`Primitive`].
+//! Neither trait has a method with a default, so a forgotten rule does not compile.
 //!
-//! Passes never name a primitive: they ask through [`Op`]. Model: ripgrep's flags, and the rule
+//! The `primitives!` list below makes the closed enum [`Op`]. Adding a primitive is one file (or row)
+//! and one list line; the printer, parser, verifier, interpreter, both AD modes, batching, code
+//! generation, the e-graph, the generated book page and the law tests follow.
+//!
+//! Passes never name a primitive: they ask through [`Op`], which is a [`Primitive`] whatever its kind. Model: ripgrep's flags, and the rule
 //! clusters of JAX's `lax` brought into one place.
 
 mod argreduce;
+mod array;
 mod attr;
 mod broadcast;
 mod call;
@@ -51,6 +55,7 @@ mod stop_gradient;
 mod toolbox;
 
 pub use argreduce::ArgReduce;
+pub use array::ArrayPrimitive;
 pub use attr::{Attr, Attributes};
 pub use broadcast::Broadcast;
 pub use call::{Body, Call};
@@ -93,11 +98,13 @@ use crate::module::Module;
 use crate::problem::Problem;
 use crate::tensor::Tensor;
 
-/// What the system must know about a primitive. The value of the implementing type holds the
-/// attributes.
-pub trait Primitive: Sized + Clone {
+/// What the system asks of any primitive, and what one with regions has to write; for those without,
+/// [`ArrayPrimitive`] is less. The value of the implementing type holds the attributes.
+pub trait Primitive {
     /// Its entries on the generated page of primitives: one, or one per row of a table.
-    fn docs() -> Vec<Doc>;
+    fn docs() -> Vec<Doc>
+    where
+        Self: Sized;
 
     /// Name in the text format.
     fn name(&self) -> &'static str;
@@ -106,7 +113,9 @@ pub trait Primitive: Sized + Clone {
     fn attributes(&self) -> Vec<(&'static str, Attr)>;
 
     /// The primitive of that name with those attributes; `None` if the name is not one of its own.
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Self, Problem>>;
+    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Self, Problem>>
+    where
+        Self: Sized;
 
     /// Number of outputs.
     fn outputs(&self, module: &Module) -> usize;
@@ -128,16 +137,13 @@ pub trait Primitive: Sized + Clone {
     ) -> Result<Dual, Problem>;
 
     /// Like `jvp`, with every emitted equation either independent of `dx` or linear in it, so that
-    /// the program can be split in two. The default is right for primitives without regions; region
-    /// primitives linearize their bodies.
+    /// the program can be split in two: region primitives linearize their bodies.
     fn linearize(
         &self,
         cx: &mut RuleCx<'_, '_>,
         x: &[Atom],
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        self.jvp(cx, x, dx)
-    }
+    ) -> Result<Dual, Problem>;
 
     /// Whether the equation is a linear map of the operands marked [`Linearity::Linear`] together
     /// (at least one is), given what the others are.
@@ -184,16 +190,24 @@ pub trait Primitive: Sized + Clone {
     fn effects(&self, module: &Module) -> Effects;
 
     /// Its rows for the e-graph and the peephole pass.
-    fn rewrites() -> Vec<Rewrite>;
+    fn rewrites() -> Vec<Rewrite>
+    where
+        Self: Sized;
 
     /// Typical and edge uses; the law tests run every one.
-    fn samples(module: &mut Module) -> Vec<Sample>;
+    fn samples(module: &mut Module) -> Vec<Sample>
+    where
+        Self: Sized;
 }
 
-/// Makes [`Op`] and its dispatch from the list of primitives.
+/// Makes [`Op`] from the list of primitives.
 macro_rules! primitives {
-    ($($prim:ident),* $(,)?) => {
-        /// A primitive with its attributes.
+    (arrays: $($array:ident),*; regions: $($region:ident),*;) => {
+        $(const _: fn() -> Vec<Sample> = <$array as ArrayPrimitive>::samples;)*
+        primitives! { $($array)* $($region)* }
+    };
+    ($($prim:ident)*) => {
+        /// A primitive with its attributes. What one asks it are the methods of [`Primitive`].
         #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         pub enum Op {
             $(#[doc = concat!("See [`", stringify!($prim), "`].")] $prim($prim),)*
@@ -203,120 +217,72 @@ macro_rules! primitives {
             fn from(p: $prim) -> Op { Op::$prim(p) }
         })*
 
-        impl Op {
-            /// The primitive of that name with those attributes.
-            pub fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Op, Problem>> {
-                None$(.or_else(|| $prim::parse(name, attributes).map(|r| r.map(Op::$prim))))*
-            }
-            /// The catalogue of all primitives, in the order of the list.
-            pub fn docs() -> Vec<Doc> {
-                let mut all = Vec::new();
-                $(all.extend($prim::docs());)*
-                all
-            }
-            /// All rewrite rows.
-            pub fn rewrites() -> Vec<Rewrite> {
-                let mut all = Vec::new();
-                $(all.extend($prim::rewrites());)*
-                if planted(Fault::RewriteRow) {
-                    for row in all.iter_mut().filter(|row: &&mut Rewrite| row.name == "sub-neg") {
-                        row.rule = Rule::Pattern { lhs: "(sub ?x (neg ?y))", rhs: "(sub ?x ?y)" };
-                    }
-                }
-                all
-            }
-            /// The samples of all primitives; regions they need are added to `module`.
-            pub fn samples(module: &mut Module) -> Vec<Sample> {
-                let mut all = Vec::new();
-                $(all.extend($prim::samples(module));)*
-                all
-            }
-            /// See [`Primitive::name`].
-            pub fn name(&self) -> &'static str {
-                match self { $(Op::$prim(p) => p.name()),* }
-            }
-            /// See [`Primitive::attributes`].
-            pub fn attributes(&self) -> Vec<(&'static str, Attr)> {
-                match self { $(Op::$prim(p) => p.attributes()),* }
-            }
-            /// See [`Primitive::outputs`].
-            pub fn outputs(&self, module: &Module) -> usize {
-                match self { $(Op::$prim(p) => p.outputs(module)),* }
-            }
-            /// See [`Primitive::infer`].
-            pub fn infer(&self, module: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
-                match self { $(Op::$prim(p) => p.infer(module, operands)),* }
-            }
-            /// See [`Primitive::eval`].
-            pub fn eval(&self, module: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-                match self { $(Op::$prim(p) => p.eval(module, operands)),* }
-            }
-            /// See [`Primitive::jvp`].
-            pub fn jvp(&self, cx: &mut RuleCx<'_, '_>, x: &[Atom], dx: &[Option<Atom>]) -> Result<Dual, Problem> {
-                match self { $(Op::$prim(p) => p.jvp(cx, x, dx)),* }
-            }
-            /// See [`Primitive::linearize`].
-            pub fn linearize(&self, cx: &mut RuleCx<'_, '_>, x: &[Atom], dx: &[Option<Atom>]) -> Result<Dual, Problem> {
-                match self { $(Op::$prim(p) => p.linearize(cx, x, dx)),* }
-            }
-            /// See [`Primitive::is_linear`].
-            pub fn is_linear(&self, module: &Module, operands: &[Linearity]) -> bool {
-                match self { $(Op::$prim(p) => p.is_linear(module, operands)),* }
-            }
-            /// See [`Primitive::transpose`].
-            pub fn transpose(&self, cx: &mut RuleCx<'_, '_>, x: &[Arg], ct: &[Option<Atom>], into: &mut Cotangents) -> Result<(), Problem> {
-                match self { $(Op::$prim(p) => p.transpose(cx, x, ct, into)),* }
-            }
-            /// See [`Primitive::batch`].
-            pub fn batch(&self, cx: &mut RuleCx<'_, '_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Batched, Problem> {
-                match self { $(Op::$prim(p) => p.batch(cx, size, x, batched)),* }
-            }
-            /// See [`Primitive::discharge`].
-            pub fn discharge(&self) -> Discharge {
-                match self { $(Op::$prim(p) => p.discharge()),* }
-            }
-            /// See [`Primitive::body`].
-            pub fn body(&self) -> Body {
-                match self { $(Op::$prim(p) => p.body()),* }
-            }
-            /// See [`Primitive::prune`].
-            pub fn prune(&self, regions: &mut dyn Regions, module: &mut Module, used: &[bool]) -> Result<Prune, Problem> {
-                match self { $(Op::$prim(p) => p.prune(regions, module, used)),* }
-            }
-            /// See [`Primitive::lower`].
-            pub fn lower(&self, module: &Module, operands: &[Operand<'_>]) -> Lowering {
-                match self { $(Op::$prim(p) => p.lower(module, operands)),* }
-            }
-            /// See [`Primitive::effects`].
-            pub fn effects(&self, module: &Module) -> Effects {
-                match self { $(Op::$prim(p) => p.effects(module)),* }
+        impl std::ops::Deref for Op {
+            type Target = dyn Primitive;
+            fn deref(&self) -> &Self::Target {
+                match self { $(Op::$prim(p) => p),* }
             }
         }
+
+        /// What the list knows of each primitive, one entry per primitive.
+        const ALL: &[Entry] = &[$(Entry::of::<$prim>()),*];
     };
 }
 
 primitives! {
-    Scalar,
-    IntegerPow,
-    Polygamma,
-    Convert,
-    Broadcast,
-    Reshape,
-    Permute,
-    Slice,
-    DynamicSlice,
-    DynamicUpdateSlice,
-    Pad,
-    Concatenate,
-    Rev,
-    Iota,
-    Reduce,
-    ArgReduce,
-    Dot,
-    Gather,
-    Scatter,
-    StopGradient,
-    Call,
-    CustomCall,
-    LinearCall,
+    arrays:
+        Scalar, IntegerPow, Polygamma, Convert,
+        Broadcast, Reshape, Permute, Slice, DynamicSlice, DynamicUpdateSlice, Pad, Concatenate, Rev, Iota,
+        Reduce, ArgReduce, Dot,
+        Gather, Scatter,
+        StopGradient;
+    regions:
+        Call, CustomCall, LinearCall;
+}
+
+/// What a primitive says without a value of it at hand.
+struct Entry {
+    docs: fn() -> Vec<Doc>,
+    parse: fn(&str, &mut Attributes) -> Option<Result<Op, Problem>>,
+    rewrites: fn() -> Vec<Rewrite>,
+    samples: fn(&mut Module) -> Vec<Sample>,
+}
+
+impl Entry {
+    const fn of<P: Primitive + Into<Op>>() -> Entry {
+        Entry {
+            docs: P::docs,
+            parse: |name, attributes| Some(P::parse(name, attributes)?.map(Into::into)),
+            rewrites: P::rewrites,
+            samples: P::samples,
+        }
+    }
+}
+
+impl Op {
+    /// The catalogue of all primitives, in the order of the list.
+    pub fn docs() -> Vec<Doc> {
+        ALL.iter().flat_map(|p| (p.docs)()).collect()
+    }
+
+    /// The primitive of that name with those attributes.
+    pub fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Op, Problem>> {
+        ALL.iter().find_map(|p| (p.parse)(name, attributes))
+    }
+
+    /// All rewrite rows.
+    pub fn rewrites() -> Vec<Rewrite> {
+        let mut all: Vec<Rewrite> = ALL.iter().flat_map(|p| (p.rewrites)()).collect();
+        if planted(Fault::RewriteRow) {
+            for row in all.iter_mut().filter(|row| row.name == "sub-neg") {
+                row.rule = Rule::Pattern { lhs: "(sub ?x (neg ?y))", rhs: "(sub ?x ?y)" };
+            }
+        }
+        all
+    }
+
+    /// The samples of all primitives; regions they need are added to `module`.
+    pub fn samples(module: &mut Module) -> Vec<Sample> {
+        ALL.iter().flat_map(|p| (p.samples)(module)).collect()
+    }
 }

@@ -9,14 +9,12 @@
 use super::lower::{INDEX_LIMIT, eval_view};
 use super::rules::one_per_axis;
 use super::{
-    Arg, Attr, Attributes, AxisMap, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family,
-    Linearity, Lowering, Operand, Piece, Primitive, Prune, Reduce, Reducer, Regions, Rewrite,
-    RuleCx, Sample, Scalar, Slice, Types, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, AxisMap, Cotangents, Doc, Effects, Family, Linearity,
+    Lowering, Operand, Piece, Reduce, Reducer, Rewrite, Sample, Scalar, Slice, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Shape, Type};
@@ -95,7 +93,9 @@ impl Pad {
     }
 }
 
-impl Primitive for Pad {
+impl ArrayPrimitive for Pad {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Movement,
@@ -133,11 +133,7 @@ impl Primitive for Pad {
         })
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let [Operand { ty: Type::Array(x), .. }, Operand { ty: Type::Array(fill), .. }] = operands
         else {
             return Err(Problem::new(Kind::Arguments, "`pad` takes an array and a scalar", ""));
@@ -152,51 +148,49 @@ impl Primitive for Pad {
         one_per_axis("pad", "low", self.low.len(), x)?;
         one_per_axis("pad", "high", self.high.len(), x)?;
         one_per_axis("pad", "interior", self.interior.len(), x)?;
-        Ok(elementwise::one_type(x.dtype, self.shape(x)?))
+        Ok(ArrayType::new(x.dtype, self.shape(x)?))
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
         let shape = self.shape(operands[0].ty())?;
-        Ok(vec![eval_view(operands, &[self.piece()], Some(1), &shape)?])
+        eval_view(operands, &[self.piece()], Some(1), &shape)
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Atom],
+        _: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        let b = cx.b;
-        let y = b.emit1(self.clone(), x);
+    ) -> Result<Option<Atom>, Problem> {
         if dx.iter().all(Option::is_none) {
-            return Ok(Dual::one(y, None));
+            return Ok(None);
         }
         let dx = elementwise::tangents_or_zeros(b, x, dx);
-        Ok(Dual::one(y, Some(b.emit1(self.clone(), &dx))))
+        Ok(Some(b.emit1(self.clone(), &dx)))
     }
 
-    fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
+    fn is_linear(&self, operands: &[Linearity]) -> bool {
         !operands.contains(&Linearity::Constant)
     }
 
     fn transpose(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Arg],
-        ct: &[Option<Atom>],
+        ct: Atom,
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
-        let ([Some(ct)], [array, fill]) = (ct, x) else { return Ok(()) };
-        let b = cx.b;
+        let [array, fill] = x else { return Ok(()) };
         if let Arg::Linear(Type::Array(x)) = array {
-            into.add(b, 0, self.gather(b, *ct, x));
+            into.add(b, 0, self.gather(b, ct, x));
         }
         if let Arg::Linear(_) = fill {
             // Summed over the fill alone, and not as a difference of sums, so that what falls on the
             // array (an infinity, say) leaves no trace.
             let covered = self.covered(b, &array.shape(b));
-            let zero = Literal::zero(b.dtype_of(*ct)).into();
-            let uncovered = b.emit1(Scalar::Select, &[covered, zero, *ct]);
+            let zero = Literal::zero(b.dtype_of(ct)).into();
+            let uncovered = b.emit1(Scalar::Select, &[covered, zero, ct]);
             let axes = (0..self.low.len()).collect();
             into.add(b, 1, b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[uncovered]));
         }
@@ -205,12 +199,11 @@ impl Primitive for Pad {
 
     fn batch(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         size: usize,
         x: &[Atom],
         batched: &[bool],
-    ) -> Result<Batched, Problem> {
-        let b = cx.b;
+    ) -> Result<Atom, Problem> {
         let [array, fill] = *x else { return Err(Problem::internal("`pad` of two operands")) };
         let lead = Pad {
             low: [&[0], self.low.as_slice()].concat(),
@@ -218,7 +211,7 @@ impl Primitive for Pad {
             interior: [&[0], self.interior.as_slice()].concat(),
         };
         if !batched[1] {
-            return Ok(Batched::one(b.emit1(lead, &[array, fill])));
+            return Ok(b.emit1(lead, &[array, fill]));
         }
         // One fill per element of the batch: pad by zero, then put the fills where nothing is.
         let array = if batched[0] { array } else { elementwise::materialize_lead(b, size, array) };
@@ -227,34 +220,18 @@ impl Primitive for Pad {
         let covered = lead.covered(b, &b.shape_of(array));
         let fills = super::Broadcast { shape: b.shape_of(padded), dims: vec![0] };
         let fills = b.emit1(fills, &[fill]);
-        Ok(Batched::one(b.emit1(Scalar::Select, &[covered, padded, fills])))
+        Ok(b.emit1(Scalar::Select, &[covered, padded, fills]))
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
         Lowering::View { pieces: vec![self.piece()], fill: Some(1) }
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
         Vec::new()
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let op = |low: &[i64], high: &[i64], interior: &[usize]| Pad {
             low: low.to_vec(),
             high: high.to_vec(),
@@ -308,7 +285,7 @@ mod tests {
 
     #[test]
     fn laws() {
-        check_samples(Pad::samples(&mut Module::new()));
+        check_samples(Pad::samples());
     }
 
     #[test]

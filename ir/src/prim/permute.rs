@@ -5,18 +5,16 @@
 //! `permute{permutation=[2,0,1]} x` is a `f64[5,2,3]`. Nothing moves when it is compiled: readers of
 //! the result index the operand otherwise.
 
-use super::rules::{linear_jvp, one_array, one_per_axis};
+use super::rules::{one_array, one_per_axis};
 use super::{
-    Arg, Attr, Attributes, AxisMap, Batched, Broadcast, Cotangents, Discharge, Doc, Dual, Effects,
-    Exactness, Family, Linearity, Lowering, Op, Operand, Piece, Primitive, Prune, Regions, Reshape,
-    Rewrite, Rule, RuleCx, Sample, Types, When, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, AxisMap, Broadcast, Cotangents, Doc, Effects, Exactness,
+    Family, Linearity, Lowering, Op, Operand, Piece, Reshape, Rewrite, Rule, Sample, When,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
-use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
-use crate::types::{Shape, Type};
+use crate::types::{ArrayType, Shape, Type};
 
 /// `permute{permutation}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -60,7 +58,9 @@ impl Permute {
     }
 }
 
-impl Primitive for Permute {
+impl ArrayPrimitive for Permute {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Movement,
@@ -84,11 +84,7 @@ impl Primitive for Permute {
         (name == "permute").then(|| Ok(Permute { permutation: attributes.sizes("permutation")? }))
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let x = one_array("permute", operands)?;
         one_per_axis("permute", "permutation", self.permutation.len(), x)?;
         let mut seen = vec![false; x.shape.len()];
@@ -104,70 +100,47 @@ impl Primitive for Permute {
                 }
             }
         }
-        Ok(elementwise::one_type(x.dtype, self.shape(&x.shape)))
+        Ok(ArrayType::new(x.dtype, self.shape(&x.shape)))
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
         let shape = self.shape(operands[0].shape());
-        Ok(vec![super::lower::eval_view(operands, &[self.piece()], None, &shape)?])
+        super::lower::eval_view(operands, &[self.piece()], None, &shape)
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
-        x: &[Atom],
+        b: &Builder<'_>,
+        _: &[Atom],
+        _: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        Ok(linear_jvp(cx, self.clone(), x, dx))
+    ) -> Result<Option<Atom>, Problem> {
+        Ok(dx[0].map(|dx| b.emit1(self.clone(), &[dx])))
     }
 
-    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+    fn is_linear(&self, _: &[Linearity]) -> bool {
         true
     }
 
     fn transpose(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         _: &[Arg],
-        ct: &[Option<Atom>],
+        ct: Atom,
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
-        if let [Some(ct)] = ct {
-            into.add(cx.b, 0, cx.b.emit1(self.inverse(), &[*ct]));
-        }
+        into.add(b, 0, b.emit1(self.inverse(), &[ct]));
         Ok(())
     }
 
-    fn batch(
-        &self,
-        cx: &mut RuleCx<'_, '_>,
-        _: usize,
-        x: &[Atom],
-        _: &[bool],
-    ) -> Result<Batched, Problem> {
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
         let inner = self.permutation.iter().map(|axis| axis + 1);
         let op = Permute { permutation: std::iter::once(0).chain(inner).collect() };
-        Ok(Batched::one(cx.b.emit1(op, x)))
+        Ok(b.emit1(op, x))
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
         Lowering::View { pieces: vec![self.piece()], fill: None }
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
@@ -243,7 +216,7 @@ impl Primitive for Permute {
         ]
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let op = |permutation: &[usize]| Permute { permutation: permutation.to_vec() };
         let m = Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0]]);
         let mut samples = vec![
@@ -300,7 +273,7 @@ mod tests {
 
     #[test]
     fn laws() {
-        check_samples(Permute::samples(&mut Module::new()));
+        check_samples(Permute::samples());
     }
 
     #[test]

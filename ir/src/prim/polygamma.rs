@@ -3,16 +3,16 @@
 //! It exists so that `lgamma` has derivatives of every order: each raises `n` by one.
 
 use super::{
-    Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Family,
-    Library, LibraryFn, Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx,
-    Sample, SignOf, Types, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, Code, Cotangents, Doc, Effects, Family, Library,
+    LibraryFn, Linearity, Lowering, Operand, Rewrite, Sample, SignOf, elementwise,
 };
+use crate::builder::Builder;
 use crate::function::Atom;
 use crate::math;
-use crate::module::Module;
 use crate::prim::expr::Expr;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
+use crate::types::ArrayType;
 
 /// `polygamma{n}`
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -34,7 +34,9 @@ impl Polygamma {
     }
 }
 
-impl Primitive for Polygamma {
+impl ArrayPrimitive for Polygamma {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Special,
@@ -65,44 +67,40 @@ impl Primitive for Polygamma {
         })
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let (shape, dtypes) = elementwise::common_shape("polygamma", operands)?;
         match dtypes.as_slice() {
-            [d] if d.is_float() => Ok(elementwise::one_type(*d, shape)),
+            [d] if d.is_float() => Ok(ArrayType::new(*d, shape)),
             _ => Err(Problem::new(Kind::Dtype, "`polygamma` takes one operand, a float", "")),
         }
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
         elementwise::eval(self.code(), operands)
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Atom],
+        _: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        let y = cx.b.emit1(*self, x);
-        let Some(t) = dx[0] else { return Ok(Dual::one(y, None)) };
+    ) -> Result<Option<Atom>, Problem> {
+        let Some(t) = dx[0] else { return Ok(None) };
         let next = Polygamma { n: self.n.saturating_add(1) };
-        let dy = Expr::new(cx.b, t) * Expr::new(cx.b, x[0]).unary(next);
-        Ok(Dual::one(y, Some(dy.atom)))
+        let dy = Expr::new(b, t) * Expr::new(b, x[0]).unary(next);
+        Ok(Some(dy.atom))
     }
 
-    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+    fn is_linear(&self, _: &[Linearity]) -> bool {
         false
     }
 
     fn transpose(
         &self,
-        _: &mut RuleCx<'_, '_>,
+        _: &Builder<'_>,
         _: &[Arg],
-        _: &[Option<Atom>],
+        _: Atom,
         _: &mut Cotangents,
     ) -> Result<(), Problem> {
         Err(Problem::internal("`polygamma` is not linear"))
@@ -110,39 +108,23 @@ impl Primitive for Polygamma {
 
     fn batch(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         size: usize,
         x: &[Atom],
         batched: &[bool],
-    ) -> Result<Batched, Problem> {
-        elementwise::batch(cx, (*self).into(), size, x, batched)
+    ) -> Result<Atom, Problem> {
+        elementwise::batch(b, (*self).into(), size, x, batched)
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
         Lowering::Elementwise(self.code())
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
         Vec::new()
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let x = || Tensor::from([0.05, 0.9, 2.5, 12.0]);
         let edge = || Tensor::from([0.0, -1.0, -0.5, f64::INFINITY, f64::NAN, 1e-300]);
         let mut samples = Vec::new();

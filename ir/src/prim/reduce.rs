@@ -7,17 +7,16 @@
 //! factors need no division and higher orders hold there too.
 
 use super::{
-    Arg, Attr, Attributes, Batched, Broadcast, Code, Cotangents, Discharge, Doc, Dual, Effects,
-    Family, Linearity, Lowering, Operand, Pad, Permute, Primitive, Prune, Regions, Reshape,
-    Rewrite, RuleCx, Sample, Scalar, Slice, Types, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, Broadcast, Code, Cotangents, Doc, Effects, Family,
+    Linearity, Lowering, Operand, Pad, Permute, Reshape, Rewrite, Sample, Scalar, Slice,
+    elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
-use crate::types::{Dtype, Shape, Type};
+use crate::types::{ArrayType, Dtype, Shape, Type};
 
 /// How two elements are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -132,7 +131,9 @@ fn product_jvp(b: &Builder<'_>, mut x: Atom, mut dx: Atom) -> (Atom, Atom) {
     }
 }
 
-impl Primitive for Reduce {
+impl ArrayPrimitive for Reduce {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         let entry = |r: Reducer| Doc {
             family: Family::Reduction,
@@ -181,11 +182,7 @@ impl Primitive for Reduce {
         Some(attributes.sizes("axes").map(|axes| Reduce { reducer, axes }))
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let name = self.name();
         let [Operand { ty: Type::Array(x), .. }] = operands else {
             return Err(Problem::new(Kind::Arguments, format!("`{name}` takes one array"), ""));
@@ -210,13 +207,13 @@ impl Primitive for Reduce {
                 "axes are ascending and smaller than the rank",
             ));
         }
-        Ok(elementwise::one_type(x.dtype, x.shape.without(&self.axes)))
+        Ok(ArrayType::new(x.dtype, x.shape.without(&self.axes)))
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
         let x = &operands[0];
         if self.axes.is_empty() {
-            return Ok(vec![x.clone()]);
+            return Ok(x.clone());
         }
         let shape = x.ty().shape.without(&self.axes);
         // Every fold starts at the identity, so that a sum is never -0.
@@ -229,42 +226,40 @@ impl Primitive for Reduce {
             y.put(at, self.reducer.code().eval(&[y.at(at), x.at(flat)]));
             super::lower::step(&mut index, x.shape());
         }
-        Ok(vec![y])
+        Ok(y)
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Atom],
+        y: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        let b = cx.b;
+    ) -> Result<Option<Atom>, Problem> {
         let ([x], [Some(dx)]) = (x, dx) else {
-            return Ok(Dual::one(b.emit1(self.clone(), x), None));
+            return Ok(None);
         };
         let sum =
             |x: Atom| b.emit1(Reduce { reducer: Reducer::Sum, axes: self.axes.clone() }, &[x]);
         let shape = b.shape_of(*x);
         match self.reducer {
-            Reducer::Sum => Ok(Dual::one(b.emit1(self.clone(), &[*x]), Some(sum(*dx)))),
+            Reducer::Sum => Ok(Some(sum(*dx))),
             Reducer::Max | Reducer::Min => {
                 // dy = Σ [x = y] dx / Σ [x = y]
-                let y = b.emit1(self.clone(), &[*x]);
                 let zero = Literal::zero(b.dtype_of(*x)).into();
                 let attains = b.emit1(Scalar::Eq, &[*x, self.spread(b, y, &shape)]);
                 let ones = elementwise::full(b, &shape, Literal::one(b.dtype_of(*x)));
                 let count = sum(b.emit1(Scalar::Select, &[attains, ones, zero]));
                 let share = sum(b.emit1(Scalar::Select, &[attains, *dx, zero]));
-                Ok(Dual::one(y, Some(b.emit1(Scalar::Div, &[share, count]))))
+                Ok(Some(b.emit1(Scalar::Div, &[share, count])))
             }
             Reducer::Prod => {
-                let y = b.emit1(self.clone(), &[*x]);
                 let kept: Vec<usize> =
                     (0..shape.len()).filter(|a| !self.axes.contains(a)).collect();
                 let out: Shape = kept.iter().map(|a| shape[*a]).collect();
                 let n = self.axes.iter().map(|a| shape[*a]).product();
                 if n == 0 || out.elements() == 0 {
-                    return Ok(Dual::one(y, None));
+                    return Ok(None);
                 }
                 let permutation: Vec<usize> = kept.iter().chain(&self.axes).copied().collect();
                 let flat = |x: Atom| {
@@ -272,52 +267,34 @@ impl Primitive for Reduce {
                     b.emit1(Reshape { shape: [out.elements(), n].into() }, &[x])
                 };
                 let (_, dy) = product_jvp(b, flat(*x), flat(*dx));
-                Ok(Dual::one(y, Some(b.emit1(Reshape { shape: out }, &[dy]))))
+                Ok(Some(b.emit1(Reshape { shape: out }, &[dy])))
             }
-            Reducer::And | Reducer::Or => Ok(Dual::one(b.emit1(self.clone(), &[*x]), None)),
+            Reducer::And | Reducer::Or => Ok(None),
         }
     }
 
-    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+    fn is_linear(&self, _: &[Linearity]) -> bool {
         self.reducer == Reducer::Sum
     }
 
     fn transpose(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Arg],
-        ct: &[Option<Atom>],
+        ct: Atom,
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
-        let ([Some(ct)], [Arg::Linear(Type::Array(x))]) = (ct, x) else { return Ok(()) };
-        into.add(cx.b, 0, self.spread(cx.b, *ct, &x.shape));
+        let [Arg::Linear(Type::Array(x))] = x else { return Ok(()) };
+        into.add(b, 0, self.spread(b, ct, &x.shape));
         Ok(())
     }
 
-    fn batch(
-        &self,
-        cx: &mut RuleCx<'_, '_>,
-        _: usize,
-        x: &[Atom],
-        _: &[bool],
-    ) -> Result<Batched, Problem> {
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
         let axes = self.axes.iter().map(|a| a + 1).collect();
-        Ok(Batched::one(cx.b.emit1(Reduce { reducer: self.reducer, axes }, x)))
+        Ok(b.emit1(Reduce { reducer: self.reducer, axes }, x))
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, operands: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
         let dtype = operands[0].ty.as_array().map_or(Dtype::Bool, |x| x.dtype);
         Lowering::Reduce {
             code: self.reducer.code(),
@@ -326,15 +303,11 @@ impl Primitive for Reduce {
         }
     }
 
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
-    }
-
     fn rewrites() -> Vec<Rewrite> {
         super::reduce_rows::rows()
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let matrix = Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0]]);
         let ties = Tensor::from([[2.0, 2.0, 1.0], [0.0, -0.0, f64::NAN]]);
         let ints = Tensor::from([[1i64, -2, 3], [4, 5, -6]]);

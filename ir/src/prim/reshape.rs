@@ -1,15 +1,14 @@
 //! `reshape{shape}`: the same elements in row-major order under other extents.
 
 use super::{
-    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Exactness, Family,
-    Linearity, Lowering, Op, Operand, Primitive, Prune, Regions, Rewrite, Rule, RuleCx, Sample,
-    Types, When, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, Cotangents, Doc, Effects, Exactness, Family, Linearity,
+    Lowering, Op, Operand, Rewrite, Rule, Sample, When,
 };
+use crate::builder::Builder;
 use crate::function::Atom;
-use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
-use crate::types::{Shape, Type};
+use crate::types::{ArrayType, Shape, Type};
 
 /// `reshape{shape}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -18,7 +17,9 @@ pub struct Reshape {
     pub shape: Shape,
 }
 
-impl Primitive for Reshape {
+impl ArrayPrimitive for Reshape {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Movement,
@@ -42,11 +43,7 @@ impl Primitive for Reshape {
         (name == "reshape").then(|| Ok(Reshape { shape: attributes.sizes("shape")?.into() }))
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let [Operand { ty: Type::Array(x), .. }] = operands else {
             return Err(Problem::new(Kind::Arguments, "`reshape` takes one array", ""));
         };
@@ -58,67 +55,46 @@ impl Primitive for Reshape {
                 "choose extents with the same product",
             ));
         }
-        Ok(elementwise::one_type(x.dtype, self.shape.clone()))
+        Ok(ArrayType::new(x.dtype, self.shape.clone()))
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-        Ok(vec![operands[0].reshape(&self.shape)?])
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+        operands[0].reshape(&self.shape)
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
-        x: &[Atom],
+        b: &Builder<'_>,
+        _: &[Atom],
+        _: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        Ok(super::rules::linear_jvp(cx, self.clone(), x, dx))
+    ) -> Result<Option<Atom>, Problem> {
+        Ok(dx[0].map(|dx| b.emit1(self.clone(), &[dx])))
     }
 
-    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+    fn is_linear(&self, _: &[Linearity]) -> bool {
         true
     }
 
     fn transpose(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Arg],
-        ct: &[Option<Atom>],
+        ct: Atom,
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
-        let ([Some(ct)], [Arg::Linear(Type::Array(x))]) = (ct, x) else { return Ok(()) };
-        let back = cx.b.emit1(Reshape { shape: x.shape.clone() }, &[*ct]);
-        into.add(cx.b, 0, back);
+        let [Arg::Linear(Type::Array(x))] = x else { return Ok(()) };
+        let back = b.emit1(Reshape { shape: x.shape.clone() }, &[ct]);
+        into.add(b, 0, back);
         Ok(())
     }
 
-    fn batch(
-        &self,
-        cx: &mut RuleCx<'_, '_>,
-        size: usize,
-        x: &[Atom],
-        _: &[bool],
-    ) -> Result<Batched, Problem> {
-        Ok(Batched::one(cx.b.emit1(Reshape { shape: self.shape.with_leading(size) }, x)))
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
+        Ok(b.emit1(Reshape { shape: self.shape.with_leading(size) }, x))
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
         Lowering::Reshape
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
@@ -159,7 +135,7 @@ impl Primitive for Reshape {
         ]
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let x = Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0]]);
         vec![
             Sample::smooth(Reshape { shape: [3, 2].into() }, vec![x.clone()]),

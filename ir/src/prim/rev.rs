@@ -1,17 +1,16 @@
 //! `rev{axes}`: elements in reverse order along some axes.
 
-use super::rules::{linear_jvp, one_array};
+use super::rules::one_array;
 use super::{
-    Arg, Attr, Attributes, AxisMap, Batched, Cotangents, Discharge, Doc, Dual, Effects, Exactness,
-    Family, Linearity, Lowering, Op, Operand, Piece, Primitive, Prune, Regions, Rewrite, Rule,
-    RuleCx, Sample, Types, When, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, AxisMap, Cotangents, Doc, Effects, Exactness, Family,
+    Linearity, Lowering, Op, Operand, Piece, Rewrite, Rule, Sample, When,
 };
+use crate::builder::Builder;
 use crate::fault::{Fault, planted};
 use crate::function::Atom;
-use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
-use crate::types::Type;
+use crate::types::{ArrayType, Type};
 
 /// `rev{axes}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -36,7 +35,9 @@ impl Rev {
     }
 }
 
-impl Primitive for Rev {
+impl ArrayPrimitive for Rev {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Movement,
@@ -60,11 +61,7 @@ impl Primitive for Rev {
         (name == "rev").then(|| Ok(Rev { axes: attributes.sizes("axes")? }))
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let x = one_array("rev", operands)?;
         let ascending = self.axes.windows(2).all(|w| w[0] < w[1]);
         if !ascending || self.axes.last().is_some_and(|a| *a >= x.shape.len()) {
@@ -74,71 +71,48 @@ impl Primitive for Rev {
                 "axes are ascending and smaller than the rank",
             ));
         }
-        Ok(elementwise::one_type(x.dtype, x.shape.clone()))
+        Ok(ArrayType::new(x.dtype, x.shape.clone()))
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
         let shape = &operands[0].ty().shape;
-        Ok(vec![super::lower::eval_view(operands, &[self.piece(shape)], None, shape)?])
+        super::lower::eval_view(operands, &[self.piece(shape)], None, shape)
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
-        x: &[Atom],
+        b: &Builder<'_>,
+        _: &[Atom],
+        _: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        Ok(linear_jvp(cx, self.clone(), x, dx))
+    ) -> Result<Option<Atom>, Problem> {
+        Ok(dx[0].map(|dx| b.emit1(self.clone(), &[dx])))
     }
 
-    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+    fn is_linear(&self, _: &[Linearity]) -> bool {
         true
     }
 
     fn transpose(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         _: &[Arg],
-        ct: &[Option<Atom>],
+        ct: Atom,
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
-        if let [Some(ct)] = ct {
-            into.add(cx.b, 0, cx.b.emit1(self.clone(), &[*ct]));
-        }
+        into.add(b, 0, b.emit1(self.clone(), &[ct]));
         Ok(())
     }
 
-    fn batch(
-        &self,
-        cx: &mut RuleCx<'_, '_>,
-        _: usize,
-        x: &[Atom],
-        _: &[bool],
-    ) -> Result<Batched, Problem> {
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
         let before = usize::from(!planted(Fault::BatchRule));
         let axes = self.axes.iter().map(|axis| axis + before).collect();
-        Ok(Batched::one(cx.b.emit1(Rev { axes }, x)))
+        Ok(b.emit1(Rev { axes }, x))
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, operands: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
         let x = operands[0].ty.as_array();
         Lowering::View { pieces: x.map(|x| self.piece(&x.shape)).into_iter().collect(), fill: None }
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
@@ -190,7 +164,7 @@ impl Primitive for Rev {
         ]
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let op = |axes: &[usize]| Rev { axes: axes.to_vec() };
         let m = Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0]]);
         vec![
@@ -226,7 +200,7 @@ mod tests {
 
     #[test]
     fn laws() {
-        check_samples(Rev::samples(&mut Module::new()));
+        check_samples(Rev::samples());
     }
 
     #[test]

@@ -31,13 +31,6 @@ pub struct Dual {
     pub dy: SmallVec<[Option<Atom>; 1]>,
 }
 
-impl Dual {
-    /// One output with its tangent.
-    pub fn one(y: Atom, dy: Option<Atom>) -> Dual {
-        Dual { y: SmallVec::from_elem(y, 1), dy: SmallVec::from_elem(dy, 1) }
-    }
-}
-
 /// What a value is in a function with linear parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Linearity {
@@ -286,13 +279,6 @@ pub struct Batched {
     pub batched: SmallVec<[bool; 1]>,
 }
 
-impl Batched {
-    /// One batched output.
-    pub fn one(y: Atom) -> Batched {
-        Batched { y: SmallVec::from_elem(y, 1), batched: SmallVec::from_elem(true, 1) }
-    }
-}
-
 /// How functionalization treats a primitive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Discharge {
@@ -348,17 +334,6 @@ impl Sample {
     pub fn edge(op: impl Into<Op>, operands: Vec<Tensor>) -> Sample {
         Sample { op: op.into(), operands, smooth: false }
     }
-}
-
-/// jvp of a primitive with one operand in which it is linear: the primitive itself.
-pub(crate) fn linear_jvp(
-    cx: &mut RuleCx<'_, '_>,
-    op: impl Into<Op> + Clone,
-    x: &[Atom],
-    dx: &[Option<Atom>],
-) -> Dual {
-    let y = cx.b.emit1(op.clone(), x);
-    Dual::one(y, dx[0].map(|dx| cx.b.emit1(op, &[dx])))
 }
 
 /// The type of the operand of a primitive that takes one array.

@@ -22,14 +22,13 @@
 use super::dot::move_axis;
 use super::gather::{Addressing, zeros_like};
 use super::{
-    Arg, Attr, Attributes, Batched, Bounds, Broadcast, Code, Cotangents, Discharge, Doc, Dual,
-    Effects, Expr, Family, Gather, Iota, Linearity, Lowering, Operand, Primitive, Prune, Regions,
-    Reshape, Rewrite, RuleCx, Sample, Scalar, Types, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, Bounds, Broadcast, Code, Cotangents, Doc, Effects, Expr,
+    Family, Gather, Iota, Linearity, Lowering, Operand, Reshape, Rewrite, Sample, Scalar,
+    elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Shape, Type};
@@ -224,7 +223,9 @@ impl Scatter {
     }
 }
 
-impl Primitive for Scatter {
+impl ArrayPrimitive for Scatter {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         let entry = |combine: Combine| Doc {
             family: Family::Indexing,
@@ -285,11 +286,7 @@ impl Primitive for Scatter {
         Some(Addressing::parse(attributes).map(make))
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let name = self.name();
         let [
             Operand { ty: Type::Array(x), .. },
@@ -329,10 +326,10 @@ impl Primitive for Scatter {
                 "updates have the shape of what a gather would read there",
             ));
         }
-        Ok(elementwise::one_type(x.dtype, x.shape.clone()))
+        Ok(ArrayType::new(x.dtype, x.shape.clone()))
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
         let (x, indices, updates) = (&operands[0], &operands[1], &operands[2]);
         let (starts, offsets) = self.addressing().places(x.shape(), indices);
         let mut y = x.clone();
@@ -347,17 +344,16 @@ impl Primitive for Scatter {
                 from += 1;
             }
         }
-        Ok(vec![y])
+        Ok(y)
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Atom],
+        y: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        let b = cx.b;
-        let y = b.emit1(self.clone(), x);
+    ) -> Result<Option<Atom>, Problem> {
         let dy = match self.combine {
             Combine::Add if dx[2].is_none() => dx[0],
             Combine::Set | Combine::Add => dx[0].or(dx[2]).map(|_| {
@@ -368,10 +364,10 @@ impl Primitive for Scatter {
             Combine::Mul => self.product_tangent(b, x, dx),
             Combine::Max | Combine::Min => self.extremum_tangent(b, x, dx, y),
         };
-        Ok(Dual::one(y, dy))
+        Ok(dy)
     }
 
-    fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
+    fn is_linear(&self, operands: &[Linearity]) -> bool {
         let [array, indices, updates] = operands else { return false };
         let fixed = *indices != Linearity::Linear;
         match self.combine {
@@ -385,29 +381,29 @@ impl Primitive for Scatter {
 
     fn transpose(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Arg],
-        ct: &[Option<Atom>],
+        ct: Atom,
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
-        let ([Some(ct)], [array, Arg::Known(indices), updates]) = (ct, x) else { return Ok(()) };
-        let (b, shape) = (cx.b, cx.b.shape_of(*ct));
+        let [array, Arg::Known(indices), updates] = x else { return Ok(()) };
+        let (b, shape) = (b, b.shape_of(ct));
         if let Arg::Linear(_) = array {
             let back = match (self.combine, updates) {
-                (Combine::Add, _) => *ct,
-                (Combine::Mul, Arg::Known(u)) => self.write(b, Combine::Mul, *ct, *indices, *u),
+                (Combine::Add, _) => ct,
+                (Combine::Mul, Arg::Known(u)) => self.write(b, Combine::Mul, ct, *indices, *u),
                 (Combine::Set, Arg::Linear(Type::Array(u))) => {
-                    self.write(b, Combine::Set, *ct, *indices, elementwise::zeros(b, u))
+                    self.write(b, Combine::Set, ct, *indices, elementwise::zeros(b, u))
                 }
                 (Combine::Set, Arg::Known(u)) => {
-                    self.write(b, Combine::Set, *ct, *indices, zeros_like(b, *u))
+                    self.write(b, Combine::Set, ct, *indices, zeros_like(b, *u))
                 }
                 _ => return Err(Problem::internal(format!("`{}` is not linear", self.name()))),
             };
             into.add(b, 0, back);
         }
         if let Arg::Linear(Type::Array(u)) = updates {
-            let mut back = self.read(b, *ct, *indices);
+            let mut back = self.read(b, ct, *indices);
             if self.combine == Combine::Set && !self.one_place(b, *indices) {
                 let won = self.won(b, &shape, *indices, &u.shape);
                 let zero = Literal::zero(u.dtype).into();
@@ -420,12 +416,11 @@ impl Primitive for Scatter {
 
     fn batch(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         size: usize,
         x: &[Atom],
         batched: &[bool],
-    ) -> Result<Batched, Problem> {
-        let b = cx.b;
+    ) -> Result<Atom, Problem> {
         let lead = |i: usize| match batched[i] {
             true => x[i],
             false => elementwise::materialize_lead(b, size, x[i]),
@@ -434,7 +429,7 @@ impl Primitive for Scatter {
         op.axes.iter_mut().for_each(|a| *a += 1);
         if batched[1] || self.batch > 0 {
             op.batch += 1;
-            return Ok(Batched::one(b.emit1(op, &[lead(0), lead(1), lead(2)])));
+            return Ok(b.emit1(op, &[lead(0), lead(1), lead(2)]));
         }
         // The same places everywhere: the batch is one more axis of the window, the first of the
         // remaining ones.
@@ -447,22 +442,10 @@ impl Primitive for Scatter {
             shape.insert(places, size);
             b.emit1(Broadcast { shape: shape.into(), dims }, &[x[2]])
         };
-        Ok(Batched::one(b.emit1(op, &[lead(0), x[1], updates])))
+        Ok(b.emit1(op, &[lead(0), x[1], updates]))
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
         Lowering::Scatter {
             combine: self.combine,
             batch: self.batch,
@@ -471,15 +454,11 @@ impl Primitive for Scatter {
         }
     }
 
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
-    }
-
     fn rewrites() -> Vec<Rewrite> {
         Vec::new()
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let vector = Tensor::from([1.5, -2.0, 0.25, 3.0]);
         let matrix = Tensor::from([[0.5, -1.0, 2.0], [3.0, 0.75, -0.25]]);
         let ints = Tensor::from([5i64, -2, 7]);
@@ -551,7 +530,7 @@ mod tests {
 
     #[test]
     fn laws_hold() {
-        check_samples(Scatter::samples(&mut Module::new()));
+        check_samples(Scatter::samples());
     }
 
     #[test]
@@ -604,7 +583,7 @@ mod tests {
         let infer = |combine: Combine, x: Type, u: Type| {
             let indices = Type::array(Dtype::I64, &[2, 1]);
             let operands = [&x, &indices, &u].map(|ty| Operand { ty, literal: None });
-            op(combine).infer(&Module::new(), &operands).unwrap_err().to_string()
+            op(combine).infer(&operands).unwrap_err().to_string()
         };
         assert_eq!(
             infer(Combine::Set, Type::array(Dtype::F64, &[3]), Type::array(Dtype::F64, &[3])),

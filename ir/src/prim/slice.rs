@@ -9,18 +9,17 @@
 //! that reads an array element by element does not pay for an array of zeros at every read.
 
 use super::lower::INDEX_LIMIT;
-use super::rules::{linear_jvp, one_array, one_per_axis};
+use super::rules::{one_array, one_per_axis};
 use super::{
-    Arg, Attr, Attributes, AxisMap, Batched, Broadcast, Cotangents, Discharge, Doc, Dual, Effects,
-    Exactness, Family, Linearity, Lowering, Op, Operand, Pad, Piece, Primitive, Prune, Regions,
-    Rewrite, Rule, RuleCx, Sample, Types, When, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, AxisMap, Broadcast, Cotangents, Doc, Effects, Exactness,
+    Family, Linearity, Lowering, Op, Operand, Pad, Piece, Rewrite, Rule, Sample, When,
 };
+use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
-use crate::types::{Shape, Type};
+use crate::types::{ArrayType, Shape, Type};
 
 /// `slice{start, limit, strides}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -74,7 +73,9 @@ impl Slice {
     }
 }
 
-impl Primitive for Slice {
+impl ArrayPrimitive for Slice {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Movement,
@@ -108,11 +109,7 @@ impl Primitive for Slice {
         })
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let x = one_array("slice", operands)?;
         one_per_axis("slice", "start", self.start.len(), x)?;
         one_per_axis("slice", "limit", self.limit.len(), x)?;
@@ -133,81 +130,59 @@ impl Primitive for Slice {
                 ));
             }
         }
-        Ok(elementwise::one_type(x.dtype, self.shape()))
+        Ok(ArrayType::new(x.dtype, self.shape()))
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-        Ok(vec![super::lower::eval_view(operands, &[self.piece()], None, &self.shape())?])
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+        super::lower::eval_view(operands, &[self.piece()], None, &self.shape())
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
-        x: &[Atom],
+        b: &Builder<'_>,
+        _: &[Atom],
+        _: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        Ok(linear_jvp(cx, self.clone(), x, dx))
+    ) -> Result<Option<Atom>, Problem> {
+        Ok(dx[0].map(|dx| b.emit1(self.clone(), &[dx])))
     }
 
-    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+    fn is_linear(&self, _: &[Linearity]) -> bool {
         true
     }
 
     fn transpose(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Arg],
-        ct: &[Option<Atom>],
+        ct: Atom,
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
-        let ([Some(ct)], [Arg::Linear(Type::Array(x))]) = (ct, x) else { return Ok(()) };
-        let b = cx.b;
+        let [Arg::Linear(Type::Array(x))] = x else { return Ok(()) };
         if into.total[0].is_some() && self.strides.iter().all(|s| *s == 1) {
             let start: Vec<Atom> =
                 self.start.iter().map(|s| Literal::i64(*s as i64).into()).collect();
             let read = |total| b.emit1(self.clone(), &[total]);
-            into.add_part(b, 0, x, read, &start, *ct);
+            into.add_part(b, 0, x, read, &start, ct);
         } else {
             let zero = Literal::zero(x.dtype).into();
-            into.add(b, 0, b.emit1(self.scatter(&x.shape), &[*ct, zero]));
+            into.add(b, 0, b.emit1(self.scatter(&x.shape), &[ct, zero]));
         }
         Ok(())
     }
 
-    fn batch(
-        &self,
-        cx: &mut RuleCx<'_, '_>,
-        size: usize,
-        x: &[Atom],
-        _: &[bool],
-    ) -> Result<Batched, Problem> {
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
         let lead = |first: usize, rest: &[usize]| [&[first], rest].concat();
         let op = Slice {
             start: lead(0, &self.start),
             limit: lead(size, &self.limit),
             strides: lead(1, &self.strides),
         };
-        Ok(Batched::one(cx.b.emit1(op, x)))
+        Ok(b.emit1(op, x))
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
         Lowering::View { pieces: vec![self.piece()], fill: None }
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
@@ -248,7 +223,7 @@ impl Primitive for Slice {
         ]
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         let op = |start: &[usize], limit: &[usize], strides: &[usize]| Slice {
             start: start.to_vec(),
             limit: limit.to_vec(),
@@ -329,7 +304,7 @@ mod tests {
 
     #[test]
     fn laws() {
-        check_samples(Slice::samples(&mut Module::new()));
+        check_samples(Slice::samples());
     }
 
     #[test]

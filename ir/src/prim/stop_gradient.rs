@@ -5,20 +5,22 @@
 
 use super::rules::one_array;
 use super::{
-    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Exactness, Family,
-    Linearity, Lowering, Op, Operand, Primitive, Prune, Regions, Rewrite, Rule, RuleCx, Sample,
-    Types, When, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, Cotangents, Doc, Effects, Exactness, Family, Linearity,
+    Lowering, Op, Operand, Rewrite, Rule, Sample, When,
 };
+use crate::builder::Builder;
 use crate::function::Atom;
-use crate::module::Module;
 use crate::problem::Problem;
 use crate::tensor::Tensor;
+use crate::types::ArrayType;
 
 /// `stop_gradient`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct StopGradient;
 
-impl Primitive for StopGradient {
+impl ArrayPrimitive for StopGradient {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Calls,
@@ -42,71 +44,46 @@ impl Primitive for StopGradient {
         (name == "stop_gradient").then_some(Ok(StopGradient))
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let x = one_array("stop_gradient", operands)?;
-        Ok(elementwise::one_type(x.dtype, x.shape.clone()))
+        Ok(ArrayType::new(x.dtype, x.shape.clone()))
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-        Ok(operands.to_vec())
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+        Ok(operands[0].clone())
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
-        x: &[Atom],
+        _: &Builder<'_>,
+        _: &[Atom],
+        _: Atom,
         _: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
-        Ok(Dual::one(cx.b.emit1(StopGradient, x), None))
+    ) -> Result<Option<Atom>, Problem> {
+        Ok(None)
     }
 
     /// No: a linear map whose derivative is zero would be zero.
-    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+    fn is_linear(&self, _: &[Linearity]) -> bool {
         false
     }
 
     fn transpose(
         &self,
-        _: &mut RuleCx<'_, '_>,
+        _: &Builder<'_>,
         _: &[Arg],
-        _: &[Option<Atom>],
+        _: Atom,
         _: &mut Cotangents,
     ) -> Result<(), Problem> {
         Err(Problem::internal("`stop_gradient` is not linear and is never transposed"))
     }
 
-    fn batch(
-        &self,
-        cx: &mut RuleCx<'_, '_>,
-        _: usize,
-        x: &[Atom],
-        _: &[bool],
-    ) -> Result<Batched, Problem> {
-        Ok(Batched::one(cx.b.emit1(StopGradient, x)))
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
+        Ok(b.emit1(StopGradient, x))
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
         Lowering::Alias
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
@@ -123,7 +100,7 @@ impl Primitive for StopGradient {
     }
 
     /// Its derivative is not that of the function it computes, so none is a smooth sample.
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         vec![
             Sample::edge(StopGradient, vec![Tensor::from([1.5, -2.0])]),
             Sample::edge(StopGradient, vec![Tensor::from(2.5)]),
@@ -142,7 +119,7 @@ mod tests {
     fn is_the_identity_without_a_tangent() {
         let x = Tensor::from([1.0, 2.0]);
         assert_eq!(eval1(StopGradient, std::slice::from_ref(&x)), x);
-        check_samples(StopGradient::samples(&mut Module::new()));
+        check_samples(StopGradient::samples());
         assert_eq!(tangents(StopGradient, std::slice::from_ref(&x)), [None]);
         check_compose("stop_gradient-stop_gradient", StopGradient, StopGradient, &x);
     }

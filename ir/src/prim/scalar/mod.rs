@@ -24,15 +24,14 @@ mod tests;
 
 use super::elementwise::{self, Linear, Partial};
 use super::{
-    Arg, Attr, Attributes, Batched, Code, Cotangents, Discharge, Doc, Dual, Effects, Exactness,
-    Expr, Family, Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, Rule, RuleCx,
-    Sample, Types, When,
+    Arg, ArrayPrimitive, Attr, Attributes, Code, Cotangents, Doc, Effects, Exactness, Expr, Family,
+    Linearity, Lowering, Operand, Rewrite, Rule, Sample, When,
 };
+use crate::builder::Builder;
 use crate::function::Atom;
-use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
-use crate::types::Dtype;
+use crate::types::{ArrayType, Dtype};
 
 /// Which dtypes a function takes and gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -362,7 +361,9 @@ impl Scalar {
     }
 }
 
-impl Primitive for Scalar {
+impl ArrayPrimitive for Scalar {
+    const EFFECTS: Effects = Effects::Pure;
+
     fn docs() -> Vec<Doc> {
         let entry = |s: &Scalar| {
             let row = s.row();
@@ -390,11 +391,7 @@ impl Primitive for Scalar {
         Scalar::ALL.iter().find(|s| s.row().name == name).map(|s| Ok(*s))
     }
 
-    fn outputs(&self, _: &Module) -> usize {
-        1
-    }
-
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let row = self.row();
         if operands.len() != row.arity {
             return Err(Problem::new(
@@ -409,72 +406,57 @@ impl Primitive for Scalar {
             let message = format!("`{}` needs {want}, got {}", row.name, list.join(" and "));
             Problem::new(Kind::Dtype, message, help)
         })?;
-        Ok(elementwise::one_type(dtype, shape))
+        Ok(ArrayType::new(dtype, shape))
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
         elementwise::eval(self.row().code, operands)
     }
 
     fn jvp(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Atom],
+        y: Atom,
         dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
+    ) -> Result<Option<Atom>, Problem> {
         let row = self.row();
-        elementwise::jvp(cx, (*self).into(), (row.partials, row.linear), x, dx)
+        elementwise::jvp(b, (*self).into(), (row.partials, row.linear), x, y, dx)
     }
 
-    fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
+    fn is_linear(&self, operands: &[Linearity]) -> bool {
         self.row().linear.admits(operands)
     }
 
     fn transpose(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         x: &[Arg],
-        ct: &[Option<Atom>],
+        ct: Atom,
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
-        elementwise::transpose(cx, self.name(), self.row().partials, x, ct, into)
+        elementwise::transpose(b, self.name(), self.row().partials, x, ct, into)
     }
 
     fn batch(
         &self,
-        cx: &mut RuleCx<'_, '_>,
+        b: &Builder<'_>,
         size: usize,
         x: &[Atom],
         batched: &[bool],
-    ) -> Result<Batched, Problem> {
-        elementwise::batch(cx, (*self).into(), size, x, batched)
+    ) -> Result<Atom, Problem> {
+        elementwise::batch(b, (*self).into(), size, x, batched)
     }
 
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
-    }
-
-    fn body(&self) -> super::Body {
-        super::Body::None
-    }
-
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
-    }
-
-    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
         Lowering::Elementwise(self.row().code)
-    }
-
-    fn effects(&self, _: &Module) -> Effects {
-        Effects::Pure
     }
 
     fn rewrites() -> Vec<Rewrite> {
         Scalar::ALL.iter().flat_map(|s| s.row().rewrites).copied().collect()
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
+    fn samples() -> Vec<Sample> {
         Scalar::ALL.iter().flat_map(|s| row_samples(*s)).collect()
     }
 }

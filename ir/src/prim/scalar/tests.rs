@@ -8,8 +8,9 @@ use super::*;
 use crate::builder::{Builder, Draft};
 use crate::function::FuncId;
 use crate::literal::Literal;
+use crate::module::Module;
 use crate::prim::checks::NoRegions;
-use crate::prim::{IntegerPow, Op, Polygamma};
+use crate::prim::{IntegerPow, Op, Polygamma, RuleCx};
 use crate::types::Type;
 use std::collections::HashMap;
 
@@ -204,7 +205,7 @@ fn a_constant_exponent_stays_constant() {
         let b = Builder::new(&mut module, &mut draft);
         let mut cx = RuleCx { b: &b, regions: &mut NoRegions };
         let exponent = Literal::f64(2.5).into();
-        Scalar::Pow.jvp(&mut cx, &[x, exponent], &[Some(x), None]).unwrap().dy[0].unwrap()
+        Op::from(Scalar::Pow).jvp(&mut cx, &[x, exponent], &[Some(x), None]).unwrap().dy[0].unwrap()
     };
     let f = draft.finish(&mut module, vec![dy]).unwrap();
     let y = crate::eval(&module, f, &[Tensor::from([1.0, 4.0])]).unwrap();
