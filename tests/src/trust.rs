@@ -4,10 +4,10 @@
 //! extreme operations. A sum or a product of floats may be taken in another order, so it agrees up to
 //! rounding, and so does what is computed from it: unless that jumps, like a comparison or a
 //! place read from a rounded number. [`trusts`] follows this through a program by the lowerings of
-//! its primitives, and names only the library functions that jump.
+//! its primitives and the table of codes, and names neither.
 
 use crate::{Agreement, Elements, Failure};
-use tapeloom_ir::prim::{Code, Lowering, Operand};
+use tapeloom_ir::prim::{Code, Continuity, Fold, Lowering, Operand};
 use tapeloom_ir::{FuncId, Literal, Module, Tensor, Type};
 
 /// What is promised of a value.
@@ -69,8 +69,7 @@ fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
         Lowering::Elementwise(code) => match code {
             _ if wild || !float => jump(all),
             Code::Select => jump(x[0]),
-            Code::Floor | Code::Ceil | Code::Sign | Code::Rem | Code::IsFinite => jump(all),
-            Code::Library(l) if ["round", "round_even", "nextafter"].contains(&l.name) => jump(all),
+            _ if code.row().continuity == Continuity::Jumps => jump(all),
             _ => all,
         },
         Lowering::View { .. } | Lowering::Reshape | Lowering::Alias | Lowering::Iota { .. } => all,
@@ -113,7 +112,7 @@ trait Sums {
 
 impl Sums for Lowering {
     fn sums(&self) -> bool {
-        let order = |code: Code| matches!(code, Code::Add | Code::Mul);
+        let order = |code: Code| matches!(code.row().fold, Fold::Rounded(_));
         match self {
             Lowering::Reduce { code, .. } => order(*code),
             Lowering::Scatter { combine, .. } => combine.code().is_some_and(order),

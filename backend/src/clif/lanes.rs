@@ -6,13 +6,14 @@
 //! vector instruction is done lane by lane with [`scalar::emit`], so that the meaning of a code
 //! stays in one place and vectors are only ever a faster way to say the same.
 
-use super::scalar;
 use super::symbols::Functions;
+use super::{float, scalar};
 use cranelift_codegen::ir::condcodes::FloatCC;
-use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
+use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Gives;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
 /// One scalar of the program in all lanes.
@@ -61,8 +62,7 @@ impl Emit<'_, '_, '_> {
         }
         let mut each: SmallVec<[Registers; 3]> = SmallVec::new();
         for (i, x) in x.iter().enumerate() {
-            let of = if matches!(code, Code::Select) && i == 0 { Dtype::Bool } else { dtype };
-            each.push(self.each(x, of));
+            each.push(self.each(x, code.row().takes.dtype(i, dtype)));
         }
         let mut y = Registers::new();
         for lane in 0..self.width {
@@ -104,50 +104,16 @@ impl Emit<'_, '_, '_> {
             let mask = self.mask(c, ty.as_truthy());
             return Ok(Some(Lanes::Vector(self.choose(&mask, ty, &x, &y))));
         }
-        if !has_vectors(code) {
+        if code.called(dtype).is_some() {
             return Ok(None);
         }
         let x: SmallVec<[Registers; 2]> = x.iter().map(|x| self.vectors(x, dtype, ty)).collect();
         let (Some(first), Some(last)) = (x.first(), x.last()) else { return Ok(None) };
-        let zero = |e: &mut Self| e.splat(Literal::zero(dtype), ty);
-        Ok(Some(match code {
-            Code::IsFinite => {
-                let infinity = self.splat(Literal::of(dtype, f64::INFINITY), ty);
-                Lanes::Mask(
-                    first
-                        .iter()
-                        .map(|x| {
-                            let size = self.b.ins().fabs(*x);
-                            self.b.ins().fcmp(FloatCC::LessThan, size, infinity)
-                        })
-                        .collect(),
-                )
-            }
-            Code::Sign => {
-                let zero = zero(self);
-                let one = self.splat(Literal::one(dtype), ty);
-                let minus_one = self.splat(Literal::of(dtype, -1.0), ty);
-                let mut signs = Registers::new();
-                for x in first {
-                    let below = self.b.ins().fcmp(FloatCC::LessThan, *x, zero);
-                    let above = self.b.ins().fcmp(FloatCC::GreaterThan, *x, zero);
-                    let y = self.bitselect(below, ty, minus_one, *x);
-                    signs.push(self.bitselect(above, ty, one, y));
-                }
-                Lanes::Vector(signs)
-            }
-            _ => {
-                let mut y = Registers::new();
-                for (a, b) in first.iter().zip(last) {
-                    if let Some(cc) = scalar::comparison(code) {
-                        y.push(self.b.ins().fcmp(cc, *a, *b));
-                    } else if let Some(v) = scalar::float_arithmetic(self.b, ty, code, *a, *b) {
-                        y.push(v);
-                    }
-                }
-                if scalar::comparison(code).is_some() { Lanes::Mask(y) } else { Lanes::Vector(y) }
-            }
-        }))
+        let each = first.iter().zip(last);
+        let y = each.map(|(x, y)| float::emit(self.b, ty, code, *x, *y)).collect();
+        let Some(y) = y else { return Ok(None) };
+        let truth = code.row().gives == Gives::Truth;
+        Ok(Some(if truth { Lanes::Mask(y) } else { Lanes::Vector(y) }))
     }
 
     fn convert(&mut self, x: &Lanes, from: Dtype, to: Dtype) -> Option<Lanes> {
@@ -205,7 +171,24 @@ impl Emit<'_, '_, '_> {
                     let below = ins.band_not(y, x);
                     self.b.ins().bnot(below)
                 }
-                _ => return None,
+                Code::Sub
+                | Code::Div
+                | Code::Rem
+                | Code::Neg
+                | Code::Abs
+                | Code::Sign
+                | Code::Floor
+                | Code::Ceil
+                | Code::Sqrt
+                | Code::ShiftLeft
+                | Code::ShiftRightArithmetic
+                | Code::ShiftRightLogical
+                | Code::Clamp
+                | Code::Select
+                | Code::IsFinite
+                | Code::Convert(_)
+                | Code::IntegerPow(_)
+                | Code::Library(_) => return None,
             });
         }
         Some(Lanes::Mask(z))
@@ -284,13 +267,7 @@ impl Emit<'_, '_, '_> {
 
     fn choose(&mut self, mask: &[Value], ty: Type, x: &[Value], y: &[Value]) -> Registers {
         let lanes = mask.iter().zip(x).zip(y);
-        lanes.map(|((m, x), y)| self.bitselect(*m, ty, *x, *y)).collect()
-    }
-
-    fn bitselect(&mut self, mask: Value, ty: Type, x: Value, y: Value) -> Value {
-        let little = MemFlagsData::new().with_endianness(Endianness::Little);
-        let mask = self.b.ins().bitcast(ty, little, mask);
-        self.b.ins().bitselect(mask, x, y)
+        lanes.map(|((m, x), y)| float::choose(self.b, ty, *m, *x, *y)).collect()
     }
 
     /// A constant in every lane of a register.
@@ -313,7 +290,7 @@ impl Emit<'_, '_, '_> {
         let fold = |e: &mut Self, x: Value, y: Value| {
             if ty.is_vector()
                 && e.b.func.dfg.value_type(x) == ty
-                && let Some(v) = scalar::float_arithmetic(e.b, ty, code, x, y)
+                && let Some(v) = float::emit(e.b, ty, code, x, y)
             {
                 return Ok(v);
             }
@@ -334,43 +311,5 @@ impl Emit<'_, '_, '_> {
             }
             left = (0..lanes).map(|i| self.b.ins().extractlane(last, i as u8)).collect();
         }
-    }
-}
-
-/// Whether [`Emit::in_vectors`] has instructions for the code on floats.
-fn has_vectors(code: Code) -> bool {
-    match code {
-        Code::Add
-        | Code::Sub
-        | Code::Mul
-        | Code::Div
-        | Code::Neg
-        | Code::Abs
-        | Code::Sign
-        | Code::Floor
-        | Code::Ceil
-        | Code::Sqrt
-        | Code::Max
-        | Code::Min
-        | Code::Eq
-        | Code::Ne
-        | Code::Lt
-        | Code::Le
-        | Code::Gt
-        | Code::Ge
-        | Code::IsFinite
-        | Code::IntegerPow(_) => true,
-        Code::Rem
-        | Code::And
-        | Code::Or
-        | Code::Xor
-        | Code::Not
-        | Code::ShiftLeft
-        | Code::ShiftRightArithmetic
-        | Code::ShiftRightLogical
-        | Code::Clamp
-        | Code::Select
-        | Code::Convert(_)
-        | Code::Library(_) => false,
     }
 }

@@ -9,6 +9,7 @@
 //! The table of inputs ends with two null pointers: a load whose guard is false reads those zeros
 //! instead of its element, which costs one conditional move and no branch.
 
+mod float;
 mod lanes;
 mod nest;
 mod parts;

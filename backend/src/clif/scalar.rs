@@ -12,13 +12,14 @@
 //! select zero, -1, (select minus, -x, q)
 //! ```
 
+use super::float;
 use super::symbols::Functions;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
 use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::LibraryFn;
+use tapeloom_ir::prim::{LibraryFn, power};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
 /// How an element is held in a register. Bool is a byte that is 0 or 1, as in memory.
@@ -54,6 +55,16 @@ pub(super) fn emit(
     let (Some(first), Some(last)) = (x.first().copied(), x.last().copied()) else {
         return Err(Problem::internal("scalar code without operands"));
     };
+    if let Some(library) = code.called(dtype) {
+        let f = functions.library(b.func, library, dtype)?;
+        return match library.function {
+            LibraryFn::Unary { .. } | LibraryFn::Binary { .. } => call(b, f, x),
+            LibraryFn::Indexed { n, .. } => {
+                let n = b.ins().iconst(types::I32, i64::from(n));
+                call(b, f, &[n, first])
+            }
+        };
+    }
     let value = match (code, x) {
         (Code::Select, [c, x, y]) => Some(b.ins().select(*c, *x, *y)),
         (Code::Convert(to), _) => Some(convert(b, first, dtype, to)),
@@ -66,7 +77,7 @@ pub(super) fn emit(
             Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64 => {
                 int_code(b, code, dtype, first, last)
             }
-            Dtype::F32 | Dtype::F64 => float_code(b, functions, code, dtype, first, last)?,
+            Dtype::F32 | Dtype::F64 => float::emit(b, register(dtype), code, first, last),
         },
     };
     value.ok_or_else(|| Problem::internal(format!("{code:?} is not defined on {dtype}")))
@@ -83,7 +94,24 @@ fn bool_code(b: &mut FunctionBuilder<'_>, code: Code, x: Value, y: Value) -> Opt
         Code::And | Code::Min | Code::Mul => b.ins().band(x, y),
         Code::Or | Code::Max | Code::Add => b.ins().bor(x, y),
         Code::Not => b.ins().bxor_imm_u(x, 1),
-        _ => return None,
+        Code::Sub
+        | Code::Div
+        | Code::Rem
+        | Code::Neg
+        | Code::Abs
+        | Code::Sign
+        | Code::Floor
+        | Code::Ceil
+        | Code::Sqrt
+        | Code::ShiftLeft
+        | Code::ShiftRightArithmetic
+        | Code::ShiftRightLogical
+        | Code::Clamp
+        | Code::Select
+        | Code::IsFinite
+        | Code::Convert(_)
+        | Code::IntegerPow(_)
+        | Code::Library(_) => return None,
     })
 }
 
@@ -147,7 +175,7 @@ fn int_code(
             b.ins().sshr(x, by)
         }
         Code::IntegerPow(n) => {
-            let power = power(x, n, |x, y| b.ins().imul(x, y));
+            let power = power(x, n.unsigned_abs(), |x, y| b.ins().imul(x, y));
             let one = b.ins().iconst(ty, 1);
             let power = power.unwrap_or(one);
             if n < 0 { divide(b, ty, signed, one, power) } else { power }
@@ -158,7 +186,14 @@ fn int_code(
         Code::Le => compare(b, IntCC::SignedLessThanOrEqual),
         Code::Gt => compare(b, IntCC::SignedGreaterThan),
         Code::Ge => compare(b, IntCC::SignedGreaterThanOrEqual),
-        _ => return None,
+        Code::Floor
+        | Code::Ceil
+        | Code::Sqrt
+        | Code::Clamp
+        | Code::Select
+        | Code::IsFinite
+        | Code::Convert(_)
+        | Code::Library(_) => return None,
     })
 }
 
@@ -200,127 +235,6 @@ fn remainder(b: &mut FunctionBuilder<'_>, ty: Type, signed: bool, x: Value, y: V
     let (safe, is_zero, _) = safe_divisor(b, ty, signed, y);
     let r = if signed { b.ins().srem(x, safe) } else { b.ins().urem(x, safe) };
     b.ins().select(is_zero, x, r)
-}
-
-fn float_code(
-    b: &mut FunctionBuilder<'_>,
-    functions: &mut Functions<'_>,
-    code: Code,
-    dtype: Dtype,
-    x: Value,
-    y: Value,
-) -> Result<Option<Value>, Problem> {
-    if let Some(value) = float_arithmetic(b, register(dtype), code, x, y) {
-        return Ok(Some(value));
-    }
-    Ok(Some(match code {
-        Code::Rem => {
-            let f = functions.remainder(b.func, dtype)?;
-            call(b, f, &[x, y])?
-        }
-        Code::Library(l) => {
-            let f = functions.library(b.func, l, dtype)?;
-            match l.function {
-                LibraryFn::Unary { .. } => call(b, f, &[x])?,
-                LibraryFn::Binary { .. } => call(b, f, &[x, y])?,
-                LibraryFn::Indexed { n, .. } => {
-                    let n = b.ins().iconst(types::I32, i64::from(n));
-                    call(b, f, &[n, x])?
-                }
-            }
-        }
-        Code::IsFinite => {
-            let size = b.ins().fabs(x);
-            let infinity = literal(b, Literal::of(dtype, f64::INFINITY));
-            b.ins().fcmp(FloatCC::LessThan, size, infinity)
-        }
-        Code::Sign => {
-            let zero = literal(b, Literal::zero(dtype));
-            let one = literal(b, Literal::one(dtype));
-            let minus_one = literal(b, Literal::of(dtype, -1.0));
-            let below = b.ins().fcmp(FloatCC::LessThan, x, zero);
-            let above = b.ins().fcmp(FloatCC::GreaterThan, x, zero);
-            let low = b.ins().select(below, minus_one, x);
-            b.ins().select(above, one, low)
-        }
-        _ => match comparison(code) {
-            Some(cc) => b.ins().fcmp(cc, x, y),
-            None => return Ok(None),
-        },
-    }))
-}
-
-/// Codes whose instructions exist for scalars and for vectors alike; `ty` is either.
-pub(super) fn float_arithmetic(
-    b: &mut FunctionBuilder<'_>,
-    ty: Type,
-    code: Code,
-    x: Value,
-    y: Value,
-) -> Option<Value> {
-    Some(match code {
-        Code::Add => b.ins().fadd(x, y),
-        Code::Sub => b.ins().fsub(x, y),
-        Code::Mul => b.ins().fmul(x, y),
-        Code::Div => b.ins().fdiv(x, y),
-        Code::Neg => b.ins().fneg(x),
-        Code::Abs => b.ins().fabs(x),
-        Code::Floor => b.ins().floor(x),
-        Code::Ceil => b.ins().ceil(x),
-        Code::Sqrt => b.ins().sqrt(x),
-        Code::Max => b.ins().fmax(x, y),
-        Code::Min => b.ins().fmin(x, y),
-        Code::IntegerPow(n) => {
-            let power = power(x, n, |x, y| b.ins().fmul(x, y));
-            if let Some(power) = power
-                && n >= 0
-            {
-                return Some(power);
-            }
-            let one = if ty.lane_type() == types::F64 {
-                b.ins().f64const(1.0)
-            } else {
-                b.ins().f32const(1.0)
-            };
-            let one = if ty.is_vector() { b.ins().splat(ty, one) } else { one };
-            match power {
-                Some(power) => b.ins().fdiv(one, power),
-                None => one,
-            }
-        }
-        _ => return None,
-    })
-}
-
-/// The condition of a comparison of floats: all are false on nan, except `ne`.
-pub(super) fn comparison(code: Code) -> Option<FloatCC> {
-    Some(match code {
-        Code::Eq => FloatCC::Equal,
-        Code::Ne => FloatCC::NotEqual,
-        Code::Lt => FloatCC::LessThan,
-        Code::Le => FloatCC::LessThanOrEqual,
-        Code::Gt => FloatCC::GreaterThan,
-        Code::Ge => FloatCC::GreaterThanOrEqual,
-        _ => return None,
-    })
-}
-
-/// `x^|n|` by repeated squaring, low bits first, as `Code::eval` multiplies; `None` for 1.
-fn power(x: Value, n: i32, mut multiply: impl FnMut(Value, Value) -> Value) -> Option<Value> {
-    let (mut left, mut square, mut product) = (n.unsigned_abs(), x, None);
-    while left > 0 {
-        if left & 1 == 1 {
-            product = Some(match product {
-                Some(p) => multiply(p, square),
-                None => square,
-            });
-        }
-        left >>= 1;
-        if left > 0 {
-            square = multiply(square, square);
-        }
-    }
-    product
 }
 
 fn convert(b: &mut FunctionBuilder<'_>, x: Value, from: Dtype, to: Dtype) -> Value {

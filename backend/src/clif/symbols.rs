@@ -1,4 +1,4 @@
-//! What generated code calls: library functions, `rem`, contractions, and its own parts.
+//! What generated code calls: library functions, contractions, and its own parts.
 //!
 //! An unknown symbol would be a panic in the linker, so symbols and declarations are made together:
 //! [`Symbols::of`] walks the program once and lists everything that its code can call.
@@ -54,30 +54,22 @@ impl Symbols {
     }
 
     fn code(&mut self, code: Code) {
+        let Some(library) = code.row().library else { return };
         let (f64, f32) = (types::F64, types::F32);
-        match code {
-            Code::Rem => {
-                self.add(REM_F64, rem_f64 as *const u8, &[f64, f64], f64);
-                self.add(REM_F32, rem_f32 as *const u8, &[f32, f32], f32);
+        let [wide, narrow] = names(library);
+        match library.function {
+            LibraryFn::Unary { f64: w, f32: n } => {
+                self.add(&wide, w as *const u8, &[f64], f64);
+                self.add(&narrow, n as *const u8, &[f32], f32);
             }
-            Code::Library(l) => {
-                let [wide, narrow] = names(l);
-                match l.function {
-                    LibraryFn::Unary { f64: w, f32: n } => {
-                        self.add(&wide, w as *const u8, &[f64], f64);
-                        self.add(&narrow, n as *const u8, &[f32], f32);
-                    }
-                    LibraryFn::Binary { f64: w, f32: n } => {
-                        self.add(&wide, w as *const u8, &[f64, f64], f64);
-                        self.add(&narrow, n as *const u8, &[f32, f32], f32);
-                    }
-                    LibraryFn::Indexed { f64: w, f32: n, .. } => {
-                        self.add(&wide, w as *const u8, &[types::I32, f64], f64);
-                        self.add(&narrow, n as *const u8, &[types::I32, f32], f32);
-                    }
-                }
+            LibraryFn::Binary { f64: w, f32: n } => {
+                self.add(&wide, w as *const u8, &[f64, f64], f64);
+                self.add(&narrow, n as *const u8, &[f32, f32], f32);
             }
-            _ => {}
+            LibraryFn::Indexed { f64: w, f32: n, .. } => {
+                self.add(&wide, w as *const u8, &[types::I32, f64], f64);
+                self.add(&narrow, n as *const u8, &[types::I32, f32], f32);
+            }
         }
     }
 
@@ -174,15 +166,6 @@ impl<'a> Functions<'a> {
         Ok(self.module.declare_data_in_func(id, func))
     }
 
-    /// `x % y` on floats.
-    pub(super) fn remainder(
-        &mut self,
-        func: &mut ir::Function,
-        dtype: Dtype,
-    ) -> Result<FuncRef, Problem> {
-        self.symbol(func, if dtype == Dtype::F64 { REM_F64 } else { REM_F32 })
-    }
-
     /// A library function.
     pub(super) fn library(
         &mut self,
@@ -229,19 +212,9 @@ impl<'a> Functions<'a> {
     }
 }
 
-const REM_F64: &str = "rem_f64";
-const REM_F32: &str = "rem_f32";
 const CONTRACT_F64: &str = "contract_f64";
 const CONTRACT_F32: &str = "contract_f32";
 
 fn names(l: Library) -> [String; 2] {
     [format!("library_{}_f64", l.name), format!("library_{}_f32", l.name)]
-}
-
-extern "C" fn rem_f64(x: f64, y: f64) -> f64 {
-    x % y
-}
-
-extern "C" fn rem_f32(x: f32, y: f32) -> f32 {
-    x % y
 }

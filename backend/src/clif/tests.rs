@@ -8,10 +8,10 @@ use crate::executable::of_test;
 use crate::gemm;
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId,
-    Stmt, VarId, codes, eval, parse, verify,
+    Stmt, VarId, eval, parse, verify,
 };
 use cranelift_entity::EntityRef;
-use tapeloom_ir::prim::{Library, LibraryFn, SignOf};
+use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Tensor};
 
 /// Builds programs in few words.
@@ -205,18 +205,21 @@ extern "C" fn times_f32(n: u32, x: f32) -> f32 {
 const HALF: Code = Code::Library(Library {
     flops: 1,
     name: "half",
+    continuity: Continuity::Continuous,
     sign: SignOf::Unknown,
     function: LibraryFn::Unary { f64: half, f32: half_f32 },
 });
 const HYPOT: Code = Code::Library(Library {
     flops: 1,
     name: "hypot",
+    continuity: Continuity::Continuous,
     sign: SignOf::Unknown,
     function: LibraryFn::Binary { f64: hypot, f32: hypot_f32 },
 });
 const TIMES: Code = Code::Library(Library {
     flops: 1,
     name: "times",
+    continuity: Continuity::Continuous,
     sign: SignOf::Unknown,
     function: LibraryFn::Indexed { n: 3, f64: times, f32: times_f32 },
 });
@@ -229,7 +232,7 @@ fn library(name: &str) -> Option<Library> {
 }
 
 fn all_codes() -> Vec<Code> {
-    let mut all = codes::PLAIN.to_vec();
+    let mut all = Code::PLAIN.to_vec();
     all.extend(Dtype::ALL.map(Code::Convert));
     all.extend([0, 1, 2, 3, 5, 10, -1, -2, -3, i32::MAX, i32::MIN].map(Code::IntegerPow));
     all.extend([HALF, HYPOT, TIMES]);
@@ -239,7 +242,7 @@ fn all_codes() -> Vec<Code> {
 /// `z[i] = code(x[i], ..)` on arrays of that many elements.
 fn map_program(code: Code, dtype: Dtype, n: usize) -> Program {
     let mut m = Make::new("map");
-    let arity = codes::arity(code);
+    let arity = code.row().takes.arity();
     let i = m.index();
     let mut body = Vec::new();
     let args: Vec<Arg> = (0..arity)
@@ -260,7 +263,7 @@ fn map_program(code: Code, dtype: Dtype, n: usize) -> Program {
 fn every_code_at_the_edges() {
     for code in all_codes() {
         for dtype in Dtype::ALL {
-            if !codes::defined_on(code, dtype) {
+            if !code.row().domain.has(dtype) {
                 continue;
             }
             let values = edges(dtype);
@@ -268,7 +271,7 @@ fn every_code_at_the_edges() {
             let n = values.len() * values.len();
             let first: Vec<_> = (0..n).map(|i| values[i / values.len()]).collect();
             let second: Vec<_> = (0..n).map(|i| values[i % values.len()]).collect();
-            let args = match codes::arity(code) {
+            let args = match code.row().takes.arity() {
                 1 => vec![tensor(dtype, &second)],
                 2 => vec![tensor(dtype, &first), tensor(dtype, &second)],
                 _ if matches!(code, Code::Clamp) => {
@@ -324,14 +327,14 @@ fn every_size() {
     for n in [0, 1, 2, 3, 4, 5, 7, 8, 17] {
         for code in [Code::Add, Code::Max, Code::Lt, HALF, Code::Convert(Dtype::I32)] {
             for dtype in [Dtype::F64, Dtype::F32, Dtype::I64] {
-                if !codes::defined_on(code, dtype) {
+                if !code.row().domain.has(dtype) {
                     continue;
                 }
                 let values: Vec<_> = edges(dtype).into_iter().cycle().take(n).collect();
                 let turned: Vec<_> = edges(dtype).into_iter().cycle().skip(5).take(n).collect();
                 let args: Vec<_> = [tensor(dtype, &values), tensor(dtype, &turned)]
                     .into_iter()
-                    .take(codes::arity(code))
+                    .take(code.row().takes.arity())
                     .collect();
                 check(&map_program(code, dtype, n), &args, 0.0);
             }
@@ -563,8 +566,8 @@ impl Generator {
                     } else {
                         self.r.of(&all_codes())
                     };
-                    if codes::defined_on(code, dtype) {
-                        let arity = codes::arity(code);
+                    if code.row().domain.has(dtype) {
+                        let arity = code.row().takes.arity();
                         let args: Vec<Arg> = (0..arity)
                             .map(|a| {
                                 let choice = matches!(code, Code::Select) && a == 0;

@@ -8,10 +8,9 @@
 //!
 //! [`lanes`]: super::lanes
 
-use crate::kernel::{
-    Access, Address, Arg, BufferId, Expr, IndexId, Place, Program, Stmt, VarId, codes,
-};
+use crate::kernel::{Access, Address, Arg, BufferId, Expr, IndexId, Place, Program, Stmt, VarId};
 use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Gives;
 use tapeloom_ir::{Code, Dtype, Literal};
 
 /// How to run a loop in lanes.
@@ -71,38 +70,11 @@ pub(super) fn plan(p: &Program, index: IndexId, extent: usize, body: &[Stmt]) ->
 
 /// The value that changes nothing when folded in; `None` where lanes may not be folded separately.
 pub(super) fn identity(code: Code, dtype: Dtype) -> Option<Literal> {
-    let ones = || Code::Not.eval(&[Literal::zero(dtype)]);
-    let extreme = |float: f64, int: fn(Dtype) -> u64| {
-        if dtype.is_float() {
-            Literal::of(dtype, float)
-        } else {
-            Literal { dtype, bits: int(dtype) }
-        }
-    };
-    Some(match code {
-        // -0 + x = x for every x, 0 + -0 is not.
-        Code::Add if dtype.is_float() => Literal::of(dtype, -0.0),
-        Code::Mul | Code::Min if dtype == Dtype::Bool => Literal::bool(true),
-        Code::Max if dtype == Dtype::Bool => Literal::bool(false),
-        Code::Add => Literal::zero(dtype),
-        Code::Mul => Literal::one(dtype),
-        Code::Max => extreme(f64::NEG_INFINITY, |d| match d {
-            Dtype::I32 => i32::MIN as u32 as u64,
-            Dtype::I64 => i64::MIN as u64,
-            _ => 0,
-        }),
-        Code::Min => extreme(f64::INFINITY, |d| match d {
-            Dtype::I32 if planted(Fault::MinIdentity) => 0,
-            Dtype::I32 => i32::MAX as u64,
-            Dtype::I64 => i64::MAX as u64,
-            Dtype::U32 => u64::from(u32::MAX),
-            _ => u64::MAX,
-        }),
-        Code::And if dtype == Dtype::Bool => Literal::bool(true),
-        Code::And if !dtype.is_float() => ones(),
-        Code::Or | Code::Xor if !dtype.is_float() => Literal::zero(dtype),
-        _ => return None,
-    })
+    let neutral = code.neutral(dtype);
+    if planted(Fault::MinIdentity) && matches!(code, Code::Min) && dtype == Dtype::I32 {
+        return neutral.map(|_| Literal::zero(dtype));
+    }
+    neutral
 }
 
 /// What a loop's body does.
@@ -178,7 +150,7 @@ impl<'a> Survey<'a> {
                     match self.folds.iter().find(|(v, _)| v == var) {
                         None => self.folds.push((*var, *code)),
                         Some((_, other)) => {
-                            self.legal &= codes::name(*other) == codes::name(*code);
+                            self.legal &= other.row().name == code.row().name;
                         }
                     }
                 }
@@ -200,15 +172,14 @@ impl<'a> Survey<'a> {
     }
 
     fn code(&mut self, code: Code, dtype: Dtype) {
-        self.gain += match code {
+        let called = code.called(dtype).is_some();
+        self.calls |= called;
+        self.gain += match code.row().gives {
             // Calls take vectors apart; the call itself costs more than that.
-            Code::Library(_) | Code::Rem => {
-                self.calls = true;
-                0
-            }
-            Code::Convert(_) => -1,
-            _ if dtype.is_float() => 2,
-            _ => 0,
+            _ if called => 0,
+            Gives::Dtype(_) => -1,
+            Gives::Same | Gives::Truth if dtype.is_float() => 2,
+            Gives::Same | Gives::Truth => 0,
         };
     }
 

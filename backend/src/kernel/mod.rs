@@ -24,7 +24,6 @@
 //! The text form prints, parses and verifies; an interpreter defines the meaning, and every
 //! generator of machine code is tested against it. All addresses count elements, not bytes.
 
-pub(crate) mod codes;
 mod eval;
 mod fill;
 mod parse;

@@ -23,13 +23,12 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 
-use super::codes;
 use super::{
     Address, Arg, Buffer, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId,
     Stmt, VarId, Version,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
-use tapeloom_ir::prim::Library;
+use tapeloom_ir::prim::{Library, Parameter};
 use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem};
 
 /// Reads a program; `library` finds functions by name.
@@ -216,22 +215,22 @@ impl<'a> Parser<'a> {
 
     fn code(&mut self) -> Result<Code, Problem> {
         let name = self.next();
-        let (mut to, mut n) = (None, None);
+        let mut parameter = None;
         if self.take("{") {
             match self.next() {
                 "to" => {
                     self.expect("=")?;
-                    to = Some(self.dtype()?);
+                    parameter = Some(Parameter::To(self.dtype()?));
                 }
                 "n" => {
                     self.expect("=")?;
-                    n = Some(self.number::<i64>()?);
+                    parameter = Some(Parameter::N(self.number::<i64>()?));
                 }
                 other => return Err(self.wanted("an attribute", other)),
             }
             self.expect("}")?;
         }
-        let code = codes::named(name, to, n, self.library);
+        let code = Code::named(name, parameter, self.library);
         code.ok_or_else(|| self.wanted("the name of a code", name))
     }
 

@@ -3,7 +3,6 @@
 //! Ids print as they are, so that text, snapshots and error messages name the same things, and
 //! [`parse`](super::parse) gives back the same program. See the example in [`super`].
 
-use super::codes;
 use super::{Address, Arg, BufferId, Contract, Expr, Matrix, Place, Program, Stmt};
 use std::fmt::{self, Display, Formatter};
 
@@ -126,7 +125,7 @@ fn block(p: &Program, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt
                 }
                 match expr {
                     Expr::Code(code, args) => {
-                        write!(f, " = {}", codes::print(*code))?;
+                        write!(f, " = {}", code)?;
                         for (i, a) in args.iter().enumerate() {
                             write!(f, "{} {a}", if i == 0 { "" } else { "," })?;
                         }
@@ -144,7 +143,7 @@ fn block(p: &Program, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt
             },
             Stmt::Set { var, value } => writeln!(f, "{var} = {value}")?,
             Stmt::Fold { var, code, value } => {
-                writeln!(f, "{var} = {} {var}, {value}", codes::print(*code))?;
+                writeln!(f, "{var} = {} {var}, {value}", code)?;
             }
             Stmt::Store { buffer, version, address, value, guard } => {
                 write!(f, "store {}[{address}], {value}", Held(*buffer, *version))?;

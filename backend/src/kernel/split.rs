@@ -89,7 +89,7 @@ fn breakpoints(body: &[Stmt], index: IndexId, extent: usize) -> Vec<usize> {
     let mut cuts: Vec<i64> = Vec::new();
     visit(body, &mut |stmt| {
         let Stmt::Let { expr: Expr::Code(code, args), .. } = stmt else { return };
-        let (Some(constant), true) = (compared(args, index), is_comparison(*code)) else { return };
+        let (Some(constant), true) = (compared(args, index), code.compares()) else { return };
         // From before the constant to it, from it to what is behind, or both.
         let changes = |at: &i64| {
             let before = at.saturating_sub(1);
@@ -107,11 +107,6 @@ fn breakpoints(body: &[Stmt], index: IndexId, extent: usize) -> Vec<usize> {
     cuts.sort_unstable();
     cuts.dedup();
     cuts
-}
-
-/// Whether the answer changes only beside equal operands.
-fn is_comparison(code: Code) -> bool {
-    matches!(code, Code::Lt | Code::Le | Code::Gt | Code::Ge | Code::Eq | Code::Ne)
 }
 
 /// The constant that the operands hold an index against, if that is what they do.
@@ -212,8 +207,8 @@ impl Copy<'_> {
     fn decide(&mut self, code: &Code, args: &[Arg]) -> Option<Literal> {
         let at = |i: i64| at_index(code, args, self.index, i);
         let (first, last) = (at(self.start)?, at(self.end - 1)?);
-        // A comparison with a constant changes at cuts only, so the ends decide.
-        let comparison = is_comparison(*code);
+        // A comparison with a constant changes at cuts only, beside equal operands, so the ends decide.
+        let comparison = code.compares();
         let same = first == last && (comparison || self.end - self.start == 1);
         self.undecided |= comparison && !same;
         same.then_some(first)

@@ -4,7 +4,7 @@
 
 use super::{eval, parse, shadow, verify};
 use tapeloom_ir::Tensor;
-use tapeloom_ir::prim::{Library, LibraryFn, SignOf};
+use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 
 extern "C" fn exp(x: f64) -> f64 {
     x.exp()
@@ -23,6 +23,7 @@ fn library(name: &str) -> Option<Library> {
     match name {
         "exp" => Some(Library {
             name: "exp",
+            continuity: Continuity::Continuous,
             sign: SignOf::Unknown,
             flops: 16,
             function: LibraryFn::Unary { f64: exp, f32: exp_f32 },
@@ -30,6 +31,7 @@ fn library(name: &str) -> Option<Library> {
         "times" => Some(Library {
             flops: 1,
             name: "times",
+            continuity: Continuity::Continuous,
             sign: SignOf::Unknown,
             function: LibraryFn::Indexed { n: 0, f64: times, f32: times_f32 },
         }),

@@ -7,7 +7,6 @@
 //! Code generators rely on all of it. What is not checked is what depends on values: addresses with a
 //! guard or a dynamic part. The verifier collects errors instead of stopping at the first.
 
-use super::codes;
 use super::print::Held;
 use super::{
     Address, Arg, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId, Stmt, VarId,
@@ -197,9 +196,8 @@ impl Verifier<'_> {
                 Stmt::Fold { var, code, value } => {
                     let (want, found) = (self.arg(Arg::Var(*var)), self.arg(*value));
                     if let (Some(a), Some(b)) = (want, found)
-                        && codes::result(*code, &[a, b]) != Some(a)
+                        && code.typed(&[a, b]) != Some(a)
                     {
-                        let code = codes::print(*code);
                         self.error(format!("fold of {b} into {var} of {a} by {code}"));
                     }
                 }
@@ -227,9 +225,8 @@ impl Verifier<'_> {
                 match dtypes.iter().copied().collect::<Option<Vec<Dtype>>>() {
                     None => None,
                     Some(dtypes) => {
-                        let result = codes::result(*code, &dtypes);
+                        let result = code.typed(&dtypes);
                         if result.is_none() {
-                            let code = codes::print(*code);
                             self.error(format!("{value}: {code} is not defined on {dtypes:?}"));
                         }
                         result

@@ -159,7 +159,7 @@ impl Emit<'_> {
             _ if self.overwritten[id] => return false,
             Kind::Input(_) => return budget.load(),
             _ if self.needs[id] => return budget.load(),
-            Kind::Map(code) if is_cheap(*code) && budget.operation() => {}
+            Kind::Map(code) if code.row().flops <= CHEAP && budget.operation() => {}
             Kind::Iota { .. } => return true,
             Kind::View { pieces, .. } if pieces.len() == 1 => {}
             Kind::Reshape => {
@@ -639,40 +639,5 @@ impl Budget {
     }
 }
 
-/// Whether an operation costs about as little as a load.
-fn is_cheap(code: Code) -> bool {
-    match code {
-        Code::Add
-        | Code::Sub
-        | Code::Mul
-        | Code::Neg
-        | Code::Abs
-        | Code::Max
-        | Code::Min
-        | Code::Eq
-        | Code::Ne
-        | Code::Lt
-        | Code::Le
-        | Code::Gt
-        | Code::Ge
-        | Code::And
-        | Code::Or
-        | Code::Xor
-        | Code::Not
-        | Code::Clamp
-        | Code::Select
-        | Code::IsFinite
-        | Code::Convert(_) => true,
-        Code::IntegerPow(n) => (0..=3).contains(&n),
-        Code::Div
-        | Code::Rem
-        | Code::Sign
-        | Code::Floor
-        | Code::Ceil
-        | Code::Sqrt
-        | Code::ShiftLeft
-        | Code::ShiftRightArithmetic
-        | Code::ShiftRightLogical
-        | Code::Library(_) => false,
-    }
-}
+/// What an operation may cost to count as little as a load, in additions.
+const CHEAP: u32 = 2;

@@ -59,7 +59,10 @@ pub use array::ArrayPrimitive;
 pub use attr::{Attr, Attributes};
 pub use broadcast::Broadcast;
 pub use call::{Body, Call};
-pub use code::{Code, Library, LibraryFn};
+pub use code::{
+    Code, CodeRow, Continuity, Domain, Fold, Gives, Library, LibraryFn, Neutral, Parameter, Takes,
+    power,
+};
 pub use concatenate::Concatenate;
 pub use convert::Convert;
 pub use custom::CustomCall;

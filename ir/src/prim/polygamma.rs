@@ -3,8 +3,8 @@
 //! It exists so that `lgamma` has derivatives of every order: each raises `n` by one.
 
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, Code, Cotangents, Doc, Effects, Family, Library,
-    LibraryFn, Linearity, Lowering, Operand, Rewrite, Sample, SignOf, elementwise,
+    Arg, ArrayPrimitive, Attr, Attributes, Code, Continuity, Cotangents, Doc, Effects, Family,
+    Library, LibraryFn, Linearity, Lowering, Operand, Rewrite, Sample, SignOf, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -30,7 +30,14 @@ impl Polygamma {
             math::polygamma(n, f64::from(x)) as f32
         }
         let function = LibraryFn::Indexed { n: self.n, f64: wide, f32: narrow };
-        Code::Library(Library { name: "polygamma", flops: 32, sign: SignOf::Unknown, function })
+        let (flops, continuity) = (32, Continuity::Continuous);
+        Code::Library(Library {
+            name: "polygamma",
+            flops,
+            continuity,
+            sign: SignOf::Unknown,
+            function,
+        })
     }
 }
 

@@ -66,22 +66,11 @@ impl Reducer {
     /// What a fold starts at, and so the result of reducing nothing. Sums of floats start at 0, which
     /// is not neutral for -0: no sum is -0.
     pub fn identity(self, dtype: Dtype) -> Literal {
-        let (least, greatest) = match dtype {
-            Dtype::Bool => (0.0, 1.0),
-            Dtype::I32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
-            Dtype::I64 => (i64::MIN as f64, i64::MAX as f64),
-            Dtype::U32 => (0.0, f64::from(u32::MAX)),
-            Dtype::U64 => (0.0, u64::MAX as f64),
-            Dtype::F32 | Dtype::F64 => (f64::NEG_INFINITY, f64::INFINITY),
-        };
         match self {
-            Reducer::Sum | Reducer::Or => Literal::zero(dtype),
-            Reducer::Prod => Literal::one(dtype),
-            Reducer::Max => Literal::of(dtype, least),
-            Reducer::Min => Literal::of(dtype, greatest),
-            // All bits set: true, or -1.
-            Reducer::And if dtype == Dtype::Bool => Literal::bool(true),
-            Reducer::And => Code::Not.eval(&[Literal::zero(dtype)]),
+            Reducer::Sum => Literal::zero(dtype),
+            Reducer::Prod | Reducer::Max | Reducer::Min | Reducer::And | Reducer::Or => {
+                self.code().neutral(dtype).unwrap_or(Literal::zero(dtype))
+            }
         }
     }
 }

@@ -149,7 +149,7 @@ impl Op {
     /// Whether the two operands may be exchanged.
     pub fn commutes(&self) -> bool {
         match self {
-            Op::Scalar(s) => s.row().code.commutes(),
+            Op::Scalar(s) => s.row().code.row().commutes,
             _ => false,
         }
     }

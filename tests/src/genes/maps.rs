@@ -84,7 +84,7 @@ impl Generator<'_, '_> {
             let all = Scalar::ALL;
             let op = all[self.rng.index(all.len())];
             let mut operands = vec![x.atom];
-            for k in 1..op.row().arity {
+            for k in 1..op.row().arity() {
                 operands.push(self.second(&x, j.wrapping_add(k as u8)).atom);
             }
             // What does not take floats is not made.

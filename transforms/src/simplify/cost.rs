@@ -2,9 +2,10 @@
 //!
 //! Backends fuse elementwise primitives, views and the reductions that consume them into one loop
 //! nest. So a value that is used inside one nest costs its arithmetic only; a value that crosses from
-//! nest to nest, or into a contraction, a scatter or a call, is written once and read by each. This
-//! file holds that model, in one place: [`weight`] says what an operation on one element costs,
-//! [`shape_of`] how a primitive takes part in nests, [`FLOPS_PER_BYTE`] how the two are weighed.
+//! nest to nest, or into a contraction, a scatter or a call, is written once and read by each. What an
+//! operation on one element costs stands in the table of codes ([`tapeloom_ir::Code::row`]); here, [`shape_of`]
+//! says how a primitive takes part in nests, and [`FLOPS_PER_BYTE`] how arithmetic and traffic are
+//! weighed. The backend's scheduler decides for itself; that both see the same traffic is not tested.
 //!
 //! ```text
 //! %2: f64[1000] = exp %0          // 16 flops an element; one reader, in the same nest: no traffic
@@ -13,14 +14,14 @@
 //! %5: f64[] = reduce_max{axes=[0]} %3
 //! ```
 //!
-//! The numbers are ratios measured on one machine with vector code (an addition is 1); what matters
-//! is their order, not their digits.
+//! The numbers are ratios measured on one machine (an addition is 1); what matters is their order,
+//! not their digits.
 
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::fmt;
 use tapeloom_ir::prim::{Lowering, Operand};
-use tapeloom_ir::{Code, Function, Module, Op, Type, ValueId};
+use tapeloom_ir::{Function, Module, Op, Type, ValueId};
 
 /// How many additions take as long as moving one byte between cache and core.
 const FLOPS_PER_BYTE: f64 = 0.5;
@@ -58,47 +59,6 @@ impl fmt::Display for Cost {
     }
 }
 
-/// What one element of an operation costs, an addition being 1.
-fn weight(code: Code) -> f64 {
-    match code {
-        Code::Add
-        | Code::Sub
-        | Code::Mul
-        | Code::Neg
-        | Code::Abs
-        | Code::Floor
-        | Code::Ceil
-        | Code::Max
-        | Code::Min
-        | Code::Eq
-        | Code::Ne
-        | Code::Lt
-        | Code::Le
-        | Code::Gt
-        | Code::Ge
-        | Code::And
-        | Code::Or
-        | Code::Xor
-        | Code::Not
-        | Code::ShiftLeft
-        | Code::ShiftRightArithmetic
-        | Code::ShiftRightLogical
-        | Code::Select
-        | Code::IsFinite
-        | Code::Convert(_) => 1.0,
-        Code::Sign | Code::Clamp => 2.0,
-        Code::Div => 4.0,
-        Code::Sqrt => 5.0,
-        Code::Rem => 8.0,
-        Code::IntegerPow(n) => {
-            let (bits, squares) = (n.unsigned_abs().count_ones(), n.unsigned_abs().max(1).ilog2());
-            let products = bits.saturating_sub(1) + squares;
-            f64::from(products.max(1)) + if n < 0 { 4.0 } else { 0.0 }
-        }
-        Code::Library(l) => f64::from(l.flops),
-    }
-}
-
 /// How an equation takes part in loop nests, and its arithmetic.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Shape {
@@ -121,13 +81,13 @@ pub(crate) fn shape_of(
     let out: f64 = outputs.iter().map(elements).sum();
     let of = |i: usize| operands.get(i).map_or(0.0, |o| elements(o.ty));
     let (flops, takes, gives) = match op.lower(module, operands) {
-        Lowering::Elementwise(code) => (out * weight(code), true, true),
+        Lowering::Elementwise(code) => (out * f64::from(code.row().flops), true, true),
         // Index arithmetic, and loads that are not contiguous.
         Lowering::View { .. } => (out * 0.1, true, true),
         Lowering::Reshape => (out * 0.05, true, true),
         Lowering::Alias => (0.0, true, true),
         Lowering::Iota { .. } => (out * 0.5, true, true),
-        Lowering::Reduce { code, .. } => (of(0) * weight(code), true, false),
+        Lowering::Reduce { code, .. } => (of(0) * f64::from(code.row().flops), true, false),
         Lowering::ArgReduce { .. } => (of(0) * 2.0, true, false),
         Lowering::Contract { contract, .. } => {
             let extent = |(axis, _): &(usize, usize)| {

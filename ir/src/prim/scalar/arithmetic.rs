@@ -16,11 +16,9 @@ const STEP: Partial = Partial::Zero("constant between its jumps");
 
 /// `x + y`
 pub(super) const ADD: Row = Row {
-    name: "add",
-    math: "x + y",
-    arity: 2,
-    signature: Signature::Number,
     code: Code::Add,
+    math: "x + y",
+    signature: Signature::Number,
     partials: &[Partial::Of(|t, _, _| t), Partial::Of(|t, _, _| t)],
     linear: Linear::Joint(&[0, 1]),
     edges: "integers wrap",
@@ -84,11 +82,9 @@ pub(super) const ADD: Row = Row {
 
 /// `x - y`
 pub(super) const SUB: Row = Row {
-    name: "sub",
-    math: "x - y",
-    arity: 2,
-    signature: Signature::Number,
     code: Code::Sub,
+    math: "x - y",
+    signature: Signature::Number,
     partials: &[Partial::Of(|t, _, _| t), Partial::Minus(|t, _, _| t)],
     linear: Linear::Joint(&[0, 1]),
     edges: "integers wrap",
@@ -166,11 +162,9 @@ pub(super) const SUB: Row = Row {
 
 /// `x * y`
 pub(super) const MUL: Row = Row {
-    name: "mul",
-    math: "x · y",
-    arity: 2,
-    signature: Signature::Number,
     code: Code::Mul,
+    math: "x · y",
+    signature: Signature::Number,
     partials: &[Partial::Of(|t, x, _| t * x[1]), Partial::Of(|t, x, _| t * x[0])],
     linear: Linear::Each(&[0, 1]),
     edges: "integers wrap; 0 · inf is nan",
@@ -227,11 +221,9 @@ pub(super) const MUL: Row = Row {
 
 /// `x / y`
 pub(super) const DIV: Row = Row {
-    name: "div",
-    math: "x / y",
-    arity: 2,
-    signature: Signature::Number,
     code: Code::Div,
+    math: "x / y",
+    signature: Signature::Number,
     partials: &[Partial::Of(|t, x, _| t / x[1]), Partial::Minus(|t, x, y| t * (y / x[1]))],
     linear: Linear::Each(&[0]),
     edges: "integers truncate towards zero; an integer divided by 0 is -1 (all bits set)",
@@ -295,11 +287,9 @@ pub(super) const DIV: Row = Row {
 
 /// `x % y`
 pub(super) const REM: Row = Row {
-    name: "rem",
-    math: "x - y · trunc(x / y)",
-    arity: 2,
-    signature: Signature::Number,
     code: Code::Rem,
+    math: "x - y · trunc(x / y)",
+    signature: Signature::Number,
     partials: &[Partial::Of(|t, _, _| t), Partial::Minus(rem_y)],
     linear: Linear::No,
     edges: "the sign is that of x; nan where y is 0 or x infinite, x where y is infinite; an integer modulo 0 is itself",
@@ -323,11 +313,9 @@ fn rem_y<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], _: Expr<'b, 'm>) -> Expr<'
 
 /// `-x`
 pub(super) const NEG: Row = Row {
-    name: "neg",
-    math: "-x",
-    arity: 1,
-    signature: Signature::Signed,
     code: Code::Neg,
+    math: "-x",
+    signature: Signature::Signed,
     partials: &[Partial::Minus(|t, _, _| t)],
     linear: Linear::Joint(&[0]),
     edges: "integers wrap",
@@ -355,11 +343,9 @@ pub(super) const NEG: Row = Row {
 
 /// `|x|`
 pub(super) const ABS: Row = Row {
-    name: "abs",
-    math: "|x|",
-    arity: 1,
-    signature: Signature::Signed,
     code: Code::Abs,
+    math: "|x|",
+    signature: Signature::Signed,
     partials: &[Partial::Of(|t, x, _| {
         t * x[0].ge(x[0].number(0.0)).select(t.number(1.0), t.number(-1.0))
     })],
@@ -375,11 +361,9 @@ pub(super) const ABS: Row = Row {
 
 /// `sign x`
 pub(super) const SIGN: Row = Row {
-    name: "sign",
-    math: "sign x",
-    arity: 1,
-    signature: Signature::Signed,
     code: Code::Sign,
+    math: "sign x",
+    signature: Signature::Signed,
     partials: &[STEP],
     linear: Linear::No,
     edges: "-1, 0 or 1; keeps the sign of zero; nan for nan",
@@ -390,11 +374,9 @@ pub(super) const SIGN: Row = Row {
 
 /// `floor x`
 pub(super) const FLOOR: Row = Row {
-    name: "floor",
-    math: "floor x",
-    arity: 1,
-    signature: Signature::Float,
     code: Code::Floor,
+    math: "floor x",
+    signature: Signature::Float,
     partials: &[STEP],
     linear: Linear::No,
     edges: "keeps infinities, nan and the sign of zero",
@@ -409,11 +391,9 @@ pub(super) const FLOOR: Row = Row {
 
 /// `ceil x`
 pub(super) const CEIL: Row = Row {
-    name: "ceil",
-    math: "ceil x",
-    arity: 1,
-    signature: Signature::Float,
     code: Code::Ceil,
+    math: "ceil x",
+    signature: Signature::Float,
     partials: &[STEP],
     linear: Linear::No,
     edges: "keeps infinities, nan and the sign of zero",
@@ -428,11 +408,9 @@ pub(super) const CEIL: Row = Row {
 
 /// `round x`
 pub(super) const ROUND: Row = Row {
-    name: "round",
+    code: unary!("round", 3, Jumps, Positive, f64::round),
     math: "nearest integer, halves away from zero",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("round", 3, Positive, f64::round),
     partials: &[STEP],
     linear: Linear::No,
     edges: "keeps infinities, nan and the sign of zero",
@@ -457,11 +435,9 @@ pub(super) const ROUND: Row = Row {
 
 /// `round x to even`
 pub(super) const ROUND_EVEN: Row = Row {
-    name: "round_even",
+    code: unary!("round_even", 3, Jumps, Positive, f64::round_ties_even),
     math: "nearest integer, halves to the even one",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("round_even", 3, Positive, f64::round_ties_even),
     partials: &[STEP],
     linear: Linear::No,
     edges: "keeps infinities, nan and the sign of zero",
@@ -478,11 +454,9 @@ pub(super) const ROUND_EVEN: Row = Row {
 
 /// `max(x, y)`
 pub(super) const MAX: Row = Row {
-    name: "max",
-    math: "max(x, y)",
-    arity: 2,
-    signature: Signature::Number,
     code: Code::Max,
+    math: "max(x, y)",
+    signature: Signature::Number,
     partials: &[
         Partial::Of(|t, x, _| extreme(t, x[0].ge(x[1]), x[0].eq(x[1]))),
         Partial::Of(|t, x, _| extreme(t, x[1].ge(x[0]), x[0].eq(x[1]))),
@@ -506,11 +480,9 @@ pub(super) const MAX: Row = Row {
 
 /// `min(x, y)`
 pub(super) const MIN: Row = Row {
-    name: "min",
-    math: "min(x, y)",
-    arity: 2,
-    signature: Signature::Number,
     code: Code::Min,
+    math: "min(x, y)",
+    signature: Signature::Number,
     partials: &[
         Partial::Of(|t, x, _| extreme(t, x[0].le(x[1]), x[0].eq(x[1]))),
         Partial::Of(|t, x, _| extreme(t, x[1].le(x[0]), x[0].eq(x[1]))),
@@ -541,11 +513,9 @@ fn extreme<'b, 'm>(t: Expr<'b, 'm>, wins: Expr<'b, 'm>, equal: Expr<'b, 'm>) -> 
 
 /// `min(max(x, lo), hi)`
 pub(super) const CLAMP: Row = Row {
-    name: "clamp",
-    math: "min(max(y, x), z)",
-    arity: 3,
-    signature: Signature::Number,
     code: Code::Clamp,
+    math: "min(max(y, x), z)",
+    signature: Signature::Number,
     partials: &[
         Partial::Of(|t, x, _| inside(t, x[0].gt(x[1]), x[0].lt(x[2]))),
         Partial::Of(|t, x, _| inside(t, x[1].gt(x[0]), x[1].lt(x[2]))),
@@ -571,11 +541,9 @@ fn inside<'b, 'm>(t: Expr<'b, 'm>, p: Expr<'b, 'm>, q: Expr<'b, 'm>) -> Expr<'b,
 
 /// `nextafter(x, y)`
 pub(super) const NEXTAFTER: Row = Row {
-    name: "nextafter",
+    code: binary!("nextafter", 3, Jumps, Unknown, math::nextafter, math::nextafter_f32),
     math: "the float next to x towards y",
-    arity: 2,
     signature: Signature::Float,
-    code: binary!("nextafter", 3, Unknown, math::nextafter, math::nextafter_f32),
     partials: &[Partial::Missing(STEPS_ONE_FLOAT), Partial::Missing(STEPS_ONE_FLOAT)],
     linear: Linear::No,
     edges: "y where both are equal; nan if either is; from zero to the smallest subnormal",
@@ -596,11 +564,9 @@ const STEPS_ONE_FLOAT: &str = "it depends on the spacing of floats, not on a rea
 
 /// `x ? y : z`
 pub(super) const SELECT: Row = Row {
-    name: "select",
-    math: "x ? y : z",
-    arity: 3,
-    signature: Signature::Choose,
     code: Code::Select,
+    math: "x ? y : z",
+    signature: Signature::Choose,
     partials: &[
         Partial::Zero("a bool has no tangent"),
         Partial::Of(|t, x, _| x[0].select(t, t.number(0.0))),

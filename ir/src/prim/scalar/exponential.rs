@@ -14,11 +14,9 @@ pub(super) const FAMILY: Family = Family::Exponential;
 
 /// `eˣ`
 pub(super) const EXP: Row = Row {
-    name: "exp",
+    code: unary!("exp", 16, Continuous, Plus, f64::exp),
     math: "eˣ",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("exp", 16, Plus, f64::exp),
     partials: &[Partial::Of(|t, _, y| t * y)],
     linear: Linear::No,
     edges: "0 at -inf, inf at inf",
@@ -29,11 +27,9 @@ pub(super) const EXP: Row = Row {
 
 /// `2ˣ`
 pub(super) const EXP2: Row = Row {
-    name: "exp2",
+    code: unary!("exp2", 16, Continuous, Plus, f64::exp2),
     math: "2ˣ",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("exp2", 16, Plus, f64::exp2),
     partials: &[Partial::Of(|t, _, y| t * (y * LN_2))],
     linear: Linear::No,
     edges: "exact at integers; 0 at -inf, inf at inf",
@@ -44,11 +40,9 @@ pub(super) const EXP2: Row = Row {
 
 /// `eˣ - 1`
 pub(super) const EXPM1: Row = Row {
-    name: "expm1",
+    code: unary!("expm1", 16, Continuous, Operand, f64::exp_m1),
     math: "eˣ - 1",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("expm1", 16, Operand, f64::exp_m1),
     // Not `f + 1`, which is 0 where f rounds to -1.
     partials: &[Partial::Of(|t, x, _| t * x[0].exp())],
     linear: Linear::No,
@@ -60,11 +54,9 @@ pub(super) const EXPM1: Row = Row {
 
 /// `ln x`
 pub(super) const LOG: Row = Row {
-    name: "log",
+    code: unary!("log", 20, Continuous, NeverMinusZero, f64::ln),
     math: "ln x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("log", 20, NeverMinusZero, f64::ln),
     partials: &[Partial::Of(|t, x, _| t / x[0])],
     linear: Linear::No,
     edges: "-inf at 0, nan below; the derivative is 1/x also where the value is nan",
@@ -84,11 +76,9 @@ pub(super) const LOG: Row = Row {
 
 /// `log₂ x`
 pub(super) const LOG2: Row = Row {
-    name: "log2",
+    code: unary!("log2", 20, Continuous, NeverMinusZero, f64::log2),
     math: "log₂ x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("log2", 20, NeverMinusZero, f64::log2),
     partials: &[Partial::Of(|t, x, _| t * (LOG2_E / x[0]))],
     linear: Linear::No,
     edges: "exact at powers of 2; -inf at 0, nan below",
@@ -99,11 +89,9 @@ pub(super) const LOG2: Row = Row {
 
 /// `log₁₀ x`
 pub(super) const LOG10: Row = Row {
-    name: "log10",
+    code: unary!("log10", 20, Continuous, NeverMinusZero, f64::log10),
     math: "log₁₀ x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("log10", 20, NeverMinusZero, f64::log10),
     partials: &[Partial::Of(|t, x, _| t * (LOG10_E / x[0]))],
     linear: Linear::No,
     edges: "exact at powers of 10; -inf at 0, nan below",
@@ -114,11 +102,9 @@ pub(super) const LOG10: Row = Row {
 
 /// `ln(1 + x)`
 pub(super) const LOG1P: Row = Row {
-    name: "log1p",
+    code: unary!("log1p", 20, Continuous, Operand, f64::ln_1p),
     math: "ln(1 + x)",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("log1p", 20, Operand, f64::ln_1p),
     partials: &[Partial::Of(|t, x, _| t / (x[0] + 1.0))],
     linear: Linear::No,
     edges: "accurate near 0; -inf at -1, nan below",
@@ -129,11 +115,9 @@ pub(super) const LOG1P: Row = Row {
 
 /// `√x`
 pub(super) const SQRT: Row = Row {
-    name: "sqrt",
-    math: "√x",
-    arity: 1,
-    signature: Signature::Float,
     code: Code::Sqrt,
+    math: "√x",
+    signature: Signature::Float,
     partials: &[Partial::Of(|t, _, y| t * (0.5 / y))],
     linear: Linear::No,
     edges: "nan below 0; the derivative at 0 is inf",
@@ -144,11 +128,9 @@ pub(super) const SQRT: Row = Row {
 
 /// `1 / √x`
 pub(super) const RSQRT: Row = Row {
-    name: "rsqrt",
+    code: unary!("rsqrt", 8, Continuous, NeverMinusZero, math::rsqrt),
     math: "1 / √x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("rsqrt", 8, NeverMinusZero, math::rsqrt),
     partials: &[Partial::Of(|t, x, y| t * (-0.5 * (y / x[0])))],
     linear: Linear::No,
     edges: "inf at 0 with its sign, nan below",
@@ -159,11 +141,9 @@ pub(super) const RSQRT: Row = Row {
 
 /// `∛x`
 pub(super) const CBRT: Row = Row {
-    name: "cbrt",
+    code: unary!("cbrt", 32, Continuous, Operand, math::cbrt),
     math: "∛x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("cbrt", 32, Operand, math::cbrt),
     partials: &[Partial::Of(|t, _, y| t * (1.0 / 3.0 / (y * y)))],
     linear: Linear::No,
     edges: "odd; the derivative at 0 is inf",
@@ -174,11 +154,9 @@ pub(super) const CBRT: Row = Row {
 
 /// `√(x² + y²)`
 pub(super) const HYPOT: Row = Row {
-    name: "hypot",
+    code: binary!("hypot", 32, Continuous, Plus, f64::hypot),
     math: "√(x² + y²)",
-    arity: 2,
     signature: Signature::Float,
-    code: binary!("hypot", 32, Plus, f64::hypot),
     partials: &[Partial::Of(|t, x, h| step(t, x[0], h)), Partial::Of(|t, x, h| step(t, x[1], h))],
     linear: Linear::No,
     edges: "squares neither overflow nor underflow; inf if either is infinite, even beside nan; both derivatives at the origin are 0",
@@ -208,11 +186,9 @@ fn step<'b, 'm>(t: Expr<'b, 'm>, x: Expr<'b, 'm>, h: Expr<'b, 'm>) -> Expr<'b, '
 
 /// `ln(1 + eˣ)`
 pub(super) const SOFTPLUS: Row = Row {
-    name: "softplus",
+    code: unary!("softplus", 36, Continuous, Plus, math::softplus),
     math: "ln(1 + eˣ)",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("softplus", 36, Plus, math::softplus),
     partials: &[Partial::Of(|t, x, _| t * x[0].logistic())],
     linear: Linear::No,
     edges: "0 at -inf, inf at inf; overflows nowhere",
@@ -223,11 +199,9 @@ pub(super) const SOFTPLUS: Row = Row {
 
 /// `ln(eˣ + eʸ)`
 pub(super) const LOGADDEXP: Row = Row {
-    name: "logaddexp",
+    code: binary!("logaddexp", 36, Continuous, Unknown, math::logaddexp),
     math: "ln(eˣ + eʸ)",
-    arity: 2,
     signature: Signature::Float,
-    code: binary!("logaddexp", 36, Unknown, math::logaddexp),
     partials: &[
         Partial::Of(|t, x, _| t * share(x[0], x[1])),
         Partial::Of(|t, x, _| t * share(x[1], x[0])),
@@ -258,11 +232,9 @@ fn share<'b, 'm>(x: Expr<'b, 'm>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
 
 /// `x ** y`
 pub(super) const POW: Row = Row {
-    name: "pow",
+    code: binary!("pow", 40, Continuous, Positive, f64::powf),
     math: "xʸ",
-    arity: 2,
     signature: Signature::Float,
-    code: binary!("pow", 40, Positive, f64::powf),
     partials: &[Partial::Of(pow_x), Partial::Of(pow_y)],
     linear: Linear::No,
     edges: "x⁰ = 1ʸ = 1 even for nan; nan for negative x unless y is integral; x⁰ has derivative 0 in x, whatever x is",

@@ -62,10 +62,11 @@ fn formula(row: &Row, partial: PartialFn, negative: bool) -> String {
         Signature::Choose if i == 0 => Dtype::Bool,
         _ => Dtype::F64,
     };
-    let operands: Vec<Atom> = (0..row.arity).map(|i| draft.param(Type::scalar(dtype(i)))).collect();
+    let operands: Vec<Atom> =
+        (0..row.arity()).map(|i| draft.param(Type::scalar(dtype(i)))).collect();
     let f = draft.param(Type::scalar(Dtype::F64));
     let t = draft.param(Type::scalar(Dtype::F64));
-    let symbols = ["x", "y", "z"].into_iter().take(row.arity).chain(["f", "t"]);
+    let symbols = ["x", "y", "z"].into_iter().take(row.arity()).chain(["f", "t"]);
     let mut texts: Vec<Text> = symbols.map(|s| Text(s.to_owned(), Level::Atom)).collect();
     let result = {
         let b = Builder::new(&mut module, &mut draft);

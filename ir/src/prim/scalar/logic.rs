@@ -14,11 +14,9 @@ const BITS: Partial = Partial::Zero("bools and integers have no tangent");
 
 /// `x = y`
 pub(super) const EQ: Row = Row {
-    name: "eq",
-    math: "x = y",
-    arity: 2,
-    signature: Signature::Compare,
     code: Code::Eq,
+    math: "x = y",
+    signature: Signature::Compare,
     partials: &[BOOL, BOOL],
     linear: Linear::No,
     edges: "nan equals nothing; -0 = 0",
@@ -37,11 +35,9 @@ pub(super) const EQ: Row = Row {
 
 /// `x ≠ y`
 pub(super) const NE: Row = Row {
-    name: "ne",
-    math: "x ≠ y",
-    arity: 2,
-    signature: Signature::Compare,
     code: Code::Ne,
+    math: "x ≠ y",
+    signature: Signature::Compare,
     partials: &[BOOL, BOOL],
     linear: Linear::No,
     edges: "nan differs from everything; -0 = 0",
@@ -60,11 +56,9 @@ pub(super) const NE: Row = Row {
 
 /// `x < y`
 pub(super) const LT: Row = Row {
-    name: "lt",
-    math: "x < y",
-    arity: 2,
-    signature: Signature::Compare,
     code: Code::Lt,
+    math: "x < y",
+    signature: Signature::Compare,
     partials: &[BOOL, BOOL],
     linear: Linear::No,
     edges: "false if either is nan; false < true",
@@ -83,11 +77,9 @@ pub(super) const LT: Row = Row {
 
 /// `x ≤ y`
 pub(super) const LE: Row = Row {
-    name: "le",
-    math: "x ≤ y",
-    arity: 2,
-    signature: Signature::Compare,
     code: Code::Le,
+    math: "x ≤ y",
+    signature: Signature::Compare,
     partials: &[BOOL, BOOL],
     linear: Linear::No,
     edges: "false if either is nan; false < true",
@@ -106,11 +98,9 @@ pub(super) const LE: Row = Row {
 
 /// `x > y`
 pub(super) const GT: Row = Row {
-    name: "gt",
-    math: "x > y",
-    arity: 2,
-    signature: Signature::Compare,
     code: Code::Gt,
+    math: "x > y",
+    signature: Signature::Compare,
     partials: &[BOOL, BOOL],
     linear: Linear::No,
     edges: "false if either is nan; false < true",
@@ -129,11 +119,9 @@ pub(super) const GT: Row = Row {
 
 /// `x ≥ y`
 pub(super) const GE: Row = Row {
-    name: "ge",
-    math: "x ≥ y",
-    arity: 2,
-    signature: Signature::Compare,
     code: Code::Ge,
+    math: "x ≥ y",
+    signature: Signature::Compare,
     partials: &[BOOL, BOOL],
     linear: Linear::No,
     edges: "false if either is nan; false < true",
@@ -152,11 +140,9 @@ pub(super) const GE: Row = Row {
 
 /// `x and y`
 pub(super) const AND: Row = Row {
-    name: "and",
-    math: "x ∧ y",
-    arity: 2,
-    signature: Signature::Bits,
     code: Code::And,
+    math: "x ∧ y",
+    signature: Signature::Bits,
     partials: &[BITS, BITS],
     linear: Linear::No,
     edges: "bitwise on integers",
@@ -172,11 +158,9 @@ pub(super) const AND: Row = Row {
 
 /// `x or y`
 pub(super) const OR: Row = Row {
-    name: "or",
-    math: "x ∨ y",
-    arity: 2,
-    signature: Signature::Bits,
     code: Code::Or,
+    math: "x ∨ y",
+    signature: Signature::Bits,
     partials: &[BITS, BITS],
     linear: Linear::No,
     edges: "bitwise on integers",
@@ -192,11 +176,9 @@ pub(super) const OR: Row = Row {
 
 /// `x xor y`
 pub(super) const XOR: Row = Row {
-    name: "xor",
-    math: "x ⊕ y",
-    arity: 2,
-    signature: Signature::Bits,
     code: Code::Xor,
+    math: "x ⊕ y",
+    signature: Signature::Bits,
     partials: &[BITS, BITS],
     linear: Linear::No,
     edges: "bitwise on integers",
@@ -211,11 +193,9 @@ pub(super) const XOR: Row = Row {
 
 /// `not x`
 pub(super) const NOT: Row = Row {
-    name: "not",
-    math: "¬x",
-    arity: 1,
-    signature: Signature::Bits,
     code: Code::Not,
+    math: "¬x",
+    signature: Signature::Bits,
     partials: &[BITS],
     linear: Linear::No,
     edges: "bitwise on integers",
@@ -230,11 +210,9 @@ pub(super) const NOT: Row = Row {
 
 /// `x · 2ʸ`
 pub(super) const SHIFT_LEFT: Row = Row {
-    name: "shift_left",
-    math: "x · 2ʸ",
-    arity: 2,
-    signature: Signature::Integer,
     code: Code::ShiftLeft,
+    math: "x · 2ʸ",
+    signature: Signature::Integer,
     partials: &[BITS, BITS],
     linear: Linear::No,
     edges: "0 where y is not below the number of bits (a negative y counts as large)",
@@ -253,11 +231,9 @@ pub(super) const SHIFT_LEFT: Row = Row {
 
 /// `⌊x / 2ʸ⌋`
 pub(super) const SHIFT_RIGHT_ARITHMETIC: Row = Row {
-    name: "shift_right_arithmetic",
-    math: "⌊x / 2ʸ⌋",
-    arity: 2,
-    signature: Signature::Integer,
     code: Code::ShiftRightArithmetic,
+    math: "⌊x / 2ʸ⌋",
+    signature: Signature::Integer,
     partials: &[BITS, BITS],
     linear: Linear::No,
     edges: "copies the sign bit, of unsigned numbers too; all sign bits where y is not below the number of bits",
@@ -282,11 +258,9 @@ pub(super) const SHIFT_RIGHT_ARITHMETIC: Row = Row {
 
 /// `x shifted right, zeros coming in`
 pub(super) const SHIFT_RIGHT_LOGICAL: Row = Row {
-    name: "shift_right_logical",
-    math: "x shifted right, zeros coming in",
-    arity: 2,
-    signature: Signature::Integer,
     code: Code::ShiftRightLogical,
+    math: "x shifted right, zeros coming in",
+    signature: Signature::Integer,
     partials: &[BITS, BITS],
     linear: Linear::No,
     edges: "0 where y is not below the number of bits",
@@ -311,11 +285,9 @@ pub(super) const SHIFT_RIGHT_LOGICAL: Row = Row {
 
 /// `x is finite`
 pub(super) const IS_FINITE: Row = Row {
-    name: "is_finite",
-    math: "|x| < ∞",
-    arity: 1,
-    signature: Signature::Test,
     code: Code::IsFinite,
+    math: "|x| < ∞",
+    signature: Signature::Test,
     partials: &[BOOL],
     linear: Linear::No,
     edges: "false for nan",

@@ -1,6 +1,6 @@
 //! The scalar table: elementwise functions, one row each.
 //!
-//! A row is name, mathematics, types, code, partial derivatives, linearity, domain and edge
+//! A row is code (and with it the name), mathematics, types, partial derivatives, linearity, domain and edge
 //! conventions, samples and rewrites. Everything else (both AD modes, batching, printing, parsing,
 //! interpretation, code generation, documentation, tests) is derived from it. To add a function,
 //! write a row in the file of its family and name it in the list below.
@@ -72,16 +72,12 @@ impl Signature {
 
 /// Everything about one scalar function.
 pub struct Row {
-    /// Name in the text format.
-    pub name: &'static str,
+    /// The meaning on single elements; it also says name and number of operands.
+    pub code: Code,
     /// The mathematics, in terms of x (and y, z).
     pub math: &'static str,
-    /// Number of operands.
-    pub arity: usize,
     /// Dtypes.
     pub signature: Signature,
-    /// The meaning on single elements.
-    pub code: Code,
     /// One partial derivative per operand.
     pub partials: &'static [Partial],
     /// In which operands the function is linear.
@@ -97,17 +93,28 @@ pub struct Row {
 }
 
 impl Row {
+    /// Name in the text format.
+    pub const fn name(&self) -> &'static str {
+        self.code.row().name
+    }
+
+    /// Number of operands.
+    pub const fn arity(&self) -> usize {
+        self.code.row().takes.arity()
+    }
+
     /// Does not compile where a derivative is forgotten or a sample lacks an operand.
     const fn assert_complete(&self, message: &str) {
-        let mut complete = self.partials.len() == self.arity;
+        let arity = self.arity();
+        let mut complete = self.partials.len() == arity;
         let mut i = 0;
         while i < self.smooth.len() {
-            complete &= self.smooth[i].len() == self.arity;
+            complete &= self.smooth[i].len() == arity;
             i += 1;
         }
         i = 0;
         while i < self.edge.len() {
-            complete &= self.edge[i].len() == self.arity;
+            complete &= self.edge[i].len() == arity;
             i += 1;
         }
         assert!(complete, "{}", message);
@@ -165,10 +172,10 @@ const fn relaxed(
     }
 }
 
-/// A library function of one argument, from what it costs, how signs go through it ([`super::SignOf`])
-/// and its f64 form; the f32 form rounds that once.
+/// A library function of one argument, from what it costs, whether it jumps, how signs go through it
+/// ([`super::SignOf`]) and its f64 form; the f32 form rounds that once.
 macro_rules! unary {
-    ($name:literal, $flops:literal, $sign:ident, $f:path) => {{
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {{
         extern "C" fn wide(x: f64) -> f64 {
             $f(x)
         }
@@ -176,20 +183,21 @@ macro_rules! unary {
             $f(f64::from(x)) as f32
         }
         let function = crate::prim::LibraryFn::Unary { f64: wide, f32: narrow };
+        let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
         let sign = crate::prim::SignOf::$sign;
-        Code::Library(crate::prim::Library { name: $name, flops: $flops, sign, function })
+        Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })
     }};
 }
 
 /// A library function of two arguments: as [`unary!`], or with an f32 form of its own.
 macro_rules! binary {
-    ($name:literal, $flops:literal, $sign:ident, $f:path) => {{
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {{
         fn narrow(x: f32, y: f32) -> f32 {
             $f(f64::from(x), f64::from(y)) as f32
         }
-        binary!($name, $flops, $sign, $f, narrow)
+        binary!($name, $flops, $jumps, $sign, $f, narrow)
     }};
-    ($name:literal, $flops:literal, $sign:ident, $f:path, $g:path) => {{
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path, $g:path) => {{
         extern "C" fn wide(x: f64, y: f64) -> f64 {
             $f(x, y)
         }
@@ -197,8 +205,9 @@ macro_rules! binary {
             $g(x, y)
         }
         let function = crate::prim::LibraryFn::Binary { f64: wide, f32: single };
+        let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
         let sign = crate::prim::SignOf::$sign;
-        Code::Library(crate::prim::Library { name: $name, flops: $flops, sign, function })
+        Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })
     }};
 }
 use {binary, unary};
@@ -369,7 +378,7 @@ impl ArrayPrimitive for Scalar {
             let row = s.row();
             Doc {
                 family: s.family(),
-                name: row.name.to_owned(),
+                name: row.name().to_owned(),
                 math: row.math.to_owned(),
                 types: row.signature.words().to_owned(),
                 derivative: formula::derivative(row),
@@ -380,7 +389,7 @@ impl ArrayPrimitive for Scalar {
     }
 
     fn name(&self) -> &'static str {
-        self.row().name
+        self.row().name()
     }
 
     fn attributes(&self) -> Vec<(&'static str, Attr)> {
@@ -388,22 +397,22 @@ impl ArrayPrimitive for Scalar {
     }
 
     fn parse(name: &str, _: &mut Attributes) -> Option<Result<Scalar, Problem>> {
-        Scalar::ALL.iter().find(|s| s.row().name == name).map(|s| Ok(*s))
+        Scalar::ALL.iter().find(|s| s.row().name() == name).map(|s| Ok(*s))
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
         let row = self.row();
-        if operands.len() != row.arity {
+        if operands.len() != row.arity() {
             return Err(Problem::new(
                 Kind::Arguments,
-                format!("`{}` takes {} operands, got {}", row.name, row.arity, operands.len()),
+                format!("`{}` takes {} operands, got {}", row.name(), row.arity(), operands.len()),
                 "",
             ));
         }
-        let (shape, dtypes) = elementwise::common_shape(row.name, operands)?;
+        let (shape, dtypes) = elementwise::common_shape(row.name(), operands)?;
         let dtype = self.accepts(&dtypes).map_err(|(want, help)| {
             let list: Vec<String> = operands.iter().map(|o| o.ty.to_string()).collect();
-            let message = format!("`{}` needs {want}, got {}", row.name, list.join(" and "));
+            let message = format!("`{}` needs {want}, got {}", row.name(), list.join(" and "));
             Problem::new(Kind::Dtype, message, help)
         })?;
         Ok(ArrayType::new(dtype, shape))
@@ -486,9 +495,9 @@ fn row_samples(scalar: Scalar) -> Vec<Sample> {
             if points.is_empty() {
                 continue;
             }
-            let vectors = (0..row.arity).map(|i| operand(points, i, *dtype)).collect();
+            let vectors = (0..row.arity()).map(|i| operand(points, i, *dtype)).collect();
             let scalars =
-                (0..row.arity).map(|i| Tensor::from(operand(points, i, *dtype).at(0))).collect();
+                (0..row.arity()).map(|i| Tensor::from(operand(points, i, *dtype).at(0))).collect();
             let differentiable =
                 smooth && *dtype == Dtype::F64 && row.code.result(*dtype).is_float();
             for operands in [vectors, scalars] {

@@ -13,11 +13,9 @@ pub(super) const FAMILY: Family = Family::Special;
 
 /// `1 / (1 + e⁻ˣ)`
 pub(super) const LOGISTIC: Row = Row {
-    name: "logistic",
+    code: unary!("logistic", 20, Continuous, Plus, math::logistic),
     math: "1 / (1 + e⁻ˣ)",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("logistic", 20, Plus, math::logistic),
     // Not `f (1 - f)`, which is 0 where f rounds to 1 and the derivative is still 1e-16.
     partials: &[Partial::Of(|t, x, _| t * (0.5 * (0.5 * x[0]).sech()).powi(2))],
     linear: Linear::No,
@@ -29,11 +27,9 @@ pub(super) const LOGISTIC: Row = Row {
 
 /// `2/√π ∫₀ˣ exp(-s²) ds`
 pub(super) const ERF: Row = Row {
-    name: "erf",
+    code: unary!("erf", 32, Continuous, Operand, math::erf),
     math: "2/√π ∫₀ˣ exp(-s²) ds",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("erf", 32, Operand, math::erf),
     partials: &[Partial::Of(|t, x, _| t * (FRAC_2_SQRT_PI * (-(x[0] * x[0])).exp()))],
     linear: Linear::No,
     edges: "±1 at ±inf",
@@ -44,11 +40,9 @@ pub(super) const ERF: Row = Row {
 
 /// `1 - erf x`
 pub(super) const ERFC: Row = Row {
-    name: "erfc",
+    code: unary!("erfc", 32, Continuous, Plus, math::erfc),
     math: "1 - erf x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("erfc", 32, Plus, math::erfc),
     partials: &[Partial::Of(|t, x, _| t * (-FRAC_2_SQRT_PI * (-(x[0] * x[0])).exp()))],
     linear: Linear::No,
     edges: "without cancellation for large x; 2 at -inf, 0 at inf",
@@ -59,11 +53,9 @@ pub(super) const ERFC: Row = Row {
 
 /// `erf⁻¹ x`
 pub(super) const ERF_INV: Row = Row {
-    name: "erf_inv",
+    code: unary!("erf_inv", 32, Continuous, Operand, math::erf_inv),
     math: "erf⁻¹ x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("erf_inv", 32, Operand, math::erf_inv),
     partials: &[Partial::Of(|t, _, y| t * (1.0 / FRAC_2_SQRT_PI * (y * y).exp()))],
     linear: Linear::No,
     edges: "±inf at ±1, nan outside",
@@ -74,11 +66,9 @@ pub(super) const ERF_INV: Row = Row {
 
 /// `∫ φ from -∞ to x`
 pub(super) const NDTR: Row = Row {
-    name: "ndtr",
+    code: unary!("ndtr", 40, Continuous, Plus, math::ndtr),
     math: "1/√(2π) ∫₋∞ˣ exp(-s²/2) ds",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("ndtr", 40, Plus, math::ndtr),
     partials: &[Partial::Of(|t, x, _| t * (FRAC_1_SQRT_TAU * (-0.5 * x[0] * x[0]).exp()))],
     linear: Linear::No,
     edges: "without cancellation on the left; 0 at -inf, 1 at inf",
@@ -92,11 +82,9 @@ const FRAC_1_SQRT_TAU: f64 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
 /// `ln |Γ(x)|`
 pub(super) const LGAMMA: Row = Row {
-    name: "lgamma",
+    code: unary!("lgamma", 32, Continuous, Unknown, math::lgamma),
     math: "ln |Γ(x)|",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("lgamma", 32, Unknown, math::lgamma),
     partials: &[Partial::Of(|t, x, _| t * x[0].digamma())],
     linear: Linear::No,
     edges: "inf at the poles 0, -1, -2, … and at ±inf",
@@ -107,11 +95,9 @@ pub(super) const LGAMMA: Row = Row {
 
 /// `ψ(x) = Γ'(x) / Γ(x)`
 pub(super) const DIGAMMA: Row = Row {
-    name: "digamma",
+    code: unary!("digamma", 32, Continuous, Unknown, math::digamma),
     math: "ψ(x) = Γ'(x) / Γ(x)",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("digamma", 32, Unknown, math::digamma),
     partials: &[Partial::Of(|t, x, _| t * x[0].unary(Polygamma { n: 1 }))],
     linear: Linear::No,
     edges: "nan at the poles 0, -1, -2, … and at -inf",

@@ -13,11 +13,9 @@ pub(super) const FAMILY: Family = Family::Trigonometric;
 
 /// `sin x`
 pub(super) const SIN: Row = Row {
-    name: "sin",
+    code: unary!("sin", 16, Continuous, Zero, f64::sin),
     math: "sin x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("sin", 16, Zero, f64::sin),
     partials: &[Partial::Of(|t, x, _| t * x[0].cos())],
     linear: Linear::No,
     edges: "nan at infinities",
@@ -28,11 +26,9 @@ pub(super) const SIN: Row = Row {
 
 /// `cos x`
 pub(super) const COS: Row = Row {
-    name: "cos",
+    code: unary!("cos", 16, Continuous, NeverMinusZero, f64::cos),
     math: "cos x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("cos", 16, NeverMinusZero, f64::cos),
     partials: &[Partial::Minus(|t, x, _| t * x[0].sin())],
     linear: Linear::No,
     edges: "nan at infinities",
@@ -43,11 +39,9 @@ pub(super) const COS: Row = Row {
 
 /// `tan x`
 pub(super) const TAN: Row = Row {
-    name: "tan",
+    code: unary!("tan", 28, Continuous, Zero, f64::tan),
     math: "tan x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("tan", 28, Zero, f64::tan),
     partials: &[Partial::Of(|t, _, y| t * (y * y + 1.0))],
     linear: Linear::No,
     edges: "nan at infinities",
@@ -58,11 +52,9 @@ pub(super) const TAN: Row = Row {
 
 /// `arcsin x`
 pub(super) const ASIN: Row = Row {
-    name: "asin",
+    code: unary!("asin", 32, Continuous, Operand, f64::asin),
     math: "arcsin x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("asin", 32, Operand, f64::asin),
     partials: &[Partial::Of(|t, x, _| t * ((1.0 - x[0]) * (1.0 + x[0])).rsqrt())],
     linear: Linear::No,
     edges: "nan outside [-1, 1]; the derivative at ±1 is inf",
@@ -73,11 +65,9 @@ pub(super) const ASIN: Row = Row {
 
 /// `arccos x`
 pub(super) const ACOS: Row = Row {
-    name: "acos",
+    code: unary!("acos", 32, Continuous, Plus, f64::acos),
     math: "arccos x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("acos", 32, Plus, f64::acos),
     partials: &[Partial::Minus(|t, x, _| t * ((1.0 - x[0]) * (1.0 + x[0])).rsqrt())],
     linear: Linear::No,
     edges: "nan outside [-1, 1]; the derivative at ±1 is -inf",
@@ -88,11 +78,9 @@ pub(super) const ACOS: Row = Row {
 
 /// `arctan x`
 pub(super) const ATAN: Row = Row {
-    name: "atan",
+    code: unary!("atan", 32, Continuous, Operand, f64::atan),
     math: "arctan x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("atan", 32, Operand, f64::atan),
     partials: &[Partial::Of(|t, x, _| t / (x[0] * x[0] + 1.0))],
     linear: Linear::No,
     edges: "±π/2 at infinities",
@@ -103,11 +91,9 @@ pub(super) const ATAN: Row = Row {
 
 /// `atan2(x, y)`
 pub(super) const ATAN2: Row = Row {
-    name: "atan2",
+    code: binary!("atan2", 32, Jumps, Positive, f64::atan2),
     math: "the angle of the point (y, x)",
-    arity: 2,
     signature: Signature::Float,
-    code: binary!("atan2", 32, Positive, f64::atan2),
     partials: &[
         Partial::Of(|t, x, _| t * (x[1] / (x[0] * x[0] + x[1] * x[1]))),
         Partial::Minus(|t, x, _| {
@@ -131,11 +117,9 @@ pub(super) const ATAN2: Row = Row {
 
 /// `sinh x`
 pub(super) const SINH: Row = Row {
-    name: "sinh",
+    code: unary!("sinh", 28, Continuous, Operand, f64::sinh),
     math: "sinh x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("sinh", 28, Operand, f64::sinh),
     partials: &[Partial::Of(|t, x, _| t * x[0].cosh())],
     linear: Linear::No,
     edges: "±inf at ±inf",
@@ -146,11 +130,9 @@ pub(super) const SINH: Row = Row {
 
 /// `cosh x`
 pub(super) const COSH: Row = Row {
-    name: "cosh",
+    code: unary!("cosh", 28, Continuous, Plus, f64::cosh),
     math: "cosh x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("cosh", 28, Plus, f64::cosh),
     partials: &[Partial::Of(|t, x, _| t * x[0].sinh())],
     linear: Linear::No,
     edges: "inf at ±inf",
@@ -167,11 +149,9 @@ pub(super) const COSH: Row = Row {
 
 /// `tanh x`
 pub(super) const TANH: Row = Row {
-    name: "tanh",
+    code: unary!("tanh", 28, Continuous, Operand, f64::tanh),
     math: "tanh x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("tanh", 28, Operand, f64::tanh),
     // Not `1 - f²`, which is 0 where f rounds to 1 and the derivative is still 1e-16.
     partials: &[Partial::Of(|t, x, _| t * x[0].sech().powi(2))],
     linear: Linear::No,
@@ -183,11 +163,9 @@ pub(super) const TANH: Row = Row {
 
 /// `1 / cosh x`
 pub(super) const SECH: Row = Row {
-    name: "sech",
+    code: unary!("sech", 24, Continuous, Plus, math::sech),
     math: "1 / cosh x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("sech", 24, Plus, math::sech),
     partials: &[Partial::Minus(|t, x, y| t * (y * x[0].tanh()))],
     linear: Linear::No,
     edges: "0 at ±inf; overflows nowhere",
@@ -204,11 +182,9 @@ pub(super) const SECH: Row = Row {
 
 /// `arsinh x`
 pub(super) const ASINH: Row = Row {
-    name: "asinh",
+    code: unary!("asinh", 32, Continuous, Operand, math::asinh),
     math: "arsinh x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("asinh", 32, Operand, math::asinh),
     partials: &[Partial::Of(|t, x, _| t * (x[0] * x[0] + 1.0).rsqrt())],
     linear: Linear::No,
     edges: "±inf at ±inf",
@@ -219,11 +195,9 @@ pub(super) const ASINH: Row = Row {
 
 /// `arcosh x`
 pub(super) const ACOSH: Row = Row {
-    name: "acosh",
+    code: unary!("acosh", 32, Continuous, Plus, math::acosh),
     math: "arcosh x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("acosh", 32, Plus, math::acosh),
     partials: &[Partial::Of(|t, x, _| t * ((x[0] - 1.0) * (x[0] + 1.0)).rsqrt())],
     linear: Linear::No,
     edges: "nan below 1; the derivative at 1 is inf",
@@ -234,11 +208,9 @@ pub(super) const ACOSH: Row = Row {
 
 /// `artanh x`
 pub(super) const ATANH: Row = Row {
-    name: "atanh",
+    code: unary!("atanh", 32, Continuous, Operand, math::atanh),
     math: "artanh x",
-    arity: 1,
     signature: Signature::Float,
-    code: unary!("atanh", 32, Operand, math::atanh),
     partials: &[Partial::Of(|t, x, _| t / ((1.0 - x[0]) * (1.0 + x[0])))],
     linear: Linear::No,
     edges: "±inf at ±1, nan outside",

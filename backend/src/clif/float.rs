@@ -1,0 +1,100 @@
+//! The codes on floats that are instructions, for one number and for a vector of them alike.
+//!
+//! Cranelift has the same instructions for both, so that `ty` alone says which: what
+//! [`Code::called`] names is a call instead, and choices, bounds and conversions are made of other
+//! operations before they come here.
+
+use cranelift_codegen::ir::condcodes::FloatCC;
+use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
+use cranelift_frontend::FunctionBuilder;
+use tapeloom_ir::Code;
+use tapeloom_ir::prim::power;
+
+/// The code on floats of `ty`, a number or a vector; `None` where it is no instruction on them. Truth
+/// is 0 or 1 for numbers, and no or all bits of every lane for vectors.
+pub(super) fn emit(
+    b: &mut FunctionBuilder<'_>,
+    ty: Type,
+    code: Code,
+    x: Value,
+    y: Value,
+) -> Option<Value> {
+    Some(match code {
+        Code::Add => b.ins().fadd(x, y),
+        Code::Sub => b.ins().fsub(x, y),
+        Code::Mul => b.ins().fmul(x, y),
+        Code::Div => b.ins().fdiv(x, y),
+        Code::Neg => b.ins().fneg(x),
+        Code::Abs => b.ins().fabs(x),
+        Code::Floor => b.ins().floor(x),
+        Code::Ceil => b.ins().ceil(x),
+        Code::Sqrt => b.ins().sqrt(x),
+        Code::Max => b.ins().fmax(x, y),
+        Code::Min => b.ins().fmin(x, y),
+        Code::Sign => {
+            let [zero, one, minus_one] = [0.0, 1.0, -1.0].map(|c| constant(b, ty, c));
+            let below = b.ins().fcmp(FloatCC::LessThan, x, zero);
+            let above = b.ins().fcmp(FloatCC::GreaterThan, x, zero);
+            let low = choose(b, ty, below, minus_one, x);
+            choose(b, ty, above, one, low)
+        }
+        Code::IntegerPow(n) => {
+            let power = power(x, n.unsigned_abs(), |x, y| b.ins().fmul(x, y));
+            match power {
+                Some(power) if n >= 0 => power,
+                Some(power) => {
+                    let one = constant(b, ty, 1.0);
+                    b.ins().fdiv(one, power)
+                }
+                None => constant(b, ty, 1.0),
+            }
+        }
+        Code::IsFinite => {
+            let size = b.ins().fabs(x);
+            let infinity = constant(b, ty, f64::INFINITY);
+            b.ins().fcmp(FloatCC::LessThan, size, infinity)
+        }
+        // All are false on nan, except `ne`.
+        Code::Eq => b.ins().fcmp(FloatCC::Equal, x, y),
+        Code::Ne => b.ins().fcmp(FloatCC::NotEqual, x, y),
+        Code::Lt => b.ins().fcmp(FloatCC::LessThan, x, y),
+        Code::Le => b.ins().fcmp(FloatCC::LessThanOrEqual, x, y),
+        Code::Gt => b.ins().fcmp(FloatCC::GreaterThan, x, y),
+        Code::Ge => b.ins().fcmp(FloatCC::GreaterThanOrEqual, x, y),
+        Code::Rem
+        | Code::Library(_)
+        | Code::And
+        | Code::Or
+        | Code::Xor
+        | Code::Not
+        | Code::ShiftLeft
+        | Code::ShiftRightArithmetic
+        | Code::ShiftRightLogical
+        | Code::Clamp
+        | Code::Select
+        | Code::Convert(_) => return None,
+    })
+}
+
+/// A constant, in every lane of a vector.
+fn constant(b: &mut FunctionBuilder<'_>, ty: Type, x: f64) -> Value {
+    let x =
+        if ty.lane_type() == types::F64 { b.ins().f64const(x) } else { b.ins().f32const(x as f32) };
+    if ty.is_vector() { b.ins().splat(ty, x) } else { x }
+}
+
+/// `truth ? x : y`, lane by lane.
+pub(super) fn choose(
+    b: &mut FunctionBuilder<'_>,
+    ty: Type,
+    truth: Value,
+    x: Value,
+    y: Value,
+) -> Value {
+    if !ty.is_vector() {
+        return b.ins().select(truth, x, y);
+    }
+    let little = MemFlagsData::new().with_endianness(Endianness::Little);
+    let mask = b.ins().bitcast(ty, little, truth);
+    b.ins().bitselect(mask, x, y)
+}

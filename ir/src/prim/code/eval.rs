@@ -1,0 +1,94 @@
+//! What a code means: its value at concrete operands.
+
+use super::Code;
+use super::convert::convert;
+use crate::literal::Literal;
+use crate::tensor::Element;
+use crate::types::Dtype;
+use bytemuck::Pod;
+
+impl Code {
+    /// The value at concrete operands. Type inference has checked that the operation exists for
+    /// their dtype; where it does not, the answer is zero.
+    pub fn eval(self, x: &[Literal]) -> Literal {
+        let Some(last) = x.last() else { return Literal::bool(false) };
+        match (self, x) {
+            (Code::Select, [c, t, f]) => {
+                if c.bits != 0 {
+                    *t
+                } else {
+                    *f
+                }
+            }
+            (Code::Convert(to), [x]) => convert(*x, to),
+            _ => match last.dtype {
+                Dtype::Bool => Literal::bool(self.truth(x[0].bits != 0, last.bits != 0)),
+                Dtype::I32 => self.of_literals::<i32>(x),
+                Dtype::I64 => self.of_literals::<i64>(x),
+                Dtype::U32 => self.of_literals::<u32>(x),
+                Dtype::U64 => self.of_literals::<u64>(x),
+                Dtype::F32 => self.of_literals::<f32>(x),
+                Dtype::F64 => self.of_literals::<f64>(x),
+            },
+        }
+    }
+
+    fn of_literals<T: Number>(self, x: &[Literal]) -> Literal {
+        let at = |i: usize| T::read(x[i.min(x.len() - 1)]);
+        match T::apply(self, [at(0), at(1), at(2)]) {
+            Value::Number(y) => y.write(),
+            Value::Truth(y) => Literal::bool(y),
+        }
+    }
+
+    fn truth(self, a: bool, b: bool) -> bool {
+        match self {
+            Code::Eq => a == b,
+            Code::Ne | Code::Xor => a != b,
+            Code::Lt => !a & b,
+            Code::Le => !a | b,
+            Code::Gt => a & !b,
+            Code::Ge => a | !b,
+            Code::And | Code::Min | Code::Mul => a & b,
+            Code::Or | Code::Max | Code::Add => a | b,
+            Code::Not => !a,
+            Code::Sub
+            | Code::Div
+            | Code::Rem
+            | Code::Neg
+            | Code::Abs
+            | Code::Sign
+            | Code::Floor
+            | Code::Ceil
+            | Code::Sqrt
+            | Code::ShiftLeft
+            | Code::ShiftRightArithmetic
+            | Code::ShiftRightLogical
+            | Code::Select
+            | Code::Clamp
+            | Code::IsFinite
+            | Code::Convert(_)
+            | Code::IntegerPow(_)
+            | Code::Library(_) => false,
+        }
+    }
+}
+
+/// What an operation on numbers gives.
+pub(crate) enum Value<T> {
+    /// A number of the same dtype.
+    Number(T),
+    /// A truth value.
+    Truth(bool),
+}
+
+/// A Rust type whose arithmetic is that of a dtype.
+pub(crate) trait Number: Element<Stored = Self> + Pod {
+    /// From a literal of that dtype.
+    fn read(x: Literal) -> Self;
+    /// To a literal of that dtype.
+    fn write(self) -> Literal;
+    /// The operation on up to three operands; operands that it does not have are ignored. (Not for
+    /// [`Code::Select`] and [`Code::Convert`], whose operands and result differ in dtype.)
+    fn apply(code: Code, x: [Self; 3]) -> Value<Self>;
+}

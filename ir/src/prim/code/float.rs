@@ -1,0 +1,112 @@
+//! The codes on floats.
+
+use super::{Code, Library, LibraryFn, Number, Value, power};
+use crate::literal::Literal;
+use crate::types::Dtype;
+
+/// Arithmetic of floats.
+fn float<T: Float>(code: Code, [a, b, c]: [T; 3]) -> Value<T> {
+    Value::Number(match code {
+        Code::Add => a + b,
+        Code::Sub => a - b,
+        Code::Mul => a * b,
+        Code::Div => a / b,
+        Code::Rem => a % b,
+        Code::Neg => -a,
+        Code::Abs => a.abs(),
+        Code::Sign => a.sign(),
+        Code::Floor => a.floor(),
+        Code::Ceil => a.ceil(),
+        Code::Sqrt => a.sqrt(),
+        Code::Max => a.maximum(b),
+        Code::Min => a.minimum(b),
+        Code::Clamp => b.maximum(a).minimum(c),
+        Code::IntegerPow(n) => {
+            let power = power(a, n.unsigned_abs(), |x, y| x * y).unwrap_or(T::ONE);
+            if n < 0 { T::ONE / power } else { power }
+        }
+        Code::Library(l) => T::library(l, a, b),
+        Code::Eq => return Value::Truth(a == b),
+        Code::Ne => return Value::Truth(a != b),
+        Code::Lt => return Value::Truth(a < b),
+        Code::Le => return Value::Truth(a <= b),
+        Code::Gt => return Value::Truth(a > b),
+        Code::Ge => return Value::Truth(a >= b),
+        Code::IsFinite => return Value::Truth(a.is_finite()),
+        Code::And
+        | Code::Or
+        | Code::Xor
+        | Code::Not
+        | Code::ShiftLeft
+        | Code::ShiftRightArithmetic
+        | Code::ShiftRightLogical
+        | Code::Select
+        | Code::Convert(_) => T::ZERO,
+    })
+}
+
+/// Float arithmetic as the language defines it.
+trait Float:
+    Copy
+    + PartialOrd
+    + std::ops::Add<Output = Self>
+    + std::ops::Sub<Output = Self>
+    + std::ops::Mul<Output = Self>
+    + std::ops::Div<Output = Self>
+    + std::ops::Rem<Output = Self>
+    + std::ops::Neg<Output = Self>
+{
+    const ZERO: Self;
+    const ONE: Self;
+    fn abs(self) -> Self;
+    fn sign(self) -> Self;
+    fn floor(self) -> Self;
+    fn ceil(self) -> Self;
+    fn sqrt(self) -> Self;
+    fn maximum(self, y: Self) -> Self;
+    fn minimum(self, y: Self) -> Self;
+    fn is_finite(self) -> bool;
+    fn library(l: Library, x: Self, y: Self) -> Self;
+}
+
+macro_rules! floats {
+    ($($t:ident, $dtype:ident);*) => {$(
+        impl Number for $t {
+            fn read(x: Literal) -> $t { $t::from_bits(x.bits as _) }
+            fn write(self) -> Literal { Literal { dtype: Dtype::$dtype, bits: u64::from(self.to_bits()) } }
+            fn apply(code: Code, x: [$t; 3]) -> Value<$t> { float(code, x) }
+        }
+        impl Float for $t {
+            const ZERO: $t = 0.0;
+            const ONE: $t = 1.0;
+            fn abs(self) -> $t { self.abs() }
+            fn sign(self) -> $t {
+                if self > 0.0 { 1.0 } else if self < 0.0 { -1.0 } else { self }
+            }
+            fn floor(self) -> $t { self.floor() }
+            fn ceil(self) -> $t { self.ceil() }
+            fn sqrt(self) -> $t { self.sqrt() }
+            fn maximum(self, y: $t) -> $t {
+                if self.is_nan() { return self; }
+                if y.is_nan() { return y; }
+                if self == y { return if self.is_sign_negative() { y } else { self }; }
+                if self > y { self } else { y }
+            }
+            fn minimum(self, y: $t) -> $t {
+                if self.is_nan() { return self; }
+                if y.is_nan() { return y; }
+                if self == y { return if self.is_sign_negative() { self } else { y }; }
+                if self < y { self } else { y }
+            }
+            fn is_finite(self) -> bool { self.is_finite() }
+            fn library(l: Library, x: $t, y: $t) -> $t {
+                match l.function {
+                    LibraryFn::Unary { $t, .. } => $t(x),
+                    LibraryFn::Binary { $t, .. } => $t(x, y),
+                    LibraryFn::Indexed { n, $t, .. } => $t(n, x),
+                }
+            }
+        }
+    )*};
+}
+floats!(f32, F32; f64, F64);

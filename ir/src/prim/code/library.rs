@@ -1,0 +1,83 @@
+//! Functions that are called: what a machine has no instruction for.
+//!
+//! A [`Library`] entry is a pair of C-callable functions, one for each float; the interpreter and
+//! generated code call the same one, so that both give the same bits.
+
+use super::{Continuity, Parameter, Takes};
+use crate::prim::SignOf;
+
+/// A function that is called: its symbol and its two versions.
+#[derive(Clone, Copy, Debug)]
+pub struct Library {
+    /// Unique name; generated code links against it (with `_f64` or `_f32` appended).
+    pub name: &'static str,
+    /// What a call costs beside an addition, roughly: for the cost model.
+    pub flops: u32,
+    /// Whether it has steps, or a branch cut.
+    pub continuity: Continuity,
+    /// The sign of the result.
+    pub sign: SignOf,
+    /// What is called.
+    pub function: LibraryFn,
+}
+
+/// The versions of a library function.
+#[derive(Clone, Copy, Debug)]
+pub enum LibraryFn {
+    /// Of one argument.
+    Unary {
+        /// On f64.
+        f64: extern "C" fn(f64) -> f64,
+        /// On f32.
+        f32: extern "C" fn(f32) -> f32,
+    },
+    /// Of two arguments.
+    Binary {
+        /// On f64.
+        f64: extern "C" fn(f64, f64) -> f64,
+        /// On f32.
+        f32: extern "C" fn(f32, f32) -> f32,
+    },
+    /// Of a constant natural number and one argument.
+    Indexed {
+        /// The number.
+        n: u32,
+        /// On f64.
+        f64: extern "C" fn(u32, f64) -> f64,
+        /// On f32.
+        f32: extern "C" fn(u32, f32) -> f32,
+    },
+}
+
+impl LibraryFn {
+    pub(super) const fn takes(self) -> Takes {
+        match self {
+            LibraryFn::Unary { .. } | LibraryFn::Indexed { .. } => Takes::Equal(1),
+            LibraryFn::Binary { .. } => Takes::Equal(2),
+        }
+    }
+
+    pub(super) const fn parameter(self) -> Option<Parameter> {
+        match self {
+            LibraryFn::Unary { .. } | LibraryFn::Binary { .. } => None,
+            LibraryFn::Indexed { n, .. } => Some(Parameter::N(n as i64)),
+        }
+    }
+}
+
+/// The remainder of floats, for which few machines have an instruction.
+pub(super) const REM: Library = Library {
+    name: "rem",
+    flops: 8,
+    continuity: Continuity::Jumps,
+    sign: SignOf::Positive,
+    function: LibraryFn::Binary { f64: rem, f32: rem_f32 },
+};
+
+extern "C" fn rem(x: f64, y: f64) -> f64 {
+    x % y
+}
+
+extern "C" fn rem_f32(x: f32, y: f32) -> f32 {
+    x % y
+}

@@ -1,0 +1,143 @@
+//! Scalar code: the operations that act on single elements, one row each.
+//!
+//! A [`Code`] is what is left of an elementwise primitive once shapes are gone. What is true of it
+//! everywhere (its name, its operands, how it folds, what it costs) is its [`CodeRow`] in the table
+//! below; its meaning is [`Code::eval`], against which code generators are tested bit by bit.
+//! To add a code, write a row; the compiler names the matches that then miss an arm, each of which
+//! is machinery: the arithmetic of each kind of dtype, signs, and instructions in the backend.
+//!
+//! ```
+//! use tapeloom_ir::{Code, Dtype};
+//! assert_eq!(Code::Lt.row().name, "lt");
+//! assert_eq!(Code::Lt.typed(&[Dtype::I32, Dtype::I32]), Some(Dtype::Bool));
+//! assert_eq!(Code::Lt.typed(&[Dtype::I32]), None);
+//! ```
+
+mod convert;
+mod eval;
+mod float;
+mod integer;
+mod library;
+mod power;
+mod table;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use eval::{Number, Value};
+pub use library::{Library, LibraryFn};
+pub use power::power;
+pub use table::{CodeRow, Continuity, Domain, Fold, Gives, Neutral, Parameter, Takes};
+
+use crate::types::Dtype;
+use Continuity::{Continuous, Jumps};
+use Domain::{Any, Bits, Float, Integer, Number as Numbers};
+use Fold::{Exact, No, Rounded};
+use Gives::{Same, Truth};
+use Neutral::{Greatest, Least, One, Ones, Zero};
+use Takes::{Choice, Equal};
+
+/// Makes [`Code`] from the table: the variants with their meaning, and the row of each.
+macro_rules! codes {
+    (
+        $($(#[$doc:meta])* $code:ident = $name:literal, $($column:expr),*;)*
+        ---
+        $($(#[$doc2:meta])* $code2:ident($x:ident: $of:ty) = $($column2:expr),*;)*
+    ) => {
+        /// An operation on single elements.
+        #[derive(Clone, Copy, Debug)]
+        pub enum Code {
+            $($(#[$doc])* $code,)*
+            $($(#[$doc2])* $code2($of),)*
+        }
+
+        impl Code {
+            /// Every code without a parameter.
+            pub const PLAIN: &'static [Code] = &[$(Code::$code,)*];
+
+            /// The row of the table.
+            pub const fn row(self) -> CodeRow {
+                match self {
+                    $(Code::$code => CodeRow::new($name, None, $($column),*),)*
+                    $(Code::$code2($x) => CodeRow::new($($column2),*),)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    // name, operands, on which dtypes, to which dtype, do they commute, how it folds, what it costs
+    // beside an addition, does it jump (on floats), which function computes it on floats
+
+    /// `x + y`; integers wrap. On bool: or.
+    Add = "add", Equal(2), Any, Same, true, Rounded(Zero), 1, Continuous, None;
+    /// `x - y`; integers wrap.
+    Sub = "sub", Equal(2), Numbers, Same, false, No, 1, Continuous, None;
+    /// `x * y`; integers wrap. On bool: and.
+    Mul = "mul", Equal(2), Any, Same, true, Rounded(One), 1, Continuous, None;
+    /// `x / y`; integers truncate towards zero, and division by zero gives -1 (all bits set), as in
+    /// XLA; the least integer divided by -1 is itself.
+    Div = "div", Equal(2), Numbers, Same, false, No, 4, Continuous, None;
+    /// Remainder with the sign of `x`; for integers, `x` where `y` is zero, as in XLA.
+    Rem = "rem", Equal(2), Numbers, Same, false, No, 8, Jumps, Some(library::REM);
+    /// `-x`; integers wrap.
+    Neg = "neg", Equal(1), Numbers, Same, false, No, 1, Continuous, None;
+    /// `|x|`; the least integer stays itself.
+    Abs = "abs", Equal(1), Numbers, Same, false, No, 1, Continuous, None;
+    /// -1, 0 or 1; keeps nan and the sign of zero.
+    Sign = "sign", Equal(1), Numbers, Same, false, No, 2, Jumps, None;
+    /// Largest integral value not above `x`.
+    Floor = "floor", Equal(1), Float, Same, false, No, 1, Jumps, None;
+    /// Smallest integral value not below `x`.
+    Ceil = "ceil", Equal(1), Float, Same, false, No, 1, Jumps, None;
+    /// Square root.
+    Sqrt = "sqrt", Equal(1), Float, Same, false, No, 5, Continuous, None;
+    /// Larger of two; nan if either is; `max(-0, 0) = 0`. On bool: or.
+    Max = "max", Equal(2), Any, Same, true, Exact(Least), 1, Continuous, None;
+    /// Smaller of two; nan if either is; `min(-0, 0) = -0`. On bool: and.
+    Min = "min", Equal(2), Any, Same, true, Exact(Greatest), 1, Continuous, None;
+    /// `x == y`
+    Eq = "eq", Equal(2), Any, Truth, true, No, 1, Jumps, None;
+    /// `x != y`
+    Ne = "ne", Equal(2), Any, Truth, true, No, 1, Jumps, None;
+    /// `x < y`
+    Lt = "lt", Equal(2), Any, Truth, false, No, 1, Jumps, None;
+    /// `x <= y`
+    Le = "le", Equal(2), Any, Truth, false, No, 1, Jumps, None;
+    /// `x > y`
+    Gt = "gt", Equal(2), Any, Truth, false, No, 1, Jumps, None;
+    /// `x >= y`
+    Ge = "ge", Equal(2), Any, Truth, false, No, 1, Jumps, None;
+    /// Bitwise (logical on bool) and.
+    And = "and", Equal(2), Bits, Same, true, Exact(Ones), 1, Jumps, None;
+    /// Bitwise (logical on bool) or.
+    Or = "or", Equal(2), Bits, Same, true, Exact(Zero), 1, Jumps, None;
+    /// Bitwise (logical on bool) exclusive or.
+    Xor = "xor", Equal(2), Bits, Same, true, Exact(Zero), 1, Jumps, None;
+    /// Bitwise (logical on bool) not.
+    Not = "not", Equal(1), Bits, Same, false, No, 1, Jumps, None;
+    /// `x << y`; 0 where `y` is not below the number of bits.
+    ShiftLeft = "shift_left", Equal(2), Integer, Same, false, No, 1, Jumps, None;
+    /// `x >> y` copying the sign bit whatever the dtype; shifts too far give all sign bits.
+    ShiftRightArithmetic = "shift_right_arithmetic", Equal(2), Integer, Same, false, No, 1, Jumps, None;
+    /// `x >> y` filling with zeros; 0 where `y` is not below the number of bits.
+    ShiftRightLogical = "shift_right_logical", Equal(2), Integer, Same, false, No, 1, Jumps, None;
+    /// `min(max(x, lo), hi)` of `lo, x, hi`.
+    Clamp = "clamp", Equal(3), Numbers, Same, false, No, 2, Continuous, None;
+    /// `c ? x : y` for a bool `c`.
+    Select = "select", Choice, Any, Same, false, No, 1, Jumps, None;
+    /// Neither infinite nor nan.
+    IsFinite = "is_finite", Equal(1), Float, Truth, false, No, 1, Jumps, None;
+
+    ---
+    // The same, with the parameter after the name.
+
+    /// To another dtype: floats to integers saturate with nan to 0, integers wrap, bool is `x != 0`.
+    Convert(to: Dtype) = "convert", Some(Parameter::To(to)), Equal(1), Any, Gives::Dtype(to), false, No, 1, Continuity::of_conversion(to), None;
+    /// `x` to an integer power by repeated squaring; a negative power is the reciprocal.
+    IntegerPow(n: i32) = "integer_pow", Some(Parameter::N(n as i64)), Equal(1), Numbers, Same, false, No, power::flops(n), Continuous, None;
+    /// A function from the library.
+    Library(l: Library) = l.name, l.function.parameter(), l.function.takes(), Float, Same, false, No, l.flops, l.continuity, Some(l);
+}

@@ -1,0 +1,46 @@
+//! Powers by repeated squaring, which the interpreter and code generators share, so that all multiply
+//! in the same order and round alike.
+
+/// `x^n`, low bits of `n` first; `None` for the power 0.
+pub fn power<T: Copy>(x: T, n: u32, mut multiply: impl FnMut(T, T) -> T) -> Option<T> {
+    let (mut left, mut square, mut product) = (n, x, None);
+    while left > 0 {
+        if left & 1 == 1 {
+            product = Some(match product {
+                Some(p) => multiply(p, square),
+                None => square,
+            });
+        }
+        left >>= 1;
+        if left > 0 {
+            square = multiply(square, square);
+        }
+    }
+    product
+}
+
+/// What a power costs: its products, and a division if it is negative.
+pub(super) const fn flops(n: i32) -> u32 {
+    let squares = if n == 0 { 0 } else { n.unsigned_abs().ilog2() };
+    let products = n.unsigned_abs().count_ones().saturating_sub(1) + squares;
+    (if products == 0 { 1 } else { products }) + (if n < 0 { 4 } else { 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_counted_products() {
+        for n in 1..200 {
+            let mut products = 0;
+            power(1u32, n, |_, _| {
+                products += 1;
+                1
+            });
+            assert_eq!(flops(n as i32), products.max(1), "power {n}");
+            assert_eq!(flops(-(n as i32)), products.max(1) + 4, "power -{n}");
+        }
+        assert_eq!(flops(0), 1);
+    }
+}

@@ -1,0 +1,51 @@
+//! Codes as text, in kernels: `add`, `exp`, `convert{to=f32}`, `integer_pow{n=3}`.
+
+use super::{Code, Library, LibraryFn, Parameter};
+use std::fmt;
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let row = self.row();
+        match row.parameter {
+            None => f.write_str(row.name),
+            Some(Parameter::To(to)) => write!(f, "{}{{to={to}}}", row.name),
+            Some(Parameter::N(n)) => write!(f, "{}{{n={n}}}", row.name),
+        }
+    }
+}
+
+impl Code {
+    /// The code of that name and parameter; `library` finds functions by name.
+    pub fn named(
+        name: &str,
+        parameter: Option<Parameter>,
+        library: &dyn Fn(&str) -> Option<Library>,
+    ) -> Option<Code> {
+        let is = |code: &Code| code.row().name == name;
+        match parameter {
+            None => {
+                let plain = Code::PLAIN.iter().copied().find(is);
+                plain.or_else(|| library(name).map(Code::Library))
+            }
+            Some(Parameter::To(to)) => Some(Code::Convert(to)).filter(is),
+            Some(Parameter::N(n)) => {
+                let power = i32::try_from(n).ok().map(Code::IntegerPow).filter(is);
+                power.or_else(|| {
+                    Some(Code::Library(library(name)?.indexed(u32::try_from(n).ok()?)?))
+                })
+            }
+        }
+    }
+}
+
+impl Library {
+    /// The function of another number, if it has one.
+    fn indexed(self, n: u32) -> Option<Library> {
+        match self.function {
+            LibraryFn::Indexed { n: _, f64, f32 } => {
+                Some(Library { function: LibraryFn::Indexed { n, f64, f32 }, ..self })
+            }
+            LibraryFn::Unary { .. } | LibraryFn::Binary { .. } => None,
+        }
+    }
+}
