@@ -5,9 +5,10 @@
 //! integers, so there is no derivative. To differentiate through the choice, gather with it: the
 //! gathered value has the right derivative.
 
+use super::notation::{Notation, Word};
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, Cotangents, Doc, Effects, Family, Linearity, Lowering,
-    Operand, Rewrite, Sample,
+    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Rewrite,
+    Sample,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -17,14 +18,36 @@ use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Type};
 
+/// What is looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Extremum {
+    /// The largest element.
+    Max,
+    /// The smallest element.
+    Min,
+}
+
+impl Word for Extremum {
+    const ALL: &'static [Extremum] = &[Extremum::Max, Extremum::Min];
+
+    fn word(self) -> &'static str {
+        match self {
+            Extremum::Max => "argmax",
+            Extremum::Min => "argmin",
+        }
+    }
+}
+
 /// `argmax{axis}`, `argmin{axis}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ArgReduce {
     /// The axis searched; it is removed.
     pub axis: usize,
     /// Maximum or minimum.
-    pub largest: bool,
+    pub extremum: Extremum,
 }
+
+notation!(ArgReduce = extremum { axis });
 
 impl ArgReduce {
     /// Whether `x` is more extreme than `best`, which comes before it.
@@ -32,7 +55,10 @@ impl ArgReduce {
         let is = |code: Code, x: Literal, y: Literal| code.eval(&[x, y]).bits != 0;
         // Only nan differs from itself.
         let (x_nan, best_nan) = (is(Code::Ne, x, x), is(Code::Ne, best, best));
-        let code = if self.largest { Code::Gt } else { Code::Lt };
+        let code = match self.extremum {
+            Extremum::Max => Code::Gt,
+            Extremum::Min => Code::Lt,
+        };
         !best_nan && (x_nan || is(code, x, best))
     }
 }
@@ -50,23 +76,6 @@ impl ArrayPrimitive for ArgReduce {
             edges: "the first of equal elements; the first nan if there is one".into(),
         };
         vec![entry("argmax", "largest"), entry("argmin", "smallest")]
-    }
-
-    fn name(&self) -> &'static str {
-        if self.largest { "argmax" } else { "argmin" }
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![("axis", Attr::Int(self.axis as i64))]
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<ArgReduce, Problem>> {
-        let largest = match name {
-            "argmax" => true,
-            "argmin" => false,
-            _ => return None,
-        };
-        Some(attributes.size("axis").map(|axis| ArgReduce { axis, largest }))
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
@@ -136,7 +145,7 @@ impl ArrayPrimitive for ArgReduce {
     }
 
     fn lower(&self, _: &[Operand<'_>]) -> Lowering {
-        Lowering::ArgReduce { axis: self.axis, largest: self.largest }
+        Lowering::ArgReduce { axis: self.axis, largest: self.extremum == Extremum::Max }
     }
 
     fn rewrites() -> Vec<Rewrite> {
@@ -151,9 +160,9 @@ impl ArrayPrimitive for ArgReduce {
         let bools = Tensor::from([[false, true, true], [true, false, false]]);
         let none = Tensor::from([[0.0; 0]; 2]);
         let mut all = Vec::new();
-        for largest in [true, false] {
+        for extremum in [Extremum::Max, Extremum::Min] {
             for axis in [0, 1] {
-                let op = ArgReduce { axis, largest };
+                let op = ArgReduce { axis, extremum };
                 all.push(Sample::smooth(op.clone(), vec![matrix.clone()]));
                 for x in [&ties, &extremes] {
                     all.push(Sample::edge(op.clone(), vec![x.clone()]));
@@ -161,9 +170,9 @@ impl ArrayPrimitive for ArgReduce {
                 all.push(Sample::edge(op.clone(), vec![ints.clone()]));
                 all.push(Sample::edge(op, vec![bools.clone()]));
             }
-            all.push(Sample::edge(ArgReduce { axis: 0, largest }, vec![none.clone()]));
+            all.push(Sample::edge(ArgReduce { axis: 0, extremum }, vec![none.clone()]));
             let one = Tensor::from([7i32]);
-            all.push(Sample::edge(ArgReduce { axis: 0, largest }, vec![one]));
+            all.push(Sample::edge(ArgReduce { axis: 0, extremum }, vec![one]));
         }
         all
     }
@@ -187,11 +196,11 @@ mod tests {
             [0.0, -0.0, 0.0, -0.0],
             [5.0, f64::NAN, f64::NAN, f64::INFINITY],
         ]);
-        let along = |axis, largest| eval1(ArgReduce { axis, largest }, std::slice::from_ref(&x));
-        assert_eq!(along(1, true), Tensor::from([1i64, 0, 1]));
-        assert_eq!(along(1, false), Tensor::from([3i64, 0, 1]));
-        assert_eq!(along(0, true), Tensor::from([2i64, 2, 2, 2]));
-        assert_eq!(along(0, false), Tensor::from([1i64, 2, 2, 0]));
+        let along = |axis, extremum| eval1(ArgReduce { axis, extremum }, std::slice::from_ref(&x));
+        assert_eq!(along(1, Extremum::Max), Tensor::from([1i64, 0, 1]));
+        assert_eq!(along(1, Extremum::Min), Tensor::from([3i64, 0, 1]));
+        assert_eq!(along(0, Extremum::Max), Tensor::from([2i64, 2, 2, 2]));
+        assert_eq!(along(0, Extremum::Min), Tensor::from([1i64, 2, 2, 0]));
     }
 
     #[test]
@@ -199,7 +208,7 @@ mod tests {
         let ty = Type::array(Dtype::F64, &[2, 0]);
         let infer = |axis| {
             let operands = [Operand { ty: &ty, literal: None }];
-            ArgReduce { axis, largest: true }.infer(&operands)
+            ArgReduce { axis, extremum: Extremum::Max }.infer(&operands)
         };
         assert_eq!(
             infer(1).unwrap_err().to_string(),

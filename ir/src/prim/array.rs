@@ -9,8 +9,8 @@
 //! constant that each primitive states, for a default would be a guess.
 
 use super::{
-    Arg, Attr, Attributes, Batched, Body, Cotangents, Discharge, Doc, Dual, Effects, Linearity,
-    Lowering, Op, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
+    Arg, Batched, Body, Cotangents, Discharge, Doc, Dual, Effects, Linearity, Lowering, Notation,
+    Op, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -22,21 +22,12 @@ use smallvec::{SmallVec, smallvec};
 
 /// What the system must know about a primitive `y = f(x..)` with one array `y`. The value of the
 /// implementing type holds the attributes.
-pub trait ArrayPrimitive: Clone + Into<Op> {
+pub trait ArrayPrimitive: Notation + Clone + Into<Op> {
     /// Whether an equation may be dropped, moved or merged.
     const EFFECTS: Effects;
 
     /// Its entries on the generated page of primitives: one, or one per row of a table.
     fn docs() -> Vec<Doc>;
-
-    /// Name in the text format.
-    fn name(&self) -> &'static str;
-
-    /// Attributes in the text format, in print order.
-    fn attributes(&self) -> Vec<(&'static str, Attr)>;
-
-    /// The primitive of that name with those attributes; `None` if the name is not one of its own.
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Self, Problem>>;
 
     /// Type of the output, or what is wrong with the operands.
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem>;
@@ -94,18 +85,6 @@ pub trait ArrayPrimitive: Clone + Into<Op> {
 impl<P: ArrayPrimitive> Primitive for P {
     fn docs() -> Vec<Doc> {
         P::docs()
-    }
-
-    fn name(&self) -> &'static str {
-        self.name()
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        self.attributes()
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Self, Problem>> {
-        P::parse(name, attributes)
     }
 
     fn outputs(&self, _: &Module) -> usize {

@@ -5,8 +5,8 @@
 //! `broadcast_in_dim`.
 
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, AxisMap, Cotangents, Doc, Effects, Family, Linearity,
-    Lowering, Operand, Piece, Reduce, Reducer, Reshape, Rewrite, Rule, Sample, Site, Term, When,
+    Arg, ArrayPrimitive, AxisMap, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
+    Piece, Reduce, Reducer, Reshape, Rewrite, Rule, Sample, Site, Term, When,
 };
 use crate::builder::Builder;
 use crate::fault::{Fault, planted};
@@ -24,6 +24,8 @@ pub struct Broadcast {
     /// For each axis of the operand, its place in the result; ascending.
     pub dims: Vec<usize>,
 }
+
+notation!(Broadcast = "broadcast" { shape, dims });
 
 impl Broadcast {
     /// Axes of the result along which the operand is repeated.
@@ -55,21 +57,6 @@ impl ArrayPrimitive for Broadcast {
             derivative: "∂x: broadcast of t; its transpose sums over the repeated axes".into(),
             edges: String::new(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "broadcast"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![("shape", Attr::sizes(&self.shape)), ("dims", Attr::sizes(&self.dims))]
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Broadcast, Problem>> {
-        (name == "broadcast").then(|| {
-            let shape = attributes.sizes("shape")?.into();
-            Ok(Broadcast { shape, dims: attributes.sizes("dims")? })
-        })
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

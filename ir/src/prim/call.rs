@@ -6,8 +6,8 @@
 
 use super::toolbox::scatter_tangents;
 use super::{
-    Arg, Attr, Attributes, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity,
-    Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
+    Arg, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity, Lowering, Operand,
+    Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
 };
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
@@ -23,6 +23,8 @@ pub struct Call {
     /// Whether it stays a call in the compiled program.
     pub outline: bool,
 }
+
+notation!(Call = "call" { function, outline });
 
 /// What a pass may put in place of an equation that runs a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,21 +55,6 @@ impl Primitive for Call {
             derivative: "calls of the derived functions".into(),
             edges: "linear parameters of the function come last".into(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "call"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![("function", Attr::Func(self.function)), ("outline", Attr::Bool(self.outline))]
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Call, Problem>> {
-        (name == "call").then(|| {
-            let function = attributes.func("function")?;
-            Ok(Call { function, outline: attributes.bool("outline")? })
-        })
     }
 
     fn outputs(&self, module: &Module) -> usize {

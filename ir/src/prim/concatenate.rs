@@ -5,8 +5,8 @@
 
 use super::lower::INDEX_LIMIT;
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, AxisMap, Cotangents, Doc, Effects, Family, Linearity,
-    Lowering, Operand, Piece, Rewrite, Sample, Slice, elementwise,
+    Arg, ArrayPrimitive, AxisMap, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
+    Piece, Rewrite, Sample, Slice, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -20,6 +20,8 @@ pub struct Concatenate {
     /// The axis along which the operands follow each other.
     pub axis: usize,
 }
+
+notation!(Concatenate = "concatenate" { axis });
 
 impl Concatenate {
     /// One piece per operand, given the operands' extents along the axis.
@@ -95,18 +97,6 @@ impl ArrayPrimitive for Concatenate {
             derivative: "∂x: concatenate of the tangents; its transpose slices".into(),
             edges: "empty operands count for nothing".into(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "concatenate"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![("axis", Attr::Int(self.axis as i64))]
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Concatenate, Problem>> {
-        (name == "concatenate").then(|| Ok(Concatenate { axis: attributes.size("axis")? }))
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

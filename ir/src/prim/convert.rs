@@ -4,8 +4,8 @@
 //! conversion to or from one has derivative zero.
 
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, Code, Cotangents, Doc, Effects, Family, Linearity,
-    Lowering, Operand, Rewrite, Sample, elementwise,
+    Arg, ArrayPrimitive, Code, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
+    Rewrite, Sample, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -23,6 +23,8 @@ pub struct Convert {
     pub to: Dtype,
 }
 
+notation!(Convert = "convert" { to });
+
 impl ArrayPrimitive for Convert {
     const EFFECTS: Effects = Effects::Pure;
 
@@ -35,18 +37,6 @@ impl ArrayPrimitive for Convert {
             derivative: "∂x: t converted, between floats; otherwise 0, integers and bools have no tangent".into(),
             edges: "floats to integers truncate and saturate, nan to 0; integers to integers wrap; to bool is x ≠ 0; to floats rounds to nearest".into(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "convert"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![("to", Attr::Dtype(self.to))]
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Convert, Problem>> {
-        (name == "convert").then(|| Ok(Convert { to: attributes.dtype("to")? }))
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

@@ -39,9 +39,8 @@ use super::toolbox::{
     transposed,
 };
 use super::{
-    Arg, Attr, Attributes, Batched, Call, Cotangents, Discharge, Doc, Dual, Effects, Family,
-    LinearCall, Linearity, Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample,
-    Types,
+    Arg, Batched, Call, Cotangents, Discharge, Doc, Dual, Effects, Family, LinearCall, Linearity,
+    Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
 };
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
@@ -61,6 +60,8 @@ pub struct CustomCall {
     /// The second half of the reverse rule: `(residuals.., ct of y..) -> ct of x..`.
     pub bwd: Option<FuncId>,
 }
+
+notation!(CustomCall = "custom_call" { function, jvp, fwd, bwd });
 
 /// The types among these that have tangents.
 fn tangents(types: &[Type]) -> Vec<Type> {
@@ -185,27 +186,6 @@ impl Primitive for CustomCall {
             derivative: "the rules that are given; what is not given is derived from them".into(),
             edges: "a bwd rule that is not linear in the cotangents has no forward mode".into(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "custom_call"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        let mut all = vec![("function", Attr::Func(self.function))];
-        all.extend(self.jvp.map(|f| ("jvp", Attr::Func(f))));
-        all.extend(self.fwd.map(|f| ("fwd", Attr::Func(f))));
-        all.extend(self.bwd.map(|f| ("bwd", Attr::Func(f))));
-        all
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<CustomCall, Problem>> {
-        (name == "custom_call").then(|| {
-            let function = attributes.func("function")?;
-            let jvp = attributes.optional_func("jvp")?;
-            let fwd = attributes.optional_func("fwd")?;
-            Ok(CustomCall { function, jvp, fwd, bwd: attributes.optional_func("bwd")? })
-        })
     }
 
     fn outputs(&self, module: &Module) -> usize {

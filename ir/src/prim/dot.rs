@@ -15,8 +15,8 @@
 //! differentiation up to a permutation of axes.
 
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, Cotangents, Doc, Effects, Family, Linearity, Lowering,
-    Operand, Permute, Rewrite, Sample, elementwise,
+    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Permute,
+    Rewrite, Sample, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -32,6 +32,8 @@ pub struct Dot {
     /// Pairs (axis of the left, axis of the right) that are shared and summed over.
     pub contract: Vec<(usize, usize)>,
 }
+
+notation!(Dot = "dot" { batch(lhs_batch, rhs_batch), contract(lhs_contract, rhs_contract) });
 
 /// The left or the right operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -121,39 +123,6 @@ impl ArrayPrimitive for Dot {
                     a sum of no terms is 0; integers wrap"
                 .into(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "dot"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![
-            ("lhs_batch", Attr::sizes(&Side::Left.of(&self.batch))),
-            ("rhs_batch", Attr::sizes(&Side::Right.of(&self.batch))),
-            ("lhs_contract", Attr::sizes(&Side::Left.of(&self.contract))),
-            ("rhs_contract", Attr::sizes(&Side::Right.of(&self.contract))),
-        ]
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Dot, Problem>> {
-        let mut pairs = |left: &str, right: &str| {
-            let (l, r) = (attributes.sizes(left)?, attributes.sizes(right)?);
-            if l.len() != r.len() {
-                return Err(Problem::new(
-                    Kind::Parse,
-                    format!(
-                        "`{left}` and `{right}` of `dot` pair up axes, but name {l:?} and {r:?}"
-                    ),
-                    "name as many axes of one operand as of the other",
-                ));
-            }
-            Ok(l.into_iter().zip(r).collect())
-        };
-        (name == "dot").then(|| {
-            let batch = pairs("lhs_batch", "rhs_batch")?;
-            Ok(Dot { batch, contract: pairs("lhs_contract", "rhs_contract")? })
-        })
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

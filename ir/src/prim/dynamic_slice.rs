@@ -10,9 +10,9 @@
 
 use super::rules::one_per_axis;
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, Bounds, Broadcast, Combine, Concatenate, Convert,
-    Cotangents, Doc, Effects, Family, Gather, Iota, Linearity, Lowering, Operand, Permute, Rewrite,
-    Sample, Scalar, Scatter, Slice, elementwise,
+    Arg, ArrayPrimitive, Bounds, Broadcast, Combine, Concatenate, Convert, Cotangents, Doc,
+    Effects, Family, Gather, Iota, Linearity, Lowering, Operand, Permute, Rewrite, Sample, Scalar,
+    Scatter, Slice, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -28,6 +28,8 @@ pub struct DynamicSlice {
     pub sizes: Vec<usize>,
 }
 
+notation!(DynamicSlice = "dynamic_slice" { sizes });
+
 impl ArrayPrimitive for DynamicSlice {
     const EFFECTS: Effects = Effects::Pure;
 
@@ -42,18 +44,6 @@ impl ArrayPrimitive for DynamicSlice {
                 "a start out of range, a negative one included, is moved to the nearest that fits"
                     .into(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "dynamic_slice"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![("sizes", Attr::sizes(&self.sizes))]
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<DynamicSlice, Problem>> {
-        (name == "dynamic_slice").then(|| Ok(DynamicSlice { sizes: attributes.sizes("sizes")? }))
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

@@ -10,8 +10,8 @@
 
 use super::dynamic_slice::{Boxes, check_fits, check_starts, clamped, with_first_start};
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, AxisMap, Cotangents, Doc, DynamicSlice, Effects, Family,
-    Linearity, Lowering, Operand, Piece, Rewrite, Sample, elementwise,
+    Arg, ArrayPrimitive, AxisMap, Cotangents, Doc, DynamicSlice, Effects, Family, Linearity,
+    Lowering, Operand, Piece, Rewrite, Sample, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -22,6 +22,8 @@ use crate::types::{ArrayType, Type};
 /// `dynamic_update_slice`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct DynamicUpdateSlice;
+
+notation!(DynamicUpdateSlice = "dynamic_update_slice" {});
 
 impl ArrayPrimitive for DynamicUpdateSlice {
     const EFFECTS: Effects = Effects::Pure;
@@ -41,18 +43,6 @@ impl ArrayPrimitive for DynamicUpdateSlice {
                 "a start out of range, a negative one included, is moved to the nearest that fits"
                     .into(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "dynamic_update_slice"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        Vec::new()
-    }
-
-    fn parse(name: &str, _: &mut Attributes) -> Option<Result<DynamicUpdateSlice, Problem>> {
-        (name == "dynamic_update_slice").then_some(Ok(DynamicUpdateSlice))
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

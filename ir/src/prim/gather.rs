@@ -18,9 +18,10 @@
 //! `x[i, j]` and `take_along_axis` need.
 
 use super::dot::move_axis;
+use super::notation::Word;
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, Combine, Cotangents, Doc, Effects, Family, Linearity,
-    Lowering, Operand, Rewrite, Sample, Scatter, Total, elementwise,
+    Arg, ArrayPrimitive, Combine, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
+    Rewrite, Sample, Scatter, Total, elementwise,
 };
 use crate::builder::Builder;
 use crate::fault::{Fault, planted};
@@ -39,20 +40,14 @@ pub enum Bounds {
     Drop,
 }
 
-impl Bounds {
-    /// The word in the text format.
+impl Word for Bounds {
+    const ALL: &'static [Bounds] = &[Bounds::Clip, Bounds::Drop];
+
     fn word(self) -> &'static str {
         match self {
             Bounds::Clip => "clip",
             Bounds::Drop => "drop",
         }
-    }
-
-    fn from_word(word: &str) -> Result<Bounds, Problem> {
-        let of = |b: &Bounds| b.word() == word;
-        [Bounds::Clip, Bounds::Drop].into_iter().find(of).ok_or_else(|| {
-            Problem::new(Kind::Parse, format!("`bounds` is clip or drop, found {word}"), "")
-        })
     }
 }
 
@@ -66,6 +61,8 @@ pub struct Gather {
     /// Out-of-range indices.
     pub bounds: Bounds,
 }
+
+notation!(Gather = "gather" { batch, axes, bounds });
 
 impl Gather {
     fn addressing(&self) -> Addressing<'_> {
@@ -82,21 +79,6 @@ pub(super) struct Addressing<'a> {
 }
 
 impl Addressing<'_> {
-    pub(super) fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![
-            ("batch", Attr::Int(self.batch as i64)),
-            ("axes", Attr::sizes(self.axes)),
-            ("bounds", Attr::Word(self.bounds.word())),
-        ]
-    }
-
-    pub(super) fn parse(
-        attributes: &mut Attributes,
-    ) -> Result<(usize, Vec<usize>, Bounds), Problem> {
-        let (batch, axes) = (attributes.size("batch")?, attributes.sizes("axes")?);
-        Ok((batch, axes, Bounds::from_word(&attributes.word("bounds")?)?))
-    }
-
     /// The shape `[B.., I.., remaining D..]` of what is read or written, or what is wrong.
     pub(super) fn windows(
         &self,
@@ -219,21 +201,6 @@ impl ArrayPrimitive for Gather {
                     read zero (drop)"
                 .into(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "gather"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        self.addressing().attributes()
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Gather, Problem>> {
-        (name == "gather").then(|| {
-            let (batch, axes, bounds) = Addressing::parse(attributes)?;
-            Ok(Gather { batch, axes, bounds })
-        })
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

@@ -4,8 +4,8 @@
 //! needs no logarithm. Code is a chain of products by repeated squaring, low bits of `n` first.
 
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, Code, Cotangents, Doc, Effects, Family, Linearity,
-    Lowering, Operand, Rewrite, Sample, elementwise,
+    Arg, ArrayPrimitive, Code, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
+    Rewrite, Sample, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -23,6 +23,8 @@ pub struct IntegerPow {
     pub n: i32,
 }
 
+notation!(IntegerPow = "integer_pow" { n });
+
 impl ArrayPrimitive for IntegerPow {
     const EFFECTS: Effects = Effects::Pure;
 
@@ -35,24 +37,6 @@ impl ArrayPrimitive for IntegerPow {
             derivative: "∂x: t · n · xⁿ⁻¹; 0 for n = 0".into(),
             edges: "x⁰ = 1 for every x, nan included; a negative power is the reciprocal of the positive one; integers wrap".into(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "integer_pow"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![("n", Attr::Int(i64::from(self.n)))]
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<IntegerPow, Problem>> {
-        (name == "integer_pow").then(|| {
-            let n = attributes.int("n")?;
-            let n = i32::try_from(n).map_err(|_| {
-                Problem::new(Kind::Parse, format!("the exponent {n} does not fit in 32 bits"), "")
-            })?;
-            Ok(IntegerPow { n })
-        })
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

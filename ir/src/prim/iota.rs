@@ -5,8 +5,8 @@
 
 use super::lower::INDEX_LIMIT;
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, Cotangents, Doc, Effects, Family, Linearity, Lowering,
-    Operand, Rewrite, Sample,
+    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Rewrite,
+    Sample,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -26,6 +26,8 @@ pub struct Iota {
     pub dtype: Dtype,
 }
 
+notation!(Iota = "iota" { shape, axis, dtype });
+
 impl ArrayPrimitive for Iota {
     const EFFECTS: Effects = Effects::Pure;
 
@@ -39,28 +41,6 @@ impl ArrayPrimitive for Iota {
             edges: "floats are rounded where they cannot hold the index; integers must hold it"
                 .into(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "iota"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![
-            ("shape", Attr::sizes(&self.shape)),
-            ("axis", Attr::Int(self.axis as i64)),
-            ("dtype", Attr::Dtype(self.dtype)),
-        ]
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Iota, Problem>> {
-        (name == "iota").then(|| {
-            Ok(Iota {
-                shape: attributes.sizes("shape")?.into(),
-                axis: attributes.size("axis")?,
-                dtype: attributes.dtype("dtype")?,
-            })
-        })
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

@@ -18,9 +18,8 @@
 
 use super::toolbox::{arrow, as_operands, instantiate, settled};
 use super::{
-    Arg, Attr, Attributes, Batched, Call, Cotangents, Discharge, Doc, Dual, Effects, Family,
-    Linearity, Lowering, Operand, Primitive, Prune, Reduce, Reducer, Regions, Rewrite, RuleCx,
-    Sample, Types,
+    Arg, Batched, Call, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity, Lowering,
+    Operand, Primitive, Prune, Reduce, Reducer, Regions, Rewrite, RuleCx, Sample, Types,
 };
 use crate::builder::{Builder, Draft};
 use crate::function::{Atom, FuncId};
@@ -39,6 +38,8 @@ pub struct LinearCall {
     /// How many of the operands are residuals.
     pub residuals: usize,
 }
+
+notation!(LinearCall = "linear_call" { apply, transpose, residuals });
 
 /// Residual types, types of the linear operands, types of the outputs.
 type Signature = (Vec<Type>, Vec<Type>, Vec<Type>);
@@ -141,26 +142,6 @@ impl Primitive for LinearCall {
                 "∂x: itself; its transpose exchanges apply and transpose; ∂k: that of apply".into(),
             edges: "where apply is absent, running it is an error; likewise transpose".into(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "linear_call"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        let mut all = Vec::new();
-        all.extend(self.apply.map(|f| ("apply", Attr::Func(f))));
-        all.extend(self.transpose.map(|f| ("transpose", Attr::Func(f))));
-        all.push(("residuals", Attr::Int(self.residuals as i64)));
-        all
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<LinearCall, Problem>> {
-        (name == "linear_call").then(|| {
-            let apply = attributes.optional_func("apply")?;
-            let transpose = attributes.optional_func("transpose")?;
-            Ok(LinearCall { apply, transpose, residuals: attributes.size("residuals")? })
-        })
     }
 
     fn outputs(&self, module: &Module) -> usize {

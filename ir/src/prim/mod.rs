@@ -14,6 +14,9 @@
 //! Passes never name a primitive: they ask through [`Op`], which is a [`Primitive`] whatever its kind. Model: ripgrep's flags, and the rule
 //! clusters of JAX's `lax` brought into one place.
 
+#[macro_use]
+mod notation;
+
 mod argreduce;
 mod array;
 mod attr;
@@ -54,7 +57,7 @@ mod slice;
 mod stop_gradient;
 mod toolbox;
 
-pub use argreduce::ArgReduce;
+pub use argreduce::{ArgReduce, Extremum};
 pub use array::ArrayPrimitive;
 pub use attr::{Attr, Attributes};
 pub use broadcast::Broadcast;
@@ -77,6 +80,7 @@ pub use iota::Iota;
 pub use linear_call::LinearCall;
 pub(crate) use lower::step as step_index;
 pub use lower::{AxisMap, Lowering, Piece};
+pub use notation::{Notation, Written};
 pub use pad::Pad;
 pub use permute::Permute;
 pub use polygamma::Polygamma;
@@ -103,20 +107,9 @@ use crate::tensor::Tensor;
 
 /// What the system asks of any primitive, and what one with regions has to write; for those without,
 /// [`ArrayPrimitive`] is less. The value of the implementing type holds the attributes.
-pub trait Primitive {
+pub trait Primitive: Notation {
     /// Its entries on the generated page of primitives: one, or one per row of a table.
     fn docs() -> Vec<Doc>
-    where
-        Self: Sized;
-
-    /// Name in the text format.
-    fn name(&self) -> &'static str;
-
-    /// Attributes in the text format, in print order.
-    fn attributes(&self) -> Vec<(&'static str, Attr)>;
-
-    /// The primitive of that name with those attributes; `None` if the name is not one of its own.
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Self, Problem>>
     where
         Self: Sized;
 

@@ -9,8 +9,8 @@
 use super::lower::{INDEX_LIMIT, eval_view};
 use super::rules::one_per_axis;
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, AxisMap, Cotangents, Doc, Effects, Family, Linearity,
-    Lowering, Operand, Piece, Reduce, Reducer, Rewrite, Sample, Scalar, Slice, elementwise,
+    Arg, ArrayPrimitive, AxisMap, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
+    Piece, Reduce, Reducer, Rewrite, Sample, Scalar, Slice, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -29,6 +29,8 @@ pub struct Pad {
     /// Copies of the fill between neighbours along each axis.
     pub interior: Vec<usize>,
 }
+
+notation!(Pad = "pad" { low, high, interior });
 
 impl Pad {
     /// `low`, `high` and `interior` of every axis.
@@ -109,28 +111,6 @@ impl ArrayPrimitive for Pad {
             edges: "negative low and high crop; interior counts between elements that are cropped"
                 .into(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "pad"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![
-            ("low", Attr::Ints(self.low.clone())),
-            ("high", Attr::Ints(self.high.clone())),
-            ("interior", Attr::sizes(&self.interior)),
-        ]
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Pad, Problem>> {
-        (name == "pad").then(|| {
-            Ok(Pad {
-                low: attributes.ints("low")?,
-                high: attributes.ints("high")?,
-                interior: attributes.sizes("interior")?,
-            })
-        })
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

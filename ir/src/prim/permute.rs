@@ -7,8 +7,8 @@
 
 use super::rules::{one_array, one_per_axis};
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, AxisMap, Broadcast, Cotangents, Doc, Effects, Exactness,
-    Family, Linearity, Lowering, Op, Operand, Piece, Reshape, Rewrite, Rule, Sample, When,
+    Arg, ArrayPrimitive, AxisMap, Broadcast, Cotangents, Doc, Effects, Exactness, Family,
+    Linearity, Lowering, Op, Operand, Piece, Reshape, Rewrite, Rule, Sample, When,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -22,6 +22,8 @@ pub struct Permute {
     /// For each axis of the result, the axis of the operand.
     pub permutation: Vec<usize>,
 }
+
+notation!(Permute = "permute" { permutation });
 
 impl Permute {
     /// The array with its axes so ordered: nothing is emitted where they are already.
@@ -70,18 +72,6 @@ impl ArrayPrimitive for Permute {
             derivative: "∂x: permute of t; its transpose is the inverse permutation".into(),
             edges: String::new(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "permute"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![("permutation", Attr::sizes(&self.permutation))]
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Permute, Problem>> {
-        (name == "permute").then(|| Ok(Permute { permutation: attributes.sizes("permutation")? }))
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

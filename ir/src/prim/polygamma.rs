@@ -3,8 +3,8 @@
 //! It exists so that `lgamma` has derivatives of every order: each raises `n` by one.
 
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, Code, Continuity, Cotangents, Doc, Effects, Family,
-    Library, LibraryFn, Linearity, Lowering, Operand, Rewrite, Sample, SignOf, elementwise,
+    Arg, ArrayPrimitive, Code, Continuity, Cotangents, Doc, Effects, Family, Library, LibraryFn,
+    Linearity, Lowering, Operand, Rewrite, Sample, SignOf, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -20,6 +20,8 @@ pub struct Polygamma {
     /// The order of the derivative; 0 is `digamma` itself.
     pub n: u32,
 }
+
+notation!(Polygamma = "polygamma" { n });
 
 impl Polygamma {
     fn code(self) -> Code {
@@ -54,24 +56,6 @@ impl ArrayPrimitive for Polygamma {
             edges: "at the poles 0, -1, -2, … inf for odd n, nan for even n; 0 at inf, nan at -inf"
                 .into(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "polygamma"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![("n", Attr::Int(i64::from(self.n)))]
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Polygamma, Problem>> {
-        (name == "polygamma").then(|| {
-            let n = attributes.int("n")?;
-            let n = u32::try_from(n).map_err(|_| {
-                Problem::new(Kind::Parse, format!("the order {n} is not a natural number"), "")
-            })?;
-            Ok(Polygamma { n })
-        })
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

@@ -6,10 +6,10 @@
 //! by halving (`d(xy) = dx y + x dy` on halves of the axis, log n steps), so that zeros among the
 //! factors need no division and higher orders hold there too.
 
+use super::notation::{Notation, Word};
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, Broadcast, Code, Cotangents, Doc, Effects, Family,
-    Linearity, Lowering, Operand, Pad, Permute, Reshape, Rewrite, Sample, Scalar, Slice,
-    elementwise,
+    Arg, ArrayPrimitive, Broadcast, Code, Cotangents, Doc, Effects, Family, Linearity, Lowering,
+    Operand, Pad, Permute, Reshape, Rewrite, Sample, Scalar, Slice, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -40,17 +40,6 @@ impl Reducer {
     pub const ALL: [Reducer; 6] =
         [Reducer::Sum, Reducer::Prod, Reducer::Max, Reducer::Min, Reducer::And, Reducer::Or];
 
-    fn name(self) -> &'static str {
-        match self {
-            Reducer::Sum => "reduce_sum",
-            Reducer::Prod => "reduce_prod",
-            Reducer::Max => "reduce_max",
-            Reducer::Min => "reduce_min",
-            Reducer::And => "reduce_and",
-            Reducer::Or => "reduce_or",
-        }
-    }
-
     /// The combining code.
     pub fn code(self) -> Code {
         match self {
@@ -75,6 +64,21 @@ impl Reducer {
     }
 }
 
+impl Word for Reducer {
+    const ALL: &'static [Reducer] = &Reducer::ALL;
+
+    fn word(self) -> &'static str {
+        match self {
+            Reducer::Sum => "reduce_sum",
+            Reducer::Prod => "reduce_prod",
+            Reducer::Max => "reduce_max",
+            Reducer::Min => "reduce_min",
+            Reducer::And => "reduce_and",
+            Reducer::Or => "reduce_or",
+        }
+    }
+}
+
 /// `reduce_*{axes}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Reduce {
@@ -83,6 +87,8 @@ pub struct Reduce {
     /// Axes folded away; ascending, without repetition.
     pub axes: Vec<usize>,
 }
+
+notation!(Reduce = reducer { axes });
 
 impl Reduce {
     /// Broadcasts a result back over the folded axes of `shape`.
@@ -126,7 +132,7 @@ impl ArrayPrimitive for Reduce {
     fn docs() -> Vec<Doc> {
         let entry = |r: Reducer| Doc {
             family: Family::Reduction,
-            name: format!("{}{{axes}}", r.name()),
+            name: format!("{}{{axes}}", r.word()),
             math: match r {
                 Reducer::Sum => "y = Σ x over the axes",
                 Reducer::Prod => "y = Π x over the axes",
@@ -156,19 +162,6 @@ impl ArrayPrimitive for Reduce {
             .into(),
         };
         Reducer::ALL.into_iter().map(entry).collect()
-    }
-
-    fn name(&self) -> &'static str {
-        self.reducer.name()
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![("axes", Attr::sizes(&self.axes))]
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Reduce, Problem>> {
-        let reducer = Reducer::ALL.into_iter().find(|r| r.name() == name)?;
-        Some(attributes.sizes("axes").map(|axes| Reduce { reducer, axes }))
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

@@ -1,8 +1,8 @@
 //! `reshape{shape}`: the same elements in row-major order under other extents.
 
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, Cotangents, Doc, Effects, Exactness, Family, Linearity,
-    Lowering, Op, Operand, Rewrite, Rule, Sample, When,
+    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Exactness, Family, Linearity, Lowering, Op,
+    Operand, Rewrite, Rule, Sample, When,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -17,6 +17,8 @@ pub struct Reshape {
     pub shape: Shape,
 }
 
+notation!(Reshape = "reshape" { shape });
+
 impl ArrayPrimitive for Reshape {
     const EFFECTS: Effects = Effects::Pure;
 
@@ -29,18 +31,6 @@ impl ArrayPrimitive for Reshape {
             derivative: "∂x: reshape of t".into(),
             edges: String::new(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "reshape"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![("shape", Attr::sizes(&self.shape))]
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Reshape, Problem>> {
-        (name == "reshape").then(|| Ok(Reshape { shape: attributes.sizes("shape")?.into() }))
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

@@ -2,8 +2,8 @@
 
 use super::rules::one_array;
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, AxisMap, Cotangents, Doc, Effects, Exactness, Family,
-    Linearity, Lowering, Op, Operand, Piece, Rewrite, Rule, Sample, When,
+    Arg, ArrayPrimitive, AxisMap, Cotangents, Doc, Effects, Exactness, Family, Linearity, Lowering,
+    Op, Operand, Piece, Rewrite, Rule, Sample, When,
 };
 use crate::builder::Builder;
 use crate::fault::{Fault, planted};
@@ -18,6 +18,8 @@ pub struct Rev {
     /// The axes reversed; ascending, without repetition.
     pub axes: Vec<usize>,
 }
+
+notation!(Rev = "rev" { axes });
 
 impl Rev {
     fn piece(&self, x: &[usize]) -> Piece {
@@ -47,18 +49,6 @@ impl ArrayPrimitive for Rev {
             derivative: "∂x: rev of t, which is its own transpose".into(),
             edges: String::new(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "rev"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![("axes", Attr::sizes(&self.axes))]
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Rev, Problem>> {
-        (name == "rev").then(|| Ok(Rev { axes: attributes.sizes("axes")? }))
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

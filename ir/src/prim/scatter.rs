@@ -21,10 +21,10 @@
 
 use super::dot::move_axis;
 use super::gather::{Addressing, zeros_like};
+use super::notation::{Notation, Word};
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, Bounds, Broadcast, Code, Cotangents, Doc, Effects, Expr,
-    Family, Gather, Iota, Linearity, Lowering, Operand, Reshape, Rewrite, Sample, Scalar,
-    elementwise,
+    Arg, ArrayPrimitive, Bounds, Broadcast, Code, Cotangents, Doc, Effects, Expr, Family, Gather,
+    Iota, Linearity, Lowering, Operand, Reshape, Rewrite, Sample, Scalar, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -53,17 +53,6 @@ impl Combine {
     pub const ALL: [Combine; 5] =
         [Combine::Set, Combine::Add, Combine::Mul, Combine::Max, Combine::Min];
 
-    /// The scatter's name in the text format.
-    fn name(self) -> &'static str {
-        match self {
-            Combine::Set => "scatter_set",
-            Combine::Add => "scatter_add",
-            Combine::Mul => "scatter_mul",
-            Combine::Max => "scatter_max",
-            Combine::Min => "scatter_min",
-        }
-    }
-
     /// The combining code, on (what is there, the update); `None` overwrites.
     pub fn code(self) -> Option<Code> {
         match self {
@@ -72,6 +61,20 @@ impl Combine {
             Combine::Mul => Some(Code::Mul),
             Combine::Max => Some(Code::Max),
             Combine::Min => Some(Code::Min),
+        }
+    }
+}
+
+impl Word for Combine {
+    const ALL: &'static [Combine] = &Combine::ALL;
+
+    fn word(self) -> &'static str {
+        match self {
+            Combine::Set => "scatter_set",
+            Combine::Add => "scatter_add",
+            Combine::Mul => "scatter_mul",
+            Combine::Max => "scatter_max",
+            Combine::Min => "scatter_min",
         }
     }
 }
@@ -88,6 +91,8 @@ pub struct Scatter {
     /// Out-of-range indices.
     pub bounds: Bounds,
 }
+
+notation!(Scatter = combine { batch, axes, bounds });
 
 impl Scatter {
     fn addressing(&self) -> Addressing<'_> {
@@ -229,7 +234,7 @@ impl ArrayPrimitive for Scatter {
     fn docs() -> Vec<Doc> {
         let entry = |combine: Combine| Doc {
             family: Family::Indexing,
-            name: format!("{}{{batch, axes, bounds}}", combine.name()),
+            name: format!("{}{{batch, axes, bounds}}", combine.word()),
             math: match combine {
                 Combine::Set => "y = x; y[place k] = u_k for k in order",
                 Combine::Add => "y = x; y[place k] += u_k for k in order",
@@ -270,20 +275,6 @@ impl ArrayPrimitive for Scatter {
             .into(),
         };
         Combine::ALL.into_iter().map(entry).collect()
-    }
-
-    fn name(&self) -> &'static str {
-        self.combine.name()
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        self.addressing().attributes()
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Scatter, Problem>> {
-        let combine = Combine::ALL.into_iter().find(|c| c.name() == name)?;
-        let make = |(batch, axes, bounds)| Scatter { combine, batch, axes, bounds };
-        Some(Addressing::parse(attributes).map(make))
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

@@ -11,8 +11,8 @@
 use super::lower::INDEX_LIMIT;
 use super::rules::{one_array, one_per_axis};
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, AxisMap, Broadcast, Cotangents, Doc, Effects, Exactness,
-    Family, Linearity, Lowering, Op, Operand, Pad, Piece, Rewrite, Rule, Sample, When,
+    Arg, ArrayPrimitive, AxisMap, Broadcast, Cotangents, Doc, Effects, Exactness, Family,
+    Linearity, Lowering, Op, Operand, Pad, Piece, Rewrite, Rule, Sample, When,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -31,6 +31,8 @@ pub struct Slice {
     /// Distance between kept indices, at least 1, per axis.
     pub strides: Vec<usize>,
 }
+
+notation!(Slice = "slice" { start, limit, strides });
 
 impl Slice {
     /// The box from `start` up to `limit`, every element of it.
@@ -85,28 +87,6 @@ impl ArrayPrimitive for Slice {
             derivative: "∂x: slice of t; its transpose writes into zeros, or adds in place".into(),
             edges: "start = limit gives an empty array".into(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "slice"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        vec![
-            ("start", Attr::sizes(&self.start)),
-            ("limit", Attr::sizes(&self.limit)),
-            ("strides", Attr::sizes(&self.strides)),
-        ]
-    }
-
-    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Slice, Problem>> {
-        (name == "slice").then(|| {
-            Ok(Slice {
-                start: attributes.sizes("start")?,
-                limit: attributes.sizes("limit")?,
-                strides: attributes.sizes("strides")?,
-            })
-        })
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

@@ -5,8 +5,8 @@
 
 use super::rules::one_array;
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, Cotangents, Doc, Effects, Exactness, Family, Linearity,
-    Lowering, Op, Operand, Rewrite, Rule, Sample, When,
+    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Exactness, Family, Linearity, Lowering, Op,
+    Operand, Rewrite, Rule, Sample, When,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -17,6 +17,8 @@ use crate::types::ArrayType;
 /// `stop_gradient`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct StopGradient;
+
+notation!(StopGradient = "stop_gradient" {});
 
 impl ArrayPrimitive for StopGradient {
     const EFFECTS: Effects = Effects::Pure;
@@ -30,18 +32,6 @@ impl ArrayPrimitive for StopGradient {
             derivative: "zero, because the program says so".into(),
             edges: String::new(),
         }]
-    }
-
-    fn name(&self) -> &'static str {
-        "stop_gradient"
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        Vec::new()
-    }
-
-    fn parse(name: &str, _: &mut Attributes) -> Option<Result<StopGradient, Problem>> {
-        (name == "stop_gradient").then_some(Ok(StopGradient))
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

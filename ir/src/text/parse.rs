@@ -349,7 +349,7 @@ impl<'t> Parser<'t> {
             Tok::Word("false") => Attr::Bool(false),
             Tok::Word(word) => match Dtype::from_name(word) {
                 Some(dtype) => Attr::Dtype(dtype),
-                None => Attr::Read(word.to_owned()),
+                None => Attr::Word(word.to_owned().into()),
             },
             Tok::Value(_) | Tok::Sign(_) | Tok::Arrow | Tok::Stray(_) | Tok::End => {
                 return Err(self.expected("the value of an attribute"));

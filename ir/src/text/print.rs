@@ -53,12 +53,7 @@ fn print_all(module: &Module, ids: &[FuncId]) -> String {
 fn callees(e: &Equation) -> impl Iterator<Item = FuncId> + use<> {
     e.op.attributes().into_iter().filter_map(|(_, a)| match a {
         Attr::Func(f) => Some(f),
-        Attr::Int(_)
-        | Attr::Ints(_)
-        | Attr::Bool(_)
-        | Attr::Dtype(_)
-        | Attr::Word(_)
-        | Attr::Read(_) => None,
+        Attr::Int(_) | Attr::Ints(_) | Attr::Bool(_) | Attr::Dtype(_) | Attr::Word(_) => None,
     })
 }
 
@@ -134,16 +129,8 @@ impl Printer<'_> {
 
     fn attribute(&self, out: &mut fmt::Formatter<'_>, value: &Attr) -> fmt::Result {
         match value {
-            Attr::Int(i) => write!(out, "{i}"),
-            Attr::Ints(all) => {
-                let items: Vec<String> = all.iter().map(i64::to_string).collect();
-                write!(out, "[{}]", items.join(","))
-            }
-            Attr::Bool(b) => write!(out, "{b}"),
-            Attr::Dtype(d) => write!(out, "{d}"),
-            Attr::Word(w) => out.write_str(w),
-            Attr::Read(w) => out.write_str(w),
             Attr::Func(f) => write!(out, "@{}", self.names[*f]),
+            other => write!(out, "{other}"),
         }
     }
 }

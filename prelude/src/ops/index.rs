@@ -22,8 +22,8 @@ use crate::Var;
 use crate::var::{IntoVar, caller};
 use std::ops::{Bound, RangeBounds};
 use tapeloom_ir::prim::{
-    ArgReduce, Bounds, Combine, Concatenate, Convert, DynamicSlice, DynamicUpdateSlice, Gather,
-    Iota, Scatter, Slice,
+    ArgReduce, Bounds, Combine, Concatenate, Convert, DynamicSlice, DynamicUpdateSlice, Extremum,
+    Gather, Iota, Scatter, Slice,
 };
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape};
@@ -224,13 +224,13 @@ impl Var {
     /// Where along an axis the largest element stands (i64; the first of several; nan is largest).
     #[track_caller]
     pub fn argmax(self, axis: impl Axis) -> Var {
-        arg_reduce("argmax", self, axis, true, caller())
+        arg_reduce(Extremum::Max, self, axis, caller())
     }
 
     /// Where along an axis the smallest element stands (i64; the first of several; nan is smallest).
     #[track_caller]
     pub fn argmin(self, axis: impl Axis) -> Var {
-        arg_reduce("argmin", self, axis, false, caller())
+        arg_reduce(Extremum::Min, self, axis, caller())
     }
 
     /// Integers as unit vectors of extent `n` along a new last axis; zeros where out of range.
@@ -521,10 +521,14 @@ fn strided(
     emit(slice, &[x], at)
 }
 
-fn arg_reduce(name: &str, x: Var, axis: impl Axis, largest: bool, at: Loc) -> Var {
+fn arg_reduce(extremum: Extremum, x: Var, axis: impl Axis, at: Loc) -> Var {
     let ty = x.ty(at);
+    let name = match extremum {
+        Extremum::Max => "argmax",
+        Extremum::Min => "argmin",
+    };
     match resolve_axis(name, axis, &ty.shape) {
-        Ok(axis) => emit(ArgReduce { axis, largest }, &[x], at),
+        Ok(axis) => emit(ArgReduce { axis, extremum }, &[x], at),
         Err(problem) => wrong(problem, &[x], ArrayType::new(Dtype::I64, ty.shape), at),
     }
 }

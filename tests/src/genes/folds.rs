@@ -1,7 +1,7 @@
 //! Genes that fold axes: reductions, searches, contractions.
 
 use super::{Gene, Generator, Value};
-use tapeloom_ir::prim::{ArgReduce, Dot, Reduce, Reducer};
+use tapeloom_ir::prim::{ArgReduce, Dot, Extremum, Reduce, Reducer};
 use tapeloom_ir::{Dtype, Shape};
 
 impl Generator<'_, '_> {
@@ -31,8 +31,8 @@ impl Generator<'_, '_> {
     pub(super) fn searched(&mut self, gene: Gene) {
         let x = self.any(gene.operands[0]);
         if let Some(axis) = self.filled_axis(&x) {
-            let largest = self.rng.index(2) == 0;
-            self.push(ArgReduce { axis, largest }, &[x.atom], 0.0);
+            let extremum = [Extremum::Max, Extremum::Min][self.rng.index(2)];
+            self.push(ArgReduce { axis, extremum }, &[x.atom], 0.0);
         }
     }
 

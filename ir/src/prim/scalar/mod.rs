@@ -24,8 +24,8 @@ mod tests;
 
 use super::elementwise::{self, Linear, Partial};
 use super::{
-    Arg, ArrayPrimitive, Attr, Attributes, Code, Cotangents, Doc, Effects, Exactness, Expr, Family,
-    Linearity, Lowering, Operand, Rewrite, Rule, Sample, When,
+    Arg, ArrayPrimitive, Attributes, Code, Cotangents, Doc, Effects, Exactness, Expr, Family,
+    Linearity, Lowering, Notation, Operand, Rewrite, Rule, Sample, When, Written,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -370,6 +370,20 @@ impl Scalar {
     }
 }
 
+impl Notation for Scalar {
+    fn name(&self) -> &'static str {
+        self.row().name()
+    }
+
+    fn attributes(&self) -> Written {
+        Vec::new()
+    }
+
+    fn parse(name: &str, _: &mut Attributes) -> Option<Result<Scalar, Problem>> {
+        Scalar::ALL.iter().find(|s| s.row().name() == name).map(|s| Ok(*s))
+    }
+}
+
 impl ArrayPrimitive for Scalar {
     const EFFECTS: Effects = Effects::Pure;
 
@@ -386,18 +400,6 @@ impl ArrayPrimitive for Scalar {
             }
         };
         Scalar::ALL.iter().map(entry).collect()
-    }
-
-    fn name(&self) -> &'static str {
-        self.row().name()
-    }
-
-    fn attributes(&self) -> Vec<(&'static str, Attr)> {
-        Vec::new()
-    }
-
-    fn parse(name: &str, _: &mut Attributes) -> Option<Result<Scalar, Problem>> {
-        Scalar::ALL.iter().find(|s| s.row().name() == name).map(|s| Ok(*s))
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {

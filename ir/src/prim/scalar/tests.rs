@@ -10,7 +10,7 @@ use crate::function::FuncId;
 use crate::literal::Literal;
 use crate::module::Module;
 use crate::prim::checks::NoRegions;
-use crate::prim::{IntegerPow, Op, Polygamma, RuleCx};
+use crate::prim::{Attr, IntegerPow, Op, Polygamma, RuleCx};
 use crate::types::Type;
 use std::collections::HashMap;
 
