@@ -11,6 +11,7 @@
 //! - [`conformance`]: golden numbers computed by JAX;
 //! - [`gradbench`]: the evals of GradBench and its protocol;
 //! - [`tally`]: how large programs are when they are compiled;
+//! - [`transformer`]: blocks of a transformer, to measure;
 //! - [`words`]: transforms one after the other, each tested against the program before it;
 //! - [`TextTest`]: a program, what to do with it, and what must come out.
 
@@ -30,6 +31,7 @@ mod samples;
 pub mod tally;
 mod tensor_text;
 mod text_test;
+pub mod transformer;
 pub mod trust;
 pub mod words;
 

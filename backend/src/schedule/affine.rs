@@ -106,28 +106,78 @@ impl Affine {
         range
     }
 
-    /// `(quotient, remainder)` by a positive divisor, where the remainder lies in `0..divisor`
-    /// whatever the terms are; `None` where it is not affine.
-    pub(crate) fn divide(
-        &self,
-        divisor: i64,
-        of: &impl Fn(Term) -> Range,
-    ) -> Option<(Affine, Affine)> {
-        if divisor == 1 {
-            return Some((self.clone(), Affine::default()));
+    /// This divided by a positive d, rounded down, and the remainder in `0..d`. What the ranges of the
+    /// terms decide is decided here; the rest is left for the program to do when it runs.
+    ///
+    /// With w and x whatever they are, c and g positive:
+    ///
+    /// ```text
+    /// (d w + x) / d = w + x / d          (d w + x) % d = x % d
+    /// r / d = 0                          r % d = r                        where 0 <= r < d
+    /// (g x + r) / (g c) = x / c          (g x + r) % (g c) = g (x % c) + r    where 0 <= r < g
+    /// ```
+    ///
+    /// The third row leaves fewer terms to divide, and those of the outer loops.
+    pub(crate) fn divide(&self, d: i64, of: &impl Fn(Term) -> Range) -> Division {
+        let (w, x) = self.split(d, |f| (f / d, f % d));
+        if let Some((c, remainder)) = x.within(d, of) {
+            return Division { quotient: w.scale(1, c), remainder, inner: None };
         }
-        let mut quotient = Affine::constant(self.offset.div_euclid(divisor));
-        let mut remainder = Affine::constant(self.offset.rem_euclid(divisor));
-        for (t, f) in &self.terms {
-            if f % divisor == 0 {
-                quotient.terms.push((*t, f / divisor));
-            } else {
-                remainder.terms.push((*t, *f));
+        let mut factors: SmallVec<[i64; 2]> = x.terms.iter().map(|(_, f)| gcd(d, *f)).collect();
+        factors.sort_by_key(|g| -g);
+        for g in factors {
+            let (outer, r) = x.split(g, |f| if f % g == 0 { (f / g, 0) } else { (0, f) });
+            if let Some((c, remainder)) = r.within(g, of) {
+                let inner = Some((outer.scale(1, c), d / g));
+                return Division { quotient: w, remainder, inner };
             }
         }
-        let (lo, hi) = remainder.range(of);
-        (lo >= 0 && hi < divisor).then_some((quotient, remainder))
+        Division { quotient: w, remainder: Affine::default(), inner: Some((x, d)) }
     }
+
+    /// `(w, x)` with `self = d w + x`: the offset of x lies in `0..d`, its factors are chosen.
+    fn split(&self, d: i64, factor: impl Fn(i64) -> (i64, i64)) -> (Affine, Affine) {
+        let mut w = Affine::constant(self.offset.div_euclid(d));
+        let mut x = Affine::constant(self.offset.rem_euclid(d));
+        for (t, f) in &self.terms {
+            let (whole, rest) = factor(*f);
+            w.terms.extend((whole != 0).then_some((*t, whole)));
+            x.terms.extend((rest != 0).then_some((*t, rest)));
+        }
+        (w, x)
+    }
+
+    /// `(c, r)` with `self = d c + r` and `0 <= r < d`, if c is one number whatever the terms are.
+    fn within(&self, d: i64, of: &impl Fn(Term) -> Range) -> Option<(i64, Affine)> {
+        let (lo, hi) = self.range(of);
+        let c = lo.div_euclid(d);
+        (c == hi.div_euclid(d)).then(|| (c, self.scale(1, -c * d)))
+    }
+}
+
+/// A quotient and a remainder, as far as they are affine:
+///
+/// ```text
+/// a / d = quotient + x / c           a % d = remainder + d/c (x % c)        inner = (x, c)
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Division {
+    pub(crate) quotient: Affine,
+    pub(crate) remainder: Affine,
+    /// What is divided when the program runs.
+    pub(crate) inner: Option<(Affine, i64)>,
+}
+
+impl Division {
+    /// Quotient and remainder, if nothing is left to divide.
+    pub(crate) fn exact(self) -> Option<(Affine, Affine)> {
+        self.inner.is_none().then_some((self.quotient, self.remainder))
+    }
+}
+
+/// The greatest common divisor of a positive number and another.
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b.abs(), a % b.abs()) }
 }
 
 /// The row-major position of an index.
@@ -162,8 +212,65 @@ mod tests {
             _ => (0, 99),
         };
         let flat = flatten(&[i(0), i(1)], &[8, 100]);
-        assert_eq!(flat.divide(100, &extents), Some((i(0), i(1))));
-        assert_eq!(flat.divide(50, &extents), None);
-        assert_eq!(flat.scale(1, 1).divide(100, &extents), None);
+        assert_eq!(flat.divide(100, &extents).exact(), Some((i(0), i(1))));
+        assert_eq!(flat.divide(50, &extents).exact(), None);
+        assert_eq!(flat.scale(1, 1).divide(100, &extents).exact(), None);
+    }
+
+    /// Random forms of three terms, divided by random numbers, at every value of the terms.
+    #[test]
+    fn quotients_and_remainders_are_those_of_numbers() {
+        let mut state = 1_u64;
+        let mut random = |least: i64, most: i64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            least + ((state >> 33) % (most - least + 1) as u64) as i64
+        };
+        let (mut exact, mut smaller) = (0, 0);
+        for _ in 0..4000 {
+            let mut range = || {
+                let lo = random(-3, 2);
+                (lo, lo + random(0, 5))
+            };
+            let ranges = [range(), range(), range()];
+            let of = |t: Term| match t {
+                Term::Index(i) => ranges[i.index()],
+                Term::Scalar(_) => (i64::MIN, i64::MAX),
+            };
+            let d = [1, 2, 3, 4, 6, 8, 12, 16, 32][random(0, 8) as usize];
+            let factors: Vec<i64> = (0..3)
+                .map(|_| [0, 1, -1, 2, 3, 4, -4, 6, 8, 12, 32, 33][random(0, 11) as usize])
+                .collect();
+            let a = (0..3)
+                .fold(Affine::constant(random(-40, 40)), |a, n| a.add(&i(n).scale(factors[n], 0)));
+            let division = a.divide(d, &of);
+            match &division.inner {
+                None => exact += 1,
+                Some((x, c)) => smaller += usize::from(*c < d && x.terms.len() < a.terms.len()),
+            }
+            let values = ranges.iter().fold(vec![vec![]], |all: Vec<Vec<i64>>, (lo, hi)| {
+                let longer = |v: &Vec<i64>| {
+                    let v = v.clone();
+                    (*lo..=*hi).map(move |i| [&v[..], &[i]].concat())
+                };
+                all.iter().flat_map(longer).collect()
+            });
+            for v in values {
+                let at = |a: &Affine| {
+                    a.range(&|t| match t {
+                        Term::Index(i) => (v[i.index()], v[i.index()]),
+                        Term::Scalar(_) => (0, 0),
+                    })
+                    .0
+                };
+                let (mut quotient, mut rest) = (at(&division.quotient), at(&division.remainder));
+                if let Some((x, c)) = &division.inner {
+                    quotient += at(x).div_euclid(*c);
+                    rest += d / c * at(x).rem_euclid(*c);
+                }
+                let n = at(&a);
+                assert_eq!((quotient, rest), (n.div_euclid(d), n.rem_euclid(d)), "{a:?} / {d}");
+            }
+        }
+        assert!(exact > 1000 && smaller > 200, "{exact} {smaller}");
     }
 }

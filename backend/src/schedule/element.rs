@@ -13,7 +13,7 @@
 //! Conditions are decided here wherever the ranges of the loops decide them. Others become guards:
 //! a guarded load reads nothing where its guard is false.
 
-use super::affine::{Affine, Index, Term, flatten};
+use super::affine::{Affine, Division, Index, Term, flatten};
 use super::emit::Emit;
 use super::graph::{Kind, NodeId, Source};
 use super::tree::{At, Tree, Value};
@@ -36,6 +36,9 @@ enum Condition {
     /// `a == 0`
     Zero(Affine),
 }
+
+/// No index is further from 0, where anything is known of it.
+const INDEX_LIMIT: i64 = 1 << 60;
 
 impl Emit<'_> {
     /// The element of `source` at `index`, or zero (or anything, if nothing is loaded) where the
@@ -268,34 +271,14 @@ impl Emit<'_> {
             let o = map.axis.map_or(Affine::default(), |a| index[a].clone());
             let mut i = o.scale(map.scale, map.offset);
             if map.divisor != 1 {
-                match i.divide(map.divisor, &|t| self.range_of(t)) {
-                    Some((quotient, remainder)) => {
-                        if remainder.is_constant() && remainder.offset != 0 {
-                            return None;
-                        }
-                        if !remainder.is_constant() {
-                            conditions.push(Condition::Zero(remainder));
-                        }
-                        i = quotient;
-                    }
-                    None => {
-                        let (lo, hi) = self.range(&i);
-                        if hi < 0 {
-                            return None;
-                        }
-                        let value = self.index_value(&i);
-                        if lo < 0 {
-                            conditions.push(Condition::AtLeastZero(i));
-                        }
-                        let divisor = Arg::Literal(Literal::i64(map.divisor));
-                        let quotient = self.code(Code::Div, &[value, divisor]);
-                        let remainder = self.code(Code::Rem, &[value, divisor]);
-                        let quotient = self.bounded(quotient, (lo.min(0), hi / map.divisor));
-                        let remainder = self.bounded(remainder, (1 - map.divisor, map.divisor - 1));
-                        conditions.push(Condition::Zero(remainder));
-                        i = quotient;
-                    }
+                let (quotient, remainder) = self.divided(&i, map.divisor);
+                if remainder.is_constant() && remainder.offset != 0 {
+                    return None;
                 }
+                if !remainder.is_constant() {
+                    conditions.push(Condition::Zero(remainder));
+                }
+                i = quotient;
             }
             let (lo, hi) = self.range(&i);
             let extent = *extent as i64;
@@ -342,52 +325,82 @@ impl Emit<'_> {
     }
 
     /// A reshape keeps the row-major position. Where that is no index of the operand, the operand is
-    /// read by position, and if it is itself no array in memory, the position is divided at run time.
+    /// read by position, and if it is itself no array in memory, the position is divided when the
+    /// program runs.
     fn reshaped(&mut self, id: NodeId, index: &Index, guard: Option<Arg>) -> Result<Arg, Problem> {
         let graph = self.graph;
         let node = &graph.nodes[id];
         let operand = node.operands[0];
         let from = self.shape(operand);
         let flat = flatten(index, &node.ty.shape);
-        let mut at = Index::new();
-        let mut left = Some(flat.clone());
         let strides = tapeloom_ir::Shape::from(&*from).strides();
+        let mut left = Some(flat.clone());
+        let mut at = Index::new();
         for stride in &strides {
-            let Some(a) = left.take() else { break };
-            if let Some((quotient, remainder)) = a.divide(*stride as i64, &|t| self.range_of(t)) {
+            let division = left.map(|a| a.divide(*stride as i64, &|t| self.range_of(t)));
+            left = division.and_then(Division::exact).map(|(quotient, remainder)| {
                 at.push(quotient);
-                left = Some(remainder);
-            }
+                remainder
+            });
         }
         if left.is_some() {
             return self.element(operand, &at, guard);
         }
-        let mut root = operand;
-        while let Some(n) = root.node() {
-            match graph.nodes[n].kind {
-                Kind::Reshape => root = graph.nodes[n].operands[0],
-                _ => break,
-            }
+        if let Source::Node(n) = operand
+            && !graph.nodes[n].kind.is_movement()
+        {
+            return Ok(self.load(n, At::Flat(flat), guard));
         }
-        match root {
-            Source::Node(n) if !graph.nodes[n].kind.is_movement() => {
-                Ok(self.load(n, At::Flat(flat), guard))
-            }
-            _ => {
-                let mut at = Index::new();
-                let mut rest = self.index_value(&flat);
-                for (stride, extent) in strides.iter().zip(&from) {
-                    let stride = Arg::Literal(Literal::i64(*stride as i64));
-                    let quotient = self.code(Code::Div, &[rest, stride]);
-                    rest = self.code(Code::Rem, &[rest, stride]);
-                    at.push(self.bounded(quotient, (0, *extent as i64 - 1)));
-                }
-                self.element(operand, &at, guard)
-            }
+        let mut at = Index::new();
+        let mut left = flat;
+        for stride in &strides {
+            let (quotient, remainder) = self.divided(&left, *stride as i64);
+            at.push(quotient);
+            left = remainder;
         }
+        self.element(operand, &at, guard)
     }
 
     // --- indices at run time ---
+
+    /// An index divided by a positive number, rounded down, and what is left of it.
+    fn divided(&mut self, a: &Affine, by: i64) -> (Affine, Affine) {
+        let Division { quotient, remainder, inner } = a.divide(by, &|t| self.range_of(t));
+        let Some((x, c)) = inner else { return (quotient, remainder) };
+        let (q, r) = self.divided_at_run_time(x, c);
+        (quotient.add(&q), remainder.add(&r.scale(by / c, 0)))
+    }
+
+    /// The same where the ranges decide nothing: once for each index, in the outermost block where
+    /// it is there.
+    fn divided_at_run_time(&mut self, x: Affine, by: i64) -> (Affine, Affine) {
+        let key = (x, by);
+        if let Some(found) = self.blocks.iter().find_map(|b| b.divided.get(&key)) {
+            return found.clone();
+        }
+        let x = &key.0;
+        let (lo, hi) = self.range(x);
+        // (x + m by) / by - m = x / by: what may be negative is moved, since machines round to zero.
+        let moved = if lo > -INDEX_LIMIT { (-lo.div_euclid(by)).max(0) } else { 0 };
+        let value = self.index_value(&x.scale(1, moved * by));
+        let divisor = Arg::Literal(Literal::i64(by));
+        let mut quotient = self.code(Code::Div, &[value, divisor]);
+        let mut remainder = self.code(Code::Rem, &[value, divisor]);
+        if lo <= -INDEX_LIMIT {
+            let zero = Arg::Literal(Literal::i64(0));
+            let below = self.code(Code::Lt, &[remainder, zero]);
+            let one = self.code(Code::Convert(Dtype::I64), &[below]);
+            let above = self.code(Code::Add, &[remainder, divisor]);
+            quotient = self.code(Code::Sub, &[quotient, one]);
+            remainder = self.code(Code::Select, &[below, above, remainder]);
+        }
+        let level = self.level(quotient).max(self.level(remainder));
+        let range = (lo.div_euclid(by) + moved, hi.div_euclid(by).saturating_add(moved));
+        let quotient = self.bounded(quotient, range).scale(1, -moved);
+        let remainder = self.bounded(remainder, (0, by - 1));
+        self.blocks[level].divided.insert(key, (quotient.clone(), remainder.clone()));
+        (quotient, remainder)
+    }
 
     /// An i64 scalar as an index, with what is known about it.
     fn bounded(&mut self, value: Arg, range: (i64, i64)) -> Affine {

@@ -64,6 +64,8 @@ pub(crate) struct Block {
     uniform: HashMap<NodeId, (Pattern, Arg)>,
     /// Run-time indices that have been clamped to `0..=room`.
     pub(crate) clamped: HashMap<(ScalarId, i64), Affine>,
+    /// Indices that have been divided: quotients and remainders.
+    pub(crate) divided: HashMap<(Affine, i64), (Affine, Affine)>,
 }
 
 /// Where the terms of a fold accumulate.

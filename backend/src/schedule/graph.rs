@@ -367,7 +367,15 @@ impl Flatten<'_> {
                 Kind::Map(code)
             }
             Lowering::View { pieces, fill } => Kind::View { pieces, fill },
-            Lowering::Reshape => Kind::Reshape,
+            Lowering::Reshape => {
+                // Of a reshape: the first one does not matter.
+                if let Some(n) = operands[0].node()
+                    && let Kind::Reshape = self.graph.nodes[n].kind
+                {
+                    operands[0] = self.graph.nodes[n].operands[0];
+                }
+                Kind::Reshape
+            }
             Lowering::Iota { axis } => Kind::Iota { axis },
             Lowering::Reduce { code, identity, axes } => Kind::Reduce { code, identity, axes },
             Lowering::ArgReduce { axis, largest } => Kind::ArgReduce { axis, largest },

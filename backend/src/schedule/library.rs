@@ -17,21 +17,20 @@ use super::tree::{Library, Operand};
 use crate::kernel::IndexId;
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 use tapeloom_ir::{Dtype, Shape};
 
 /// Matrices with an extent below this are not worth a call.
 const LEAST_EXTENT: usize = 8;
 /// Nor are those with fewer multiplications.
 const LEAST_WORK: usize = 4096;
-/// An operand that is no matrix is copied where each element is used at least so often.
+/// An operand that is no matrix is copied where each element is read at least so often.
 const LEAST_REUSE: usize = 16;
 
 /// The library call for a node, if it is one for the library.
 pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Library> {
     let node = &graph.nodes[id];
-    if !worthwhile(graph, id) {
-        return None;
-    }
+    Extents::of(graph, id).filter(Extents::worthwhile)?;
     let Kind::Contract { batch, contract } = &node.kind else { return None };
     let (lhs, rhs) = (strided(graph, node.operands[0])?, strided(graph, node.operands[1])?);
     let (l, r) = (&lhs.shape, &rhs.shape);
@@ -78,41 +77,60 @@ pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Library> {
     })
 }
 
-/// Whether a contraction is large enough.
-fn worthwhile(graph: &Graph, id: NodeId) -> bool {
-    let node = &graph.nodes[id];
-    let Kind::Contract { batch, contract } = &node.kind else { return false };
-    if !matches!(node.ty.dtype, Dtype::F64 | Dtype::F32) {
-        return false;
+/// The extents of a contraction, axes multiplied: of each item of the batch
+/// `y[m, n] = Σ_k x0[m, k] x1[k, n]`.
+struct Extents {
+    m: usize,
+    n: usize,
+    k: usize,
+}
+
+impl Extents {
+    /// Those of a node, if it is a contraction of floats.
+    fn of(graph: &Graph, id: NodeId) -> Option<Extents> {
+        let node = &graph.nodes[id];
+        let Kind::Contract { batch, contract } = &node.kind else { return None };
+        if !matches!(node.ty.dtype, Dtype::F64 | Dtype::F32) {
+            return None;
+        }
+        let shape =
+            |s: Source| s.node().map_or(Shape::scalar(), |n| graph.nodes[n].ty.shape.clone());
+        let (l, r) = (shape(node.operands[0]), shape(node.operands[1]));
+        let extent = |pairs: &[(usize, usize)]| -> usize {
+            pairs.iter().map(|(a, _)| l[*a]).fold(1, usize::saturating_mul)
+        };
+        let (b, k) = (extent(batch), extent(contract));
+        let shared = b.saturating_mul(k).max(1);
+        Some(Extents { m: l.elements() / shared, n: r.elements() / shared, k })
     }
-    let shape = |s: Source| s.node().map_or(Shape::scalar(), |n| graph.nodes[n].ty.shape.clone());
-    let (l, r) = (shape(node.operands[0]), shape(node.operands[1]));
-    let extent = |s: &Shape, axes: &mut dyn Iterator<Item = usize>| -> usize {
-        axes.map(|a| s[a]).fold(1, usize::saturating_mul)
-    };
-    let b = extent(&l, &mut batch.iter().map(|(a, _)| *a));
-    let k = extent(&l, &mut contract.iter().map(|(a, _)| *a));
-    let (m, n) = (l.elements() / (b * k).max(1), r.elements() / (b * k).max(1));
-    m.min(n).min(k) >= LEAST_EXTENT && m.saturating_mul(n).saturating_mul(k) >= LEAST_WORK
+
+    /// Whether the matrices are large enough for a call.
+    fn worthwhile(&self) -> bool {
+        let Extents { m, n, k } = *self;
+        m.min(n).min(k) >= LEAST_EXTENT && m.saturating_mul(n).saturating_mul(k) >= LEAST_WORK
+    }
 }
 
 /// Puts copies before operands of large contractions that are no matrices in memory.
+///
+/// Each element of the left operand is read once for every column of the right one, and the other way
+/// round: `n` and `m` times. The extent that is summed does not count.
 pub(crate) fn materialise(graph: &mut Graph) {
-    let wanted: Vec<NodeId> = graph.nodes.keys().filter(|id| worthwhile(graph, *id)).collect();
-    let mut slots = Vec::new();
-    for id in wanted {
-        let node = &graph.nodes[id];
-        for (slot, s) in node.operands.iter().enumerate() {
-            let Some(operand) = s.node() else { continue };
-            let size = graph.nodes[operand].ty.shape.elements();
-            let other = node.ty.shape.elements();
-            let reuse = other / size.max(1);
-            if strided(graph, *s).is_none() && reuse.max(1) * LEAST_EXTENT >= LEAST_REUSE {
-                slots.push((id, slot));
+    let mut slots = BTreeSet::new();
+    for (id, node) in graph.nodes.iter() {
+        let Some(extents) = Extents::of(graph, id).filter(Extents::worthwhile) else { continue };
+        for (slot, read) in [extents.n, extents.m].into_iter().enumerate() {
+            if read < LEAST_REUSE || strided(graph, node.operands[slot]).is_some() {
+                continue;
             }
+            // A copy beneath a reshape is as good, and its loops need not divide.
+            slots.insert(match node.operands[slot].node() {
+                Some(n) if matches!(graph.nodes[n].kind, Kind::Reshape) => (n, 0),
+                _ => (id, slot),
+            });
         }
     }
-    graph.copy_operands(&slots);
+    graph.copy_operands(&slots.into_iter().collect::<Vec<_>>());
 }
 
 /// A merged group of axes: extent and the strides in lhs, rhs and out. Axes that do not merge become
@@ -169,7 +187,8 @@ fn strided(graph: &Graph, source: Source) -> Option<Strided> {
                 let mut next = Index::new();
                 for (map, extent) in piece.axes.iter().zip(extents.iter()) {
                     let o = map.axis.map_or(Affine::default(), |a| index[a].clone());
-                    let (i, rest) = o.scale(map.scale, map.offset).divide(map.divisor, &range)?;
+                    let (i, rest) =
+                        o.scale(map.scale, map.offset).divide(map.divisor, &range).exact()?;
                     let (lo, hi) = i.range(&range);
                     if rest != Affine::default() || lo < 0 || hi >= *extent as i64 {
                         return None;
@@ -179,21 +198,20 @@ fn strided(graph: &Graph, source: Source) -> Option<Strided> {
                 (id, index) = (operand, next);
             }
             Kind::Reshape => {
-                let mut root = node.operands[0].node()?;
+                let root = node.operands[0].node()?;
                 let flat = flatten(&index, &node.ty.shape);
                 let mut next = Index::new();
                 let mut left = flat.clone();
                 for stride in graph.nodes[root].ty.shape.strides() {
-                    let Some((quotient, rest)) = left.divide(stride as i64, &range) else { break };
+                    let Some((quotient, rest)) = left.divide(stride as i64, &range).exact() else {
+                        break;
+                    };
                     next.push(quotient);
                     left = rest;
                 }
                 if next.len() == graph.nodes[root].ty.shape.len() {
                     (id, index) = (root, next);
                     continue;
-                }
-                while let Kind::Reshape = graph.nodes[root].kind {
-                    root = graph.nodes[root].operands[0].node()?;
                 }
                 if graph.nodes[root].kind.is_movement() {
                     return None;

@@ -4,7 +4,11 @@
 //! - `unrolled_N_STAGE_ms`: how long each stage takes for the gradient of an unrolled program of N
 //!   scalar operations, and `unrolled_N_total_ms`;
 //! - `gradbench_EVAL_ratio`: time of the gradient over that of the objective;
-//! - `fit_gmm_step_ms`: one step of descent on the mixture that the example fits.
+//! - `fit_gmm_step_ms`: one step of descent on the mixture that the example fits;
+//! - `transformer_*_ms`: loss and gradient of blocks of a transformer, a batch of sequences at once;
+//!   `tests/peers/transformer.py` prints the same rows for JAX.
+//!
+//! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer.
 //!
 //! `bench --programs` prints how large programs are instead (equations, kernels, arithmetic, and the
 //! time to compile them): those benchmarked, the examples, and the samples of every primitive, each
@@ -19,6 +23,7 @@ use std::time::Instant;
 use tapeloom::prelude::*;
 use tapeloom_tests::gradbench;
 use tapeloom_tests::tally::{Tally, derivatives};
+use tapeloom_tests::transformer::{self, Extents};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -27,27 +32,81 @@ fn main() -> Outcome<()> {
     if std::env::args().any(|a| a == "--programs") {
         return programs(as_json);
     }
-    let print = |name: &str, value: f64, unit: &str| {
-        if as_json {
-            println!("{}", json!({"name": name, "value": value, "unit": unit}));
-        } else {
-            println!("{name:32} {value:12.3} {unit}");
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    for (group, measure) in GROUPS {
+        if !wanted.is_empty() && !wanted.iter().any(|w| w == group) {
+            continue;
         }
-    };
-    print("scalar_grad_call_ns", scalar_call()?, "ns");
-    for n in [1_000, 10_000, 100_000] {
-        let stages = unrolled(n)?;
-        for (stage, ms) in &stages {
-            print(&format!("unrolled_{n}_{stage}_ms"), *ms, "ms");
-        }
-        print(&format!("unrolled_{n}_total_ms"), stages.iter().map(|s| s.1).sum(), "ms");
+        measure(&|name, value, unit| {
+            if as_json {
+                println!("{}", json!({"name": name, "value": value, "unit": unit}));
+            } else {
+                println!("{name:32} {value:12.3} {unit}");
+            }
+        })?;
     }
-    for (eval, objective, gradient, input) in evals() {
-        let ratio = seconds(eval, gradient, &input)? / seconds(eval, objective, &input)?;
-        print(&format!("gradbench_{eval}_ratio"), ratio, "1");
-    }
-    print("fit_gmm_step_ms", fit_step()?, "ms");
     Ok(())
+}
+
+/// Prints a row: name, value, unit.
+type Print<'a> = &'a dyn Fn(&str, f64, &str);
+
+/// A word, and what is measured where the word is given.
+type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
+
+const GROUPS: [Group; 5] = [
+    ("scalar", |print| {
+        print("scalar_grad_call_ns", scalar_call()?, "ns");
+        Ok(())
+    }),
+    ("unrolled", |print| {
+        for n in [1_000, 10_000, 100_000] {
+            let stages = unrolled(n)?;
+            for (stage, ms) in &stages {
+                print(&format!("unrolled_{n}_{stage}_ms"), *ms, "ms");
+            }
+            print(&format!("unrolled_{n}_total_ms"), stages.iter().map(|s| s.1).sum(), "ms");
+        }
+        Ok(())
+    }),
+    ("gradbench", |print| {
+        for (eval, objective, gradient, input) in evals() {
+            let ratio = seconds(eval, gradient, &input)? / seconds(eval, objective, &input)?;
+            print(&format!("gradbench_{eval}_ratio"), ratio, "1");
+        }
+        Ok(())
+    }),
+    ("fit", |print| {
+        print("fit_gmm_step_ms", fit_step()?, "ms");
+        Ok(())
+    }),
+    ("transformer", |print| {
+        for (name, size, dtype) in TRANSFORMERS {
+            print(name, transformer_step(size, dtype)?, "ms");
+        }
+        Ok(())
+    }),
+];
+
+/// A block whose products are large, in both dtypes, and two small ones.
+const TRANSFORMERS: [(&str, Extents, Dtype); 3] = {
+    let block = Extents { batch: 4, tokens: 128, width: 256, heads: 8, blocks: 1 };
+    let small = Extents { batch: 8, tokens: 32, width: 64, heads: 4, blocks: 2 };
+    [
+        ("transformer_block_f64_ms", block, Dtype::F64),
+        ("transformer_block_f32_ms", block, Dtype::F32),
+        ("transformer_two_blocks_ms", small, Dtype::F64),
+    ]
+};
+
+fn transformer_step(size: Extents, dtype: Dtype) -> Outcome<f64> {
+    let (blocks, x) = transformer::data(size, dtype)?;
+    let step = jit(transformer::step(size));
+    let call = || {
+        step.call((&blocks, &x))?;
+        Ok(())
+    };
+    Ok(1e3 * median(31, 1, call)?)
 }
 
 /// Prints a table of programs.

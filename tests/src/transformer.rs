@@ -1,0 +1,110 @@
+//! Blocks of a transformer, to measure: attention, a gate, and the gradient of all their weights.
+//!
+//! `tests/peers/transformer.py` is the same function in JAX, with the same numbers.
+
+use tapeloom::prelude::*;
+
+/// The weights of a block.
+#[derive(Tree, Clone)]
+pub struct Block<T> {
+    /// To queries, keys and values.
+    pub qkv: T,
+    /// From what attention saw.
+    pub out: T,
+    /// To four times the width.
+    pub up: T,
+    /// And back.
+    pub down: T,
+}
+
+/// How large a transformer is.
+#[derive(Clone, Copy, Debug)]
+pub struct Extents {
+    /// Sequences.
+    pub batch: usize,
+    /// Tokens in each.
+    pub tokens: usize,
+    /// Numbers in each token.
+    pub width: usize,
+    /// Heads of attention.
+    pub heads: usize,
+    /// Blocks, one after the other.
+    pub blocks: usize,
+}
+
+/// The mean square of what the blocks make of x: [batch, tokens, width].
+pub fn loss(size: Extents, blocks: &[Block<Var>], x: Var) -> Var {
+    let Extents { batch, tokens, width, heads, .. } = size;
+    let mut x = x;
+    for b in blocks {
+        let normal = x.layer_norm(-1, 1e-5);
+        let [q, k, v] = [0, 1, 2]
+            .map(|i| normal.dot(b.qkv.index(i)).reshape([batch, tokens, heads, width / heads]));
+        let seen = dot_product_attention(q, k, v, Attention::new().causal());
+        x += seen.reshape([batch, tokens, width]).dot(b.out);
+        x += x.layer_norm(-1, 1e-5).dot(b.up).gelu_tanh().dot(b.down);
+    }
+    x.square().mean()
+}
+
+/// Blocks, one after the other.
+pub type Blocks<T> = Vec<Block<T>>;
+
+/// The loss and its gradient in the weights.
+pub fn step(size: Extents) -> impl Fn((Blocks<Var>, Var)) -> (Var, Blocks<Var>) {
+    move |(blocks, x)| value_and_grad(move |b: Blocks<Var>| loss(size, &b, x))(blocks)
+}
+
+/// Weights and sequences for it, the same every time.
+///
+/// # Errors
+/// If there is no memory.
+pub fn data(size: Extents, dtype: Dtype) -> Result<(Blocks<Tensor>, Tensor), tapeloom::Error> {
+    let Extents { batch, tokens, width, blocks, .. } = size;
+    let mut phase = 0.0_f64;
+    let mut array = |shape: &[usize], scale: f64| {
+        phase += 1.0;
+        let n: usize = shape.iter().product();
+        let wave = |i| scale * ((i as f64) * 0.7 + phase + (i as f64).sqrt()).sin();
+        match dtype {
+            Dtype::F32 => Tensor::new(shape, (0..n).map(|i| wave(i) as f32).collect()),
+            _ => Tensor::new(shape, (0..n).map(wave).collect()),
+        }
+    };
+    let scale = 1.0 / (width as f64).sqrt();
+    let mut model = Vec::new();
+    for _ in 0..blocks {
+        model.push(Block {
+            qkv: array(&[3, width, width], scale)?,
+            out: array(&[width, width], scale)?,
+            up: array(&[width, 4 * width], scale)?,
+            down: array(&[4 * width, width], scale / 2.0)?,
+        });
+    }
+    Ok((model, array(&[batch, tokens, width], 1.0)?))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// Heads are axes that are split, permuted and merged again: still every product of the gradient is
+    /// the library's, and no element's place is found by a division.
+    #[test]
+    fn products_are_the_library_s() {
+        let size = Extents { batch: 2, tokens: 24, width: 64, heads: 4, blocks: 2 };
+        let (blocks, x) = data(size, Dtype::F64).unwrap();
+        let explained = jit(step(size)).explain((&blocks, &x)).unwrap();
+        // A stage that changes nothing has no text.
+        let program = explained.stages().iter().rev().map(|s| &s.text).find(|t| !t.is_empty());
+        let program = program.unwrap();
+        let kernels = explained.kernels();
+        let count = |text: &str, what: &str| text.lines().filter(|l| l.contains(what)).count();
+        assert_eq!(count(&kernels, "contract f64"), count(program, "= dot"));
+        for division in [": i64 = div", ": i64 = rem"] {
+            assert_eq!(count(&kernels, division), 0, "{kernels}");
+        }
+    }
+}
