@@ -45,7 +45,7 @@ faults! {
     Partial = "partial", "the partial derivative of atan2 by its second operand has the wrong sign";
     RewriteRow = "rewrite-row", "the right-hand side of `(sub x (neg y))` is `(sub x y)`";
     CotangentSum = "cotangent-sum", "a second cotangent replaces the first instead of being added";
-    BroadcastIndex = "broadcast-index", "compiled broadcasts place the axes of the operand first";
+    ViewAxes = "view-axes", "compiled broadcasts and permutations take the axes of the operand in order";
     ConvertSaturation = "convert-saturation", "floats beyond the largest i32 wrap around";
     TransposeRule = "transpose-rule", "the transpose of `gather` sets instead of adding";
     BatchRule = "batch-rule", "a batched `rev` reverses the axes before";

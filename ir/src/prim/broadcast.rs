@@ -5,11 +5,10 @@
 //! `broadcast_in_dim`.
 
 use super::{
-    Arg, ArrayPrimitive, AxisMap, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
-    Piece, Reduce, Reducer, Reshape, Rewrite, Rule, Sample, Site, Term, When,
+    AxisMap, Cotangents, Doc, Family, Movement, Reduce, Reducer, Reshape, Rewrite, Rule, Sample,
+    Site, Term, View, When,
 };
 use crate::builder::Builder;
-use crate::fault::{Fault, planted};
 use crate::function::Atom;
 use crate::prim::rewrite::Exactness;
 use crate::problem::{Kind, Problem};
@@ -36,18 +35,9 @@ impl Broadcast {
         };
         (0..self.shape.len()).filter(stretched).collect()
     }
-
-    fn axes(&self, operand: &[usize]) -> Vec<AxisMap> {
-        let map = |(i, d): (usize, &usize)| {
-            if operand[i] == self.shape[*d] { AxisMap::same(*d) } else { AxisMap::zero() }
-        };
-        self.dims.iter().enumerate().map(map).collect()
-    }
 }
 
-impl ArrayPrimitive for Broadcast {
-    const EFFECTS: Effects = Effects::Pure;
-
+impl Movement for Broadcast {
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Movement,
@@ -59,10 +49,7 @@ impl ArrayPrimitive for Broadcast {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
-        let [Operand { ty: Type::Array(x), .. }] = operands else {
-            return Err(Problem::new(Kind::Arguments, "`broadcast` takes one array", ""));
-        };
+    fn result(&self, x: &ArrayType) -> Result<Shape, Problem> {
         let ascending = self.dims.windows(2).all(|w| w[0] < w[1]);
         let fits = |(i, d): (usize, &usize)| {
             self.shape.get(*d).is_some_and(|n| x.shape[i] == *n || x.shape[i] == 1)
@@ -78,37 +65,19 @@ impl ArrayPrimitive for Broadcast {
                 "each axis must have the extent of its place, or 1",
             ));
         }
-        Ok(ArrayType::new(x.dtype, self.shape.clone()))
+        Ok(self.shape.clone())
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
-        let x = &operands[0];
-        let piece = Piece { operand: 0, axes: self.axes(x.shape()) };
-        super::lower::eval_view(operands, &[piece], None, &self.shape)
+    /// `v(o)[i] = o[dims[i]]`, or 0 where the extent of 1 is stretched
+    fn view(&self, x: &Shape) -> View {
+        let map = |(i, d): (usize, &usize)| {
+            if x[i] == self.shape[*d] { AxisMap::same(*d) } else { AxisMap::zero() }
+        };
+        View::Axes(self.dims.iter().enumerate().map(map).collect())
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        _: &[Atom],
-        _: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
-        Ok(dx[0].map(|dx| b.emit1(self.clone(), &[dx])))
-    }
-
-    fn is_linear(&self, _: &[Linearity]) -> bool {
-        true
-    }
-
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        x: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
-        let [Arg::Linear(Type::Array(x))] = x else { return Ok(()) };
+    /// Sums over the axes along which elements are repeated.
+    fn adjoint(&self, b: &Builder<'_>, x: &ArrayType, ct: Atom, into: &mut Cotangents) {
         let axes = self.repeated(&x.shape);
         let mut back = ct;
         if !axes.is_empty() {
@@ -118,28 +87,11 @@ impl ArrayPrimitive for Broadcast {
             back = b.emit1(Reshape { shape: x.shape.clone() }, &[back]);
         }
         into.add(b, 0, back);
-        Ok(())
     }
 
-    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
+    fn batched(&self, size: usize) -> Broadcast {
         let dims = std::iter::once(0).chain(self.dims.iter().map(|d| d + 1)).collect();
-        let op = Broadcast { shape: self.shape.with_leading(size), dims };
-        Ok(b.emit1(op, x))
-    }
-
-    fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
-        let mut axes = operands[0].ty.as_array().map_or(Vec::new(), |x| self.axes(&x.shape));
-        if planted(Fault::BroadcastIndex) {
-            // The axes of the operand count as if all new axes came behind them.
-            for (i, map) in axes.iter_mut().enumerate() {
-                if let Some(d) = map.axis
-                    && self.shape[i] == self.shape[d]
-                {
-                    map.axis = Some(i);
-                }
-            }
-        }
-        Lowering::View { pieces: vec![Piece { operand: 0, axes }], fill: None }
+        Broadcast { shape: self.shape.with_leading(size), dims }
     }
 
     fn rewrites() -> Vec<Rewrite> {

@@ -8,7 +8,7 @@
 //! Reverse mode adds the cotangent to its place in the total of the array, in place; it needs the
 //! starts, and nothing of the array.
 
-use super::rules::one_per_axis;
+use super::movement::one_per_axis;
 use super::{
     Arg, ArrayPrimitive, Bounds, Broadcast, Combine, Concatenate, Convert, Cotangents, Doc,
     Effects, Family, Gather, Iota, Linearity, Lowering, Operand, Permute, Rewrite, Sample, Scalar,

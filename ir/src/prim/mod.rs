@@ -4,8 +4,8 @@
 //! primitive is one file with a struct (its attributes) and one `impl` of its rules. There are two
 //! kinds. An *array primitive* has one array as output and no region: it implements
 //! [`ArrayPrimitive`], which asks for one type, one tensor, one tangent, and leaves out all questions
-//! about regions. A *region primitive* runs other functions; it writes every method of [`Primitive`].
-//! Neither trait has a method with a default, so a forgotten rule does not compile.
+//! about regions; one that only moves elements implements [`Movement`], which asks for less still. A *region primitive* runs other functions; it writes every method of [`Primitive`].
+//! No trait has a method with a default, so a forgotten rule does not compile.
 //!
 //! The `primitives!` list below makes the closed enum [`Op`]. Adding a primitive is one file (or row)
 //! and one list line; the printer, parser, verifier, interpreter, both AD modes, batching, code
@@ -41,6 +41,7 @@ mod integer_pow;
 mod iota;
 mod linear_call;
 mod lower;
+mod movement;
 mod pad;
 mod permute;
 mod polygamma;
@@ -80,6 +81,7 @@ pub use iota::Iota;
 pub use linear_call::LinearCall;
 pub(crate) use lower::step as step_index;
 pub use lower::{AxisMap, Lowering, Piece};
+pub use movement::{Movement, View};
 pub use notation::{Notation, Written};
 pub use pad::Pad;
 pub use permute::Permute;

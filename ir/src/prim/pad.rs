@@ -7,7 +7,7 @@
 //! The result is linear in array and fill together: `pad(x, v) = pad(x, 0) + [padded] v`.
 
 use super::lower::{INDEX_LIMIT, eval_view};
-use super::rules::one_per_axis;
+use super::movement::one_per_axis;
 use super::{
     Arg, ArrayPrimitive, AxisMap, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
     Piece, Reduce, Reducer, Rewrite, Sample, Scalar, Slice, elementwise,

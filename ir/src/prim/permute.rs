@@ -5,10 +5,10 @@
 //! `permute{permutation=[2,0,1]} x` is a `f64[5,2,3]`. Nothing moves when it is compiled: readers of
 //! the result index the operand otherwise.
 
-use super::rules::{one_array, one_per_axis};
+use super::movement::one_per_axis;
 use super::{
-    Arg, ArrayPrimitive, AxisMap, Broadcast, Cotangents, Doc, Effects, Exactness, Family,
-    Linearity, Lowering, Op, Operand, Piece, Reshape, Rewrite, Rule, Sample, When,
+    AxisMap, Broadcast, Cotangents, Doc, Exactness, Family, Movement, Op, Reshape, Rewrite, Rule,
+    Sample, View, When,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -44,11 +44,6 @@ impl Permute {
         self.permutation.iter().map(|axis| x[*axis]).collect()
     }
 
-    fn piece(&self) -> Piece {
-        let axes = self.inverse().permutation.into_iter().map(AxisMap::same).collect();
-        Piece { operand: 0, axes }
-    }
-
     fn is_identity(&self) -> bool {
         self.permutation.iter().enumerate().all(|(to, from)| to == *from)
     }
@@ -60,9 +55,7 @@ impl Permute {
     }
 }
 
-impl ArrayPrimitive for Permute {
-    const EFFECTS: Effects = Effects::Pure;
-
+impl Movement for Permute {
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Movement,
@@ -74,8 +67,7 @@ impl ArrayPrimitive for Permute {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
-        let x = one_array("permute", operands)?;
+    fn result(&self, x: &ArrayType) -> Result<Shape, Problem> {
         one_per_axis("permute", "permutation", self.permutation.len(), x)?;
         let mut seen = vec![false; x.shape.len()];
         for axis in &self.permutation {
@@ -90,47 +82,21 @@ impl ArrayPrimitive for Permute {
                 }
             }
         }
-        Ok(ArrayType::new(x.dtype, self.shape(&x.shape)))
+        Ok(self.shape(&x.shape))
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
-        let shape = self.shape(operands[0].shape());
-        super::lower::eval_view(operands, &[self.piece()], None, &shape)
+    /// `v(o)[permutation[a]] = o[a]`
+    fn view(&self, _: &Shape) -> View {
+        View::Axes(self.inverse().permutation.into_iter().map(AxisMap::same).collect())
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        _: &[Atom],
-        _: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
-        Ok(dx[0].map(|dx| b.emit1(self.clone(), &[dx])))
-    }
-
-    fn is_linear(&self, _: &[Linearity]) -> bool {
-        true
-    }
-
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        _: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn adjoint(&self, b: &Builder<'_>, _: &ArrayType, ct: Atom, into: &mut Cotangents) {
         into.add(b, 0, b.emit1(self.inverse(), &[ct]));
-        Ok(())
     }
 
-    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
+    fn batched(&self, _: usize) -> Permute {
         let inner = self.permutation.iter().map(|axis| axis + 1);
-        let op = Permute { permutation: std::iter::once(0).chain(inner).collect() };
-        Ok(b.emit1(op, x))
-    }
-
-    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
-        Lowering::View { pieces: vec![self.piece()], fill: None }
+        Permute { permutation: std::iter::once(0).chain(inner).collect() }
     }
 
     fn rewrites() -> Vec<Rewrite> {

@@ -1,9 +1,6 @@
 //! `reshape{shape}`: the same elements in row-major order under other extents.
 
-use super::{
-    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Exactness, Family, Linearity, Lowering, Op,
-    Operand, Rewrite, Rule, Sample, When,
-};
+use super::{Cotangents, Doc, Exactness, Family, Movement, Op, Rewrite, Rule, Sample, View, When};
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::problem::{Kind, Problem};
@@ -19,9 +16,7 @@ pub struct Reshape {
 
 notation!(Reshape = "reshape" { shape });
 
-impl ArrayPrimitive for Reshape {
-    const EFFECTS: Effects = Effects::Pure;
-
+impl Movement for Reshape {
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Movement,
@@ -33,10 +28,7 @@ impl ArrayPrimitive for Reshape {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
-        let [Operand { ty: Type::Array(x), .. }] = operands else {
-            return Err(Problem::new(Kind::Arguments, "`reshape` takes one array", ""));
-        };
+    fn result(&self, x: &ArrayType) -> Result<Shape, Problem> {
         let (from, to) = (x.shape.checked_elements(), self.shape.checked_elements());
         if from.is_none() || from != to {
             return Err(Problem::new(
@@ -45,46 +37,20 @@ impl ArrayPrimitive for Reshape {
                 "choose extents with the same product",
             ));
         }
-        Ok(ArrayType::new(x.dtype, self.shape.clone()))
+        Ok(self.shape.clone())
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
-        operands[0].reshape(&self.shape)
+    /// `v(o)` has the place in row-major order that `o` has
+    fn view(&self, _: &Shape) -> View {
+        View::RowMajor
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        _: &[Atom],
-        _: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
-        Ok(dx[0].map(|dx| b.emit1(self.clone(), &[dx])))
+    fn adjoint(&self, b: &Builder<'_>, x: &ArrayType, ct: Atom, into: &mut Cotangents) {
+        into.add(b, 0, b.emit1(Reshape { shape: x.shape.clone() }, &[ct]));
     }
 
-    fn is_linear(&self, _: &[Linearity]) -> bool {
-        true
-    }
-
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        x: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
-        let [Arg::Linear(Type::Array(x))] = x else { return Ok(()) };
-        let back = b.emit1(Reshape { shape: x.shape.clone() }, &[ct]);
-        into.add(b, 0, back);
-        Ok(())
-    }
-
-    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
-        Ok(b.emit1(Reshape { shape: self.shape.with_leading(size) }, x))
-    }
-
-    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
-        Lowering::Reshape
+    fn batched(&self, size: usize) -> Reshape {
+        Reshape { shape: self.shape.with_leading(size) }
     }
 
     fn rewrites() -> Vec<Rewrite> {

@@ -1,16 +1,14 @@
 //! `rev{axes}`: elements in reverse order along some axes.
 
-use super::rules::one_array;
 use super::{
-    Arg, ArrayPrimitive, AxisMap, Cotangents, Doc, Effects, Exactness, Family, Linearity, Lowering,
-    Op, Operand, Piece, Rewrite, Rule, Sample, When,
+    AxisMap, Cotangents, Doc, Exactness, Family, Movement, Op, Rewrite, Rule, Sample, View, When,
 };
 use crate::builder::Builder;
 use crate::fault::{Fault, planted};
 use crate::function::Atom;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
-use crate::types::{ArrayType, Type};
+use crate::types::{ArrayType, Shape, Type};
 
 /// `rev{axes}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -21,25 +19,7 @@ pub struct Rev {
 
 notation!(Rev = "rev" { axes });
 
-impl Rev {
-    fn piece(&self, x: &[usize]) -> Piece {
-        let map = |(axis, n): (usize, &usize)| match self.axes.binary_search(&axis) {
-            // The last index, which is -1 where there is none: then there is nothing to read.
-            Ok(_) => AxisMap {
-                axis: Some(axis),
-                scale: -1,
-                offset: n.wrapping_sub(1) as i64,
-                divisor: 1,
-            },
-            Err(_) => AxisMap::same(axis),
-        };
-        Piece { operand: 0, axes: x.iter().enumerate().map(map).collect() }
-    }
-}
-
-impl ArrayPrimitive for Rev {
-    const EFFECTS: Effects = Effects::Pure;
-
+impl Movement for Rev {
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Movement,
@@ -51,8 +31,7 @@ impl ArrayPrimitive for Rev {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
-        let x = one_array("rev", operands)?;
+    fn result(&self, x: &ArrayType) -> Result<Shape, Problem> {
         let ascending = self.axes.windows(2).all(|w| w[0] < w[1]);
         if !ascending || self.axes.last().is_some_and(|a| *a >= x.shape.len()) {
             return Err(Problem::new(
@@ -61,48 +40,26 @@ impl ArrayPrimitive for Rev {
                 "axes are ascending and smaller than the rank",
             ));
         }
-        Ok(ArrayType::new(x.dtype, x.shape.clone()))
+        Ok(x.shape.clone())
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
-        let shape = &operands[0].ty().shape;
-        super::lower::eval_view(operands, &[self.piece(shape)], None, shape)
+    /// `v(o) = extent - 1 - o` along the axes, `o` elsewhere
+    fn view(&self, x: &Shape) -> View {
+        let map = |(axis, n): (usize, &usize)| match self.axes.binary_search(&axis) {
+            // The last index, which is -1 where there is none: then there is nothing to read.
+            Ok(_) => AxisMap { scale: -1, ..AxisMap::shifted(axis, n.wrapping_sub(1) as i64) },
+            Err(_) => AxisMap::same(axis),
+        };
+        View::Axes(x.iter().enumerate().map(map).collect())
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        _: &[Atom],
-        _: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
-        Ok(dx[0].map(|dx| b.emit1(self.clone(), &[dx])))
-    }
-
-    fn is_linear(&self, _: &[Linearity]) -> bool {
-        true
-    }
-
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        _: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn adjoint(&self, b: &Builder<'_>, _: &ArrayType, ct: Atom, into: &mut Cotangents) {
         into.add(b, 0, b.emit1(self.clone(), &[ct]));
-        Ok(())
     }
 
-    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
+    fn batched(&self, _: usize) -> Rev {
         let before = usize::from(!planted(Fault::BatchRule));
-        let axes = self.axes.iter().map(|axis| axis + before).collect();
-        Ok(b.emit1(Rev { axes }, x))
-    }
-
-    fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
-        let x = operands[0].ty.as_array();
-        Lowering::View { pieces: x.map(|x| self.piece(&x.shape)).into_iter().collect(), fill: None }
+        Rev { axes: self.axes.iter().map(|axis| axis + before).collect() }
     }
 
     fn rewrites() -> Vec<Rewrite> {

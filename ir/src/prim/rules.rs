@@ -5,7 +5,7 @@ use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::module::Module;
-use crate::problem::{Kind, Problem};
+use crate::problem::Problem;
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Shape, Type};
 use smallvec::SmallVec;
@@ -334,40 +334,4 @@ impl Sample {
     pub fn edge(op: impl Into<Op>, operands: Vec<Tensor>) -> Sample {
         Sample { op: op.into(), operands, smooth: false }
     }
-}
-
-/// The type of the operand of a primitive that takes one array.
-pub(crate) fn one_array<'a>(
-    name: &str,
-    operands: &[Operand<'a>],
-) -> Result<&'a ArrayType, Problem> {
-    match operands {
-        [Operand { ty: Type::Array(x), .. }] => Ok(x),
-        _ => {
-            let found: Vec<String> = operands.iter().map(|o| o.ty.to_string()).collect();
-            Err(Problem::new(
-                Kind::Arguments,
-                format!("`{name}` takes one array, found ({})", found.join(", ")),
-                "",
-            ))
-        }
-    }
-}
-
-/// Checks that a list has one entry per axis.
-pub(crate) fn one_per_axis(
-    name: &str,
-    what: &str,
-    entries: usize,
-    x: &ArrayType,
-) -> Result<(), Problem> {
-    let rank = x.shape.len();
-    if entries == rank {
-        return Ok(());
-    }
-    Err(Problem::new(
-        Kind::Shape,
-        format!("`{name}` of {x} needs {rank} entries in `{what}`, one per axis, found {entries}"),
-        "give one entry per axis",
-    ))
 }

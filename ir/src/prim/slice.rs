@@ -9,10 +9,10 @@
 //! that reads an array element by element does not pay for an array of zeros at every read.
 
 use super::lower::INDEX_LIMIT;
-use super::rules::{one_array, one_per_axis};
+use super::movement::one_per_axis;
 use super::{
-    Arg, ArrayPrimitive, AxisMap, Broadcast, Cotangents, Doc, Effects, Exactness, Family,
-    Linearity, Lowering, Op, Operand, Pad, Piece, Rewrite, Rule, Sample, When,
+    AxisMap, Broadcast, Cotangents, Doc, Exactness, Family, Movement, Op, Pad, Rewrite, Rule,
+    Sample, View, When,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -52,16 +52,6 @@ impl Slice {
         self.axes().map(|(start, limit, stride)| (limit - start).div_ceil(stride)).collect()
     }
 
-    fn piece(&self) -> Piece {
-        let map = |(axis, (start, _, stride)): (usize, (usize, usize, usize))| AxisMap {
-            axis: Some(axis),
-            scale: stride as i64,
-            offset: start as i64,
-            divisor: 1,
-        };
-        Piece { operand: 0, axes: self.axes().enumerate().map(map).collect() }
-    }
-
     /// The pad that puts the elements of a slice of `x` back where they were.
     fn scatter(&self, x: &[usize]) -> Pad {
         let mut pad = Pad { low: Vec::new(), high: Vec::new(), interior: Vec::new() };
@@ -75,9 +65,7 @@ impl Slice {
     }
 }
 
-impl ArrayPrimitive for Slice {
-    const EFFECTS: Effects = Effects::Pure;
-
+impl Movement for Slice {
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Movement,
@@ -89,8 +77,7 @@ impl ArrayPrimitive for Slice {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
-        let x = one_array("slice", operands)?;
+    fn result(&self, x: &ArrayType) -> Result<Shape, Problem> {
         one_per_axis("slice", "start", self.start.len(), x)?;
         one_per_axis("slice", "limit", self.limit.len(), x)?;
         one_per_axis("slice", "strides", self.strides.len(), x)?;
@@ -110,35 +97,19 @@ impl ArrayPrimitive for Slice {
                 ));
             }
         }
-        Ok(ArrayType::new(x.dtype, self.shape()))
+        Ok(self.shape())
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
-        super::lower::eval_view(operands, &[self.piece()], None, &self.shape())
+    /// `v(o) = start + stride o`
+    fn view(&self, _: &Shape) -> View {
+        let map = |(axis, (start, _, stride)): (usize, (usize, usize, usize))| AxisMap {
+            scale: stride as i64,
+            ..AxisMap::shifted(axis, start as i64)
+        };
+        View::Axes(self.axes().enumerate().map(map).collect())
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        _: &[Atom],
-        _: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
-        Ok(dx[0].map(|dx| b.emit1(self.clone(), &[dx])))
-    }
-
-    fn is_linear(&self, _: &[Linearity]) -> bool {
-        true
-    }
-
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        x: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
-        let [Arg::Linear(Type::Array(x))] = x else { return Ok(()) };
+    fn adjoint(&self, b: &Builder<'_>, x: &ArrayType, ct: Atom, into: &mut Cotangents) {
         if into.total[0].is_some() && self.strides.iter().all(|s| *s == 1) {
             let start: Vec<Atom> =
                 self.start.iter().map(|s| Literal::i64(*s as i64).into()).collect();
@@ -148,21 +119,15 @@ impl ArrayPrimitive for Slice {
             let zero = Literal::zero(x.dtype).into();
             into.add(b, 0, b.emit1(self.scatter(&x.shape), &[ct, zero]));
         }
-        Ok(())
     }
 
-    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
+    fn batched(&self, size: usize) -> Slice {
         let lead = |first: usize, rest: &[usize]| [&[first], rest].concat();
-        let op = Slice {
+        Slice {
             start: lead(0, &self.start),
             limit: lead(size, &self.limit),
             strides: lead(1, &self.strides),
-        };
-        Ok(b.emit1(op, x))
-    }
-
-    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
-        Lowering::View { pieces: vec![self.piece()], fill: None }
+        }
     }
 
     fn rewrites() -> Vec<Rewrite> {

@@ -3,7 +3,7 @@
 //! The user says that a value counts as a constant under differentiation, as targets of a moving
 //! average or the weights of an estimator do. It exists for the transforms only; nothing is computed.
 
-use super::rules::one_array;
+use super::movement::one_array;
 use super::{
     Arg, ArrayPrimitive, Cotangents, Doc, Effects, Exactness, Family, Linearity, Lowering, Op,
     Operand, Rewrite, Rule, Sample, When,
