@@ -213,7 +213,7 @@ mod tests {
   }
 }";
         let program = Arc::new(kernel::parse(text, &|_| None).unwrap());
-        let params = vec![program.buffers.values().next().unwrap().ty.clone()];
+        let params = vec![program.entry.buffers.values().next().unwrap().ty.clone()];
         let report = Report {
             program: program.clone(),
             plan: Plan::default(),

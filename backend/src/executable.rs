@@ -10,7 +10,8 @@
 //! use tapeloom_ir::{ArrayType, Code, Dtype, Shape, Tensor};
 //!
 //! // program @double { nest { %0: f64 = load b0[0]; %1: f64 = add %0, %0; store b1[0], %1 } }
-//! let mut p = Program::new("double");
+//! let mut program = Program::new("double");
+//! let p = &mut program.entry;
 //! let ty = ArrayType::new(Dtype::F64, Shape::scalar());
 //! let x = p.buffers.push(Buffer { ty: ty.clone(), place: Place::Input(0) });
 //! let y = p.buffers.push(Buffer { ty, place: Place::Output(0) });
@@ -29,7 +30,7 @@
 //!     },
 //! ];
 //! // SAFETY: all its addresses are constants, which are checked.
-//! let double = unsafe { Executable::new(&p)? };
+//! let double = unsafe { Executable::new(&program)? };
 //! assert_eq!(double.call(&[&Tensor::scalar(2.5)])?, [Tensor::scalar(5.0)]);
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
@@ -37,7 +38,8 @@
 #![expect(unsafe_code, reason = "hands buffers to generated code")]
 
 use crate::jit::{MachineCode, Report};
-use crate::kernel::{self, Place, Program};
+use crate::kernel::{self, Program};
+use crate::record::Context;
 use crate::{gemm, no_memory};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
@@ -92,30 +94,19 @@ impl Executable {
         // Cranelift reports its own faults by panicking; they stay on this side.
         let compiled = catch_unwind(AssertUnwindSafe(|| MachineCode::new(program)));
         let (code, report) = compiled.unwrap_or_else(|_| {
-            Err(Problem::internal(format!("the code generator panicked on @{}", program.name)))
+            Err(Problem::internal(format!(
+                "the code generator panicked on @{}",
+                program.entry.name
+            )))
         })?;
         let filled = kernel::filled(program);
-        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
-        for (id, b) in &program.buffers {
-            match b.place {
-                Place::Input(n) => {
-                    if inputs.len() <= n {
-                        inputs.resize(n + 1, None);
-                    }
-                    inputs[n] = Some(b.ty.clone());
-                }
-                Place::Output(n) => {
-                    outputs.push((n, Output { ty: b.ty.clone(), filled: filled[id] }));
-                }
-                Place::Workspace(_) => {}
-            }
-        }
-        outputs.sort_by_key(|(n, _)| *n);
+        let (name, entry) = (program.entry.name.clone(), &program.entry);
+        let results = entry.outputs().into_iter().zip(filled);
         Ok(Executable(Arc::new(Inner {
-            name: program.name.clone(),
+            name,
             code,
-            inputs,
-            outputs: outputs.into_iter().map(|(_, output)| output).collect(),
+            inputs: entry.inputs().into_iter().map(|ty| ty.cloned()).collect(),
+            outputs: results.map(|((_, ty), filled)| Output { ty: ty.clone(), filled }).collect(),
             workspace: report.workspace_bytes,
             pool: Mutex::new(Vec::new()),
             report,
@@ -132,21 +123,21 @@ impl Executable {
         if args.len() != inputs.len() {
             return Err(self.wrong_count(args.len()));
         }
-        // Two more than there are inputs: generated code reads zeros behind them.
-        let mut sources: SmallVec<[*const u8; 16]> = SmallVec::with_capacity(args.len() + 2);
+        // The record: context and frame, filled in below, then the arguments, then the results.
+        let mut record: SmallVec<[*mut u8; 24]> =
+            SmallVec::with_capacity(2 + args.len() + outputs.len());
+        record.extend([std::ptr::null_mut(); 2]);
         for (i, (arg, want)) in args.iter().zip(inputs).enumerate() {
             if want.as_ref().is_some_and(|want| want != arg.ty()) {
                 return Err(self.wrong_type(i, arg));
             }
-            sources.push(arg.bytes().as_ptr());
+            record.push(arg.bytes().as_ptr().cast_mut());
         }
-        sources.extend([std::ptr::null(); 2]);
         let mut buffers: SmallVec<[Arc<[MaybeUninit<Line>]>; 4]> = SmallVec::new();
-        let mut targets: SmallVec<[*mut u8; 8]> = SmallVec::new();
         for output in outputs {
             let mut lines = output.allocate()?;
             let start = Arc::get_mut(&mut lines).map(|l| l.as_mut_ptr());
-            targets.push(start.ok_or_else(|| Problem::internal("a shared result"))?.cast());
+            record.push(start.ok_or_else(|| Problem::internal("a shared result"))?.cast());
             buffers.push(lines);
         }
         let mut space = Vec::new();
@@ -161,13 +152,17 @@ impl Executable {
                     .map_err(|()| no_memory("intermediate results", *workspace))?;
             }
         }
-        let bytes = space.as_mut_ptr().cast::<u8>();
-        // SAFETY: `sources` has a pointer per input, of the checked types, to buffers that `args`
-        // keeps alive, and two null pointers behind them. `targets` has a pointer per output, to
-        // fresh buffers of the sizes of the program's types, which nothing else refers to and which
-        // stay where they are when their `Arc`s move. Tensor buffers and `Line` are aligned to 64
-        // bytes. `space` is owned by this call and as long as the report says.
-        let status = unsafe { code.call(sources.as_ptr(), targets.as_ptr(), bytes) };
+        let frame = space.as_mut_ptr().cast::<u8>();
+        let mut context = Context { zeros: [0; 2], workspace: frame };
+        record[0] = (&raw mut context).cast();
+        record[1] = frame;
+        // SAFETY: `record` has the layout of the entry's records: the context, which lives on this
+        // stack, and `space`, which is owned by this call, as long as the report says and aligned to
+        // 64 bytes; then a pointer per input, of the checked types, to buffers that `args` keeps alive
+        // (never written, though the record does not say so); then one per output, to fresh buffers of
+        // the sizes of the program's types, which nothing else refers to and which stay where they are
+        // when their `Arc`s move. Tensor buffers and `Line` are aligned to 64 bytes.
+        let status = unsafe { code.call(record.as_ptr()) };
         if *workspace > 0
             && let Ok(mut kept) = pool.try_lock()
         {

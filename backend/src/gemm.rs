@@ -23,6 +23,8 @@ struct Shape {
     sizes: [i64; 3],
     /// Rows and columns of lhs, rhs, out.
     strides: [[i64; 2]; 3],
+    /// Whether the sums are added to what is there: 1 or 0.
+    accumulate: i64,
     /// How many batches follow.
     batches: i64,
 }
@@ -33,8 +35,8 @@ type Batch = [i64; 4];
 /// The numbers that [`contract_f64`] and [`contract_f32`] take for a contraction.
 pub(crate) fn describe(c: &Contract) -> Vec<i64> {
     let mut numbers: Vec<i64> = [c.m, c.n, c.k].map(|n| n as i64).to_vec();
-    numbers.extend([c.lhs, c.rhs, c.out].iter().flat_map(|m| [m.row, m.column]));
-    numbers.push(c.batch.len() as i64);
+    numbers.extend([&c.lhs, &c.rhs, &c.out].into_iter().flat_map(|m| [m.row, m.column]));
+    numbers.extend([i64::from(c.accumulate), c.batch.len() as i64]);
     let batches = c.batch.iter().map(|(extent, lhs, rhs, out)| [*extent as i64, *lhs, *rhs, *out]);
     numbers.extend(batches.flatten());
     numbers
@@ -99,6 +101,8 @@ unsafe fn run<T: Copy + 'static>(
         (shape, std::slice::from_raw_parts(behind, shape.batches as usize))
     };
     let [m, n, k] = shape.sizes;
+    let accumulate = shape.accumulate != 0;
+    let before = if accumulate { one } else { zero };
     let [[l_row, l_column], [r_row, r_column], [o_row, o_column]] =
         shape.strides.map(|s| s.map(|s| s as isize));
     let count: i64 = batches.iter().map(|b| b[0]).product();
@@ -113,7 +117,9 @@ unsafe fn run<T: Copy + 'static>(
         unsafe {
             let (l, r) = (lhs.wrapping_offset(at(1)), rhs.wrapping_offset(at(2)));
             let o = out.wrapping_offset(at(3));
-            if k == 0 {
+            if k == 0 && accumulate {
+                // Sums of nothing.
+            } else if k == 0 {
                 for row in 0..m as isize {
                     for column in 0..n as isize {
                         *o.offset(row * o_row + column * o_column) = zero;
@@ -127,14 +133,14 @@ unsafe fn run<T: Copy + 'static>(
                     o,
                     o_column,
                     o_row,
-                    false,
+                    accumulate,
                     l,
                     l_column,
                     l_row,
                     r,
                     r_column,
                     r_row,
-                    zero,
+                    before,
                     one,
                     false,
                     false,

@@ -52,8 +52,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// The function a program becomes: (inputs, outputs, workspace) to a status.
-type Entry = unsafe extern "C" fn(*const *const u8, *const *mut u8, *mut u8) -> i32;
+/// The function a program becomes: from its record to a status.
+type Entry = unsafe extern "C" fn(*const *mut u8) -> i32;
 
 /// The machine code of one program.
 pub(crate) struct MachineCode {
@@ -101,18 +101,11 @@ impl MachineCode {
     /// Runs the code.
     ///
     /// # Safety
-    /// `inputs` holds a pointer per input and two null pointers behind them, `outputs` a pointer per
-    /// output; each points to a buffer of the program's type for it, aligned to its element, valid
-    /// for the call (outputs for writes, and overlapping nothing else). `workspace` points to as
-    /// many bytes as the report says, aligned to 64, which nothing else uses meanwhile.
-    pub(crate) unsafe fn call(
-        &self,
-        inputs: *const *const u8,
-        outputs: *const *mut u8,
-        workspace: *mut u8,
-    ) -> i32 {
+    /// `record` is one of the program's entry: see the invariants in [`crate::record`]. The frame has
+    /// as many bytes as the report says, and nothing else uses it meanwhile.
+    pub(crate) unsafe fn call(&self, record: *const *mut u8) -> i32 {
         // SAFETY: the entry is code for exactly this contract, and lives as long as `self`.
-        unsafe { (self.entry)(inputs, outputs, workspace) }
+        unsafe { (self.entry)(record) }
     }
 }
 

@@ -18,6 +18,7 @@ mod executable;
 mod gemm;
 mod jit;
 mod plan;
+mod record;
 
 pub use compile::{Compiled, Engine, Options, Report, compile};
 pub use executable::Executable;

@@ -60,7 +60,7 @@ impl Tally {
         Ok(Tally {
             emitted: emitted.unwrap_or_default(),
             equations: body.equations.len(),
-            kernels: compiled.report().program.body.len(),
+            kernels: compiled.report().program.entry.body.len(),
             cost: Cost::of(&m, body),
             time,
         })
@@ -80,7 +80,7 @@ impl Tally {
         Ok(Tally {
             emitted: stage(1),
             equations: stage(e.stages().len() - 1),
-            kernels: compile(&m, id, &Options::default())?.report().program.body.len(),
+            kernels: compile(&m, id, &Options::default())?.report().program.entry.body.len(),
             cost: Cost::of(&m, f),
             time: timings.iter().filter(|(name, _)| *name != "trace").map(|(_, t)| *t).sum(),
         })

@@ -298,7 +298,7 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
 fn within_budget(m: &Module, written: FuncId, f: FuncId, report: &Report) -> Result<(), String> {
     let size = |f: FuncId| total(m, f);
     let (before, after) = (size(written), size(f));
-    let scalars = report.program.scalars.len();
+    let scalars = report.program.entry.scalars.len();
     let bytes: usize =
         m.function(f).types.values().filter_map(Type::as_array).map(|t| t.bytes()).sum();
     let limits = [

@@ -1,30 +1,35 @@
 //! From a kernel program to Cranelift functions.
 //!
-//! The whole program becomes `fn(inputs, outputs, workspace) -> status`: pointers to a table of
-//! argument buffers, to a table of result buffers, and to the workspace. Long programs are cut into
-//! [`parts`], one function each, which an entry calls in order. Within a part, [`nest`] translates
-//! statements; [`scalar`] gives single elements their meaning; [`vector`] chooses loops that do several
+//! Every kernel becomes a function of its call [`record`](crate::record), callees before those that
+//! call them. Long kernels are cut into [`parts`], one function each, which an entry calls in order.
+//! Within a part, [`nest`] translates statements, with [`loops`], [`access`], [`variables`] and
+//! [`calls`]; [`scalar`] gives single elements their meaning; [`vector`] chooses loops that do several
 //! iterations at once, and [`lanes`] holds values in them.
 //!
-//! The table of inputs ends with two null pointers: a load whose guard is false reads those zeros
-//! instead of its element, which costs one conditional move and no branch.
+//! A load whose guard is false reads zeros of the context instead of its element, which costs one
+//! conditional move and no branch.
 
+mod access;
+mod calls;
 mod float;
 mod lanes;
+mod loops;
 mod nest;
 mod parts;
 mod scalar;
 mod symbols;
 #[cfg(test)]
 mod tests;
+mod variables;
 mod vector;
 
 pub(crate) use symbols::Symbols;
 
-use crate::kernel::Program;
+use crate::kernel::{Kernel, KernelId, Program};
 use cranelift_codegen::Context;
-use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, UserFuncName, types};
+use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, UserFuncName, Value, types};
 use cranelift_codegen::isa::CallConv;
+use cranelift_entity::PrimaryMap;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module};
@@ -56,7 +61,6 @@ pub(crate) fn translate(
     symbols: &Symbols,
     module: &mut JITModule,
 ) -> Result<Translation, Problem> {
-    let cut = parts::cut(program, parts::LIMIT);
     let mut functions = Functions::new(module, symbols);
     let mut cx = Compiler {
         context: functions.module().make_context(),
@@ -64,7 +68,8 @@ pub(crate) fn translate(
         signature: signature(functions.module()),
         t: Translation {
             entry: FuncId::from_u32(0),
-            workspace: cut.workspace,
+            // Spills lie behind the entry's frame.
+            workspace: program.entry.workspace.next_multiple_of(8),
             functions: 0,
             instructions: 0,
             bytes: 0,
@@ -72,48 +77,19 @@ pub(crate) fn translate(
             compile: Duration::ZERO,
         },
     };
-    let mut state = nest::State::default();
-    let mut ids = Vec::new();
-    for (number, part) in cut.parts.iter().enumerate() {
-        let id =
-            cx.function(&mut functions, &part_name(program, number), |b, functions, params| {
-                let mut nest =
-                    nest::Nest::new(program, &cut, number, &mut state, b, functions, params);
-                for item in &part.items {
-                    nest.stmt(item)?;
-                }
-                nest.finish();
-                Ok(())
-            })?;
-        ids.push(id);
-    }
-    cx.t.entry = match ids.as_slice() {
-        [only] => *only,
-        _ => {
-            cx.function(&mut functions, &format!("@{}", program.name), |b, functions, params| {
-                for id in &ids {
-                    let part = functions.import(b.func, *id);
-                    let call = b.ins().call(part, &params);
-                    let status = b.inst_results(call)[0];
-                    nest::return_unless_zero(b, status);
-                }
-                let done = b.ins().iconst(types::I32, 0);
-                b.ins().return_(&[done]);
-                Ok(())
-            })?
+    let mut kernels = PrimaryMap::new();
+    for (id, kernel) in program.kernels() {
+        cx.t.entry = cx.kernel(&mut functions, program, (id, kernel), &kernels)?;
+        if id.is_some() {
+            kernels.push(cx.t.entry);
         }
-    };
+    }
     Ok(cx.t)
-}
-
-/// `@` keeps a program's name apart from the symbols it calls.
-fn part_name(program: &Program, number: usize) -> String {
-    format!("@{}.{number}", program.name)
 }
 
 fn signature(module: &JITModule) -> Signature {
     let mut signature = Signature::new(CallConv::triple_default(module.isa().triple()));
-    signature.params.extend([AbiParam::new(types::I64); 3]);
+    signature.params.push(AbiParam::new(types::I64));
     signature.returns.push(AbiParam::new(types::I32));
     signature
 }
@@ -126,16 +102,53 @@ struct Compiler {
 }
 
 impl Compiler {
+    /// Makes the functions of one kernel.
+    fn kernel(
+        &mut self,
+        functions: &mut Functions<'_>,
+        program: &Program,
+        (id, p): (Option<KernelId>, &Kernel),
+        kernels: &PrimaryMap<KernelId, FuncId>,
+    ) -> Result<FuncId, Problem> {
+        // `@` keeps names apart from the symbols that are called, the number kernels of one name.
+        let name = id.map_or(format!("@{}", p.name), |id| format!("{id}@{}", p.name));
+        let cut = parts::cut(p, parts::LIMIT, self.t.workspace);
+        self.t.workspace = cut.workspace;
+        let mut state = nest::State::default();
+        let mut ids = Vec::new();
+        for (part, of) in cut.parts.iter().enumerate() {
+            let subject = nest::Subject { program, p, kernels, cut: &cut, part };
+            let id =
+                self.function(functions, &format!("{name}.{part}"), |b, functions, record| {
+                    let mut nest = nest::Nest::new(subject, &mut state, b, functions, record);
+                    of.items.iter().try_for_each(|stmt| nest.stmt(stmt))?;
+                    nest.finish();
+                    Ok(())
+                })?;
+            ids.push(id);
+        }
+        if let [only] = ids.as_slice() {
+            return Ok(*only);
+        }
+        self.function(functions, &name, |b, functions, record| {
+            for id in &ids {
+                let part = functions.import(b.func, *id);
+                let call = b.ins().call(part, &[record]);
+                let status = b.inst_results(call)[0];
+                nest::return_unless_zero(b, status);
+            }
+            let done = b.ins().iconst(types::I32, 0);
+            b.ins().return_(&[done]);
+            Ok(())
+        })
+    }
+
     /// Makes one function with the body that `fill` emits.
     fn function(
         &mut self,
         functions: &mut Functions<'_>,
         name: &str,
-        fill: impl FnOnce(
-            &mut FunctionBuilder<'_>,
-            &mut Functions<'_>,
-            [cranelift_codegen::ir::Value; 3],
-        ) -> Result<(), Problem>,
+        fill: impl FnOnce(&mut FunctionBuilder<'_>, &mut Functions<'_>, Value) -> Result<(), Problem>,
     ) -> Result<FuncId, Problem> {
         let start = Instant::now();
         let id = functions
@@ -151,9 +164,8 @@ impl Compiler {
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
         b.seal_block(entry);
-        let params = b.block_params(entry);
-        let params = [params[0], params[1], params[2]];
-        fill(&mut b, functions, params)?;
+        let record = b.block_params(entry)[0];
+        fill(&mut b, functions, record)?;
         let config = functions.module().target_config();
         b.finalize(config);
         self.t.translate += start.elapsed();

@@ -3,14 +3,15 @@
 //! The time that register allocation takes grows faster than a function, so a long program becomes
 //! several functions ("parts") of about [`LIMIT`] operations, called one after the other. The cuts
 //! lie between top-level statements; a scalar that is used beyond its part crosses in a *spill*, an
-//! extra eight bytes of workspace.
+//! extra eight bytes of workspace. Spills lie behind the frame of the entry, those of each kernel at a
+//! place of their own: none runs twice at the same time, since no call recurses.
 //!
 //! An unrolled program is thousands of steps of one scalar each. Storing and loading every scalar
 //! would double the work, so buffers that are only accessed at constant addresses and only stored to
 //! outside loops are *promoted*: within a part their elements are plain values, and a store that no
 //! other part reads is not made at all.
 
-use crate::kernel::{Address, Arg, BufferId, Place, Program, ScalarId, Stmt, visit};
+use crate::kernel::{Address, Arg, BufferId, Kernel, Place, ScalarId, Stmt, visit};
 use cranelift_entity::SecondaryMap;
 use std::collections::HashMap;
 
@@ -28,9 +29,10 @@ pub(super) struct Part<'a> {
 pub(super) struct Parts<'a> {
     /// The functions to make.
     pub(super) parts: Vec<Part<'a>>,
-    /// Scalars that cross: the part that defines them and the byte offset of their spill.
+    /// Scalars that cross: the part that defines them and the byte offset of their spill in the
+    /// workspace of the whole program.
     pub(super) spills: HashMap<ScalarId, (usize, usize)>,
-    /// Bytes of workspace with spills.
+    /// Bytes of that workspace with the spills so far.
     pub(super) workspace: usize,
     /// What is known of each buffer.
     pub(super) buffers: SecondaryMap<BufferId, Promotion>,
@@ -55,15 +57,15 @@ pub(super) fn constant(a: &Address) -> Option<i64> {
     (a.terms.is_empty() && a.dynamic.is_none()).then_some(a.offset)
 }
 
-/// Cuts a program.
-pub(super) fn cut(program: &Program, limit: usize) -> Parts<'_> {
+/// Cuts a kernel; its spills begin at that byte of the workspace.
+pub(super) fn cut(program: &Kernel, limit: usize, spills: usize) -> Parts<'_> {
     let mut cutter = Cutter {
         program,
         parts: vec![Part { items: Vec::new() }],
         buffers: SecondaryMap::new(),
         defined: HashMap::new(),
         spills: HashMap::new(),
-        workspace: program.workspace.next_multiple_of(8),
+        workspace: spills,
     };
     let mut cost = 0;
     for step in &program.body {
@@ -88,7 +90,7 @@ pub(super) fn cut(program: &Program, limit: usize) -> Parts<'_> {
 }
 
 struct Cutter<'a> {
-    program: &'a Program,
+    program: &'a Kernel,
     parts: Vec<Part<'a>>,
     buffers: SecondaryMap<BufferId, Promotion>,
     /// The parts of the top-level scalars of this step.
@@ -130,11 +132,15 @@ impl<'a> Cutter<'a> {
             }
             stmt.args(&mut |a| self.read(a));
             stmt.accesses(&mut |a| {
-                let element = constant(&a.address).is_some() && a.reach.is_empty();
+                let element = constant(a.address).is_some() && a.reach.is_empty();
                 let fixed = element && (!a.write || !inside && a.guard.is_none());
                 let found = if fixed { Promotion::Local(part) } else { Promotion::Memory };
                 self.access(a.buffer, found, part);
             });
+            for carry in stmt.carries() {
+                self.access(carry.now.buffer, Promotion::Memory, part);
+                self.access(carry.next.buffer, Promotion::Memory, part);
+            }
         });
     }
 
@@ -156,8 +162,10 @@ fn weight(stmt: &Stmt) -> usize {
     match stmt {
         // A vector loop and a scalar loop for the rest.
         Stmt::For { .. } => 10 + 2 * inside,
+        Stmt::While { .. } | Stmt::If { .. } => 10 + inside,
         Stmt::Nest { .. } => inside,
         Stmt::Contract(_) => 8,
+        Stmt::Call(c) => 8 + 2 * (c.operands.len() + c.outputs.len()),
         Stmt::Let { .. } | Stmt::Fold { .. } | Stmt::Store { .. } => 1,
         Stmt::Var { .. } | Stmt::Set { .. } => 0,
     }

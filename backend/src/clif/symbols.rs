@@ -33,18 +33,24 @@ impl Symbols {
     /// Everything that a program calls.
     pub(crate) fn of(program: &Program) -> Symbols {
         let mut symbols = Symbols { list: Vec::new(), index: HashMap::new() };
-        visit(&program.body, &mut |stmt| match stmt {
+        let mut stmt = |stmt: &Stmt| match stmt {
             Stmt::Let { expr: Expr::Code(code, _), .. } | Stmt::Fold { code, .. } => {
                 symbols.code(*code);
             }
             Stmt::Contract(c) => symbols.contraction(c.dtype),
             Stmt::Nest { .. }
             | Stmt::For { .. }
+            | Stmt::While { .. }
+            | Stmt::If { .. }
+            | Stmt::Call(_)
             | Stmt::Let { .. }
             | Stmt::Var { .. }
             | Stmt::Set { .. }
             | Stmt::Store { .. } => {}
-        });
+        };
+        for (_, kernel) in program.kernels() {
+            visit(&kernel.body, &mut stmt);
+        }
         symbols
     }
 

@@ -7,21 +7,21 @@ use super::vector;
 use crate::executable::of_test;
 use crate::gemm;
 use crate::kernel::{
-    Address, Arg, Buffer, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId,
-    Stmt, VarId, eval, parse, verify,
+    Address, Arg, Buffer, BufferId, Contract, Expr, Extent, IndexId, Kernel, Matrix, Place,
+    Program, Rounds, ScalarId, Stmt, VarId, claim, eval, parse, verify,
 };
-use cranelift_entity::EntityRef;
+use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Tensor};
 
 /// Builds programs in few words.
 struct Make {
-    p: Program,
+    p: Kernel,
 }
 
 impl Make {
     fn new(name: &str) -> Make {
-        Make { p: Program::new(name) }
+        Make { p: Kernel::new(name) }
     }
 
     fn buffer(&mut self, dtype: Dtype, shape: &[usize], place: Place) -> BufferId {
@@ -56,6 +56,12 @@ impl Make {
         Arg::Scalar(value)
     }
 
+    /// The program, with the strongest claims that can be proved.
+    fn program(mut self) -> Program {
+        claim(&mut self.p);
+        Program { callees: PrimaryMap::new(), entry: self.p }
+    }
+
     fn step(&mut self, body: Vec<Stmt>) {
         self.p.body.push(Stmt::nest(body));
     }
@@ -63,6 +69,11 @@ impl Make {
 
 fn store(buffer: BufferId, address: Address, value: Arg) -> Stmt {
     Stmt::Store { buffer, version: 0, address, value, guard: None }
+}
+
+fn loop_(index: IndexId, extent: usize, body: Vec<Stmt>) -> Stmt {
+    let (extent, rounds) = (Extent::Constant(extent), Rounds::Serial);
+    Stmt::For { index, extent, rounds, carries: Vec::new(), body }
 }
 
 /// `b[i]`
@@ -255,8 +266,8 @@ fn map_program(code: Code, dtype: Dtype, n: usize) -> Program {
     let z = m.buffer(code.result(dtype), &[n], Place::Output(0));
     let value = m.code(&mut body, code, &args);
     body.push(store(z, at(i), value));
-    m.step(vec![Stmt::For { index: i, extent: n, body }]);
-    m.p
+    m.step(vec![loop_(i, n, body)]);
+    m.program()
 }
 
 #[test]
@@ -292,15 +303,17 @@ fn every_code_at_the_edges() {
 
 /// The same program with a variable that each iteration sets, which keeps the loop out of lanes.
 fn one_by_one(mut p: Program) -> Program {
-    let Stmt::For { body, .. } = &mut p.body[0] else { panic!("a loop") };
+    let k = &mut p.entry;
+    let Stmt::For { body, .. } = &mut k.body[0] else { panic!("a loop") };
     let Some(Stmt::Store { value, .. }) = body.last_mut() else { panic!("a store") };
-    let (Arg::Scalar(result), var) = (*value, p.vars.next_key()) else { panic!("a scalar") };
-    let dtype = p.scalars[result];
-    p.vars.push(dtype);
+    let (Arg::Scalar(result), var) = (*value, k.vars.next_key()) else { panic!("a scalar") };
+    let dtype = k.scalars[result];
+    k.vars.push(dtype);
     *value = Arg::Var(var);
     body.insert(body.len() - 1, Stmt::Set { var, value: Arg::Scalar(result) });
-    p.body.insert(0, Stmt::Var { var, init: Arg::Literal(Literal::zero(dtype)) });
-    p.body = vec![Stmt::Nest { body: p.body }];
+    k.body.insert(0, Stmt::Var { var, init: Arg::Literal(Literal::zero(dtype)) });
+    k.body = vec![Stmt::nest(std::mem::take(&mut k.body))];
+    claim(k);
     p
 }
 
@@ -308,12 +321,11 @@ fn one_by_one(mut p: Program) -> Program {
 #[test]
 fn one_of_the_two_paths_is_in_lanes() {
     let planned = |p: &Program| {
-        let last = match p.body.last() {
+        let last = match p.entry.body.last() {
             Some(Stmt::Nest { body }) => body.last(),
             other => other,
         };
-        let Some(Stmt::For { index, extent, body }) = last else { panic!("a loop") };
-        vector::plan(p, *index, *extent, body).is_some()
+        vector::plan(&p.entry, last.unwrap()).is_some()
     };
     for dtype in [Dtype::F64, Dtype::F32] {
         let lanes = map_program(Code::Add, dtype, 9);
@@ -361,13 +373,13 @@ fn every_size_of_reduction() {
                 body.push(Stmt::Fold { var, code, value: square });
                 m.step(vec![
                     Stmt::Var { var, init: Arg::Literal(Literal::of(dtype, 3.0)) },
-                    Stmt::For { index: i, extent: n, body },
+                    loop_(i, n, body),
                     store(y, Address::default(), Arg::Var(var)),
                 ]);
                 let mut number = || Literal::of(dtype, (r.below(300) as f64 + 700.0) / 900.0 + 0.2);
                 let x: Vec<_> = (0..n).map(|_| number()).collect();
                 let exact = matches!(code, Code::Max | Code::Min);
-                check(&m.p, &[tensor(dtype, &x)], if exact { 0.0 } else { tolerance });
+                check(&m.program(), &[tensor(dtype, &x)], if exact { 0.0 } else { tolerance });
             }
         }
     }
@@ -434,7 +446,7 @@ impl Generator {
         let mut body = Vec::new();
         let x = m.load(&mut body, inputs[0], at(i));
         body.push(store(w, at(i), x));
-        m.step(vec![Stmt::For { index: i, extent: SIZE, body }]);
+        m.step(vec![loop_(i, SIZE, body)]);
         outputs.push(w);
         let exact = r.below(2) == 0;
         Generator {
@@ -464,7 +476,7 @@ impl Generator {
             body.push(store(b, zero, x));
             self.m.step(body);
         }
-        self.m.p
+        self.m.program()
     }
 
     fn address(&mut self) -> Address {
@@ -620,7 +632,7 @@ impl Generator {
                     let inner = self.block();
                     self.loops.pop();
                     self.last = None;
-                    body.push(Stmt::For { index, extent, body: inner });
+                    body.push(loop_(index, extent, inner));
                 }
                 _ => {}
             }
@@ -691,8 +703,9 @@ fn many_steps_and_one_long_nest() {
             last.push(store(y, at(), z));
             m.step(last);
         }
-        check(&m.p, &[Tensor::scalar(1.25)], 0.0);
-        let report = of_test(&m.p).unwrap().report().clone();
+        let p = m.program();
+        check(&p, &[Tensor::scalar(1.25)], 0.0);
+        let report = of_test(&p).unwrap().report().clone();
         assert!(report.functions > 5, "{report}");
     }
 }
@@ -704,17 +717,20 @@ fn contraction(dtype: Dtype, m: usize, n: usize, k: usize, batch: usize) -> Prog
     let y = make.buffer(dtype, &[batch, n, k], Place::Input(1));
     let z = make.buffer(dtype, &[batch, m, n], Place::Output(0));
     let [m1, n1, k1] = [m, n, k].map(|d| d as i64);
+    let matrix =
+        |buffer, row, column| Matrix { buffer, version: 0, at: Address::default(), row, column };
     make.p.body.push(Stmt::Contract(Contract {
         dtype,
+        accumulate: false,
         m,
         n,
         k,
-        lhs: Matrix { buffer: x, version: 0, offset: 0, row: k1, column: 1 },
-        rhs: Matrix { buffer: y, version: 0, offset: 0, row: 1, column: k1 },
-        out: Matrix { buffer: z, version: 0, offset: 0, row: n1, column: 1 },
+        lhs: matrix(x, k1, 1),
+        rhs: matrix(y, 1, k1),
+        out: matrix(z, n1, 1),
         batch: vec![(batch, m1 * k1, n1 * k1, m1 * n1)],
     }));
-    make.p
+    make.program()
 }
 
 fn contraction_args(p: &Program) -> Vec<Tensor> {
@@ -727,7 +743,7 @@ fn contraction_args(p: &Program) -> Vec<Tensor> {
         });
         t
     };
-    p.buffers.values().take(2).map(|b| fill(&mut r, &b.ty)).collect()
+    p.entry.buffers.values().take(2).map(|b| fill(&mut r, &b.ty)).collect()
 }
 
 #[test]

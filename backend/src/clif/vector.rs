@@ -8,7 +8,8 @@
 //!
 //! [`lanes`]: super::lanes
 
-use crate::kernel::{Access, Address, Arg, BufferId, Expr, IndexId, Place, Program, Stmt, VarId};
+use crate::kernel::rounds::{Overlap, distance, overlap};
+use crate::kernel::{Access, Arg, Expr, Extent, IndexId, Kernel, Rounds, Stmt, VarId};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Gives;
 use tapeloom_ir::{Code, Dtype, Literal};
@@ -27,8 +28,12 @@ pub(super) struct Plan {
 const SMALL: usize = 8;
 
 /// Plans the loop, if it should run in lanes.
-pub(super) fn plan(p: &Program, index: IndexId, extent: usize, body: &[Stmt]) -> Option<Plan> {
-    if extent < 2 {
+pub(super) fn plan(p: &Kernel, stmt: &Stmt) -> Option<Plan> {
+    let Stmt::For { index, extent: Extent::Constant(extent), rounds, carries, body } = stmt else {
+        return None;
+    };
+    let (index, extent) = (*index, *extent);
+    if extent < 2 || !carries.is_empty() {
         return None;
     }
     let mut s = Survey {
@@ -65,7 +70,9 @@ pub(super) fn plan(p: &Program, index: IndexId, extent: usize, body: &[Stmt]) ->
         _ => one,
     };
     let width = std::iter::successors(Some(most), |w| Some(w / 2)).find(|w| *w <= extent)?;
-    (width >= one && s.independent(width)).then_some(Plan { width, folds: s.folds, gain: s.gain })
+    // In order is good enough where so few rounds at a time do not meet.
+    let independent = *rounds != Rounds::Serial || s.independent(width);
+    (width >= one && independent).then_some(Plan { width, folds: s.folds, gain: s.gain })
 }
 
 /// The value that changes nothing when folded in; `None` where lanes may not be folded separately.
@@ -79,7 +86,7 @@ pub(super) fn identity(code: Code, dtype: Dtype) -> Option<Literal> {
 
 /// What a loop's body does.
 struct Survey<'a> {
-    p: &'a Program,
+    p: &'a Kernel,
     index: IndexId,
     accesses: Vec<Access<'a>>,
     /// Loops inside and their extents.
@@ -109,14 +116,20 @@ impl<'a> Survey<'a> {
             stmt.accesses(&mut |a| self.access(a));
             match stmt {
                 Stmt::Nest { body } => self.block(body),
-                Stmt::Contract(_) => self.legal = false,
-                Stmt::For { index, extent, body } => {
+                // Lanes go the same way and as often.
+                Stmt::For { extent: Extent::Scalar(_), .. }
+                | Stmt::While { .. }
+                | Stmt::If { .. }
+                | Stmt::Contract(_)
+                | Stmt::Call(_) => self.legal = false,
+                Stmt::For { index, extent: Extent::Constant(extent), carries, body, .. } => {
+                    self.legal &= carries.is_empty();
                     self.inside.push((*index, *extent));
                     let before = self.gain;
                     self.block(body);
                     let here = self.gain - before;
-                    self.better_inside |= *extent >= SMALL
-                        && plan(self.p, *index, *extent, body).is_some_and(|p| p.gain >= here);
+                    self.better_inside |=
+                        *extent >= SMALL && plan(self.p, stmt).is_some_and(|p| p.gain >= here);
                 }
                 Stmt::Let { value, expr } => {
                     self.dtype(self.p.scalars[*value]);
@@ -221,22 +234,9 @@ impl<'a> Survey<'a> {
             // One statement writes its lanes in order, so it may meet itself.
             return itself && self.inside.is_empty();
         }
-        let same =
-            |a: &Address, b: &Address| a.terms.iter().all(|(i, _)| a.stride(*i) == b.stride(*i));
-        if !same(&store.address, &other.address) || !same(&other.address, &store.address) {
+        let Some((step, between, reach)) = distance(store, other, self.index, &self.inside) else {
             return false;
-        }
-        let (step, between) = (
-            i128::from(store.address.stride(self.index)),
-            i128::from(other.address.offset) - i128::from(store.address.offset),
-        );
-        let reach: i128 = self
-            .inside
-            .iter()
-            .map(|(i, extent)| {
-                i128::from(store.address.stride(*i)).abs() * (*extent as i128 - 1).max(0)
-            })
-            .sum();
+        };
         if step == 0 {
             return false;
         }
@@ -246,37 +246,4 @@ impl<'a> Survey<'a> {
         }
         between == 0 || between % step != 0 || (between / step).abs() >= width as i128
     }
-}
-
-fn overlap(p: &Program, a: BufferId, b: BufferId) -> Overlap {
-    if a == b {
-        return Overlap::Same;
-    }
-    let (x, y) = (&p.buffers[a], &p.buffers[b]);
-    match (x.place, y.place) {
-        (Place::Workspace(i), Place::Workspace(j)) => {
-            if i == j && x.ty.dtype == y.ty.dtype {
-                Overlap::Same
-            } else if i < j + y.ty.bytes() && j < i + x.ty.bytes() {
-                Overlap::Unknown
-            } else {
-                Overlap::None
-            }
-        }
-        _ if x.place == y.place => Overlap::Unknown,
-        _ => Overlap::None,
-    }
-}
-
-/// Whether two buffers have no bytes in common.
-pub(super) fn disjoint(p: &Program, a: BufferId, b: BufferId) -> bool {
-    matches!(overlap(p, a, b), Overlap::None)
-}
-
-enum Overlap {
-    None,
-    /// The same array in the same place.
-    Same,
-    /// Some bytes in common.
-    Unknown,
 }

@@ -4,9 +4,12 @@
 //! generators are tested against it. The workspace starts as a pattern that no program means to
 //! read, so that a read before the first write shows; [`shadow`] makes an error of it.
 
+use super::memory::{Memory, Spot, filled};
 use super::shadow::Shadow;
-use super::{Address, Arg, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, Stmt};
-use super::{ScalarId, VarId};
+use super::{
+    Address, Arg, BufferId, Call, Carry, Contract, Expr, Extent, IndexId, Kernel, Matrix, Place,
+    Program, Rounds, ScalarId, Stmt, VarId, View,
+};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{Code, Kind, Literal, Problem, Tensor};
 
@@ -54,11 +57,15 @@ pub fn shadow(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem
 
 fn run(program: &Program, args: &[Tensor], shadow: bool) -> Result<Vec<Tensor>, Problem> {
     super::check(program)?;
-    let mut outputs = Vec::new();
-    for (id, b) in &program.buffers {
-        match b.place {
+    let entry = &program.entry;
+    let mut memory = Memory::new(filled(0xa5, entry.workspace)?);
+    let mut places = SecondaryMap::new();
+    for (id, b) in &entry.buffers {
+        places[id] = match b.place {
+            Place::Workspace(offset) => Spot { region: 0, byte: offset },
+            Place::Output(_) => memory.add(filled(0, b.ty.bytes())?),
             Place::Input(n) => match args.get(n) {
-                Some(x) if *x.ty() == b.ty => {}
+                Some(x) if *x.ty() == b.ty => memory.lend(x.bytes()),
                 Some(x) => {
                     let message = format!("input {n} ({id}) must be {}, got {}", b.ty, x.ty());
                     return Err(Problem::new(Kind::Arguments, message, ""));
@@ -68,91 +75,301 @@ fn run(program: &Program, args: &[Tensor], shadow: bool) -> Result<Vec<Tensor>, 
                     return Err(Problem::new(Kind::Arguments, message, ""));
                 }
             },
-            Place::Output(n) => outputs.push((n, Tensor::zeros_of(&b.ty)?)),
-            Place::Workspace(_) => {}
+        };
+    }
+    let shadow = if shadow { Some(Shadow::of(&memory)?) } else { None };
+    let mut machine = Machine { program, memory, shadow };
+    machine.run(entry, places.clone(), 0)?;
+    let result = |(id, ty)| {
+        let mut result = Tensor::zeros_of(ty)?;
+        for i in 0..ty.shape.elements() {
+            result.set_literal(i, machine.memory.read(places[id], ty.dtype, i))?;
         }
-    }
-    outputs.sort_by_key(|(n, _)| *n);
-    let mut machine = Machine {
-        p: program,
-        args,
-        outputs: outputs.into_iter().map(|(_, t)| t).collect(),
-        workspace: filled(0xa5, program.workspace)?,
-        shadow: if shadow { Some(Shadow::of(program)?) } else { None },
-        scalars: SecondaryMap::with_default(Literal::bool(false)),
-        vars: SecondaryMap::with_default(Literal::bool(false)),
-        indices: SecondaryMap::with_default(0),
+        Ok(result)
     };
-    machine.block(&program.body)?;
-    Ok(machine.outputs)
-}
-
-/// That many of one value.
-pub(super) fn filled<T: Clone>(value: T, n: usize) -> Result<Vec<T>, Problem> {
-    let mut all = Vec::new();
-    if all.try_reserve_exact(n).is_err() {
-        return Err(crate::no_memory(
-            "the interpreter of kernels",
-            n.saturating_mul(size_of::<T>()),
-        ));
-    }
-    all.resize(n, value);
-    Ok(all)
+    entry.outputs().into_iter().map(result).collect()
 }
 
 struct Machine<'a> {
-    p: &'a Program,
-    args: &'a [Tensor],
-    outputs: Vec<Tensor>,
-    workspace: Vec<u8>,
+    program: &'a Program,
+    memory: Memory<'a>,
     shadow: Option<Shadow<'a>>,
+}
+
+/// One run of a kernel.
+struct Frame<'a> {
+    k: &'a Kernel,
+    /// Where each buffer is at present, and where its workspace begins.
+    places: SecondaryMap<BufferId, Spot>,
+    workspace: usize,
     scalars: SecondaryMap<ScalarId, Literal>,
     vars: SecondaryMap<VarId, Literal>,
     indices: SecondaryMap<IndexId, i64>,
 }
 
-impl Machine<'_> {
-    fn block(&mut self, body: &[Stmt]) -> Result<(), Problem> {
-        for stmt in body {
-            match stmt {
-                Stmt::Nest { body } => self.block(body)?,
-                Stmt::Contract(c) => self.contract(c)?,
-                Stmt::For { index, extent, body } => {
-                    for i in 0..*extent {
-                        self.indices[*index] = i as i64;
-                        self.block(body)?;
+impl<'a> Machine<'a> {
+    fn run(
+        &mut self,
+        k: &'a Kernel,
+        places: SecondaryMap<BufferId, Spot>,
+        workspace: usize,
+    ) -> Result<(), Problem> {
+        if let Some(shadow) = &mut self.shadow {
+            shadow.enter(k);
+        }
+        let mut frame = Frame {
+            k,
+            places,
+            workspace,
+            scalars: SecondaryMap::with_default(Literal::bool(false)),
+            vars: SecondaryMap::with_default(Literal::bool(false)),
+            indices: SecondaryMap::with_default(0),
+        };
+        self.block(&mut frame, &k.body)?;
+        if let Some(shadow) = &mut self.shadow {
+            shadow.leave();
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, f: &mut Frame<'a>, body: &'a [Stmt]) -> Result<(), Problem> {
+        body.iter().try_for_each(|stmt| self.stmt(f, stmt))
+    }
+
+    fn stmt(&mut self, f: &mut Frame<'a>, stmt: &'a Stmt) -> Result<(), Problem> {
+        match stmt {
+            Stmt::Nest { body } => self.block(f, body)?,
+            Stmt::Contract(c) => self.contract(f, c)?,
+            Stmt::Call(c) => self.call(f, c)?,
+            Stmt::If { condition, then, otherwise } => {
+                let body = if f.arg(*condition).bits != 0 { then } else { otherwise };
+                self.block(f, body)?;
+            }
+            Stmt::For { index, extent, rounds, carries, body } => {
+                let extent = match extent {
+                    Extent::Constant(n) => i64::try_from(*n).unwrap_or(i64::MAX),
+                    Extent::Scalar(a) => f.arg(*a).bits as i64,
+                };
+                let home = f.homes(carries);
+                self.begin_loop(*rounds != Rounds::Serial);
+                for i in 0..extent {
+                    f.indices[*index] = i;
+                    self.round(f, carries, body)?;
+                }
+                self.end_loop(f, carries, &home);
+            }
+            Stmt::While { head, condition, carries, body } => {
+                let home = f.homes(carries);
+                self.begin_loop(false);
+                self.block(f, head)?;
+                while f.arg(*condition).bits != 0 {
+                    self.round(f, carries, body)?;
+                    self.block(f, head)?;
+                }
+                self.end_loop(f, carries, &home);
+            }
+            Stmt::Let { value, expr } => {
+                f.scalars[*value] = match expr {
+                    Expr::Code(code, args) => {
+                        let args: Vec<_> = args.iter().map(|a| f.arg(*a)).collect();
+                        code.eval(&args)
                     }
-                }
-                Stmt::Let { value, expr } => {
-                    self.scalars[*value] = match expr {
-                        Expr::Code(code, args) => {
-                            let args: Vec<_> = args.iter().map(|a| self.arg(*a)).collect();
-                            code.eval(&args)
+                    Expr::Load { buffer, version, address, guard } => {
+                        if f.holds(*guard) {
+                            self.read(f, *buffer, *version, f.address(address))?
+                        } else {
+                            Literal::zero(f.k.buffers[*buffer].ty.dtype)
                         }
-                        Expr::Load { buffer, version, address, guard } => {
-                            if self.holds(*guard) {
-                                self.read(*buffer, *version, self.address(address))?
-                            } else {
-                                Literal::zero(self.p.buffers[*buffer].ty.dtype)
-                            }
-                        }
-                    };
-                }
-                Stmt::Var { var, init: value } | Stmt::Set { var, value } => {
-                    self.vars[*var] = self.arg(*value);
-                }
-                Stmt::Fold { var, code, value } => {
-                    self.vars[*var] = code.eval(&[self.vars[*var], self.arg(*value)]);
-                }
-                Stmt::Store { buffer, version, address, value, guard } => {
-                    if self.holds(*guard) {
-                        let (address, value) = (self.address(address), self.arg(*value));
-                        self.write(*buffer, *version, address, value)?;
                     }
+                };
+            }
+            Stmt::Var { var, init: value } | Stmt::Set { var, value } => {
+                f.vars[*var] = f.arg(*value);
+            }
+            Stmt::Fold { var, code, value } => {
+                f.vars[*var] = code.eval(&[f.vars[*var], f.arg(*value)]);
+            }
+            Stmt::Store { buffer, version, address, value, guard } => {
+                if f.holds(*guard) {
+                    let (address, value) = (f.address(address), f.arg(*value));
+                    self.write(f, *buffer, *version, address, value)?;
                 }
             }
         }
         Ok(())
+    }
+
+    fn begin_loop(&mut self, independent: bool) {
+        if let Some(shadow) = &mut self.shadow {
+            shadow.begin_loop(independent);
+        }
+    }
+
+    fn round(
+        &mut self,
+        f: &mut Frame<'a>,
+        carries: &[Carry],
+        body: &'a [Stmt],
+    ) -> Result<(), Problem> {
+        if let Some(shadow) = &mut self.shadow {
+            shadow.begin_round();
+        }
+        self.block(f, body)?;
+        for Carry { now, next } in carries {
+            let (a, b) = (f.places[now.buffer], f.places[next.buffer]);
+            (f.places[now.buffer], f.places[next.buffer]) = (b, a);
+            if let Some(shadow) = &mut self.shadow {
+                let bytes = f.k.buffers[now.buffer].ty.bytes();
+                shadow.hand_on(*now, *next, f.places[now.buffer], f.places[next.buffer], bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// What exchanged places goes home.
+    fn end_loop(&mut self, f: &mut Frame<'a>, carries: &[Carry], homes: &[Spot]) {
+        for (Carry { now, next }, home) in carries.iter().zip(homes) {
+            let (now, next) = (now.buffer, next.buffer);
+            let (from, bytes) = (f.places[now], f.k.buffers[now].ty.bytes());
+            if from != *home {
+                self.memory.copy(from, *home, bytes);
+                (f.places[now], f.places[next]) = (*home, from);
+            }
+            if now != next
+                && let Some(shadow) = &mut self.shadow
+            {
+                shadow.settle(from, f.places[now], f.places[next], bytes);
+            }
+        }
+        if let Some(shadow) = &mut self.shadow {
+            shadow.end_loop();
+        }
+    }
+
+    /// The position of elements that exist.
+    fn position(
+        f: &Frame<'_>,
+        buffer: BufferId,
+        element: i64,
+        count: usize,
+    ) -> Result<usize, Problem> {
+        let elements = f.k.buffers[buffer].ty.shape.elements();
+        let first = usize::try_from(element).ok();
+        let fits = |i: &usize| i.checked_add(count).is_some_and(|end| end <= elements);
+        first.filter(fits).ok_or_else(|| {
+            Problem::internal(format!("element {element} of {buffer} with {elements} elements"))
+        })
+    }
+
+    fn read(
+        &mut self,
+        f: &Frame<'_>,
+        buffer: BufferId,
+        version: u32,
+        element: i64,
+    ) -> Result<Literal, Problem> {
+        let i = Self::position(f, buffer, element, 1)?;
+        if let Some(shadow) = &mut self.shadow {
+            shadow.read(buffer, version, f.places[buffer], i)?;
+        }
+        Ok(self.memory.read(f.places[buffer], f.k.buffers[buffer].ty.dtype, i))
+    }
+
+    fn write(
+        &mut self,
+        f: &Frame<'_>,
+        buffer: BufferId,
+        version: u32,
+        element: i64,
+        x: Literal,
+    ) -> Result<(), Problem> {
+        let i = Self::position(f, buffer, element, 1)?;
+        if let Some(shadow) = &mut self.shadow {
+            shadow.write(buffer, version, f.places[buffer], i)?;
+        }
+        self.memory.write(f.places[buffer], i, x)
+    }
+
+    fn call(&mut self, f: &mut Frame<'a>, call: &Call) -> Result<(), Problem> {
+        let k = &self.program.callees[call.callee];
+        let spot = |v: &View| -> Result<(usize, Spot), Problem> {
+            let first = Self::position(f, v.buffer, f.address(&v.at), v.elements)?;
+            let Spot { region, byte } = f.places[v.buffer];
+            let size = f.k.buffers[v.buffer].ty.dtype.bytes();
+            Ok((first, Spot { region, byte: byte + first * size }))
+        };
+        let operands: Vec<_> = call.operands.iter().map(spot).collect::<Result<_, _>>()?;
+        let outputs: Vec<_> = call.outputs.iter().map(spot).collect::<Result<_, _>>()?;
+        if let Some(shadow) = &mut self.shadow {
+            for (v, (first, _)) in call.operands.iter().zip(&operands) {
+                for i in *first..first + v.elements {
+                    shadow.read(v.buffer, v.version, f.places[v.buffer], i)?;
+                }
+            }
+        }
+        let workspace = f.workspace + call.frame;
+        let mut places = SecondaryMap::new();
+        for (id, b) in &k.buffers {
+            places[id] = match b.place {
+                Place::Input(n) => operands[n].1,
+                Place::Output(n) => outputs[n].1,
+                Place::Workspace(offset) => Spot { region: 0, byte: workspace + offset },
+            };
+        }
+        let began = self.shadow.as_ref().map_or(0, Shadow::now);
+        self.run(k, places, workspace)?;
+        if let Some(shadow) = &mut self.shadow {
+            for (v, (first, _)) in call.outputs.iter().zip(&outputs) {
+                for i in *first..first + v.elements {
+                    shadow.take_over(v.buffer, v.version, f.places[v.buffer], i, began)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, terms in order, from 0; then what `out` held is added,
+    /// if it is to be.
+    fn contract(&mut self, f: &Frame<'_>, c: &Contract) -> Result<(), Problem> {
+        let count: usize = c.batch.iter().map(|b| b.0).product();
+        for flat in 0..count {
+            let (mut rest, mut at) = (flat as i64, (0, 0, 0));
+            for (extent, lhs, rhs, out) in c.batch.iter().rev() {
+                let i = rest % *extent as i64;
+                rest /= *extent as i64;
+                at = (at.0 + i * lhs, at.1 + i * rhs, at.2 + i * out);
+            }
+            let element = |m: &Matrix, start: i64, row: usize, column: usize| {
+                f.address(&m.at) + start + row as i64 * m.row + column as i64 * m.column
+            };
+            for row in 0..c.m {
+                for column in 0..c.n {
+                    let mut sum = Literal::zero(c.dtype);
+                    for k in 0..c.k {
+                        let (lhs, rhs) = (&c.lhs, &c.rhs);
+                        let x = element(lhs, at.0, row, k);
+                        let x = self.read(f, lhs.buffer, lhs.version, x)?;
+                        let y = element(rhs, at.1, k, column);
+                        let y = self.read(f, rhs.buffer, rhs.version, y)?;
+                        sum = Code::Add.eval(&[sum, Code::Mul.eval(&[x, y])]);
+                    }
+                    let to = element(&c.out, at.2, row, column);
+                    if c.accumulate {
+                        let old = self.read(f, c.out.buffer, c.out.version, to)?;
+                        sum = if c.k == 0 { old } else { Code::Add.eval(&[old, sum]) };
+                    }
+                    self.write(f, c.out.buffer, c.out.version, to, sum)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Frame<'_> {
+    /// Where what a loop carries is when the loop begins.
+    fn homes(&self, carries: &[Carry]) -> Vec<Spot> {
+        carries.iter().map(|c| self.places[c.now.buffer]).collect()
     }
 
     fn holds(&self, guard: Option<Arg>) -> bool {
@@ -172,86 +389,5 @@ impl Machine<'_> {
         let terms = a.terms.iter().map(|(i, stride)| self.indices[*i].wrapping_mul(*stride));
         let dynamic = a.dynamic.map_or(0, |d| self.arg(d).bits as i64);
         terms.fold(a.offset.wrapping_add(dynamic), i64::wrapping_add)
-    }
-
-    /// The position of an element that exists.
-    fn position(&self, buffer: BufferId, element: i64) -> Result<usize, Problem> {
-        let elements = self.p.buffers[buffer].ty.shape.elements();
-        usize::try_from(element).ok().filter(|i| *i < elements).ok_or_else(|| {
-            Problem::internal(format!("element {element} of {buffer} with {elements} elements"))
-        })
-    }
-
-    fn read(&self, buffer: BufferId, version: u32, element: i64) -> Result<Literal, Problem> {
-        let i = self.position(buffer, element)?;
-        if let Some(shadow) = &self.shadow {
-            shadow.read(buffer, version, i)?;
-        }
-        let b = &self.p.buffers[buffer];
-        Ok(match b.place {
-            Place::Input(n) => self.args[n].literal(i)?,
-            Place::Output(n) => self.outputs[n].literal(i)?,
-            Place::Workspace(offset) => {
-                let size = b.ty.dtype.bytes();
-                let mut bits = [0; 8];
-                bits[..size].copy_from_slice(&self.workspace[offset + i * size..][..size]);
-                Literal { dtype: b.ty.dtype, bits: u64::from_le_bytes(bits) }
-            }
-        })
-    }
-
-    fn write(
-        &mut self,
-        buffer: BufferId,
-        version: u32,
-        element: i64,
-        x: Literal,
-    ) -> Result<(), Problem> {
-        let i = self.position(buffer, element)?;
-        if let Some(shadow) = &mut self.shadow {
-            shadow.write(buffer, version, i)?;
-        }
-        let b = &self.p.buffers[buffer];
-        match b.place {
-            Place::Input(_) => return Err(Problem::internal(format!("input {buffer} is written"))),
-            Place::Output(n) => self.outputs[n].set_literal(i, x)?,
-            Place::Workspace(offset) => {
-                let size = b.ty.dtype.bytes();
-                let bits = x.bits.to_le_bytes();
-                self.workspace[offset + i * size..][..size].copy_from_slice(&bits[..size]);
-            }
-        }
-        Ok(())
-    }
-
-    /// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, terms in order, from 0.
-    fn contract(&mut self, c: &Contract) -> Result<(), Problem> {
-        let count: usize = c.batch.iter().map(|b| b.0).product();
-        for flat in 0..count {
-            let (mut rest, mut at) = (flat as i64, (0, 0, 0));
-            for (extent, lhs, rhs, out) in c.batch.iter().rev() {
-                let i = rest % *extent as i64;
-                rest /= *extent as i64;
-                at = (at.0 + i * lhs, at.1 + i * rhs, at.2 + i * out);
-            }
-            let element = |m: &Matrix, start: i64, row: usize, column: usize| {
-                m.offset + start + row as i64 * m.row + column as i64 * m.column
-            };
-            for row in 0..c.m {
-                for column in 0..c.n {
-                    let mut sum = Literal::zero(c.dtype);
-                    for k in 0..c.k {
-                        let (lhs, rhs) = (&c.lhs, &c.rhs);
-                        let x = self.read(lhs.buffer, lhs.version, element(lhs, at.0, row, k))?;
-                        let y =
-                            self.read(rhs.buffer, rhs.version, element(rhs, at.1, k, column))?;
-                        sum = Code::Add.eval(&[sum, Code::Mul.eval(&[x, y])]);
-                    }
-                    let to = element(&c.out, at.2, row, column);
-                    self.write(c.out.buffer, c.out.version, to, sum)?;
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -12,27 +12,39 @@
 //!
 //! and where the outermost steps of all lattices walk the whole buffer in blocks (here of 6), it is
 //! enough that together they mark every element of the first block. What does not fit the pattern
-//! counts as not reached, so that the answer errs on the side of clearing.
+//! counts as not reached, so that the answer errs on the side of clearing: what stands in a branch, a
+//! `while` or a loop of run-time extent, and what a callee does not fill itself.
 
-use super::{Access, BufferId, IndexId, Place, Program, Stmt};
-use cranelift_entity::SecondaryMap;
+use super::{Access, BufferId, Call, Extent, IndexId, Kernel, KernelId, Program, Stmt};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
 
 /// Elements marked at most, over all attempts for one buffer.
 const MOST: u64 = 1 << 16;
 
-/// For each buffer, whether it is an output that is filled and never read.
-pub(crate) fn filled(program: &Program) -> SecondaryMap<BufferId, bool> {
-    let mut s =
-        Search { loops: Vec::new(), lattices: SecondaryMap::new(), read: SecondaryMap::new() };
-    s.block(&program.body);
-    let mut filled = SecondaryMap::new();
-    for (id, b) in &program.buffers {
-        let elements = b.ty.shape.elements() as u64;
-        filled[id] = matches!(b.place, Place::Output(_))
-            && !s.read[id]
-            && (elements == 0 || fills(&s.lattices[id], elements));
+/// For each result, whether it is filled and never read.
+pub(crate) fn filled(program: &Program) -> Vec<bool> {
+    let mut callees = PrimaryMap::new();
+    for kernel in program.callees.values() {
+        let filled = kernel_filled(kernel, &callees);
+        callees.push(filled);
     }
-    filled
+    kernel_filled(&program.entry, &callees)
+}
+
+fn kernel_filled(kernel: &Kernel, callees: &PrimaryMap<KernelId, Vec<bool>>) -> Vec<bool> {
+    let mut s = Search {
+        callees,
+        loops: Vec::new(),
+        doubt: false,
+        lattices: SecondaryMap::new(),
+        read: SecondaryMap::new(),
+    };
+    s.block(&kernel.body);
+    let filled = |(id, ty): (BufferId, &tapeloom_ir::ArrayType)| {
+        let elements = ty.shape.elements() as u64;
+        !s.read[id] && (elements == 0 || fills(&s.lattices[id], elements))
+    };
+    kernel.outputs().into_iter().map(filled).collect()
 }
 
 /// Elements `offset + Σ i * stride` for `i` below each extent; strides are positive, ascending.
@@ -43,38 +55,72 @@ struct Lattice {
     terms: Vec<(u64, u64)>,
 }
 
-struct Search {
+struct Search<'a> {
+    /// Of each callee, which results it fills.
+    callees: &'a PrimaryMap<KernelId, Vec<bool>>,
     loops: Vec<(IndexId, usize)>,
+    /// Whether what stands here may not happen.
+    doubt: bool,
     lattices: SecondaryMap<BufferId, Vec<Lattice>>,
     read: SecondaryMap<BufferId, bool>,
 }
 
-impl Search {
+impl Search<'_> {
     fn block(&mut self, body: &[Stmt]) {
         for stmt in body {
-            stmt.accesses(&mut |access| match access.write {
-                true => self.store(&access),
-                false => self.read[access.buffer] = true,
-            });
-            let open = self.loops.len();
+            let (open, doubt) = (self.loops.len(), self.doubt);
             match stmt {
-                Stmt::For { index, extent, .. } => self.loops.push((*index, *extent)),
-                Stmt::Nest { .. }
-                | Stmt::Let { .. }
+                Stmt::Call(call) => self.call(call),
+                Stmt::Contract(c) => {
+                    self.accesses(stmt);
+                    self.read[c.out.buffer] |= c.accumulate;
+                }
+                Stmt::Let { .. }
                 | Stmt::Var { .. }
                 | Stmt::Set { .. }
                 | Stmt::Fold { .. }
-                | Stmt::Store { .. }
-                | Stmt::Contract(_) => {}
+                | Stmt::Store { .. } => self.accesses(stmt),
+                Stmt::For { index, extent: Extent::Constant(n), .. } => {
+                    self.loops.push((*index, *n));
+                }
+                Stmt::For { extent: Extent::Scalar(_), .. }
+                | Stmt::While { .. }
+                | Stmt::If { .. } => self.doubt = true,
+                Stmt::Nest { .. } => {}
+            }
+            for carry in stmt.carries() {
+                // Two buffers exchange places: what is written where is not followed.
+                if carry.now.buffer != carry.next.buffer {
+                    self.read[carry.now.buffer] = true;
+                    self.read[carry.next.buffer] = true;
+                }
             }
             stmt.blocks().into_iter().for_each(|b| self.block(b));
             self.loops.truncate(open);
+            self.doubt = doubt;
+        }
+    }
+
+    fn accesses(&mut self, stmt: &Stmt) {
+        stmt.accesses(&mut |access| match access.write {
+            true => self.store(&access),
+            false => self.read[access.buffer] = true,
+        });
+    }
+
+    fn call(&mut self, call: &Call) {
+        call.operands.iter().for_each(|v| self.read[v.buffer] = true);
+        for (i, view) in call.outputs.iter().enumerate() {
+            match self.callees[call.callee].get(i) {
+                Some(true) => self.store(&view.access(true)),
+                Some(false) | None => self.read[view.buffer] = true,
+            }
         }
     }
 
     fn store(&mut self, access: &Access<'_>) {
         let address = &access.address;
-        if address.dynamic.is_some() || access.guard.is_some() {
+        if self.doubt || address.dynamic.is_some() || access.guard.is_some() {
             return;
         }
         let around = self.loops.iter().map(|(i, extent)| (*extent, address.stride(*i)));
@@ -169,7 +215,7 @@ mod tests {
     fn check(ty: &str, body: &str, want: bool) {
         let text = format!("program @x {{ buffer b0: {ty} output 0 {body} }}");
         let program = parse(&text, &|_| None).unwrap();
-        assert_eq!(filled(&program)[BufferId::from_u32(0)], want, "{text}");
+        assert_eq!(filled(&program)[0], want, "{text}");
     }
 
     #[test]
@@ -220,6 +266,6 @@ mod tests {
                     contract f64 3 x 5 x 7: b0[0; 5, 1] = b1[0; 7, 1] * b2[0; 5, 1] \
                     for 2 steps 15 = 21 * 0 }";
         let program = parse(text, &|_| None).unwrap();
-        assert!(filled(&program)[BufferId::from_u32(0)]);
+        assert!(filled(&program)[0]);
     }
 }

@@ -11,7 +11,7 @@
 //!   buffer b1: f64[8] output 0
 //!   for i0 in 8 {
 //!     var v0: f64 = 0.0
-//!     for i1 in 100 {
+//!     fold i1 in 100 {
 //!       %0: f64 = load b0[i0*100 + i1]
 //!       %1: f64 = exp %0
 //!       v0 = add v0, %1
@@ -21,13 +21,19 @@
 //! }
 //! ```
 //!
+//! Loops say how their rounds depend on each other ([`Rounds`]), may have an extent that is known at
+//! run time only, and may carry arrays from one round to the next ([`Carry`]). Branches, `while` and
+//! calls of other kernels of the program complete the language.
+//!
 //! The text form prints, parses and verifies; an interpreter defines the meaning, and every
 //! generator of machine code is tested against it. All addresses count elements, not bytes.
 
 mod eval;
 mod fill;
+mod memory;
 mod parse;
 mod print;
+pub(crate) mod rounds;
 mod shadow;
 mod split;
 #[cfg(test)]
@@ -38,6 +44,7 @@ mod walk;
 pub use eval::{eval, shadow};
 pub(crate) use fill::filled;
 pub use parse::parse;
+pub use rounds::claim;
 pub use split::split_loops;
 pub use verify::{VerifyError, check, verify};
 pub use walk::{Access, Map, visit};
@@ -45,12 +52,17 @@ pub use walk::{Access, Map, visit};
 use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
 
-/// A buffer of a program. Displays as `b3`.
+/// A kernel that others call. Displays as `k3`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KernelId(u32);
+entity_impl!(KernelId, "k");
+
+/// A buffer of a kernel. Displays as `b3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferId(u32);
 entity_impl!(BufferId, "b");
 
-/// A loop index, i64. Displays as `i3`. Unique within a program.
+/// A loop index, i64. Displays as `i3`. Unique within a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IndexId(u32);
 entity_impl!(IndexId, "i");
@@ -65,14 +77,48 @@ entity_impl!(ScalarId, "%");
 pub struct VarId(u32);
 entity_impl!(VarId, "v");
 
-/// A function as loop nests over buffers.
+/// A function as loop nests over buffers, with the functions that it calls.
 #[derive(Clone, Debug)]
 pub struct Program {
+    /// What is called, each compiled once. A kernel calls only those before it, so that no call
+    /// recurses.
+    pub callees: PrimaryMap<KernelId, Kernel>,
+    /// What runs.
+    pub entry: Kernel,
+}
+
+impl Program {
+    /// A program that does nothing yet.
+    pub fn new(name: impl Into<String>) -> Program {
+        Program { callees: PrimaryMap::new(), entry: Kernel::new(name) }
+    }
+
+    /// All kernels, callees before those that call them.
+    pub fn kernels(&self) -> impl Iterator<Item = (Option<KernelId>, &Kernel)> {
+        let callees = self.callees.iter().map(|(id, k)| (Some(id), k));
+        callees.chain([(None, &self.entry)])
+    }
+
+    /// How many statements a run executes; a product in a contraction counts as one. Saturates, and
+    /// is as large as can be where only the run knows.
+    pub fn work(&self) -> u64 {
+        let mut callees = PrimaryMap::new();
+        for kernel in self.callees.values() {
+            let work = work(&kernel.body, &callees);
+            callees.push(work);
+        }
+        work(&self.entry.body, &callees)
+    }
+}
+
+/// One function of a program.
+#[derive(Clone, Debug)]
+pub struct Kernel {
     /// Name, without `@`.
     pub name: String,
     /// Memory.
     pub buffers: PrimaryMap<BufferId, Buffer>,
-    /// What to do, in order. Its statements are the program's *steps*.
+    /// What to do, in order. The statements of the outermost block are the *steps*.
     pub body: Vec<Stmt>,
     /// The dtype of every scalar value.
     pub scalars: PrimaryMap<ScalarId, Dtype>,
@@ -82,14 +128,15 @@ pub struct Program {
     pub indices: u32,
     /// The values that buffers hold after their first ones, in order: version 1, 2, ..
     pub versions: SecondaryMap<BufferId, Vec<Version>>,
-    /// Bytes of workspace a call needs: the exact peak beside arguments and results.
+    /// Bytes of workspace that a call needs, the frames of its callees included: the exact peak beside
+    /// arguments and results.
     pub workspace: usize,
 }
 
-impl Program {
-    /// A program that does nothing yet.
-    pub fn new(name: impl Into<String>) -> Program {
-        Program {
+impl Kernel {
+    /// A kernel that does nothing yet.
+    pub fn new(name: impl Into<String>) -> Kernel {
+        Kernel {
             name: name.into(),
             buffers: PrimaryMap::new(),
             body: Vec::new(),
@@ -101,11 +148,6 @@ impl Program {
         }
     }
 
-    /// How many statements a run executes; a product in a contraction counts as one. Saturates.
-    pub fn work(&self) -> u64 {
-        statements(&self.body)
-    }
-
     /// The dtype of an operand that is in scope.
     pub fn dtype(&self, arg: Arg) -> Dtype {
         match arg {
@@ -115,15 +157,44 @@ impl Program {
             Arg::Literal(l) => l.dtype,
         }
     }
+
+    /// The type of each argument; `None` where no buffer mentions it.
+    pub fn inputs(&self) -> Vec<Option<&ArrayType>> {
+        let mut inputs = Vec::new();
+        for b in self.buffers.values() {
+            if let Place::Input(n) = b.place {
+                if inputs.len() <= n {
+                    inputs.resize(n + 1, None);
+                }
+                inputs[n] = Some(&b.ty);
+            }
+        }
+        inputs
+    }
+
+    /// The buffer of each result, in order.
+    pub fn outputs(&self) -> Vec<(BufferId, &ArrayType)> {
+        let mut outputs: Vec<(usize, BufferId, &ArrayType)> = Vec::new();
+        for (id, b) in &self.buffers {
+            if let Place::Output(n) = b.place {
+                outputs.push((n, id, &b.ty));
+            }
+        }
+        outputs.sort_by_key(|(n, ..)| *n);
+        outputs.into_iter().map(|(_, id, ty)| (id, ty)).collect()
+    }
 }
 
 /// How many statements a run of a block executes.
-fn statements(body: &[Stmt]) -> u64 {
+fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
     let of = |stmt: &Stmt| {
-        let inside = stmt.blocks().into_iter().map(statements).fold(0, u64::saturating_add);
+        let inside = stmt.blocks().into_iter().map(|b| work(b, callees));
+        let inside = inside.fold(0, u64::saturating_add);
         match stmt {
-            Stmt::For { extent, .. } => inside.saturating_mul(*extent as u64),
-            Stmt::Nest { .. } => inside,
+            Stmt::For { extent: Extent::Constant(n), .. } => inside.saturating_mul(*n as u64),
+            Stmt::For { extent: Extent::Scalar(_), .. } | Stmt::While { .. } => u64::MAX,
+            Stmt::Nest { .. } | Stmt::If { .. } => inside,
+            Stmt::Call(call) => callees.get(call.callee).copied().unwrap_or(u64::MAX),
             Stmt::Contract(c) => {
                 let sizes = c.batch.iter().map(|b| b.0).chain([c.m, c.n, c.k]);
                 sizes.fold(1u64, |n, extent| n.saturating_mul(extent as u64))
@@ -161,6 +232,15 @@ pub struct Version {
     pub continues: Option<u32>,
 }
 
+/// One of the values that a buffer holds. Displays as `b3`, `b3.1`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Held {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// Which of its values.
+    pub version: u32,
+}
+
 /// Where a buffer is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
@@ -185,10 +265,34 @@ pub enum Stmt {
     For {
         /// The index, counting from 0.
         index: IndexId,
-        /// How often; may be 0.
-        extent: usize,
+        /// How often.
+        extent: Extent,
+        /// How its rounds depend on each other.
+        rounds: Rounds,
+        /// Arrays that rounds hand on; only where rounds run in order.
+        carries: Vec<Carry>,
         /// What.
         body: Vec<Stmt>,
+    },
+    /// `while { head } condition { body }`: the head runs before each round and once more.
+    While {
+        /// Finds out whether there is another round. What it defines is visible in the body.
+        head: Vec<Stmt>,
+        /// A bool of the head: goes on if true.
+        condition: Arg,
+        /// Arrays that rounds hand on.
+        carries: Vec<Carry>,
+        /// What.
+        body: Vec<Stmt>,
+    },
+    /// `if condition { then } else { otherwise }`
+    If {
+        /// A bool.
+        condition: Arg,
+        /// What, if true.
+        then: Vec<Stmt>,
+        /// What, if false.
+        otherwise: Vec<Stmt>,
     },
     /// `value = expr`
     Let {
@@ -236,23 +340,85 @@ pub enum Stmt {
     },
     /// A contraction by a library.
     Contract(Contract),
+    /// A call of another kernel.
+    Call(Call),
 }
 
 impl Stmt {
     /// The statements as one: what is alone and has a block of its own needs none around it.
     pub fn nest(mut body: Vec<Stmt>) -> Stmt {
+        let nested = |s: &Stmt| !s.blocks().is_empty() || matches!(s, Stmt::Contract(_));
         match body.pop() {
-            Some(only @ (Stmt::For { .. } | Stmt::Nest { .. } | Stmt::Contract(_)))
-                if body.is_empty() =>
-            {
-                only
-            }
+            Some(only) if body.is_empty() && nested(&only) => only,
             last => {
                 body.extend(last);
                 Stmt::Nest { body }
             }
         }
     }
+}
+
+/// How often a loop runs.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Extent {
+    /// So often; may be 0.
+    Constant(usize),
+    /// As an i64 says when the loop is reached; not at all where that is negative.
+    Scalar(Arg),
+}
+
+/// How the rounds of a loop depend on each other: a claim by whoever made the loop, from the
+/// strongest to the weakest.
+///
+/// The verifier refuses claims that it sees to be wrong, and [`shadow`] those that a run breaks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Rounds {
+    /// Independent: no round touches what another one writes. Text: `for`.
+    Parallel,
+    /// They meet only in folds of variables. Text: `fold`.
+    Fold,
+    /// In order. Text: `serial`.
+    Serial,
+}
+
+/// An array that the rounds of a loop hand on: at the end of a round what `next` holds becomes what
+/// `now` holds, for the next round and behind the loop.
+///
+/// In one buffer (`b3 = b3.1`) rounds update it in place. Of two (`b3 = b4`) a round reads one and
+/// writes the other, and then they exchange places; behind the loop `now` is at its own place again,
+/// and `next` holds nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Carry {
+    /// What a round begins with.
+    pub now: Held,
+    /// What it ends with.
+    pub next: Held,
+}
+
+/// `call callee(operands) to (outputs) frame f`: runs another kernel of the program.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Call {
+    /// Which.
+    pub callee: KernelId,
+    /// What it reads, one for each input.
+    pub operands: Vec<View>,
+    /// Where it writes its results, one for each output; overlapping nothing else of the call.
+    pub outputs: Vec<View>,
+    /// Where its workspace lies in that of the caller: bytes, a multiple of 64.
+    pub frame: usize,
+}
+
+/// Consecutive elements of a buffer, from an address on: an operand of a call.
+#[derive(Clone, PartialEq, Debug)]
+pub struct View {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// Which of its values.
+    pub version: u32,
+    /// The first element.
+    pub at: Address,
+    /// How many.
+    pub elements: usize,
 }
 
 /// A scalar operand.
@@ -298,14 +464,14 @@ pub struct Address {
 }
 
 /// A matrix operand of a contraction: strides in elements.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Matrix {
     /// The buffer.
     pub buffer: BufferId,
     /// Which of its values.
     pub version: u32,
     /// The first element.
-    pub offset: i64,
+    pub at: Address,
     /// Step along rows.
     pub row: i64,
     /// Step along columns.
@@ -313,7 +479,7 @@ pub struct Matrix {
 }
 
 /// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, repeated over batches.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Contract {
     /// `f64` or `f32`.
     pub dtype: Dtype,
@@ -323,11 +489,13 @@ pub struct Contract {
     pub n: usize,
     /// Terms of each sum.
     pub k: usize,
+    /// Whether the sums are added to what `out` holds; otherwise they overwrite it.
+    pub accumulate: bool,
     /// Rows by terms.
     pub lhs: Matrix,
     /// Terms by columns.
     pub rhs: Matrix,
-    /// Rows by columns; overwritten.
+    /// Rows by columns.
     pub out: Matrix,
     /// Loops around it: extent and the steps of lhs, rhs and out.
     pub batch: Vec<(usize, i64, i64, i64)>,

@@ -24,8 +24,8 @@
 //! ```
 
 use super::{
-    Address, Arg, Buffer, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId,
-    Stmt, VarId, Version,
+    Address, Arg, Buffer, BufferId, Call, Carry, Contract, Expr, Extent, Held, IndexId, Kernel,
+    KernelId, Matrix, Place, Program, Rounds, ScalarId, Stmt, VarId, Version, View,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::prim::{Library, Parameter};
@@ -36,9 +36,22 @@ use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem};
 /// # Errors
 /// [`Kind::Parse`] with the line where the text stops making sense.
 pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Program, Problem> {
-    let mut parser = Parser { text, at: 0, depth: 0, library, program: Program::new("") };
-    parser.program()?;
-    Ok(parser.program)
+    let mut parser = Parser { text, at: 0, depth: 0, library, program: Kernel::new("") };
+    let mut program = Program::new("");
+    while parser.take("kernel") {
+        let id: KernelId = parser.id()?;
+        if id.index() != program.callees.len() {
+            return Err(parser.problem(format!("kernels are numbered in order, got {id}")));
+        }
+        let kernel = parser.kernel()?;
+        program.callees.push(kernel);
+    }
+    parser.expect("program")?;
+    program.entry = parser.kernel()?;
+    match parser.next() {
+        "" => Ok(program),
+        more => Err(parser.wanted("the end", more)),
+    }
 }
 
 /// Larger ids than this are surely not what was meant, and would take memory.
@@ -55,15 +68,16 @@ struct Parser<'a> {
     /// Blocks around.
     depth: usize,
     library: &'a dyn Fn(&str) -> Option<Library>,
-    program: Program,
+    /// The kernel that is being read.
+    program: Kernel,
 }
 
 impl<'a> Parser<'a> {
-    fn program(&mut self) -> Result<(), Problem> {
-        self.expect("program")?;
+    /// A kernel behind its keyword.
+    fn kernel(&mut self) -> Result<Kernel, Problem> {
         let name = self.next();
         let Some(name) = name.strip_prefix('@') else { return Err(self.wanted("a name", name)) };
-        self.program.name = name.to_owned();
+        self.program = Kernel::new(name);
         self.expect("{")?;
         if self.take("workspace") {
             self.program.workspace = self.number()?;
@@ -75,10 +89,7 @@ impl<'a> Parser<'a> {
             let stmt = self.stmt()?;
             self.program.body.push(stmt);
         }
-        match self.next() {
-            "" => Ok(()),
-            more => Err(self.wanted("the end", more)),
-        }
+        Ok(std::mem::replace(&mut self.program, Kernel::new("")))
     }
 
     fn buffer(&mut self) -> Result<(), Problem> {
@@ -157,12 +168,22 @@ impl<'a> Parser<'a> {
         if self.take("contract") {
             return Ok(Stmt::Contract(self.contract()?));
         }
-        if self.take("for") {
-            let index: IndexId = self.id()?;
-            self.program.indices = self.program.indices.max(index.index() as u32 + 1);
-            self.expect("in")?;
-            let extent = self.number()?;
-            return Ok(Stmt::For { index, extent, body: self.block()? });
+        if self.take("call") {
+            return Ok(Stmt::Call(self.call()?));
+        }
+        if self.take("if") {
+            let (condition, then) = (self.arg()?, self.block()?);
+            let otherwise = if self.take("else") { self.block()? } else { Vec::new() };
+            return Ok(Stmt::If { condition, then, otherwise });
+        }
+        if self.take("while") {
+            let (head, condition, carries) = (self.block()?, self.arg()?, self.carries()?);
+            return Ok(Stmt::While { head, condition, carries, body: self.block()? });
+        }
+        for rounds in [Rounds::Parallel, Rounds::Fold, Rounds::Serial] {
+            if self.take(&rounds.to_string()) {
+                return self.loop_(rounds);
+            }
         }
         if self.take("var") {
             let var: VarId = self.id()?;
@@ -200,6 +221,67 @@ impl<'a> Parser<'a> {
         Ok(Stmt::Fold { var, code, value: self.arg()? })
     }
 
+    /// `i0 in 8 carry b3 = b4 { .. }`
+    fn loop_(&mut self, rounds: Rounds) -> Result<Stmt, Problem> {
+        let index: IndexId = self.id()?;
+        self.program.indices = self.program.indices.max(index.index() as u32 + 1);
+        self.expect("in")?;
+        let extent = if self.take("(") {
+            let extent = self.arg()?;
+            self.expect(")")?;
+            Extent::Scalar(extent)
+        } else {
+            Extent::Constant(self.number()?)
+        };
+        let carries = self.carries()?;
+        Ok(Stmt::For { index, extent, rounds, carries, body: self.block()? })
+    }
+
+    fn carries(&mut self) -> Result<Vec<Carry>, Problem> {
+        let mut carries = Vec::new();
+        if !self.take("carry") {
+            return Ok(carries);
+        }
+        loop {
+            let (buffer, version) = self.held()?;
+            let now = Held { buffer, version };
+            self.expect("=")?;
+            let (buffer, version) = self.held()?;
+            carries.push(Carry { now, next: Held { buffer, version } });
+            if !self.take(",") {
+                return Ok(carries);
+            }
+        }
+    }
+
+    /// `k0(b0[0; 4], b1[i0; 1]) to (b2[0; 4]) frame 64`
+    fn call(&mut self) -> Result<Call, Problem> {
+        let callee = self.id()?;
+        let operands = self.views()?;
+        self.expect("to")?;
+        let outputs = self.views()?;
+        self.expect("frame")?;
+        Ok(Call { callee, operands, outputs, frame: self.number()? })
+    }
+
+    fn views(&mut self) -> Result<Vec<View>, Problem> {
+        let mut views = Vec::new();
+        self.expect("(")?;
+        while !self.take(")") {
+            let (buffer, version) = self.held()?;
+            self.expect("[")?;
+            let at = self.address()?;
+            self.expect(";")?;
+            views.push(View { buffer, version, at, elements: self.number()? });
+            self.expect("]")?;
+            if !self.take(",") {
+                self.expect(")")?;
+                break;
+            }
+        }
+        Ok(views)
+    }
+
     fn expr(&mut self) -> Result<Expr, Problem> {
         if self.take("load") {
             let (buffer, version, address) = self.element()?;
@@ -235,7 +317,17 @@ impl<'a> Parser<'a> {
     }
 
     fn guard(&mut self) -> Result<Option<Arg>, Problem> {
-        if self.take("if") { self.arg().map(Some) } else { Ok(None) }
+        let start = self.at;
+        if !self.take("if") {
+            return Ok(None);
+        }
+        let guard = self.arg()?;
+        if self.peek() == "{" {
+            // The next statement is a branch.
+            self.at = start;
+            return Ok(None);
+        }
+        Ok(Some(guard))
     }
 
     fn arg(&mut self) -> Result<Arg, Problem> {
@@ -260,6 +352,12 @@ impl<'a> Parser<'a> {
     fn element(&mut self) -> Result<(BufferId, u32, Address), Problem> {
         let (buffer, version) = self.held()?;
         self.expect("[")?;
+        let address = self.address()?;
+        self.expect("]")?;
+        Ok((buffer, version, address))
+    }
+
+    fn address(&mut self) -> Result<Address, Problem> {
         let mut address = Address::default();
         loop {
             if self.take("(") {
@@ -272,10 +370,9 @@ impl<'a> Parser<'a> {
             } else {
                 address.offset = self.number()?;
             }
-            if self.take("]") {
-                return Ok((buffer, version, address));
+            if !self.take("+") {
+                return Ok(address);
             }
-            self.expect("+")?;
         }
     }
 
@@ -289,6 +386,7 @@ impl<'a> Parser<'a> {
         let k = self.number()?;
         self.expect(":")?;
         let out = self.matrix()?;
+        let accumulate = self.take("+");
         self.expect("=")?;
         let lhs = self.matrix()?;
         self.expect("*")?;
@@ -303,19 +401,19 @@ impl<'a> Parser<'a> {
             self.expect("*")?;
             batch.push((extent, lhs, self.number()?, out));
         }
-        Ok(Contract { dtype, m, n, k, lhs, rhs, out, batch })
+        Ok(Contract { dtype, m, n, k, accumulate, lhs, rhs, out, batch })
     }
 
     fn matrix(&mut self) -> Result<Matrix, Problem> {
         let (buffer, version) = self.held()?;
         self.expect("[")?;
-        let offset = self.number()?;
+        let at = self.address()?;
         self.expect(";")?;
         let row = self.number()?;
         self.expect(",")?;
         let column = self.number()?;
         self.expect("]")?;
-        Ok(Matrix { buffer, version, offset, row, column })
+        Ok(Matrix { buffer, version, at, row, column })
     }
 
     fn dtype(&mut self) -> Result<Dtype, Problem> {

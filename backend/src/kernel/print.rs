@@ -3,21 +3,35 @@
 //! Ids print as they are, so that text, snapshots and error messages name the same things, and
 //! [`parse`](super::parse) gives back the same program. See the example in [`super`].
 
-use super::{Address, Arg, BufferId, Contract, Expr, Matrix, Place, Program, Stmt};
+use super::{
+    Address, Arg, BufferId, Call, Carry, Contract, Expr, Extent, Held, Kernel, Matrix, Place,
+    Program, Rounds, Stmt, View,
+};
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Program {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "program @{} {{", self.name)?;
+        for (id, kernel) in &self.callees {
+            writeln!(f, "kernel {id} @{} {{", kernel.name)?;
+            write!(f, "{kernel}")?;
+        }
+        writeln!(f, "program @{} {{", self.entry.name)?;
+        write!(f, "{}", self.entry)
+    }
+}
+
+/// What stands behind the header.
+impl Display for Kernel {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.workspace > 0 {
             writeln!(f, "  workspace {}", self.workspace)?;
         }
         for (id, b) in &self.buffers {
             writeln!(f, "  buffer {id}: {} {}", b.ty, b.place)?;
             for (n, version) in self.versions[id].iter().enumerate() {
-                write!(f, "  version {}", Held(id, n as u32 + 1))?;
+                write!(f, "  version {}", held(id, n as u32 + 1))?;
                 match version.continues {
-                    Some(before) => writeln!(f, " continues {}", Held(id, before))?,
+                    Some(before) => writeln!(f, " continues {}", held(id, before))?,
                     None => writeln!(f)?,
                 }
             }
@@ -27,15 +41,42 @@ impl Display for Program {
     }
 }
 
-/// A value that a buffer holds: `b3` its first one, `b3.1` the next.
-pub(super) struct Held(pub(super) BufferId, pub(super) u32);
+/// A value that a buffer holds.
+pub(super) fn held(buffer: BufferId, version: u32) -> Held {
+    Held { buffer, version }
+}
 
 impl Display for Held {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Held(buffer, 0) => write!(f, "{buffer}"),
-            Held(buffer, version) => write!(f, "{buffer}.{version}"),
+            Held { buffer, version: 0 } => write!(f, "{buffer}"),
+            Held { buffer, version } => write!(f, "{buffer}.{version}"),
         }
+    }
+}
+
+impl Display for Rounds {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Rounds::Parallel => "for",
+            Rounds::Fold => "fold",
+            Rounds::Serial => "serial",
+        })
+    }
+}
+
+impl Display for Extent {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Extent::Constant(n) => write!(f, "{n}"),
+            Extent::Scalar(a) => write!(f, "({a})"),
+        }
+    }
+}
+
+impl Display for Carry {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}", self.now, self.next)
     }
 }
 
@@ -83,8 +124,9 @@ impl Display for Address {
 
 impl Display for Contract {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Contract { dtype, m, n, k, lhs, rhs, out, batch } = self;
-        write!(f, "contract {dtype} {m} x {n} x {k}: {out} = {lhs} * {rhs}")?;
+        let Contract { dtype, m, n, k, accumulate, lhs, rhs, out, batch } = self;
+        let becomes = if *accumulate { "+=" } else { "=" };
+        write!(f, "contract {dtype} {m} x {n} x {k}: {out} {becomes} {lhs} * {rhs}")?;
         for (extent, lhs, rhs, out) in batch {
             // How far each matrix moves.
             write!(f, " for {extent} steps {out} = {lhs} * {rhs}")?;
@@ -96,12 +138,43 @@ impl Display for Contract {
 /// `b0[offset; row, column]`
 impl Display for Matrix {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let held = Held(self.buffer, self.version);
-        write!(f, "{held}[{}; {}, {}]", self.offset, self.row, self.column)
+        let held = held(self.buffer, self.version);
+        write!(f, "{held}[{}; {}, {}]", self.at, self.row, self.column)
     }
 }
 
-fn block(p: &Program, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt::Result {
+impl Display for Call {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut Formatter<'_>, views: &[View]| {
+            f.write_str("(")?;
+            for (i, v) in views.iter().enumerate() {
+                write!(f, "{}{v}", if i == 0 { "" } else { ", " })?;
+            }
+            f.write_str(")")
+        };
+        write!(f, "call {}", self.callee)?;
+        list(f, &self.operands)?;
+        f.write_str(" to ")?;
+        list(f, &self.outputs)?;
+        write!(f, " frame {}", self.frame)
+    }
+}
+
+/// `b0[address; elements]`
+impl Display for View {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}; {}]", held(self.buffer, self.version), self.at, self.elements)
+    }
+}
+
+fn carried(f: &mut Formatter<'_>, carries: &[Carry]) -> fmt::Result {
+    for (i, carry) in carries.iter().enumerate() {
+        write!(f, "{} {carry}", if i == 0 { " carry" } else { "," })?;
+    }
+    Ok(())
+}
+
+fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt::Result {
     for stmt in body {
         write!(f, "{:1$}", "", depth * 2)?;
         match stmt {
@@ -111,8 +184,29 @@ fn block(p: &Program, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt
                 writeln!(f, "{:1$}}}", "", depth * 2)?;
             }
             Stmt::Contract(c) => writeln!(f, "{c}")?,
-            Stmt::For { index, extent, body } => {
-                writeln!(f, "for {index} in {extent} {{")?;
+            Stmt::Call(c) => writeln!(f, "{c}")?,
+            Stmt::If { condition, then, otherwise } => {
+                writeln!(f, "if {condition} {{")?;
+                block(p, f, then, depth + 1)?;
+                if !otherwise.is_empty() {
+                    writeln!(f, "{:1$}}} else {{", "", depth * 2)?;
+                    block(p, f, otherwise, depth + 1)?;
+                }
+                writeln!(f, "{:1$}}}", "", depth * 2)?;
+            }
+            Stmt::While { head, condition, carries, body } => {
+                writeln!(f, "while {{")?;
+                block(p, f, head, depth + 1)?;
+                write!(f, "{:1$}}} {condition}", "", depth * 2)?;
+                carried(f, carries)?;
+                writeln!(f, " {{")?;
+                block(p, f, body, depth + 1)?;
+                writeln!(f, "{:1$}}}", "", depth * 2)?;
+            }
+            Stmt::For { index, extent, rounds, carries, body } => {
+                write!(f, "{rounds} {index} in {extent}")?;
+                carried(f, carries)?;
+                writeln!(f, " {{")?;
                 block(p, f, body, depth + 1)?;
                 writeln!(f, "{:1$}}}", "", depth * 2)?;
             }
@@ -131,7 +225,7 @@ fn block(p: &Program, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt
                         }
                     }
                     Expr::Load { buffer, version, address, guard } => {
-                        write!(f, " = load {}[{address}]", Held(*buffer, *version))?;
+                        write!(f, " = load {}[{address}]", held(*buffer, *version))?;
                         guarded(f, *guard)?;
                     }
                 }
@@ -146,7 +240,7 @@ fn block(p: &Program, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt
                 writeln!(f, "{var} = {} {var}, {value}", code)?;
             }
             Stmt::Store { buffer, version, address, value, guard } => {
-                write!(f, "store {}[{address}], {value}", Held(*buffer, *version))?;
+                write!(f, "store {}[{address}], {value}", held(*buffer, *version))?;
                 guarded(f, *guard)?;
                 writeln!(f)?;
             }

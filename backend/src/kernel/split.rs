@@ -18,7 +18,9 @@
 //!
 //! Known to loop compilers as index-set splitting (Griebl, Feautrier, Lengauer, 2000).
 
-use super::{Address, Arg, Expr, IndexId, Map, Program, ScalarId, Stmt, VarId, visit};
+use super::{
+    Address, Arg, Expr, Extent, IndexId, Kernel, Map, Program, Rounds, ScalarId, Stmt, VarId, visit,
+};
 use cranelift_entity::{EntityRef, EntitySet, SecondaryMap};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
@@ -34,44 +36,50 @@ const MOST_STATEMENTS: usize = 4_000;
 /// In a debug build [`Kind::Internal`](tapeloom_ir::Kind::Internal), if a range is left in which such
 /// a guard is no constant: the loop was cut in the wrong place.
 pub fn split_loops(program: &mut Program) -> Result<(), Problem> {
-    for step in std::mem::take(&mut program.body) {
-        // A step stays one.
-        let step = Stmt::nest(block(program, vec![step])?);
-        program.body.push(step);
+    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+        for step in std::mem::take(&mut kernel.body) {
+            // A step stays one.
+            let step = Stmt::nest(block(kernel, vec![step])?);
+            kernel.body.push(step);
+        }
     }
     Ok(())
 }
 
 /// The statements with their loops split, inner loops first.
-fn block(program: &mut Program, body: Vec<Stmt>) -> Result<Vec<Stmt>, Problem> {
+fn block(program: &mut Kernel, body: Vec<Stmt>) -> Result<Vec<Stmt>, Problem> {
     let mut out = Vec::with_capacity(body.len());
-    for stmt in body {
-        match stmt {
-            Stmt::Nest { body } => out.push(Stmt::nest(block(program, body)?)),
-            Stmt::For { index, extent, body } => {
-                let body = block(program, body)?;
-                let cuts = breakpoints(&body, index, extent);
-                let ranges = cuts.len() + 1;
-                if cuts.is_empty()
-                    || ranges > MOST_RANGES
-                    || size(&body).saturating_mul(ranges) > MOST_STATEMENTS
-                {
-                    out.push(Stmt::For { index, extent, body });
-                    continue;
-                }
-                let ends = cuts.iter().copied().chain([extent]);
-                let mut start = 0;
-                for end in ends {
-                    range(program, &body, index, start, end, &mut out)?;
-                    start = end;
-                }
+    for mut stmt in body {
+        for inside in stmt.blocks_mut() {
+            *inside = block(program, std::mem::take(inside))?;
+        }
+        // What two ranges carry would exchange places once more between them.
+        let (index, extent, rounds, body) = match stmt {
+            Stmt::For { index, extent: Extent::Constant(n), rounds, carries, body }
+                if carries.is_empty() =>
+            {
+                (index, n, rounds, body)
             }
-            other @ (Stmt::Let { .. }
-            | Stmt::Var { .. }
-            | Stmt::Set { .. }
-            | Stmt::Fold { .. }
-            | Stmt::Store { .. }
-            | Stmt::Contract(_)) => out.push(other),
+            other => {
+                out.push(other);
+                continue;
+            }
+        };
+        let cuts = breakpoints(&body, index, extent);
+        let ranges = cuts.len() + 1;
+        if cuts.is_empty()
+            || ranges > MOST_RANGES
+            || size(&body).saturating_mul(ranges) > MOST_STATEMENTS
+        {
+            let (extent, carries) = (Extent::Constant(extent), Vec::new());
+            out.push(Stmt::For { index, extent, rounds, carries, body });
+            continue;
+        }
+        let ends = cuts.iter().copied().chain([extent]);
+        let mut start = 0;
+        for end in ends {
+            range(program, &body, (index, rounds), start, end, &mut out)?;
+            start = end;
         }
     }
     Ok(out)
@@ -133,9 +141,9 @@ fn at_index(code: &Code, args: &[Arg], index: IndexId, i: i64) -> Option<Literal
 /// Appends the loop over `start..end`, with what is constant there folded; a range of one index is
 /// no loop.
 fn range(
-    program: &mut Program,
+    program: &mut Kernel,
     body: &[Stmt],
-    index: IndexId,
+    (index, rounds): (IndexId, Rounds),
     start: usize,
     end: usize,
     out: &mut Vec<Stmt>,
@@ -174,13 +182,14 @@ fn range(
         let message = format!("kernel::split: a guard of {index} changes within {start}..{end}");
         return Err(Problem::internal(message));
     }
-    out.push(Stmt::For { index: inner, extent: end - start, body: sweep(looped) });
+    let (extent, carries) = (Extent::Constant(end - start), Vec::new());
+    out.push(Stmt::For { index: inner, extent, rounds, carries, body: sweep(looped) });
     Ok(())
 }
 
 /// A copy of a loop's body for one range of its index.
 struct Copy<'a> {
-    program: &'a mut Program,
+    program: &'a mut Kernel,
     /// The index of the loop that is split.
     index: IndexId,
     start: i64,
@@ -220,6 +229,12 @@ impl Copy<'_> {
                 && let Some(known) = self.known(*value, expr)
             {
                 self.scalars[*value] = Some(known);
+                continue;
+            }
+            if let Stmt::If { condition, then, otherwise } = stmt
+                && let Arg::Literal(known) = self.arg(*condition)
+            {
+                self.append(if known.bits != 0 { then } else { otherwise }, out);
                 continue;
             }
             let mut stmt = self.stmt(stmt);
@@ -344,23 +359,16 @@ fn keep_live(body: &[Stmt], live: &mut EntitySet<ScalarId>) -> Vec<Stmt> {
         if matches!(stmt, Stmt::Let { value, .. } if !live.contains(*value)) {
             continue;
         }
-        let stmt = match stmt {
-            Stmt::For { index, extent, body } => {
-                Stmt::For { index: *index, extent: *extent, body: keep_live(body, live) }
-            }
-            Stmt::Nest { body } => Stmt::Nest { body: keep_live(body, live) },
-            Stmt::Let { .. }
-            | Stmt::Var { .. }
-            | Stmt::Set { .. }
-            | Stmt::Fold { .. }
-            | Stmt::Store { .. }
-            | Stmt::Contract(_) => stmt.clone(),
-        };
+        let mut stmt = stmt.clone();
         stmt.args(&mut |a| {
             if let Arg::Scalar(s) = a {
                 live.insert(s);
             }
         });
+        // The last block first: the body of a `while` reads what its head defines.
+        for inside in stmt.blocks_mut().into_iter().rev() {
+            *inside = keep_live(inside, live);
+        }
         kept.push(stmt);
     }
     kept.reverse();
@@ -441,7 +449,7 @@ mod tests {
     %2: f64 = convert{to=f64} %1
     %3: f64 = select %0, %2, -1.0
     var v0: f64 = %3
-    for i1 in 2 {
+    fold i1 in 2 {
       %4: bool = gt i0, 2
       %5: f64 = select %4, 1.0, 0.5
       v0 = add v0, %5

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::{eval, parse, shadow, verify};
+use crate::executable::of_test;
 use tapeloom_ir::Tensor;
 use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 
@@ -45,7 +46,7 @@ program @softmax_sum {
   buffer b1: f64[2] output 0
   for i0 in 2 {
     var v0: f64 = 0.0
-    for i1 in 3 {
+    fold i1 in 3 {
       %0: f64 = load b0[i0*3 + i1]
       %1: f64 = exp %0
       v0 = add v0, %1
@@ -93,16 +94,117 @@ program @everything {
     }
   }
   contract f64 2 x 2 x 4: b2[0; 4, 1] = b0[0; 4, 1] * b4.2[0; 4, 1] for 2 steps 8 = 8 * 2
-  contract f64 1 x 1 x 1: b2[2; 0, 0] = b0[0; 0, 0] * b4[0; 0, 0]
+  contract f64 1 x 1 x 1: b2[2; 0, 0] += b0[0; 0, 0] * b4[0; 0, 0]
+}
+";
+
+/// Every form of control.
+const CONTROL: &str = "\
+kernel k0 @double {
+  workspace 64
+  buffer b0: f64[2] input 0
+  buffer b1: f64[2] output 0
+  buffer b2: f64[2] workspace 0
+  for i0 in 2 {
+    %0: f64 = load b0[i0]
+    %1: f64 = add %0, %0
+    store b2[i0], %1
+  }
+  for i1 in 2 {
+    %2: f64 = load b2[i1]
+    store b1[i1], %2
+  }
+}
+kernel k1 @twice {
+  workspace 192
+  buffer b0: f64[2] input 0
+  buffer b1: f64[2] output 0
+  buffer b2: f64[2] workspace 0
+  call k0(b0[0; 2]) to (b2[0; 2]) frame 64
+  call k0(b2[0; 2]) to (b1[0; 2]) frame 128
+}
+program @control {
+  workspace 448
+  buffer b0: f64[4] input 0
+  buffer b1: i64[] input 1
+  buffer b2: f64[2] output 0
+  buffer b3: f64[2] workspace 0
+  buffer b4: f64[2] workspace 64
+  buffer b5: f64[] output 1
+  buffer b6: f64[2] output 2
+  version b6.1 continues b6
+  nest {
+    %0: i64 = load b1[0]
+    for i0 in 2 {
+      store b3[i0], 1.0
+      store b6[i0], 0.0
+    }
+    serial i1 in (%0) carry b3 = b4, b6 = b6.1 {
+      call k1(b3[0; 2]) to (b4[0; 2]) frame 256
+      %1: bool = eq i1, 1
+      if %1 {
+        store b6.1[1], 7.0 if %1
+        if %1 {
+          nest {
+            store b6.1[1], 7.0
+          }
+        }
+      } else {
+        store b6.1[0], 5.0
+      }
+    }
+    var v0: f64 = 0.0
+    fold i2 in (%0) {
+      %2: f64 = convert{to=f64} i2
+      v0 = add v0, %2
+    }
+    var v1: i64 = 0
+    while {
+      %3: bool = lt v1, 3
+    } %3 carry b3 = b4 {
+      %4: i64 = add v1, 1
+      v1 = %4
+      for i3 in 2 {
+        %5: f64 = load b3[i3]
+        %6: f64 = neg %5
+        store b4[i3], %6
+      }
+    }
+    if %3 {
+      v0 = add v0, 1.0
+    }
+    store b5[0], v0
+    for i4 in 2 {
+      %7: f64 = load b3[i4]
+      store b2[i4], %7
+    }
+  }
 }
 ";
 
 #[test]
 fn text_round_trips() {
     let everything = EVERYTHING.replace("    v0 = i64_of_no_such_thing\n", "    v0 = %6\n");
-    for text in [SOFTMAX_SUM, &everything] {
+    for text in [SOFTMAX_SUM, &everything, CONTROL] {
         let program = parse(text, &library).unwrap();
         assert_eq!(program.to_string(), text);
+    }
+}
+
+#[test]
+fn control_runs() {
+    let program = parse(&CONTROL.replace("if %3 {", "if true {"), &library).unwrap();
+    assert_eq!(verify(&program), []);
+    let code = of_test(&program).unwrap();
+    for n in -1..4i64 {
+        let args = [Tensor::vector(&[0.0; 4]), Tensor::scalar(n)];
+        // Four times as much a round, then three signs.
+        let x = -4f64.powi(n.max(0) as i32);
+        let updated = [if n > 0 { 5.0 } else { 0.0 }, if n > 1 { 7.0 } else { 0.0 }];
+        let sum = 1.0 + (0..n).map(|i| i as f64).sum::<f64>();
+        let want = [Tensor::vector(&[x, x]), Tensor::scalar(sum), Tensor::vector(&updated)];
+        assert_eq!(shadow(&program, &args).unwrap(), want, "{n}");
+        assert_eq!(code.call(&[&args[0], &args[1]]).unwrap(), want, "{n}");
     }
 }
 
@@ -175,14 +277,110 @@ fn the_verifier_finds_faults() {
         ("%0: f64 = load b0[(1.0)]", "an address must be i64, got f64"),
         ("%0: f64 = load b0.1[0]", "b0.1 is not declared"),
         ("store b1.2[0], 1.0", "b1.2 is not declared"),
+        ("if 1 {}", "a condition must be bool, got i64"),
+        ("while { %0: bool = lt 1, 2 } %0 {} %1: bool = not %0", "%0 is used outside its block"),
+        ("for i0 in (1.0) {}", "an extent must be i64, got f64"),
+        ("if true { var v0: f64 = 1.0 } v0 = 2.0", "v0 is used outside its block"),
+        // Claims.
+        (
+            "var v0: f64 = 0.0 for i0 in 2 { v0 = add v0, 1.0 }",
+            "the rounds of i0 are no `for`: all rounds fold into v0; say `fold`",
+        ),
+        (
+            "var v0: f64 = 0.0 fold i0 in 2 { v0 = 1.0 }",
+            "no `fold`: v0 is set in one round for the next; say `serial`",
+        ),
+        (
+            "var v0: f64 = 0.0 fold i0 in 2 { v0 = add v0, 1.0 %0: f64 = neg v0 }",
+            "v0 is read while it is folded into",
+        ),
+        (
+            "var v0: f64 = 0.0 fold i0 in 2 { v0 = add v0, 1.0 v0 = mul v0, 1.0 }",
+            "v0 is folded into by two codes",
+        ),
+        ("for i0 in 2 { store b1[0], 1.0 }", "no `for`: each writes b1[0]"),
+        (
+            "for i0 in 2 { store b2[i0], 1.0 store b2[i0 + 1], 1.0 }",
+            "one writes b2[i0], another b2[i0 + 1]",
+        ),
+        (
+            "for i0 in 2 { %0: f64 = load b2[i0] store b2[i0 + 1], 1.0 }",
+            "one writes b2[i0 + 1], another reads b2[i0]",
+        ),
+        // Carries.
+        ("serial i0 in 2 carry b2 = b2.1 {}", "b2.1 is carried, but no round writes it"),
+        ("serial i0 in 2 carry b2 = b1 { store b1[0], 1.0 }", "b2 = b1 carries f64[3] and f64[]"),
+        ("serial i0 in 2 carry b1 = b0 { store b0[0], 1.0 }", "b1 = b0 carries an input"),
+        ("serial i0 in 2 carry b2 = b2 { store b2[0], 1.0 }", "b2 is carried to itself"),
+        (
+            "for i0 in 2 carry b2 = b2.1 { store b2.1[i0], 1.0 }",
+            "b2 = b2.1 is carried; say `serial`",
+        ),
+        (
+            "serial i0 in 2 carry b2 = b3, b2 = b4 { store b3[0], 1.0 store b4[0], 1.0 }",
+            "b2 exchanges places twice",
+        ),
+        (
+            "serial i0 in 2 carry b2 = b4 { store b4[0], 1.0 store b3[0], 1.0 }",
+            "b4 exchanges places, but shares bytes with b3",
+        ),
+        // Calls.
+        ("call k0(b0[0; 3]) to (b2[0; 3]) frame 0", "k0 does not exist"),
     ] {
         let text = format!(
-            "program @x {{ buffer b0: f64[3] input 0 buffer b1: f64[] output 0 \
-             nest {{ store b1[0], 0.0 {body} }} }}"
+            "program @x {{ workspace 256 buffer b0: f64[3] input 0 buffer b1: f64[] output 0 \
+             buffer b2: f64[3] workspace 0 version b2.1 continues b2 buffer b3: f64[3] workspace 64 \
+             buffer b4: f64[3] workspace 64 nest {{ store b1[0], 0.0 {body} }} }}"
         );
         let errors = verify(&parse(&text, &library).unwrap());
         assert!(errors.iter().any(|e| e.message.contains(want)), "{body}: {errors:?}");
     }
+}
+
+/// What a call must keep to.
+#[test]
+fn the_verifier_checks_calls() {
+    for (call, want) in [
+        ("k1(b0[0; 4]) to (b2[0; 4]) frame 0", None),
+        ("k1(b0[0; 4]) to (b3[0; 4]) frame 128", None),
+        ("k1(b3[4; 4]) to (b3[0; 4]) frame 128", None),
+        ("k2(b0[0; 4]) to (b2[0; 4]) frame 0", Some("k2 does not exist")),
+        ("k1() to (b2[0; 4]) frame 0", Some("k1 has 1 operands, got 0")),
+        ("k1(b0[0; 4]) to () frame 0", Some("k1 has 1 outputs, got 0")),
+        ("k1(b0[0; 3]) to (b2[0; 4]) frame 0", Some("b0[0; 3] is 3 elements of f64, but k1 wants")),
+        ("k1(b1[0; 4]) to (b2[0; 4]) frame 0", Some("is 4 elements of i64, but k1 wants f64[4]")),
+        ("k1(b0[1; 4]) to (b2[0; 4]) frame 0", Some("reaches elements 1..=4 of a buffer of 4")),
+        ("k1(b0[0; 4]) to (b0[0; 4]) frame 0", Some("input b0 is written")),
+        ("k1(b3[1; 4]) to (b3[4; 4]) frame 128", Some("beside b3[1; 4]: both have bytes 32..40")),
+        ("k1(b0[0; 4]) to (b3[0; 4]) frame 0", Some("b3[0; 4] lies in the frame of the call")),
+        ("k1(b0[0; 4]) to (b2[0; 4]) frame 32", Some("the frame at 32 is not aligned")),
+        ("k1(b0[0; 4]) to (b2[0; 4]) frame 192", Some("ends beyond the workspace of 192 bytes")),
+    ] {
+        let text = format!(
+            "kernel k0 @f {{ buffer b0: f64[4] input 0 buffer b1: f64[4] output 0 \
+             for i0 in 4 {{ %0: f64 = load b0[i0] store b1[i0], %0 }} }} \
+             kernel k1 @g {{ workspace 64 buffer b0: f64[4] input 0 buffer b1: f64[4] output 0 \
+             call k0(b0[0; 4]) to (b1[0; 4]) frame 0 }} \
+             program @x {{ workspace 192 buffer b0: f64[4] input 0 buffer b1: i64[4] input 1 \
+             buffer b2: f64[4] output 0 buffer b3: f64[8] workspace 0 nest {{ store b2[0], 1.0 }} \
+             call {call} }}"
+        );
+        let errors = verify(&parse(&text, &library).unwrap());
+        match want {
+            None => assert_eq!(errors, [], "{call}"),
+            Some(want) => {
+                assert!(errors.iter().any(|e| e.message.contains(want)), "{call}: {errors:?}");
+            }
+        }
+    }
+    let recursive =
+        "kernel k0 @f { call k0() to () frame 0 } program @x { call k0() to () frame 0 }";
+    let errors = verify(&parse(recursive, &library).unwrap());
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert_eq!(
+        errors[0].to_string(),
+        "k0, step 0: k0 is called, but kernels call only those before them"
+    );
 }
 
 #[test]
@@ -249,14 +447,15 @@ fn contractions_that_write_what_they_read_are_found() {
 
 /// Memory for the programs below: two buffers in the workspace that share bytes from 64 on, a result
 /// that is updated in place and one that is taken over.
-const MEMORY: &str = "workspace 192
+const MEMORY: &str = "workspace 320
     buffer b0: f64[16] workspace 0
     version b0.1 continues b0
     version b0.2
     buffer b1: f64[16] workspace 64
     buffer b2: f64[4] output 0
     version b2.1 continues b2
-    version b2.2 continues b2.1";
+    version b2.2 continues b2.1
+    buffer b3: f64[16] workspace 192";
 
 #[track_caller]
 fn shadowed(body: &str) -> Result<(), String> {
@@ -279,6 +478,15 @@ fn loads_find_what_they_mean() {
          %1: f64 = load b0.2[7]",
         // What is guarded is not read.
         "%0: f64 = load b0[0] if false",
+        // What a round hands on is there in the next, and behind the loop.
+        "store b0[0], 1.0 serial i0 in 3 carry b0 = b0.1 { %0: f64 = load b0[0] store b0.1[1], %0 } \
+         %1: f64 = load b0[0] %2: f64 = load b0[1]",
+        "store b0[0], 1.0 serial i0 in 3 carry b0 = b3 { %0: f64 = load b0[0] store b3[0], %0 } \
+         %1: f64 = load b0[0]",
+        "var v0: i64 = 0 store b0[0], 1.0 while { %9: bool = lt v0, 3 } %9 carry b0 = b3 { \
+         %0: f64 = load b0[0] store b3[0], %0 %8: i64 = add v0, 1 v0 = %8 } %1: f64 = load b0[0]",
+        // Rounds that are as independent as they claim.
+        "for i0 in 4 { %0: i64 = sub 3, i0 store b0[(%0)], 1.0 %1: f64 = load b0[(%0)] }",
     ] {
         assert_eq!(shadowed(&format!("nest {{ {body} store b2.2[0], 0.0 }}")), Ok(()), "{body}");
     }
@@ -312,6 +520,46 @@ fn loads_that_find_something_else_are_errors() {
         (
             "store b2[0], 1.0 store b2.1[1], 1.0 store b2.2[2], 1.0 %0: f64 = load b2.1[0]",
             "b2.1[0] is read, but b2.2 has taken it over",
+        ),
+    ] {
+        let error = shadowed(&format!("nest {{ {body} store b2.2[0], 0.0 }}")).unwrap_err();
+        assert!(error.contains(want), "{body}: {error}");
+    }
+    for (body, want) in [
+        // Rounds that claim to be independent and are not.
+        (
+            "for i0 in 4 { %0: i64 = rem i0, 3 store b0[(%0)], 1.0 }",
+            "b0[0] is written in a round that claims to be independent",
+        ),
+        (
+            "for i0 in 4 { %0: i64 = rem i0, 3 store b0[i0], 1.0 %1: f64 = load b0[(%0)] }",
+            "b0[0] is read in a round that claims to be independent",
+        ),
+        (
+            "for i1 in 16 { store b0[i1], 1.0 } for i0 in 4 { %0: i64 = sub i0, 1 \
+             %1: f64 = load b0[i0] %2: bool = ge %0, 0 store b0[(%0)], 1.0 if %2 }",
+            "b0[0] is written in a round that claims to be independent",
+        ),
+        // What a round leaves in the place of a carry is nothing to the next.
+        (
+            "store b0[0], 1.0 serial i0 in 2 carry b0 = b3 { store b3[1], 1.0 \
+             %0: f64 = load b0[0] }",
+            "b0[0] is read before anything was written there",
+        ),
+        (
+            "store b0[0], 1.0 serial i0 in 2 carry b0 = b3 { store b3[0], 1.0 } \
+             %0: f64 = load b3[0]",
+            "b3[0] is read before anything was written there",
+        ),
+        (
+            "store b0[0], 1.0 serial i0 in 2 carry b0 = b0.2 { %0: f64 = load b0[0] \
+             store b0.2[1], 1.0 }",
+            "b0[0] is read before anything was written there",
+        ),
+        (
+            "store b0[0], 1.0 serial i0 in 2 carry b0 = b0.1 { store b0.1[1], 1.0 \
+             %0: f64 = load b0[0] }",
+            "b0[0] is read, but b0.1 has taken it over",
         ),
     ] {
         let error = shadowed(&format!("nest {{ {body} store b2.2[0], 0.0 }}")).unwrap_err();

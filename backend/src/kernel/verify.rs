@@ -7,9 +7,11 @@
 //! Code generators rely on all of it. What is not checked is what depends on values: addresses with a
 //! guard or a dynamic part. The verifier collects errors instead of stopping at the first.
 
-use super::print::Held;
+use super::print::held;
+use super::rounds::{self, Meet};
 use super::{
-    Address, Arg, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId, Stmt, VarId,
+    Access, Arg, BufferId, Call, Carry, Contract, Expr, Extent, IndexId, Kernel, KernelId, Place,
+    Program, Rounds, ScalarId, Stmt, VarId, View, visit,
 };
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::HashMap;
@@ -19,6 +21,8 @@ use tapeloom_ir::{Dtype, Kind, Problem};
 /// A broken invariant: which one, where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerifyError {
+    /// The kernel; `None` for the entry.
+    pub kernel: Option<KernelId>,
     /// The step; `None` for buffers.
     pub step: Option<usize>,
     /// What is wrong.
@@ -27,6 +31,9 @@ pub struct VerifyError {
 
 impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(k) = self.kernel {
+            write!(f, "{k}, ")?;
+        }
         match self.step {
             Some(i) => write!(f, "step {i}: {}", self.message),
             None => f.write_str(&self.message),
@@ -36,17 +43,24 @@ impl fmt::Display for VerifyError {
 
 /// Checks a program; an empty answer means that all invariants hold.
 pub fn verify(program: &Program) -> Vec<VerifyError> {
-    let mut v = Verifier {
-        p: program,
-        step: None,
-        errors: Vec::new(),
-        scalars: SecondaryMap::with_default(State::Undefined),
-        vars: SecondaryMap::with_default(State::Undefined),
-        indices: SecondaryMap::with_default(None),
-        written: SecondaryMap::with_default(false),
-    };
-    v.run();
-    v.errors
+    let mut errors = Vec::new();
+    for (kernel, p) in program.kernels() {
+        let mut v = Verifier {
+            program,
+            kernel,
+            p,
+            step: None,
+            errors: Vec::new(),
+            scalars: SecondaryMap::with_default(State::Undefined),
+            vars: SecondaryMap::with_default(State::Undefined),
+            indices: SecondaryMap::with_default(None),
+            written: SecondaryMap::with_default(false),
+            carried: Vec::new(),
+        };
+        v.run();
+        errors.extend(v.errors);
+    }
+    errors
 }
 
 /// Checks a program; the first errors become one problem.
@@ -61,7 +75,7 @@ pub fn check(program: &Program) -> Result<(), Problem> {
     let shown: Vec<String> = errors.iter().take(5).map(ToString::to_string).collect();
     let message = format!(
         "kernel @{} breaks {} invariants: {}",
-        program.name,
+        program.entry.name,
         errors.len(),
         shown.join("; ")
     );
@@ -80,19 +94,23 @@ enum State {
 const MOST_INPUTS: usize = 1 << 24;
 
 struct Verifier<'a> {
-    p: &'a Program,
+    program: &'a Program,
+    kernel: Option<KernelId>,
+    p: &'a Kernel,
     step: Option<usize>,
     errors: Vec<VerifyError>,
     scalars: SecondaryMap<ScalarId, State>,
     vars: SecondaryMap<VarId, State>,
-    /// The extents of the loops around; `Some(None)` once left.
-    indices: SecondaryMap<IndexId, Option<Option<usize>>>,
+    /// The loops around; `Some(None)` once left.
+    indices: SecondaryMap<IndexId, Option<Option<Extent>>>,
     written: SecondaryMap<BufferId, bool>,
+    /// Buffers that exchange places in a loop around.
+    carried: Vec<BufferId>,
 }
 
 impl Verifier<'_> {
     fn error(&mut self, message: String) {
-        self.errors.push(VerifyError { step: self.step, message });
+        self.errors.push(VerifyError { kernel: self.kernel, step: self.step, message });
     }
 
     fn run(&mut self) {
@@ -143,7 +161,7 @@ impl Verifier<'_> {
         for id in self.p.buffers.keys() {
             for (before, version) in self.p.versions[id].iter().enumerate() {
                 if version.continues.is_some_and(|of| of as usize > before) {
-                    let held = Held(id, before as u32 + 1);
+                    let held = held(id, before as u32 + 1);
                     self.error(format!("{held} continues a version that comes after it"));
                 }
             }
@@ -156,6 +174,12 @@ impl Verifier<'_> {
 
     /// `dead` is true inside a loop that runs zero times: its addresses are not checked.
     fn block(&mut self, body: &[Stmt], dead: bool) {
+        let scope = self.open(body, dead);
+        self.close(scope);
+    }
+
+    /// What a block defines is visible until it is closed.
+    fn open(&mut self, body: &[Stmt], dead: bool) -> (Vec<ScalarId>, Vec<VarId>) {
         let (mut scalars, mut vars) = (Vec::new(), Vec::new());
         // The steps are the statements of the outermost block.
         let top = self.step.is_none();
@@ -163,21 +187,45 @@ impl Verifier<'_> {
             if top {
                 self.step = Some(i);
             }
+            stmt.accesses(&mut |a| self.access(&a, dead));
             match stmt {
                 Stmt::Nest { body } => self.block(body, dead),
                 Stmt::Contract(c) => self.contract(c),
-                Stmt::For { index, extent, body } => {
+                Stmt::Call(c) => self.call(c),
+                Stmt::If { condition, then, otherwise } => {
+                    let found = self.arg(*condition);
+                    self.fits("a condition", Some(Dtype::Bool), found);
+                    self.block(then, dead);
+                    self.block(otherwise, dead);
+                }
+                Stmt::While { head, condition, carries, body: rounds } => {
+                    let open = self.carries(carries, rounds);
+                    let scope = self.open(head, dead);
+                    let found = self.arg(*condition);
+                    self.fits("a condition", Some(Dtype::Bool), found);
+                    self.block(rounds, dead);
+                    self.close(scope);
+                    self.carried.truncate(open);
+                }
+                Stmt::For { index, extent, rounds, carries, body } => {
+                    if let Extent::Scalar(a) = extent {
+                        let found = self.arg(*a);
+                        self.fits("an extent", Some(Dtype::I64), found);
+                    }
                     if index.index() >= self.p.indices as usize {
                         self.error(format!("{index} is not below {}", self.p.indices));
                     }
                     if self.indices[*index].replace(Some(*extent)).is_some() {
                         self.error(format!("{index} is used by two loops"));
                     }
-                    self.block(body, dead || *extent == 0);
+                    self.claim(*index, *extent, *rounds, carries, body);
+                    let open = self.carries(carries, body);
+                    self.block(body, dead || *extent == Extent::Constant(0));
+                    self.carried.truncate(open);
                     self.indices[*index] = Some(None);
                 }
                 Stmt::Let { value, expr } => {
-                    self.let_(*value, expr, dead);
+                    self.let_(*value, expr);
                     scalars.push(*value);
                 }
                 Stmt::Var { var, init } => {
@@ -201,15 +249,17 @@ impl Verifier<'_> {
                         self.error(format!("fold of {b} into {var} of {a} by {code}"));
                     }
                 }
-                Stmt::Store { buffer, version, address, value, guard } => {
-                    self.version(*buffer, *version);
+                Stmt::Store { buffer, value, .. } => {
                     let found = self.arg(*value);
-                    let want = self.access(*buffer, address, *guard, dead);
+                    let want = self.p.buffers.get(*buffer).map(|b| b.ty.dtype);
                     self.fits(&format!("the element stored to {buffer}"), want, found);
-                    self.write(*buffer);
                 }
             }
         }
+        (scalars, vars)
+    }
+
+    fn close(&mut self, (scalars, vars): (Vec<ScalarId>, Vec<VarId>)) {
         for s in scalars {
             self.scalars[s] = State::Gone;
         }
@@ -218,7 +268,100 @@ impl Verifier<'_> {
         }
     }
 
-    fn let_(&mut self, value: ScalarId, expr: &Expr, dead: bool) {
+    /// What a loop claims of its rounds must not be seen to be wrong.
+    fn claim(
+        &mut self,
+        index: IndexId,
+        extent: Extent,
+        claimed: Rounds,
+        carries: &[Carry],
+        body: &[Stmt],
+    ) {
+        if claimed == Rounds::Serial {
+            return;
+        }
+        let (weakest, why) = rounds::variables(body);
+        if weakest > claimed {
+            self.error(format!("the rounds of {index} are no `{claimed}`: {why}; say `{weakest}`"));
+        }
+        if let Some(c) = carries.first() {
+            self.error(format!(
+                "the rounds of {index} are no `{claimed}`: {c} is carried; say `serial`"
+            ));
+        }
+        let exist = |s: &Stmt| {
+            let mut all = true;
+            s.accesses(&mut |a| all &= self.p.buffers.is_valid(a.buffer));
+            all
+        };
+        let mut valid = true;
+        visit(body, &mut |s| valid &= exist(s));
+        if valid && let Meet::Always(what) = rounds::memory(self.p, index, extent, body) {
+            self.error(format!("the rounds of {index} are no `{claimed}`: {what}; say `serial`"));
+        }
+    }
+
+    /// Checks what a loop carries; how many buffers exchanged places before.
+    fn carries(&mut self, carries: &[Carry], body: &[Stmt]) -> usize {
+        let open = self.carried.len();
+        for Carry { now, next } in carries {
+            for h in [now, next] {
+                self.version(h.buffer, h.version);
+            }
+            let (Some(a), Some(b)) =
+                (self.p.buffers.get(now.buffer), self.p.buffers.get(next.buffer))
+            else {
+                self.error(format!("{} or {} does not exist", now.buffer, next.buffer));
+                continue;
+            };
+            let mut written = false;
+            visit(body, &mut |s| {
+                s.accesses(&mut |x| {
+                    written |= x.write && x.buffer == next.buffer && x.version == next.version;
+                });
+                let handed = |c: &Carry| c.now == *next;
+                written |= s.carries().iter().any(handed);
+            });
+            if !written {
+                self.error(format!("{next} is carried, but no round writes it"));
+            }
+            if now == next {
+                self.error(format!("{now} is carried to itself"));
+            }
+            if matches!(a.place, Place::Input(_)) || matches!(b.place, Place::Input(_)) {
+                self.error(format!("{now} = {next} carries an input"));
+            }
+            if now.buffer == next.buffer {
+                continue;
+            }
+            if a.ty != b.ty {
+                self.error(format!("{now} = {next} carries {} and {}", a.ty, b.ty));
+            }
+            self.carried.extend([now.buffer, next.buffer]);
+        }
+        let known = self.carried.clone();
+        for (i, buffer) in known.iter().enumerate() {
+            if i >= open && known[..i].contains(buffer) {
+                self.error(format!("{buffer} exchanges places twice"));
+            }
+        }
+        for buffer in &known[open..] {
+            // Whatever else the rounds touch must lie beside both places.
+            let mut others = Vec::new();
+            visit(body, &mut |s| s.accesses(&mut |a| others.push(a.buffer)));
+            others.extend(known.iter().copied());
+            for other in others {
+                let both = [*buffer, other].iter().all(|b| self.p.buffers.is_valid(*b));
+                if other != *buffer && both && !rounds::disjoint(self.p, *buffer, other) {
+                    self.error(format!("{buffer} exchanges places, but shares bytes with {other}"));
+                    break;
+                }
+            }
+        }
+        open
+    }
+
+    fn let_(&mut self, value: ScalarId, expr: &Expr) {
         let found = match expr {
             Expr::Code(code, args) => {
                 let dtypes: Vec<_> = args.iter().map(|a| self.arg(*a)).collect();
@@ -233,10 +376,7 @@ impl Verifier<'_> {
                     }
                 }
             }
-            Expr::Load { buffer, version, address, guard } => {
-                self.version(*buffer, *version);
-                self.access(*buffer, address, *guard, dead)
-            }
+            Expr::Load { buffer, .. } => self.p.buffers.get(*buffer).map(|b| b.ty.dtype),
         };
         let want = self.p.scalars.get(value).copied();
         if want.is_none() {
@@ -286,41 +426,51 @@ impl Verifier<'_> {
         None
     }
 
-    /// Checks an access; the buffer's dtype.
-    fn access(
-        &mut self,
-        buffer: BufferId,
-        address: &Address,
-        guard: Option<Arg>,
-        dead: bool,
-    ) -> Option<Dtype> {
-        if let Some(g) = guard {
+    /// Checks an access: what it names exists and, as far as that does not depend on values, it stays
+    /// within its buffer.
+    fn access(&mut self, a: &Access<'_>, dead: bool) {
+        if let Some(g) = a.guard {
             let found = self.arg(g);
             self.fits("a guard", Some(Dtype::Bool), found);
         }
-        if let Some(d) = address.dynamic {
+        if let Some(d) = a.address.dynamic {
             let found = self.arg(d);
             self.fits("an address", Some(Dtype::I64), found);
         }
-        let (mut low, mut high) = (i128::from(address.offset), i128::from(address.offset));
-        for (index, stride) in &address.terms {
-            self.arg(Arg::Index(*index))?;
-            let Some(Some(extent)) = self.indices[*index] else { continue };
-            spread(&mut low, &mut high, extent, *stride);
-        }
-        let Some(b) = self.p.buffers.get(buffer) else {
-            self.error(format!("{buffer} does not exist"));
-            return None;
+        let Some(b) = self.p.buffers.get(a.buffer) else {
+            return self.error(format!("{} does not exist", a.buffer));
         };
-        if !dead && guard.is_none() && address.dynamic.is_none() {
-            self.within(&format!("{buffer}[{address}]"), buffer, low, high);
+        self.version(a.buffer, a.version);
+        if a.write {
+            self.written[a.buffer] = true;
+            if matches!(b.place, Place::Input(_)) {
+                self.error(format!("input {} is written", a.buffer));
+            }
         }
-        Some(b.ty.dtype)
+        let empty = a.reach.iter().any(|(n, _)| *n == 0);
+        let mut known = !dead && !empty && a.guard.is_none() && a.address.dynamic.is_none();
+        let (mut low, mut high) = (i128::from(a.address.offset), i128::from(a.address.offset));
+        for (index, stride) in &a.address.terms {
+            if self.arg(Arg::Index(*index)).is_none() {
+                return;
+            }
+            match self.indices[*index] {
+                Some(Some(Extent::Constant(n))) => spread(&mut low, &mut high, n, *stride),
+                Some(Some(Extent::Scalar(_)) | None) | None => known = false,
+            }
+        }
+        for (n, stride) in &a.reach {
+            spread(&mut low, &mut high, *n, *stride);
+        }
+        if known {
+            let what = format!("{}[{}]", held(a.buffer, a.version), a.address);
+            self.within(&what, a.buffer, low, high);
+        }
     }
 
     fn version(&mut self, buffer: BufferId, version: u32) {
         if version as usize > self.p.versions[buffer].len() {
-            self.error(format!("{} is not declared", Held(buffer, version)));
+            self.error(format!("{} is not declared", held(buffer, version)));
         }
     }
 
@@ -333,67 +483,118 @@ impl Verifier<'_> {
         }
     }
 
-    fn write(&mut self, buffer: BufferId) {
-        self.written[buffer] = true;
-        if self.p.buffers.get(buffer).is_some_and(|b| matches!(b.place, Place::Input(_))) {
-            self.error(format!("input {buffer} is written"));
-        }
-    }
-
     fn contract(&mut self, c: &Contract) {
         if !c.dtype.is_float() {
             self.error(format!("a contraction of {}", c.dtype));
         }
-        let empty = c.m == 0 || c.n == 0 || c.batch.iter().any(|b| b.0 == 0);
-        let mut matrix = |what: &str, m: &Matrix, rows, columns, step: fn(&Batch) -> i64| {
-            self.version(m.buffer, m.version);
-            let Some(b) = self.p.buffers.get(m.buffer) else {
-                self.error(format!("{} does not exist", m.buffer));
-                return None;
-            };
-            let dtype = b.ty.dtype;
-            self.fits(what, Some(c.dtype), Some(dtype));
-            let (mut low, mut high) = (i128::from(m.offset), i128::from(m.offset));
-            spread(&mut low, &mut high, rows, m.row);
-            spread(&mut low, &mut high, columns, m.column);
-            for batch in &c.batch {
-                spread(&mut low, &mut high, batch.0, step(batch));
-            }
-            if empty || rows == 0 || columns == 0 {
-                return None;
-            }
-            self.within(&format!("{what} {m}"), m.buffer, low, high);
-            let size = dtype.bytes() as i128;
-            let (memory, start) = match b.place {
-                Place::Input(n) => (Place::Input(n), 0),
-                Place::Output(n) => (Place::Output(n), 0),
-                Place::Workspace(offset) => (Place::Workspace(0), offset as i128),
-            };
-            Some((memory, start + low * size, start + (high + 1) * size))
-        };
-        let lhs = matrix("lhs", &c.lhs, c.m, c.k, |b| b.1);
-        let rhs = matrix("rhs", &c.rhs, c.k, c.n, |b| b.2);
-        let out = matrix("out", &c.out, c.m, c.n, |b| b.3);
-        self.write(c.out.buffer);
+        for (what, m) in [("lhs", &c.lhs), ("rhs", &c.rhs), ("out", &c.out)] {
+            let dtype = self.p.buffers.get(m.buffer).map(|b| b.ty.dtype);
+            self.fits(what, Some(c.dtype), dtype);
+        }
+        let [lhs, rhs, out] = c.accesses();
         for (read, from) in [(lhs, &c.lhs), (rhs, &c.rhs)] {
-            if let (Some((a, start, end)), Some((b, first, last))) = (read, out)
-                && a == b
-                && start < last
-                && first < end
-            {
-                let (low, high) = (start.max(first), end.min(last));
-                self.error(format!(
-                    "the contraction reads {from} while it writes {}: both have bytes {low}..{high} \
-                     of {a}",
-                    c.out
-                ));
+            if let Some(common) = self.common(&read, &out) {
+                let to = &c.out;
+                self.error(format!("the contraction reads {from} while it writes {to}: {common}"));
             }
         }
     }
-}
 
-/// Extent and the steps of lhs, rhs and out.
-type Batch = (usize, i64, i64, i64);
+    /// A call names a kernel before this one, and gives it memory of the right types and sizes, of
+    /// which what is written overlaps nothing else.
+    fn call(&mut self, c: &Call) {
+        if self.kernel.is_some_and(|k| c.callee >= k) {
+            return self
+                .error(format!("{} is called, but kernels call only those before them", c.callee));
+        }
+        let Some(callee) = self.program.callees.get(c.callee) else {
+            return self.error(format!("{} does not exist", c.callee));
+        };
+        let inputs = callee.inputs();
+        let outputs: Vec<_> = callee.outputs().into_iter().map(|(_, ty)| Some(ty)).collect();
+        for (what, views, types) in
+            [("operands", &c.operands, inputs), ("outputs", &c.outputs, outputs)]
+        {
+            if views.len() != types.len() {
+                let (want, got) = (types.len(), views.len());
+                self.error(format!("{} has {want} {what}, got {got}", c.callee));
+            }
+            for (v, ty) in views.iter().zip(types) {
+                let (Some(ty), Some(b)) = (ty, self.p.buffers.get(v.buffer)) else { continue };
+                if b.ty.dtype != ty.dtype || v.elements != ty.shape.elements() {
+                    let (n, dtype) = (v.elements, b.ty.dtype);
+                    self.error(format!(
+                        "{v} is {n} elements of {dtype}, but {} wants {ty}",
+                        c.callee
+                    ));
+                }
+            }
+        }
+        if !c.frame.is_multiple_of(64) {
+            self.error(format!("the frame at {} is not aligned", c.frame));
+        }
+        let end = c.frame.checked_add(callee.workspace);
+        if end.is_none_or(|end| end > self.p.workspace) {
+            self.error(format!(
+                "the frame at {} with {} bytes ends beyond the workspace of {} bytes",
+                c.frame, callee.workspace, self.p.workspace
+            ));
+        }
+        let all: Vec<(&View, bool)> = c
+            .operands
+            .iter()
+            .map(|v| (v, false))
+            .chain(c.outputs.iter().map(|v| (v, true)))
+            .collect();
+        for (i, (v, write)) in all.iter().enumerate() {
+            let this = v.access(*write);
+            let frame = i128::from(c.frame as u64)..end.unwrap_or(usize::MAX) as i128;
+            if let Some((Place::Workspace(_), from, to)) = self.bytes(&this)
+                && from < frame.end
+                && frame.start < to
+            {
+                self.error(format!("{v} lies in the frame of the call"));
+            }
+            for (other, also) in &all[..i] {
+                if (*write || *also)
+                    && let Some(common) = self.common(&this, &other.access(*also))
+                {
+                    self.error(format!("the call writes {v} beside {other}: {common}"));
+                }
+            }
+        }
+    }
+
+    /// The bytes that an access may touch: all of its buffer, where the address is no constant.
+    fn bytes(&self, a: &Access<'_>) -> Option<(Place, i128, i128)> {
+        let b = self.p.buffers.get(a.buffer)?;
+        if a.reach.iter().any(|(n, _)| *n == 0) {
+            return None;
+        }
+        let (mut low, mut high) = (i128::from(a.address.offset), i128::from(a.address.offset));
+        if a.address.terms.is_empty() && a.address.dynamic.is_none() {
+            a.reach.iter().for_each(|(n, stride)| spread(&mut low, &mut high, *n, *stride));
+        } else {
+            (low, high) = (0, b.ty.shape.elements() as i128 - 1);
+        }
+        let (memory, start) = match b.place {
+            Place::Input(n) => (Place::Input(n), 0),
+            Place::Output(n) => (Place::Output(n), 0),
+            Place::Workspace(offset) => (Place::Workspace(0), offset as i128),
+        };
+        let size = b.ty.dtype.bytes() as i128;
+        Some((memory, start + low * size, start + (high + 1) * size))
+    }
+
+    /// What two accesses have in common, if that may be anything.
+    fn common(&self, a: &Access<'_>, b: &Access<'_>) -> Option<String> {
+        let (ours, theirs) = (self.bytes(a)?, self.bytes(b)?);
+        let (low, high) = (ours.1.max(theirs.1), ours.2.min(theirs.2));
+        let place = ours.0;
+        (place == theirs.0 && low < high)
+            .then(|| format!("both have bytes {low}..{high} of {place}"))
+    }
+}
 
 /// Widens an interval by an index below `extent` times `stride`. What saturates lies outside every
 /// buffer.

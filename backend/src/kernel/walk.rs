@@ -15,7 +15,7 @@
 //! }";
 //! let program = parse(text, &|_| None)?;
 //! let (mut statements, mut written) = (0, Vec::new());
-//! visit(&program.body, &mut |stmt: &Stmt| {
+//! visit(&program.entry.body, &mut |stmt: &Stmt| {
 //!     statements += 1;
 //!     stmt.accesses(&mut |a| written.extend(a.write.then(|| a.buffer.to_string())));
 //! });
@@ -23,9 +23,11 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 
-use super::{Address, Arg, BufferId, Contract, Expr, IndexId, Matrix, ScalarId, Stmt, VarId};
+use super::{
+    Address, Arg, BufferId, Call, Carry, Contract, Expr, Extent, IndexId, Matrix, ScalarId, Stmt,
+    VarId, View,
+};
 use smallvec::SmallVec;
-use std::borrow::Cow;
 
 /// Memory that a statement touches: the elements `address + Σ i * stride` with i below each extent.
 #[derive(Clone, Debug)]
@@ -37,7 +39,7 @@ pub struct Access<'a> {
     /// Whether it is written; otherwise it is read.
     pub write: bool,
     /// The first element.
-    pub address: Cow<'a, Address>,
+    pub address: &'a Address,
     /// Extents and strides of the others; none for a load or a store.
     pub reach: SmallVec<[(usize, i64); 4]>,
     /// Touched only if true.
@@ -57,23 +59,68 @@ pub fn visit<'a>(body: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
 impl Stmt {
     /// The blocks inside, in order.
     pub fn blocks(&self) -> SmallVec<[&[Stmt]; 2]> {
+        let mut blocks: SmallVec<[&[Stmt]; 2]> = SmallVec::new();
         match self {
-            Stmt::Nest { body } | Stmt::For { body, .. } => {
-                std::iter::once(body.as_slice()).collect()
+            Stmt::Nest { body } | Stmt::For { body, .. } => blocks.push(body),
+            Stmt::While { head: first, body: second, .. }
+            | Stmt::If { then: first, otherwise: second, .. } => {
+                blocks.push(first);
+                blocks.push(second);
             }
             Stmt::Let { .. }
             | Stmt::Var { .. }
             | Stmt::Set { .. }
             | Stmt::Fold { .. }
             | Stmt::Store { .. }
-            | Stmt::Contract(_) => SmallVec::new(),
+            | Stmt::Contract(_)
+            | Stmt::Call(_) => {}
+        }
+        blocks
+    }
+
+    /// The blocks inside, to be changed.
+    pub fn blocks_mut(&mut self) -> SmallVec<[&mut Vec<Stmt>; 2]> {
+        let mut blocks: SmallVec<[&mut Vec<Stmt>; 2]> = SmallVec::new();
+        match self {
+            Stmt::Nest { body } | Stmt::For { body, .. } => blocks.push(body),
+            Stmt::While { head: first, body: second, .. }
+            | Stmt::If { then: first, otherwise: second, .. } => {
+                blocks.push(first);
+                blocks.push(second);
+            }
+            Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. }
+            | Stmt::Contract(_)
+            | Stmt::Call(_) => {}
+        }
+        blocks
+    }
+
+    /// The arrays that a loop carries.
+    pub fn carries(&self) -> &[Carry] {
+        match self {
+            Stmt::For { carries, .. } | Stmt::While { carries, .. } => carries,
+            Stmt::Nest { .. }
+            | Stmt::If { .. }
+            | Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. }
+            | Stmt::Contract(_)
+            | Stmt::Call(_) => &[],
         }
     }
 
     /// The scalar operands, those of addresses and guards included; not those of statements inside.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         match self {
-            Stmt::Nest { .. } | Stmt::For { .. } | Stmt::Contract(_) => {}
+            Stmt::Nest { .. } | Stmt::For { extent: Extent::Constant(_), .. } => {}
+            Stmt::For { extent: Extent::Scalar(a), .. } => f(*a),
+            Stmt::While { condition, .. } | Stmt::If { condition, .. } => f(*condition),
             Stmt::Let { expr: Expr::Code(_, args), .. } => args.iter().for_each(|a| f(*a)),
             Stmt::Let { expr: Expr::Load { address, guard, .. }, .. } => {
                 address.args(f);
@@ -89,31 +136,35 @@ impl Stmt {
                 address.args(f);
                 guard.iter().for_each(|g| f(*g));
             }
+            Stmt::Contract(c) => [&c.lhs, &c.rhs, &c.out].into_iter().for_each(|m| m.at.args(f)),
+            Stmt::Call(c) => c.operands.iter().chain(&c.outputs).for_each(|v| v.at.args(f)),
         }
     }
 
-    /// The memory touched, what is read before what is written; not by statements inside.
+    /// The memory touched, what is read before what is written; not by statements inside, and not the
+    /// frame of a call.
     pub fn accesses<'a>(&'a self, f: &mut dyn FnMut(Access<'a>)) {
+        let mut element =
+            |buffer: &BufferId, version: &u32, write, address, guard: &Option<Arg>| {
+                let (buffer, version, reach) = (*buffer, *version, SmallVec::new());
+                f(Access { buffer, version, write, address, reach, guard: *guard });
+            };
         match self {
-            Stmt::Let { expr: Expr::Load { buffer, version, address, guard }, .. } => f(Access {
-                buffer: *buffer,
-                version: *version,
-                write: false,
-                address: Cow::Borrowed(address),
-                reach: SmallVec::new(),
-                guard: *guard,
-            }),
-            Stmt::Store { buffer, version, address, guard, .. } => f(Access {
-                buffer: *buffer,
-                version: *version,
-                write: true,
-                address: Cow::Borrowed(address),
-                reach: SmallVec::new(),
-                guard: *guard,
-            }),
+            Stmt::Let { expr: Expr::Load { buffer, version, address, guard }, .. } => {
+                element(buffer, version, false, address, guard);
+            }
+            Stmt::Store { buffer, version, address, guard, .. } => {
+                element(buffer, version, true, address, guard);
+            }
             Stmt::Contract(c) => c.accesses().into_iter().for_each(f),
+            Stmt::Call(c) => {
+                c.operands.iter().for_each(|v| f(v.access(false)));
+                c.outputs.iter().for_each(|v| f(v.access(true)));
+            }
             Stmt::Nest { .. }
             | Stmt::For { .. }
+            | Stmt::While { .. }
+            | Stmt::If { .. }
             | Stmt::Let { expr: Expr::Code(..), .. }
             | Stmt::Var { .. }
             | Stmt::Set { .. }
@@ -123,6 +174,11 @@ impl Stmt {
 }
 
 impl Address {
+    /// That element.
+    pub fn constant(offset: i64) -> Address {
+        Address { offset, ..Address::default() }
+    }
+
     /// The scalar operands.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         self.terms.iter().for_each(|(i, _)| f(Arg::Index(*i)));
@@ -137,21 +193,40 @@ impl Address {
 
 impl Contract {
     /// The memory touched: lhs, rhs, out.
-    pub fn accesses<'a>(&self) -> [Access<'a>; 3] {
-        let access =
-            |m: &Matrix, write, sizes: [usize; 2], step: fn(&(usize, i64, i64, i64)) -> i64| {
-                let mut reach: SmallVec<[(usize, i64); 4]> = SmallVec::new();
-                reach.extend([(sizes[0], m.row), (sizes[1], m.column)]);
-                reach.extend(self.batch.iter().map(|b| (b.0, step(b))));
-                let address = Address { offset: m.offset, ..Address::default() };
-                let (buffer, version) = (m.buffer, m.version);
-                Access { buffer, version, write, address: Cow::Owned(address), reach, guard: None }
-            };
+    pub fn accesses(&self) -> [Access<'_>; 3] {
         [
-            access(&self.lhs, false, [self.m, self.k], |b| b.1),
-            access(&self.rhs, false, [self.k, self.n], |b| b.2),
-            access(&self.out, true, [self.m, self.n], |b| b.3),
+            self.access(&self.lhs, false, [self.m, self.k], |b| b.1),
+            self.access(&self.rhs, false, [self.k, self.n], |b| b.2),
+            self.access(&self.out, true, [self.m, self.n], |b| b.3),
         ]
+    }
+
+    fn access<'a>(
+        &'a self,
+        m: &'a Matrix,
+        write: bool,
+        [rows, columns]: [usize; 2],
+        step: fn(&(usize, i64, i64, i64)) -> i64,
+    ) -> Access<'a> {
+        let mut reach: SmallVec<[(usize, i64); 4]> = SmallVec::new();
+        reach.extend([(rows, m.row), (columns, m.column)]);
+        reach.extend(self.batch.iter().map(|b| (b.0, step(b))));
+        let (buffer, version) = (m.buffer, m.version);
+        Access { buffer, version, write, address: &m.at, reach, guard: None }
+    }
+}
+
+impl View {
+    /// The memory touched.
+    pub fn access(&self, write: bool) -> Access<'_> {
+        Access {
+            buffer: self.buffer,
+            version: self.version,
+            write,
+            address: &self.at,
+            reach: SmallVec::from_slice(&[(self.elements, 1)]),
+            guard: None,
+        }
     }
 }
 
@@ -174,9 +249,24 @@ pub trait Map {
     fn stmt(&mut self, stmt: &Stmt) -> Stmt {
         match stmt {
             Stmt::Nest { body } => Stmt::Nest { body: self.block(body) },
-            Stmt::For { index, extent, body } => {
-                let index = self.index(*index);
-                Stmt::For { index, extent: *extent, body: self.block(body) }
+            Stmt::For { index, extent, rounds, carries, body } => {
+                let extent = match extent {
+                    Extent::Constant(n) => Extent::Constant(*n),
+                    Extent::Scalar(a) => Extent::Scalar(self.arg(*a)),
+                };
+                let (index, rounds, carries) = (self.index(*index), *rounds, carries.clone());
+                Stmt::For { index, extent, rounds, carries, body: self.block(body) }
+            }
+            Stmt::While { head, condition, carries, body } => {
+                // The condition is defined by the head.
+                let head = self.block(head);
+                let (condition, carries) = (self.arg(*condition), carries.clone());
+                Stmt::While { head, condition, carries, body: self.block(body) }
+            }
+            Stmt::If { condition, then, otherwise } => {
+                let condition = self.arg(*condition);
+                let (then, otherwise) = (self.block(then), self.block(otherwise));
+                Stmt::If { condition, then, otherwise }
             }
             Stmt::Let { value, expr } => {
                 let expr = match expr {
@@ -209,7 +299,18 @@ pub trait Map {
                 value: self.arg(*value),
                 guard: guard.map(|g| self.arg(g)),
             },
-            Stmt::Contract(c) => Stmt::Contract(c.clone()),
+            Stmt::Contract(c) => {
+                let mut matrix = |m: &Matrix| Matrix { at: self.address(&m.at), ..m.clone() };
+                let (lhs, rhs, out) = (matrix(&c.lhs), matrix(&c.rhs), matrix(&c.out));
+                Stmt::Contract(Contract { lhs, rhs, out, ..c.clone() })
+            }
+            Stmt::Call(c) => {
+                let mut views = |views: &[View]| -> Vec<View> {
+                    views.iter().map(|v| View { at: self.address(&v.at), ..v.clone() }).collect()
+                };
+                let (operands, outputs) = (views(&c.operands), views(&c.outputs));
+                Stmt::Call(Call { operands, outputs, ..*c })
+            }
         }
     }
 }

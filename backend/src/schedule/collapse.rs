@@ -3,26 +3,32 @@
 //! `for i in 100 { for j in 3 { y[3i + j] = f(x[3i + j]) } }` is `for i in 300 { y[i] = f(x[i]) }`:
 //! long loops suit machines better than short ones.
 
-use crate::kernel::{Address, Arg, Expr, IndexId, Stmt};
+use crate::kernel::{Address, Arg, Expr, Extent, IndexId, Stmt};
 
 /// Merges loops where all addresses allow it.
 pub(crate) fn collapse(code: Vec<Stmt>) -> Vec<Stmt> {
     code.into_iter().map(statement).collect()
 }
 
-fn statement(stmt: Stmt) -> Stmt {
-    let Stmt::For { index: outer, extent: n, body } = stmt else { return stmt };
-    let mut body = collapse(body);
-    if let [Stmt::For { index: inner, extent: m, body: innermost }] = body.as_mut_slice()
-        && innermost.iter().all(|s| mergeable(s, outer, *inner, *m))
+fn statement(mut stmt: Stmt) -> Stmt {
+    for inside in stmt.blocks_mut() {
+        *inside = collapse(std::mem::take(inside));
+    }
+    let Stmt::For { index: outer, extent: Extent::Constant(n), carries, body, .. } = &mut stmt
+    else {
+        return stmt;
+    };
+    if let [Stmt::For { index: inner, extent: Extent::Constant(m), body: innermost, .. }] =
+        body.as_mut_slice()
+        && carries.is_empty()
+        && innermost.iter().all(|s| mergeable(s, *outer, *inner, *m))
         && let Some(extent) = n.checked_mul(*m)
     {
-        for s in innermost.iter_mut() {
-            merge(s, outer);
-        }
-        return Stmt::For { index: *inner, extent, body: std::mem::take(innermost) };
+        innermost.iter_mut().for_each(|s| merge(s, *outer));
+        (*outer, *n) = (*inner, extent);
+        *body = std::mem::take(innermost);
     }
-    Stmt::For { index: outer, extent: n, body }
+    stmt
 }
 
 /// Whether a statement uses the two indices only as `outer * extent + inner`.
@@ -31,7 +37,13 @@ fn mergeable(stmt: &Stmt, outer: IndexId, inner: IndexId, extent: usize) -> bool
     let together = |a: &Address| a.stride(outer) == a.stride(inner) * extent as i64;
     let mut args = true;
     match stmt {
-        Stmt::Nest { .. } | Stmt::For { .. } | Stmt::Var { .. } | Stmt::Contract(_) => false,
+        Stmt::Nest { .. }
+        | Stmt::For { .. }
+        | Stmt::While { .. }
+        | Stmt::If { .. }
+        | Stmt::Var { .. }
+        | Stmt::Contract(_)
+        | Stmt::Call(_) => false,
         Stmt::Let { expr: Expr::Load { address, guard, .. }, .. }
         | Stmt::Store { address, guard, .. } => {
             let value = if let Stmt::Store { value, .. } = stmt { Some(*value) } else { None };

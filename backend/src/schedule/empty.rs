@@ -71,7 +71,7 @@ pub(crate) fn simplify(
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use crate::kernel::{self, Stmt, visit};
+    use crate::kernel::{self, Extent, Stmt, visit};
     use crate::schedule::schedule;
     use tapeloom_ir::parse_module;
 
@@ -85,10 +85,10 @@ mod tests {
         let program = schedule(&module, module.iter().last().unwrap().0).unwrap();
         assert_eq!(kernel::verify(&program), []);
         let mut statements = 0;
-        visit(&program.body, &mut |s| {
+        visit(&program.entry.body, &mut |s| {
             // A block counts by what is in it.
             statements += usize::from(!matches!(s, Stmt::Nest { .. }));
-            assert!(!matches!(s, Stmt::For { extent: 0, .. }));
+            assert!(!matches!(s, Stmt::For { extent: Extent::Constant(0), .. }));
         });
         statements
     }

@@ -11,8 +11,8 @@ use super::graph::{Graph, Kind, NodeId};
 use super::memory::{self, Life};
 use super::tree::{At, Step as TreeStep, Tree, Value};
 use crate::kernel::{
-    Address, Arg, Buffer, BufferId, Contract, Expr, IndexId, Matrix, Place, Program, ScalarId,
-    Stmt, VarId, Version,
+    self, Address, Arg, Buffer, BufferId, Contract, Expr, Extent, IndexId, Kernel, Matrix, Place,
+    Program, Rounds, ScalarId, Stmt, VarId, Version,
 };
 use crate::plan::{Plan, Row};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
@@ -115,6 +115,7 @@ pub(crate) fn finish(
                 m: l.m,
                 n: l.n,
                 k: l.k,
+                accumulate: false,
                 lhs: convert.matrix(l.lhs)?,
                 rhs: convert.matrix(l.rhs)?,
                 out: convert.matrix(l.out)?,
@@ -142,7 +143,7 @@ pub(crate) fn finish(
         peak,
     };
     let (scalars, vars, indices) = (convert.scalars, convert.vars, convert.indices);
-    let program = Program {
+    let mut entry = Kernel {
         name: name.to_owned(),
         buffers,
         body,
@@ -152,7 +153,8 @@ pub(crate) fn finish(
         versions: held.versions,
         workspace: peak,
     };
-    Ok((program, plan))
+    kernel::claim(&mut entry);
+    Ok((Program { callees: PrimaryMap::new(), entry }, plan))
 }
 
 /// Drops stores that nobody needs and scalars that nobody reads, last statement first.
@@ -484,7 +486,15 @@ impl Convert<'_> {
                 let new = IndexId::new(self.indices as usize);
                 self.indices += 1;
                 self.new_index[*index] = Some(new);
-                Stmt::For { index: new, extent: *extent, body: self.block(body)? }
+                // What its rounds are is claimed in the end.
+                let (extent, rounds) = (Extent::Constant(*extent), Rounds::Serial);
+                Stmt::For {
+                    index: new,
+                    extent,
+                    rounds,
+                    carries: Vec::new(),
+                    body: self.block(body)?,
+                }
             }
             Tree::Let { value, expr } => {
                 let expr = match expr {
@@ -600,6 +610,12 @@ impl Convert<'_> {
 
     fn matrix(&self, o: super::tree::Operand) -> Result<Matrix, Problem> {
         let (buffer, version) = self.buffer(o.node)?;
-        Ok(Matrix { buffer, version, offset: o.offset, row: o.row, column: o.column })
+        Ok(Matrix {
+            buffer,
+            version,
+            at: Address::constant(o.offset),
+            row: o.row,
+            column: o.column,
+        })
     }
 }

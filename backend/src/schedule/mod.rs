@@ -6,7 +6,7 @@
 //!   %2: f64[4] = reduce_sum{axes=[1]} %1          buffer b1: f64[4] output 0
 //!   return %2                                     for i0 in 4 {
 //! }                                                 var v0: f64 = 0.0
-//!                                                   for i1 in 100 {
+//!                                                   fold i1 in 100 {
 //!                                                     %0: f64 = load b0[i0*100 + i1]
 //!                                                     %1: f64 = exp %0
 //!                                                     v0 = add v0, %1

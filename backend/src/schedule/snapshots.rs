@@ -62,9 +62,9 @@ func @logistic(%0: f64[10], %1: f64[1000,10], %2: f64[1000]) -> (f64[], f64[10])
                 for i0 in 10 {
                   store b4[i0], 0.0
                 }
-                for i1 in 1000 {
+                serial i1 in 1000 {
                   var v1: f64 = 0.0
-                  for i2 in 10 {
+                  fold i2 in 10 {
                     %0: f64 = load b1[i1*10 + i2]
                     %1: f64 = load b0[i2]
                     %2: f64 = mul %0, %1
@@ -132,9 +132,9 @@ func @llsq(%0: f64[128], %1: f64[4096,128], %2: f64[4096]) -> (f64[], f64[128]) 
                 for i0 in 128 {
                   store b4[i0], 0.0
                 }
-                for i1 in 4096 {
+                serial i1 in 4096 {
                   var v1: f64 = 0.0
-                  for i2 in 128 {
+                  fold i2 in 128 {
                     %0: f64 = load b1[i1*128 + i2]
                     %1: f64 = load b0[i2]
                     %2: f64 = mul %0, %1
@@ -180,14 +180,14 @@ func @softmax(%0: f64[64,100]) -> (f64[64,100]) {
               buffer b0: f64[64,100] input 0
               buffer b1: f64[64,100] output 0
               buffer b2: f64[1,100] workspace 0
-              for i0 in 64 {
+              serial i0 in 64 {
                 var v0: f64 = 0xfff0000000000000f64
-                for i1 in 100 {
+                fold i1 in 100 {
                   %0: f64 = load b0[i0*100 + i1]
                   v0 = max v0, %0
                 }
                 var v1: f64 = 0.0
-                for i2 in 100 {
+                fold i2 in 100 {
                   %1: f64 = load b0[i0*100 + i2]
                   %2: f64 = sub %1, v0
                   %3: f64 = exp %2
@@ -233,15 +233,15 @@ func @layer_norm(%0: f64[32,64], %1: f64[64]) -> (f64[32,64]) {
               buffer b1: f64[64] input 1
               buffer b2: f64[32,64] output 0
               buffer b3: f64[1,64] workspace 0
-              for i0 in 32 {
+              serial i0 in 32 {
                 var v0: f64 = 0.0
-                for i1 in 64 {
+                fold i1 in 64 {
                   %0: f64 = load b0[i0*64 + i1]
                   v0 = add v0, %0
                 }
                 %1: f64 = div v0, 64.0
                 var v1: f64 = 0.0
-                for i2 in 64 {
+                fold i2 in 64 {
                   %2: f64 = load b0[i0*64 + i2]
                   %3: f64 = sub %2, %1
                   store b3[i2], %3
@@ -285,7 +285,7 @@ func @normalised(%0: f64[1000]) -> (f64[1000]) {
               buffer b2: f64[] workspace 0
               nest {
                 var v0: f64 = 0.0
-                for i0 in 1000 {
+                fold i0 in 1000 {
                   %0: f64 = load b0[i0]
                   %1: f64 = exp %0
                   store b1[i0], %1

@@ -1,0 +1,352 @@
+//! Loops: counted ones, in lanes and one by one, and those that go on while something holds.
+//!
+//! A loop counts up and tests at its end; one whose extent is known at run time only tests before its
+//! beginning, too.
+//!
+//! ```text
+//! for i1 in 100 { load b0[i0*100 + i1] }
+//!
+//! block1(i1):                       ; t = pointer of b0 + i0*800, computed outside
+//!   %0 = load.f64 t + i1*8
+//!   i1' = i1 + 1
+//!   brif i1' < 100, block1(i1'), block2
+//! ```
+//!
+//! Two buffers that exchange places are two pointers that do, in variables of Cranelift's; behind the
+//! loop, what ended in the wrong place is copied.
+
+use super::lanes::Lanes;
+use super::nest::{At, Counter, Nest};
+use super::scalar;
+use super::vector;
+use crate::kernel::rounds::disjoint;
+use crate::kernel::{Arg, BufferId, Carry, Expr, Extent, IndexId, Place, Stmt, visit};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
+use cranelift_frontend::Variable;
+use smallvec::SmallVec;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::{Dtype, Problem};
+
+/// Two buffers that exchange places: the variables that hold where they are, and where they were.
+struct Exchange {
+    buffers: [BufferId; 2],
+    places: [Variable; 2],
+    home: Value,
+    bytes: usize,
+}
+
+impl Nest<'_, '_, '_> {
+    /// A loop that counts.
+    pub(super) fn for_(&mut self, stmt: &Stmt) -> Result<(), Problem> {
+        let Stmt::For { index, extent, carries, body, .. } = stmt else { return Ok(()) };
+        let plan =
+            if self.vectors && self.lanes.is_none() { vector::plan(self.p, stmt) } else { None };
+        match (extent, plan) {
+            (Extent::Constant(extent), Some(plan)) => self.in_lanes(*index, *extent, plan, body),
+            (Extent::Constant(extent), None) => {
+                let exchanges = self.exchange(carries)?;
+                self.range(*index, 0, *extent, body, &exchanges)?;
+                self.settle(&exchanges)
+            }
+            (Extent::Scalar(extent), _) => {
+                let extent = self.uniform(*extent)?;
+                let exchanges = self.exchange(carries)?;
+                let some = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, extent, 0);
+                let join = self.begin_if(some);
+                self.inside += 1;
+                self.count(*index, 0, extent, 1, body, &exchanges)?;
+                self.inside -= 1;
+                self.end_if(join);
+                self.settle(&exchanges)
+            }
+        }
+    }
+
+    /// Full lanes first, then what is left one by one.
+    fn in_lanes(
+        &mut self,
+        index: IndexId,
+        extent: usize,
+        plan: vector::Plan,
+        body: &[Stmt],
+    ) -> Result<(), Problem> {
+        let full = extent - extent % plan.width;
+        let mut accumulators = Vec::new();
+        self.lanes = Some((index, plan.width));
+        for (var, code) in &plan.folds {
+            let dtype = self.p.vars[*var];
+            let identity = vector::identity(*code, dtype)
+                .ok_or_else(|| Problem::internal(format!("no identity of {code:?}")))?;
+            let outer = self.state.vars[*var].take();
+            self.state.vars[*var] = Some(self.declare(*var));
+            let identity = Lanes::One(scalar::literal(self.b, identity));
+            self.set(*var, &identity)?;
+            accumulators.push((*var, *code, outer));
+        }
+        self.range(index, 0, full, body, &[])?;
+        for (var, code, outer) in accumulators {
+            let dtype = self.p.vars[var];
+            let (Lanes::Vector(lanes) | Lanes::Each(lanes) | Lanes::Mask(lanes)) = self.get(var)?
+            else {
+                return Err(Problem::internal(format!("{var} is not per lane")));
+            };
+            let all = self.emit().reduce(code, dtype, &lanes)?;
+            self.state.vars[var] = outer;
+            let Lanes::One(old) = self.get(var)? else {
+                return Err(Problem::internal(format!("{var} is in two loops of lanes")));
+            };
+            let new = scalar::emit(self.b, self.functions, code, dtype, &[old, all])?;
+            self.set(var, &Lanes::One(new))?;
+        }
+        self.lanes = None;
+        let writes = |s: &Stmt, dtype: Dtype| {
+            let mut found = false;
+            s.accesses(&mut |a| found |= a.write && self.p.buffers[a.buffer].ty.dtype == dtype);
+            found
+        };
+        let short = extent > full
+            && (planted(Fault::LaneTail) && body.iter().any(|s| writes(s, Dtype::F64))
+                || planted(Fault::LaneTailNarrow) && body.iter().any(|s| writes(s, Dtype::F32)));
+        self.range(index, full, extent - usize::from(short), body, &[])
+    }
+
+    /// Iterations `from..to`; steps by the width if this is the loop in lanes.
+    fn range(
+        &mut self,
+        index: IndexId,
+        from: usize,
+        to: usize,
+        body: &[Stmt],
+        exchanges: &[Exchange],
+    ) -> Result<(), Problem> {
+        /// Statements that a loop of few iterations may become.
+        const UNROLLED: usize = 16;
+        let step = match self.lanes {
+            Some((i, width)) if i == index => width,
+            _ => 1,
+        };
+        let times = (to - from) / step;
+        if times <= 1 || (times <= 4 && times * simple(body) <= UNROLLED) {
+            for i in 0..times {
+                let at = At::Constant((from + i * step) as i64);
+                self.loops.push(Counter { index, at, scaled: SmallVec::new() });
+                self.block(body)?;
+                self.hand_on(exchanges);
+                self.loops.pop();
+            }
+            return Ok(());
+        }
+        let to = self.b.ins().iconst(types::I64, to as i64);
+        self.count(index, from, to, step, body, exchanges)
+    }
+
+    /// At least one iteration, from `from` on, by `step`, until `to`.
+    fn count(
+        &mut self,
+        index: IndexId,
+        from: usize,
+        to: Value,
+        step: usize,
+        body: &[Stmt],
+        exchanges: &[Exchange],
+    ) -> Result<(), Problem> {
+        let mut strides = SmallVec::new();
+        self.strides(index, body, &mut strides);
+        let start = self.b.ins().iconst(types::I64, from as i64);
+        let (head, exit) = (self.b.create_block(), self.b.create_block());
+        let at = self.b.append_block_param(head, types::I64);
+        let mut scaled: SmallVec<[(i64, Value); 2]> = SmallVec::new();
+        let mut first: SmallVec<[BlockArg; 4]> = SmallVec::new();
+        first.push(start.into());
+        for stride in strides {
+            scaled.push((stride, self.b.append_block_param(head, types::I64)));
+            let start = self.b.ins().iconst(types::I64, from as i64 * stride);
+            first.push(start.into());
+        }
+        let hoisted = self.hoist(index, body)?;
+        self.b.ins().jump(head, &first);
+        self.b.switch_to_block(head);
+        self.loops.push(Counter { index, at: At::Value(at), scaled: scaled.clone() });
+        self.block(body)?;
+        self.hand_on(exchanges);
+        self.loops.pop();
+        self.hoisted.truncate(hoisted);
+        let next = self.b.ins().iadd_imm_s(at, step as i64);
+        let mut again: SmallVec<[BlockArg; 4]> = SmallVec::new();
+        again.push(next.into());
+        for (stride, value) in scaled {
+            again.push(self.b.ins().iadd_imm_s(value, stride * step as i64).into());
+        }
+        let more = self.b.ins().icmp(IntCC::UnsignedLessThan, next, to);
+        self.b.ins().brif(more, head, &again, exit, &[]);
+        self.b.seal_block(head);
+        self.b.switch_to_block(exit);
+        self.b.seal_block(exit);
+        Ok(())
+    }
+
+    /// A loop that finds out before each round whether there is one.
+    pub(super) fn while_(
+        &mut self,
+        head: &[Stmt],
+        condition: Arg,
+        carries: &[Carry],
+        body: &[Stmt],
+    ) -> Result<(), Problem> {
+        let exchanges = self.exchange(carries)?;
+        let [again, round, exit] = [(); 3].map(|()| self.b.create_block());
+        self.b.ins().jump(again, &[]);
+        self.b.switch_to_block(again);
+        self.inside += 1;
+        self.block(head)?;
+        let condition = self.uniform(condition)?;
+        self.b.ins().brif(condition, round, &[], exit, &[]);
+        self.b.switch_to_block(round);
+        self.b.seal_block(round);
+        self.block(body)?;
+        self.hand_on(&exchanges);
+        self.b.ins().jump(again, &[]);
+        self.inside -= 1;
+        self.b.seal_block(again);
+        self.b.switch_to_block(exit);
+        self.b.seal_block(exit);
+        self.settle(&exchanges)
+    }
+
+    /// A loop begins that exchanges buffers.
+    fn exchange(&mut self, carries: &[Carry]) -> Result<Vec<Exchange>, Problem> {
+        let mut exchanges = Vec::new();
+        for Carry { now, next } in carries.iter().filter(|c| c.now.buffer != c.next.buffer) {
+            let buffers = [now.buffer, next.buffer];
+            let at = buffers.map(|b| {
+                let mut offset = 0;
+                let pointer = self.pointer(b, &mut offset);
+                self.b.ins().iadd_imm_s(pointer, offset)
+            });
+            let places = at.map(|at| {
+                let place = self.b.declare_var(types::I64);
+                self.b.def_var(place, at);
+                place
+            });
+            for (buffer, place) in buffers.iter().zip(places) {
+                if self.exchanged.insert(*buffer, place).is_some() {
+                    return Err(Problem::internal(format!("{buffer} exchanges places twice")));
+                }
+            }
+            let bytes = self.p.buffers[now.buffer].ty.bytes();
+            exchanges.push(Exchange { buffers, places, home: at[0], bytes });
+        }
+        Ok(exchanges)
+    }
+
+    /// A round ends.
+    fn hand_on(&mut self, exchanges: &[Exchange]) {
+        for e in exchanges {
+            let [now, next] = e.places.map(|p| self.b.use_var(p));
+            self.b.def_var(e.places[0], next);
+            self.b.def_var(e.places[1], now);
+        }
+    }
+
+    /// A loop ends: what it handed on last goes home, if it is elsewhere.
+    fn settle(&mut self, exchanges: &[Exchange]) -> Result<(), Problem> {
+        for e in exchanges {
+            let from = self.b.use_var(e.places[0]);
+            e.buffers.iter().for_each(|b| {
+                self.exchanged.remove(b);
+            });
+            let away = self.b.ins().icmp(IntCC::NotEqual, from, e.home);
+            let join = self.begin_if(away);
+            self.copy(from, e.home, e.bytes);
+            self.end_if(join);
+        }
+        Ok(())
+    }
+
+    /// Copies bytes, eight at a time and then one by one.
+    fn copy(&mut self, from: Value, to: Value, bytes: usize) {
+        for (start, end, ty) in [(0, bytes & !7, types::I64), (bytes & !7, bytes, types::I8)] {
+            if start == end {
+                continue;
+            }
+            let (head, exit) = (self.b.create_block(), self.b.create_block());
+            let at = self.b.append_block_param(head, types::I64);
+            let first = self.b.ins().iconst(types::I64, start as i64);
+            self.b.ins().jump(head, &[first.into()]);
+            self.b.switch_to_block(head);
+            let (source, target) = (self.b.ins().iadd(from, at), self.b.ins().iadd(to, at));
+            let flags = MemFlagsData::new().with_notrap();
+            let word = self.b.ins().load(ty, flags, source, 0);
+            self.b.ins().store(flags, word, target, 0);
+            let next = self.b.ins().iadd_imm_s(at, i64::from(ty.bytes()));
+            let more = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, next, end as i64);
+            self.b.ins().brif(more, head, &[next.into()], exit, &[]);
+            self.b.seal_block(head);
+            self.b.switch_to_block(exit);
+            self.b.seal_block(exit);
+        }
+    }
+
+    /// Loads of the body that read the same element in every iteration, made before the loop. (Loads
+    /// from inputs are moved by Cranelift, which knows that nothing writes those.) The answer is how
+    /// many loads were hoisted before.
+    fn hoist(&mut self, index: IndexId, body: &[Stmt]) -> Result<usize, Problem> {
+        /// More would not stay in registers.
+        const MOST: usize = 8;
+        let before = self.hoisted.len();
+        let stored = stores(body);
+        for stmt in body {
+            let Stmt::Let { value, expr: Expr::Load { buffer, address, guard: None, .. } } = stmt
+            else {
+                continue;
+            };
+            let input = matches!(self.p.buffers[*buffer].place, Place::Input(_));
+            let fixed = address.dynamic.is_none() && address.stride(index) == 0;
+            let alone = stored.iter().all(|s| disjoint(self.p, *s, *buffer));
+            if !input && fixed && alone && self.hoisted.len() < before + MOST {
+                let x = self.load(*buffer, address, None)?;
+                self.state.scalars[*value] = Some(x);
+                self.hoisted.push(*value);
+            }
+        }
+        Ok(before)
+    }
+
+    /// Strides in bytes with which `index` occurs and that no addressing mode scales by.
+    fn strides(&self, index: IndexId, body: &[Stmt], found: &mut SmallVec<[i64; 4]>) {
+        /// More counters than this would not stay in registers.
+        const MOST: usize = 4;
+        visit(body, &mut |stmt| {
+            stmt.accesses(&mut |access| {
+                let size = self.p.buffers[access.buffer].ty.dtype.bytes() as i64;
+                for (i, stride) in &access.address.terms {
+                    let bytes = stride * size;
+                    let other = *i == index && !matches!(bytes, 0 | 1 | 2 | 4 | 8);
+                    if other && found.len() < MOST && !found.contains(&bytes) {
+                        found.push(bytes);
+                    }
+                }
+            });
+        });
+    }
+}
+
+/// Buffers that a body writes.
+fn stores(body: &[Stmt]) -> Vec<BufferId> {
+    let mut found = Vec::new();
+    visit(body, &mut |stmt| {
+        stmt.accesses(&mut |a| {
+            if a.write && !found.contains(&a.buffer) {
+                found.push(a.buffer);
+            }
+        });
+    });
+    found
+}
+
+/// Statements of a body without loops; more than any limit for one with.
+fn simple(body: &[Stmt]) -> usize {
+    let alone = |s: &Stmt| s.blocks().is_empty() && !matches!(s, Stmt::Contract(_));
+    if body.iter().all(alone) { body.len() } else { usize::MAX / 8 }
+}

@@ -1,0 +1,81 @@
+//! The memory of a run of the interpreter: the workspace, arguments, results.
+
+use std::borrow::Cow;
+use tapeloom_ir::{Dtype, Literal, Problem};
+
+/// Where something lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Spot {
+    /// Which region; the workspace is the first.
+    pub(super) region: usize,
+    /// Bytes from its beginning.
+    pub(super) byte: usize,
+}
+
+/// Regions of bytes, one for each argument and result.
+pub(super) struct Memory<'a> {
+    regions: Vec<Cow<'a, [u8]>>,
+}
+
+impl<'a> Memory<'a> {
+    pub(super) fn new(workspace: Vec<u8>) -> Memory<'a> {
+        Memory { regions: vec![Cow::Owned(workspace)] }
+    }
+
+    /// A region that may be written.
+    pub(super) fn add(&mut self, bytes: Vec<u8>) -> Spot {
+        self.regions.push(Cow::Owned(bytes));
+        Spot { region: self.regions.len() - 1, byte: 0 }
+    }
+
+    /// A region that is only read.
+    pub(super) fn lend(&mut self, bytes: &'a [u8]) -> Spot {
+        self.regions.push(Cow::Borrowed(bytes));
+        Spot { region: self.regions.len() - 1, byte: 0 }
+    }
+
+    /// Bytes of each region that may be written; 0 for others.
+    pub(super) fn writable(&self) -> impl Iterator<Item = usize> {
+        self.regions.iter().map(|r| match r {
+            Cow::Owned(bytes) => bytes.len(),
+            Cow::Borrowed(_) => 0,
+        })
+    }
+
+    /// The i-th element of an array.
+    pub(super) fn read(&self, at: Spot, dtype: Dtype, i: usize) -> Literal {
+        let size = dtype.bytes();
+        let mut bits = [0; 8];
+        bits[..size].copy_from_slice(&self.regions[at.region][at.byte + i * size..][..size]);
+        Literal { dtype, bits: u64::from_le_bytes(bits) }
+    }
+
+    pub(super) fn write(&mut self, at: Spot, i: usize, x: Literal) -> Result<(), Problem> {
+        let size = x.dtype.bytes();
+        let Cow::Owned(bytes) = &mut self.regions[at.region] else {
+            return Err(Problem::internal("an argument is written"));
+        };
+        bytes[at.byte + i * size..][..size].copy_from_slice(&x.bits.to_le_bytes()[..size]);
+        Ok(())
+    }
+
+    pub(super) fn copy(&mut self, from: Spot, to: Spot, count: usize) {
+        let bytes = self.regions[from.region][from.byte..][..count].to_vec();
+        if let Cow::Owned(target) = &mut self.regions[to.region] {
+            target[to.byte..][..count].copy_from_slice(&bytes);
+        }
+    }
+}
+
+/// That many of one value.
+pub(super) fn filled<T: Clone>(value: T, n: usize) -> Result<Vec<T>, Problem> {
+    let mut all = Vec::new();
+    if all.try_reserve_exact(n).is_err() {
+        return Err(crate::no_memory(
+            "the interpreter of kernels",
+            n.saturating_mul(size_of::<T>()),
+        ));
+    }
+    all.resize(n, value);
+    Ok(all)
+}

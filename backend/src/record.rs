@@ -1,0 +1,70 @@
+//! The call record: what a compiled kernel gets.
+//!
+//! Every kernel becomes `fn(record) -> status`, and so does every part of a long one. A record is a
+//! row of words, made by whoever calls:
+//!
+//! ```text
+//! word 0        the context: what is the same for the whole call of a program
+//! word 1        the frame: where the kernel's workspace begins
+//! word 2 + n    the n-th operand, then the results
+//! ```
+//!
+//! Invariants, which generated code relies on and nobody checks when it runs: a record does not change
+//! while the kernel runs, and lives as long; operands and results point to as many elements as the
+//! kernel's buffers say, aligned to their dtype, and no result has a byte in common with an operand,
+//! another result or the frame; the frame is aligned to 64 bytes and as long as the kernel's
+//! workspace. The status is 0, or what a library function answered first.
+//!
+//! The context is one for all kernels of a call. Its layout is [`Context`]; what is to come (chunks of
+//! a tape, callbacks, threads) are words behind those that are there.
+
+use crate::kernel::{Kernel, Place};
+
+/// Bytes of a word.
+pub(crate) const WORD: usize = 8;
+/// Where the pointer to the context is.
+pub(crate) const CONTEXT: usize = 0;
+/// Where the pointer to the frame is.
+pub(crate) const FRAME: usize = WORD;
+
+/// What is the same for the whole call of a program.
+#[repr(C)]
+pub(crate) struct Context {
+    /// Read where a guard is false, instead of an element.
+    pub(crate) zeros: [u64; 2],
+    /// Where the entry's frame begins, and with it the workspace.
+    pub(crate) workspace: *mut u8,
+}
+
+/// Where the workspace is in the context.
+pub(crate) const WORKSPACE: usize = std::mem::offset_of!(Context, workspace);
+/// Where the zeros are in the context.
+pub(crate) const ZEROS: usize = std::mem::offset_of!(Context, zeros);
+
+/// Where the records of a kernel have their operands and results.
+#[derive(Clone, Copy)]
+pub(crate) struct Layout {
+    inputs: usize,
+    outputs: usize,
+}
+
+impl Layout {
+    /// That of a kernel's records.
+    pub(crate) fn of(kernel: &Kernel) -> Layout {
+        Layout { inputs: kernel.inputs().len(), outputs: kernel.outputs().len() }
+    }
+
+    /// The byte at which the pointer to a buffer is; `None` for those in the frame.
+    pub(crate) fn pointer(self, place: Place) -> Option<usize> {
+        match place {
+            Place::Input(n) => Some((2 + n) * WORD),
+            Place::Output(n) => Some((2 + self.inputs + n) * WORD),
+            Place::Workspace(_) => None,
+        }
+    }
+
+    /// Bytes of a record.
+    pub(crate) fn bytes(self) -> usize {
+        (2 + self.inputs + self.outputs) * WORD
+    }
+}
