@@ -5,7 +5,7 @@
 //! twice costs nothing. Equal functions are stored once (hash-consing). A module belongs to one
 //! trace, or to one file of text, and is dropped with it.
 
-use crate::function::{Equation, FuncId, Function};
+use crate::function::{FuncId, Function};
 use crate::prim::{Attr, Effects};
 use crate::problem::{Kind, Problem};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -85,13 +85,9 @@ impl Module {
         if depth > DEEPEST_CALL {
             return Err(too_deep(&format!("the calls of @{}", function.name), depth));
         }
-        let ordered = |e: &Equation| e.op.effects(self) == Effects::Ordered;
-        let effects = match function.equations.iter().any(ordered) {
-            true => Effects::Ordered,
-            false => Effects::Pure,
-        };
+        let effects = function.equations.iter().map(|e| e.op.effects(self)).max();
         let id = self.functions.push(function.clone());
-        self.effects[id] = effects;
+        self.effects[id] = effects.unwrap_or_default();
         self.depths[id] = depth;
         self.interned.insert(function, id);
         Ok(id)

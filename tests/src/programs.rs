@@ -22,15 +22,15 @@ const TRIES: usize = 12;
 const LARGE: f64 = 1e3;
 
 impl Vocabulary {
-    /// Pure primitives that have a derivative, or whose results need none; with their numbers of
+    /// Primitives without ordered effects that have a derivative, or whose results need none; with their numbers of
     /// operands. Regions they refer to are added to `module`.
     pub fn new(module: &mut Module) -> Vocabulary {
         let mut ops = Vec::new();
         for s in Op::samples(module) {
             let small = s.operands.iter().all(|t| t.elements() <= 12);
             let no_floats = s.operands.iter().all(|t| !t.dtype().is_float());
-            let pure = s.op.effects(module) == Effects::Pure;
-            if small && pure && (s.smooth || no_floats) {
+            let silent = s.op.effects(module) != Effects::Ordered;
+            if small && silent && (s.smooth || no_floats) {
                 ops.push((s.op, s.operands.len()));
             }
         }

@@ -18,7 +18,7 @@ pub fn cse(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let mut changed = false;
     let merged = rebuild(&f, |draft, i, operands| {
         let op = &f.equations[i].op;
-        if op.effects(module) == Effects::Ordered {
+        if op.effects(module) != Effects::Pure {
             return Ok(draft.copy(&f, i, operands));
         }
         let mut key = (op.clone(), operands);

@@ -241,7 +241,7 @@ impl Peephole<'_> {
 
     /// An equation, found or made as it is.
     fn copy(&mut self, op: Op, operands: Operands, types: &[Type]) -> Outputs {
-        if op.effects(self.module) == Effects::Ordered {
+        if op.effects(self.module) != Effects::Pure {
             return self.draft.push(op, operands, types, self.loc);
         }
         let key = (op, operands);

@@ -1,6 +1,6 @@
 //! The sweep: equations whose outputs nobody reads are removed from a function.
 //!
-//! One walk backwards finds what is read. Equations with effects stay. Of an equation that is read in
+//! One walk backwards finds what is read. Equations with ordered effects stay. Of an equation that is read in
 //! part only, the part stays, if its primitive has one.
 
 use cranelift_entity::SecondaryMap;

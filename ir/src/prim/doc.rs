@@ -38,6 +38,8 @@ pub enum Family {
     Reduction,
     /// Functions run by functions, and how their derivatives are taken.
     Calls,
+    /// The operand itself, and something that transforms or passes are told.
+    Marks,
 }
 
 impl Family {
@@ -52,6 +54,7 @@ impl Family {
         Family::Indexing,
         Family::Reduction,
         Family::Calls,
+        Family::Marks,
     ];
 
     /// The heading of its table.
@@ -66,6 +69,7 @@ impl Family {
             Family::Indexing => "Computed indices",
             Family::Reduction => "Reductions and contractions",
             Family::Calls => "Calls",
+            Family::Marks => "Marks",
         }
     }
 
@@ -90,6 +94,10 @@ impl Family {
             Family::Reduction => "Axes are named by the attributes and disappear from the shape.",
             Family::Calls => {
                 "They run other functions of the module; a derivative runs the derived function."
+            }
+            Family::Marks => {
+                "They give back their operand, and tell transforms or passes something; nothing is \
+                 computed."
             }
         }
     }

@@ -304,12 +304,16 @@ pub enum Prune {
     },
 }
 
-/// What else an equation does than define its outputs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// What else an equation does than define its outputs; the later ones forbid what earlier ones do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, PartialOrd, Ord)]
 pub enum Effects {
     /// Nothing: it may be dropped, duplicated, merged and reordered.
     #[default]
     Pure,
+    /// It is dropped if nobody reads it. Otherwise it stands for a decision about the program: it is
+    /// never folded, merged, duplicated or rewritten through, so that to a pass its operands are
+    /// read and its outputs are new values.
+    Fixed,
     /// Something a user can see: it is kept, once, in order.
     Ordered,
 }

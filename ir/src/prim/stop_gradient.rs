@@ -25,7 +25,7 @@ impl ArrayPrimitive for StopGradient {
 
     fn docs() -> Vec<Doc> {
         vec![Doc {
-            family: Family::Calls,
+            family: Family::Marks,
             name: "stop_gradient".into(),
             math: "y = x".into(),
             types: "any array".into(),

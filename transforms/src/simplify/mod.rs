@@ -14,8 +14,8 @@
 //! | `cost` | what a program costs |
 //!
 //! A function is cut into regions of at most about a thousand equations in program order; values
-//! that cross are leaves of one region and roots of another. Equations with effects are never moved:
-//! regions end there. A region whose result is not strictly cheaper stays as it was, so simplifying
+//! that cross are leaves of one region and roots of another. Equations with effects are never moved
+//! nor seen through: regions end there. A region whose result is not strictly cheaper stays as it was, so simplifying
 //! never makes a program worse by this cost. Programs beyond [`Options::largest`] equations are left
 //! to [`crate::peephole`], which is linear.
 //!
@@ -173,7 +173,7 @@ pub fn simplify_with(
 
 /// Whether an equation must stay where it is.
 fn is_pinned(module: &Module, f: &Function, i: usize) -> bool {
-    f.equations[i].op.effects(module) == Effects::Ordered
+    f.equations[i].op.effects(module) != Effects::Pure
 }
 
 /// Cuts a function into regions, simplifies each, and puts the pieces together.

@@ -552,7 +552,7 @@ pub(crate) fn fold(
     values: &[Literal],
     output: &Type,
 ) -> Option<Literal> {
-    if values.is_empty() || op.effects(module) == Effects::Ordered {
+    if values.is_empty() || op.effects(module) != Effects::Pure {
         return None;
     }
     let operands: SmallVec<[Operand<'_>; 3]> = types
