@@ -131,7 +131,7 @@ impl Draft {
         }
     }
 
-    /// Dense ids in print order, so that equal programs are equal values.
+    /// Dense ids in print order, of values and of marks, so that equal programs are equal values.
     fn renumber(self, results: Vec<Atom>) -> Function {
         let mut types = PrimaryMap::with_capacity(self.types.len());
         let mut new: SecondaryMap<ValueId, Option<ValueId>> =
@@ -150,7 +150,9 @@ impl Draft {
             Atom::Literal(_) => a,
         };
         let mut equations = self.equations;
+        let mut marks = 0;
         for e in &mut equations {
+            e.op.number(&mut marks);
             for operand in &mut e.operands {
                 *operand = rename(*operand, &new);
             }

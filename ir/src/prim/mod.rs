@@ -39,6 +39,7 @@ mod expr;
 mod gather;
 mod integer_pow;
 mod iota;
+mod keep;
 mod linear_call;
 mod lower;
 mod movement;
@@ -78,6 +79,7 @@ pub use expr::Expr;
 pub use gather::{Bounds, Gather};
 pub use integer_pow::IntegerPow;
 pub use iota::Iota;
+pub use keep::Keep;
 pub use linear_call::LinearCall;
 pub(crate) use lower::step as step_index;
 pub use lower::{AxisMap, Lowering, Piece};
@@ -233,7 +235,7 @@ primitives! {
         Broadcast, Reshape, Permute, Slice, DynamicSlice, DynamicUpdateSlice, Pad, Concatenate, Rev, Iota,
         Reduce, ArgReduce, Dot,
         Gather, Scatter,
-        StopGradient;
+        StopGradient, Keep;
     regions:
         Call, CustomCall, LinearCall;
 }

@@ -17,6 +17,7 @@ use crate::function::FuncId;
 use crate::problem::Kind;
 pub(super) use crate::problem::Problem;
 use crate::types::{Dtype, Shape};
+use std::sync::Arc;
 
 /// How a primitive is written.
 pub trait Notation {
@@ -196,6 +197,8 @@ value!(Vec<usize>, "a list of natural numbers", Ints, |x: &[usize]| signed(x), |
 value!(Shape, "a list of natural numbers", Ints, |x: &[usize]| signed(x), |x: &Vec<i64>| natural(
     x
 ));
+
+value!(Arc<str>, "a word", Word, |x: &Arc<str>| x.to_string().into(), |x: &str| Some(x.into()));
 
 fn signed(x: &[usize]) -> Vec<i64> {
     x.iter().map(|n| *n as i64).collect()

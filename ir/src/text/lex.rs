@@ -3,6 +3,7 @@
 //! It never fails: a character that begins no token becomes [`Tok::Stray`], which no rule of the
 //! grammar accepts, so that the parser is the one place that reports errors.
 
+use crate::types::Dtype;
 use std::fmt;
 
 /// A token.
@@ -58,6 +59,12 @@ pub(super) struct Token<'t> {
 /// Whether a name may contain that character.
 pub(super) fn in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '.'
+}
+
+/// Whether a text is read as one word that stands for nothing else.
+pub(crate) fn is_word(text: &str) -> bool {
+    let alone = |t: &Token<'_>| t.tok == Tok::Word(text) && !matches!(text, "true" | "false");
+    lex(text).first().is_some_and(alone) && Dtype::from_name(text).is_none()
 }
 
 /// All tokens; the last is [`Tok::End`].

@@ -2,7 +2,7 @@
 
 use super::{Gene, Generator, HUGE};
 use tapeloom_ir::prim::{Broadcast, Convert, IntegerPow, Iota, StopGradient};
-use tapeloom_ir::{ArrayType, Dtype, Literal, Scalar, Shape};
+use tapeloom_ir::{ArrayType, Dtype, Literal, Op, Scalar, Shape};
 
 /// Functions of one float that are smooth everywhere and stay small.
 const SMALL: [Scalar; 8] = [
@@ -43,7 +43,8 @@ impl Generator<'_, '_> {
                 self.push(Scalar::Not, &[x.atom], x.bound);
             }
             4 => {
-                self.push(StopGradient, &[x.atom], x.bound);
+                let mark: Op = [StopGradient.into(), Op::keep("mark")][self.rng.index(2)].clone();
+                self.push(mark, &[x.atom], x.bound);
             }
             _ if x.ty.dtype.is_float() => {
                 let op = [Scalar::Floor, Scalar::Sign, Scalar::Round, Scalar::Ceil];
