@@ -164,7 +164,7 @@ impl Nest<'_, '_, '_> {
             let start = self.b.ins().iconst(types::I64, from as i64 * stride);
             first.push(start.into());
         }
-        let hoisted = self.hoist(index, body)?;
+        let hoisted = self.hoist(index, body, exchanges)?;
         self.b.ins().jump(head, &first);
         self.b.switch_to_block(head);
         self.loops.push(Counter { index, at: At::Value(at), scaled: scaled.clone() });
@@ -291,11 +291,17 @@ impl Nest<'_, '_, '_> {
     /// Loads of the body that read the same element in every iteration, made before the loop. (Loads
     /// from inputs are moved by Cranelift, which knows that nothing writes those.) The answer is how
     /// many loads were hoisted before.
-    fn hoist(&mut self, index: IndexId, body: &[Stmt]) -> Result<usize, Problem> {
+    fn hoist(
+        &mut self,
+        index: IndexId,
+        body: &[Stmt],
+        exchanges: &[Exchange],
+    ) -> Result<usize, Problem> {
         /// More would not stay in registers.
         const MOST: usize = 8;
         let before = self.hoisted.len();
-        let stored = stores(body);
+        let mut stored = stores(body);
+        stored.extend(exchanges.iter().flat_map(|e| e.buffers));
         for stmt in body {
             let Stmt::Let { value, expr: Expr::Load { buffer, address, guard: None, .. } } = stmt
             else {
@@ -332,7 +338,7 @@ impl Nest<'_, '_, '_> {
     }
 }
 
-/// Buffers that a body writes.
+/// Buffers that hold something else after a body.
 fn stores(body: &[Stmt]) -> Vec<BufferId> {
     let mut found = Vec::new();
     visit(body, &mut |stmt| {
@@ -341,6 +347,7 @@ fn stores(body: &[Stmt]) -> Vec<BufferId> {
                 found.push(a.buffer);
             }
         });
+        found.extend(stmt.carries().iter().flat_map(|c| [c.now.buffer, c.next.buffer]));
     });
     found
 }

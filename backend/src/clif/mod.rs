@@ -16,6 +16,8 @@ mod lanes;
 mod loops;
 mod nest;
 mod parts;
+#[cfg(test)]
+mod recursive;
 mod scalar;
 mod symbols;
 #[cfg(test)]

@@ -94,16 +94,22 @@ fn close(x: Literal, y: Literal, tolerance: f64) -> bool {
 /// Machine code = interpreter.
 #[track_caller]
 fn check(p: &Program, args: &[Tensor], tolerance: f64) {
-    let code = of_test(p).unwrap_or_else(|e| panic!("{e}\n{p}"));
+    compare(p, args, &eval(p, args).unwrap(), tolerance, "");
+}
+
+/// Machine code makes what is wanted.
+#[track_caller]
+pub(super) fn compare(p: &Program, args: &[Tensor], want: &[Tensor], tolerance: f64, what: &str) {
+    let code = of_test(p).unwrap_or_else(|e| panic!("{what} {e}\n{p}"));
     let refs: Vec<&Tensor> = args.iter().collect();
-    let (got, want) = (code.call(&refs).unwrap(), eval(p, args).unwrap());
+    let got = code.call(&refs).unwrap();
     assert_eq!(got.len(), want.len());
-    for (n, (got, want)) in got.iter().zip(&want).enumerate() {
+    for (n, (got, want)) in got.iter().zip(want).enumerate() {
         assert_eq!(got.ty(), want.ty());
         for (i, (got, want)) in got.literals().zip(want.literals()).enumerate() {
             assert!(
                 close(got, want, tolerance),
-                "output {n} element {i}: got {got}, want {want}\n{p}\nargs {args:?}"
+                "{what} output {n} element {i}: got {got}, want {want}\n{p}\nargs {args:?}"
             );
         }
     }
@@ -188,7 +194,7 @@ fn edges(dtype: Dtype) -> Vec<Literal> {
     }
 }
 
-fn tensor(dtype: Dtype, elements: &[Literal]) -> Tensor {
+pub(super) fn tensor(dtype: Dtype, elements: &[Literal]) -> Tensor {
     let mut t = Tensor::zeros_of(&ArrayType::new(dtype, [elements.len()])).unwrap();
     elements.iter().enumerate().for_each(|(i, x)| t.set_literal(i, *x).unwrap());
     t
@@ -386,10 +392,10 @@ fn every_size_of_reduction() {
 }
 
 /// A generator of small numbers from a fixed seed (splitmix64).
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, n: usize) -> usize {
+    pub(super) fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -397,7 +403,7 @@ impl Random {
         ((z ^ (z >> 31)) % n as u64) as usize
     }
 
-    fn of<T: Copy>(&mut self, xs: &[T]) -> T {
+    pub(super) fn of<T: Copy>(&mut self, xs: &[T]) -> T {
         xs[self.below(xs.len())]
     }
 }

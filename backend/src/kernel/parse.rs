@@ -392,7 +392,16 @@ impl<'a> Parser<'a> {
         self.expect("*")?;
         let rhs = self.matrix()?;
         let mut batch = Vec::new();
-        while self.take("for") {
+        loop {
+            let start = self.at;
+            if !self.take("for") {
+                break;
+            }
+            if self.peek().starts_with('i') {
+                // The next statement is a loop.
+                self.at = start;
+                break;
+            }
             let extent = self.number()?;
             self.expect("steps")?;
             let out = self.number()?;

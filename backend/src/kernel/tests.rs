@@ -95,6 +95,9 @@ program @everything {
   }
   contract f64 2 x 2 x 4: b2[0; 4, 1] = b0[0; 4, 1] * b4.2[0; 4, 1] for 2 steps 8 = 8 * 2
   contract f64 1 x 1 x 1: b2[2; 0, 0] += b0[0; 0, 0] * b4[0; 0, 0]
+  for i2 in 3 {
+    contract f64 1 x 1 x 1: b2[i2*2 + 2; 0, 0] = b0[i2; 0, 0] * b4[0; 0, 0]
+  }
 }
 ";
 

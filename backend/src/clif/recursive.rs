@@ -1,0 +1,565 @@
+//! Random recursive kernels: loops of constant and run-time extent, branches, `while`, carries in place
+//! and in turns, contractions that add, calls of kernels that are as random.
+//!
+//! Text, verifier, both interpreters, split loops and machine code must agree on each in every bit:
+//! numbers are small integers, so that sums may be taken in any order. A run of a few hundred is part
+//! of the tests; `KERNELS=50000 cargo test --release -p tapeloom-backend recursive` is a long one, and
+//! `KERNELS_SEED=n` begins elsewhere.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use super::tests::{Random, compare, tensor};
+use crate::kernel::{
+    Address, Arg, Buffer, BufferId, Call, Carry, Contract, Expr, Extent, Held, IndexId, Kernel,
+    KernelId, Matrix, Place, Program, Rounds, Stmt, VarId, Version, View, claim, parse, shadow,
+    split_loops, verify, visit,
+};
+use cranelift_entity::{EntityRef, PrimaryMap};
+use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
+
+/// Elements of every buffer of the entry, and of a callee.
+const ENTRY: usize = 24;
+const CALLEE: usize = 8;
+/// Numbers that are stored or folded stay within so much of 0.
+const BOUND: f64 = 64.0;
+
+struct Generator<'a> {
+    r: &'a mut Random,
+    callees: &'a PrimaryMap<KernelId, Kernel>,
+    k: Kernel,
+    size: usize,
+    /// Arguments, never written.
+    inputs: [BufferId; 2],
+    /// Buffers of f64 that hold something everywhere, and the version that they hold.
+    arrays: Vec<Held>,
+    /// Buffers of f64 that hold nothing and are in no loop's turn.
+    spare: Vec<BufferId>,
+    /// Only written, nowhere filled.
+    unread: BufferId,
+    /// Contractions write here, and nothing is contracted from here.
+    sums: BufferId,
+    /// Where callees have their workspace.
+    frame: usize,
+    /// Loops of constant extent around, and all of them.
+    loops: Vec<(IndexId, usize)>,
+    counters: Vec<IndexId>,
+    values: Vec<Arg>,
+    vars: Vec<VarId>,
+    depth: usize,
+    /// Statements left.
+    budget: usize,
+}
+
+fn float(x: f64) -> Arg {
+    Arg::Literal(Literal::f64(x))
+}
+
+fn int(x: i64) -> Arg {
+    Arg::Literal(Literal::i64(x))
+}
+
+fn store(held: Held, address: Address, value: Arg, guard: Option<Arg>) -> Stmt {
+    Stmt::Store { buffer: held.buffer, version: held.version, address, value, guard }
+}
+
+/// A kernel of two inputs (f64 and i64) and two outputs of f64, one of them only written.
+fn kernel(
+    r: &mut Random,
+    callees: &PrimaryMap<KernelId, Kernel>,
+    size: usize,
+    budget: usize,
+) -> Kernel {
+    let mut k = Kernel::new("random");
+    let ty = |dtype| ArrayType::new(dtype, [size]);
+    let mut at = 0;
+    let mut buffer = |k: &mut Kernel, dtype, place: Option<Place>| {
+        let workspace = Place::Workspace(at);
+        if place.is_none() {
+            at += (size * 8).next_multiple_of(64);
+        }
+        k.buffers.push(Buffer { ty: ty(dtype), place: place.unwrap_or(workspace) })
+    };
+    let inputs = [
+        buffer(&mut k, Dtype::F64, Some(Place::Input(0))),
+        buffer(&mut k, Dtype::I64, Some(Place::Input(1))),
+    ];
+    let result = buffer(&mut k, Dtype::F64, Some(Place::Output(0)));
+    let unread = buffer(&mut k, Dtype::F64, Some(Place::Output(1)));
+    let [one, two, sums, spare, other] = [(); 5].map(|()| buffer(&mut k, Dtype::F64, None));
+    let frame = at;
+    k.workspace = frame + callees.values().map(|c| c.workspace).max().unwrap_or(0);
+    k.workspace = k.workspace.next_multiple_of(64);
+    let arrays = [result, one, two].map(|buffer| Held { buffer, version: 0 }).to_vec();
+    let mut g = Generator {
+        r,
+        callees,
+        k,
+        size,
+        inputs,
+        arrays: arrays.clone(),
+        spare: vec![spare, other],
+        unread,
+        sums,
+        frame,
+        loops: Vec::new(),
+        counters: Vec::new(),
+        values: Vec::new(),
+        vars: Vec::new(),
+        depth: 0,
+        budget,
+    };
+    let mut body = Vec::new();
+    for held in arrays.into_iter().chain([Held { buffer: sums, version: 0 }]) {
+        let from = Held { buffer: inputs[0], version: 0 };
+        body.push(g.fill(held, from));
+    }
+    for _ in 0..1 + g.r.below(3) {
+        let step = g.block();
+        body.push(Stmt::Nest { body: step });
+    }
+    // What the arrays hold in the end counts.
+    for from in g.arrays.clone() {
+        let (i, mut last) = (g.index(), Vec::new());
+        let x = g.load(&mut last, from, at_index(i), None);
+        let y = g.load(&mut last, Held { buffer: sums, version: 0 }, at_index(i), None);
+        let z = g.code(&mut last, Code::Add, &[x, y]);
+        let z = g.bounded(&mut last, z);
+        last.push(store(g.arrays[0], at_index(i), z, None));
+        body.push(g.for_(i, Extent::Constant(size), Vec::new(), last));
+    }
+    let address = g.address(&mut Vec::new(), 1);
+    let unread = Held { buffer: unread, version: 0 };
+    body.push(store(unread, Address { dynamic: None, ..address }, float(1.0), None));
+    g.k.body = body;
+    claim(&mut g.k);
+    g.k
+}
+
+fn at_index(i: IndexId) -> Address {
+    Address { offset: 0, terms: vec![(i, 1)], dynamic: None }
+}
+
+impl Generator<'_> {
+    fn index(&mut self) -> IndexId {
+        self.k.indices += 1;
+        IndexId::new(self.k.indices as usize - 1)
+    }
+
+    fn for_(&self, index: IndexId, extent: Extent, carries: Vec<Carry>, body: Vec<Stmt>) -> Stmt {
+        Stmt::For { index, extent, rounds: Rounds::Serial, carries, body }
+    }
+
+    fn code(&mut self, body: &mut Vec<Stmt>, code: Code, args: &[Arg]) -> Arg {
+        let last = self.k.dtype(*args.last().unwrap());
+        let value = self.k.scalars.push(code.result(last));
+        body.push(Stmt::Let { value, expr: Expr::Code(code, args.to_vec()) });
+        Arg::Scalar(value)
+    }
+
+    fn load(
+        &mut self,
+        body: &mut Vec<Stmt>,
+        from: Held,
+        address: Address,
+        guard: Option<Arg>,
+    ) -> Arg {
+        let value = self.k.scalars.push(self.k.buffers[from.buffer].ty.dtype);
+        let Held { buffer, version } = from;
+        body.push(Stmt::Let { value, expr: Expr::Load { buffer, version, address, guard } });
+        Arg::Scalar(value)
+    }
+
+    fn bounded(&mut self, body: &mut Vec<Stmt>, x: Arg) -> Arg {
+        self.code(body, Code::Clamp, &[float(-BOUND), x, float(BOUND)])
+    }
+
+    /// A copy of a whole array, a little changed.
+    fn fill(&mut self, to: Held, from: Held) -> Stmt {
+        let (i, mut body) = (self.index(), Vec::new());
+        let x = self.load(&mut body, from, at_index(i), None);
+        let by = float(self.r.below(5) as f64 - 2.0);
+        let x = self.code(&mut body, Code::Add, &[x, by]);
+        let x = self.bounded(&mut body, x);
+        body.push(store(to, at_index(i), x, None));
+        self.for_(i, Extent::Constant(self.size), Vec::new(), body)
+    }
+
+    /// An operand of that dtype that is in scope.
+    fn value(&mut self, dtype: Dtype) -> Arg {
+        let fit: Vec<Arg> =
+            self.values.iter().copied().filter(|v| self.k.dtype(*v) == dtype).collect();
+        let vars: Vec<VarId> =
+            self.vars.iter().copied().filter(|v| self.k.vars[*v] == dtype).collect();
+        match self.r.below(6) {
+            0 if dtype == Dtype::I64 && !self.counters.is_empty() => {
+                Arg::Index(self.r.of(&self.counters))
+            }
+            1 if !vars.is_empty() => Arg::Var(self.r.of(&vars)),
+            2 => Arg::Literal(Literal::of(dtype, self.r.below(5) as f64 - 1.0)),
+            _ if fit.is_empty() => Arg::Literal(Literal::of(dtype, 1.0)),
+            _ => self.r.of(&fit),
+        }
+    }
+
+    fn truth(&mut self, body: &mut Vec<Stmt>) -> Arg {
+        if self.r.below(3) == 0 {
+            return self.value(Dtype::Bool);
+        }
+        let dtype = self.r.of(&[Dtype::I64, Dtype::F64]);
+        let args = [self.value(dtype), self.value(dtype)];
+        let code = self.r.of(&[Code::Lt, Code::Ge, Code::Eq, Code::Ne]);
+        self.code(body, code, &args)
+    }
+
+    /// An address that leaves room for `room` elements behind it.
+    fn address(&mut self, body: &mut Vec<Stmt>, room: usize) -> Address {
+        let last = self.size - room;
+        if self.r.below(4) == 0 {
+            let i = self.value(Dtype::I64);
+            let clamped = self.code(body, Code::Clamp, &[int(0), i, int(last as i64)]);
+            return Address { dynamic: Some(clamped), ..Address::default() };
+        }
+        let mut a = Address::default();
+        let (mut low, mut high) = (0i64, 0i64);
+        for (index, extent) in self.loops.clone() {
+            let stride = self.r.of(&[0, 1, 1, 1, 2, 3, -1]);
+            let reach = stride * (extent as i64 - 1).max(0);
+            if high - low + reach.abs() <= last as i64 {
+                low += reach.min(0);
+                high += reach.max(0);
+                a.terms.push((index, stride));
+            }
+        }
+        a.offset = -low + self.r.below((last as i64 - (high - low)) as usize + 1) as i64;
+        a
+    }
+
+    fn guard(&mut self, body: &mut Vec<Stmt>) -> Option<Arg> {
+        if self.r.below(4) == 0 { Some(self.truth(body)) } else { None }
+    }
+
+    fn view(&mut self, body: &mut Vec<Stmt>, held: Held) -> View {
+        let at = self.address(body, CALLEE);
+        View { buffer: held.buffer, version: held.version, at, elements: CALLEE }
+    }
+
+    fn array(&mut self) -> usize {
+        self.r.below(self.arrays.len())
+    }
+
+    /// A block inside, in a scope of its own.
+    fn block(&mut self) -> Vec<Stmt> {
+        self.depth += 1;
+        let (values, vars) = (self.values.len(), self.vars.len());
+        let mut body = Vec::new();
+        for _ in 0..1 + self.r.below(5) {
+            if self.budget == 0 {
+                break;
+            }
+            self.budget -= 1;
+            self.statement(&mut body);
+        }
+        self.values.truncate(values);
+        self.vars.truncate(vars);
+        self.depth -= 1;
+        body
+    }
+
+    fn statement(&mut self, body: &mut Vec<Stmt>) {
+        let deep = self.depth > 4;
+        match self.r.below(16) {
+            0 | 1 => {
+                let (address, guard) = (self.address(body, 1), self.guard(body));
+                let from = match self.r.below(4) {
+                    0 => Held { buffer: self.inputs[1], version: 0 },
+                    1 => Held { buffer: self.inputs[0], version: 0 },
+                    _ => {
+                        let n = self.array();
+                        self.arrays[n]
+                    }
+                };
+                let x = self.load(body, from, address, guard);
+                self.values.push(x);
+            }
+            2 | 3 => {
+                let dtype = self.r.of(&[Dtype::F64, Dtype::I64]);
+                let code = self.r.of(&[
+                    Code::Add,
+                    Code::Sub,
+                    Code::Max,
+                    Code::Min,
+                    Code::Lt,
+                    Code::Select,
+                ]);
+                let mut args = vec![self.value(dtype), self.value(dtype)];
+                if matches!(code, Code::Select) {
+                    args.insert(0, self.value(Dtype::Bool));
+                }
+                let x = self.code(body, code, &args);
+                self.values.push(x);
+            }
+            4 | 5 => {
+                let value = self.value(Dtype::F64);
+                let value = self.bounded(body, value);
+                let (address, guard) = (self.address(body, 1), self.guard(body));
+                let n = self.array();
+                let to = match self.r.below(4) {
+                    0 => Held { buffer: self.unread, version: 0 },
+                    _ => self.arrays[n],
+                };
+                body.push(store(to, address, value, guard));
+            }
+            6 => {
+                let dtype = self.r.of(&[Dtype::F64, Dtype::I64]);
+                let var = self.k.vars.push(dtype);
+                body.push(Stmt::Var { var, init: self.value(dtype) });
+                self.vars.push(var);
+            }
+            7 | 8 if !self.vars.is_empty() => {
+                let var = self.r.of(&self.vars);
+                let dtype = self.k.vars[var];
+                let mut value = self.value(dtype);
+                if dtype == Dtype::F64 {
+                    value = self.bounded(body, value);
+                }
+                let code = self.r.of(&[Code::Add, Code::Add, Code::Max]);
+                body.push(match self.r.below(4) {
+                    0 => Stmt::Set { var, value },
+                    _ => Stmt::Fold { var, code, value },
+                });
+            }
+            9 if !deep => {
+                let condition = self.truth(body);
+                let then = self.block();
+                let otherwise = if self.r.below(2) == 0 { self.block() } else { Vec::new() };
+                body.push(Stmt::If { condition, then, otherwise });
+            }
+            10 | 11 if !deep => self.counted(body),
+            12 if !deep => self.while_(body),
+            13 => self.contract(body),
+            14 if !self.callees.is_empty() => self.call(body),
+            15 => self.fold(body),
+            _ => {}
+        }
+    }
+
+    /// What a loop carries, and what its rounds begin with.
+    fn carries(&mut self) -> (Vec<Carry>, Vec<Stmt>) {
+        let (mut carries, mut begin) = (Vec::new(), Vec::new());
+        if self.r.below(2) == 0 {
+            return (carries, begin);
+        }
+        let n = self.array();
+        let now = self.arrays[n];
+        let next = match self.spare.pop() {
+            // Two buffers of which the second is filled first of all.
+            Some(buffer) if now.version == 0 && self.r.below(2) == 0 => {
+                let next = Held { buffer, version: 0 };
+                begin.push(self.fill(next, now));
+                next
+            }
+            other => {
+                self.spare.extend(other);
+                let versions = &mut self.k.versions[now.buffer];
+                versions.push(Version { continues: Some(now.version) });
+                let next = Held { buffer: now.buffer, version: versions.len() as u32 };
+                let address = self.address(&mut begin, 1);
+                begin.push(store(next, address, float(1.0), None));
+                next
+            }
+        };
+        carries.push(Carry { now, next });
+        self.arrays[n] = next;
+        (carries, begin)
+    }
+
+    /// A loop has ended.
+    fn settle(&mut self, carries: &[Carry]) {
+        for Carry { now, next } in carries {
+            for held in self.arrays.iter_mut().filter(|h| **h == *next) {
+                *held = *now;
+            }
+            if now.buffer != next.buffer {
+                self.spare.push(next.buffer);
+            }
+        }
+    }
+
+    /// The rounds of a loop: what exchanges places there exchanges nowhere inside.
+    fn rounds(&mut self, carries: &[Carry], begin: Vec<Stmt>) -> Vec<Stmt> {
+        let turned = carries.first().filter(|c| c.now.buffer != c.next.buffer).copied();
+        let mut body = begin;
+        let held = self.arrays.clone();
+        if let Some(c) = turned {
+            // Inner loops would have them exchange twice.
+            self.arrays.retain(|h| *h != c.next);
+        }
+        body.extend(self.block());
+        if let Some(c) = turned {
+            self.arrays = held;
+            let value = self.value(Dtype::F64);
+            let value = self.bounded(&mut body, value);
+            let address = self.address(&mut body, 1);
+            body.push(store(c.next, address, value, None));
+            let address = self.address(&mut body, 1);
+            let x = self.load(&mut body, c.now, address, None);
+            let x = self.bounded(&mut body, x);
+            body.push(store(Held { buffer: self.unread, version: 0 }, Address::default(), x, None));
+        }
+        body
+    }
+
+    fn counted(&mut self, body: &mut Vec<Stmt>) {
+        let index = self.index();
+        let constant = self.r.below(3) > 0;
+        let extent = if constant {
+            Extent::Constant(self.r.of(&[0, 1, 2, 3, 4, 5, 9]))
+        } else {
+            let n = self.value(Dtype::I64);
+            Extent::Scalar(self.code(body, Code::Clamp, &[int(-1), n, int(4)]))
+        };
+        self.counters.push(index);
+        if let Extent::Constant(n) = extent {
+            self.loops.push((index, n));
+        }
+        let (carries, begin) = self.carries();
+        let rounds = self.rounds(&carries, begin);
+        self.settle(&carries);
+        if constant {
+            self.loops.pop();
+        }
+        self.counters.pop();
+        body.push(self.for_(index, extent, carries, rounds));
+    }
+
+    fn while_(&mut self, body: &mut Vec<Stmt>) {
+        let var = self.k.vars.push(Dtype::I64);
+        body.push(Stmt::Var { var, init: int(0) });
+        let limit = self.value(Dtype::I64);
+        let limit = self.code(body, Code::Min, &[limit, int(3)]);
+        let mut head = Vec::new();
+        let condition = self.code(&mut head, Code::Lt, &[Arg::Var(var), limit]);
+        let (carries, begin) = self.carries();
+        // What the head defines is visible.
+        let values = self.values.len();
+        self.values.push(condition);
+        let mut rounds = self.rounds(&carries, begin);
+        self.values.truncate(values);
+        self.settle(&carries);
+        let next = self.code(&mut rounds, Code::Add, &[Arg::Var(var), int(1)]);
+        rounds.push(Stmt::Set { var, value: next });
+        body.push(Stmt::While { head, condition, carries, body: rounds });
+    }
+
+    /// A sum or an extreme of what stands in an array, over a loop.
+    fn fold(&mut self, body: &mut Vec<Stmt>) {
+        let var = self.k.vars.push(Dtype::F64);
+        body.push(Stmt::Var { var, init: self.value(Dtype::F64) });
+        let (index, mut rounds, n) = (self.index(), Vec::new(), self.array());
+        let from = self.arrays[n];
+        let (extent, address) = if self.r.below(2) == 0 {
+            (Extent::Constant(self.size), at_index(index))
+        } else {
+            let n = self.value(Dtype::I64);
+            let last = int(self.size as i64 - 1);
+            let n = self.code(body, Code::Min, &[n, int(9)]);
+            let i = self.code(&mut rounds, Code::Min, &[Arg::Index(index), last]);
+            (Extent::Scalar(n), Address { dynamic: Some(i), ..Address::default() })
+        };
+        let value = self.load(&mut rounds, from, address, None);
+        let code = self.r.of(&[Code::Add, Code::Max]);
+        rounds.push(Stmt::Fold { var, code, value });
+        body.push(self.for_(index, extent, Vec::new(), rounds));
+        self.vars.push(var);
+    }
+
+    fn contract(&mut self, body: &mut Vec<Stmt>) {
+        let [m, n, k] = [(); 3].map(|()| self.r.of(&[0, 1, 1, 2, 2, 2, 2]));
+        let mut matrix = |g: &mut Self, held: Held, rows: usize, columns: usize| {
+            let at = g.address(body, (rows * columns).max(1));
+            let Held { buffer, version } = held;
+            Matrix { buffer, version, at, row: columns.max(1) as i64, column: 1 }
+        };
+        let lhs = Held { buffer: self.inputs[0], version: 0 };
+        let array = self.array();
+        let rhs = self.arrays[array];
+        let (lhs, rhs) = (matrix(self, lhs, m, k), matrix(self, rhs, k, n));
+        let out = matrix(self, Held { buffer: self.sums, version: 0 }, m, n);
+        let accumulate = self.r.below(2) == 0;
+        let (dtype, batch) = (Dtype::F64, Vec::new());
+        body.push(Stmt::Contract(Contract { dtype, m, n, k, accumulate, lhs, rhs, out, batch }));
+    }
+
+    fn call(&mut self, body: &mut Vec<Stmt>) {
+        let callee = KernelId::new(self.r.below(self.callees.len()));
+        let first = self.array();
+        let to = self.arrays[first];
+        let from = Held { buffer: self.inputs[0], version: 0 };
+        let from = match self.array() {
+            n if self.arrays[n].buffer != to.buffer => self.arrays[n],
+            _ => from,
+        };
+        let numbers = Held { buffer: self.inputs[1], version: 0 };
+        let operands = vec![self.view(body, from), self.view(body, numbers)];
+        let unread = Held { buffer: self.unread, version: 0 };
+        let outputs = vec![self.view(body, to), self.view(body, unread)];
+        body.push(Stmt::Call(Call { callee, operands, outputs, frame: self.frame }));
+    }
+}
+
+fn program(seed: u64) -> Program {
+    let mut r = Random(seed);
+    let mut callees = PrimaryMap::new();
+    for _ in 0..r.below(3) {
+        let callee = kernel(&mut r, &callees, CALLEE, 12);
+        callees.push(callee);
+    }
+    let entry = kernel(&mut r, &callees, ENTRY, 30);
+    Program { callees, entry }
+}
+
+#[test]
+fn random_recursive_kernels() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let (count, seed) = (number("KERNELS").unwrap_or(200), number("KERNELS_SEED").unwrap_or(0));
+    let mut r = Random(7);
+    let mut numbers = |dtype| {
+        let x: Vec<_> = (0..ENTRY).map(|_| Literal::of(dtype, r.below(9) as f64 - 3.0)).collect();
+        tensor(dtype, &x)
+    };
+    let args = [numbers(Dtype::F64), numbers(Dtype::I64)];
+    let mut met = [0; 8];
+    for seed in seed..seed + count {
+        let p = program(seed);
+        let valid = |p: &Program| {
+            let errors = verify(p);
+            assert!(errors.is_empty(), "{p}\nseed {seed}: {errors:?}");
+        };
+        valid(&p);
+        let again = parse(&p.to_string(), &|_| None).unwrap_or_else(|e| panic!("{seed}: {e}\n{p}"));
+        assert_eq!(again.to_string(), p.to_string());
+        valid(&again);
+        let want = shadow(&p, &args).unwrap_or_else(|e| panic!("{p}\nseed {seed}: {e}"));
+        let mut split = p.clone();
+        split_loops(&mut split).unwrap();
+        valid(&split);
+        let p = if seed % 2 == 0 { &p } else { &split };
+        compare(p, &args, &want, 0.0, &format!("seed {seed}"));
+        for (_, k) in p.kernels() {
+            visit(&k.body, &mut |s| {
+                let kind = match s {
+                    Stmt::For { extent: Extent::Scalar(_), .. } => 0,
+                    Stmt::While { .. } => 1,
+                    Stmt::If { .. } => 2,
+                    Stmt::Call(_) => 3,
+                    Stmt::Contract(c) => 4 + usize::from(c.accumulate),
+                    Stmt::For { rounds: Rounds::Parallel, .. } => 6,
+                    Stmt::For { rounds: Rounds::Fold, .. } => 7,
+                    _ => return,
+                };
+                met[kind] += 1;
+            });
+        }
+    }
+    assert!(count < 100 || met.iter().all(|n| *n > 10), "{met:?}");
+}
