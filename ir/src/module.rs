@@ -1,45 +1,17 @@
 //! Modules: an append-only arena of immutable functions.
 //!
-//! A transform never edits a function; it appends a new one. So the pair (transform, function) is a
-//! sound key, and the module remembers what was derived from what: differentiating the same callee
-//! twice costs nothing. Equal functions are stored once (hash-consing). A module belongs to one
+//! A transform never edits a function; it appends a new one. So the pair (function, question) is a
+//! sound key, and the module remembers the answers: differentiating the same callee twice costs
+//! nothing. Equal functions are stored once (hash-consing). A module belongs to one
 //! trace, or to one file of text, and is dropped with it.
 
 use crate::function::{FuncId, Function};
-use crate::prim::{Attr, Effects};
+use crate::prim::Effects;
 use crate::problem::{Kind, Problem};
+use crate::question::{Memo, Question};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// What a derived function depends on: the transform's name, the function, and every other choice
-/// (active set, batched axes, policy), written as numbers.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Key {
-    /// The name of the transform: `jvp`, `batch`, ...
-    pub transform: &'static str,
-    /// The function transformed.
-    pub function: FuncId,
-    /// All its other arguments.
-    pub detail: Vec<u64>,
-}
-
-impl Key {
-    /// A key whose detail is one mask.
-    pub fn masked(transform: &'static str, function: FuncId, mask: &[bool]) -> Key {
-        let detail = mask.iter().map(|b| u64::from(*b)).collect();
-        Key { transform, function, detail }
-    }
-}
-
-/// What a transform answered: the functions it made and which outputs they have.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Derived {
-    /// The derived functions, in an order that the transform defines.
-    pub functions: Vec<FuncId>,
-    /// A mask over outputs or inputs, with a meaning that the transform defines.
-    pub mask: Vec<bool>,
-}
 
 /// How deep calls may nest. The interpreter and the transforms walk from a function to those that it
 /// calls by recursion, and a level takes up to 12 KiB of stack in a debug build; a hundred fit into
@@ -60,7 +32,8 @@ pub(crate) fn too_deep(what: &str, depth: usize) -> Problem {
 pub struct Module {
     functions: PrimaryMap<FuncId, Arc<Function>>,
     interned: HashMap<Arc<Function>, FuncId>,
-    memo: HashMap<Key, Derived>,
+    /// Boxed, since it is larger than the rest.
+    memo: Box<Memo>,
     effects: SecondaryMap<FuncId, Effects>,
     /// How deep the calls of each function nest: 0 for one that calls nothing.
     depths: SecondaryMap<FuncId, usize>,
@@ -95,12 +68,8 @@ impl Module {
 
     /// One more than the deepest function that it calls. Known from when those were added.
     fn depth_of(&self, function: &Function) -> usize {
-        let attributes = function.equations.iter().flat_map(|e| e.op.attributes());
-        let callees = attributes.filter_map(|(_, attribute)| match attribute {
-            Attr::Func(f) => Some(f),
-            _ => None,
-        });
-        callees.map(|f| self.depths[f] + 1).max().unwrap_or(0)
+        let callees = function.equations.iter().flat_map(|e| e.op.regions());
+        callees.map(|r| self.depths[r.function] + 1).max().unwrap_or(0)
     }
 
     /// How deep the calls of a function nest: 0 for one that calls nothing.
@@ -134,13 +103,22 @@ impl Module {
         self.functions.iter().map(|(id, f)| (id, &**f))
     }
 
-    /// What was derived under that key, if anything.
-    pub fn recall(&self, key: &Key) -> Option<&Derived> {
-        self.memo.get(key)
-    }
-
-    /// Remembers what was derived under that key.
-    pub fn remember(&mut self, key: Key, derived: Derived) {
-        self.memo.insert(key, derived);
+    /// The answer to a question about a function: the one remembered, or the one that `make` finds.
+    ///
+    /// # Errors
+    /// What `make` reports.
+    pub fn answer<Q: Question>(
+        &mut self,
+        f: FuncId,
+        question: Q,
+        make: impl FnOnce(&mut Module, &Q) -> Result<Q::Answer, Problem>,
+    ) -> Result<Q::Answer, Problem> {
+        let key = (f, question);
+        if let Some(known) = Q::answers(&mut self.memo).get(&key) {
+            return Ok(known.clone());
+        }
+        let answer = make(self, &key.1)?;
+        Q::answers(&mut self.memo).insert(key, answer.clone());
+        Ok(answer)
     }
 }

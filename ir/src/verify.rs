@@ -127,11 +127,7 @@ impl Verifier<'_> {
         let at = Some(i);
         let operands: SmallVec<[Linearity; 3]> =
             e.operands.iter().map(|a| self.read(at, *a)).collect();
-        let callees = e.op.attributes().into_iter().filter_map(|(_, a)| match a {
-            crate::prim::Attr::Func(f) => Some(f),
-            _ => None,
-        });
-        for callee in callees {
+        for callee in e.op.regions().iter().map(|r| r.function) {
             if !self.module.contains(callee) {
                 self.error(at, Kind::Verify, format!("{callee} is not in the module"));
                 return;

@@ -9,6 +9,7 @@ use crate::{Error, Var};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 use tapeloom_ir::prim::Call;
+use tapeloom_ir::question::Residual;
 use tapeloom_ir::trace::{self, Closed, Context, Diagnostic, Handle, Note, Param, Traced};
 use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Module, Problem, Type};
 
@@ -155,13 +156,26 @@ impl<S> Staged<S> {
         more: impl IntoIterator<Item = Var>,
         outline: bool,
     ) -> Vec<Var> {
-        let args = args.iter().map(|v| v.handle);
-        let operands: Vec<Handle> = args
-            .chain(self.closed.captures.iter().copied())
-            .chain(more.into_iter().map(|v| v.handle))
-            .collect();
+        let mut operands = self.operands(args);
+        operands.extend(more.into_iter().map(|v| v.handle));
         let outputs = trace::bind(Call { function, outline }, &operands, self.at);
         outputs.into_iter().map(Var::new).collect()
+    }
+
+    /// What the function takes: `args` and the captures.
+    fn operands(&self, args: &[Var]) -> Vec<Handle> {
+        let args = args.iter().map(|v| v.handle);
+        args.chain(self.closed.captures.iter().copied()).collect()
+    }
+
+    /// Calls the first half of a function cut in two: the function's results, and what the second
+    /// half reads.
+    pub(crate) fn first_half(&self, fwd: FuncId, residuals: &[Residual]) -> (Vec<Var>, Vec<Var>) {
+        let mut y = self.call(fwd, &self.args, [], false);
+        let x: Vec<Var> = self.operands(&self.args).into_iter().map(Var::new).collect();
+        let residuals = Residual::pick(residuals, &x, &y);
+        y.truncate(self.closed.types.len());
+        (y, residuals)
     }
 
     /// Records a problem of this transform.

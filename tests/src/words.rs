@@ -15,7 +15,7 @@ use crate::calculus::{
 use crate::trust::{self, Trust, trusts};
 use crate::{Agreement, Case, Failure, Rng, run};
 use tapeloom_backend::{Engine, Options, Report, compile};
-use tapeloom_ir::prim::{Body, Exactness};
+use tapeloom_ir::prim::{Exactness, Region, Role};
 use tapeloom_ir::{FuncId, Kind, Literal, Module, Op, Tensor, Type, print_function, verify};
 use tapeloom_transforms::{BEFORE_CODE, PASSES, Pipeline, batch, jvp, vjp};
 
@@ -315,11 +315,8 @@ fn within_budget(m: &Module, written: FuncId, f: FuncId, report: &Report) -> Res
 }
 
 /// Equations of a function and of what it calls, every time that it does.
-fn total(m: &Module, f: FuncId) -> usize {
-    let of = |op: &Op| match op.body() {
-        Body::Outline(g) | Body::Inline(g) | Body::Ruled(g) => total(m, g),
-        Body::None => 0,
-    };
+pub fn total(m: &Module, f: FuncId) -> usize {
+    let of = |op: &Op| op.opened(Role::runs).map_or(0, |g| total(m, g));
     m.function(f).equations.iter().map(|e| 1 + of(&e.op)).sum()
 }
 
@@ -363,11 +360,12 @@ fn dense(derivatives: &[Option<Tensor>], model: &[Tensor]) -> Vec<Tensor> {
 
 /// Whether a function keeps calls when the others are inlined.
 pub fn outlined(m: &Module, f: FuncId) -> bool {
-    m.function(f).equations.iter().any(|e| match e.op.body() {
-        Body::Outline(_) => true,
-        Body::Inline(g) => outlined(m, g),
-        Body::None | Body::Ruled(_) => false,
-    })
+    let kept = |r: &Region| match r.role {
+        Role::Outline => true,
+        Role::Inline => outlined(m, r.function),
+        Role::Ruled | Role::Rule => false,
+    };
+    m.function(f).equations.iter().any(|e| e.op.regions().iter().any(kept))
 }
 
 /// The case with the name of a longer word.

@@ -7,7 +7,7 @@
 //! which takes all. Everything that fails is reported at once, with its program.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tapeloom_ir::prim::Body;
+use tapeloom_ir::prim::Role;
 use tapeloom_ir::{Module, print_function};
 use tapeloom_tests::words::{Choice, Demand, Letter, append, outlined, same_numbers};
 use tapeloom_tests::{Case, EXAMPLES, Failure, Rng, show_tensors};
@@ -32,14 +32,15 @@ fn words_that_begin_with_vmap() {
 
 #[test]
 fn some_examples_keep_a_call_and_some_have_rules() {
-    let mut bodies = Vec::new();
+    let mut roles = Vec::new();
     for example in EXAMPLES {
         let (m, case) = example.read().unwrap();
-        bodies.extend(m.function(case.f).equations.iter().map(|e| e.op.body()));
+        let regions = m.function(case.f).equations.iter().flat_map(|e| e.op.regions());
+        roles.extend(regions.map(|r| r.role));
     }
-    assert!(bodies.iter().any(|b| matches!(b, Body::Outline(_))));
-    assert!(bodies.iter().any(|b| matches!(b, Body::Inline(_))));
-    assert!(bodies.iter().any(|b| matches!(b, Body::Ruled(_))));
+    for role in [Role::Outline, Role::Inline, Role::Ruled, Role::Rule] {
+        assert!(roles.contains(&role), "{role:?}");
+    }
 }
 
 /// All words with that first letter, on all examples.

@@ -3,33 +3,10 @@
 //! A batched value carries the batch on axis 0. A value that depends on no batched parameter is
 //! computed once. Each primitive's batching rule says what it is over a whole batch.
 
-use crate::regions::Transforms;
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::prim::{BatchOf, RuleCx};
-use tapeloom_ir::{
-    Builder, Copying, Derived, Draft, FuncId, Function, Key, Module, Problem, Type, ValueId,
-};
-
-/// `f` over a batch of `size`: parameters marked `batched` get a new axis 0 of that extent.
-///
-/// # Errors
-/// What a batching rule reports.
-pub fn batch(
-    module: &mut Module,
-    f: FuncId,
-    size: usize,
-    batched: &[bool],
-) -> Result<BatchOf, Problem> {
-    let mut key = Key::masked("batch", f, batched);
-    key.detail.push(size as u64);
-    if let Some(Derived { functions, mask }) = module.recall(&key) {
-        return Ok(BatchOf { function: functions[0], batched_out: mask.clone() });
-    }
-    let (function, batched_out) = lift(module, f, size, batched)?;
-    let function = module.add(function)?;
-    module.remember(key, Derived { functions: vec![function], mask: batched_out.clone() });
-    Ok(BatchOf { function, batched_out })
-}
+use tapeloom_ir::prim::{Regions, RuleCx, settle};
+use tapeloom_ir::question::{Batch, BatchOf, Wanted};
+use tapeloom_ir::{Atom, Builder, Copying, Draft, FuncId, Module, Problem, Type, ValueId};
 
 /// The type with a leading axis.
 fn leading(ty: &Type, size: usize) -> Result<Type, Problem> {
@@ -41,12 +18,13 @@ fn leading(ty: &Type, size: usize) -> Result<Type, Problem> {
     }
 }
 
-fn lift(
+pub(crate) fn derive(
+    regions: &mut dyn Regions,
     module: &mut Module,
     id: FuncId,
-    size: usize,
-    batched: &[bool],
-) -> Result<(Function, Vec<bool>), Problem> {
+    Batch { size, batched, wanted }: &Batch,
+) -> Result<BatchOf, Problem> {
+    let size = *size;
     let f = module.get(id);
     let mut draft = Draft::new(format!("{}.batch", f.name));
     let mut map = Copying::new();
@@ -66,14 +44,18 @@ fn lift(
             map.define(e, b.copy(&f, i, x));
             continue;
         }
-        let mut transforms = Transforms;
-        let mut cx = RuleCx { b: &b, regions: &mut transforms };
+        let mut cx = RuleCx { b: &b, regions: &mut *regions };
         let of = e.op.batch(&mut cx, size, &x, &mask).map_err(|p| p.at(f.location(i)))?;
         map.define(e, of.y);
         for (old, lifted) in e.outputs.iter().zip(of.batched) {
             on[*old] = lifted;
         }
     }
-    let batched_out = f.results.iter().map(|r| r.value().is_some_and(|v| on[v])).collect();
-    Ok((draft.close(map.results(&f))?, batched_out))
+    b.at(None);
+    let result = |(r, wanted): (&Atom, &Wanted)| {
+        let batched = r.value().is_some_and(|v| on[v]);
+        settle(&b, size, map.read(*r), batched, *wanted)
+    };
+    let (results, batched_out) = f.results.iter().zip(wanted).map(result).unzip();
+    Ok(BatchOf { function: draft.finish(module, results)?, batched_out })
 }

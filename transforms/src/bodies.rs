@@ -1,73 +1,68 @@
-//! Passes on bodies: what is done to a program is done to the functions it calls, too.
+//! Passes on bodies: what is done to a program is done to the functions that it runs, too.
 //!
-//! A call that the user asked to keep (an outlined one) hides its function from passes, which see
-//! one function at a time. [`everywhere`] runs a pass on a function and then on every function that
-//! the result still calls, callees once each however often they are called, and puts the new ones in
-//! the place of the old. Signatures stay as they are, so nothing else changes.
+//! Passes see one function at a time. [`everywhere`] runs a pass on a function and then on every function
+//! that the result runs, each once however often it is run, and puts the new ones in the place of the old.
+//! Signatures stay as they are, so nothing else changes.
+//!
+//! Derivative rules are left as they are. They are not run; the derivative that asks for one opens it, or
+//! calls it, and passes meet it there.
 
 use std::collections::HashMap;
-use tapeloom_ir::prim::{Attr, Attributes, Body};
-use tapeloom_ir::{FuncId, Module, Op, Problem, rebuild};
+use tapeloom_ir::prim::Region;
+use tapeloom_ir::{FuncId, Module, Problem, rebuild};
 
 /// A pass as a function.
 pub(crate) type Run = fn(&mut Module, FuncId) -> Result<FuncId, Problem>;
 
-/// Runs a pass on a function and on those it calls outlined.
-pub(crate) fn everywhere(module: &mut Module, id: FuncId, run: Run) -> Result<FuncId, Problem> {
-    visit(module, id, run, &mut HashMap::new())
+/// A function on which the pass has run, and whose callees are being visited.
+struct Visit {
+    old: FuncId,
+    new: FuncId,
+    /// The next equation to look at.
+    next: usize,
 }
 
-fn visit(
-    module: &mut Module,
-    id: FuncId,
-    run: Run,
-    done: &mut HashMap<FuncId, FuncId>,
-) -> Result<FuncId, Problem> {
-    if let Some(known) = done.get(&id) {
-        return Ok(*known);
-    }
-    let new = run(module, id)?;
-    let mut renamed = HashMap::new();
-    for e in &module.get(new).equations {
-        if let Body::Outline(callee) = e.op.body() {
-            let after = visit(module, callee, run, done)?;
-            if after != callee {
-                renamed.insert(callee, after);
-            }
+/// Runs a pass on a function and on all that it runs. A loop with a stack of its own, since calls nest
+/// deeply.
+pub(crate) fn everywhere(module: &mut Module, id: FuncId, run: Run) -> Result<FuncId, Problem> {
+    let mut done: HashMap<FuncId, FuncId> = HashMap::new();
+    let mut visits = vec![Visit { old: id, new: run(module, id)?, next: 0 }];
+    while let Some(visit) = visits.last_mut() {
+        let Some(e) = module.function(visit.new).equations.get(visit.next) else {
+            let new = renamed(module, visit.new, &done)?;
+            done.insert(visit.old, new);
+            visits.pop();
+            continue;
+        };
+        let regions = e.op.regions();
+        let waits = |f: &FuncId| !done.contains_key(f);
+        match regions.iter().filter(|r| r.role.runs()).map(|r| r.function).find(waits) {
+            Some(old) => visits.push(Visit { old, new: run(module, old)?, next: 0 }),
+            None => visit.next += 1,
         }
     }
-    let new = if renamed.is_empty() { new } else { rename(module, new, &renamed)? };
-    done.insert(id, new);
-    Ok(new)
+    Ok(done[&id])
 }
 
-/// The same function calling others.
-fn rename(
+/// The same function running others.
+fn renamed(
     module: &mut Module,
     id: FuncId,
-    renamed: &HashMap<FuncId, FuncId>,
+    done: &HashMap<FuncId, FuncId>,
 ) -> Result<FuncId, Problem> {
     let f = module.get(id);
+    // A function that is a rule here may run elsewhere; where it is a rule it stays.
+    let after = |r: &Region| match r.role.runs() {
+        true => done.get(&r.function).copied().unwrap_or(r.function),
+        false => r.function,
+    };
+    if f.equations.iter().all(|e| e.op.regions().iter().all(|r| after(r) == r.function)) {
+        return Ok(id);
+    }
     let renamed = rebuild(&f, |draft, i, operands| {
         let op = &f.equations[i].op;
-        let op = match op.body() {
-            Body::Outline(g) if renamed.contains_key(&g) => calling(op, renamed)?,
-            Body::Outline(_) | Body::None | Body::Inline(_) | Body::Ruled(_) => op.clone(),
-        };
-        Ok(draft.copy_as(op, &f, i, operands))
+        let functions: Vec<FuncId> = op.regions().iter().map(after).collect();
+        Ok(draft.copy_as(op.with_regions(&functions), &f, i, operands))
     })?;
     module.add(renamed)
-}
-
-/// The primitive with other functions among its attributes.
-fn calling(op: &Op, renamed: &HashMap<FuncId, FuncId>) -> Result<Op, Problem> {
-    let attributes = op.attributes().into_iter().map(|(name, attribute)| {
-        let attribute = match attribute {
-            Attr::Func(g) => Attr::Func(renamed.get(&g).copied().unwrap_or(g)),
-            other => other,
-        };
-        (name.to_owned(), attribute)
-    });
-    let missing = || Problem::internal(format!("`{}` does not parse", op.name()));
-    Op::parse(op.name(), &mut Attributes::new(attributes.collect())).ok_or_else(missing)?
 }

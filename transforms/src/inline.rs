@@ -5,17 +5,17 @@
 //! custom derivative rule stays closed until no derivative can be asked of it any more; [`expand`]
 //! opens those too. Outlined calls stay.
 
-use tapeloom_ir::prim::Body;
-use tapeloom_ir::{Builder, Copying, FuncId, Module, Op, Problem};
+use tapeloom_ir::prim::Role;
+use tapeloom_ir::{Builder, Copying, FuncId, Module, Problem};
 
 /// The same function with ordinary calls inlined, to any depth.
 ///
 /// # Errors
 /// None that a well-formed module can cause.
 pub fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    open(module, f, |op| match op.body() {
-        Body::Inline(g) => Some(g),
-        Body::None | Body::Ruled(_) | Body::Outline(_) => None,
+    open(module, f, |role| match role {
+        Role::Inline => true,
+        Role::Ruled | Role::Outline | Role::Rule => false,
     })
 }
 
@@ -24,23 +24,19 @@ pub fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
 /// # Errors
 /// None that a well-formed module can cause.
 pub fn expand(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    open(module, f, |op| match op.body() {
-        Body::Inline(g) | Body::Ruled(g) => Some(g),
-        Body::None | Body::Outline(_) => None,
+    open(module, f, |role| match role {
+        Role::Inline | Role::Ruled => true,
+        Role::Outline | Role::Rule => false,
     })
 }
 
-fn open(
-    module: &mut Module,
-    id: FuncId,
-    wanted: fn(&Op) -> Option<FuncId>,
-) -> Result<FuncId, Problem> {
+fn open(module: &mut Module, id: FuncId, wanted: fn(Role) -> bool) -> Result<FuncId, Problem> {
     let f = module.get(id);
-    if !f.equations.iter().any(|e| wanted(&e.op).is_some()) {
+    if f.equations.iter().all(|e| e.op.opened(wanted).is_none()) {
         return Ok(id);
     }
     let (mut draft, params) = Copying::same_signature(&f);
     let args: Vec<_> = f.all_params().map(|p| params.read(p.into())).collect();
-    let results = Builder::new(module, &mut draft).open(id, &args, wanted);
+    let results = Builder::new(module, &mut draft).open(id, &args, |op| op.opened(wanted));
     draft.finish(module, results)
 }

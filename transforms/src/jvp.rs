@@ -14,29 +14,19 @@
 //! ```
 
 use crate::activity::activity;
-use crate::regions::Transforms;
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::prim::{Dual, JvpOf, RuleCx};
-use tapeloom_ir::{
-    Atom, Builder, Copying, Derived, Draft, FuncId, Function, Key, Module, Problem, ValueId,
-};
+use tapeloom_ir::prim::{Dual, Regions, RuleCx, instantiate};
+use tapeloom_ir::question::{Jvp, JvpOf};
+use tapeloom_ir::{Atom, Builder, Copying, Draft, FuncId, Function, Module, Problem, ValueId};
 
-/// The forward derivative of `f`: `(x.., dx of the active) -> (y.., dy of the active outputs)`.
-///
-/// Parameters that are linear in `f` come as ordinary ones.
-///
-/// # Errors
-/// A derivative that does not exist, with the user's line.
-pub fn jvp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Problem> {
-    let key = Key::masked("jvp", f, active);
-    if let Some(Derived { functions, mask }) = module.recall(&key) {
-        return Ok(JvpOf { function: functions[0], active_out: mask.clone() });
-    }
-    let (function, active_out) = forward(module, f, active, Rule::Jvp)?;
-    let function = module.add(function)?;
-    let derived = Derived { functions: vec![function], mask: active_out.clone() };
-    module.remember(key, derived);
-    Ok(JvpOf { function, active_out })
+pub(crate) fn derive(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    f: FuncId,
+    Jvp { active, forced }: &Jvp,
+) -> Result<JvpOf, Problem> {
+    let (function, active_out) = forward(regions, module, f, active, forced, Rule::Jvp)?;
+    Ok(JvpOf { function: module.add(function)?, active_out })
 }
 
 /// Which rule of the primitives the walk applies.
@@ -50,9 +40,11 @@ pub(crate) enum Rule {
 
 /// The walk that jvp and linearize share.
 pub(crate) fn forward(
+    regions: &mut dyn Regions,
     module: &mut Module,
     id: FuncId,
     active: &[bool],
+    forced: &[bool],
     rule: Rule,
 ) -> Result<(Function, Vec<bool>), Problem> {
     let f = module.get(id);
@@ -76,8 +68,7 @@ pub(crate) fn forward(
             primal.define(e, b.copy(&f, i, x));
             continue;
         }
-        let mut transforms = Transforms;
-        let mut cx = RuleCx { b: &b, regions: &mut transforms };
+        let mut cx = RuleCx { b: &b, regions: &mut *regions };
         let Dual { y, dy } = match rule {
             Rule::Jvp => e.op.jvp(&mut cx, &x, &dx),
             Rule::Linearize => e.op.linearize(&mut cx, &x, &dx),
@@ -88,8 +79,12 @@ pub(crate) fn forward(
             tangent[*old] = dy.filter(|_| f.types[*old].has_tangent());
         }
     }
-    let tangents: Vec<Option<Atom>> =
-        f.results.iter().map(|r| r.value().and_then(|v| tangent[v])).collect();
+    let tangent = |(r, forced): (&Atom, &bool)| {
+        let ty = f.type_of(*r);
+        let found = r.value().and_then(|v| tangent[v]);
+        found.or_else(|| (*forced && ty.has_tangent()).then(|| instantiate(&b, None, &ty)))
+    };
+    let tangents: Vec<Option<Atom>> = f.results.iter().zip(forced).map(tangent).collect();
     let mut results = primal.results(&f);
     results.extend(tangents.iter().flatten());
     Ok((draft.close(results)?, tangents.iter().map(Option::is_some).collect()))

@@ -3,7 +3,8 @@
 //! | transform | type |
 //! |---|---|
 //! | [`jvp`] | `(x -> y)` to `(x, dx) -> (y, dy)` |
-//! | [`linearize`] | `(x -> y)` to `x -> (y, residuals)` and `(residuals; dx) -> dy` |
+//! | [`linearize`] | `(x -> y)` to `x -> (y, kept)` and `(residuals; dx) -> dy` |
+//! | [`unzip`] | `(x, u) -> (y, z)` to `x -> (y, kept)` and `(residuals, u) -> z` |
 //! | [`transpose`] | `(k; dx) -> dy` to `(k; ct of dy) -> ct of dx` |
 //! | [`vjp`] | `(x -> y)` to `(x, ct of y) -> (y, ct of x)`: linearize, then transpose |
 //! | [`batch`] | `(x -> y)` to `([n, x]) -> [n, y]` |
@@ -26,25 +27,24 @@ mod jvp;
 mod linearize;
 mod pass;
 mod peephole;
+mod prune;
 mod regions;
 mod simplify;
 mod sweep;
 mod transpose;
+mod unzip;
 mod vjp;
 
 pub use activity::{Activity, activity};
-pub use batch::batch;
 pub use cse::cse;
-pub use dce::{dce, prune};
+pub use dce::dce;
 pub use inline::{expand, inline};
-pub use jvp::jvp;
-pub use linearize::linearize;
 pub use pass::{BEFORE_CODE, PASSES, Pass, Pipeline};
 pub use peephole::peephole;
-pub use regions::Transforms;
+pub use regions::{Transforms, batch, jvp, linearize, prune, transpose, unzip};
 pub use simplify::{
     Cost, Options as SimplifyOptions, Report as SimplifyReport, Simplified, simplify,
     simplify_relaxed, simplify_with,
 };
-pub use transpose::{as_linear, transpose};
+pub use transpose::as_linear;
 pub use vjp::{VjpOf, vjp};

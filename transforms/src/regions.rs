@@ -1,50 +1,153 @@
-//! The transforms as rules of region primitives see them.
+//! The transforms, as users and as rules of region primitives ask for them.
 //!
 //! `ir` defines the rules and does not know the transforms; a call's jvp rule needs jvp of its body.
-//! So `ir` declares the trait [`Regions`] and this crate implements it.
+//! So `ir` declares the trait [`Regions`], this file implements it, and the walks are handed whoever
+//! answers. The module remembers every answer.
 
-use tapeloom_ir::prim::{BatchOf, JvpOf, LinearizeOf, Regions, TransposeOf};
-use tapeloom_ir::{FuncId, Module, Problem};
+use tapeloom_ir::prim::Regions;
+use tapeloom_ir::question::{
+    Batch, BatchOf, Jvp, JvpOf, Linearize, LinearizeOf, Onto, Prune, PruneOf, Transpose,
+    TransposeOf, Unzip, UnzipOf, Wanted,
+};
+use tapeloom_ir::{FuncId, Module, Policy, Problem};
 
-/// All transforms of this crate.
+/// All transforms of this crate, under a policy of what reverse mode keeps.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Transforms;
+pub struct Transforms {
+    /// What linearization keeps of the forward pass.
+    pub policy: Policy,
+}
+
+/// A list with one entry for each of `n`; where nothing is said, `rest`.
+fn full<T: Copy>(given: &[T], n: usize, rest: T) -> Vec<T> {
+    (0..n).map(|i| given.get(i).copied().unwrap_or(rest)).collect()
+}
 
 impl Regions for Transforms {
-    fn jvp(&mut self, module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Problem> {
-        crate::jvp(module, f, active)
+    fn jvp(
+        &mut self,
+        module: &mut Module,
+        f: FuncId,
+        active: &[bool],
+        forced: &[bool],
+    ) -> Result<JvpOf, Problem> {
+        let forced = full(forced, module.function(f).results.len(), false);
+        let question = Jvp { active: active.to_vec(), forced };
+        module.answer(f, question, |m, q| crate::jvp::derive(self, m, f, q))
     }
+
     fn linearize(
         &mut self,
         module: &mut Module,
         f: FuncId,
         active: &[bool],
+        forced: &[bool],
     ) -> Result<LinearizeOf, Problem> {
-        crate::linearize(module, f, active)
+        let forced = full(forced, module.function(f).results.len(), false);
+        let question = Linearize { active: active.to_vec(), forced, policy: self.policy };
+        module.answer(f, question, |m, q| crate::linearize::derive(self, m, f, q))
     }
+
     fn transpose(
         &mut self,
         module: &mut Module,
         f: FuncId,
         nonzero: &[bool],
+        onto: &[Onto],
     ) -> Result<TransposeOf, Problem> {
-        crate::transpose(module, f, nonzero)
+        let onto = full(onto, module.function(f).linear_params.len(), Onto::Nothing);
+        let question = Transpose { nonzero: nonzero.to_vec(), onto };
+        module.answer(f, question, |m, q| crate::transpose::derive(self, m, f, q))
     }
+
     fn batch(
         &mut self,
         module: &mut Module,
         f: FuncId,
         size: usize,
         batched: &[bool],
+        wanted: &[Wanted],
     ) -> Result<BatchOf, Problem> {
-        crate::batch(module, f, size, batched)
+        let wanted = full(wanted, module.function(f).results.len(), Wanted::AsIs);
+        let question = Batch { size, batched: batched.to_vec(), wanted };
+        module.answer(f, question, |m, q| crate::batch::derive(self, m, f, q))
     }
+
     fn prune(
         &mut self,
         module: &mut Module,
         f: FuncId,
         used: &[bool],
-    ) -> Result<(FuncId, Vec<bool>), Problem> {
-        crate::prune(module, f, used)
+        kept: &[bool],
+    ) -> Result<PruneOf, Problem> {
+        let kept = full(kept, module.function(f).all_params().count(), false);
+        let question = Prune { used: used.to_vec(), kept };
+        module.answer(f, question, |m, q| crate::prune::derive(self, m, f, q))
     }
+
+    fn unzip(
+        &mut self,
+        module: &mut Module,
+        f: FuncId,
+        known: &[bool],
+    ) -> Result<UnzipOf, Problem> {
+        let question = Unzip { known: known.to_vec() };
+        module.answer(f, question, |m, q| crate::unzip::derive(self, m, f, q))
+    }
+}
+
+/// The forward derivative of `f`: `(x.., dx of the active) -> (y.., dy of the active outputs)`.
+///
+/// Parameters that are linear in `f` come as ordinary ones.
+///
+/// # Errors
+/// A derivative that does not exist, with the user's line.
+pub fn jvp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Problem> {
+    Transforms::default().jvp(module, f, active, &[])
+}
+
+/// The two halves of the derivative of `f` with respect to the `active` parameters.
+///
+/// # Errors
+/// A derivative that does not exist, with the user's line.
+pub fn linearize(module: &mut Module, f: FuncId, active: &[bool]) -> Result<LinearizeOf, Problem> {
+    Transforms::default().linearize(module, f, active, &[])
+}
+
+/// The transpose of a linear function: `(k..; ct of the results marked nonzero) -> ct of the linear
+/// parameters`, of which those that are zero are left out.
+///
+/// # Errors
+/// [`Kind::NotLinear`](tapeloom_ir::Kind::NotLinear) when a primitive on the way is not linear.
+pub fn transpose(module: &mut Module, f: FuncId, nonzero: &[bool]) -> Result<TransposeOf, Problem> {
+    Transforms::default().transpose(module, f, nonzero, &[])
+}
+
+/// `f` over a batch of `size`: parameters marked `batched` get a new axis 0 of that extent.
+///
+/// # Errors
+/// What a batching rule reports.
+pub fn batch(
+    module: &mut Module,
+    f: FuncId,
+    size: usize,
+    batched: &[bool],
+) -> Result<BatchOf, Problem> {
+    Transforms::default().batch(module, f, size, batched, &[])
+}
+
+/// `f` with only the results marked `used`, and which of its parameters are still read.
+///
+/// # Errors
+/// None that a well-formed module can cause.
+pub fn prune(module: &mut Module, f: FuncId, used: &[bool]) -> Result<PruneOf, Problem> {
+    Transforms::default().prune(module, f, used, &[])
+}
+
+/// `f` in two: what depends on the `known` parameters alone, and the rest.
+///
+/// # Errors
+/// None that a well-formed module can cause.
+pub fn unzip(module: &mut Module, f: FuncId, known: &[bool]) -> Result<UnzipOf, Problem> {
+    Transforms::default().unzip(module, f, known)
 }

@@ -13,31 +13,12 @@
 //! }                                                  }
 //! ```
 
-use crate::regions::Transforms;
 use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{self, Arg, Cotangents, RuleCx, Total, TransposeOf};
-use tapeloom_ir::{
-    Atom, Builder, Copying, Derived, Draft, FuncId, Function, Key, Kind, Module, Problem, ValueId,
-};
-
-/// The transpose of a linear function: `(k..; ct of the results marked nonzero) -> ct of the linear
-/// parameters`, of which those that are zero are left out.
-///
-/// # Errors
-/// [`Kind::NotLinear`] when a primitive on the way is not linear.
-pub fn transpose(module: &mut Module, f: FuncId, nonzero: &[bool]) -> Result<TransposeOf, Problem> {
-    let key = Key::masked("transpose", f, nonzero);
-    if let Some(Derived { functions, mask }) = module.recall(&key) {
-        return Ok(TransposeOf { function: functions[0], nonzero: mask.clone() });
-    }
-    let (function, mask) = backward(module, f, nonzero)?;
-    let function = sweep(&mut Transforms, module, function)?;
-    let function = module.add(function)?;
-    module.remember(key, Derived { functions: vec![function], mask: mask.clone() });
-    Ok(TransposeOf { function, nonzero: mask })
-}
+use tapeloom_ir::prim::{self, Arg, Cotangents, Regions, RuleCx, Total, instantiate};
+use tapeloom_ir::question::{Onto, Transpose, TransposeOf};
+use tapeloom_ir::{Atom, Builder, Copying, Draft, FuncId, Kind, Module, Problem, ValueId};
 
 /// The same function with the marked ordinary parameters linear (and so last), and calls inlined, if it
 /// is linear in them.
@@ -48,11 +29,12 @@ pub fn as_linear(module: &mut Module, f: FuncId, linear: &[bool]) -> Result<Func
     prim::as_linear(module, f, linear, 0)
 }
 
-fn backward(
+pub(crate) fn derive(
+    regions: &mut dyn Regions,
     module: &mut Module,
     id: FuncId,
-    nonzero: &[bool],
-) -> Result<(Function, Vec<bool>), Problem> {
+    Transpose { nonzero, onto }: &Transpose,
+) -> Result<TransposeOf, Problem> {
     let f = module.get(id);
     let base = f.name.strip_suffix(".lin").unwrap_or(&f.name);
     let mut draft = Draft::new(format!("{base}.bwd"));
@@ -66,9 +48,13 @@ fn backward(
         .zip(nonzero)
         .map(|(r, on)| on.then(|| draft.linear_param(f.type_of(*r))))
         .collect();
+    let mut ct: SecondaryMap<ValueId, Option<Total>> = SecondaryMap::new();
     let mut linear: SecondaryMap<ValueId, bool> = SecondaryMap::new();
-    for p in &f.linear_params {
+    for (p, onto) in f.linear_params.iter().zip(onto) {
         linear[*p] = true;
+        if *onto == Onto::Total {
+            ct[*p] = Some(draft.linear_param(f.types[*p].clone()).into());
+        }
     }
     let b = Builder::new(module, &mut draft);
 
@@ -84,7 +70,6 @@ fn backward(
     }
 
     // The rest runs backwards.
-    let mut ct: SecondaryMap<ValueId, Option<Total>> = SecondaryMap::new();
     for (r, seed) in f.results.iter().zip(seeds) {
         match (r, seed) {
             (Atom::Value(v), Some(seed)) if linear[*v] => {
@@ -117,8 +102,7 @@ fn backward(
         for a in &e.operands {
             into.total.push(a.value().filter(|v| linear[*v]).and_then(|v| ct[v].take()));
         }
-        let mut transforms = Transforms;
-        let mut cx = RuleCx { b: &b, regions: &mut transforms };
+        let mut cx = RuleCx { b: &b, regions: &mut *regions };
         e.op.transpose(&mut cx, &args, &outputs, &mut into).map_err(|p| p.at(f.location(i)))?;
         for (a, total) in e.operands.iter().zip(into.total) {
             if let (Atom::Value(v), Some(total)) = (a, total)
@@ -128,14 +112,20 @@ fn backward(
             }
         }
     }
-    let totals: Vec<Option<Atom>> =
-        f.linear_params.iter().map(|p| ct[*p].map(|t| t.settle(&b))).collect();
+    let total = |(p, onto): (&ValueId, &Onto)| match (ct[*p], onto) {
+        (Some(total), Onto::Nothing | Onto::Zeros | Onto::Total) => Some(total.settle(&b)),
+        (None, Onto::Zeros | Onto::Total) => Some(instantiate(&b, None, &f.types[*p])),
+        (None, Onto::Nothing) => None,
+    };
+    let totals: Vec<Option<Atom>> = f.linear_params.iter().zip(onto).map(total).collect();
     let results: Vec<Atom> = totals.iter().flatten().copied().collect();
     if draft.problem().is_none() && f.linear_params.is_empty() {
         let message = format!("@{} has no linear parameters to transpose", f.name);
         return Err(Problem::new(Kind::NotLinear, message, "mark them after `;`"));
     }
-    Ok((draft.close(results)?, totals.iter().map(Option::is_some).collect()))
+    let function = sweep(regions, module, draft.close(results)?)?;
+    let nonzero = totals.iter().map(Option::is_some).collect();
+    Ok(TransposeOf { function: module.add(function)?, nonzero })
 }
 
 fn accumulate(b: &Builder<'_>, total: &mut Option<Total>, ct: Total) {

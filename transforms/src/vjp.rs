@@ -3,22 +3,24 @@
 //! Reverse mode is not a transform of its own. It is linearize, then transpose:
 //!
 //! ```text
-//! y, residuals = f.fwd x
-//! ct of x      = f.bwd residuals, ct of y
+//! y, kept = f.fwd x
+//! ct of x = f.bwd residuals, ct of y      the residuals are among x, y and what was kept
 //! ```
 
-use tapeloom_ir::prim::TransposeOf;
-use tapeloom_ir::{Builder, Derived, Draft, FuncId, Key, Module, Problem};
+use tapeloom_ir::question::{Residual, TransposeOf};
+use tapeloom_ir::{Builder, Draft, FuncId, Module, Problem};
 
 /// A function's reverse derivative.
 #[derive(Clone, Debug)]
 pub struct VjpOf {
     /// `(x.., ct of the active outputs) -> (y.., ct of the inputs marked in nonzero)`
     pub function: FuncId,
-    /// `x.. -> (y.., residuals..)`
+    /// `x.. -> (y.., kept..)`
     pub fwd: FuncId,
     /// `(residuals..; ct of the active outputs) -> ct of the inputs marked in nonzero`
     pub bwd: FuncId,
+    /// What each residual is.
+    pub residuals: Vec<Residual>,
     /// Which outputs depend on the active inputs, and so have a cotangent to be given.
     pub active_out: Vec<bool>,
     /// Which inputs have a cotangent that is not zero.
@@ -44,34 +46,29 @@ pub fn vjp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<VjpOf, Pro
         nonzero[slot] = *on;
     }
     let (fwd, bwd) = (of.fwd, back.function);
-    let key = Key::masked("vjp", f, active);
-    let function = match module.recall(&key) {
-        Some(Derived { functions, .. }) => functions[0],
-        None => {
-            let function = compose(module, f, fwd, bwd, of.active_out.len())?;
-            module.remember(key, Derived { functions: vec![function], mask: Vec::new() });
-            function
-        }
+    let mut of = VjpOf {
+        function: fwd,
+        fwd,
+        bwd,
+        residuals: of.residuals,
+        active_out: of.active_out,
+        nonzero,
     };
-    Ok(VjpOf { function, fwd, bwd, active_out: of.active_out, nonzero })
+    of.function = compose(module, f, &of)?;
+    Ok(of)
 }
 
-/// `(x, ct) -> let (y, residuals) = fwd x in (y, bwd residuals ct)`
-fn compose(
-    module: &mut Module,
-    f: FuncId,
-    fwd: FuncId,
-    bwd: FuncId,
-    outputs: usize,
-) -> Result<FuncId, Problem> {
-    let (forward, backward) = (module.get(fwd), module.get(bwd));
+/// `(x, ct) -> let y = fwd x in (y, bwd residuals ct)`
+fn compose(module: &mut Module, f: FuncId, of: &VjpOf) -> Result<FuncId, Problem> {
+    let (forward, backward) = (module.get(of.fwd), module.get(of.bwd));
     let mut draft = Draft::new(format!("{}.vjp", module.get(f).name));
     let x: Vec<_> = forward.param_types().into_iter().map(|t| draft.param(t)).collect();
     let seeds = backward.linear_params.iter().map(|p| backward.types[*p].clone());
     let ct: Vec<_> = seeds.map(|t| draft.param(t)).collect();
     let b = Builder::new(module, &mut draft);
-    let mut y = b.inline(fwd, &x);
-    let residuals = y.split_off(outputs);
-    y.extend(b.inline(bwd, &[residuals, ct].concat()));
+    let mut y = b.inline(of.fwd, &x);
+    let residuals = Residual::pick(&of.residuals, &x, &y);
+    y.truncate(of.active_out.len());
+    y.extend(b.inline(of.bwd, &[residuals, ct].concat()));
     draft.finish(module, y)
 }

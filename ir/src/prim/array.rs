@@ -9,11 +9,11 @@
 //! constant that each primitive states, for a default would be a guess.
 
 use super::{
-    Arg, Batched, Body, Cotangents, Discharge, Doc, Dual, Effects, Linearity, Lowering, Notation,
-    Op, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
+    Arg, Batched, Cotangents, Discharge, Doc, Dual, Effects, Linearity, Lowering, Notation, Op,
+    Operand, Primitive, Prune, RegionList, Regions, Rewrite, RuleCx, Sample, Types,
 };
 use crate::builder::Builder;
-use crate::function::Atom;
+use crate::function::{Atom, FuncId};
 use crate::module::Module;
 use crate::problem::Problem;
 use crate::tensor::Tensor;
@@ -152,8 +152,12 @@ impl<P: ArrayPrimitive> Primitive for P {
         Discharge::Stateless
     }
 
-    fn body(&self) -> Body {
-        Body::None
+    fn regions(&self) -> RegionList {
+        RegionList::new()
+    }
+
+    fn with_regions(&self, _: &[FuncId]) -> Op {
+        self.clone().into()
     }
 
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {

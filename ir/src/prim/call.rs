@@ -6,14 +6,16 @@
 
 use super::toolbox::scatter_tangents;
 use super::{
-    Arg, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity, Lowering, Operand,
-    Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
+    Arg, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity, Lowering, Op,
+    Operand, Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Total, Types,
 };
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
 use crate::problem::{Kind, Problem};
+use crate::question::{Onto, Residual};
 use crate::tensor::Tensor;
 use crate::types::Type;
+use smallvec::smallvec;
 
 /// `call{function, outline}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -25,19 +27,6 @@ pub struct Call {
 }
 
 notation!(Call = "call" { function, outline });
-
-/// What a pass may put in place of an equation that runs a function.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Body {
-    /// It runs none.
-    None,
-    /// The body of this function, at any time.
-    Inline(FuncId),
-    /// The body of this function, once no derivative rule is needed any more.
-    Ruled(FuncId),
-    /// Nothing: the user asked for a call.
-    Outline(FuncId),
-}
 
 impl Call {
     fn to(&self, function: FuncId) -> Call {
@@ -78,7 +67,7 @@ impl Primitive for Call {
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
         let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
-        let of = cx.jvp_of(self.function, &active)?;
+        let of = cx.ask(|regions, m| regions.jvp(m, self.function, &active, &[]))?;
         let args: Vec<Atom> = x.iter().copied().chain(dx.iter().flatten().copied()).collect();
         let outputs = cx.b.emit(self.to(of.function), &args);
         let (y, dy) = outputs.split_at(of.active_out.len());
@@ -92,13 +81,13 @@ impl Primitive for Call {
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
         let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
-        let of = cx.linearize_of(self.function, &active)?;
-        let outputs = cx.b.emit(self.to(of.fwd), x);
-        let (y, residuals) = outputs.split_at(of.active_out.len());
-        let args: Vec<Atom> =
-            residuals.iter().copied().chain(dx.iter().flatten().copied()).collect();
+        let of = cx.ask(|regions, m| regions.linearize(m, self.function, &active, &[]))?;
+        let mut y = cx.b.emit(self.to(of.fwd), x);
+        let mut args = Residual::pick(&of.residuals, x, &y);
+        args.extend(dx.iter().flatten());
         let dy = cx.b.emit(self.to(of.lin), &args);
-        Ok(Dual { y: y.into(), dy: scatter_tangents(&of.active_out, &dy).into() })
+        y.truncate(of.active_out.len());
+        Ok(Dual { y, dy: scatter_tangents(&of.active_out, &dy).into() })
     }
 
     fn is_linear(&self, module: &Module, operands: &[Linearity]) -> bool {
@@ -117,16 +106,29 @@ impl Primitive for Call {
         ct: &[Option<Atom>],
         into: &mut Cotangents,
     ) -> Result<(), Problem> {
+        let b = cx.b;
         let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
-        let of = cx.transpose_of(self.function, &nonzero)?;
-        let known = x.len() - of.nonzero.len();
-        let args: Vec<Atom> =
-            x[..known].iter().filter_map(Arg::known).chain(ct.iter().flatten().copied()).collect();
-        let outputs = cx.b.emit(self.to(of.function), &args);
+        let known = x.len() - b.with_module(|m| m.function(self.function).linear_params.len());
+        // A total that runs already goes through the callee, which adds to the part that it reads. The
+        // callee adds cotangents as they are, so signs are settled before.
+        let running =
+            |i: usize, into: &Cotangents| matches!(x[i], Arg::Linear(_)) && into.total[i].is_some();
+        let onto: Vec<Onto> = (known..x.len())
+            .map(|i| if running(i, into) { Onto::Total } else { Onto::Nothing })
+            .collect();
+        let of = cx.ask(|regions, m| regions.transpose(m, self.function, &nonzero, &onto))?;
+        let mut args: Vec<Atom> = x[..known].iter().filter_map(Arg::known).collect();
+        let negated = onto.contains(&Onto::Total) && std::mem::take(&mut into.negated);
+        args.extend(ct.iter().flatten().map(|ct| Total { atom: *ct, negated }.settle(b)));
+        for (total, _) in
+            into.total[known..].iter_mut().zip(&onto).filter(|(_, o)| **o == Onto::Total)
+        {
+            args.extend(total.take().map(|total| total.settle(b)));
+        }
         let slots = (known..x.len()).zip(&of.nonzero).filter(|(_, on)| **on).map(|(i, _)| i);
-        for (i, back) in slots.zip(outputs) {
+        for (i, back) in slots.zip(b.emit(self.to(of.function), &args)) {
             if let Arg::Linear(_) = x[i] {
-                into.add(cx.b, i, back);
+                into.add(b, i, back);
             }
         }
         Ok(())
@@ -139,7 +141,7 @@ impl Primitive for Call {
         x: &[Atom],
         batched: &[bool],
     ) -> Result<Batched, Problem> {
-        let of = cx.batch_of(self.function, size, batched)?;
+        let of = cx.ask(|regions, m| regions.batch(m, self.function, size, batched, &[]))?;
         let y = cx.b.emit(self.to(of.function), x);
         Ok(Batched { y, batched: of.batched_out.into() })
     }
@@ -148,8 +150,13 @@ impl Primitive for Call {
         Discharge::Region
     }
 
-    fn body(&self) -> Body {
-        if self.outline { Body::Outline(self.function) } else { Body::Inline(self.function) }
+    fn regions(&self) -> RegionList {
+        let role = if self.outline { Role::Outline } else { Role::Inline };
+        smallvec![role.of(self.function)]
+    }
+
+    fn with_regions(&self, functions: &[FuncId]) -> Op {
+        self.to(functions.first().copied().unwrap_or(self.function)).into()
     }
 
     fn prune(
@@ -158,8 +165,9 @@ impl Primitive for Call {
         module: &mut Module,
         used: &[bool],
     ) -> Result<Prune, Problem> {
-        let (function, operands) = regions.prune(module, self.function, used)?;
-        Ok(Prune::Smaller { op: self.to(function).into(), operands, outputs: used.to_vec() })
+        let of = regions.prune(module, self.function, used, &[])?;
+        let op = self.to(of.function).into();
+        Ok(Prune::Smaller { op, operands: of.params, outputs: used.to_vec() })
     }
 
     fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {

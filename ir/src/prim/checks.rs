@@ -6,13 +6,13 @@
 //! `<ct, f dx> = <fᵀ ct, dx>`, with and without totals that exist already; and for every set of
 //! batched operands that `batch` is the primitive at each element of the batch.
 
-use super::{Arg, BatchOf, Cotangents, JvpOf, Linearity, LinearizeOf, Op, Regions, RuleCx};
-use super::{TransposeOf, elementwise};
+use super::{Arg, Cotangents, Linearity, Op, Regions, RuleCx, elementwise};
 use crate::builder::{Builder, Draft};
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::module::Module;
 use crate::problem::Problem;
+use crate::question::{BatchOf, JvpOf, LinearizeOf, Onto, PruneOf, TransposeOf, UnzipOf, Wanted};
 use crate::tensor::Tensor;
 use crate::types::Type;
 
@@ -292,14 +292,26 @@ fn build(
 pub(crate) struct NoRegions;
 
 impl Regions for NoRegions {
-    fn jvp(&mut self, _: &mut Module, _: FuncId, _: &[bool]) -> Result<JvpOf, Problem> {
-        Err(Problem::internal("no regions here"))
+    fn jvp(&mut self, _: &mut Module, _: FuncId, _: &[bool], _: &[bool]) -> Result<JvpOf, Problem> {
+        no_regions()
     }
-    fn linearize(&mut self, _: &mut Module, _: FuncId, _: &[bool]) -> Result<LinearizeOf, Problem> {
-        Err(Problem::internal("no regions here"))
+    fn linearize(
+        &mut self,
+        _: &mut Module,
+        _: FuncId,
+        _: &[bool],
+        _: &[bool],
+    ) -> Result<LinearizeOf, Problem> {
+        no_regions()
     }
-    fn transpose(&mut self, _: &mut Module, _: FuncId, _: &[bool]) -> Result<TransposeOf, Problem> {
-        Err(Problem::internal("no regions here"))
+    fn transpose(
+        &mut self,
+        _: &mut Module,
+        _: FuncId,
+        _: &[bool],
+        _: &[Onto],
+    ) -> Result<TransposeOf, Problem> {
+        no_regions()
     }
     fn batch(
         &mut self,
@@ -307,17 +319,26 @@ impl Regions for NoRegions {
         _: FuncId,
         _: usize,
         _: &[bool],
+        _: &[Wanted],
     ) -> Result<BatchOf, Problem> {
-        Err(Problem::internal("no regions here"))
+        no_regions()
     }
     fn prune(
         &mut self,
         _: &mut Module,
         _: FuncId,
         _: &[bool],
-    ) -> Result<(FuncId, Vec<bool>), Problem> {
-        Err(Problem::internal("no regions here"))
+        _: &[bool],
+    ) -> Result<PruneOf, Problem> {
+        no_regions()
     }
+    fn unzip(&mut self, _: &mut Module, _: FuncId, _: &[bool]) -> Result<UnzipOf, Problem> {
+        no_regions()
+    }
+}
+
+fn no_regions<T>() -> Result<T, Problem> {
+    Err(Problem::internal("no regions here"))
 }
 
 /// Every set of at least one of `n` operands.

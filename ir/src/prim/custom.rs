@@ -35,16 +35,17 @@
 //! Models: JAX's `custom_jvp` and `custom_vjp`, on one function.
 
 use super::toolbox::{
-    Settle, arrow, as_linear, as_operands, called, instantiate, scatter_tangents, settled,
-    transposed,
+    arrow, as_linear, as_operands, called, instantiate, scatter_tangents, transposed,
 };
 use super::{
     Arg, Batched, Call, Cotangents, Discharge, Doc, Dual, Effects, Family, LinearCall, Linearity,
-    Lowering, Operand, Primitive, Prune, Regions, Rewrite, RuleCx, Sample, Types,
+    Lowering, Op, Operand, Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample,
+    Types,
 };
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
 use crate::problem::{Kind, Problem};
+use crate::question::Wanted;
 use crate::tensor::Tensor;
 use crate::types::Type;
 
@@ -282,24 +283,23 @@ impl Primitive for CustomCall {
         let slots = inputs.iter().zip(batched).filter(|(ty, _)| ty.has_tangent());
         let moved: Vec<bool> = slots.map(|(_, on)| *on).collect();
         let float = tangents(&outputs).len();
-        let lifted = |n: usize| vec![Settle::Batched; n];
+        let mut lift = |f: FuncId, on: &[bool], wanted: &[Wanted]| {
+            cx.ask(|regions, m| regions.batch(m, f, size, on, wanted))
+        };
 
         let mut op = self.clone();
-        let of = cx.batch_of(self.function, size, batched)?;
-        op.function = b.with_module(|m| settled(m, &of, size, &lifted(outputs.len())))?;
+        let lifted = vec![Wanted::Batched; outputs.len()];
+        op.function = lift(self.function, batched, &lifted)?.function;
         if let Some(jvp) = self.jvp {
-            let of = cx.batch_of(jvp, size, &[batched, &moved].concat())?;
-            let wanted = lifted(outputs.len() + float);
-            op.jvp = Some(b.with_module(|m| settled(m, &of, size, &wanted))?);
+            let wanted = vec![Wanted::Batched; outputs.len() + float];
+            op.jvp = Some(lift(jvp, &[batched, &moved].concat(), &wanted)?.function);
         }
         if let Some((fwd, bwd)) = self.fwd.zip(self.bwd) {
-            let of = cx.batch_of(fwd, size, batched)?;
-            let mut wanted = vec![Settle::AsIs; of.batched_out.len()];
-            wanted[..outputs.len()].fill(Settle::Batched);
-            op.fwd = Some(b.with_module(|m| settled(m, &of, size, &wanted))?);
+            // Residuals stay as they come.
+            let of = lift(fwd, batched, &lifted)?;
+            op.fwd = Some(of.function);
             let mask = [&of.batched_out[outputs.len()..], &vec![true; float]].concat();
-            let of = cx.batch_of(bwd, size, &mask)?;
-            op.bwd = Some(b.with_module(|m| settled(m, &of, size, &as_operands(&moved)))?);
+            op.bwd = Some(lift(bwd, &mask, &as_operands(&moved))?.function);
         }
         let batched = std::iter::repeat_n(true, outputs.len()).collect();
         Ok(Batched { y: b.emit(op, x), batched })
@@ -309,8 +309,17 @@ impl Primitive for CustomCall {
         Discharge::Region
     }
 
-    fn body(&self) -> super::Body {
-        super::Body::Ruled(self.function)
+    fn regions(&self) -> RegionList {
+        let rules = [self.jvp, self.fwd, self.bwd].into_iter().flatten().map(|f| Role::Rule.of(f));
+        std::iter::once(Role::Ruled.of(self.function)).chain(rules).collect()
+    }
+
+    fn with_regions(&self, functions: &[FuncId]) -> Op {
+        let mut next = functions.iter().copied();
+        let function = next.next().unwrap_or(self.function);
+        let mut rule = |old: Option<FuncId>| old.and_then(|_| next.next());
+        CustomCall { function, jvp: rule(self.jvp), fwd: rule(self.fwd), bwd: rule(self.bwd) }
+            .into()
     }
 
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {

@@ -16,10 +16,11 @@
 //!
 //! Source: JAX's `custom_derivatives.linear_call`.
 
-use super::toolbox::{arrow, as_operands, instantiate, settled};
+use super::toolbox::{arrow, as_operands, instantiate};
 use super::{
-    Arg, Batched, Call, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity, Lowering,
-    Operand, Primitive, Prune, Reduce, Reducer, Regions, Rewrite, RuleCx, Sample, Types,
+    Arg, Batched, Call, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity, Lowering, Op,
+    Operand, Primitive, Prune, Reduce, Reducer, RegionList, Regions, Rewrite, Role, RuleCx, Sample,
+    Types,
 };
 use crate::builder::{Builder, Draft};
 use crate::function::{Atom, FuncId};
@@ -229,14 +230,16 @@ impl Primitive for LinearCall {
         let every = vec![true; y.len()];
         let mut op = self.clone();
         if let Some(apply) = self.apply {
-            let of = cx.batch_of(apply, size, batched)?;
-            op.apply = Some(cx.b.with_module(|m| settled(m, &of, size, &as_operands(&every)))?);
+            let wanted = as_operands(&every);
+            let of = cx.ask(|regions, m| regions.batch(m, apply, size, batched, &wanted))?;
+            op.apply = Some(of.function);
         }
         if let Some(transpose) = self.transpose {
             // A linear operand that all members share gets the sum of their cotangents.
             let (k, x) = batched.split_at(self.residuals);
-            let of = cx.batch_of(transpose, size, &[k, &every].concat())?;
-            op.transpose = Some(cx.b.with_module(|m| settled(m, &of, size, &as_operands(x)))?);
+            let (mask, wanted) = ([k, &every].concat(), as_operands(x));
+            let of = cx.ask(|regions, m| regions.batch(m, transpose, size, &mask, &wanted))?;
+            op.transpose = Some(of.function);
         }
         Ok(Batched { y: cx.b.emit(op, x), batched: every.into() })
     }
@@ -245,8 +248,16 @@ impl Primitive for LinearCall {
         Discharge::Region
     }
 
-    fn body(&self) -> super::Body {
-        self.apply.map_or(super::Body::None, super::Body::Ruled)
+    fn regions(&self) -> RegionList {
+        let apply = self.apply.map(|f| Role::Ruled.of(f));
+        apply.into_iter().chain(self.transpose.map(|f| Role::Rule.of(f))).collect()
+    }
+
+    fn with_regions(&self, functions: &[FuncId]) -> Op {
+        let mut next = functions.iter().copied();
+        let mut program = |old: Option<FuncId>| old.and_then(|_| next.next());
+        let (apply, transpose) = (program(self.apply), program(self.transpose));
+        LinearCall { apply, transpose, residuals: self.residuals }.into()
     }
 
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {

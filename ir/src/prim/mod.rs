@@ -48,6 +48,7 @@ mod permute;
 mod polygamma;
 mod reduce;
 mod reduce_rows;
+mod region;
 mod reshape;
 mod rev;
 mod rewrite;
@@ -63,7 +64,7 @@ pub use argreduce::{ArgReduce, Extremum};
 pub use array::ArrayPrimitive;
 pub use attr::{Attr, Attributes};
 pub use broadcast::Broadcast;
-pub use call::{Body, Call};
+pub use call::Call;
 pub use code::{
     Code, CodeRow, Continuity, Domain, Fold, Gives, Library, LibraryFn, Neutral, Parameter, Takes,
     power,
@@ -89,22 +90,23 @@ pub use pad::Pad;
 pub use permute::Permute;
 pub use polygamma::Polygamma;
 pub use reduce::{Reduce, Reducer};
+pub use region::{Region, RegionList, Role};
 pub use reshape::Reshape;
 pub use rev::Rev;
 pub use rewrite::{Definition, Exactness, Rewrite, Rule, Site, SiteOperand, Term, When};
 pub use rules::{
-    Arg, BatchOf, Batched, Cotangents, Discharge, Dual, Effects, JvpOf, Linearity, LinearizeOf,
-    Operand, Prune, Regions, RuleCx, Sample, Total, TransposeOf, Types,
+    Arg, Batched, Cotangents, Discharge, Dual, Effects, Linearity, Operand, Prune, Regions, RuleCx,
+    Sample, Total, Types,
 };
 pub use scalar::Scalar;
 pub use scatter::{Combine, Scatter};
 pub use sign::{Given, Sign, SignOf};
 pub use slice::Slice;
 pub use stop_gradient::StopGradient;
-pub use toolbox::as_linear;
+pub use toolbox::{as_linear, instantiate, settle};
 
 use crate::fault::{Fault, planted};
-use crate::function::Atom;
+use crate::function::{Atom, FuncId};
 use crate::module::Module;
 use crate::problem::Problem;
 use crate::tensor::Tensor;
@@ -172,8 +174,11 @@ pub trait Primitive: Notation {
     /// How the primitive is rewritten when mutable state is turned into values.
     fn discharge(&self) -> Discharge;
 
-    /// The function that the equation runs, and whether its body may replace it.
-    fn body(&self) -> Body;
+    /// The functions that the equation refers to, and what they are to it.
+    fn regions(&self) -> RegionList;
+
+    /// The same primitive with other functions in the places of those, one for each.
+    fn with_regions(&self, functions: &[FuncId]) -> Op;
 
     /// Which operands and outputs remain when only the `used` outputs are read.
     fn prune(

@@ -6,6 +6,7 @@ use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::module::Module;
 use crate::problem::Problem;
+use crate::question::{BatchOf, JvpOf, LinearizeOf, Onto, PruneOf, TransposeOf, UnzipOf, Wanted};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Shape, Type};
 use smallvec::SmallVec;
@@ -169,105 +170,71 @@ pub struct RuleCx<'b, 'm> {
 }
 
 impl RuleCx<'_, '_> {
-    /// jvp of a region's body.
-    pub fn jvp_of(&mut self, f: FuncId, active: &[bool]) -> Result<JvpOf, Problem> {
+    /// Asks the transforms about a function.
+    pub fn ask<T>(
+        &mut self,
+        question: impl FnOnce(&mut dyn Regions, &mut Module) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
         let regions = &mut *self.regions;
-        self.b.with_module(|m| regions.jvp(m, f, active))
-    }
-    /// Linearization of a region's body.
-    pub fn linearize_of(&mut self, f: FuncId, active: &[bool]) -> Result<LinearizeOf, Problem> {
-        let regions = &mut *self.regions;
-        self.b.with_module(|m| regions.linearize(m, f, active))
-    }
-    /// Transpose of a region's linear body.
-    pub fn transpose_of(&mut self, f: FuncId, nonzero: &[bool]) -> Result<TransposeOf, Problem> {
-        let regions = &mut *self.regions;
-        self.b.with_module(|m| regions.transpose(m, f, nonzero))
-    }
-    /// Batched body of a region.
-    pub fn batch_of(&mut self, f: FuncId, size: usize, on: &[bool]) -> Result<BatchOf, Problem> {
-        let regions = &mut *self.regions;
-        self.b.with_module(|m| regions.batch(m, f, size, on))
+        self.b.with_module(|m| question(regions, m))
     }
 }
 
 /// The transforms, as rules of region primitives see them. `ir` does not know the transforms; they
-/// implement this and pass themselves in. All are memoised by the module.
+/// implement this and pass themselves in. The module remembers all answers.
+///
+/// A list that says more about results or slots than a mask (`forced`, `onto`, `wanted`, `kept`) may be
+/// shorter than they are: of the rest nothing is asked.
 pub trait Regions {
-    /// `f: x -> y` to `(x, dx of the active) -> (y, dy of the active)`.
-    fn jvp(&mut self, module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Problem>;
+    /// See [`crate::question::Jvp`].
+    fn jvp(
+        &mut self,
+        module: &mut Module,
+        f: FuncId,
+        active: &[bool],
+        forced: &[bool],
+    ) -> Result<JvpOf, Problem>;
 
-    /// `f: x -> y` to `fwd: x -> (y, residuals)` and
-    /// `lin: (residuals; dx of the active) -> dy of the active`.
+    /// See [`crate::question::Linearize`].
     fn linearize(
         &mut self,
         module: &mut Module,
         f: FuncId,
         active: &[bool],
+        forced: &[bool],
     ) -> Result<LinearizeOf, Problem>;
 
-    /// `lin: (k; dx) -> dy` to `(k; ct of the outputs marked nonzero) -> ct of dx that are nonzero`.
+    /// See [`crate::question::Transpose`].
     fn transpose(
         &mut self,
         module: &mut Module,
         f: FuncId,
         nonzero: &[bool],
+        onto: &[Onto],
     ) -> Result<TransposeOf, Problem>;
 
-    /// `f` over a batch of `size`, for the parameters marked batched.
+    /// See [`crate::question::Batch`].
     fn batch(
         &mut self,
         module: &mut Module,
         f: FuncId,
         size: usize,
         batched: &[bool],
+        wanted: &[Wanted],
     ) -> Result<BatchOf, Problem>;
 
-    /// `f` with only the results marked used; which parameters remain.
+    /// See [`crate::question::Prune`].
     fn prune(
         &mut self,
         module: &mut Module,
         f: FuncId,
         used: &[bool],
-    ) -> Result<(FuncId, Vec<bool>), Problem>;
-}
+        kept: &[bool],
+    ) -> Result<PruneOf, Problem>;
 
-/// Answer of [`Regions::jvp`].
-#[derive(Clone, Debug)]
-pub struct JvpOf {
-    /// The derived function.
-    pub function: FuncId,
-    /// Which outputs have a tangent.
-    pub active_out: Vec<bool>,
-}
-
-/// Answer of [`Regions::linearize`].
-#[derive(Clone, Debug)]
-pub struct LinearizeOf {
-    /// The forward half.
-    pub fwd: FuncId,
-    /// The linear half.
-    pub lin: FuncId,
-    /// Which outputs have a tangent.
-    pub active_out: Vec<bool>,
-}
-
-/// Answer of [`Regions::transpose`].
-#[derive(Clone, Debug)]
-pub struct TransposeOf {
-    /// The derived function.
-    pub function: FuncId,
-    /// Which linear parameters have a cotangent that is not zero.
-    pub nonzero: Vec<bool>,
-}
-
-/// Answer of [`Regions::batch`].
-#[derive(Clone, Debug)]
-pub struct BatchOf {
-    /// The derived function.
-    pub function: FuncId,
-    /// Which outputs are batched.
-    pub batched_out: Vec<bool>,
+    /// See [`crate::question::Unzip`].
+    fn unzip(&mut self, module: &mut Module, f: FuncId, known: &[bool])
+    -> Result<UnzipOf, Problem>;
 }
 
 /// Answer of [`super::Primitive::batch`]: outputs, each with or without the batch on axis 0.

@@ -1,16 +1,16 @@
 //! What the rules of region primitives share: functions made to fit one another.
 
-use super::call::Body;
-use super::{BatchOf, Op, Reduce, Reducer, RuleCx, elementwise};
+use super::{Op, Reduce, Reducer, Role, RuleCx, elementwise};
 use crate::builder::{Builder, Draft};
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
 use crate::problem::Problem;
+use crate::question::{Onto, Wanted};
 use crate::types::Type;
 use crate::verify::verify_function;
 
 /// The atom, or zeros of that type.
-pub(super) fn instantiate(b: &Builder<'_>, x: Option<Atom>, ty: &Type) -> Atom {
+pub fn instantiate(b: &Builder<'_>, x: Option<Atom>, ty: &Type) -> Atom {
     match (x, ty) {
         (Some(x), _) => x,
         (None, Type::Array(ty)) => elementwise::zeros(b, ty),
@@ -38,10 +38,7 @@ pub(super) fn arrow(params: &[Type], results: &[Type]) -> String {
 
 /// The function that an equation calls, unless it has rules of its own.
 pub(super) fn called(op: &Op) -> Option<FuncId> {
-    match op.body() {
-        Body::Inline(f) | Body::Outline(f) => Some(f),
-        Body::None | Body::Ruled(_) => None,
-    }
+    op.opened(Role::is_call)
 }
 
 /// The function with calls inlined, only the results from `first` on, and the marked ordinary
@@ -88,75 +85,36 @@ pub(super) fn transposed(
         let linear: Vec<bool> = (0..params).map(|i| i >= residuals).collect();
         as_linear(m, f, &linear, 0)
     })?;
-    let outputs = cx.b.with_module(|m| m.function(linear).results.len());
-    let of = cx.transpose_of(linear, &vec![true; outputs])?;
-    cx.b.with_module(|m| {
+    let of = cx.ask(|regions, m| {
         let f = m.get(linear);
-        let (k, seeds) = (f.params.iter(), f.result_types());
-        let mut draft = Draft::new(format!("{}.transpose", f.name));
-        let mut args: Vec<Atom> = k.map(|p| draft.param(f.types[*p].clone())).collect();
-        args.extend(seeds.into_iter().map(|ty| draft.linear_param(ty)));
-        let b = Builder::new(m, &mut draft);
-        let mut given = b.inline(of.function, &args).into_iter();
-        let fill = |(on, p): (&bool, &crate::function::ValueId)| {
-            let back = if *on { given.next() } else { None };
-            instantiate(&b, back, &f.types[*p])
-        };
-        let results = of.nonzero.iter().zip(&f.linear_params).map(fill).collect();
-        draft.finish(m, results)
-    })
+        let zeros = vec![Onto::Zeros; f.linear_params.len()];
+        regions.transpose(m, linear, &vec![true; f.results.len()], &zeros)
+    })?;
+    Ok(of.function)
 }
 
-/// What becomes of a result of a batched function.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Settle {
-    /// It stays as it came.
-    AsIs,
-    /// It carries the batch, if need be by repetition.
-    Batched,
-    /// It is summed over the batch: the cotangent of something that all members share.
-    Summed,
-}
-
-/// A batched function with its results made as wanted.
-pub(super) fn settled(
-    module: &mut Module,
-    of: &BatchOf,
+/// A result of a batched function as it is wanted, and whether it carries the batch.
+pub fn settle(
+    b: &Builder<'_>,
     size: usize,
-    wanted: &[Settle],
-) -> Result<FuncId, Problem> {
-    let done = |(on, want): (&bool, &Settle)| match want {
-        Settle::AsIs => true,
-        Settle::Batched => *on,
-        Settle::Summed => false,
+    result: Atom,
+    batched: bool,
+    wanted: Wanted,
+) -> (Atom, bool) {
+    let lead = || match batched {
+        true => result,
+        false => elementwise::materialize_lead(b, size, result),
     };
-    if of.batched_out.iter().zip(wanted).all(done) {
-        return Ok(of.function);
+    match wanted {
+        Wanted::AsIs => (result, batched),
+        Wanted::Batched => (lead(), true),
+        Wanted::Summed => {
+            (b.emit1(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &[lead()]), false)
+        }
     }
-    let f = module.get(of.function);
-    let mut draft = Draft::new(f.name.clone());
-    let known = f.params.len();
-    let param = |(i, ty): (usize, Type)| match i < known {
-        true => draft.param(ty),
-        false => draft.linear_param(ty),
-    };
-    let args: Vec<Atom> = f.param_types().into_iter().enumerate().map(param).collect();
-    let b = Builder::new(module, &mut draft);
-    let lead = |on: bool, r: Atom| match on {
-        true => r,
-        false => elementwise::materialize_lead(&b, size, r),
-    };
-    let settle = |((r, on), want): ((Atom, &bool), &Settle)| match want {
-        Settle::AsIs => r,
-        Settle::Batched => lead(*on, r),
-        Settle::Summed => b.emit1(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &[lead(*on, r)]),
-    };
-    let results = b.inline(of.function, &args).into_iter();
-    let results = results.zip(&of.batched_out).zip(wanted).map(settle).collect();
-    draft.finish(module, results)
 }
 
 /// Batched where the operand is batched, summed where it is shared.
-pub(super) fn as_operands(batched: &[bool]) -> Vec<Settle> {
-    batched.iter().map(|on| if *on { Settle::Batched } else { Settle::Summed }).collect()
+pub(super) fn as_operands(batched: &[bool]) -> Vec<Wanted> {
+    batched.iter().map(|on| if *on { Wanted::Batched } else { Wanted::Summed }).collect()
 }

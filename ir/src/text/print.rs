@@ -51,10 +51,7 @@ fn print_all(module: &Module, ids: &[FuncId]) -> String {
 
 /// The functions an equation refers to.
 fn callees(e: &Equation) -> impl Iterator<Item = FuncId> + use<> {
-    e.op.attributes().into_iter().filter_map(|(_, a)| match a {
-        Attr::Func(f) => Some(f),
-        Attr::Int(_) | Attr::Ints(_) | Attr::Bool(_) | Attr::Dtype(_) | Attr::Word(_) => None,
-    })
+    e.op.regions().into_iter().map(|r| r.function)
 }
 
 /// Names in the text: those of the functions, spelled with letters the lexer takes, and with a

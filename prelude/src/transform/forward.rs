@@ -84,8 +84,7 @@ where
             let poison = move || rebuild::<B>(staged.output(), staged.poison(&types), at);
             return (poison(), Box::new(move |_| poison()));
         };
-        let mut y = staged.call(of.fwd, &staged.args, [], false);
-        let residuals = y.split_off(types.len().min(y.len()));
+        let (y, residuals) = staged.first_half(of.fwd, &of.residuals);
         let y = rebuild(staged.output(), y, at);
         let push = move |dx: A| {
             let Some(dx) =

@@ -146,8 +146,7 @@ fn jacobian<A: Tree<Var>>(
                 if of.active_out != [true] {
                     return Some(shapes.iter().map(|t| zeros_like_type(t, at)).collect());
                 }
-                let mut y = staged.call(of.fwd, &staged.args, [], false);
-                let residuals = y.split_off(1.min(y.len()));
+                let (_, residuals) = staged.first_half(of.fwd, &of.residuals);
                 let columns = (0..arg_types.len()).map(|leaf| {
                     // Tangents: unit vectors of one leaf, zeros of the others.
                     let n = arg_types[leaf].shape.elements();
@@ -177,8 +176,7 @@ fn jacobian<A: Tree<Var>>(
                 if of.active_out != [true] {
                     return Some(shapes.iter().map(|t| zeros_like_type(t, at)).collect());
                 }
-                let mut y = staged.call(of.fwd, &staged.args, [], false);
-                let residuals = y.split_off(1.min(y.len()));
+                let (_, residuals) = staged.first_half(of.fwd, &of.residuals);
                 let n = ty.shape.elements();
                 let mask: Vec<bool> = residuals.iter().map(|_| false).chain([true]).collect();
                 let batched = staged.derive(|m, _| transforms::batch(m, of.bwd, n, &mask))?;

@@ -49,8 +49,7 @@ pub fn vjp<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
             let pull = move |_| rebuild(&structure, staged.poison(&arg_types), at);
             return (y, Box::new(pull));
         };
-        let mut y = staged.call(of.fwd, &staged.args, [], false);
-        let residuals = y.split_off(types.len().min(y.len()));
+        let (y, residuals) = staged.first_half(of.fwd, &of.residuals);
         let y = rebuild(staged.output(), y, at);
         let pull = move |ct: B| {
             let Some(ct) = same_types::<B, _>(&staged, staged.output(), "cotangent", ct, &types)

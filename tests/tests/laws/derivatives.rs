@@ -5,6 +5,7 @@
 
 use crate::{for_all, subsets};
 use tapeloom_ir::prim::Linearity;
+use tapeloom_ir::question::Residual;
 use tapeloom_ir::{
     Atom, Builder, Draft, FuncId, Kind, Literal, Module, Operands, Problem, Tensor, print_function,
 };
@@ -84,8 +85,9 @@ pub(crate) fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let floats = case.floats();
     let Some(of) = existing(linearize(m, case.f, &floats), case)? else { return Ok(()) };
     let dx_all = case.directions(&mut Rng::new(3), &floats);
-    let mut residuals = run(m, of.fwd, &case.args)?;
-    let y: Vec<Tensor> = residuals.drain(..of.active_out.len()).collect();
+    let mut y = run(m, of.fwd, &case.args)?;
+    let residuals = Residual::pick(&of.residuals, &case.args, &y);
+    y.truncate(of.active_out.len());
     Agreement::Exact.check_all(&y, &run(m, case.f, &case.args)?)?;
     let dy = run(m, of.lin, &[&residuals[..], &dx_all].concat())?;
 
@@ -161,7 +163,7 @@ fn linear_in(m: &mut Module, case: &Case, linear: &[bool]) -> Result<(), Failure
 }
 
 /// A derivative may be missing at an edge sample, if the primitive says so; at a smooth one not.
-fn existing<T>(derived: Result<T, Problem>, case: &Case) -> Result<Option<T>, Failure> {
+pub(crate) fn existing<T>(derived: Result<T, Problem>, case: &Case) -> Result<Option<T>, Failure> {
     match derived {
         Ok(of) => Ok(Some(of)),
         Err(p) if p.kind == Kind::NotDifferentiable && !case.smooth => Ok(None),

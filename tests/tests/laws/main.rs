@@ -8,6 +8,7 @@ mod derivatives;
 mod empty;
 mod native;
 mod passes;
+mod questions;
 mod random;
 mod signs;
 mod values;

@@ -2,8 +2,9 @@
 
 use crate::derivatives::derived;
 use crate::{for_all, subsets};
-use tapeloom_ir::prim::Exactness;
-use tapeloom_ir::{Module, print_function};
+use tapeloom_ir::prim::{Attr, Exactness};
+use tapeloom_ir::question::PruneOf;
+use tapeloom_ir::{FuncId, Module, print_function};
 use tapeloom_tests::calculus::{finite, marked, precision};
 use tapeloom_tests::{Agreement, Case, Failure, run};
 use tapeloom_transforms::{PASSES, prune};
@@ -43,9 +44,33 @@ fn pruning_keeps_what_is_read() {
     for_all(|m, case| {
         let y = run(m, case.f, &case.args)?;
         for used in subsets(&vec![true; y.len()]) {
-            let (f, kept) = prune(m, case.f, &used)?;
+            let PruneOf { function: f, params: kept } = prune(m, case.f, &used)?;
             let got = run(m, f, &marked(&case.args, &kept))?;
             Agreement::Exact.check_all(&got, &marked(&y, &used))?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn regions_are_what_they_are_set_to() {
+    for_all(|m, case| {
+        let f = m.get(case.f);
+        for e in &f.equations {
+            let regions = e.op.regions();
+            let functions: Vec<FuncId> = regions.iter().map(|r| r.function).collect();
+            assert!(e.op.with_regions(&functions) == e.op);
+            // Each in its own place, and no attribute is left behind.
+            let others: Vec<FuncId> = m.iter().map(|(id, _)| id).take(functions.len()).collect();
+            let other = e.op.with_regions(&others);
+            assert_eq!(other.regions().iter().map(|r| r.function).collect::<Vec<_>>(), others);
+            assert!(other.regions().iter().zip(&regions).all(|(a, b)| a.role == b.role));
+            let attributes = e.op.attributes();
+            let written = attributes.iter().filter_map(|(_, a)| match a {
+                Attr::Func(f) => Some(*f),
+                _ => None,
+            });
+            assert_eq!(written.collect::<Vec<_>>(), functions);
         }
         Ok(())
     });

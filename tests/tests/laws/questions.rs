@@ -1,0 +1,298 @@
+//! Questions with more to them than a transform has at its simplest: forced outputs, running totals,
+//! results of a batch as they are wanted, slots that stay, and functions cut in two.
+//!
+//! Each is held against the simple question, over every primitive's samples and the examples.
+
+use crate::derivatives::existing;
+use crate::{for_all, subsets};
+use std::collections::HashSet;
+use tapeloom_backend::{Options, compile};
+use tapeloom_ir::prim::{Call, DynamicSlice, Regions};
+use tapeloom_ir::question::{Onto, PruneOf, Residual, UnzipOf, Wanted};
+use tapeloom_ir::{Atom, Builder, Draft, Dtype, FuncId, Literal, Module, Scalar, Tensor, Type};
+use tapeloom_tests::calculus::{marked, stack};
+use tapeloom_tests::words::total;
+use tapeloom_tests::{Agreement, Case, EXAMPLES, Elements, Rng, run};
+use tapeloom_transforms::{BEFORE_CODE, Pipeline, Transforms, batch, jvp, linearize, transpose};
+use tapeloom_transforms::{unzip, vjp};
+
+/// The samples, and every example with its reverse derivative, in modules of their own.
+#[track_caller]
+fn everywhere(law: crate::Law) {
+    for_all(law);
+    for example in EXAMPLES {
+        let (mut m, case) = example.read().unwrap();
+        let checked = law(&mut m, &case).and_then(|()| {
+            let of = vjp(&mut m, case.f, &case.floats())?;
+            let seeds = m.function(of.function).param_types().split_off(case.args.len());
+            let mut rng = Rng::new(5);
+            let seeds = seeds.iter().filter_map(Type::as_array).map(|ty| rng.tensor(ty));
+            let args = case.args.iter().cloned().chain(seeds).collect();
+            law(&mut m, &Case { f: of.function, args, ..case.clone() })
+        });
+        checked.unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    }
+}
+
+fn zeros_of(ty: &Type) -> Tensor {
+    Tensor::zeros_of(ty.as_array().unwrap()).unwrap()
+}
+
+fn zeros(m: &Module, f: FuncId, result: usize) -> Tensor {
+    let f = m.function(f);
+    zeros_of(&f.type_of(f.results[result]))
+}
+
+/// `found` spread over the marked, zeros of the types of the results of `f` elsewhere.
+fn filled(m: &Module, f: FuncId, on: &[bool], found: &[Tensor]) -> Vec<Tensor> {
+    let mut found = found.iter();
+    let one = |(i, on): (usize, &bool)| match on {
+        true => found.next().unwrap().clone(),
+        false => zeros(m, f, i),
+    };
+    on.iter().enumerate().map(one).collect()
+}
+
+#[test]
+fn forced_tangents_are_there_and_zero_where_they_were_not() {
+    everywhere(|m, case| {
+        let float: Vec<bool> =
+            m.function(case.f).result_types().iter().map(Type::has_tangent).collect();
+        let every = vec![true; float.len()];
+        for active in subsets(&case.floats()) {
+            let dx = case.directions(&mut Rng::new(6), &active);
+            let args = [&case.args[..], &dx].concat();
+
+            let Some(plain) = existing(jvp(m, case.f, &active), case)? else { return Ok(()) };
+            let forced = Transforms::default().jvp(m, case.f, &active, &every)?;
+            assert_eq!(forced.active_out, float);
+            let dy = run(m, plain.function, &args)?.split_off(float.len());
+            let want = marked(&filled(m, case.f, &plain.active_out, &dy), &float);
+            let got = run(m, forced.function, &args)?.split_off(float.len());
+            Agreement::Exact.check_all(&got, &want)?;
+
+            let plain = linearize(m, case.f, &active)?;
+            let forced = Transforms::default().linearize(m, case.f, &active, &every)?;
+            assert_eq!(forced.active_out, float);
+            let halves = |of: &tapeloom_ir::question::LinearizeOf| {
+                let y = run(m, of.fwd, &case.args)?;
+                let residuals = Residual::pick(&of.residuals, &case.args, &y);
+                run(m, of.lin, &[&residuals[..], &dx].concat())
+            };
+            let (Ok(dy), Ok(got)) = (halves(&plain), halves(&forced)) else {
+                // A reverse rule that is not linear has no forward half.
+                continue;
+            };
+            let want = marked(&filled(m, case.f, &plain.active_out, &dy), &float);
+            Agreement::Exact.check_all(&got, &want)?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn totals_are_added_to() {
+    everywhere(|m, case| {
+        let active = case.floats();
+        if !active.contains(&true) {
+            return Ok(());
+        }
+        let Some(of) = existing(linearize(m, case.f, &active), case)? else { return Ok(()) };
+        let y = run(m, of.fwd, &case.args)?;
+        let residuals = Residual::pick(&of.residuals, &case.args, &y);
+        let lin = m.get(of.lin);
+        let mut rng = Rng::new(7);
+        let mut random = |ty: &Type| rng.tensor(ty.as_array().unwrap());
+        let ct: Vec<Tensor> = lin.result_types().iter().map(&mut random).collect();
+        let totals: Vec<Tensor> =
+            lin.linear_params.iter().map(|p| random(&lin.types[*p])).collect();
+        let every = vec![true; ct.len()];
+        let plain = transpose(m, of.lin, &every)?;
+        let found = run(m, plain.function, &[&residuals[..], &ct].concat())?;
+        let mut found = found.into_iter();
+        let slots = lin.linear_params.iter().zip(&plain.nonzero).map(|(p, on)| match on {
+            true => found.next().unwrap(),
+            false => zeros_of(&lin.types[*p]),
+        });
+        let plain: Vec<Tensor> = slots.collect();
+
+        let n = plain.len();
+        let zeros = Transforms::default().transpose(m, of.lin, &every, &vec![Onto::Zeros; n])?;
+        assert!(zeros.nonzero.iter().all(|on| *on));
+        let got = run(m, zeros.function, &[&residuals[..], &ct].concat())?;
+        Agreement::Exact.check_all(&got, &plain)?;
+
+        let onto = vec![Onto::Total; n];
+        let summed = Transforms::default().transpose(m, of.lin, &every, &onto)?;
+        assert!(summed.nonzero.iter().all(|on| *on));
+        let got = run(m, summed.function, &[&residuals[..], &ct, &totals].concat())?;
+        let sum = |(x, y): (&Tensor, &Tensor)| {
+            let mut sum = x.clone();
+            for i in 0..x.elements() {
+                let s = x.at(i).to_f64() + y.at(i).to_f64();
+                sum.put(i, Literal::of(x.dtype(), s));
+            }
+            sum
+        };
+        let want: Vec<Tensor> = plain.iter().zip(&totals).map(sum).collect();
+        // The terms come in another order, and single precision has a larger unit.
+        let single = case.args.iter().any(|t| t.dtype() == Dtype::F32);
+        let relative = if single { 1e-4 } else { 1e-11 };
+        Agreement::Within { relative, absolute: relative }.check_all(&got, &want)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn results_of_a_batch_are_as_they_are_wanted() {
+    const SIZE: usize = 3;
+    everywhere(|m, case| {
+        let n = m.function(case.f).results.len();
+        for mask in subsets(&vec![true; case.args.len()]).into_iter().take(4) {
+            let lift = |(t, on): (&Tensor, &bool)| match on {
+                true => stack(t, std::iter::repeat_n(t, SIZE)),
+                false => t.clone(),
+            };
+            let args: Vec<Tensor> = case.args.iter().zip(&mask).map(lift).collect();
+            let plain = batch(m, case.f, SIZE, &mask)?;
+            let y = run(m, plain.function, &args)?;
+            let every = |y: &[Tensor]| -> Vec<Tensor> {
+                let one = |(y, on): (&Tensor, &bool)| match on {
+                    true => y.clone(),
+                    false => stack(y, std::iter::repeat_n(y, SIZE)),
+                };
+                y.iter().zip(&plain.batched_out).map(one).collect()
+            };
+            let wanted = vec![Wanted::Batched; n];
+            let of = Transforms::default().batch(m, case.f, SIZE, &mask, &wanted)?;
+            assert_eq!(of.batched_out, vec![true; n]);
+            Agreement::Exact.check_all(&run(m, of.function, &args)?, &every(&y))?;
+
+            let float: Vec<bool> = y.iter().map(|t| t.dtype().is_float()).collect();
+            let summed = |on: &bool| if *on { Wanted::Summed } else { Wanted::AsIs };
+            let wanted: Vec<Wanted> = float.iter().map(summed).collect();
+            let of = Transforms::default().batch(m, case.f, SIZE, &mask, &wanted)?;
+            let got = run(m, of.function, &args)?;
+            for (((got, all), one), on) in got.iter().zip(every(&y)).zip(&y).zip(&float) {
+                if !on {
+                    Agreement::Exact.check(got, one)?;
+                    continue;
+                }
+                let inner = got.elements();
+                for i in 0..inner {
+                    let terms = (0..SIZE).map(|k| all.at(k * inner + i).to_f64());
+                    let sum = Literal::of(got.dtype(), terms.sum()).to_f64();
+                    let got = got.at(i).to_f64();
+                    let same = sum == got || sum.is_nan() && got.is_nan();
+                    if !same && (sum - got).abs() > 1e-6 * sum.abs() {
+                        return Err(format!("the sum is {got}, not {sum}").into());
+                    }
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn slots_that_are_kept_stay() {
+    everywhere(|m, case| {
+        let y = run(m, case.f, &case.args)?;
+        let every = vec![true; case.args.len()];
+        for used in subsets(&vec![true; y.len()]) {
+            let PruneOf { function, params } =
+                Transforms::default().prune(m, case.f, &used, &every)?;
+            assert_eq!(params, every);
+            Agreement::Exact.check_all(&run(m, function, &case.args)?, &marked(&y, &used))?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn both_parts_of_an_unzipped_function_are_the_function() {
+    everywhere(|m, case| {
+        let y = run(m, case.f, &case.args)?;
+        let nothing = vec![false; case.args.len()];
+        let choices = subsets(&vec![true; case.args.len()]).into_iter().chain([nothing]);
+        for known in choices {
+            let UnzipOf { known: first, rest, known_out, residuals } = unzip(m, case.f, &known)?;
+            let unknown: Vec<bool> = known.iter().map(|on| !on).collect();
+            let args = marked(&case.args, &known);
+            let mut outputs = run(m, first, &args)?;
+            let read = Residual::pick(&residuals, &args, &outputs);
+            let others = run(m, rest, &[read, marked(&case.args, &unknown)].concat())?;
+
+            // Nothing is kept that is there anyway, and nothing twice.
+            let f = m.function(first);
+            let there = known_out.iter().filter(|on| **on).count();
+            let kept = &f.results[there..];
+            let positions: Vec<Residual> = (there..f.results.len()).map(Residual::Kept).collect();
+            assert!(positions.iter().all(|k| residuals.contains(k)));
+            let distinct: HashSet<Atom> = kept.iter().copied().collect();
+            assert_eq!(distinct.len(), kept.len());
+            let anyway = f.all_params().map(Atom::from).chain(f.results[..there].iter().copied());
+            assert!(anyway.into_iter().all(|a| !distinct.contains(&a)));
+
+            outputs.truncate(there);
+            let (mut of_known, mut of_rest) = (outputs.into_iter(), others.into_iter());
+            let next = |on: &bool| if *on { of_known.next() } else { of_rest.next() };
+            let all: Vec<Tensor> = known_out.iter().filter_map(next).collect();
+            Agreement::Exact.check_all(&all, &y)?;
+            assert!(of_rest.next().is_none());
+        }
+        Ok(())
+    });
+}
+
+/// `Σ_i sin x[i]`, each term a call of one outlined function of the whole array.
+fn reads(m: &mut Module, n: usize, size: usize) -> FuncId {
+    let (array, index) = (Type::array(Dtype::F64, &[size]), Type::scalar(Dtype::I64));
+    let mut draft = Draft::new("read");
+    let [x, i] = [draft.param(array.clone()), draft.param(index)];
+    let b = Builder::new(m, &mut draft);
+    let part = b.emit1(DynamicSlice { sizes: vec![1] }, &[x, i]);
+    let y = b.emit1(Scalar::Sin, &[part]);
+    let function = draft.finish(m, vec![y]).unwrap();
+    let mut draft = Draft::new("sum");
+    let x = draft.param(array);
+    let b = Builder::new(m, &mut draft);
+    let term = |i: usize| {
+        let i = Literal::i64((i * 7 % size) as i64);
+        b.emit1(Call { function, outline: true }, &[x, i.into()])
+    };
+    let y = (1..n).fold(term(0), |sum, i| b.emit1(Scalar::Add, &[sum, term(i)]));
+    draft.finish(m, vec![y]).unwrap()
+}
+
+/// The gradient of n reads of one shared array costs n plus the size of the array, not n times the
+/// size: each call adds to the running total where it read.
+#[test]
+fn reads_of_a_shared_array_add_to_one_total() {
+    let cost = |n: usize, size: usize| {
+        let mut m = Module::new();
+        let f = reads(&mut m, n, size);
+        let of = vjp(&mut m, f, &[true]).unwrap();
+        let x: Vec<f64> = (0..size).map(|i| i as f64 / size as f64).collect();
+        let args = [Tensor::from(x.clone()), Tensor::from([1.0])];
+        let ct = &run(&m, of.function, &args).unwrap()[1];
+        for (k, x) in x.iter().enumerate() {
+            let times = (0..n).filter(|i| i * 7 % size == k).count() as f64;
+            assert!((ct.at(k).to_f64() - times * x.cos()).abs() < 1e-12);
+        }
+        let pipeline: Pipeline = BEFORE_CODE.parse().unwrap();
+        let g = pipeline.run(&mut m, of.function, |_, _, _| {}).unwrap();
+        let compiled = compile(&m, g, &Options::default()).unwrap();
+        let native = compiled.call(&args.iter().collect::<Vec<_>>()).unwrap();
+        Agreement::relative(1e-12).check_all(&native, &run(&m, g, &args).unwrap()).unwrap();
+        (total(&m, of.function), compiled.report().program.work() as usize)
+    };
+    let sizes = [256, 4096];
+    let [(_, w0), (_, w1)] = sizes.map(|size| cost(8, size));
+    let [(many, w2), (same, w3)] = sizes.map(|size| cost(64, size));
+    assert_eq!(many, same, "equations do not depend on the size");
+    assert!(many <= 10 * 64, "{many} equations for 64 reads");
+    // What 56 more reads cost does not depend on the size, and what size costs not on the reads.
+    assert_eq!(w2 - w0, w3 - w1, "{w0} {w1} {w2} {w3}");
+    assert!(w1 <= 8 * 16 + 4 * 4096 && w3 <= 64 * 16 + 4 * 4096, "{w1} {w3}");
+}
