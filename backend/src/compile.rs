@@ -109,7 +109,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Compi
 
 /// Machine code of what the scheduler made.
 fn machine_code(program: &Program) -> Result<Executable, Problem> {
-    // SAFETY: the scheduler makes run-time indices in two ways only (`schedule::element`): clamped to
+    // SAFETY: the scheduler makes run-time indices in two ways only (`schedule::position`): clamped to
     // the room that the accessed array has, or guarded by comparisons with both of its bounds; guards
     // of views compare the index with the bounds that it might leave.
     #[expect(unsafe_code, reason = "a promise about the scheduler")]

@@ -11,17 +11,17 @@
 //!
 //! Debug builds check every program. [`crate::kernel::shadow`] asks the same of memory when it runs.
 
-use super::graph::{Graph, Kind, NodeId};
-use super::tree::{Step, Tree, Value};
+use super::graph::{Graph, NodeId, NodeKind};
+use super::tree::{Def, Tree};
 use crate::kernel::IndexId;
 use cranelift_entity::SecondaryMap;
 use std::collections::HashSet;
 use tapeloom_ir::Problem;
 
 /// What is wrong with the trees; nothing if all invariants hold.
-pub(crate) fn faults(
+fn faults(
     graph: &Graph,
-    steps: &[Step],
+    body: &[Tree],
     takes: &SecondaryMap<NodeId, Option<NodeId>>,
 ) -> Vec<String> {
     let mut w = Walk {
@@ -33,16 +33,7 @@ pub(crate) fn faults(
         stores: SecondaryMap::with_capacity(graph.nodes.len()),
         faults: Vec::new(),
     };
-    for step in steps {
-        match step {
-            Step::Nest(body) => w.block(body),
-            Step::Library(l) => {
-                w.load(l.lhs.node);
-                w.load(l.rhs.node);
-                w.store(l.out.node);
-            }
-        }
-    }
+    w.block(body);
     let results: HashSet<NodeId> = graph.results.iter().copied().collect();
     let mut taken: SecondaryMap<NodeId, Option<NodeId>> = SecondaryMap::new();
     for update in graph.nodes.keys() {
@@ -54,7 +45,7 @@ pub(crate) fn faults(
         if !node.kind.is_update() || node.operands[0].node() != Some(base) {
             w.fault(format!("{update} takes over the memory of {base} without updating it"));
         }
-        if matches!(graph.nodes[base].kind, Kind::Input(_)) || results.contains(&base) {
+        if matches!(graph.nodes[base].kind, NodeKind::Input(_)) || results.contains(&base) {
             w.fault(format!("{update} takes over {base}, an argument or a result"));
         }
         let Some(begins) = w.stores[update].clone() else { continue };
@@ -76,10 +67,10 @@ pub(crate) fn faults(
 /// [`tapeloom_ir::Kind::Internal`] when an invariant is broken.
 pub(crate) fn check(
     graph: &Graph,
-    steps: &[Step],
+    body: &[Tree],
     takes: &SecondaryMap<NodeId, Option<NodeId>>,
 ) -> Result<(), Problem> {
-    let faults = faults(graph, steps, takes);
+    let faults = faults(graph, body, takes);
     if faults.is_empty() {
         return Ok(());
     }
@@ -124,6 +115,12 @@ impl Walk<'_> {
     fn block(&mut self, body: &[Tree]) {
         for tree in body {
             match tree {
+                Tree::Nest(body) => self.block(body),
+                Tree::Contract(p) => {
+                    self.load(p.lhs.node);
+                    self.load(p.rhs.node);
+                    self.store(p.out.node);
+                }
                 Tree::For { index, extent, body } => {
                     if *extent == 0 {
                         self.fault(format!("the loop over {index} is empty"));
@@ -132,9 +129,9 @@ impl Walk<'_> {
                     self.block(body);
                     self.loops.pop();
                 }
-                Tree::Let { expr: Value::Load { node, .. }, .. } => self.load(*node),
+                Tree::Let { expr: Def::Load { node, .. }, .. } => self.load(*node),
                 Tree::Store { node, .. } => self.store(*node),
-                Tree::Let { expr: Value::Code(..), .. }
+                Tree::Let { expr: Def::Code(..), .. }
                 | Tree::Var { .. }
                 | Tree::Set { .. }
                 | Tree::Fold { .. } => {}
@@ -144,7 +141,7 @@ impl Walk<'_> {
 
     fn load(&mut self, node: NodeId) {
         match self.graph.nodes[node].kind {
-            Kind::Input(_) => {}
+            NodeKind::Input(_) => {}
             _ if self.stores[node].is_some() => {}
             // An update in place has the elements of what it updates.
             _ if self.takes[node].is_some() => {}
@@ -155,7 +152,7 @@ impl Walk<'_> {
     }
 
     fn store(&mut self, node: NodeId) {
-        if matches!(self.graph.nodes[node].kind, Kind::Input(_)) {
+        if matches!(self.graph.nodes[node].kind, NodeKind::Input(_)) {
             self.fault(format!("{node}, an argument, is written"));
         }
         self.clock += 1;
@@ -181,7 +178,7 @@ mod tests {
     use super::*;
     use crate::kernel::{Arg, ScalarId};
     use crate::schedule::affine::Affine;
-    use crate::schedule::tree::{At, Library, Operand};
+    use crate::schedule::tree::{At, NodeMatrix, Product};
     use cranelift_entity::EntityRef;
     use tapeloom_ir::{Dtype, Literal, parse_module};
 
@@ -196,7 +193,7 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
   return %4, %5
 }";
         let module = parse_module(text).unwrap();
-        Graph::of(&module, module.iter().last().unwrap().0).unwrap()
+        crate::schedule::build::build(&module, module.iter().last().unwrap().0).unwrap()
     }
 
     fn named(graph: &Graph, name: &str) -> Vec<NodeId> {
@@ -205,7 +202,7 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
 
     /// Trees by hand: what is loaded (`<`) and stored (`>`), `e` the exponential, `x` the argument,
     /// `u` and `v` the updates; `(..)` is a loop, `[..]` one that never runs.
-    fn trees(graph: &Graph, text: &str) -> Vec<Step> {
+    fn trees(graph: &Graph, text: &str) -> Vec<Tree> {
         let (e, x) = (named(graph, "exp")[0], named(graph, "input")[0]);
         let updates = named(graph, "dynamic_update_slice");
         let node = |c| match c {
@@ -230,7 +227,7 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
                 }
                 '<' => {
                     let node = node(characters.next().unwrap());
-                    let expr = Value::Load { node, at: at(), guard: None };
+                    let expr = Def::Load { node, at: at(), guard: None };
                     let value = ScalarId::new(0);
                     blocks.last_mut().unwrap().push(Tree::Let { value, expr });
                 }
@@ -242,7 +239,7 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
                 }
             }
         }
-        vec![Step::Nest(blocks.pop().unwrap())]
+        vec![Tree::Nest(blocks.pop().unwrap())]
     }
 
     fn found(text: &str, takes: &[(char, char)]) -> Vec<String> {
@@ -292,10 +289,10 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
     fn library_calls_read_and_write() {
         let graph = graph();
         let (e, x) = (named(&graph, "exp")[0], named(&graph, "input")[0]);
-        let at = |node| Operand { node, offset: 0, row: 1, column: 1 };
+        let at = |node| NodeMatrix { node, offset: 0, row: 1, column: 1 };
         let call = |lhs, out| {
             let (lhs, rhs, out) = (at(lhs), at(x), at(out));
-            Step::Library(Library {
+            Tree::Contract(Product {
                 dtype: Dtype::F64,
                 m: 1,
                 n: 1,

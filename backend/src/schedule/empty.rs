@@ -1,6 +1,6 @@
 //! Arrays without elements, of which nothing after the graph knows.
 //!
-//! What has no elements needs no computation: it stays in the graph as [`Kind::Empty`], for its type,
+//! What has no elements needs no computation: it stays in the graph as [`NodeKind::Empty`], for its type,
 //! and is never placed. What has elements but reads an array that has none is something simpler,
 //! whatever the other extents are:
 //!
@@ -12,7 +12,7 @@
 //! update of f64[3] by f64[0]             what it was
 //! ```
 
-use super::graph::{Kind, Source};
+use super::graph::{NodeKind, Source};
 use smallvec::SmallVec;
 use tapeloom_ir::prim::Piece;
 use tapeloom_ir::{ArrayType, Literal};
@@ -20,50 +20,50 @@ use tapeloom_ir::{ArrayType, Literal};
 /// What a node is, given which of its operands are empty.
 pub(crate) enum Simpler {
     /// That.
-    Node(Kind, SmallVec<[Source; 2]>),
+    Node(NodeKind, SmallVec<[Source; 2]>),
     /// What the operand is.
     Same(Source),
 }
 
 /// The node of type `ty`, without mention of empty arrays.
 pub(crate) fn simplify(
-    kind: Kind,
+    kind: NodeKind,
     operands: SmallVec<[Source; 2]>,
     ty: &ArrayType,
     empty: impl Fn(Source) -> bool,
 ) -> Simpler {
     if ty.shape.elements() == 0 {
-        return Simpler::Node(Kind::Empty, SmallVec::new());
+        return Simpler::Node(NodeKind::Empty, SmallVec::new());
     }
     let everywhere = |value: Literal| {
         let piece = Piece { operand: 0, axes: Vec::new() };
-        let broadcast = Kind::View { pieces: vec![piece], fill: None };
+        let broadcast = NodeKind::View { pieces: vec![piece], fill: None };
         Simpler::Node(broadcast, SmallVec::from_slice(&[Source::Literal(value)]))
     };
     match kind {
-        Kind::Reduce { identity, .. } if empty(operands[0]) => everywhere(identity),
-        Kind::Contract { .. } | Kind::Gather { .. } if empty(operands[0]) => {
+        NodeKind::Reduce { identity, .. } if empty(operands[0]) => everywhere(identity),
+        NodeKind::Contract { .. } | NodeKind::Gather { .. } if empty(operands[0]) => {
             everywhere(Literal::zero(ty.dtype))
         }
-        Kind::Update if empty(operands[1]) => Simpler::Same(operands[0]),
-        Kind::Scatter { .. } if empty(operands[2]) => Simpler::Same(operands[0]),
-        Kind::View { mut pieces, fill } => {
+        NodeKind::Update if empty(operands[1]) => Simpler::Same(operands[0]),
+        NodeKind::Scatter { .. } if empty(operands[2]) => Simpler::Same(operands[0]),
+        NodeKind::View { mut pieces, fill } => {
             pieces.retain(|p| !empty(operands[p.operand]));
-            Simpler::Node(Kind::View { pieces, fill }, operands)
+            Simpler::Node(NodeKind::View { pieces, fill }, operands)
         }
-        Kind::Input(_)
-        | Kind::Empty
-        | Kind::Map(_)
-        | Kind::Reduce { .. }
-        | Kind::ArgReduce { .. }
-        | Kind::Contract { .. }
-        | Kind::Update
-        | Kind::Scatter { .. }
-        | Kind::Copy
-        | Kind::Reshape
-        | Kind::Iota { .. }
-        | Kind::Slice
-        | Kind::Gather { .. } => Simpler::Node(kind, operands),
+        NodeKind::Input(_)
+        | NodeKind::Empty
+        | NodeKind::Map(_)
+        | NodeKind::Reduce { .. }
+        | NodeKind::ArgReduce { .. }
+        | NodeKind::Contract { .. }
+        | NodeKind::Update
+        | NodeKind::Scatter { .. }
+        | NodeKind::Copy
+        | NodeKind::Reshape
+        | NodeKind::Iota { .. }
+        | NodeKind::Slice
+        | NodeKind::Gather { .. } => Simpler::Node(kind, operands),
     }
 }
 

@@ -11,14 +11,14 @@
 //! ```
 
 use super::affine::{Affine, Index, Term, flatten};
-use super::graph::{Graph, Kind, NodeId, Source};
-use super::member::contract_outputs;
-use super::tree::{Library, Operand};
+use super::contraction::{Extents, contract_outputs};
+use super::graph::{Graph, NodeId, NodeKind, Source};
+use super::tree::{NodeMatrix, Product};
 use crate::kernel::IndexId;
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
-use tapeloom_ir::{Dtype, Shape};
+use tapeloom_ir::Shape;
 
 /// Matrices with an extent below this are not worth a call.
 const LEAST_EXTENT: usize = 8;
@@ -28,10 +28,10 @@ const LEAST_WORK: usize = 4096;
 const LEAST_REUSE: usize = 16;
 
 /// The library call for a node, if it is one for the library.
-pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Library> {
+pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
     let node = &graph.nodes[id];
-    Extents::of(graph, id).filter(Extents::worthwhile)?;
-    let Kind::Contract { batch, contract } = &node.kind else { return None };
+    Extents::of(graph, id).filter(worthwhile)?;
+    let NodeKind::Contract { batch, contract } = &node.kind else { return None };
     let (lhs, rhs) = (strided(graph, node.operands[0])?, strided(graph, node.operands[1])?);
     let (l, r) = (&lhs.shape, &rhs.shape);
     let out = node.ty.shape.strides();
@@ -65,50 +65,22 @@ pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Library> {
     if !left.is_empty() {
         return None;
     }
-    Some(Library {
+    Some(Product {
         dtype: node.ty.dtype,
         m: m.0,
         n: n.0,
         k: k.0,
-        lhs: Operand { node: lhs.node, offset: lhs.offset, row: m.1, column: k.1 },
-        rhs: Operand { node: rhs.node, offset: rhs.offset, row: k.2, column: n.2 },
-        out: Operand { node: id, offset: 0, row: m.3, column: n.3 },
+        lhs: NodeMatrix { node: lhs.node, offset: lhs.offset, row: m.1, column: k.1 },
+        rhs: NodeMatrix { node: rhs.node, offset: rhs.offset, row: k.2, column: n.2 },
+        out: NodeMatrix { node: id, offset: 0, row: m.3, column: n.3 },
         batch: around,
     })
 }
 
-/// The extents of a contraction, axes multiplied: of each item of the batch
-/// `y[m, n] = Σ_k x0[m, k] x1[k, n]`.
-struct Extents {
-    m: usize,
-    n: usize,
-    k: usize,
-}
-
-impl Extents {
-    /// Those of a node, if it is a contraction of floats.
-    fn of(graph: &Graph, id: NodeId) -> Option<Extents> {
-        let node = &graph.nodes[id];
-        let Kind::Contract { batch, contract } = &node.kind else { return None };
-        if !matches!(node.ty.dtype, Dtype::F64 | Dtype::F32) {
-            return None;
-        }
-        let shape =
-            |s: Source| s.node().map_or(Shape::scalar(), |n| graph.nodes[n].ty.shape.clone());
-        let (l, r) = (shape(node.operands[0]), shape(node.operands[1]));
-        let extent = |pairs: &[(usize, usize)]| -> usize {
-            pairs.iter().map(|(a, _)| l[*a]).fold(1, usize::saturating_mul)
-        };
-        let (b, k) = (extent(batch), extent(contract));
-        let shared = b.saturating_mul(k).max(1);
-        Some(Extents { m: l.elements() / shared, n: r.elements() / shared, k })
-    }
-
-    /// Whether the matrices are large enough for a call.
-    fn worthwhile(&self) -> bool {
-        let Extents { m, n, k } = *self;
-        m.min(n).min(k) >= LEAST_EXTENT && m.saturating_mul(n).saturating_mul(k) >= LEAST_WORK
-    }
+/// Whether matrices are large enough for a call.
+fn worthwhile(extents: &Extents) -> bool {
+    let Extents { m, n, k } = *extents;
+    m.min(n).min(k) >= LEAST_EXTENT && m.saturating_mul(n).saturating_mul(k) >= LEAST_WORK
 }
 
 /// Puts copies before operands of large contractions that are no matrices in memory.
@@ -118,14 +90,14 @@ impl Extents {
 pub(crate) fn materialise(graph: &mut Graph) {
     let mut slots = BTreeSet::new();
     for (id, node) in graph.nodes.iter() {
-        let Some(extents) = Extents::of(graph, id).filter(Extents::worthwhile) else { continue };
+        let Some(extents) = Extents::of(graph, id).filter(worthwhile) else { continue };
         for (slot, read) in [extents.n, extents.m].into_iter().enumerate() {
             if read < LEAST_REUSE || strided(graph, node.operands[slot]).is_some() {
                 continue;
             }
             // A copy beneath a reshape is as good, and its loops need not divide.
             slots.insert(match node.operands[slot].node() {
-                Some(n) if matches!(graph.nodes[n].kind, Kind::Reshape) => (n, 0),
+                Some(n) if matches!(graph.nodes[n].kind, NodeKind::Reshape) => (n, 0),
                 _ => (id, slot),
             });
         }
@@ -180,7 +152,7 @@ fn strided(graph: &Graph, source: Source) -> Option<Strided> {
     let flat = loop {
         let node = &graph.nodes[id];
         match &node.kind {
-            Kind::View { pieces, .. } => {
+            NodeKind::View { pieces, .. } => {
                 let [piece] = pieces.as_slice() else { return None };
                 let operand = node.operands[piece.operand].node()?;
                 let extents = &graph.nodes[operand].ty.shape;
@@ -197,7 +169,7 @@ fn strided(graph: &Graph, source: Source) -> Option<Strided> {
                 }
                 (id, index) = (operand, next);
             }
-            Kind::Reshape => {
+            NodeKind::Reshape => {
                 let root = node.operands[0].node()?;
                 let flat = flatten(&index, &node.ty.shape);
                 let mut next = Index::new();
@@ -219,15 +191,17 @@ fn strided(graph: &Graph, source: Source) -> Option<Strided> {
                 id = root;
                 break flat;
             }
-            Kind::Empty | Kind::Iota { .. } | Kind::Slice | Kind::Gather { .. } => return None,
-            Kind::Input(_)
-            | Kind::Map(_)
-            | Kind::Reduce { .. }
-            | Kind::ArgReduce { .. }
-            | Kind::Contract { .. }
-            | Kind::Update
-            | Kind::Scatter { .. }
-            | Kind::Copy => break flatten(&index, &node.ty.shape),
+            NodeKind::Empty | NodeKind::Iota { .. } | NodeKind::Slice | NodeKind::Gather { .. } => {
+                return None;
+            }
+            NodeKind::Input(_)
+            | NodeKind::Map(_)
+            | NodeKind::Reduce { .. }
+            | NodeKind::ArgReduce { .. }
+            | NodeKind::Contract { .. }
+            | NodeKind::Update
+            | NodeKind::Scatter { .. }
+            | NodeKind::Copy => break flatten(&index, &node.ty.shape),
         }
     };
     let stride = |j: usize| {

@@ -18,29 +18,51 @@
 //!
 //! The stations, each a file:
 //!
-//! 1. `graph`: calls inlined, dead equations gone, a node per equation; `empty`: arrays without
-//!    elements gone;
-//! 2. `member`: which axes each computed node loops over, in which order, and what it reads;
-//! 3. `emit`: which nodes share a loop, and the loops; `element`: the code of one element, with
-//!    all views as index arithmetic (`affine`); `library`: which contractions a library does;
-//!    `check`: the invariants of these trees;
-//! 4. `finish`: which nodes need memory and how much; `memory`: where it lies.
+//! 1. `build` makes the `graph`: calls inlined, dead equations gone, a node per equation; `empty`:
+//!    arrays without elements gone; `library`: which contractions (`contraction`) a library does;
+//! 2. `member`: which axes each computed node loops over, in which `order`, and what it `reads`;
+//!    `pieces`: copies that are written in parts;
+//! 3. `emit`: which nodes share a loop (`timeline`), and the loops as trees (`tree`); `fold`, `unroll`,
+//!    `update`: what happens in them; `scalars`: blocks and the scalars in them; `check`: the
+//!    invariants of the trees;
+//! 4. beneath it `element`: the code of one element, through views (`view`) by index arithmetic
+//!    (`affine`, `position`), or computed again (`recompute`);
+//! 5. `finish`: what nobody needs goes (`sweep`), nodes that need memory get it (`storage`, and `memory`
+//!    says where it lies), trees become statements (`convert`), perfect nests one loop (`collapse`).
 //!
 //! Every station is linear in the size of the program, and recursion is bounded by the rank of
 //! arrays: a hundred thousand scalar equations become straight-line code in portions.
 
 mod affine;
+mod build;
 mod check;
 mod collapse;
+mod contraction;
+mod convert;
 mod element;
 mod emit;
+mod emitter;
 mod empty;
 mod finish;
+mod fold;
 mod graph;
 mod library;
 mod member;
+mod members;
 mod memory;
+mod order;
+mod pieces;
+mod position;
+mod reads;
+mod recompute;
+mod scalars;
+mod storage;
+mod sweep;
+mod timeline;
 mod tree;
+mod unroll;
+mod update;
+mod view;
 
 #[cfg(test)]
 mod overwriting;
@@ -67,14 +89,15 @@ pub fn schedule(module: &Module, func: FuncId) -> Result<Program, Problem> {
 /// # Errors
 /// Those of [`schedule`].
 pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
-    let graph = graph::Graph::of(module, func)?;
+    let mut graph = build::build(module, func)?;
+    library::materialise(&mut graph);
     let f = module.function(func);
     let params: Vec<ArrayType> =
         f.all_params().filter_map(|p| f.types[p].as_array().cloned()).collect();
-    let members = member::members(&graph);
+    let members = members::members(&graph);
     let emitted = emit::emit(&graph, members)?;
     if cfg!(debug_assertions) {
-        check::check(&graph, &emitted.steps, &emitted.takes)?;
+        check::check(&graph, &emitted.body, &emitted.takes)?;
     }
     finish::finish(&f.name, &params, &graph, emitted)
 }

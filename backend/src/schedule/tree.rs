@@ -19,9 +19,9 @@ pub(crate) enum At {
     Flat(Affine),
 }
 
-/// What a scalar is.
+/// What a scalar is defined as.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub(crate) enum Def {
     /// Scalar code.
     Code(Code, SmallVec<[Arg; 3]>),
     /// An element of a node; zero where the guard is false.
@@ -31,39 +31,58 @@ pub(crate) enum Value {
 /// A statement.
 #[derive(Clone, Debug)]
 pub(crate) enum Tree {
-    For { index: IndexId, extent: usize, body: Vec<Tree> },
-    Let { value: ScalarId, expr: Value },
-    Var { var: VarId, init: Arg },
-    Set { var: VarId, value: Arg },
-    Fold { var: VarId, code: Code, value: Arg },
-    Store { node: NodeId, at: At, value: Arg, guard: Option<Arg> },
+    /// A block of its own.
+    Nest(Vec<Tree>),
+    For {
+        index: IndexId,
+        extent: usize,
+        body: Vec<Tree>,
+    },
+    Let {
+        value: ScalarId,
+        expr: Def,
+    },
+    Var {
+        var: VarId,
+        init: Arg,
+    },
+    Set {
+        var: VarId,
+        value: Arg,
+    },
+    Fold {
+        var: VarId,
+        code: Code,
+        value: Arg,
+    },
+    Store {
+        node: NodeId,
+        at: At,
+        value: Arg,
+        guard: Option<Arg>,
+    },
+    /// A contraction by the library.
+    Contract(Product),
 }
 
-/// A matrix operand of a library call: a node, the first element and the strides.
+/// A matrix that the library meets: a node, the first element and the strides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Operand {
+pub(crate) struct NodeMatrix {
     pub(crate) node: NodeId,
     pub(crate) offset: i64,
     pub(crate) row: i64,
     pub(crate) column: i64,
 }
 
-/// A contraction by the library.
+/// `out[m, n] = Σ_k lhs[m, k] rhs[k, n]`, repeated over batches: extent, and steps in the three.
 #[derive(Clone, Debug)]
-pub(crate) struct Library {
+pub(crate) struct Product {
     pub(crate) dtype: Dtype,
     pub(crate) m: usize,
     pub(crate) n: usize,
     pub(crate) k: usize,
-    pub(crate) lhs: Operand,
-    pub(crate) rhs: Operand,
-    pub(crate) out: Operand,
+    pub(crate) lhs: NodeMatrix,
+    pub(crate) rhs: NodeMatrix,
+    pub(crate) out: NodeMatrix,
     pub(crate) batch: Vec<(usize, i64, i64, i64)>,
-}
-
-/// A step.
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    Nest(Vec<Tree>),
-    Library(Library),
 }

@@ -1,4 +1,4 @@
-//! Lowerings: what a backend has to do, in about ten target-neutral shapes.
+//! Lowerings: what a backend has to do, in fourteen target-neutral shapes.
 //!
 //! A backend never sees a primitive. It matches on [`Lowering`], which says in terms of loops and
 //! indices what the primitive means: apply scalar code, read elsewhere, reduce, contract, ...

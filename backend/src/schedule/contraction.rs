@@ -1,0 +1,54 @@
+//! Contractions: which axes of the operands run along which of the output, and how long they are.
+
+use super::graph::{Graph, NodeId, NodeKind, Source};
+use smallvec::SmallVec;
+use tapeloom_ir::{Dtype, Shape};
+
+/// The axes of a contraction's operands that run along an axis of its output: (is right, axis).
+type Target = SmallVec<[(bool, usize); 2]>;
+
+/// For each axis of a contraction's output, the operand axes that run along it.
+pub(crate) fn contract_outputs(
+    batch: &[(usize, usize)],
+    contract: &[(usize, usize)],
+    left: usize,
+    right: usize,
+) -> Vec<(usize, Target)> {
+    let mut outputs = Vec::new();
+    for (a, b) in batch {
+        outputs.push(SmallVec::from_slice(&[(false, *a), (true, *b)]));
+    }
+    let free_left = (0..left).filter(|a| !batch.iter().chain(contract).any(|(l, _)| l == a));
+    outputs.extend(free_left.map(|a| SmallVec::from_slice(&[(false, a)])));
+    let free_right = (0..right).filter(|b| !batch.iter().chain(contract).any(|(_, r)| r == b));
+    outputs.extend(free_right.map(|b| SmallVec::from_slice(&[(true, b)])));
+    outputs.into_iter().enumerate().collect()
+}
+
+/// The extents of a contraction, axes multiplied: of each item of the batch
+/// `y[m, n] = Σ_k x0[m, k] x1[k, n]`.
+pub(crate) struct Extents {
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+}
+
+impl Extents {
+    /// Those of a node, if it is a contraction of floats.
+    pub(crate) fn of(graph: &Graph, id: NodeId) -> Option<Extents> {
+        let node = &graph.nodes[id];
+        let NodeKind::Contract { batch, contract } = &node.kind else { return None };
+        if !matches!(node.ty.dtype, Dtype::F64 | Dtype::F32) {
+            return None;
+        }
+        let shape =
+            |s: Source| s.node().map_or(Shape::scalar(), |n| graph.nodes[n].ty.shape.clone());
+        let (l, r) = (shape(node.operands[0]), shape(node.operands[1]));
+        let extent = |pairs: &[(usize, usize)]| -> usize {
+            pairs.iter().map(|(a, _)| l[*a]).fold(1, usize::saturating_mul)
+        };
+        let (b, k) = (extent(batch), extent(contract));
+        let shared = b.saturating_mul(k).max(1);
+        Some(Extents { m: l.elements() / shared, n: r.elements() / shared, k })
+    }
+}

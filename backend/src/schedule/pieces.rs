@@ -1,0 +1,121 @@
+//! Copies of views that are written in parts: which box of the output each piece fills.
+//!
+//! ```text
+//! copy of concatenate{axis=0} x, y       x fills 0..n, y fills n..n+m: two loops without a choice
+//! copy of pad{low=[1]} x, 0.0            first 0.0 everywhere, then x fills 1..n+1
+//! ```
+
+use super::graph::{Graph, NodeId, NodeKind, Source};
+use smallvec::SmallVec;
+use tapeloom_ir::prim::Piece;
+
+/// Concatenations with at most this many elements in each item of a batch are made in registers.
+const SMALL: usize = 64;
+
+/// The box that a piece fills: extent, start and step along each axis of the output.
+pub(crate) type PieceBox = SmallVec<[(usize, i64, i64); 4]>;
+
+/// The pieces of the view that a node copies, if it is to be written in parts: whether a fill is
+/// needed and the boxes.
+pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<(&[Piece], bool, Vec<PieceBox>)> {
+    if !matches!(graph.nodes[id].kind, NodeKind::Copy) {
+        return None;
+    }
+    let view = &graph.nodes[graph.nodes[id].operands[0].node()?];
+    let NodeKind::View { pieces, fill } = &view.kind else { return None };
+    if pieces.len() < 2 && fill.is_none() {
+        return None;
+    }
+    let shape = &view.ty.shape;
+    let mut boxes = Vec::new();
+    let mut filled = 0usize;
+    for p in pieces {
+        let operand: SmallVec<[usize; 4]> = match view.operands[p.operand] {
+            Source::Node(n) => SmallVec::from_slice(&graph.nodes[n].ty.shape),
+            Source::Literal(_) => SmallVec::new(),
+        };
+        let b = piece_box(p, &operand, shape)?;
+        filled = filled.saturating_add(b.iter().map(|(n, _, _)| n).product());
+        boxes.push(b);
+    }
+    // A small array in a batch is made element by element, in registers.
+    let batched =
+        |b: &PieceBox| b.first().is_some_and(|(n, start, _)| *n == shape[0] && *start == 0);
+    if shape.len() > 1 && shape.elements() / shape[0].max(1) <= SMALL && boxes.iter().all(batched) {
+        return None;
+    }
+    // Pieces that do not overlap and fill everything need nothing beneath them.
+    Some((pieces, fill.is_some() && filled < shape.elements(), boxes))
+}
+
+/// The outputs that a piece gives, if they are a box.
+fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<PieceBox> {
+    let mut found: PieceBox = shape.iter().map(|n| (*n, 0, 1)).collect();
+    let mut used: SmallVec<[bool; 4]> = SmallVec::from_elem(false, shape.len());
+    for (map, extent) in piece.axes.iter().zip(operand) {
+        let extent = *extent as i64;
+        let axis = match map.axis {
+            Some(axis) if map.scale != 0 => axis,
+            _ => {
+                let inside = map.offset.rem_euclid(map.divisor) == 0
+                    && (0..extent).contains(&map.offset.div_euclid(map.divisor));
+                if inside {
+                    continue;
+                }
+                return None;
+            }
+        };
+        if std::mem::replace(&mut used[axis], true) {
+            return None;
+        }
+        let out = shape[axis] as i64;
+        if map.divisor == 1 {
+            // 0 <= o * scale + offset < extent
+            let (mut lo, mut hi) = (0, out);
+            if map.scale > 0 {
+                lo = lo.max(
+                    (-map.offset).div_euclid(map.scale)
+                        + i64::from((-map.offset).rem_euclid(map.scale) != 0),
+                );
+                hi = hi.min((extent - 1 - map.offset).div_euclid(map.scale) + 1);
+            } else {
+                let s = -map.scale;
+                let above = map.offset - (extent - 1);
+                lo = lo.max(above.div_euclid(s) + i64::from(above.rem_euclid(s) != 0));
+                hi = hi.min(map.offset.div_euclid(s) + 1);
+            }
+            found[axis] = ((hi - lo).max(0) as usize, lo, 1);
+        } else if map.scale.abs() == 1 {
+            // o = ±(k * divisor - offset) for k in 0..extent, as far as it is inside.
+            let (low, high) = match map.scale {
+                1 => (map.offset, out + map.offset - 1),
+                _ => (map.offset - out + 1, map.offset),
+            };
+            let above = low.div_euclid(map.divisor) + i64::from(low.rem_euclid(map.divisor) != 0);
+            let (first, last) = (above.max(0), high.div_euclid(map.divisor).min(extent - 1));
+            let start = (first * map.divisor - map.offset) * map.scale;
+            let count = (last - first + 1).max(0) as usize;
+            found[axis] = (count, start, map.divisor * map.scale);
+        } else {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+/// Whether a node copies a view of several pieces.
+pub(crate) fn is_pieced(graph: &Graph, id: NodeId) -> bool {
+    let node = &graph.nodes[id];
+    let view = node.operands.first().and_then(|s| s.node()).map(|n| &graph.nodes[n].kind);
+    matches!(node.kind, NodeKind::Copy)
+        && matches!(view, Some(NodeKind::View { pieces, fill }) if pieces.len() > 1 || fill.is_some())
+}
+
+/// The view that a node copies and the operand that fills it.
+pub(crate) fn fill_of(graph: &Graph, id: NodeId) -> Option<(NodeId, usize)> {
+    let view = graph.nodes[id].operands[0].node()?;
+    match &graph.nodes[view].kind {
+        NodeKind::View { fill: Some(f), .. } => Some((view, *f)),
+        _ => None,
+    }
+}

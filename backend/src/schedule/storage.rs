@@ -1,0 +1,216 @@
+//! Which nodes share memory, when it lives, and which axes it has.
+//!
+//! An axis of a node along which every access is at the same loop's index needs no memory: the node
+//! lives within one iteration, and its buffer is that of one iteration (a row of exponentials between
+//! the two inner loops of a softmax). Updates share the memory of what they write over, and what begins
+//! where another node ends takes that one's memory.
+
+use super::affine::{Affine, Index};
+use super::emit::Emitted;
+use super::graph::{Graph, NodeId, NodeKind};
+use super::tree::{At, Def, Tree};
+use crate::kernel::IndexId;
+use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use tapeloom_ir::Shape;
+
+/// Which nodes share memory, when it lives, and which axes it has.
+pub(crate) struct Storage {
+    roots: SecondaryMap<NodeId, Option<NodeId>>,
+    /// First and last step of each root.
+    pub(crate) life: SecondaryMap<NodeId, Option<(usize, usize)>>,
+    /// For each axis the one loop index at which it is always accessed; `None` for all axes.
+    same: SecondaryMap<NodeId, Option<SmallVec<[Option<IndexId>; 4]>>>,
+    fixed: SecondaryMap<NodeId, bool>,
+}
+
+/// How a step meets the memory of a node.
+#[derive(Default)]
+struct Meeting {
+    /// The one index of all accesses; `None` where they differ.
+    index: Option<Index>,
+    /// Position of the last load.
+    last_load: Option<usize>,
+    /// Position of the first store.
+    first_store: Option<usize>,
+}
+
+impl Storage {
+    pub(crate) fn of(graph: &Graph, emitted: &Emitted) -> Storage {
+        let mut storage = Storage {
+            roots: SecondaryMap::with_capacity(graph.nodes.len()),
+            life: SecondaryMap::with_capacity(graph.nodes.len()),
+            same: SecondaryMap::with_capacity(graph.nodes.len()),
+            fixed: SecondaryMap::with_capacity(graph.nodes.len()),
+        };
+        for id in graph.nodes.keys() {
+            if let Some(taken) = emitted.takes[id] {
+                // What was written over comes earlier, so its root is known.
+                let root = storage.root(taken);
+                storage.roots[id] = Some(root);
+                storage.fixed[root] = true;
+            }
+        }
+        for r in &graph.results {
+            let root = storage.root(*r);
+            storage.fixed[root] = true;
+        }
+        let mut meetings: Vec<HashMap<NodeId, Meeting>> = Vec::new();
+        for (position, step) in emitted.body.iter().enumerate() {
+            let mut met = HashMap::new();
+            storage.visit(std::slice::from_ref(step), position, &mut 0, &mut met);
+            meetings.push(met);
+        }
+        storage.reuse(graph, &meetings);
+        storage
+    }
+
+    /// Where a node dies in the step that begins another of the same type, and both are met at the
+    /// same index in every iteration, the load before the store, the second takes the memory of the
+    /// first. Backwards, so that chains are resolved when they are met.
+    fn reuse(&mut self, graph: &Graph, meetings: &[HashMap<NodeId, Meeting>]) {
+        let input = |id: NodeId| matches!(graph.nodes[id].kind, NodeKind::Input(_));
+        let mut after: SecondaryMap<NodeId, bool> = SecondaryMap::new();
+        let mut merged: Vec<(NodeId, NodeId)> = Vec::new();
+        for (position, met) in meetings.iter().enumerate().rev() {
+            let mut dying: Vec<(NodeId, &Meeting)> = Vec::new();
+            let mut born: Vec<(NodeId, &Meeting)> = Vec::new();
+            for (id, m) in met {
+                let Some((first, last)) = self.life[*id] else { continue };
+                let whole = m.index.is_some()
+                    && !(0..graph.nodes[*id].ty.shape.len()).any(|a| self.dropped(*id, a));
+                if !whole || input(*id) {
+                    continue;
+                }
+                let (loaded, stored) = (m.last_load.is_some(), m.first_store.is_some());
+                if first < position && last == position && loaded && !stored && !self.fixed[*id] {
+                    dying.push((*id, m));
+                }
+                if first == position && stored && !loaded {
+                    born.push((*id, m));
+                }
+            }
+            dying.sort_by_key(|(id, _)| *id);
+            born.sort_by_key(|(id, _)| *id);
+            for (y, new) in born {
+                let fits = |(x, old): &&(NodeId, &Meeting)| {
+                    !after[*x]
+                        && graph.nodes[*x].ty == graph.nodes[y].ty
+                        && old.index == new.index
+                        && old.last_load < new.first_store
+                };
+                if let Some((x, _)) = dying.iter().find(fits) {
+                    after[*x] = true;
+                    merged.push((*x, y));
+                }
+            }
+        }
+        for (x, y) in merged {
+            let root = self.root(y);
+            self.roots[x] = Some(root);
+            self.fixed[root] = true;
+            self.life[root] = match (self.life[x], self.life[root]) {
+                (Some((first, _)), Some((_, last))) => Some((first, last)),
+                (one, other) => one.or(other),
+            };
+        }
+    }
+
+    pub(crate) fn root(&self, node: NodeId) -> NodeId {
+        self.roots[node].unwrap_or(node)
+    }
+
+    fn touch(&mut self, node: NodeId, position: usize) -> NodeId {
+        let root = self.root(node);
+        let (first, _) = self.life[root].unwrap_or((position, position));
+        self.life[root] = Some((first, position));
+        root
+    }
+
+    fn visit(
+        &mut self,
+        code: &[Tree],
+        position: usize,
+        clock: &mut usize,
+        met: &mut HashMap<NodeId, Meeting>,
+    ) {
+        for tree in code {
+            *clock += 1;
+            match tree {
+                Tree::For { body, .. } | Tree::Nest(body) => {
+                    self.visit(body, position, clock, met);
+                }
+                Tree::Contract(p) => {
+                    for m in [p.lhs, p.rhs, p.out] {
+                        let root = self.touch(m.node, position);
+                        self.fixed[root] = true;
+                    }
+                }
+                Tree::Let { expr: Def::Load { node, at, .. }, .. } => {
+                    let root = self.access(*node, at, position);
+                    meeting(met, root, at).last_load = Some(*clock);
+                }
+                Tree::Store { node, at, .. } => {
+                    let root = self.access(*node, at, position);
+                    meeting(met, root, at).first_store.get_or_insert(*clock);
+                }
+                Tree::Let { expr: Def::Code(..), .. }
+                | Tree::Var { .. }
+                | Tree::Set { .. }
+                | Tree::Fold { .. } => {}
+            }
+        }
+    }
+
+    fn access(&mut self, node: NodeId, at: &At, position: usize) -> NodeId {
+        let root = self.touch(node, position);
+        match at {
+            At::Flat(_) => self.fixed[root] = true,
+            At::Axes(index) => {
+                let here = index.iter().map(Affine::as_index);
+                match &mut self.same[root] {
+                    Some(same) => {
+                        for (s, i) in same.iter_mut().zip(here) {
+                            if *s != i {
+                                *s = None;
+                            }
+                        }
+                    }
+                    none => *none = Some(here.collect()),
+                }
+            }
+        }
+        root
+    }
+
+    /// Whether an axis needs no memory.
+    pub(crate) fn dropped(&self, node: NodeId, axis: usize) -> bool {
+        let root = self.root(node);
+        !self.fixed[root]
+            && self.same[root].as_ref().is_some_and(|s| s.get(axis).is_some_and(|i| i.is_some()))
+    }
+
+    pub(crate) fn shape(&self, graph: &Graph, node: NodeId) -> Shape {
+        let shape = &graph.nodes[node].ty.shape;
+        if matches!(graph.nodes[node].kind, NodeKind::Input(_)) {
+            return shape.clone();
+        }
+        let extent = |(axis, n): (usize, &usize)| if self.dropped(node, axis) { 1 } else { *n };
+        shape.iter().enumerate().map(extent).collect()
+    }
+}
+
+/// What the step knows of a node so far, with this access.
+fn meeting<'a>(met: &'a mut HashMap<NodeId, Meeting>, root: NodeId, at: &At) -> &'a mut Meeting {
+    let index = match at {
+        At::Axes(index) => Some(index),
+        At::Flat(_) => None,
+    };
+    let first = || Meeting { index: index.cloned(), ..Meeting::default() };
+    let m = met.entry(root).or_insert_with(first);
+    if m.index.as_ref() != index {
+        m.index = None;
+    }
+    m
+}
