@@ -54,6 +54,7 @@ faults! {
     GatherBound = "gather-bound", "indices beyond the end are clipped to the last but one element";
     LaneTailNarrow = "lane-tail-narrow", "the last iteration after full lanes of f32 is left out";
     PruneMask = "prune-mask", "the mask of a pruned function names the wrong parameters";
+    Mark = "mark", "local rules take the operand of a mark for the mark";
     CallOrder = "call-order", "inlining hands the first two arguments over in the wrong order";
 }
 

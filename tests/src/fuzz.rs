@@ -5,11 +5,14 @@
 //! program is the first one tried. Without it seeds are fixed, and a test says the same every day.
 
 use crate::genes::Recipe;
+use crate::marks::replaced;
 use crate::words::{Choice, Demand, Letter, append, same_numbers, unchecked};
 use crate::{Agreement, Case, Failure, Rng, run, show_tensors};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
-use tapeloom_ir::{Module, parse_module, print_functions, verify_module};
+use tapeloom_ir::prim::Exactness;
+use tapeloom_ir::{Module, parse_module, print_function, print_functions, verify_module};
+use tapeloom_transforms::PASSES;
 
 /// What must hold for a program.
 pub type Law = fn(&mut Module, &Case, &Recipe) -> Result<(), Failure>;
@@ -113,6 +116,20 @@ pub fn text(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
 pub fn values(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let relaxed = !recipe.wild && recipe.genes.len().is_multiple_of(4);
     same_numbers(m, case, Demand { relaxed, wild: recipe.wild })
+}
+
+/// No pass looks through a mark ([`crate::marks`]).
+pub fn marks(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
+    let other = replaced(m, case.f)?;
+    let want = run(m, other, &case.args)?;
+    for pass in PASSES.iter().filter(|pass| pass.exactness == Exactness::Exact) {
+        let f = (pass.run)(m, case.f)?;
+        let other = replaced(m, f)?;
+        let blame =
+            |e| format!("{} looks through a mark: {e}\n{}", pass.name, print_function(m, f));
+        Agreement::Exact.check_all(&run(m, other, &case.args)?, &want).map_err(blame)?;
+    }
+    Ok(())
 }
 
 /// Forward and reverse mode are transposes of each other, and engines agree on both.

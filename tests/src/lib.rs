@@ -10,6 +10,7 @@
 //! - [`Elements`]: elements by position; [`read_tensor`]: tensors as text;
 //! - [`conformance`]: golden numbers computed by JAX;
 //! - [`gradbench`]: the evals of GradBench and its protocol;
+//! - [`marks`]: what it means that no pass looks through a `keep`;
 //! - [`tally`]: how large programs are when they are compiled;
 //! - [`transformer`]: blocks of a transformer, to measure;
 //! - [`words`]: transforms one after the other, each tested against the program before it;
@@ -24,6 +25,7 @@ mod examples;
 pub mod fuzz;
 pub mod genes;
 pub mod gradbench;
+pub mod marks;
 mod programs;
 mod random;
 pub mod repeated;

@@ -21,6 +21,11 @@ fn passes_kernels_and_machine_code_keep_the_values() {
 }
 
 #[test]
+fn no_pass_looks_through_a_mark() {
+    for_all(300, fuzz::marks);
+}
+
+#[test]
 fn forward_and_reverse_are_transposes() {
     for_all(100, fuzz::derivatives);
 }

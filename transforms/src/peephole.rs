@@ -34,6 +34,7 @@ use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
 use std::collections::HashMap;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Effects, Given, Lowering, Operand, Sign};
 use tapeloom_ir::{
     Atom, Copying, Draft, FuncId, Function, Literal, Loc, Module, Op, Operands, Outputs, Problem,
@@ -84,6 +85,12 @@ fn walk(module: &Module, f: &Function) -> Result<(Function, bool), Problem> {
         p.loc = f.location(i);
         p.fuel = FUEL;
         match e.outputs.as_slice() {
+            [y] if planted(Fault::Mark)
+                && e.op.effects(module) == Effects::Fixed
+                && p.draft.type_of(operands[0]) == f.types[*y] =>
+            {
+                map.bind(*y, operands[0]);
+            }
             [y] if e.op.effects(module) == Effects::Pure => {
                 let made = p.make(&e.op, operands, &f.types[*y]);
                 if let Atom::Value(v) = made {

@@ -43,8 +43,7 @@ impl Generator<'_, '_> {
                 self.push(Scalar::Not, &[x.atom], x.bound);
             }
             4 => {
-                let mark: Op = [StopGradient.into(), Op::keep("mark")][self.rng.index(2)].clone();
-                self.push(mark, &[x.atom], x.bound);
+                self.push(StopGradient, &[x.atom], x.bound);
             }
             _ if x.ty.dtype.is_float() => {
                 let op = [Scalar::Floor, Scalar::Sign, Scalar::Round, Scalar::Ceil];
@@ -55,6 +54,12 @@ impl Generator<'_, '_> {
                 self.push(Scalar::Sign, &[x.atom], x.bound);
             }
         }
+    }
+
+    /// A mark on any value.
+    pub(super) fn marked(&mut self, gene: Gene) {
+        let x = self.any(gene.operands[0]);
+        self.push(Op::keep("mark"), &[x.atom], x.bound);
     }
 
     /// Sums, differences, products and extremes of numbers; quotients and shifts of integers.

@@ -174,6 +174,7 @@ type Step = fn(&mut Generator<'_, '_>, Gene);
 const KINDS: &[Step] = &[
     |_, _| {},
     |g, e| g.unary(e),
+    |g, e| g.marked(e),
     |g, e| g.binary(e),
     |g, e| g.binary(e),
     |g, e| g.binary(e),
