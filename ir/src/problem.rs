@@ -80,6 +80,9 @@ impl fmt::Display for Kind {
     }
 }
 
+/// An answer, or what is wrong.
+pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
+
 /// What is wrong with one operation: kind, finding and mend.
 #[derive(Clone, Debug)]
 pub struct Problem {

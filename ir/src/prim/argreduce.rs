@@ -8,13 +8,13 @@
 use super::notation::{Notation, Word};
 use super::{
     Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Rewrite,
-    Sample,
+    Sample, Tangent,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
 use crate::prim::Code;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Type};
 
@@ -78,7 +78,7 @@ impl ArrayPrimitive for ArgReduce {
         vec![entry("argmax", "largest"), entry("argmin", "smallest")]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let name = self.name();
         let [Operand { ty: Type::Array(x), .. }] = operands else {
             return Err(Problem::new(Kind::Arguments, format!("`{name}` takes one array"), ""));
@@ -98,7 +98,7 @@ impl ArrayPrimitive for ArgReduce {
         }
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let x = &operands[0];
         let (extent, inner) = (x.shape()[self.axis], x.ty().shape.strides()[self.axis]);
         let shape = x.ty().shape.without(&[self.axis]);
@@ -116,13 +116,7 @@ impl ArrayPrimitive for ArgReduce {
         Ok(y)
     }
 
-    fn jvp(
-        &self,
-        _: &Builder<'_>,
-        _: &[Atom],
-        _: Atom,
-        _: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, _: &Builder<'_>, _: &[Atom], _: Atom, _: &[Tangent]) -> Result<Tangent> {
         Ok(None)
     }
 
@@ -130,17 +124,11 @@ impl ArrayPrimitive for ArgReduce {
         false
     }
 
-    fn transpose(
-        &self,
-        _: &Builder<'_>,
-        _: &[Arg],
-        _: Atom,
-        _: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, _: &Builder<'_>, _: &[Arg], _: Atom, _: &mut Cotangents) -> Result<()> {
         Err(Problem::internal(format!("`{}` is not linear", self.name())))
     }
 
-    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom> {
         Ok(b.emit1(ArgReduce { axis: self.axis + 1, ..self.clone() }, x))
     }
 

@@ -15,10 +15,13 @@ use super::{
 use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Type};
 use smallvec::{SmallVec, smallvec};
+
+/// A tangent; `None` is zero, whatever the tangents of the variables are.
+pub type Tangent = Option<Atom>;
 
 /// What the system must know about a primitive `y = f(x..)` with one array `y`. The value of the
 /// implementing type holds the attributes.
@@ -30,22 +33,16 @@ pub trait ArrayPrimitive: Notation + Clone + Into<Op> {
     fn docs() -> Vec<Doc>;
 
     /// Type of the output, or what is wrong with the operands.
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem>;
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType>;
 
     /// The meaning: the output from concrete operands. Literal operands of elementwise primitives
     /// come as scalars.
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem>;
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor>;
 
     /// `dy = Σ ∂f/∂xᵢ dxᵢ`: emits the tangent of the output `y`, which is there already. `dx[i]` is
     /// `None` where operand i does not depend on the variables of differentiation; a tangent of
     /// `None` means the same. Every equation emitted is independent of `dx` or linear in it.
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        x: &[Atom],
-        y: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem>;
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent>;
 
     /// Whether `f` is a linear map of the operands marked [`Linearity::Linear`] together (at least
     /// one is), given what the others are.
@@ -53,23 +50,11 @@ pub trait ArrayPrimitive: Notation + Clone + Into<Op> {
 
     /// `ct of xᵢ = (∂f/∂xᵢ)ᵀ ct`: adds to `into` the cotangents of the operands that are
     /// [`Arg::Linear`]. Called only where `is_linear` holds.
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        x: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem>;
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()>;
 
     /// vmap: emits the primitive over a batch of `size`, which the operands marked batched (at least
     /// one) carry on axis 0, and the output must.
-    fn batch(
-        &self,
-        b: &Builder<'_>,
-        size: usize,
-        x: &[Atom],
-        batched: &[bool],
-    ) -> Result<Atom, Problem>;
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom>;
 
     /// What a backend has to do, in target-neutral terms.
     fn lower(&self, operands: &[Operand<'_>]) -> Lowering;
@@ -91,32 +76,22 @@ impl<P: ArrayPrimitive> Primitive for P {
         1
     }
 
-    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types> {
         Ok(smallvec![Type::Array(self.infer(operands)?)])
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>> {
         Ok(vec![self.eval(operands)?])
     }
 
-    fn jvp(
-        &self,
-        cx: &mut RuleCx<'_, '_>,
-        x: &[Atom],
-        dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
+    fn jvp(&self, cx: &mut RuleCx<'_, '_>, x: &[Atom], dx: &[Tangent]) -> Result<Dual> {
         let y = cx.b.emit1(self.clone(), x);
         let dy = self.jvp(cx.b, x, y, dx)?;
         Ok(Dual { y: smallvec![y], dy: smallvec![dy] })
     }
 
     /// jvp, whose equations are independent of `dx` or linear in it: the caller splits them.
-    fn linearize(
-        &self,
-        cx: &mut RuleCx<'_, '_>,
-        x: &[Atom],
-        dx: &[Option<Atom>],
-    ) -> Result<Dual, Problem> {
+    fn linearize(&self, cx: &mut RuleCx<'_, '_>, x: &[Atom], dx: &[Tangent]) -> Result<Dual> {
         Primitive::jvp(self, cx, x, dx)
     }
 
@@ -130,7 +105,7 @@ impl<P: ArrayPrimitive> Primitive for P {
         x: &[Arg],
         ct: &[Option<Atom>],
         into: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    ) -> Result<()> {
         match ct {
             [Some(ct)] => self.transpose(cx.b, x, *ct, into),
             _ => Ok(()),
@@ -143,7 +118,7 @@ impl<P: ArrayPrimitive> Primitive for P {
         size: usize,
         x: &[Atom],
         batched: &[bool],
-    ) -> Result<Batched, Problem> {
+    ) -> Result<Batched> {
         let y = self.batch(cx.b, size, x, batched)?;
         Ok(Batched { y: smallvec![y], batched: SmallVec::from_elem(true, 1) })
     }
@@ -160,7 +135,7 @@ impl<P: ArrayPrimitive> Primitive for P {
         self.clone().into()
     }
 
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune> {
         Ok(Prune::Whole)
     }
 

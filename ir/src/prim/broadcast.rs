@@ -6,12 +6,11 @@
 
 use super::{
     AxisMap, Cotangents, Doc, Family, Movement, Reduce, Reducer, Reshape, Rewrite, Rule, Sample,
-    Site, Term, View, When,
+    Site, Term, View,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
-use crate::prim::rewrite::Exactness;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Shape, Type};
 
@@ -49,7 +48,7 @@ impl Movement for Broadcast {
         }]
     }
 
-    fn result(&self, x: &ArrayType) -> Result<Shape, Problem> {
+    fn result(&self, x: &ArrayType) -> Result<Shape> {
         let ascending = self.dims.windows(2).all(|w| w[0] < w[1]);
         let fits = |(i, d): (usize, &usize)| {
             self.shape.get(*d).is_some_and(|n| x.shape[i] == *n || x.shape[i] == 1)
@@ -96,31 +95,27 @@ impl Movement for Broadcast {
 
     fn rewrites() -> Vec<Rewrite> {
         vec![
-            Rewrite {
-                name: "broadcast-nothing",
-                rule: Rule::Identity(
+            Rewrite::exact(
+                "broadcast-nothing",
+                Rule::Identity(
                     |op, x| matches!((op, x), (super::Op::Broadcast(b), Type::Array(x)) if b.shape == x.shape),
                 ),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "broadcasting to the same shape",
-            },
-            Rewrite {
-                name: "broadcast-broadcast",
-                rule: Rule::Compose(|outer, inner, _| match (outer, inner) {
+                "broadcasting to the same shape",
+            ),
+            Rewrite::exact(
+                "broadcast-broadcast",
+                Rule::Compose(|outer, inner, _| match (outer, inner) {
                     (super::Op::Broadcast(o), super::Op::Broadcast(i)) => {
                         let dims = i.dims.iter().map(|d| o.dims[*d]).collect();
                         Some(vec![Broadcast { shape: o.shape.clone(), dims }.into()])
                     }
                     _ => None,
                 }),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "one view instead of two",
-            },
-            Rewrite {
-                name: "broadcast-reshape",
-                rule: Rule::Compose(|outer, inner, x| match (outer, inner, x) {
+                "one view instead of two",
+            ),
+            Rewrite::exact(
+                "broadcast-reshape",
+                Rule::Compose(|outer, inner, x| match (outer, inner, x) {
                     (super::Op::Broadcast(o), super::Op::Reshape(i), Type::Array(x)) => {
                         let places = inserted_ones(&x.shape, &i.shape)?;
                         let dims = places.iter().map(|place| o.dims[*place]).collect();
@@ -128,21 +123,17 @@ impl Movement for Broadcast {
                     }
                     _ => None,
                 }),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "a broadcast inserts axes of extent 1 by itself",
-            },
-            Rewrite {
-                name: "elementwise-broadcast",
-                rule: Rule::Site {
+                "a broadcast inserts axes of extent 1 by itself",
+            ),
+            Rewrite::exact(
+                "elementwise-broadcast",
+                Rule::Site {
                     outer: super::Op::is_elementwise,
                     inner: |op| matches!(op, super::Op::Broadcast(_)),
                     equal: before_broadcast,
                 },
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "computed once, then repeated",
-            },
+                "computed once, then repeated",
+            ),
         ]
     }
 

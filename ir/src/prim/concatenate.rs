@@ -6,11 +6,11 @@
 use super::lower::INDEX_LIMIT;
 use super::{
     Arg, ArrayPrimitive, AxisMap, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
-    Piece, Rewrite, Sample, Slice, elementwise,
+    Piece, Rewrite, Sample, Slice, Tangent, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Shape};
 
@@ -37,7 +37,7 @@ impl Concatenate {
     }
 
     /// Type of the result.
-    fn result(&self, operands: &[&ArrayType]) -> Result<ArrayType, Problem> {
+    fn result(&self, operands: &[&ArrayType]) -> Result<ArrayType> {
         let [first, rest @ ..] = operands else {
             return Err(Problem::new(
                 Kind::Arguments,
@@ -99,7 +99,7 @@ impl ArrayPrimitive for Concatenate {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let arrays: Vec<&ArrayType> = operands.iter().filter_map(|o| o.ty.as_array()).collect();
         if arrays.len() != operands.len() {
             return Err(Problem::new(Kind::Arguments, "`concatenate` takes arrays only", ""));
@@ -108,20 +108,14 @@ impl ArrayPrimitive for Concatenate {
         Ok(ArrayType::new(y.dtype, y.shape))
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let types: Vec<&ArrayType> = operands.iter().map(Tensor::ty).collect();
         let y = self.result(&types)?;
         let pieces = self.pieces(y.shape.len(), types.iter().map(|t| t.shape[self.axis]));
         super::lower::eval_view(operands, &pieces, None, &y.shape)
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        x: &[Atom],
-        _: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
         if dx.iter().all(Option::is_none) {
             return Ok(None);
         }
@@ -133,13 +127,7 @@ impl ArrayPrimitive for Concatenate {
         !operands.contains(&Linearity::Constant)
     }
 
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        x: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         let mut start = vec![0; b.shape_of(ct).len()];
         let mut limit = b.shape_of(ct);
         for (i, arg) in x.iter().enumerate() {
@@ -153,13 +141,7 @@ impl ArrayPrimitive for Concatenate {
         Ok(())
     }
 
-    fn batch(
-        &self,
-        b: &Builder<'_>,
-        size: usize,
-        x: &[Atom],
-        batched: &[bool],
-    ) -> Result<Atom, Problem> {
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
         let lead = |(a, on): (&Atom, &bool)| match on {
             true => *a,
             false => elementwise::materialize_lead(b, size, *a),

@@ -5,14 +5,14 @@
 
 use super::{
     Arg, ArrayPrimitive, Code, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
-    Rewrite, Sample, elementwise,
+    Rewrite, Sample, Tangent, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
 use crate::prim::Op;
-use crate::prim::rewrite::{Exactness, Rule, When};
-use crate::problem::{Kind, Problem};
+use crate::prim::rewrite::Rule;
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Type};
 
@@ -39,7 +39,7 @@ impl ArrayPrimitive for Convert {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let (shape, dtypes) = elementwise::common_shape("convert", operands)?;
         match dtypes.as_slice() {
             [_] => Ok(ArrayType::new(self.to, shape)),
@@ -47,17 +47,11 @@ impl ArrayPrimitive for Convert {
         }
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         elementwise::eval(Code::Convert(self.to), operands)
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        _: &[Atom],
-        _: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, b: &Builder<'_>, _: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
         Ok(dx[0].filter(|_| self.to.is_float()).map(|dx| b.emit1(*self, &[dx])))
     }
 
@@ -65,26 +59,14 @@ impl ArrayPrimitive for Convert {
         self.to.is_float()
     }
 
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        x: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         let [Arg::Linear(Type::Array(x))] = x else { return Ok(()) };
         let back = b.emit1(Convert { to: x.dtype }, &[ct]);
         into.add(b, 0, back);
         Ok(())
     }
 
-    fn batch(
-        &self,
-        b: &Builder<'_>,
-        size: usize,
-        x: &[Atom],
-        batched: &[bool],
-    ) -> Result<Atom, Problem> {
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
         elementwise::batch(b, (*self).into(), size, x, batched)
     }
 
@@ -94,18 +76,16 @@ impl ArrayPrimitive for Convert {
 
     fn rewrites() -> Vec<Rewrite> {
         vec![
-            Rewrite {
-                name: "convert-nothing",
-                rule: Rule::Identity(
+            Rewrite::exact(
+                "convert-nothing",
+                Rule::Identity(
                     |op, x| matches!((op, x), (Op::Convert(c), Type::Array(x)) if c.to == x.dtype),
                 ),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "it has that dtype already",
-            },
-            Rewrite {
-                name: "convert-convert",
-                rule: Rule::Compose(|outer, inner, x| match (outer, inner, x) {
+                "it has that dtype already",
+            ),
+            Rewrite::exact(
+                "convert-convert",
+                Rule::Compose(|outer, inner, x| match (outer, inner, x) {
                     (Op::Convert(to), Op::Convert(through), Type::Array(x))
                         if passes(x.dtype, through.to, to.to) =>
                     {
@@ -113,10 +93,8 @@ impl ArrayPrimitive for Convert {
                     }
                     _ => None,
                 }),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "nothing is lost on the way",
-            },
+                "nothing is lost on the way",
+            ),
         ]
     }
 

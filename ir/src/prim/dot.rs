@@ -16,11 +16,11 @@
 
 use super::{
     Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Permute,
-    Rewrite, Sample, elementwise,
+    Rewrite, Sample, Tangent, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::{Element, Tensor};
 use crate::types::{ArrayType, Dtype, Shape, Type};
 
@@ -125,7 +125,7 @@ impl ArrayPrimitive for Dot {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let [Operand { ty: Type::Array(x), .. }, Operand { ty: Type::Array(y), .. }] = operands
         else {
             return Err(Problem::new(Kind::Arguments, "`dot` takes two arrays", ""));
@@ -167,7 +167,7 @@ impl ArrayPrimitive for Dot {
         Ok(ArrayType { dtype: x.dtype, shape: batch.chain(left).chain(right).collect() })
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let (x, y) = (&operands[0], &operands[1]);
         match x.dtype() {
             Dtype::F64 => self.product::<f64>(x, y),
@@ -180,13 +180,7 @@ impl ArrayPrimitive for Dot {
         }
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        x: &[Atom],
-        _: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
         let left = dx[0].map(|dx| b.emit1(self.clone(), &[dx, x[1]]));
         let right = dx[1].map(|dy| b.emit1(self.clone(), &[x[0], dy]));
         Ok(elementwise::add_tangents(b, left, right))
@@ -196,13 +190,7 @@ impl ArrayPrimitive for Dot {
         operands.iter().filter(|o| **o == Linearity::Linear).count() == 1
     }
 
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        x: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         let batch = self.batch.len();
         let ct = into.settle(b, ct);
         match x {
@@ -221,13 +209,7 @@ impl ArrayPrimitive for Dot {
         Ok(())
     }
 
-    fn batch(
-        &self,
-        b: &Builder<'_>,
-        _: usize,
-        x: &[Atom],
-        batched: &[bool],
-    ) -> Result<Atom, Problem> {
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
         let (left, right) = (usize::from(batched[0]), usize::from(batched[1]));
         let shift = |pairs: &[(usize, usize)]| -> Vec<(usize, usize)> {
             pairs.iter().map(|(l, r)| (l + left, r + right)).collect()
@@ -324,7 +306,7 @@ numbers! {
 
 impl Dot {
     /// Brings the operands to `[batch, m, k]` and `[batch, k, n]` and multiplies.
-    fn product<T: Number>(&self, x: &Tensor, y: &Tensor) -> Result<Tensor, Problem> {
+    fn product<T: Number>(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
         let (left_free, right_free) =
             (self.free(Side::Left, x.shape().len()), self.free(Side::Right, y.shape().len()));
         let extent =

@@ -12,12 +12,12 @@ use super::movement::one_per_axis;
 use super::{
     Arg, ArrayPrimitive, Bounds, Broadcast, Combine, Concatenate, Convert, Cotangents, Doc,
     Effects, Family, Gather, Iota, Linearity, Lowering, Operand, Permute, Rewrite, Sample, Scalar,
-    Scatter, Slice, elementwise,
+    Scatter, Slice, Tangent, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Shape, Type};
 
@@ -46,7 +46,7 @@ impl ArrayPrimitive for DynamicSlice {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let [Operand { ty: Type::Array(x), .. }, starts @ ..] = operands else {
             let message = "`dynamic_slice` takes an array and one start per axis";
             return Err(Problem::new(Kind::Arguments, message, ""));
@@ -57,19 +57,13 @@ impl ArrayPrimitive for DynamicSlice {
         Ok(ArrayType::new(x.dtype, self.sizes.clone()))
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let start = clamped(operands[0].shape(), &self.sizes, &operands[1..]);
         let limit = start.iter().zip(&self.sizes).map(|(s, n)| s + n).collect();
         Slice::dense(start, limit).eval(&operands[..1])
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        x: &[Atom],
-        _: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
         let dy = dx[0].map(|dx| {
             let operands: Vec<Atom> = [dx].into_iter().chain(x[1..].iter().copied()).collect();
             b.emit1(self.clone(), &operands)
@@ -81,13 +75,7 @@ impl ArrayPrimitive for DynamicSlice {
         operands[0] == Linearity::Linear
     }
 
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        x: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         let [Arg::Linear(Type::Array(x)), starts @ ..] = x else {
             return Ok(());
         };
@@ -100,13 +88,7 @@ impl ArrayPrimitive for DynamicSlice {
         Ok(())
     }
 
-    fn batch(
-        &self,
-        b: &Builder<'_>,
-        size: usize,
-        x: &[Atom],
-        batched: &[bool],
-    ) -> Result<Atom, Problem> {
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
         if batched[1..].contains(&true) {
             let shape = b.shape_of(x[0]);
             let shape = if batched[0] { &shape[1..] } else { &shape };
@@ -155,11 +137,7 @@ impl ArrayPrimitive for DynamicSlice {
 }
 
 /// Checks that there is one integer scalar per axis of `x`.
-pub(super) fn check_starts(
-    name: &str,
-    x: &ArrayType,
-    starts: &[Operand<'_>],
-) -> Result<(), Problem> {
+pub(super) fn check_starts(name: &str, x: &ArrayType, starts: &[Operand<'_>]) -> Result<()> {
     if starts.len() != x.shape.len() {
         let (want, got) = (x.shape.len(), starts.len());
         return Err(Problem::new(
@@ -180,7 +158,7 @@ pub(super) fn check_starts(
 }
 
 /// Checks that a box of those sizes fits into `x`.
-pub(super) fn check_fits(name: &str, x: &ArrayType, sizes: &[usize]) -> Result<(), Problem> {
+pub(super) fn check_fits(name: &str, x: &ArrayType, sizes: &[usize]) -> Result<()> {
     if sizes.len() == x.shape.len() && sizes.iter().zip(x.shape.iter()).all(|(s, n)| s <= n) {
         return Ok(());
     }

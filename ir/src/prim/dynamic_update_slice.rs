@@ -11,11 +11,11 @@
 use super::dynamic_slice::{Boxes, check_fits, check_starts, clamped, with_first_start};
 use super::{
     Arg, ArrayPrimitive, AxisMap, Cotangents, Doc, DynamicSlice, Effects, Family, Linearity,
-    Lowering, Operand, Piece, Rewrite, Sample, elementwise,
+    Lowering, Operand, Piece, Rewrite, Sample, Tangent, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Type};
 
@@ -45,7 +45,7 @@ impl ArrayPrimitive for DynamicUpdateSlice {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let [
             Operand { ty: Type::Array(x), .. },
             Operand { ty: Type::Array(update), .. },
@@ -67,7 +67,7 @@ impl ArrayPrimitive for DynamicUpdateSlice {
         Ok(ArrayType::new(x.dtype, x.shape.clone()))
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let (x, update) = (&operands[0], &operands[1]);
         let starts = clamped(x.shape(), update.shape(), &operands[2..]);
         let shifted = |(axis, s): (usize, &usize)| AxisMap::shifted(axis, -(*s as i64));
@@ -77,13 +77,7 @@ impl ArrayPrimitive for DynamicUpdateSlice {
         super::lower::eval_view(operands, &pieces, None, &x.ty().shape)
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        x: &[Atom],
-        _: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
         if dx[..2].iter().all(Option::is_none) {
             return Ok(None);
         }
@@ -96,13 +90,7 @@ impl ArrayPrimitive for DynamicUpdateSlice {
         !operands[..2].contains(&Linearity::Constant)
     }
 
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        x: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         let [array, update, starts @ ..] = x else { return Ok(()) };
         let starts: Vec<Atom> = starts.iter().filter_map(Arg::known).collect();
         let at_starts = |arrays: &[Atom]| [arrays, &starts].concat();
@@ -120,13 +108,7 @@ impl ArrayPrimitive for DynamicUpdateSlice {
         Ok(())
     }
 
-    fn batch(
-        &self,
-        b: &Builder<'_>,
-        size: usize,
-        x: &[Atom],
-        batched: &[bool],
-    ) -> Result<Atom, Problem> {
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
         let lead = |i: usize| match batched[i] {
             true => x[i],
             false => elementwise::materialize_lead(b, size, x[i]),

@@ -10,12 +10,12 @@
 //! of a linear operand is the same formula at the cotangent.
 
 use super::code::{Number, Value};
-use super::{Arg, Broadcast, Code, Cotangents, Expr, Operand, Scalar, Total};
+use super::{Arg, Broadcast, Code, Cotangents, Expr, Operand, Scalar, Tangent, Total};
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
 use crate::prim::{Linearity, Op};
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::{Element, Tensor};
 use crate::types::{ArrayType, Dtype, Shape, Type};
 use smallvec::SmallVec;
@@ -66,10 +66,7 @@ impl Linear {
 }
 
 /// The common shape of the operands that are not literals (scalar if there are none), and the dtypes.
-pub fn common_shape(
-    name: &str,
-    operands: &[Operand<'_>],
-) -> Result<(Shape, SmallVec<[Dtype; 3]>), Problem> {
+pub fn common_shape(name: &str, operands: &[Operand<'_>]) -> Result<(Shape, SmallVec<[Dtype; 3]>)> {
     let mut shape: Option<&Shape> = None;
     let mut dtypes = SmallVec::new();
     for o in operands {
@@ -99,7 +96,7 @@ pub fn common_shape(
 }
 
 /// Evaluates `code` element by element.
-pub fn eval(code: Code, operands: &[Tensor]) -> Result<Tensor, Problem> {
+pub fn eval(code: Code, operands: &[Tensor]) -> Result<Tensor> {
     // Literals arrive as scalars; the shape is that of an operand that is not one.
     let model = operands.iter().find(|t| !t.shape().is_empty()).or(operands.last());
     let (Some(model), Some(last)) = (model, operands.last()) else {
@@ -173,8 +170,8 @@ pub fn jvp(
     (partials, linear): (&[Partial], Linear),
     x: &[Atom],
     y: Atom,
-    dx: &[Option<Atom>],
-) -> Result<Option<Atom>, Problem> {
+    dx: &[Tangent],
+) -> Result<Tangent> {
     // A function that is linear in several operands together is its own derivative in them: the
     // tangent of a choice is a choice of tangents, not a sum with a zero on either side.
     if let Linear::Joint(slots) = linear
@@ -209,7 +206,7 @@ pub fn transpose(
     x: &[Arg],
     ct: Atom,
     into: &mut Cotangents,
-) -> Result<(), Problem> {
+) -> Result<()> {
     let placeholder = || Expr::new(b, Literal::of(b.dtype_of(ct), f64::NAN).into());
     let exprs: SmallVec<[Expr<'_, '_>; 3]> =
         x.iter().map(|a| a.known().map_or_else(placeholder, |a| Expr::new(b, a))).collect();
@@ -227,13 +224,7 @@ pub fn transpose(
 }
 
 /// Batching: unbatched arrays are broadcast along the batch, literals stay.
-pub fn batch(
-    b: &Builder<'_>,
-    op: Op,
-    size: usize,
-    x: &[Atom],
-    batched: &[bool],
-) -> Result<Atom, Problem> {
+pub fn batch(b: &Builder<'_>, op: Op, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
     let lifted: SmallVec<[Atom; 3]> =
         x.iter().zip(batched).map(|(a, on)| if *on { *a } else { lead(b, size, *a) }).collect();
     Ok(b.emit1(op, &lifted))
@@ -268,7 +259,7 @@ pub fn full(b: &Builder<'_>, shape: &Shape, x: Literal) -> Atom {
 }
 
 /// The tangents of `x`, with zeros where one is absent.
-pub fn tangents_or_zeros(b: &Builder<'_>, x: &[Atom], dx: &[Option<Atom>]) -> SmallVec<[Atom; 3]> {
+pub fn tangents_or_zeros(b: &Builder<'_>, x: &[Atom], dx: &[Tangent]) -> SmallVec<[Atom; 3]> {
     let zeros_like = |x: Atom| full(b, &b.shape_of(x), Literal::zero(b.dtype_of(x)));
     x.iter().zip(dx).map(|(x, dx)| dx.unwrap_or_else(|| zeros_like(*x))).collect()
 }

@@ -21,13 +21,13 @@ use super::dot::move_axis;
 use super::notation::Word;
 use super::{
     Arg, ArrayPrimitive, Combine, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
-    Rewrite, Sample, Scatter, Total, elementwise,
+    Rewrite, Sample, Scatter, Tangent, Total, elementwise,
 };
 use crate::builder::Builder;
 use crate::fault::{Fault, planted};
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Shape, Type};
 
@@ -85,7 +85,7 @@ impl Addressing<'_> {
         name: &str,
         array: &ArrayType,
         indices: &ArrayType,
-    ) -> Result<Shape, Problem> {
+    ) -> Result<Shape> {
         let shape = |message: String, help: &str| Err(Problem::new(Kind::Shape, message, help));
         if !indices.dtype.is_integer() {
             return Err(Problem::new(
@@ -203,7 +203,7 @@ impl ArrayPrimitive for Gather {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let [Operand { ty: Type::Array(x), .. }, Operand { ty: Type::Array(indices), .. }] =
             operands
         else {
@@ -212,7 +212,7 @@ impl ArrayPrimitive for Gather {
         Ok(ArrayType::new(x.dtype, self.addressing().windows("gather", x, indices)?))
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let (x, indices) = (&operands[0], &operands[1]);
         let shape = self.addressing().windows("gather", x.ty(), indices.ty())?;
         let (starts, offsets) = self.addressing().places(x.shape(), indices);
@@ -229,13 +229,7 @@ impl ArrayPrimitive for Gather {
         Ok(y)
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        x: &[Atom],
-        _: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
         Ok(dx[0].map(|dx| b.emit1(self.clone(), &[dx, x[1]])))
     }
 
@@ -243,13 +237,7 @@ impl ArrayPrimitive for Gather {
         operands.len() == 2 && operands[1] != Linearity::Linear
     }
 
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        x: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         let [Arg::Linear(Type::Array(array)), Arg::Known(indices)] = x else {
             return Ok(());
         };
@@ -265,13 +253,7 @@ impl ArrayPrimitive for Gather {
         Ok(())
     }
 
-    fn batch(
-        &self,
-        b: &Builder<'_>,
-        size: usize,
-        x: &[Atom],
-        batched: &[bool],
-    ) -> Result<Atom, Problem> {
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
         let shifted = |batch| Gather {
             batch,
             axes: self.axes.iter().map(|a| a + 1).collect(),

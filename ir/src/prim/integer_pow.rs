@@ -5,14 +5,14 @@
 
 use super::{
     Arg, ArrayPrimitive, Code, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
-    Rewrite, Sample, elementwise,
+    Rewrite, Sample, Tangent, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::prim::expr::Expr;
 use crate::prim::rewrite::{Exactness, Rule, When};
 use crate::prim::{Op, Scalar};
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype};
 
@@ -39,7 +39,7 @@ impl ArrayPrimitive for IntegerPow {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let (shape, dtypes) = elementwise::common_shape("integer_pow", operands)?;
         match dtypes.as_slice() {
             [d] if *d != Dtype::Bool => Ok(ArrayType::new(*d, shape)),
@@ -47,17 +47,11 @@ impl ArrayPrimitive for IntegerPow {
         }
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         elementwise::eval(Code::IntegerPow(self.n), operands)
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        x: &[Atom],
-        _: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
         let (Some(t), true) = (dx[0], self.n != 0) else { return Ok(None) };
         let less = self.n.checked_sub(1).ok_or_else(|| {
             Problem::new(
@@ -78,25 +72,13 @@ impl ArrayPrimitive for IntegerPow {
         self.n == 1
     }
 
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        _: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, b: &Builder<'_>, _: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         // Linear only where n = 1.
         into.add(b, 0, ct);
         Ok(())
     }
 
-    fn batch(
-        &self,
-        b: &Builder<'_>,
-        size: usize,
-        x: &[Atom],
-        batched: &[bool],
-    ) -> Result<Atom, Problem> {
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
         elementwise::batch(b, (*self).into(), size, x, batched)
     }
 
@@ -106,25 +88,21 @@ impl ArrayPrimitive for IntegerPow {
 
     fn rewrites() -> Vec<Rewrite> {
         vec![
-            Rewrite {
-                name: "integer-pow-one",
-                rule: Rule::Identity(|op, _| matches!(op, Op::IntegerPow(IntegerPow { n: 1 }))),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "an exponent counted down by differentiation",
-            },
-            Rewrite {
-                name: "integer-pow-even",
-                rule: Rule::Compose(|outer, inner, _| match (outer, inner) {
+            Rewrite::exact(
+                "integer-pow-one",
+                Rule::Identity(|op, _| matches!(op, Op::IntegerPow(IntegerPow { n: 1 }))),
+                "an exponent counted down by differentiation",
+            ),
+            Rewrite::exact(
+                "integer-pow-even",
+                Rule::Compose(|outer, inner, _| match (outer, inner) {
                     (Op::IntegerPow(p), Op::Scalar(Scalar::Neg | Scalar::Abs)) if p.n % 2 == 0 => {
                         Some(vec![outer.clone()])
                     }
                     _ => None,
                 }),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "an even power does not see the sign",
-            },
+                "an even power does not see the sign",
+            ),
             Rewrite {
                 name: "integer-pow-power",
                 rule: Rule::Compose(|outer, inner, _| match (outer, inner) {

@@ -6,12 +6,12 @@
 use super::lower::INDEX_LIMIT;
 use super::{
     Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Rewrite,
-    Sample,
+    Sample, Tangent,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Shape};
 
@@ -43,7 +43,7 @@ impl ArrayPrimitive for Iota {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         if !operands.is_empty() {
             let message = format!("`iota` takes no operands, found {}", operands.len());
             return Err(Problem::new(Kind::Arguments, message, ""));
@@ -67,7 +67,7 @@ impl ArrayPrimitive for Iota {
         Ok(ArrayType::new(self.dtype, self.shape.clone()))
     }
 
-    fn eval(&self, _: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, _: &[Tensor]) -> Result<Tensor> {
         let mut y = Tensor::zeros_of(&ArrayType::new(self.dtype, self.shape.clone()))?;
         let (extent, stride) = (self.shape[self.axis], self.shape.strides()[self.axis]);
         for flat in 0..y.elements() {
@@ -78,13 +78,7 @@ impl ArrayPrimitive for Iota {
         Ok(y)
     }
 
-    fn jvp(
-        &self,
-        _: &Builder<'_>,
-        _: &[Atom],
-        _: Atom,
-        _: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, _: &Builder<'_>, _: &[Atom], _: Atom, _: &[Tangent]) -> Result<Tangent> {
         Ok(None)
     }
 
@@ -92,17 +86,11 @@ impl ArrayPrimitive for Iota {
         false
     }
 
-    fn transpose(
-        &self,
-        _: &Builder<'_>,
-        _: &[Arg],
-        _: Atom,
-        _: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, _: &Builder<'_>, _: &[Arg], _: Atom, _: &mut Cotangents) -> Result<()> {
         Err(Problem::internal("`iota` has no operands that could be linear"))
     }
 
-    fn batch(&self, _: &Builder<'_>, _: usize, _: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
+    fn batch(&self, _: &Builder<'_>, _: usize, _: &[Atom], _: &[bool]) -> Result<Atom> {
         Err(Problem::internal("`iota` has no operands that could be batched"))
     }
 

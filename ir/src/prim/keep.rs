@@ -21,11 +21,11 @@
 use super::movement::one_array;
 use super::{
     Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Op, Operand,
-    Rewrite, Sample,
+    Rewrite, Sample, Tangent,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::text::is_word;
 use crate::types::ArrayType;
@@ -72,7 +72,7 @@ impl ArrayPrimitive for Keep {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         if !is_word(&self.name) {
             return Err(Problem::new(
                 Kind::Arguments,
@@ -83,18 +83,12 @@ impl ArrayPrimitive for Keep {
         one_array("keep", operands).cloned()
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         Ok(operands[0].clone())
     }
 
     /// `dy = dx`
-    fn jvp(
-        &self,
-        _: &Builder<'_>,
-        _: &[Atom],
-        _: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, _: &Builder<'_>, _: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
         Ok(dx[0])
     }
 
@@ -102,18 +96,12 @@ impl ArrayPrimitive for Keep {
         true
     }
 
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        _: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, b: &Builder<'_>, _: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         into.add(b, 0, ct);
         Ok(())
     }
 
-    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom> {
         Ok(b.emit1(self.clone(), x))
     }
 

@@ -61,7 +61,7 @@ mod stop_gradient;
 mod toolbox;
 
 pub use argreduce::{ArgReduce, Extremum};
-pub use array::ArrayPrimitive;
+pub use array::{ArrayPrimitive, Tangent};
 pub use attr::{Attr, Attributes};
 pub use broadcast::Broadcast;
 pub use call::Call;

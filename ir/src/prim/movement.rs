@@ -12,12 +12,12 @@
 use super::lower::eval_view;
 use super::{
     Arg, ArrayPrimitive, AxisMap, Cotangents, Doc, Effects, Linearity, Lowering, Notation, Op,
-    Operand, Piece, Rewrite, Sample,
+    Operand, Piece, Rewrite, Sample, Tangent,
 };
 use crate::builder::Builder;
 use crate::fault::{Fault, planted};
 use crate::function::Atom;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Shape, Type};
 
@@ -35,7 +35,7 @@ pub trait Movement: Notation + Clone + Into<Op> {
     fn docs() -> Vec<Doc>;
 
     /// The extents of `y`, or what is wrong with `x`.
-    fn result(&self, x: &ArrayType) -> Result<Shape, Problem>;
+    fn result(&self, x: &ArrayType) -> Result<Shape>;
 
     /// The index map `v`, for an operand of those extents.
     fn view(&self, x: &Shape) -> View;
@@ -60,12 +60,12 @@ impl<M: Movement> ArrayPrimitive for M {
         M::docs()
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let x = one_array(self.name(), operands)?;
         Ok(ArrayType::new(x.dtype, self.result(x)?))
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let x = &operands[0];
         let shape = self.result(x.ty())?;
         match self.view(&x.ty().shape) {
@@ -75,13 +75,7 @@ impl<M: Movement> ArrayPrimitive for M {
     }
 
     /// `dy[o] = dx[v(o)]`
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        _: &[Atom],
-        _: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, b: &Builder<'_>, _: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
         Ok(dx[0].map(|dx| b.emit1(self.clone(), &[dx])))
     }
 
@@ -89,20 +83,14 @@ impl<M: Movement> ArrayPrimitive for M {
         true
     }
 
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        x: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         if let [Arg::Linear(Type::Array(x))] = x {
             self.adjoint(b, x, ct, into);
         }
         Ok(())
     }
 
-    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], _: &[bool]) -> Result<Atom> {
         Ok(b.emit1(self.batched(size), x))
     }
 
@@ -132,10 +120,7 @@ impl<M: Movement> ArrayPrimitive for M {
 }
 
 /// The type of the operand of a primitive that takes one array.
-pub(crate) fn one_array<'a>(
-    name: &str,
-    operands: &[Operand<'a>],
-) -> Result<&'a ArrayType, Problem> {
+pub(crate) fn one_array<'a>(name: &str, operands: &[Operand<'a>]) -> Result<&'a ArrayType> {
     match operands {
         [Operand { ty: Type::Array(x), .. }] => Ok(x),
         _ => {
@@ -150,12 +135,7 @@ pub(crate) fn one_array<'a>(
 }
 
 /// Checks that a list has one entry per axis.
-pub(crate) fn one_per_axis(
-    name: &str,
-    what: &str,
-    entries: usize,
-    x: &ArrayType,
-) -> Result<(), Problem> {
+pub(crate) fn one_per_axis(name: &str, what: &str, entries: usize, x: &ArrayType) -> Result<()> {
     let rank = x.shape.len();
     if entries == rank {
         return Ok(());

@@ -10,12 +10,12 @@ use super::lower::{INDEX_LIMIT, eval_view};
 use super::movement::one_per_axis;
 use super::{
     Arg, ArrayPrimitive, AxisMap, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
-    Piece, Reduce, Reducer, Rewrite, Sample, Scalar, Slice, elementwise,
+    Piece, Reduce, Reducer, Rewrite, Sample, Scalar, Slice, Tangent, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Shape, Type};
 
@@ -40,7 +40,7 @@ impl Pad {
     }
 
     /// The extents of the result for an operand of extents `x`.
-    fn shape(&self, x: &ArrayType) -> Result<Shape, Problem> {
+    fn shape(&self, x: &ArrayType) -> Result<Shape> {
         let extent = |(axis, ((low, high, interior), n)): (usize, ((i64, i64, usize), &usize))| {
             let limit = INDEX_LIMIT as i128;
             let (low, high, interior) = (i128::from(low), i128::from(high), interior as i128);
@@ -113,7 +113,7 @@ impl ArrayPrimitive for Pad {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let [Operand { ty: Type::Array(x), .. }, Operand { ty: Type::Array(fill), .. }] = operands
         else {
             return Err(Problem::new(Kind::Arguments, "`pad` takes an array and a scalar", ""));
@@ -131,18 +131,12 @@ impl ArrayPrimitive for Pad {
         Ok(ArrayType::new(x.dtype, self.shape(x)?))
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let shape = self.shape(operands[0].ty())?;
         eval_view(operands, &[self.piece()], Some(1), &shape)
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        x: &[Atom],
-        _: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
         if dx.iter().all(Option::is_none) {
             return Ok(None);
         }
@@ -154,13 +148,7 @@ impl ArrayPrimitive for Pad {
         !operands.contains(&Linearity::Constant)
     }
 
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        x: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         let [array, fill] = x else { return Ok(()) };
         if let Arg::Linear(Type::Array(x)) = array {
             into.add(b, 0, self.gather(b, ct, x));
@@ -177,13 +165,7 @@ impl ArrayPrimitive for Pad {
         Ok(())
     }
 
-    fn batch(
-        &self,
-        b: &Builder<'_>,
-        size: usize,
-        x: &[Atom],
-        batched: &[bool],
-    ) -> Result<Atom, Problem> {
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
         let [array, fill] = *x else { return Err(Problem::internal("`pad` of two operands")) };
         let lead = Pad {
             low: [&[0], self.low.as_slice()].concat(),

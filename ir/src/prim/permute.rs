@@ -7,12 +7,11 @@
 
 use super::movement::one_per_axis;
 use super::{
-    AxisMap, Broadcast, Cotangents, Doc, Exactness, Family, Movement, Op, Reshape, Rewrite, Rule,
-    Sample, View, When,
+    AxisMap, Broadcast, Cotangents, Doc, Family, Movement, Op, Reshape, Rewrite, Rule, Sample, View,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Shape, Type};
 
@@ -67,7 +66,7 @@ impl Movement for Permute {
         }]
     }
 
-    fn result(&self, x: &ArrayType) -> Result<Shape, Problem> {
+    fn result(&self, x: &ArrayType) -> Result<Shape> {
         one_per_axis("permute", "permutation", self.permutation.len(), x)?;
         let mut seen = vec![false; x.shape.len()];
         for axis in &self.permutation {
@@ -100,21 +99,13 @@ impl Movement for Permute {
     }
 
     fn rewrites() -> Vec<Rewrite> {
-        let compose = |name, rule, why| Rewrite {
-            name,
-            rule: Rule::Compose(rule),
-            when: When::Always,
-            exactness: Exactness::Exact,
-            why,
-        };
+        let compose = |name, rule, why| Rewrite::exact(name, Rule::Compose(rule), why);
         vec![
-            Rewrite {
-                name: "permute-nothing",
-                rule: Rule::Identity(|op, _| matches!(op, Op::Permute(p) if p.is_identity())),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "every axis stays in its place",
-            },
+            Rewrite::exact(
+                "permute-nothing",
+                Rule::Identity(|op, _| matches!(op, Op::Permute(p) if p.is_identity())),
+                "every axis stays in its place",
+            ),
             compose(
                 "permute-permute",
                 |outer, inner, _| {

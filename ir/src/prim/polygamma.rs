@@ -4,13 +4,13 @@
 
 use super::{
     Arg, ArrayPrimitive, Code, Continuity, Cotangents, Doc, Effects, Family, Library, LibraryFn,
-    Linearity, Lowering, Operand, Rewrite, Sample, SignOf, elementwise,
+    Linearity, Lowering, Operand, Rewrite, Sample, SignOf, Tangent, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::math;
 use crate::prim::expr::Expr;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::ArrayType;
 
@@ -58,7 +58,7 @@ impl ArrayPrimitive for Polygamma {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let (shape, dtypes) = elementwise::common_shape("polygamma", operands)?;
         match dtypes.as_slice() {
             [d] if d.is_float() => Ok(ArrayType::new(*d, shape)),
@@ -66,17 +66,11 @@ impl ArrayPrimitive for Polygamma {
         }
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         elementwise::eval(self.code(), operands)
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        x: &[Atom],
-        _: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
         let Some(t) = dx[0] else { return Ok(None) };
         let next = Polygamma { n: self.n.saturating_add(1) };
         let dy = Expr::new(b, t) * Expr::new(b, x[0]).unary(next);
@@ -87,23 +81,11 @@ impl ArrayPrimitive for Polygamma {
         false
     }
 
-    fn transpose(
-        &self,
-        _: &Builder<'_>,
-        _: &[Arg],
-        _: Atom,
-        _: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, _: &Builder<'_>, _: &[Arg], _: Atom, _: &mut Cotangents) -> Result<()> {
         Err(Problem::internal("`polygamma` is not linear"))
     }
 
-    fn batch(
-        &self,
-        b: &Builder<'_>,
-        size: usize,
-        x: &[Atom],
-        batched: &[bool],
-    ) -> Result<Atom, Problem> {
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
         elementwise::batch(b, (*self).into(), size, x, batched)
     }
 

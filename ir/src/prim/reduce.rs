@@ -9,12 +9,12 @@
 use super::notation::{Notation, Word};
 use super::{
     Arg, ArrayPrimitive, Broadcast, Code, Cotangents, Doc, Effects, Family, Linearity, Lowering,
-    Operand, Pad, Permute, Reshape, Rewrite, Sample, Scalar, Slice, elementwise,
+    Operand, Pad, Permute, Reshape, Rewrite, Sample, Scalar, Slice, Tangent, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Shape, Type};
 
@@ -164,7 +164,7 @@ impl ArrayPrimitive for Reduce {
         Reducer::ALL.into_iter().map(entry).collect()
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let name = self.name();
         let [Operand { ty: Type::Array(x), .. }] = operands else {
             return Err(Problem::new(Kind::Arguments, format!("`{name}` takes one array"), ""));
@@ -192,7 +192,7 @@ impl ArrayPrimitive for Reduce {
         Ok(ArrayType::new(x.dtype, x.shape.without(&self.axes)))
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let x = &operands[0];
         if self.axes.is_empty() {
             return Ok(x.clone());
@@ -211,13 +211,7 @@ impl ArrayPrimitive for Reduce {
         Ok(y)
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        x: &[Atom],
-        y: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent> {
         let ([x], [Some(dx)]) = (x, dx) else {
             return Ok(None);
         };
@@ -259,19 +253,13 @@ impl ArrayPrimitive for Reduce {
         self.reducer == Reducer::Sum
     }
 
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        x: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         let [Arg::Linear(Type::Array(x))] = x else { return Ok(()) };
         into.add(b, 0, self.spread(b, ct, &x.shape));
         Ok(())
     }
 
-    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom> {
         let axes = self.axes.iter().map(|a| a + 1).collect();
         Ok(b.emit1(Reduce { reducer: self.reducer, axes }, x))
     }

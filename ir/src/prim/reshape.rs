@@ -1,9 +1,9 @@
 //! `reshape{shape}`: the same elements in row-major order under other extents.
 
-use super::{Cotangents, Doc, Exactness, Family, Movement, Op, Rewrite, Rule, Sample, View, When};
+use super::{Cotangents, Doc, Family, Movement, Op, Rewrite, Rule, Sample, View};
 use crate::builder::Builder;
 use crate::function::Atom;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Shape, Type};
 
@@ -28,7 +28,7 @@ impl Movement for Reshape {
         }]
     }
 
-    fn result(&self, x: &ArrayType) -> Result<Shape, Problem> {
+    fn result(&self, x: &ArrayType) -> Result<Shape> {
         let (from, to) = (x.shape.checked_elements(), self.shape.checked_elements());
         if from.is_none() || from != to {
             return Err(Problem::new(
@@ -55,28 +55,24 @@ impl Movement for Reshape {
 
     fn rewrites() -> Vec<Rewrite> {
         vec![
-            Rewrite {
-                name: "reshape-nothing",
-                rule: Rule::Identity(
+            Rewrite::exact(
+                "reshape-nothing",
+                Rule::Identity(
                     |op, x| matches!((op, x), (Op::Reshape(r), Type::Array(x)) if r.shape == x.shape),
                 ),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "reshaping to the same shape",
-            },
-            Rewrite {
-                name: "reshape-reshape",
-                rule: Rule::Compose(|outer, inner, _| match (outer, inner) {
+                "reshaping to the same shape",
+            ),
+            Rewrite::exact(
+                "reshape-reshape",
+                Rule::Compose(|outer, inner, _| match (outer, inner) {
                     (Op::Reshape(_), Op::Reshape(_)) => Some(vec![outer.clone()]),
                     _ => None,
                 }),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "only the last shape counts",
-            },
-            Rewrite {
-                name: "reshape-broadcast",
-                rule: Rule::Compose(|outer, inner, x| match (outer, inner, x) {
+                "only the last shape counts",
+            ),
+            Rewrite::exact(
+                "reshape-broadcast",
+                Rule::Compose(|outer, inner, x| match (outer, inner, x) {
                     // As many elements as before: the broadcast repeats none, and since it keeps
                     // the order of the axes it has only inserted axes of extent 1.
                     (Op::Reshape(_), Op::Broadcast(inner), Type::Array(x)) => {
@@ -84,10 +80,8 @@ impl Movement for Reshape {
                     }
                     _ => None,
                 }),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "a broadcast that repeats nothing is a reshape",
-            },
+                "a broadcast that repeats nothing is a reshape",
+            ),
         ]
     }
 

@@ -1,12 +1,10 @@
 //! `rev{axes}`: elements in reverse order along some axes.
 
-use super::{
-    AxisMap, Cotangents, Doc, Exactness, Family, Movement, Op, Rewrite, Rule, Sample, View, When,
-};
+use super::{AxisMap, Cotangents, Doc, Family, Movement, Op, Rewrite, Rule, Sample, View};
 use crate::builder::Builder;
 use crate::fault::{Fault, planted};
 use crate::function::Atom;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Shape, Type};
 
@@ -31,7 +29,7 @@ impl Movement for Rev {
         }]
     }
 
-    fn result(&self, x: &ArrayType) -> Result<Shape, Problem> {
+    fn result(&self, x: &ArrayType) -> Result<Shape> {
         let ascending = self.axes.windows(2).all(|w| w[0] < w[1]);
         if !ascending || self.axes.last().is_some_and(|a| *a >= x.shape.len()) {
             return Err(Problem::new(
@@ -64,19 +62,17 @@ impl Movement for Rev {
 
     fn rewrites() -> Vec<Rewrite> {
         vec![
-            Rewrite {
-                name: "rev-nothing",
-                rule: Rule::Identity(|op, x| match (op, x) {
+            Rewrite::exact(
+                "rev-nothing",
+                Rule::Identity(|op, x| match (op, x) {
                     (Op::Rev(r), Type::Array(x)) => r.axes.iter().all(|a| x.shape[*a] < 2),
                     _ => false,
                 }),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "axes of at most one element have no order",
-            },
-            Rewrite {
-                name: "rev-rev",
-                rule: Rule::Compose(|outer, inner, _| match (outer, inner) {
+                "axes of at most one element have no order",
+            ),
+            Rewrite::exact(
+                "rev-rev",
+                Rule::Compose(|outer, inner, _| match (outer, inner) {
                     (Op::Rev(o), Op::Rev(i)) => {
                         let once = |a: &&usize| o.axes.contains(a) != i.axes.contains(a);
                         let mut axes: Vec<usize> =
@@ -86,13 +82,11 @@ impl Movement for Rev {
                     }
                     _ => None,
                 }),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "twice reversed is not reversed",
-            },
-            Rewrite {
-                name: "rev-broadcast",
-                rule: Rule::Compose(|outer, inner, x| match (outer, inner, x) {
+                "twice reversed is not reversed",
+            ),
+            Rewrite::exact(
+                "rev-broadcast",
+                Rule::Compose(|outer, inner, x| match (outer, inner, x) {
                     (Op::Rev(r), Op::Broadcast(b), Type::Array(x)) => {
                         let reversed = |(axis, d): (usize, &usize)| {
                             (r.axes.contains(d) && x.shape[axis] > 1).then_some(axis)
@@ -104,10 +98,8 @@ impl Movement for Rev {
                     }
                     _ => None,
                 }),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "equal elements have no order",
-            },
+                "equal elements have no order",
+            ),
         ]
     }
 

@@ -124,6 +124,13 @@ impl Definition<'_> {
     }
 }
 
+impl Rewrite {
+    /// An equality that keeps every bit, whatever the dtype.
+    pub(super) fn exact(name: &'static str, rule: Rule, why: &'static str) -> Rewrite {
+        Rewrite { name, rule, when: When::Always, exactness: Exactness::Exact, why }
+    }
+}
+
 /// The right-hand side of a [`Rule::Site`].
 #[derive(Clone, PartialEq, Debug)]
 pub enum Term {

@@ -24,12 +24,12 @@ use super::gather::{Addressing, zeros_like};
 use super::notation::{Notation, Word};
 use super::{
     Arg, ArrayPrimitive, Bounds, Broadcast, Code, Cotangents, Doc, Effects, Expr, Family, Gather,
-    Iota, Linearity, Lowering, Operand, Reshape, Rewrite, Sample, Scalar, elementwise,
+    Iota, Linearity, Lowering, Operand, Reshape, Rewrite, Sample, Scalar, Tangent, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Shape, Type};
 
@@ -183,7 +183,7 @@ impl Scatter {
     }
 
     /// jvp of a product: `d(x Π u) = dx Π u + x Σ_k du_k Π_{j≠k} u_j`.
-    fn product_tangent(&self, b: &Builder<'_>, x: &[Atom], dx: &[Option<Atom>]) -> Option<Atom> {
+    fn product_tangent(&self, b: &Builder<'_>, x: &[Atom], dx: &[Tangent]) -> Option<Atom> {
         let (array, indices, u) = (x[0], x[1], x[2]);
         let first = dx[0].map(|dx| self.write(b, Combine::Mul, dx, indices, u));
         let second = dx[2].map(|du| {
@@ -201,7 +201,7 @@ impl Scatter {
         &self,
         b: &Builder<'_>,
         x: &[Atom],
-        dx: &[Option<Atom>],
+        dx: &[Tangent],
         y: Atom,
     ) -> Option<Atom> {
         let (array, indices, u) = (x[0], x[1], x[2]);
@@ -277,7 +277,7 @@ impl ArrayPrimitive for Scatter {
         Combine::ALL.into_iter().map(entry).collect()
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let name = self.name();
         let [
             Operand { ty: Type::Array(x), .. },
@@ -320,7 +320,7 @@ impl ArrayPrimitive for Scatter {
         Ok(ArrayType::new(x.dtype, x.shape.clone()))
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let (x, indices, updates) = (&operands[0], &operands[1], &operands[2]);
         let (starts, offsets) = self.addressing().places(x.shape(), indices);
         let mut y = x.clone();
@@ -338,13 +338,7 @@ impl ArrayPrimitive for Scatter {
         Ok(y)
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        x: &[Atom],
-        y: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent> {
         let dy = match self.combine {
             Combine::Add if dx[2].is_none() => dx[0],
             Combine::Set | Combine::Add => dx[0].or(dx[2]).map(|_| {
@@ -370,13 +364,7 @@ impl ArrayPrimitive for Scatter {
         }
     }
 
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        x: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         let [array, Arg::Known(indices), updates] = x else { return Ok(()) };
         let (b, shape) = (b, b.shape_of(ct));
         if let Arg::Linear(_) = array {
@@ -405,13 +393,7 @@ impl ArrayPrimitive for Scatter {
         Ok(())
     }
 
-    fn batch(
-        &self,
-        b: &Builder<'_>,
-        size: usize,
-        x: &[Atom],
-        batched: &[bool],
-    ) -> Result<Atom, Problem> {
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
         let lead = |i: usize| match batched[i] {
             true => x[i],
             false => elementwise::materialize_lead(b, size, x[i]),

@@ -11,13 +11,12 @@
 use super::lower::INDEX_LIMIT;
 use super::movement::one_per_axis;
 use super::{
-    AxisMap, Broadcast, Cotangents, Doc, Exactness, Family, Movement, Op, Pad, Rewrite, Rule,
-    Sample, View, When,
+    AxisMap, Broadcast, Cotangents, Doc, Family, Movement, Op, Pad, Rewrite, Rule, Sample, View,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Shape, Type};
 
@@ -77,7 +76,7 @@ impl Movement for Slice {
         }]
     }
 
-    fn result(&self, x: &ArrayType) -> Result<Shape, Problem> {
+    fn result(&self, x: &ArrayType) -> Result<Shape> {
         one_per_axis("slice", "start", self.start.len(), x)?;
         one_per_axis("slice", "limit", self.limit.len(), x)?;
         one_per_axis("slice", "strides", self.strides.len(), x)?;
@@ -132,39 +131,33 @@ impl Movement for Slice {
 
     fn rewrites() -> Vec<Rewrite> {
         vec![
-            Rewrite {
-                name: "slice-everything",
-                rule: Rule::Identity(
+            Rewrite::exact(
+                "slice-everything",
+                Rule::Identity(
                     |op, x| matches!((op, x), (Op::Slice(s), Type::Array(x)) if s.shape() == x.shape),
                 ),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "a slice as large as its operand is its operand",
-            },
-            Rewrite {
-                name: "slice-slice",
-                rule: Rule::Compose(|outer, inner, _| match (outer, inner) {
+                "a slice as large as its operand is its operand",
+            ),
+            Rewrite::exact(
+                "slice-slice",
+                Rule::Compose(|outer, inner, _| match (outer, inner) {
                     (Op::Slice(outer), Op::Slice(inner)) => {
                         Some(vec![slice_of_slice(outer, inner)?.into()])
                     }
                     _ => None,
                 }),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "one view instead of two",
-            },
-            Rewrite {
-                name: "slice-broadcast",
-                rule: Rule::Compose(|outer, inner, x| match (outer, inner, x) {
+                "one view instead of two",
+            ),
+            Rewrite::exact(
+                "slice-broadcast",
+                Rule::Compose(|outer, inner, x| match (outer, inner, x) {
                     (Op::Slice(slice), Op::Broadcast(broadcast), Type::Array(x)) => {
                         Some(slice_of_broadcast(slice, broadcast, &x.shape))
                     }
                     _ => None,
                 }),
-                when: When::Always,
-                exactness: Exactness::Exact,
-                why: "slice the smaller array, or nothing",
-            },
+                "slice the smaller array, or nothing",
+            ),
         ]
     }
 

@@ -5,12 +5,12 @@
 
 use super::movement::one_array;
 use super::{
-    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Exactness, Family, Linearity, Lowering, Op,
-    Operand, Rewrite, Rule, Sample, When,
+    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Op, Operand,
+    Rewrite, Rule, Sample, Tangent,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
-use crate::problem::Problem;
+use crate::problem::{Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::ArrayType;
 
@@ -34,22 +34,16 @@ impl ArrayPrimitive for StopGradient {
         }]
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let x = one_array("stop_gradient", operands)?;
         Ok(ArrayType::new(x.dtype, x.shape.clone()))
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         Ok(operands[0].clone())
     }
 
-    fn jvp(
-        &self,
-        _: &Builder<'_>,
-        _: &[Atom],
-        _: Atom,
-        _: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, _: &Builder<'_>, _: &[Atom], _: Atom, _: &[Tangent]) -> Result<Tangent> {
         Ok(None)
     }
 
@@ -58,17 +52,11 @@ impl ArrayPrimitive for StopGradient {
         false
     }
 
-    fn transpose(
-        &self,
-        _: &Builder<'_>,
-        _: &[Arg],
-        _: Atom,
-        _: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, _: &Builder<'_>, _: &[Arg], _: Atom, _: &mut Cotangents) -> Result<()> {
         Err(Problem::internal("`stop_gradient` is not linear and is never transposed"))
     }
 
-    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom, Problem> {
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom> {
         Ok(b.emit1(StopGradient, x))
     }
 
@@ -77,16 +65,14 @@ impl ArrayPrimitive for StopGradient {
     }
 
     fn rewrites() -> Vec<Rewrite> {
-        vec![Rewrite {
-            name: "stop_gradient-stop_gradient",
-            rule: Rule::Compose(|outer, inner, _| match (outer, inner) {
+        vec![Rewrite::exact(
+            "stop_gradient-stop_gradient",
+            Rule::Compose(|outer, inner, _| match (outer, inner) {
                 (Op::StopGradient(_), Op::StopGradient(_)) => Some(vec![StopGradient.into()]),
                 _ => None,
             }),
-            when: When::Always,
-            exactness: Exactness::Exact,
-            why: "stopped once is stopped",
-        }]
+            "stopped once is stopped",
+        )]
     }
 
     /// Its derivative is not that of the function it computes, so none is a smooth sample.

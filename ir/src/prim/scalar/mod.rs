@@ -25,11 +25,11 @@ mod tests;
 use super::elementwise::{self, Linear, Partial};
 use super::{
     Arg, ArrayPrimitive, Attributes, Code, Cotangents, Doc, Effects, Exactness, Expr, Family,
-    Linearity, Lowering, Notation, Operand, Rewrite, Rule, Sample, When, Written,
+    Linearity, Lowering, Notation, Operand, Rewrite, Rule, Sample, Tangent, When, Written,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype};
 
@@ -379,7 +379,7 @@ impl Notation for Scalar {
         Vec::new()
     }
 
-    fn parse(name: &str, _: &mut Attributes) -> Option<Result<Scalar, Problem>> {
+    fn parse(name: &str, _: &mut Attributes) -> Option<Result<Scalar>> {
         Scalar::ALL.iter().find(|s| s.row().name() == name).map(|s| Ok(*s))
     }
 }
@@ -402,7 +402,7 @@ impl ArrayPrimitive for Scalar {
         Scalar::ALL.iter().map(entry).collect()
     }
 
-    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType, Problem> {
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let row = self.row();
         if operands.len() != row.arity() {
             return Err(Problem::new(
@@ -420,17 +420,11 @@ impl ArrayPrimitive for Scalar {
         Ok(ArrayType::new(dtype, shape))
     }
 
-    fn eval(&self, operands: &[Tensor]) -> Result<Tensor, Problem> {
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         elementwise::eval(self.row().code, operands)
     }
 
-    fn jvp(
-        &self,
-        b: &Builder<'_>,
-        x: &[Atom],
-        y: Atom,
-        dx: &[Option<Atom>],
-    ) -> Result<Option<Atom>, Problem> {
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent> {
         let row = self.row();
         elementwise::jvp(b, (*self).into(), (row.partials, row.linear), x, y, dx)
     }
@@ -439,23 +433,11 @@ impl ArrayPrimitive for Scalar {
         self.row().linear.admits(operands)
     }
 
-    fn transpose(
-        &self,
-        b: &Builder<'_>,
-        x: &[Arg],
-        ct: Atom,
-        into: &mut Cotangents,
-    ) -> Result<(), Problem> {
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         elementwise::transpose(b, self.name(), self.row().partials, x, ct, into)
     }
 
-    fn batch(
-        &self,
-        b: &Builder<'_>,
-        size: usize,
-        x: &[Atom],
-        batched: &[bool],
-    ) -> Result<Atom, Problem> {
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
         elementwise::batch(b, (*self).into(), size, x, batched)
     }
 
