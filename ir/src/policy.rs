@@ -12,21 +12,24 @@ use std::str::FromStr;
 
 /// What reverse mode keeps of the forward pass. Plain data: a part of the question that is asked of
 /// a function, and so of the key under which a module remembers the answer.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub enum Policy {
     /// Every value that the backward pass reads.
     #[default]
     Everything,
+    /// Nothing but the function's arguments: the backward pass computes the rest again.
+    Nothing,
 }
 
 impl Policy {
     /// Every policy.
-    pub const ALL: &[Policy] = &[Policy::Everything];
+    pub const ALL: &[Policy] = &[Policy::Everything, Policy::Nothing];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Policy::Everything => "everything",
+            Policy::Nothing => "nothing",
         }
     }
 }

@@ -216,7 +216,7 @@ mod tests {
         let wrong = push(Scalar::Add.into(), &[x, x], &Type::scalar(Dtype::F64));
         push(Scalar::Mul.into(), &[dx], &vector);
         push(Scalar::Neg.into(), &[ValueId::new(6).into()], &vector);
-        let nowhere = Call { function: FuncId::new(9), outline: false };
+        let nowhere = Call::inline(FuncId::new(9));
         push(nowhere.into(), &[x], &vector);
         push(Scalar::Mul.into(), &[wrong, Literal::f64(2.0).into()], &Type::scalar(Dtype::F64));
         let f = draft.finish(&mut module, vec![x]).unwrap();

@@ -156,10 +156,20 @@ impl<S> Staged<S> {
         more: impl IntoIterator<Item = Var>,
         outline: bool,
     ) -> Vec<Var> {
+        let call = if outline { Call::outline(function) } else { Call::inline(function) };
+        self.bind(call, args, more)
+    }
+
+    /// Emits a call on `args`, the captures, and `more`.
+    pub(crate) fn bind(
+        &self,
+        call: Call,
+        args: &[Var],
+        more: impl IntoIterator<Item = Var>,
+    ) -> Vec<Var> {
         let mut operands = self.operands(args);
         operands.extend(more.into_iter().map(|v| v.handle));
-        let outputs = trace::bind(Call { function, outline }, &operands, self.at);
-        outputs.into_iter().map(Var::new).collect()
+        trace::bind(call, &operands, self.at).into_iter().map(Var::new).collect()
     }
 
     /// What the function takes: `args` and the captures.

@@ -363,7 +363,7 @@ pub fn outlined(m: &Module, f: FuncId) -> bool {
     let kept = |r: &Region| match r.role {
         Role::Outline => true,
         Role::Inline => outlined(m, r.function),
-        Role::Ruled | Role::Rule => false,
+        Role::Ruled | Role::Checkpoint | Role::Rule => false,
     };
     m.function(f).equations.iter().any(|e| e.op.regions().iter().any(kept))
 }

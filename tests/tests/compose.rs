@@ -7,8 +7,8 @@
 //! which takes all. Everything that fails is reported at once, with its program.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tapeloom_ir::prim::Role;
-use tapeloom_ir::{Module, print_function};
+use tapeloom_ir::prim::{Call, Role};
+use tapeloom_ir::{Atom, Builder, Draft, Module, Policy, print_function};
 use tapeloom_tests::words::{Choice, Demand, Letter, append, outlined, same_numbers};
 use tapeloom_tests::{Case, EXAMPLES, Failure, Rng, show_tensors};
 
@@ -41,6 +41,26 @@ fn some_examples_keep_a_call_and_some_have_rules() {
     for role in [Role::Outline, Role::Inline, Role::Ruled, Role::Rule] {
         assert!(roles.contains(&role), "{role:?}");
     }
+}
+
+/// Words of two letters of the examples, each behind a checkpoint.
+#[test]
+fn words_of_checkpoints() {
+    let mut failures = Vec::new();
+    for example in EXAMPLES {
+        let (mut m, case) = example.read().unwrap();
+        let mut draft = Draft::new(example.name);
+        let params: Vec<Atom> =
+            m.function(case.f).param_types().into_iter().map(|ty| draft.param(ty)).collect();
+        let call = Call::checkpoint(case.f, Policy::Nothing);
+        let results = Builder::new(&mut m, &mut draft).emit(call, &params).to_vec();
+        let case = Case { f: draft.finish(&mut m, results).unwrap(), ..case };
+        let mut rng = Rng::new(11);
+        for letter in Letter::ALL {
+            walk(&mut m, &case, letter, LENGTH - 1, &mut rng, &mut failures);
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 /// All words with that first letter, on all examples.

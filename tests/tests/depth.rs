@@ -27,7 +27,7 @@ fn chain(m: &mut Module, depth: usize, outline: bool) -> Result<FuncId, Problem>
         let b = Builder::new(m, &mut draft);
         let mut y = b.emit1(Scalar::Sin, &[x]);
         if let Some(function) = f {
-            y = b.emit1(Call { function, outline }, &[y]);
+            y = b.emit1(Call { function, outline, checkpoint: None }, &[y]);
         }
         let y = b.emit1(Scalar::Cos, &[y]);
         f = Some(draft.finish(m, vec![y])?);

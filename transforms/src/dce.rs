@@ -12,6 +12,6 @@ use tapeloom_ir::{FuncId, Module, Problem};
 /// # Errors
 /// None that a well-formed module can cause.
 pub fn dce(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    let function = sweep(&mut Transforms::default(), module, (*module.get(f)).clone())?;
+    let function = sweep(&mut Transforms, module, (*module.get(f)).clone())?;
     module.add(function)
 }

@@ -15,7 +15,7 @@ use tapeloom_ir::{Builder, Copying, FuncId, Module, Problem};
 pub fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     open(module, f, |role| match role {
         Role::Inline => true,
-        Role::Ruled | Role::Outline | Role::Rule => false,
+        Role::Ruled | Role::Checkpoint | Role::Outline | Role::Rule => false,
     })
 }
 
@@ -25,7 +25,7 @@ pub fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
 /// None that a well-formed module can cause.
 pub fn expand(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     open(module, f, |role| match role {
-        Role::Inline | Role::Ruled => true,
+        Role::Inline | Role::Ruled | Role::Checkpoint => true,
         Role::Outline | Role::Rule => false,
     })
 }

@@ -31,6 +31,7 @@ mod prune;
 mod regions;
 mod simplify;
 mod sweep;
+mod tape;
 mod transpose;
 mod unzip;
 mod vjp;

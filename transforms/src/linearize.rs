@@ -3,7 +3,7 @@
 //! jvp, split in two. Every equation that the rules emit is either independent of the tangents, and
 //! goes to the forward half, or linear in them, and goes to the linear half. What the linear half
 //! reads of the forward half are the *residuals* ([`crate::unzip`] does the cutting). Those that are no
-//! parameter and no result are kept: they will be the tape.
+//! parameter and no result are kept: they are the tape, and [`crate::tape`] decides what stays on it.
 //!
 //! ```text
 //! func @f(%0: f64[]) -> (f64[]) {  func @f.fwd(%0: f64[]) -> (f64[], f64[]) {  func @f.lin(%0: f64[]; %1: f64[]) -> (f64[]) {
@@ -17,10 +17,11 @@
 
 use crate::jvp::{Rule, forward};
 use crate::sweep::sweep;
+use crate::tape::plan;
 use crate::unzip::{Cut, Half, Halves, cut};
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::question::{Linearize, LinearizeOf};
-use tapeloom_ir::{FuncId, Module, Policy, Problem};
+use tapeloom_ir::{FuncId, Module, Problem};
 
 pub(crate) fn derive(
     regions: &mut dyn Regions,
@@ -52,7 +53,5 @@ pub(crate) fn derive(
     let names = ["fwd", "lin"].map(|half| format!("{}.{half}", f.name));
     let ([fwd, lin], residuals) =
         cut(regions, module, &both, &halves, Cut { names, known: y, rest: &rest, linear: true })?;
-    Ok(match policy {
-        Policy::Everything => LinearizeOf { fwd, lin, active_out, residuals },
-    })
+    plan(regions, module, LinearizeOf { fwd, lin, active_out, residuals }, *policy)
 }

@@ -56,7 +56,7 @@ pub fn peephole(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let mut f = (*module.get(id)).clone();
     for _ in 0..WALKS {
         let (next, again) = walk(module, &f)?;
-        f = sweep(&mut Transforms::default(), module, next)?;
+        f = sweep(&mut Transforms, module, next)?;
         if !again {
             break;
         }

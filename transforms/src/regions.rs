@@ -11,12 +11,9 @@ use tapeloom_ir::question::{
 };
 use tapeloom_ir::{FuncId, Module, Policy, Problem};
 
-/// All transforms of this crate, under a policy of what reverse mode keeps.
+/// All transforms of this crate.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Transforms {
-    /// What linearization keeps of the forward pass.
-    pub policy: Policy,
-}
+pub struct Transforms;
 
 /// A list with one entry for each of `n`; where nothing is said, `rest`.
 fn full<T: Copy>(given: &[T], n: usize, rest: T) -> Vec<T> {
@@ -42,9 +39,10 @@ impl Regions for Transforms {
         f: FuncId,
         active: &[bool],
         forced: &[bool],
+        policy: Policy,
     ) -> Result<LinearizeOf, Problem> {
         let forced = full(forced, module.function(f).results.len(), false);
-        let question = Linearize { active: active.to_vec(), forced, policy: self.policy };
+        let question = Linearize { active: active.to_vec(), forced, policy };
         module.answer(f, question, |m, q| crate::linearize::derive(self, m, f, q))
     }
 
@@ -103,7 +101,7 @@ impl Regions for Transforms {
 /// # Errors
 /// A derivative that does not exist, with the user's line.
 pub fn jvp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Problem> {
-    Transforms::default().jvp(module, f, active, &[])
+    Transforms.jvp(module, f, active, &[])
 }
 
 /// The two halves of the derivative of `f` with respect to the `active` parameters.
@@ -111,7 +109,7 @@ pub fn jvp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Pro
 /// # Errors
 /// A derivative that does not exist, with the user's line.
 pub fn linearize(module: &mut Module, f: FuncId, active: &[bool]) -> Result<LinearizeOf, Problem> {
-    Transforms::default().linearize(module, f, active, &[])
+    Transforms.linearize(module, f, active, &[], Policy::Everything)
 }
 
 /// The transpose of a linear function: `(k..; ct of the results marked nonzero) -> ct of the linear
@@ -120,7 +118,7 @@ pub fn linearize(module: &mut Module, f: FuncId, active: &[bool]) -> Result<Line
 /// # Errors
 /// [`Kind::NotLinear`](tapeloom_ir::Kind::NotLinear) when a primitive on the way is not linear.
 pub fn transpose(module: &mut Module, f: FuncId, nonzero: &[bool]) -> Result<TransposeOf, Problem> {
-    Transforms::default().transpose(module, f, nonzero, &[])
+    Transforms.transpose(module, f, nonzero, &[])
 }
 
 /// `f` over a batch of `size`: parameters marked `batched` get a new axis 0 of that extent.
@@ -133,7 +131,7 @@ pub fn batch(
     size: usize,
     batched: &[bool],
 ) -> Result<BatchOf, Problem> {
-    Transforms::default().batch(module, f, size, batched, &[])
+    Transforms.batch(module, f, size, batched, &[])
 }
 
 /// `f` with only the results marked `used`, and which of its parameters are still read.
@@ -141,7 +139,7 @@ pub fn batch(
 /// # Errors
 /// None that a well-formed module can cause.
 pub fn prune(module: &mut Module, f: FuncId, used: &[bool]) -> Result<PruneOf, Problem> {
-    Transforms::default().prune(module, f, used, &[])
+    Transforms.prune(module, f, used, &[])
 }
 
 /// `f` in two: what depends on the `known` parameters alone, and the rest.
@@ -149,5 +147,5 @@ pub fn prune(module: &mut Module, f: FuncId, used: &[bool]) -> Result<PruneOf, P
 /// # Errors
 /// None that a well-formed module can cause.
 pub fn unzip(module: &mut Module, f: FuncId, known: &[bool]) -> Result<UnzipOf, Problem> {
-    Transforms::default().unzip(module, f, known)
+    Transforms.unzip(module, f, known)
 }

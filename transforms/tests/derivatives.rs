@@ -99,7 +99,7 @@ fn derivatives_go_through_calls() {
     let x = draft.param(Type::array(Dtype::F64, &[3]));
     let y = draft.param(Type::array(Dtype::F64, &[3]));
     let b = Builder::new(&mut m, &mut draft);
-    let v = b.emit1(Call { function: f, outline: false }, &[x, y]);
+    let v = b.emit1(Call::inline(f), &[x, y]);
     let v = b.emit1(Scalar::Mul, &[v, v]);
     let outer = draft.finish(&mut m, vec![v]).unwrap();
     let flat = inline(&mut m, outer).unwrap();

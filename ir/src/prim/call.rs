@@ -1,8 +1,11 @@
-//! `call{function, outline}`: run another function.
+//! `call{function, outline, checkpoint}`: run another function.
 //!
 //! Transforms inside a trace leave calls behind, so that nested derivatives stay linear in size; a
 //! pass inlines them. A call marked `outline` is kept as a call: the user asked for the function to
 //! be there once. Its derivatives are calls of the derived functions, marked likewise.
+//!
+//! A call marked `checkpoint` is the boundary of a policy: linearized, the function keeps what the
+//! policy says ([`Policy`]). It stays a call until no derivative can be asked of it any more.
 
 use super::toolbox::scatter_tangents;
 use super::{
@@ -11,26 +14,45 @@ use super::{
 };
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
+use crate::policy::Policy;
 use crate::problem::{Kind, Problem};
 use crate::question::{Onto, Residual};
 use crate::tensor::Tensor;
 use crate::types::Type;
 use smallvec::smallvec;
 
-/// `call{function, outline}`
+/// `call{function, outline, checkpoint}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Call {
     /// What is called; its parameters are the operands.
     pub function: FuncId,
     /// Whether it stays a call in the compiled program.
     pub outline: bool,
+    /// What reverse mode keeps of it, if the program says so: otherwise whoever differentiates the
+    /// program around it decides.
+    pub checkpoint: Option<Policy>,
 }
 
-notation!(Call = "call" { function, outline });
+notation!(Call = "call" { function, outline, checkpoint });
 
 impl Call {
+    /// A call that a pass may replace by the function's body.
+    pub fn inline(function: FuncId) -> Call {
+        Call { function, outline: false, checkpoint: None }
+    }
+
+    /// A call that stays one.
+    pub fn outline(function: FuncId) -> Call {
+        Call { function, outline: true, checkpoint: None }
+    }
+
+    /// A call of which reverse mode keeps what the policy says.
+    pub fn checkpoint(function: FuncId, policy: Policy) -> Call {
+        Call { function, outline: false, checkpoint: Some(policy) }
+    }
+
     fn to(&self, function: FuncId) -> Call {
-        Call { function, outline: self.outline }
+        Call { function, ..*self }
     }
 }
 
@@ -38,11 +60,13 @@ impl Primitive for Call {
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Calls,
-            name: "call{function, outline}".into(),
+            name: "call{function, outline, checkpoint}".into(),
             math: "y.. = f(x..)".into(),
             types: "those of the function".into(),
             derivative: "calls of the derived functions".into(),
-            edges: "linear parameters of the function come last".into(),
+            edges: "linear parameters of the function come last; `checkpoint` is a policy of what reverse \
+                    mode keeps"
+                .into(),
         }]
     }
 
@@ -81,7 +105,9 @@ impl Primitive for Call {
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
         let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
-        let of = cx.ask(|regions, m| regions.linearize(m, self.function, &active, &[]))?;
+        let of = cx.ask(|regions, m| {
+            regions.linearize(m, self.function, &active, &[], self.checkpoint.unwrap_or_default())
+        })?;
         let mut y = cx.b.emit(self.to(of.fwd), x);
         let mut args = Residual::pick(&of.residuals, x, &y);
         args.extend(dx.iter().flatten());
@@ -151,7 +177,11 @@ impl Primitive for Call {
     }
 
     fn regions(&self) -> RegionList {
-        let role = if self.outline { Role::Outline } else { Role::Inline };
+        let role = match (self.outline, self.checkpoint) {
+            (true, _) => Role::Outline,
+            (false, Some(_)) => Role::Checkpoint,
+            (false, None) => Role::Inline,
+        };
         smallvec![role.of(self.function)]
     }
 
@@ -194,9 +224,14 @@ impl Primitive for Call {
         let sum = b.emit1(Scalar::Add, &[product, x]);
         let Ok(function) = draft.finish(module, vec![product, sum]) else { return Vec::new() };
         let operands = vec![Tensor::from([1.5, -2.0]), Tensor::from([0.5, 3.0])];
-        [true, false]
-            .map(|outline| Sample::smooth(Call { function, outline }, operands.clone()))
-            .into()
+        [
+            Call::inline(function),
+            Call::outline(function),
+            Call::checkpoint(function, Policy::Everything),
+            Call::checkpoint(function, Policy::Nothing),
+        ]
+        .map(|call| Sample::smooth(call, operands.clone()))
+        .into()
     }
 }
 

@@ -70,7 +70,7 @@ fn tangents(types: &[Type]) -> Vec<Type> {
 }
 
 fn call(function: FuncId) -> Call {
-    Call { function, outline: false }
+    Call::inline(function)
 }
 
 impl CustomCall {

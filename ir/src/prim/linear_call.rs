@@ -98,7 +98,7 @@ impl LinearCall {
     /// The map as an ordinary call, or why there is none.
     fn call(&self, module: &Module) -> Result<Call, Problem> {
         let function = self.apply.ok_or_else(|| self.missing(module))?;
-        Ok(Call { function, outline: false })
+        Ok(Call::inline(function))
     }
 
     fn missing(&self, module: &Module) -> Problem {

@@ -14,6 +14,7 @@
 
 pub(super) use super::{Attr, Attributes};
 use crate::function::FuncId;
+use crate::policy::Policy;
 use crate::problem::Kind;
 pub(super) use crate::problem::Problem;
 use crate::types::{Dtype, Shape};
@@ -146,6 +147,13 @@ pub(super) trait Word: Copy + 'static {
 
     fn named(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|w| w.word() == word)
+    }
+}
+
+impl Word for Policy {
+    const ALL: &'static [Policy] = Policy::ALL;
+    fn word(self) -> &'static str {
+        self.name()
     }
 }
 

@@ -21,6 +21,9 @@ pub enum Role {
     /// What the equation runs; its body may replace the equation once no derivative rule is needed any
     /// more.
     Ruled,
+    /// What the equation runs; its body may replace the equation once no derivative will be asked
+    /// for, since reverse mode keeps what the equation says of it.
+    Checkpoint,
     /// What the equation runs, and goes on to run: the user asked for a call.
     Outline,
     /// A derivative rule: not run, but opened by the derivative that asks for it.
@@ -36,7 +39,7 @@ impl Role {
     /// Whether the equation runs the function.
     pub fn runs(self) -> bool {
         match self {
-            Role::Inline | Role::Ruled | Role::Outline => true,
+            Role::Inline | Role::Ruled | Role::Checkpoint | Role::Outline => true,
             Role::Rule => false,
         }
     }
@@ -44,7 +47,7 @@ impl Role {
     /// Whether the function is called: it is all that the equation does, and has no rules.
     pub fn is_call(self) -> bool {
         match self {
-            Role::Inline | Role::Outline => true,
+            Role::Inline | Role::Checkpoint | Role::Outline => true,
             Role::Ruled | Role::Rule => false,
         }
     }

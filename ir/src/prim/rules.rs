@@ -5,6 +5,7 @@ use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::module::Module;
+use crate::policy::Policy;
 use crate::problem::Problem;
 use crate::question::{BatchOf, JvpOf, LinearizeOf, Onto, PruneOf, TransposeOf, UnzipOf, Wanted};
 use crate::tensor::Tensor;
@@ -202,6 +203,7 @@ pub trait Regions {
         f: FuncId,
         active: &[bool],
         forced: &[bool],
+        policy: Policy,
     ) -> Result<LinearizeOf, Problem>;
 
     /// See [`crate::question::Transpose`].

@@ -28,7 +28,7 @@ fn mul(x: Handle, y: Handle) -> Handle {
 /// Calls a closed function on arguments and its captures.
 fn call<R>(closed: &Closed<R>, args: &[Handle]) -> Handle {
     let operands: Vec<Handle> = args.iter().chain(&closed.captures).copied().collect();
-    bind1(Call { function: closed.function.unwrap(), outline: false }, &operands, here())
+    bind1(Call::inline(closed.function.unwrap()), &operands, here())
 }
 
 fn run(traced: &Traced<()>, args: &[f64]) -> f64 {

@@ -93,7 +93,7 @@ where
                 return rebuild(staged.output(), staged.poison(&types), at);
             };
             let operands: Vec<_> = residuals.iter().chain(&dx).map(|v| v.handle).collect();
-            let call = tapeloom_ir::prim::Call { function: of.lin, outline: false };
+            let call = tapeloom_ir::prim::Call::inline(of.lin);
             let dy = trace::bind(call, &operands, at).into_iter().map(Var::new).collect();
             rebuild(staged.output(), tangents(&types, &of.active_out, dy, at), at)
         };

@@ -156,7 +156,7 @@ fn jacobian<A: Tree<Var>>(
                     let on = (0..arg_types.len()).map(|i| i == leaf);
                     let mask: Vec<bool> = residuals.iter().map(|_| false).chain(on).collect();
                     let batched = staged.derive(|m, _| transforms::batch(m, of.lin, n, &mask))?;
-                    let call = Call { function: batched.function, outline: false };
+                    let call = Call::inline(batched.function);
                     let operands: Vec<_> =
                         residuals.iter().copied().chain(tangents).map(|v| v.handle).collect();
                     let dy = Var::new(trace::bind1(call, &operands, at));
@@ -180,7 +180,7 @@ fn jacobian<A: Tree<Var>>(
                 let n = ty.shape.elements();
                 let mask: Vec<bool> = residuals.iter().map(|_| false).chain([true]).collect();
                 let batched = staged.derive(|m, _| transforms::batch(m, of.bwd, n, &mask))?;
-                let call = Call { function: batched.function, outline: false };
+                let call = Call::inline(batched.function);
                 let operands: Vec<_> =
                     residuals.iter().copied().chain([units(&ty, at)]).map(|v| v.handle).collect();
                 let outputs = trace::bind(call, &operands, at);

@@ -64,7 +64,7 @@ pub(crate) fn call_once_traced<A: Tree<Var>, B: Tree<Var>>(
     if let Some(known) = known {
         let operands: Vec<Handle> =
             args.iter().map(|v| v.handle).chain(known.captures.iter().copied()).collect();
-        let call = tapeloom_ir::prim::Call { function: known.function, outline: true };
+        let call = tapeloom_ir::prim::Call::outline(known.function);
         let results = trace::bind(call, &operands, at).into_iter().map(Var::new).collect();
         return rebuild(&known.output, results, at);
     }

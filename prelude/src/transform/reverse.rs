@@ -58,7 +58,7 @@ pub fn vjp<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
             };
             let seeds = ct.iter().zip(&of.active_out).filter(|(_, on)| **on).map(|(v, _)| v);
             let operands: Vec<_> = residuals.iter().chain(seeds).map(|v| v.handle).collect();
-            let call = Call { function: of.bwd, outline: false };
+            let call = Call::inline(of.bwd);
             let found = trace::bind(call, &operands, at).into_iter().map(Var::new);
             let cotangents = spread(&arg_types, &of.nonzero, found, at);
             rebuild(&structure, cotangents, at)

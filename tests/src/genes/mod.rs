@@ -416,8 +416,8 @@ impl Generator<'_, '_> {
         }
         let op: Op = match self.rng.index(5) {
             0 => CustomCall { function, jvp: None, fwd: None, bwd: None }.into(),
-            1 | 2 => Call { function, outline: false }.into(),
-            _ => Call { function, outline: true }.into(),
+            1 | 2 => Call::inline(function).into(),
+            _ => Call::outline(function).into(),
         };
         self.push(op, &operands, BOUND);
     }

@@ -6,10 +6,13 @@
 use crate::derivatives::existing;
 use crate::{for_all, subsets};
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tapeloom_backend::{Options, compile};
 use tapeloom_ir::prim::{Call, DynamicSlice, Regions};
 use tapeloom_ir::question::{Onto, PruneOf, Residual, UnzipOf, Wanted};
-use tapeloom_ir::{Atom, Builder, Draft, Dtype, FuncId, Literal, Module, Scalar, Tensor, Type};
+use tapeloom_ir::{
+    Atom, Builder, Draft, Dtype, FuncId, Literal, Module, Policy, Scalar, Tensor, Type,
+};
 use tapeloom_tests::calculus::{marked, stack};
 use tapeloom_tests::words::total;
 use tapeloom_tests::{Agreement, Case, EXAMPLES, Elements, Rng, run};
@@ -64,7 +67,7 @@ fn forced_tangents_are_there_and_zero_where_they_were_not() {
             let args = [&case.args[..], &dx].concat();
 
             let Some(plain) = existing(jvp(m, case.f, &active), case)? else { return Ok(()) };
-            let forced = Transforms::default().jvp(m, case.f, &active, &every)?;
+            let forced = Transforms.jvp(m, case.f, &active, &every)?;
             assert_eq!(forced.active_out, float);
             let dy = run(m, plain.function, &args)?.split_off(float.len());
             let want = marked(&filled(m, case.f, &plain.active_out, &dy), &float);
@@ -72,7 +75,7 @@ fn forced_tangents_are_there_and_zero_where_they_were_not() {
             Agreement::Exact.check_all(&got, &want)?;
 
             let plain = linearize(m, case.f, &active)?;
-            let forced = Transforms::default().linearize(m, case.f, &active, &every)?;
+            let forced = Transforms.linearize(m, case.f, &active, &every, Policy::Everything)?;
             assert_eq!(forced.active_out, float);
             let halves = |of: &tapeloom_ir::question::LinearizeOf| {
                 let y = run(m, of.fwd, &case.args)?;
@@ -117,13 +120,13 @@ fn totals_are_added_to() {
         let plain: Vec<Tensor> = slots.collect();
 
         let n = plain.len();
-        let zeros = Transforms::default().transpose(m, of.lin, &every, &vec![Onto::Zeros; n])?;
+        let zeros = Transforms.transpose(m, of.lin, &every, &vec![Onto::Zeros; n])?;
         assert!(zeros.nonzero.iter().all(|on| *on));
         let got = run(m, zeros.function, &[&residuals[..], &ct].concat())?;
         Agreement::Exact.check_all(&got, &plain)?;
 
         let onto = vec![Onto::Total; n];
-        let summed = Transforms::default().transpose(m, of.lin, &every, &onto)?;
+        let summed = Transforms.transpose(m, of.lin, &every, &onto)?;
         assert!(summed.nonzero.iter().all(|on| *on));
         let got = run(m, summed.function, &[&residuals[..], &ct, &totals].concat())?;
         let sum = |(x, y): (&Tensor, &Tensor)| {
@@ -164,14 +167,14 @@ fn results_of_a_batch_are_as_they_are_wanted() {
                 y.iter().zip(&plain.batched_out).map(one).collect()
             };
             let wanted = vec![Wanted::Batched; n];
-            let of = Transforms::default().batch(m, case.f, SIZE, &mask, &wanted)?;
+            let of = Transforms.batch(m, case.f, SIZE, &mask, &wanted)?;
             assert_eq!(of.batched_out, vec![true; n]);
             Agreement::Exact.check_all(&run(m, of.function, &args)?, &every(&y))?;
 
             let float: Vec<bool> = y.iter().map(|t| t.dtype().is_float()).collect();
             let summed = |on: &bool| if *on { Wanted::Summed } else { Wanted::AsIs };
             let wanted: Vec<Wanted> = float.iter().map(summed).collect();
-            let of = Transforms::default().batch(m, case.f, SIZE, &mask, &wanted)?;
+            let of = Transforms.batch(m, case.f, SIZE, &mask, &wanted)?;
             let got = run(m, of.function, &args)?;
             for (((got, all), one), on) in got.iter().zip(every(&y)).zip(&y).zip(&float) {
                 if !on {
@@ -200,8 +203,7 @@ fn slots_that_are_kept_stay() {
         let y = run(m, case.f, &case.args)?;
         let every = vec![true; case.args.len()];
         for used in subsets(&vec![true; y.len()]) {
-            let PruneOf { function, params } =
-                Transforms::default().prune(m, case.f, &used, &every)?;
+            let PruneOf { function, params } = Transforms.prune(m, case.f, &used, &every)?;
             assert_eq!(params, every);
             Agreement::Exact.check_all(&run(m, function, &case.args)?, &marked(&y, &used))?;
         }
@@ -259,7 +261,7 @@ fn reads(m: &mut Module, n: usize, size: usize) -> FuncId {
     let b = Builder::new(m, &mut draft);
     let term = |i: usize| {
         let i = Literal::i64((i * 7 % size) as i64);
-        b.emit1(Call { function, outline: true }, &[x, i.into()])
+        b.emit1(Call::outline(function), &[x, i.into()])
     };
     let y = (1..n).fold(term(0), |sum, i| b.emit1(Scalar::Add, &[sum, term(i)]));
     draft.finish(m, vec![y]).unwrap()
@@ -295,4 +297,40 @@ fn reads_of_a_shared_array_add_to_one_total() {
     // What 56 more reads cost does not depend on the size, and what size costs not on the reads.
     assert_eq!(w2 - w0, w3 - w1, "{w0} {w1} {w2} {w3}");
     assert!(w1 <= 8 * 16 + 4 * 4096 && w3 <= 64 * 16 + 4 * 4096, "{w1} {w3}");
+}
+
+/// Under the policy `nothing` parameters are the only residuals, and the linear half computes what it
+/// would have read, bit by bit.
+#[test]
+fn what_is_not_kept_is_computed_again() {
+    static PLANNED: AtomicUsize = AtomicUsize::new(0);
+    everywhere(|m, case| {
+        for active in subsets(&case.floats()) {
+            let Some(all) = existing(linearize(m, case.f, &active), case)? else { return Ok(()) };
+            let none = Transforms.linearize(m, case.f, &active, &[], Policy::Nothing)?;
+            assert_eq!(none.active_out, all.active_out);
+            let read_again = |r: &Residual| matches!(r, Residual::Parameter(_));
+            assert!(none.residuals.iter().all(read_again), "{:?}", none.residuals);
+            PLANNED.fetch_add(usize::from(none.lin != all.lin), Ordering::Relaxed);
+
+            let dx = case.directions(&mut Rng::new(8), &active);
+            let halves = |of: &tapeloom_ir::question::LinearizeOf| {
+                let y = run(m, of.fwd, &case.args)?;
+                let residuals = Residual::pick(&of.residuals, &case.args, &y);
+                Ok::<_, tapeloom_tests::Failure>((
+                    y[..of.active_out.len()].to_vec(),
+                    run(m, of.lin, &[&residuals[..], &dx].concat()),
+                ))
+            };
+            let ((y, dy), (z, dz)) = (halves(&all)?, halves(&none)?);
+            Agreement::Exact.check_all(&z, &y)?;
+            // A reverse rule that is not linear has no forward half.
+            if let (Ok(dy), Ok(dz)) = (dy, dz) {
+                Agreement::Exact.check_all(&dz, &dy)?;
+            }
+        }
+        Ok(())
+    });
+    let planned = PLANNED.load(Ordering::Relaxed);
+    assert!(planned > 100, "only {planned} linear halves compute anything again");
 }

@@ -35,7 +35,6 @@ const WAITING: &[(&str, &str)] = &[
         "random numbers",
         "bernoulli beta_sample categorical choice dirichlet exponential fold_in gamma gumbel key laplace multivariate_normal normal orthogonal permutation poisson rademacher randint truncated_normal uniform",
     ),
-    ("the tape", "checkpoint"),
     ("effects", "debug_nans debug_print pure_callback"),
     ("the shape of a result without its program", "eval_shape"),
     ("a module of optimisers", "adagrad adam adamw cosine_decay lbfgs rmsprop sgd"),

@@ -161,7 +161,7 @@ pub fn simplify_with(
         return Ok(Simplified { function: id, report });
     }
     let better = regions(module, &f, options, &mut report)?;
-    let better = sweep(&mut Transforms::default(), module, better)?;
+    let better = sweep(&mut Transforms, module, better)?;
     let after = Cost::of(module, &better);
     // Regions are judged one by one; together they must be cheaper, too.
     if report.regions.1 == 0 || after.total() >= before.total() {

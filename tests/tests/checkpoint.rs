@@ -1,0 +1,108 @@
+//! `checkpoint`: the same values and derivatives, with less of the forward pass in memory.
+
+use tapeloom::prelude::*;
+
+fn close(a: &Tensor, b: &Tensor) -> bool {
+    let (a, b) = (a.to_vec::<f64>().unwrap(), b.to_vec::<f64>().unwrap());
+    a.len() == b.len()
+        && a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-12 * (1.0 + a.abs().max(b.abs())))
+}
+
+fn wave(shape: &[usize]) -> Tensor {
+    let n: usize = shape.iter().product();
+    Tensor::new(shape, (0..n).map(|i| 0.3 * (1.0 + 0.7 * i as f64).sin()).collect::<Vec<_>>())
+        .unwrap()
+}
+
+/// A matrix product and a hyperbolic tangent.
+fn layer((w, x): (Var, Var)) -> Var {
+    x.dot(w).tanh()
+}
+
+/// A wider layer: up, tanh, down, tanh, as in a network's feed-forward part.
+fn wide((w, x): (Var, Var)) -> Var {
+    (x.dot(w).tanh().dot(w.t()) + x).tanh()
+}
+
+/// Bytes of workspace of the gradient of 32 layers, and the gradient.
+fn gradient(
+    layers: impl Fn((Var, Var)) -> Var,
+    w: &Tensor,
+    x: &Tensor,
+) -> (usize, (Tensor, Tensor)) {
+    let loss = |(w, x): (Var, Var)| {
+        let y = layers((w, x));
+        (y * y).sum()
+    };
+    let f = jit(grad(loss));
+    let bytes = f.explain((w, x)).unwrap().workspace_bytes();
+    (bytes, f.call((w, x)).unwrap())
+}
+
+/// `n` times `f`.
+fn chain(n: usize, f: impl Fn((Var, Var)) -> Var) -> impl Fn((Var, Var)) -> Var {
+    move |(w, x)| (0..n).fold(x, |x, _| f((w, x)))
+}
+
+#[test]
+fn a_chain_has_one_layer_at_a_time_in_memory() {
+    let (w, x) = (wave(&[24, 24]), wave(&[64, 24]));
+    let (all, g) = gradient(chain(32, layer), &w, &x);
+    let (one, g1) = gradient(chain(32, checkpoint(layer)), &w, &x);
+    // Eight pieces of four layers, each in pieces of one: 8 + 4 arrays instead of 2 * 32.
+    let piece = checkpoint(chain(4, checkpoint(layer)));
+    let (nested, g2) = gradient(chain(8, piece), &w, &x);
+    println!("everything {all}, each layer {one}, pieces of layers {nested}");
+    assert!(close(&g.0, &g1.0) && close(&g.1, &g1.1));
+    assert!(close(&g.0, &g2.0) && close(&g.1, &g2.1));
+    assert!(10 * one <= 6 * all, "{one} of {all}");
+    assert!(4 * nested <= all, "{nested} of {all}");
+
+    let (w, x) = (wave(&[24, 96]), wave(&[64, 24]));
+    let (all, g) = gradient(chain(32, wide), &w, &x);
+    let (one, g1) = gradient(chain(32, checkpoint(wide)), &w, &x);
+    println!("wide: everything {all}, each layer {one}");
+    assert!(close(&g.0, &g1.0) && close(&g.1, &g1.1));
+    assert!(4 * one <= all, "{one} of {all}");
+}
+
+#[test]
+fn it_composes_with_every_transform() {
+    let f = |x: Var| (x.sin() * x.exp()).tanh();
+    let c = |x: Var| checkpoint(f)(x).sum();
+    let p = |x: Var| f(x).sum();
+    let x = wave(&[5]);
+    let same = |a: Tensor, b: Tensor| assert!(close(&a, &b), "{a} {b}");
+    same(run(c, &x).unwrap(), run(p, &x).unwrap());
+    same(run(grad(c), &x).unwrap(), run(grad(p), &x).unwrap());
+    same(run(hessian(c), &x).unwrap(), run(hessian(p), &x).unwrap());
+    same(run(jacrev(checkpoint(f)), &x).unwrap(), run(jacrev(f), &x).unwrap());
+    same(run(jacfwd(checkpoint(f)), &x).unwrap(), run(jacfwd(f), &x).unwrap());
+    let third = |f: fn(Var) -> Var| move |x: Var| grad(grad(grad(f)))(x.index(0));
+    same(
+        run(third(|x| checkpoint(|x: Var| (x.sin() * x.exp()).tanh())(x)), &x).unwrap(),
+        run(third(|x| (x.sin() * x.exp()).tanh()), &x).unwrap(),
+    );
+    let rows = wave(&[3, 5]);
+    same(run(vmap(grad(c)), &rows).unwrap(), run(vmap(grad(p)), &rows).unwrap());
+    let batched = |x: Var| vmap(checkpoint(f))(x).sum();
+    same(run(grad(batched), &rows).unwrap(), run(grad(p), &rows).unwrap());
+}
+
+/// What the closure captures is differentiated like what it is given, trees come and go, integers
+/// pass, and an error inside is reported once, with its line.
+#[test]
+fn it_takes_what_closures_take() {
+    let x = wave(&[4]);
+    let loss = |w: Var| {
+        let scaled = checkpoint(|(x, n): (Var, Var)| (n, [(w * x).sin(), x.exp() * w]));
+        let (n, [a, b]) = scaled((w, w.round().convert(Dtype::I64)));
+        (a * b).sum() + n.convert(Dtype::F64).sum()
+    };
+    let plain = |w: Var| ((w * w).sin() * (w.exp() * w)).sum();
+    assert!(close(&run(grad(loss), &x).unwrap(), &run(grad(plain), &x).unwrap()));
+
+    let wrong = |x: Var| checkpoint(|x: Var| x.reshape([3]))(x).sum();
+    let error = run(grad(wrong), &x).unwrap_err().to_string();
+    assert!(error.contains(file!()), "{error}");
+}
