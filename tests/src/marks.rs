@@ -21,9 +21,7 @@ pub fn replaced(m: &mut Module, id: FuncId) -> Result<FuncId, Failure> {
                 Type::Array(x) if x.dtype.is_float() || x.dtype.is_signed() => Scalar::Neg.into(),
                 Type::Array(_) | Type::Tape(_) | Type::Ref(_) => Scalar::Not.into(),
             },
-            Op::Call(call) => {
-                prim::Call { function: inner(call.function)?, outline: call.outline }.into()
-            }
+            Op::Call(call) => prim::Call { function: inner(call.function)?, ..*call }.into(),
             Op::CustomCall(call) => {
                 prim::CustomCall { function: inner(call.function)?, ..call.clone() }.into()
             }
