@@ -3,7 +3,8 @@
 //! Generated code is tested against this. A value is dropped after its last use, so that memory
 //! stays within what the program needs at once.
 
-use crate::function::{Atom, FuncId, ValueId};
+use crate::depth::deeper;
+use crate::function::{Atom, FuncId, Function, ValueId};
 use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
@@ -15,7 +16,10 @@ use cranelift_entity::SecondaryMap;
 /// # Errors
 /// [`Kind::Arguments`] when arguments do not fit the parameters; whatever a primitive reports.
 pub fn eval(module: &Module, function: FuncId, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-    let f = module.get(function);
+    deeper(|| run(module, module.function(function), args))
+}
+
+fn run(module: &Module, f: &Function, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
     let params: Vec<ValueId> = f.all_params().collect();
     if params.len() != args.len() {
         return Err(Problem::new(

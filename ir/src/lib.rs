@@ -22,6 +22,7 @@ pub mod prim;
 
 mod builder;
 mod copying;
+mod depth;
 mod eval;
 #[doc(hidden)]
 pub mod fault;
@@ -40,10 +41,11 @@ mod verify;
 
 pub use builder::{Builder, Draft};
 pub use copying::{Atoms, Copying, rebuild};
+pub use depth::{DEEPEST_CALL, DEEPEST_CLOSURE};
 pub use eval::eval;
 pub use function::{Atom, Equation, FuncId, Function, Loc, Operands, Outputs, ValueId};
 pub use literal::Literal;
-pub use module::{DEEPEST_CALL, Module};
+pub use module::Module;
 pub use policy::Policy;
 pub use prim::{Code, Op, Scalar};
 pub use problem::{Kind, Problem};

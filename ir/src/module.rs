@@ -5,27 +5,14 @@
 //! nothing. Equal functions are stored once (hash-consing). A module belongs to one
 //! trace, or to one file of text, and is dropped with it.
 
+use crate::depth::{DEEPEST_CALL, deeper, too_deep};
 use crate::function::{FuncId, Function};
 use crate::prim::Effects;
-use crate::problem::{Kind, Problem};
+use crate::problem::Problem;
 use crate::question::{Memo, Question};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// How deep calls may nest. The interpreter and the transforms walk from a function to those that it
-/// calls by recursion, and a level takes up to 12 KiB of stack in a debug build; a hundred fit into
-/// the 2 MiB that a thread has unless it was given more.
-pub const DEEPEST_CALL: usize = 100;
-
-/// The problem of calls that nest deeper than [`DEEPEST_CALL`].
-pub(crate) fn too_deep(what: &str, depth: usize) -> Problem {
-    Problem::new(
-        Kind::TooLarge,
-        format!("{what} nest {depth} deep, and {DEEPEST_CALL} is the most that can"),
-        "apply some of the closures directly, without a transform, an outline or a jit around each",
-    )
-}
 
 /// An arena of functions with a memo of derived ones.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +35,7 @@ impl Module {
     /// Adds a function; an equal one that is already there is returned instead.
     ///
     /// # Errors
-    /// [`Kind::TooLarge`] when its calls nest deeper than [`DEEPEST_CALL`].
+    /// [`Kind::TooLarge`](crate::Kind::TooLarge) when its calls nest deeper than [`DEEPEST_CALL`].
     pub fn add(&mut self, function: Function) -> Result<FuncId, Problem> {
         let function = Arc::new(function);
         if let Some(&id) = self.interned.get(&function) {
@@ -56,7 +43,7 @@ impl Module {
         }
         let depth = self.depth_of(&function);
         if depth > DEEPEST_CALL {
-            return Err(too_deep(&format!("the calls of @{}", function.name), depth));
+            return Err(too_deep(&format!("the calls of @{}", function.name), depth, DEEPEST_CALL));
         }
         let effects = function.equations.iter().map(|e| e.op.effects(self)).max();
         let id = self.functions.push(function.clone());
@@ -117,7 +104,7 @@ impl Module {
         if let Some(known) = Q::answers(&mut self.memo).get(&key) {
             return Ok(known.clone());
         }
-        let answer = make(self, &key.1)?;
+        let answer = deeper(|| make(self, &key.1))?;
         Q::answers(&mut self.memo).insert(key, answer.clone());
         Ok(answer)
     }

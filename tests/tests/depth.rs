@@ -1,13 +1,13 @@
-//! Calls that nest: every walk over them fits on the stack of an ordinary thread, and what would not
-//! is refused by name before any walk begins.
+//! Calls that nest: every walk over them fits on the stack of an ordinary thread, and what is deeper than
+//! the limit is refused by name before any walk begins.
 
 use tapeloom::prelude::*;
 use tapeloom::{Error, Kind};
 use tapeloom_backend::{Options, compile};
-use tapeloom_ir::prim::Call;
+use tapeloom_ir::prim::{Call, CustomCall};
 use tapeloom_ir::{
-    Builder, DEEPEST_CALL, Draft, FuncId, Module, Problem, Scalar, Type, eval, parse_module,
-    print_function, verify_module,
+    Builder, DEEPEST_CALL, DEEPEST_CLOSURE, Draft, FuncId, Module, Op, Problem, Scalar, Type, eval,
+    parse_module, print_function, verify_module,
 };
 use tapeloom_transforms as transforms;
 
@@ -18,18 +18,30 @@ fn on_a_small_stack(f: impl FnOnce() + Send + 'static) {
     assert!(thread.join().is_ok());
 }
 
-/// `f0 = sin`, `f{n+1}(x) = cos(f{n}(sin(x)))`
-fn chain(m: &mut Module, depth: usize, outline: bool) -> Result<FuncId, Problem> {
+/// How a function is called.
+type How = fn(FuncId) -> Op;
+
+/// Every way to call.
+const CALLS: &[(&str, How)] = &[
+    ("outlined", |function| Call::outline(function).into()),
+    ("inlined", |function| Call::inline(function).into()),
+    ("with rules", |function| CustomCall { function, jvp: None, fwd: None, bwd: None }.into()),
+];
+
+/// `f0 = sin`, `f{n+1}(x) = g(f{n}(g(x)))`
+fn chain(m: &mut Module, depth: usize, call: How, g: Scalar) -> Result<FuncId, Problem> {
     let mut f = None;
     for i in 0..=depth {
         let mut draft = Draft::new(format!("f{i}"));
         let x = draft.param(Type::scalar(Dtype::F64));
         let b = Builder::new(m, &mut draft);
-        let mut y = b.emit1(Scalar::Sin, &[x]);
-        if let Some(function) = f {
-            y = b.emit1(Call { function, outline, checkpoint: None }, &[y]);
-        }
-        let y = b.emit1(Scalar::Cos, &[y]);
+        let y = match f {
+            None => b.emit1(Scalar::Sin, &[x]),
+            Some(f) => {
+                let y = b.emit1(call(f), &[b.emit1(g, &[x])]);
+                b.emit1(g, &[y])
+            }
+        };
         f = Some(draft.finish(m, vec![y])?);
     }
     f.ok_or_else(|| Problem::internal("no function"))
@@ -69,16 +81,59 @@ const WALKS: &[(&str, Walk)] = &[
 
 #[test]
 fn every_walk_survives_the_deepest_calls() {
-    for outline in [false, true] {
-        for (name, walk) in WALKS {
-            on_a_small_stack(move || {
+    on_a_small_stack(|| {
+        // Opened calls are walked in the same way, or not at all.
+        for ((how, call), depth) in CALLS.iter().zip([DEEPEST_CALL, 1000, 1000]) {
+            for (name, walk) in WALKS {
                 let mut m = Module::new();
-                let f = chain(&mut m, DEEPEST_CALL, outline).unwrap();
-                assert_eq!(m.depth(f), DEEPEST_CALL);
-                walk(&mut m, f).unwrap_or_else(|e| panic!("{name}: {e}"));
-            });
+                let f = chain(&mut m, depth, *call, Scalar::Neg).unwrap();
+                assert_eq!(m.depth(f), depth);
+                walk(&mut m, f).unwrap_or_else(|e| panic!("{how}, {name}: {e}"));
+            }
         }
-    }
+    });
+}
+
+/// Of every function that is called only the first result is read.
+#[test]
+fn pruning_survives_the_deepest_calls() {
+    on_a_small_stack(|| {
+        let mut m = Module::new();
+        let mut f = None;
+        for i in 0..=DEEPEST_CALL {
+            let mut draft = Draft::new(format!("f{i}"));
+            let x = draft.param(Type::scalar(Dtype::F64));
+            let b = Builder::new(&mut m, &mut draft);
+            let y = match f {
+                None => b.emit1(Scalar::Sin, &[x]),
+                Some(function) => b.emit(Call::outline(function), &[x])[0],
+            };
+            let other = b.emit1(Scalar::Exp, &[y]);
+            f = Some(draft.finish(&mut m, vec![y, other]).unwrap());
+        }
+        let of = transforms::prune(&mut m, f.unwrap(), &[true, false]).unwrap();
+        let depths = std::iter::successors(Some(of.function), |f| {
+            m.function(*f).equations[0].op.regions().first().map(|r| r.function)
+        });
+        let mut lengths = depths.map(|f| m.function(f).equations.len());
+        assert!(lengths.all(|n| n == 1));
+        assert_eq!(m.depth(of.function), DEEPEST_CALL);
+    });
+}
+
+/// What is kept of a callee is kept by all that call it, up to the first: n levels that keep two values
+/// each hand on n (n - 1) of them. So chains like this one are shorter in practice, too.
+#[test]
+fn every_walk_survives_deep_calls_that_keep_values() {
+    on_a_small_stack(|| {
+        for (how, call) in CALLS {
+            for (name, walk) in WALKS {
+                let mut m = Module::new();
+                let f = chain(&mut m, 100, *call, Scalar::Sin).unwrap();
+                walk(&mut m, f).unwrap_or_else(|e| panic!("{how}, {name}: {e}"));
+            }
+        }
+    });
 }
 
 #[test]
@@ -89,15 +144,21 @@ fn deeper_calls_are_refused() {
         assert!(problem.message.contains(&depth), "{problem}");
     };
     on_a_small_stack(move || {
+        let outlined = CALLS[0].1;
+        for (_, call) in CALLS {
+            let mut m = Module::new();
+            too_deep(&chain(&mut m, 1_000_000, *call, Scalar::Sin).unwrap_err());
+        }
         let mut m = Module::new();
-        too_deep(&chain(&mut m, 20_000, true).unwrap_err());
-        let mut m = Module::new();
-        let f = chain(&mut m, DEEPEST_CALL, true).unwrap();
+        let f = chain(&mut m, DEEPEST_CALL, outlined, Scalar::Sin).unwrap();
         let mut text = print_function(&m, f);
-        text += &format!(
-            "\nfunc @more(%0: f64[]) -> (f64[]) {{\n  %1: f64[] = \
-             call{{function=@f{DEEPEST_CALL}, outline=true}} %0\n  return %1\n}}\n"
-        );
+        for i in DEEPEST_CALL..2 * DEEPEST_CALL {
+            text += &format!(
+                "\nfunc @f{}(%0: f64[]) -> (f64[]) {{\n  %1: f64[] = \
+                 call{{function=@f{i}, outline=true}} %0\n  return %1\n}}\n",
+                i + 1
+            );
+        }
         too_deep(&parse_module(&text).unwrap_err()[0].problem);
     });
 }
@@ -138,7 +199,7 @@ fn nested_closures() {
             ];
             for (k, run) in runs.iter().enumerate() {
                 if i < 3 {
-                    run(nested(DEEPEST_CALL - 5, *wrap)).unwrap();
+                    run(nested(DEEPEST_CLOSURE - 5, *wrap)).unwrap();
                 }
                 let error = run(nested(2_000, *wrap)).unwrap_err();
                 assert_eq!(error.kind(), Kind::TooLarge, "{i} {k}: {error}");

@@ -4,7 +4,7 @@ use crate::function::{Atom, Equation, FuncId, Function};
 use crate::module::Module;
 use crate::prim::Attr;
 use cranelift_entity::SecondaryMap;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::{self, Display, Write};
 
 /// Every function of a module, callees first.
@@ -59,13 +59,15 @@ fn callees(e: &Equation) -> impl Iterator<Item = FuncId> + use<> {
 fn unique_names(module: &Module, ids: &[FuncId]) -> SecondaryMap<FuncId, String> {
     let mut names = SecondaryMap::new();
     let mut taken = HashSet::new();
+    // Where the search for a free suffix goes on, so that many equal names are no search each.
+    let mut last: HashMap<String, usize> = HashMap::new();
     for id in ids.iter().filter(|id| module.contains(**id)) {
         let plain: String = module.function(*id).name.chars().map(letter).collect();
         let base = if plain.is_empty() { "f".to_owned() } else { plain };
         let mut name = base.clone();
-        let mut n = 1;
+        let n = last.entry(base.clone()).or_insert(1);
         while !taken.insert(name.clone()) {
-            n += 1;
+            *n += 1;
             name = format!("{base}.{n}");
         }
         names[*id] = name;

@@ -36,9 +36,10 @@ mod frame;
 
 pub use diagnostic::{Context, Diagnostic, Note};
 
+use crate::depth::{DEEPEST_CLOSURE, too_deep};
 use crate::function::{Atom, FuncId, Loc};
 use crate::literal::Literal;
-use crate::module::{DEEPEST_CALL, Module, too_deep};
+use crate::module::Module;
 use crate::prim::Op;
 use crate::problem::Problem;
 use crate::tensor::Tensor;
@@ -206,10 +207,11 @@ pub fn frame<R>(
     f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
 ) -> Closed<R> {
     let depth = with_trace(|t| t.frames.len()).unwrap_or(0);
-    if depth > DEEPEST_CALL {
+    if depth > DEEPEST_CLOSURE {
         // There is no `R` without running the closure, which may go on like this until the stack is
         // full. So the way back to the boundary is that of a panic, though none is reported.
-        record(too_deep("the closures of transforms, outlines and jits", depth), &[], at);
+        let what = "the closures of transforms, outlines and jits";
+        record(too_deep(what, depth, DEEPEST_CLOSURE), &[], at);
         resume_unwind(Box::new(TooDeep));
     }
     // Outside any trace there is nobody to report to; the closure runs once so that `R` exists.
