@@ -96,6 +96,17 @@ impl Literal {
         Literal::of(dtype, 1.0)
     }
 
+    /// The value of an integer or a bool; the bits of a float.
+    pub(crate) fn to_i128(self) -> i128 {
+        match self.dtype {
+            Dtype::I32 => i128::from(self.bits as u32 as i32),
+            Dtype::I64 => i128::from(self.bits as i64),
+            Dtype::Bool | Dtype::U32 | Dtype::U64 | Dtype::F32 | Dtype::F64 => {
+                i128::from(self.bits)
+            }
+        }
+    }
+
     /// The value as f64 (rounded for 64-bit integers beyond 2^53).
     pub fn to_f64(self) -> f64 {
         match self.dtype {

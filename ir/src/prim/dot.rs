@@ -14,6 +14,7 @@
 //! in one operand contracts the cotangent with the other over its free axes, so dot is closed under
 //! differentiation up to a permutation of axes.
 
+use super::permute::move_axis;
 use super::{
     Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Permute,
     Rewrite, Sample, Tangent, elementwise,
@@ -87,24 +88,9 @@ impl Dot {
         came.extend(self.free(Side::Left, rank));
         came.extend(Side::Left.of(&contracted));
         let place = |axis: usize| came.iter().position(|c| *c == axis);
-        permuted(b, b.emit1(back, &[ct, right]), (0..rank).filter_map(place).collect())
+        let permutation = (0..rank).filter_map(place).collect();
+        Permute { permutation }.apply(b, b.emit1(back, &[ct, right]))
     }
-}
-
-/// The array with its axes in that order; itself if they are in order already.
-pub(crate) fn permuted(b: &Builder<'_>, x: Atom, permutation: Vec<usize>) -> Atom {
-    if permutation.iter().enumerate().all(|(i, p)| i == *p) {
-        return x;
-    }
-    b.emit1(Permute { permutation }, &[x])
-}
-
-/// The array with axis `from` moved to place `to`, the others in order.
-pub(crate) fn move_axis(b: &Builder<'_>, x: Atom, from: usize, to: usize) -> Atom {
-    let mut permutation: Vec<usize> = (0..b.shape_of(x).len()).collect();
-    let axis = permutation.remove(from);
-    permutation.insert(to, axis);
-    permuted(b, x, permutation)
 }
 
 impl ArrayPrimitive for Dot {

@@ -8,7 +8,7 @@
 //! The result is linear in array and update together. What the derivative needs of the operands is
 //! the starts alone: the array that is written to is never kept for the reverse pass.
 
-use super::dynamic_slice::{Boxes, check_fits, check_starts, clamped, with_first_start};
+use super::boxes::{Boxes, check_fits, check_starts, clamped, with_first_start};
 use super::{
     Arg, ArrayPrimitive, AxisMap, Cotangents, Doc, DynamicSlice, Effects, Family, Linearity,
     Lowering, Operand, Piece, Rewrite, Sample, Tangent, elementwise,

@@ -250,6 +250,11 @@ pub fn zeros(b: &Builder<'_>, ty: &ArrayType) -> Atom {
     full(b, &ty.shape, Literal::zero(ty.dtype))
 }
 
+/// Zeros of the type of `x`.
+pub fn zeros_like(b: &Builder<'_>, x: Atom) -> Atom {
+    full(b, &b.shape_of(x), Literal::zero(b.dtype_of(x)))
+}
+
 /// An array whose elements are all `x`.
 pub fn full(b: &Builder<'_>, shape: &Shape, x: Literal) -> Atom {
     if shape.is_empty() {
@@ -260,8 +265,7 @@ pub fn full(b: &Builder<'_>, shape: &Shape, x: Literal) -> Atom {
 
 /// The tangents of `x`, with zeros where one is absent.
 pub fn tangents_or_zeros(b: &Builder<'_>, x: &[Atom], dx: &[Tangent]) -> SmallVec<[Atom; 3]> {
-    let zeros_like = |x: Atom| full(b, &b.shape_of(x), Literal::zero(b.dtype_of(x)));
-    x.iter().zip(dx).map(|(x, dx)| dx.unwrap_or_else(|| zeros_like(*x))).collect()
+    x.iter().zip(dx).map(|(x, dx)| dx.unwrap_or_else(|| zeros_like(b, *x))).collect()
 }
 
 /// `x + y` where both may be absent (zero).

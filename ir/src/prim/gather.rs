@@ -17,39 +17,18 @@
 //! Source: XLA's `Gather` with windows of extent 1 along the indexed axes, which is what numpy's
 //! `x[i, j]` and `take_along_axis` need.
 
-use super::dot::move_axis;
-use super::notation::Word;
+use super::addressing::Addressing;
+use super::permute::move_axis;
 use super::{
-    Arg, ArrayPrimitive, Combine, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
-    Rewrite, Sample, Scatter, Tangent, Total, elementwise,
+    Arg, ArrayPrimitive, Bounds, Combine, Cotangents, Doc, Effects, Family, Linearity, Lowering,
+    Operand, Rewrite, Sample, Scatter, Tangent, Total, elementwise,
 };
 use crate::builder::Builder;
 use crate::fault::{Fault, planted};
 use crate::function::Atom;
-use crate::literal::Literal;
 use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
-use crate::types::{ArrayType, Dtype, Shape, Type};
-
-/// What an index outside the array means.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub enum Bounds {
-    /// It is moved to the nearest index inside.
-    Clip,
-    /// A read gives zero, a write is dropped.
-    Drop,
-}
-
-impl Word for Bounds {
-    const ALL: &'static [Bounds] = &[Bounds::Clip, Bounds::Drop];
-
-    fn word(self) -> &'static str {
-        match self {
-            Bounds::Clip => "clip",
-            Bounds::Drop => "drop",
-        }
-    }
-}
+use crate::types::{ArrayType, Type};
 
 /// `gather{batch, axes, bounds}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -68,123 +47,6 @@ impl Gather {
     fn addressing(&self) -> Addressing<'_> {
         Addressing { batch: self.batch, axes: &self.axes, bounds: self.bounds }
     }
-}
-
-/// How indices name places of an array: what gather and scatter have in common.
-#[derive(Clone, Copy)]
-pub(super) struct Addressing<'a> {
-    pub(super) batch: usize,
-    pub(super) axes: &'a [usize],
-    pub(super) bounds: Bounds,
-}
-
-impl Addressing<'_> {
-    /// The shape `[B.., I.., remaining D..]` of what is read or written, or what is wrong.
-    pub(super) fn windows(
-        &self,
-        name: &str,
-        array: &ArrayType,
-        indices: &ArrayType,
-    ) -> Result<Shape> {
-        let shape = |message: String, help: &str| Err(Problem::new(Kind::Shape, message, help));
-        if !indices.dtype.is_integer() {
-            return Err(Problem::new(
-                Kind::Dtype,
-                format!("`{name}` needs integer indices, got {indices}"),
-                "convert the indices to i64",
-            ));
-        }
-        let (batch, n) = (self.batch, self.axes.len());
-        let ascending = self.axes.windows(2).all(|w| w[0] < w[1]);
-        if !ascending || self.axes.iter().any(|a| *a < batch || *a >= array.shape.len()) {
-            return shape(
-                format!(
-                    "`{name}` indexes axes {:?} of {array} after {batch} batch axes",
-                    self.axes
-                ),
-                "indexed axes are ascending, within the rank, and follow the batch axes",
-            );
-        }
-        if indices.shape.len() <= batch || indices.shape.last() != Some(&n) {
-            return shape(
-                format!(
-                    "`{name}` with {batch} batch axes and {n} indexed axes cannot use indices {indices}"
-                ),
-                "the last axis of the indices holds one index per indexed axis",
-            );
-        }
-        if array.shape.len() < batch || array.shape[..batch] != indices.shape[..batch] {
-            return shape(
-                format!("`{name}` of {array} at {indices}: the {batch} batch axes differ"),
-                "the leading batch axes have equal extents",
-            );
-        }
-        let places = Shape::from(&indices.shape[..indices.shape.len() - 1]);
-        let nowhere = self.axes.iter().any(|a| array.shape[*a] == 0);
-        if self.bounds == Bounds::Clip && nowhere && !places.contains(&0) {
-            return shape(
-                format!("`{name}` clips indices into {array}, which has no element to clip to"),
-                "index an axis that is not empty, or drop what is out of range",
-            );
-        }
-        let kept = (batch..array.shape.len()).filter(|a| !self.axes.contains(a));
-        Ok(places.iter().copied().chain(kept.map(|a| array.shape[a])).collect())
-    }
-
-    /// For concrete indices: the row-major position in the array at which each window starts (`None`
-    /// if it is out of range and dropped), and the positions of the window's elements from there.
-    pub(super) fn places(
-        &self,
-        array: &[usize],
-        indices: &Tensor,
-    ) -> (Vec<Option<usize>>, Vec<usize>) {
-        let strides = Shape::from(array).strides();
-        let n = self.axes.len();
-        let outer = &indices.shape()[..indices.shape().len() - 1];
-        let mut at = vec![0; outer.len()];
-        let mut starts = Vec::new();
-        for place in 0..Shape::from(outer).elements() {
-            let mut start: Option<usize> = Some((0..self.batch).map(|b| at[b] * strides[b]).sum());
-            for (j, axis) in self.axes.iter().enumerate() {
-                let index = self.within(integer(indices.at(place * n + j)), array[*axis]);
-                start = start.zip(index).map(|(s, i)| s + i * strides[*axis]);
-            }
-            starts.push(start);
-            super::lower::step(&mut at, outer);
-        }
-        let kept: Vec<usize> =
-            (self.batch..array.len()).filter(|a| !self.axes.contains(a)).collect();
-        let window: Shape = kept.iter().map(|a| array[*a]).collect();
-        let mut at = vec![0; kept.len()];
-        let mut offsets = Vec::new();
-        for _ in 0..window.elements() {
-            offsets.push(at.iter().zip(&kept).map(|(i, a)| i * strides[*a]).sum());
-            super::lower::step(&mut at, &window);
-        }
-        (starts, offsets)
-    }
-
-    /// The index along an axis of that extent, if there is one.
-    fn within(&self, index: i128, extent: usize) -> Option<usize> {
-        match self.bounds {
-            Bounds::Drop => usize::try_from(index).ok().filter(|i| *i < extent),
-            Bounds::Clip => usize::try_from(index.clamp(0, extent as i128 - 1)).ok(),
-        }
-    }
-}
-
-/// An integer literal of any dtype.
-fn integer(x: Literal) -> i128 {
-    match x.dtype {
-        Dtype::I32 => i128::from(x.bits as u32 as i32),
-        Dtype::I64 => i128::from(x.bits as i64),
-        Dtype::Bool | Dtype::U32 | Dtype::U64 | Dtype::F32 | Dtype::F64 => i128::from(x.bits),
-    }
-}
-
-/// Zeros of the type of `like`.
-pub(super) fn zeros_like(b: &Builder<'_>, like: Atom) -> Atom {
-    elementwise::zeros(b, &ArrayType { dtype: b.dtype_of(like), shape: b.shape_of(like) })
 }
 
 impl ArrayPrimitive for Gather {
@@ -328,6 +190,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::prim::checks::*;
+    use crate::{Dtype, Literal};
 
     #[test]
     fn laws_hold() {

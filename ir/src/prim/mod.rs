@@ -17,9 +17,11 @@
 #[macro_use]
 mod notation;
 
+mod addressing;
 mod argreduce;
 mod array;
 mod attr;
+mod boxes;
 mod broadcast;
 mod call;
 #[cfg(test)]
@@ -55,11 +57,13 @@ mod rewrite;
 mod rules;
 pub mod scalar;
 mod scatter;
+mod scatter_derivatives;
 mod sign;
 mod slice;
 mod stop_gradient;
 mod toolbox;
 
+pub use addressing::Bounds;
 pub use argreduce::{ArgReduce, Extremum};
 pub use array::{ArrayPrimitive, Tangent};
 pub use attr::{Attr, Attributes};
@@ -77,7 +81,7 @@ pub use dot::Dot;
 pub use dynamic_slice::DynamicSlice;
 pub use dynamic_update_slice::DynamicUpdateSlice;
 pub use expr::Expr;
-pub use gather::{Bounds, Gather};
+pub use gather::Gather;
 pub use integer_pow::IntegerPow;
 pub use iota::Iota;
 pub use keep::Keep;

@@ -181,6 +181,14 @@ impl Movement for Permute {
     }
 }
 
+/// The array with axis `from` moved to place `to`, the others in order.
+pub(super) fn move_axis(b: &Builder<'_>, x: Atom, from: usize, to: usize) -> Atom {
+    let mut permutation: Vec<usize> = (0..b.shape_of(x).len()).collect();
+    let axis = permutation.remove(from);
+    permutation.insert(to, axis);
+    Permute { permutation }.apply(b, x)
+}
+
 /// The axes of `x` in the order in which they appear in the result, then the broadcast.
 fn permute_of_broadcast(outer: &Permute, inner: &Broadcast) -> Vec<Op> {
     let place = outer.inverse().permutation;

@@ -10,8 +10,8 @@ use crate::function::FuncId;
 use crate::literal::Literal;
 use crate::module::Module;
 use crate::prim::checks::NoRegions;
-use crate::prim::{Attr, IntegerPow, Op, Polygamma, RuleCx};
-use crate::types::Type;
+use crate::prim::{Attr, IntegerPow, Op, Polygamma, Rule, RuleCx};
+use crate::types::{Dtype, Type};
 use std::collections::HashMap;
 
 fn op(name: &str) -> Op {

@@ -1,0 +1,255 @@
+//! A row of the scalar table, and what rows are written with: points, rewrites, library functions.
+
+use super::Scalar;
+use crate::prim::elementwise::{Linear, Partial};
+use crate::prim::{Code, Exactness, Rewrite, Rule, Sample, When};
+use crate::tensor::Tensor;
+use crate::types::Dtype;
+
+/// Which dtypes a function takes and gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signature {
+    /// Floats of one dtype to the same.
+    Float,
+    /// Numbers of one dtype to the same.
+    Number,
+    /// Signed numbers of one dtype to the same.
+    Signed,
+    /// Operands of one dtype to bool.
+    Compare,
+    /// Floats to bool.
+    Test,
+    /// Bool or integers of one dtype to the same.
+    Bits,
+    /// Integers of one dtype to the same.
+    Integer,
+    /// A bool and two operands of one dtype to that dtype.
+    Choose,
+}
+
+impl Signature {
+    /// In the words of the catalogue.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Signature::Float => "floats to the same",
+            Signature::Number => "numbers to the same",
+            Signature::Signed => "signed numbers to the same",
+            Signature::Compare => "anything to bool",
+            Signature::Test => "floats to bool",
+            Signature::Bits => "bools or integers to the same",
+            Signature::Integer => "integers to the same",
+            Signature::Choose => "a bool and two of anything to the same",
+        }
+    }
+}
+
+/// Everything about one scalar function.
+pub struct Row {
+    /// The meaning on single elements; it also says name and number of operands.
+    pub code: Code,
+    /// The mathematics, in terms of x (and y, z).
+    pub math: &'static str,
+    /// Dtypes.
+    pub signature: Signature,
+    /// One partial derivative per operand.
+    pub partials: &'static [Partial],
+    /// In which operands the function is linear.
+    pub linear: Linear,
+    /// Conventions at domain edges, ties, infinities and nan.
+    pub edges: &'static str,
+    /// Points (one number per operand) inside the domain, where the function is smooth.
+    pub smooth: &'static [&'static [f64]],
+    /// Points at ties and edges, where only values are compared.
+    pub edge: &'static [&'static [f64]],
+    /// Equalities with this function on the left.
+    pub rewrites: &'static [Rewrite],
+}
+
+impl Row {
+    /// Name in the text format.
+    pub const fn name(&self) -> &'static str {
+        self.code.row().name
+    }
+
+    /// Number of operands.
+    pub const fn arity(&self) -> usize {
+        self.code.row().takes.arity()
+    }
+
+    /// The dtype of the result, or what the operands should have been and how to mend it.
+    pub(super) fn accepts(&self, dtypes: &[Dtype]) -> Result<Dtype, (String, &'static str)> {
+        let equal = |d: &[Dtype]| d.windows(2).all(|w| w[0] == w[1]);
+        let last = dtypes[dtypes.len() - 1];
+        let (ok, one, many) = match self.signature {
+            Signature::Float | Signature::Test => (last.is_float(), "a float", "floats"),
+            Signature::Number => (last != Dtype::Bool, "a number", "numbers"),
+            Signature::Signed => (last.is_signed(), "a signed number", "signed numbers"),
+            Signature::Compare => (true, "an operand", "operands"),
+            Signature::Bits => (!last.is_float(), "a bool or an integer", "bools or integers"),
+            Signature::Integer => (last.is_integer(), "an integer", "integers"),
+            Signature::Choose => {
+                let ok = dtypes[0] == Dtype::Bool && equal(&dtypes[1..]);
+                let want = "a bool and two operands of one dtype";
+                let help = "compare the condition, and `convert` one of the others";
+                return if ok { Ok(last) } else { Err((want.to_owned(), help)) };
+            }
+        };
+        match (ok, equal(dtypes)) {
+            (true, true) => Ok(self.code.result(last)),
+            (false, true) if dtypes.len() == 1 => {
+                Err((one.to_owned(), "`convert` it to a dtype that fits"))
+            }
+            (false, true) => Err((many.to_owned(), "`convert` the operands to a dtype that fits")),
+            (_, false) => {
+                let want = format!("{many} of one dtype");
+                Err((want, "bring the operands to one dtype with `convert`"))
+            }
+        }
+    }
+
+    /// The points as tensors: all of them in one vector per dtype, and the first as scalars.
+    pub(super) fn samples(&self, scalar: Scalar) -> Vec<Sample> {
+        let column = |points: &[&[f64]], i: usize, dtype: Dtype| {
+            Tensor::of(dtype, &points.iter().map(|p| p[i]).collect::<Vec<f64>>())
+        };
+        let dtypes: &[Dtype] = match self.signature {
+            Signature::Float | Signature::Test => &[Dtype::F64, Dtype::F32],
+            Signature::Number | Signature::Signed | Signature::Choose => {
+                &[Dtype::F64, Dtype::F32, Dtype::I64, Dtype::I32]
+            }
+            Signature::Compare => &Dtype::ALL,
+            Signature::Bits => &[Dtype::Bool, Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64],
+            Signature::Integer => &[Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64],
+        };
+        let operand = |points: &[&[f64]], i: usize, dtype: Dtype| {
+            let choice = self.signature == Signature::Choose && i == 0;
+            column(points, i, if choice { Dtype::Bool } else { dtype })
+        };
+        let mut samples = Vec::new();
+        for dtype in dtypes {
+            for (points, smooth) in [(self.smooth, true), (self.edge, false)] {
+                if points.is_empty() {
+                    continue;
+                }
+                let vectors = (0..self.arity()).map(|i| operand(points, i, *dtype)).collect();
+                let scalars = (0..self.arity())
+                    .map(|i| Tensor::from(operand(points, i, *dtype).at(0)))
+                    .collect();
+                let differentiable =
+                    smooth && *dtype == Dtype::F64 && self.code.result(*dtype).is_float();
+                for operands in [vectors, scalars] {
+                    samples.push(Sample { op: scalar.into(), operands, smooth: differentiable });
+                }
+            }
+        }
+        samples
+    }
+
+    /// Does not compile where a derivative is forgotten or a sample lacks an operand.
+    pub(super) const fn assert_complete(&self, message: &str) {
+        let arity = self.arity();
+        let mut complete = self.partials.len() == arity;
+        let mut i = 0;
+        while i < self.smooth.len() {
+            complete &= self.smooth[i].len() == arity;
+            i += 1;
+        }
+        i = 0;
+        while i < self.edge.len() {
+            complete &= self.edge[i].len() == arity;
+            i += 1;
+        }
+        assert!(complete, "{}", message);
+    }
+}
+
+/// Points inside the domain for functions of all reals.
+pub(super) const REAL: &[&[f64]] = &[&[-3.0], &[-0.5], &[0.1], &[1.25]];
+/// Points inside the domain for functions of positive numbers.
+pub(super) const POSITIVE: &[&[f64]] = &[&[0.05], &[0.9], &[2.5]];
+/// Points inside the domain for functions of [-1, 1].
+pub(super) const UNIT: &[&[f64]] = &[&[-0.9], &[-0.1], &[0.5]];
+/// Where functions of one float have their edges: zeros, ones, infinities, nan, the tiny, the huge,
+/// and the arguments around which the exponential overflows and underflows.
+pub(super) const EDGES: &[&[f64]] = &[
+    &[0.0],
+    &[-0.0],
+    &[1.0],
+    &[-1.0],
+    &[f64::INFINITY],
+    &[f64::NEG_INFINITY],
+    &[f64::NAN],
+    &[1e-300],
+    &[1e308],
+    &[-1e308],
+    &[710.0],
+    &[-745.2],
+];
+
+/// A rewrite that keeps every bit.
+pub(super) const fn exact(
+    name: &'static str,
+    lhs: &'static str,
+    rhs: &'static str,
+    when: When,
+    why: &'static str,
+) -> Rewrite {
+    Rewrite { name, rule: Rule::Pattern { lhs, rhs }, when, exactness: Exactness::Exact, why }
+}
+
+/// A rewrite that holds in real arithmetic.
+pub(super) const fn relaxed(
+    name: &'static str,
+    lhs: &'static str,
+    rhs: &'static str,
+    when: When,
+    why: &'static str,
+) -> Rewrite {
+    Rewrite {
+        name,
+        rule: Rule::Pattern { lhs, rhs },
+        when,
+        exactness: Exactness::Reassociates,
+        why,
+    }
+}
+
+/// A library function of one argument, from what it costs, whether it jumps, how signs go through it
+/// ([`super::SignOf`]) and its f64 form; the f32 form rounds that once.
+macro_rules! unary {
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {{
+        extern "C" fn wide(x: f64) -> f64 {
+            $f(x)
+        }
+        extern "C" fn narrow(x: f32) -> f32 {
+            $f(f64::from(x)) as f32
+        }
+        let function = crate::prim::LibraryFn::Unary { f64: wide, f32: narrow };
+        let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
+        let sign = crate::prim::SignOf::$sign;
+        Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })
+    }};
+}
+
+/// A library function of two arguments: as [`unary!`], or with an f32 form of its own.
+macro_rules! binary {
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {{
+        fn narrow(x: f32, y: f32) -> f32 {
+            $f(f64::from(x), f64::from(y)) as f32
+        }
+        binary!($name, $flops, $jumps, $sign, $f, narrow)
+    }};
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path, $g:path) => {{
+        extern "C" fn wide(x: f64, y: f64) -> f64 {
+            $f(x, y)
+        }
+        extern "C" fn single(x: f32, y: f32) -> f32 {
+            $g(x, y)
+        }
+        let function = crate::prim::LibraryFn::Binary { f64: wide, f32: single };
+        let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
+        let sign = crate::prim::SignOf::$sign;
+        Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })
+    }};
+}
+pub(super) use {binary, unary};
