@@ -94,7 +94,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Compi
     let f = module.function(func);
     let params = f.all_params().filter_map(|p| f.types[p].as_array().cloned()).collect();
     let engine = match options.engine {
-        Engine::Native => Running::Native(machine_code(&program)?),
+        Engine::Native => Running::Native(Executable::new(&program)?),
         Engine::Interpreter => Running::Interpreter(program.clone()),
     };
     let code = start.elapsed();
@@ -105,17 +105,6 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Compi
     };
     let report = Report { program, plan, peak, lower, code };
     Ok(Compiled { engine, params, report, checked: Arc::default() })
-}
-
-/// Machine code of what the scheduler made.
-fn machine_code(program: &Program) -> Result<Executable, Problem> {
-    // SAFETY: the scheduler makes run-time indices in two ways only (`schedule::position`): clamped to
-    // the room that the accessed array has, or guarded by comparisons with both of its bounds; guards
-    // of views compare the index with the bounds that it might leave.
-    #[expect(unsafe_code, reason = "a promise about the scheduler")]
-    unsafe {
-        Executable::new(program)
-    }
 }
 
 impl Compiled {
@@ -221,7 +210,7 @@ mod tests {
             lower: Duration::ZERO,
             code: Duration::ZERO,
         };
-        let native = Running::Native(crate::executable::of_test(&program).unwrap());
+        let native = Running::Native(Executable::new(&program).unwrap());
         for engine in [native, Running::Interpreter(program)] {
             let (params, report) = (params.clone(), report.clone());
             let compiled = Compiled { engine, params, report, checked: Arc::default() };

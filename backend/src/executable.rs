@@ -29,8 +29,7 @@
 //!         guard: None,
 //!     },
 //! ];
-//! // SAFETY: all its addresses are constants, which are checked.
-//! let double = unsafe { Executable::new(&program)? };
+//! let double = Executable::new(&program)?;
 //! assert_eq!(double.call(&[&Tensor::scalar(2.5)])?, [Tensor::scalar(5.0)]);
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
@@ -77,19 +76,15 @@ struct Inner {
 impl Executable {
     /// Compiles a program for this machine.
     ///
-    /// Machine code checks nothing when it runs. What a program says by itself is verified here: the
-    /// dtypes, that accesses at constant addresses and at loop indices lie within their buffers, and
-    /// that no contraction writes what it reads. What depends on values is not, since nothing proves
-    /// it yet: that is the caller's promise. [`crate::compile`] makes it for what the scheduler makes.
-    ///
-    /// # Safety
-    /// Whatever the arguments are, every load and store that has a guard or a dynamic part of its
-    /// address stays within its buffer wherever the guard holds.
+    /// Machine code checks nothing when it runs, so the program is verified here: a program of which it
+    /// is not proved that it stays within its buffers, whatever the arguments are, is refused. What a
+    /// load finds in memory that nothing has written, or that something else was written to, is some
+    /// number ([`kernel::shadow`] finds such loads), but never a place outside.
     ///
     /// # Errors
     /// [`Kind::Verify`] when the program breaks an invariant, [`Kind::Target`] when this machine
     /// cannot run it.
-    pub unsafe fn new(program: &Program) -> Result<Executable, Problem> {
+    pub fn new(program: &Program) -> Result<Executable, Problem> {
         kernel::check(program)?;
         // Cranelift reports its own faults by panicking; they stay on this side.
         let compiled = catch_unwind(AssertUnwindSafe(|| MachineCode::new(program)));
@@ -210,14 +205,6 @@ impl Executable {
         let message = format!("argument {i} of @{name} must be {want}, got {}", arg.ty());
         Problem::new(Kind::Arguments, message, "")
     }
-}
-
-/// Machine code of a program that a test has written.
-#[cfg(test)]
-pub(crate) fn of_test(program: &Program) -> Result<Executable, Problem> {
-    // SAFETY: tests run what they compile by the interpreter too, with the same arguments, which
-    // checks every access.
-    unsafe { Executable::new(program) }
 }
 
 impl Output {

@@ -14,6 +14,7 @@ macro_rules! chapters {
 chapters! {
     adding_a_primitive = "../../book/src/adding-a-primitive.md";
     arrays = "../../book/src/arrays.md";
+    backend = "../../book/src/backend.md";
     coming_from_jax = "../../book/src/coming-from-jax.md";
     conventions = "../../book/src/conventions.md";
     errors = "../../book/src/errors.md";

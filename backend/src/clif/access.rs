@@ -9,8 +9,9 @@ use super::lanes::{self, Lanes};
 use super::nest::{At, Counter, Nest};
 use super::parts::{Promotion, constant};
 use super::scalar;
-use crate::kernel::{Address, Arg, BufferId, Place};
+use crate::kernel::{Address, Arg, Buffer, BufferId, Place};
 use crate::record;
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Type, Value, types};
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
@@ -46,8 +47,12 @@ impl Nest<'_, '_, '_> {
         }
         let guard = guard.map(|g| self.arg(g)).transpose()?;
         let places = self.places(buffer, address)?;
+        let input = matches!(self.p.buffers[buffer].place, Place::Input(_));
+        // Out of a branch, or of a loop that may not run, no load moves: what proves that it stays
+        // within its buffer may hold there alone.
+        let moves = guard.is_none() && input && self.inside == 0;
         let mut flags = MemFlagsData::trusted();
-        if guard.is_none() && matches!(self.p.buffers[buffer].place, Place::Input(_)) {
+        if moves {
             flags = flags.with_readonly().with_can_move();
         }
         let uniform = matches!(guard, None | Some(Lanes::One(_)));
@@ -55,6 +60,7 @@ impl Nest<'_, '_, '_> {
             Places::One(base, offset) if uniform => {
                 let (base, offset) = self.guarded(&guard, 0, base, offset);
                 let value = self.b.ins().load(scalar, flags, base, offset);
+                let value = self.truth(buffer, value);
                 if let Some(offset) = fixed
                     && guard.is_none()
                     && self.top()
@@ -72,7 +78,7 @@ impl Nest<'_, '_, '_> {
                 let Some((ty, count)) = self.registers(dtype) else { return Err(lost()) };
                 // Elements are aligned, vectors of them need not be.
                 let mut flags = MemFlagsData::new().with_notrap();
-                if guard.is_none() && matches!(self.p.buffers[buffer].place, Place::Input(_)) {
+                if moves {
                     flags = flags.with_readonly().with_can_move();
                 }
                 let mut registers = lanes::Registers::new();
@@ -88,11 +94,22 @@ impl Nest<'_, '_, '_> {
                 for lane in 0..self.width() {
                     let (base, offset) = places.lane(lane);
                     let (base, offset) = self.guarded(&guard, lane, base, offset);
-                    each.push(self.b.ins().load(scalar, flags, base, offset));
+                    let value = self.b.ins().load(scalar, flags, base, offset);
+                    each.push(self.truth(buffer, value));
                 }
                 Ok(Lanes::Each(each))
             }
         }
+    }
+
+    /// A bool is 0 or 1, whatever the workspace held before; arguments of programs are checked.
+    fn truth(&mut self, buffer: BufferId, value: Value) -> Value {
+        let Buffer { ty, place } = &self.p.buffers[buffer];
+        let checked = self.entry && matches!(place, Place::Input(_));
+        if ty.dtype != Dtype::Bool || checked {
+            return value;
+        }
+        self.b.ins().icmp_imm_u(IntCC::NotEqual, value, 0)
     }
 
     /// The place of an element, or of zeros if the guard is false.

@@ -119,7 +119,8 @@ impl Compiler {
         let mut state = nest::State::default();
         let mut ids = Vec::new();
         for (part, of) in cut.parts.iter().enumerate() {
-            let subject = nest::Subject { program, p, kernels, cut: &cut, part };
+            let subject =
+                nest::Subject { program, p, entry: id.is_none(), kernels, cut: &cut, part };
             let id =
                 self.function(functions, &format!("{name}.{part}"), |b, functions, record| {
                     let mut nest = nest::Nest::new(subject, &mut state, b, functions, record);

@@ -49,6 +49,8 @@ pub(super) enum At {
 pub(super) struct Subject<'a> {
     pub(super) program: &'a Program,
     pub(super) p: &'a Kernel,
+    /// Whether it is the program's entry.
+    pub(super) entry: bool,
     /// The functions of the kernels before it.
     pub(super) kernels: &'a PrimaryMap<KernelId, FuncId>,
     pub(super) cut: &'a Parts<'a>,
@@ -59,6 +61,7 @@ pub(super) struct Subject<'a> {
 pub(super) struct Nest<'a, 'f, 'm> {
     pub(super) program: &'a Program,
     pub(super) p: &'a Kernel,
+    pub(super) entry: bool,
     pub(super) kernels: &'a PrimaryMap<KernelId, FuncId>,
     pub(super) cut: &'a Parts<'a>,
     pub(super) part: usize,
@@ -90,7 +93,7 @@ pub(super) struct Nest<'a, 'f, 'm> {
 
 impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
     pub(super) fn new(
-        Subject { program, p, kernels, cut, part }: Subject<'a>,
+        Subject { program, p, entry, kernels, cut, part }: Subject<'a>,
         state: &'a mut State,
         b: &'a mut FunctionBuilder<'f>,
         functions: &'a mut Functions<'m>,
@@ -104,6 +107,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         Nest {
             program,
             p,
+            entry,
             kernels,
             cut,
             part,

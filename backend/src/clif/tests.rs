@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use super::vector;
-use crate::executable::of_test;
+use crate::Executable;
 use crate::gemm;
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Contract, Expr, Extent, IndexId, Kernel, Matrix, Place,
@@ -100,7 +100,7 @@ fn check(p: &Program, args: &[Tensor], tolerance: f64) {
 /// Machine code makes what is wanted.
 #[track_caller]
 pub(super) fn compare(p: &Program, args: &[Tensor], want: &[Tensor], tolerance: f64, what: &str) {
-    let code = of_test(p).unwrap_or_else(|e| panic!("{what} {e}\n{p}"));
+    let code = Executable::new(p).unwrap_or_else(|e| panic!("{what} {e}\n{p}"));
     let refs: Vec<&Tensor> = args.iter().collect();
     let got = code.call(&refs).unwrap();
     assert_eq!(got.len(), want.len());
@@ -711,7 +711,7 @@ fn many_steps_and_one_long_nest() {
         }
         let p = m.program();
         check(&p, &[Tensor::scalar(1.25)], 0.0);
-        let report = of_test(&p).unwrap().report().clone();
+        let report = Executable::new(&p).unwrap().report().clone();
         assert!(report.functions > 5, "{report}");
     }
 }
@@ -776,7 +776,7 @@ fn contractions() {
 #[test]
 fn a_panic_in_a_callback_is_an_error() {
     let p = contraction(Dtype::F64, 3, 3, 3, 1);
-    let (code, args) = (of_test(&p).unwrap(), contraction_args(&p));
+    let (code, args) = (Executable::new(&p).unwrap(), contraction_args(&p));
     let refs: Vec<&Tensor> = args.iter().collect();
     gemm::tests::PANIC.set(true);
     let failed = code.call(&refs);
@@ -787,7 +787,7 @@ fn a_panic_in_a_callback_is_an_error() {
 
 #[test]
 fn wrong_arguments_are_errors() {
-    let code = of_test(&map_program(Code::Add, Dtype::F64, 3)).unwrap();
+    let code = Executable::new(&map_program(Code::Add, Dtype::F64, 3)).unwrap();
     let (three, four) = (Tensor::vector(&[1.0; 3]), Tensor::vector(&[1.0; 4]));
     assert!(code.call(&[&three]).is_err());
     assert!(code.call(&[&three, &four]).unwrap_err().message.contains("f64[3]"));
@@ -797,7 +797,7 @@ fn wrong_arguments_are_errors() {
 #[test]
 fn executables_run_on_threads_and_free_their_memory() {
     let p = map_program(Code::Mul, Dtype::F64, 33);
-    let shared = of_test(&p).unwrap();
+    let shared = Executable::new(&p).unwrap();
     std::thread::scope(|scope| {
         for t in 0..4 {
             let code = shared.clone();
@@ -823,7 +823,7 @@ fn executables_run_on_threads_and_free_their_memory() {
     };
     let before = code();
     for _ in 0..1000 {
-        of_test(&p).unwrap();
+        Executable::new(&p).unwrap();
     }
     // A leak would be a page per program.
     let after = code();

@@ -260,6 +260,51 @@ mod tests {
     }
 
     #[test]
+    fn what_may_not_happen_does_not_fill() {
+        check("f64[3]", "if true { for i0 in 3 { store b0[i0], 1.0 } }", false);
+        check("f64[3]", "for i0 in (3) { store b0[i0], 1.0 }", false);
+        check("f64[]", "while { %0: bool = lt 1, 2 } %0 { store b0[0], 1.0 }", false);
+        check("f64[]", "while { store b0[0], 1.0 } true { }", false);
+        // Beside what certainly does.
+        check("f64[]", "if true { store b0[0], 1.0 } store b0[0], 1.0", true);
+        check("f64[3]", "serial i1 in (3) { } for i0 in 3 { store b0[i0], 1.0 }", true);
+        // Two places are not followed, one is.
+        let carried = |next: &str| {
+            format!(
+                "version b0.1 continues b0 buffer b1: f64[3] workspace 0 \
+                 for i1 in 3 {{ store b0[i1], 1.0 }} serial i0 in 2 carry b0 = {next} {{ \
+                 for i2 in 3 {{ store {next}[i2], 2.0 }} }}"
+            )
+        };
+        check("f64[3]", &carried("b0.1"), true);
+        check("f64[3]", &carried("b1"), false);
+    }
+
+    #[test]
+    fn callees_fill_what_they_fill() {
+        for (body, want) in [
+            ("for i0 in 3 { store b0[i0], 1.0 }", true),
+            ("for i0 in 2 { store b0[i0], 1.0 }", false),
+            ("for i0 in 3 { store b0[i0], 1.0 } nest { %0: f64 = load b0[0] }", false),
+            ("if true { for i0 in 3 { store b0[i0], 1.0 } }", false),
+        ] {
+            let text = format!(
+                "kernel k0 @f {{ buffer b0: f64[3] output 0 {body} }} \
+                 program @x {{ buffer b0: f64[4,3] output 0 \
+                 for i0 in 4 {{ call k0() to (b0[i0*3; 3]) frame 0 }} }}"
+            );
+            assert_eq!(filled(&parse(&text, &|_| None).unwrap()), [want], "{body}");
+        }
+    }
+
+    #[test]
+    fn contractions_that_add_do_not_fill() {
+        let text = "program @x { buffer b0: f64[1] output 0 buffer b1: f64[1] input 0 \
+                    contract f64 1 x 1 x 1: b0[0; 1, 1] += b1[0; 1, 1] * b1[0; 1, 1] }";
+        assert_eq!(filled(&parse(text, &|_| None).unwrap()), [false]);
+    }
+
+    #[test]
     fn contractions_fill() {
         let text = "program @x { buffer b0: f64[2,3,5] output 0 buffer b1: f64[2,3,7] input 0 \
                     buffer b2: f64[7,5] input 1 \

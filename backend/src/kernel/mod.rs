@@ -33,6 +33,7 @@ mod fill;
 mod memory;
 mod parse;
 mod print;
+mod range;
 pub(crate) mod rounds;
 mod shadow;
 mod split;

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::{eval, parse, shadow, verify};
-use crate::executable::of_test;
+use crate::Executable;
 use tapeloom_ir::Tensor;
 use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 
@@ -198,7 +198,7 @@ fn text_round_trips() {
 fn control_runs() {
     let program = parse(&CONTROL.replace("if %3 {", "if true {"), &library).unwrap();
     assert_eq!(verify(&program), []);
-    let code = of_test(&program).unwrap();
+    let code = Executable::new(&program).unwrap();
     for n in -1..4i64 {
         let args = [Tensor::vector(&[0.0; 4]), Tensor::scalar(n)];
         // Four times as much a round, then three signs.
@@ -337,6 +337,173 @@ fn the_verifier_finds_faults() {
         );
         let errors = verify(&parse(&text, &library).unwrap());
         assert!(errors.iter().any(|e| e.message.contains(want)), "{body}: {errors:?}");
+    }
+}
+
+/// Run-time indices with a proof that they stay inside, and each as it would be with one hole: `b0` has
+/// 4 x 5 elements, `b1` any numbers.
+#[test]
+fn run_time_indices_want_a_proof() {
+    for (body, want) in [
+        (
+            "%0: i64 = load b1[0] %1: f64 = load b0[(%0)]",
+            Some("-9223372036854775808..=92233720368"),
+        ),
+        ("%0: i64 = load b1[0] %1: i64 = clamp 0, %0, 19 %2: f64 = load b0[(%1)]", None),
+        ("%0: i64 = load b1[0] %1: i64 = clamp 0, %0, 20 %2: f64 = load b0[(%1)]", Some("0..=20")),
+        ("%0: i64 = load b1[0] %1: i64 = clamp -1, %0, 9 %2: f64 = load b0[(%1)]", Some("-1..=9")),
+        (
+            "%0: i64 = load b1[0] %1: i64 = max %0, 0 %2: i64 = min %1, 3 %3: i64 = mul %2, 5 \
+             for i0 in 5 { %4: f64 = load b0[i0 + (%3)] }",
+            None,
+        ),
+        (
+            "%0: i64 = load b1[0] %1: i64 = max %0, 0 %2: i64 = min %1, 4 %3: i64 = mul %2, 5 \
+             for i0 in 5 { %4: f64 = load b0[i0 + (%3)] }",
+            Some("0..=24"),
+        ),
+        // Guards that hold both ends.
+        (
+            "%0: i64 = load b1[0] %1: bool = ge %0, 0 %2: bool = lt %0, 20 %3: bool = and %1, %2 \
+             %4: f64 = load b0[(%0)] if %3",
+            None,
+        ),
+        ("%0: i64 = load b1[0] %1: bool = lt %0, 20 %4: f64 = load b0[(%0)] if %1", Some("..=19")),
+        (
+            "%0: i64 = load b1[0] %1: bool = ge %0, 0 %2: bool = lt %0, 20 %3: bool = or %1, %2 \
+             %4: f64 = load b0[(%0)] if %3",
+            Some("..=92233720368"),
+        ),
+        (
+            "%0: i64 = load b1[0] %1: bool = lt %0, 0 %2: bool = gt %0, 19 %3: bool = or %1, %2 \
+             %5: bool = not %3 %4: f64 = load b0[(%0)] if %5",
+            None,
+        ),
+        // Rows and columns that are asked apart.
+        (
+            "%0: i64 = load b1[0] %1: i64 = load b1[1] %2: bool = ge %0, 0 %3: bool = le %0, 3 \
+             %4: bool = and %2, %3 %5: bool = le 0, %1 %6: bool = gt 5, %1 %7: bool = and %5, %6 \
+             %8: bool = and %4, %7 %9: i64 = mul %0, 5 %10: i64 = add %9, %1 \
+             %11: f64 = load b0[(%10)] if %8",
+            None,
+        ),
+        // Sums of loop indices.
+        (
+            "for i0 in 30 { for i1 in 30 { %0: i64 = add i0, i1 %1: bool = ge %0, 7 \
+             %2: bool = lt %0, 27 %3: bool = and %1, %2 %4: f64 = load b0[i0 + i1 + -7] if %3 } }",
+            None,
+        ),
+        (
+            "for i0 in 30 { for i1 in 30 { %0: i64 = add i0, i1 %1: bool = ge %0, 7 \
+             %2: bool = lt %0, 28 %3: bool = and %1, %2 %4: f64 = load b0[i0 + i1 + -7] if %3 } }",
+            Some("0..=20"),
+        ),
+        // Sums that may wrap say nothing of what they are made of.
+        (
+            "%0: i64 = load b1[0] %1: i64 = add %0, 1 %2: bool = ge %1, 1 %3: bool = le %1, 20 \
+             %4: bool = and %2, %3 %5: f64 = load b0[-1 + (%1)] if %4",
+            None,
+        ),
+        (
+            "%0: i64 = load b1[0] %1: i64 = mul %0, 4 %2: bool = ge %1, 0 %3: bool = le %1, 16 \
+             %4: bool = and %2, %3 %5: f64 = load b0[(%0)] if %4",
+            Some("-9223372036854775808"),
+        ),
+        // Quotients and remainders.
+        ("for i0 in 100 { %0: i64 = rem i0, 20 %1: f64 = load b0[(%0)] }", None),
+        ("for i0 in 100 { %0: i64 = div i0, 5 %1: f64 = load b0[(%0)] }", None),
+        ("for i0 in 101 { %0: i64 = div i0, 5 %1: f64 = load b0[(%0)] }", Some("0..=20")),
+        ("%0: i64 = load b1[0] %1: i64 = rem %0, 20 %2: f64 = load b0[(%1)]", Some("-19..=19")),
+        // From the end.
+        (
+            "%0: i64 = load b1[0] %1: i64 = clamp -20, %0, 19 %2: bool = lt %1, 0 \
+             %3: i64 = add %1, 20 %4: i64 = select %2, %3, %1 %5: f64 = load b0[(%4)]",
+            None,
+        ),
+        (
+            "%0: i64 = load b1[0] %1: i64 = clamp -20, %0, 19 %2: bool = le %1, 0 \
+             %3: i64 = add %1, 20 %4: i64 = select %2, %3, %1 %5: f64 = load b0[(%4)]",
+            Some("0..=20"),
+        ),
+        // Narrow numbers are what they are; wide ones may be no i64.
+        (
+            "%0: i64 = load b1[0] %1: bool = lt %0, 4 %2: i64 = convert{to=i64} %1 \
+          %3: f64 = load b0[(%2)]",
+            None,
+        ),
+        (
+            "%0: i64 = load b1[0] %1: u64 = convert{to=u64} %0 %2: u64 = min %1, 19u64 \
+             %3: i64 = convert{to=i64} %2 %4: f64 = load b0[(%3)]",
+            None,
+        ),
+        (
+            "%0: i64 = load b1[0] %1: u64 = convert{to=u64} %0 %2: i64 = convert{to=i64} %1 \
+             %3: i64 = min %2, 19 %4: f64 = load b0[(%3)]",
+            Some("..=19"),
+        ),
+        // Branches and loops.
+        (
+            "%0: i64 = load b1[0] %1: bool = ge %0, 0 %2: bool = lt %0, 20 if %1 { if %2 { \
+             %3: f64 = load b0[(%0)] } }",
+            None,
+        ),
+        (
+            "%0: i64 = load b1[0] %1: bool = lt %0, 0 %2: bool = lt %0, 20 if %1 { } else { if %2 { \
+             %3: f64 = load b0[(%0)] } }",
+            None,
+        ),
+        (
+            "%0: i64 = load b1[0] %1: bool = lt %0, 0 %2: bool = lt %0, 20 if %1 { if %2 { \
+             %3: f64 = load b0[(%0)] } }",
+            Some("..=-1"),
+        ),
+        (
+            "%0: i64 = load b1[0] %1: i64 = min %0, 20 for i0 in (%1) { %2: f64 = load b0[i0] }",
+            None,
+        ),
+        (
+            "%0: i64 = load b1[0] %1: i64 = min %0, 21 for i0 in (%1) { %2: f64 = load b0[i0] }",
+            Some("0..=20"),
+        ),
+        (
+            "%0: i64 = load b1[0] for i0 in (%0) { %1: bool = lt i0, 20 %2: f64 = load b0[i0] if %1 }",
+            None,
+        ),
+        ("for i0 in 30 { %1: bool = lt i0, 20 if %1 { %2: f64 = load b0[i0] } }", None),
+        // A variable may be another when it is used.
+        (
+            "var v0: i64 = 0 %0: bool = ge v0, 0 %1: bool = lt v0, 20 %2: bool = and %0, %1 \
+             v0 = 30 %3: f64 = load b0[(v0)] if %2",
+            Some("-9223372036854775808"),
+        ),
+        // What cannot happen cannot go wrong.
+        ("%0: f64 = load b0[99] if false", None),
+        ("%0: bool = lt 1, 0 if %0 { %1: f64 = load b0[99] }", None),
+        // Contractions and stores.
+        (
+            "%0: i64 = load b1[0] %1: i64 = clamp 0, %0, 2 %2: i64 = mul %1, 5 \
+             contract f64 2 x 2 x 2: b2[0; 2, 1] = b0[(%2); 5, 1] * b0[(%2); 5, 1]",
+            None,
+        ),
+        (
+            "%0: i64 = load b1[0] %1: i64 = clamp 0, %0, 3 %2: i64 = mul %1, 5 \
+             contract f64 2 x 2 x 2: b2[0; 2, 1] = b0[(%2); 5, 1] * b0[(%2); 5, 1]",
+            Some("0..=21"),
+        ),
+        ("%0: i64 = load b1[0] store b2[(%0)], 1.0", Some("b2[(%0)] may reach")),
+    ] {
+        let text = format!(
+            "program @x {{ buffer b0: f64[4,5] input 0 buffer b1: i64[4] input 1 \
+             buffer b2: f64[4] output 0 nest {{ store b2[0], 0.0 {body} }} }}"
+        );
+        let errors = verify(&parse(&text, &library).unwrap());
+        match want {
+            None => assert_eq!(errors, [], "{body}"),
+            Some(want) => {
+                let found = errors.iter().any(|e| e.message.contains(want));
+                assert!(found && !errors.is_empty(), "{body}: {errors:?}");
+            }
+        }
     }
 }
 

@@ -1,19 +1,24 @@
 //! The verifier: the invariants of programs as a function.
 //!
-//! Every value is defined once, before its uses, and used within its block; dtypes fit; addresses
-//! without a guard and without a dynamic part lie within their buffer, by interval arithmetic over
-//! the extents of the loops around them; inputs are never written and every output is; workspace
-//! offsets are multiples of 64 and within the workspace; a contraction writes no byte that it reads.
-//! Code generators rely on all of it. What is not checked is what depends on values: addresses with a
-//! guard or a dynamic part. The verifier collects errors instead of stopping at the first.
+//! Every value is defined once, before its uses, and used within its block; dtypes fit; inputs are
+//! never written and every output is; workspace offsets are multiples of 64 and within the workspace;
+//! what a contraction or a call writes overlaps nothing that it reads; loops claim nothing of their
+//! rounds that is seen to be wrong; calls go to earlier kernels only, with memory of their types.
+//!
+//! And every address stays within its buffer, whatever the arguments are. Constant addresses and loops
+//! of constant extent are intervals; where values decide, at run-time indices and under guards and
+//! branches, there must be a proof that [`range`](super::range) finds. Machine code checks nothing when
+//! it runs, so a program that *could* leave a buffer is refused. The verifier collects errors instead
+//! of stopping at the first.
 
 use super::print::held;
+use super::range::Ranges;
 use super::rounds::{self, Meet};
 use super::{
     Access, Arg, BufferId, Call, Carry, Contract, Expr, Extent, IndexId, Kernel, KernelId, Place,
     Program, Rounds, ScalarId, Stmt, VarId, View, visit,
 };
-use cranelift_entity::{EntityRef, SecondaryMap};
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use std::collections::HashMap;
 use std::fmt;
 use tapeloom_ir::{Dtype, Kind, Problem};
@@ -44,7 +49,19 @@ impl fmt::Display for VerifyError {
 /// Checks a program; an empty answer means that all invariants hold.
 pub fn verify(program: &Program) -> Vec<VerifyError> {
     let mut errors = Vec::new();
+    let mut depths: PrimaryMap<KernelId, usize> = PrimaryMap::new();
     for (kernel, p) in program.kernels() {
+        let mut depth = 0;
+        visit(&p.body, &mut |s| {
+            if let Stmt::Call(c) = s {
+                depth = depth.max(depths.get(c.callee).map_or(1, |d| d + 1));
+            }
+        });
+        if depth > DEEPEST_CALL {
+            let message = format!("calls nest {depth} deep, more than {DEEPEST_CALL}");
+            errors.push(VerifyError { kernel, step: None, message });
+        }
+        depths.push(depth);
         let mut v = Verifier {
             program,
             kernel,
@@ -56,6 +73,7 @@ pub fn verify(program: &Program) -> Vec<VerifyError> {
             indices: SecondaryMap::with_default(None),
             written: SecondaryMap::with_default(false),
             carried: Vec::new(),
+            ranges: Ranges::of(p),
         };
         v.run();
         errors.extend(v.errors);
@@ -90,6 +108,9 @@ enum State {
     Gone,
 }
 
+/// Calls within calls, so that none exhausts the stack: more than functions nest.
+const DEEPEST_CALL: usize = 500;
+
 /// A larger number of an input would take memory, whatever it means.
 const MOST_INPUTS: usize = 1 << 24;
 
@@ -106,9 +127,11 @@ struct Verifier<'a> {
     written: SecondaryMap<BufferId, bool>,
     /// Buffers that exchange places in a loop around.
     carried: Vec<BufferId>,
+    /// What is known of integers.
+    ranges: Ranges<'a>,
 }
 
-impl Verifier<'_> {
+impl<'a> Verifier<'a> {
     fn error(&mut self, message: String) {
         self.errors.push(VerifyError { kernel: self.kernel, step: self.step, message });
     }
@@ -173,13 +196,13 @@ impl Verifier<'_> {
     }
 
     /// `dead` is true inside a loop that runs zero times: its addresses are not checked.
-    fn block(&mut self, body: &[Stmt], dead: bool) {
+    fn block(&mut self, body: &'a [Stmt], dead: bool) {
         let scope = self.open(body, dead);
         self.close(scope);
     }
 
     /// What a block defines is visible until it is closed.
-    fn open(&mut self, body: &[Stmt], dead: bool) -> (Vec<ScalarId>, Vec<VarId>) {
+    fn open(&mut self, body: &'a [Stmt], dead: bool) -> (Vec<ScalarId>, Vec<VarId>) {
         let (mut scalars, mut vars) = (Vec::new(), Vec::new());
         // The steps are the statements of the outermost block.
         let top = self.step.is_none();
@@ -195,15 +218,20 @@ impl Verifier<'_> {
                 Stmt::If { condition, then, otherwise } => {
                     let found = self.arg(*condition);
                     self.fits("a condition", Some(Dtype::Bool), found);
-                    self.block(then, dead);
-                    self.block(otherwise, dead);
+                    for (body, holds) in [(then, true), (otherwise, false)] {
+                        self.ranges.facts.push((*condition, holds));
+                        self.block(body, dead);
+                        self.ranges.facts.pop();
+                    }
                 }
                 Stmt::While { head, condition, carries, body: rounds } => {
                     let open = self.carries(carries, rounds);
                     let scope = self.open(head, dead);
                     let found = self.arg(*condition);
                     self.fits("a condition", Some(Dtype::Bool), found);
+                    self.ranges.facts.push((*condition, true));
                     self.block(rounds, dead);
+                    self.ranges.facts.pop();
                     self.close(scope);
                     self.carried.truncate(open);
                 }
@@ -220,7 +248,9 @@ impl Verifier<'_> {
                     }
                     self.claim(*index, *extent, *rounds, carries, body);
                     let open = self.carries(carries, body);
-                    self.block(body, dead || *extent == Extent::Constant(0));
+                    self.ranges.count(*index, *extent);
+                    let never = self.ranges.rounds(*extent).1 == 0;
+                    self.block(body, dead || never);
                     self.carried.truncate(open);
                     self.indices[*index] = Some(None);
                 }
@@ -361,7 +391,7 @@ impl Verifier<'_> {
         open
     }
 
-    fn let_(&mut self, value: ScalarId, expr: &Expr) {
+    fn let_(&mut self, value: ScalarId, expr: &'a Expr) {
         let found = match expr {
             Expr::Code(code, args) => {
                 let dtypes: Vec<_> = args.iter().map(|a| self.arg(*a)).collect();
@@ -385,6 +415,8 @@ impl Verifier<'_> {
         self.fits(&value.to_string(), want, found);
         if self.scalars[value] != State::Undefined {
             self.error(format!("{value} is defined twice"));
+        } else {
+            self.ranges.define(value, expr);
         }
         self.scalars[value] = State::Visible;
     }
@@ -447,39 +479,48 @@ impl Verifier<'_> {
                 self.error(format!("input {} is written", a.buffer));
             }
         }
-        let empty = a.reach.iter().any(|(n, _)| *n == 0);
-        let mut known = !dead && !empty && a.guard.is_none() && a.address.dynamic.is_none();
+        if dead || a.reach.iter().any(|(n, _)| *n == 0) {
+            return;
+        }
         let (mut low, mut high) = (i128::from(a.address.offset), i128::from(a.address.offset));
+        let mut constant = a.address.dynamic.is_none();
         for (index, stride) in &a.address.terms {
             if self.arg(Arg::Index(*index)).is_none() {
                 return;
             }
             match self.indices[*index] {
                 Some(Some(Extent::Constant(n))) => spread(&mut low, &mut high, n, *stride),
-                Some(Some(Extent::Scalar(_)) | None) | None => known = false,
+                Some(Some(Extent::Scalar(_)) | None) | None => constant = false,
             }
         }
-        for (n, stride) in &a.reach {
-            spread(&mut low, &mut high, *n, *stride);
+        let elements = b.ty.shape.elements() as i128;
+        let mut reach = (0, 0);
+        a.reach.iter().for_each(|(n, stride)| spread(&mut reach.0, &mut reach.1, *n, *stride));
+        let outside = |low: i128, high: i128| {
+            low.saturating_add(reach.0) < 0 || high.saturating_add(reach.1) >= elements
+        };
+        if constant && !outside(low, high) {
+            return;
         }
-        if known {
+        let mut reaches = "reaches";
+        if !constant || a.guard.is_some() || !self.ranges.facts.is_empty() {
+            // Values and conditions are asked only where nothing simpler decides.
+            let Some(found) = self.ranges.address(a.address, a.guard) else { return };
+            (low, high) = found;
+            reaches = "may reach";
+        }
+        if outside(low, high) {
+            let (low, high) = (low.saturating_add(reach.0), high.saturating_add(reach.1));
             let what = format!("{}[{}]", held(a.buffer, a.version), a.address);
-            self.within(&what, a.buffer, low, high);
+            self.error(format!(
+                "{what} {reaches} elements {low}..={high} of a buffer of {elements} elements"
+            ));
         }
     }
 
     fn version(&mut self, buffer: BufferId, version: u32) {
         if version as usize > self.p.versions[buffer].len() {
             self.error(format!("{} is not declared", held(buffer, version)));
-        }
-    }
-
-    fn within(&mut self, what: &str, buffer: BufferId, low: i128, high: i128) {
-        let elements = self.p.buffers[buffer].ty.shape.elements() as i128;
-        if low < 0 || high >= elements {
-            self.error(format!(
-                "{what} reaches elements {low}..={high} of a buffer of {elements} elements"
-            ));
         }
     }
 

@@ -44,7 +44,7 @@ pub(super) fn check_all(module: &Module, f: FuncId, all: &[&[Tensor]], tolerance
     let program = schedule(module, f).unwrap();
     let errors = kernel::verify(&program);
     assert!(errors.is_empty(), "{errors:?}\n{program}");
-    let machine = crate::executable::of_test(&program).unwrap();
+    let machine = crate::Executable::new(&program).unwrap();
     for args in all {
         let want = eval(module, f, args).unwrap();
         let got = kernel::shadow(&program, args).unwrap_or_else(|e| panic!("{e}\n{program}"));

@@ -1,0 +1,440 @@
+//! Ranges of integers: proofs that run-time indices stay inside.
+//!
+//! An index is written as a sum of multiples of *atoms* (loop indices, values that are no sums), and
+//! every condition that holds where it is used as a sum that is at least 0:
+//!
+//! ```text
+//! for i0 in 5 {
+//!   %0: i64 = load b1[i0]
+//!   %1: bool = ge %0, 0                  %0 >= 0
+//!   %2: bool = lt %0, 3                  2 - %0 >= 0
+//!   %3: bool = and %1, %2
+//!   %4: i64 = mul %0, 4
+//!   %5: f64 = load b0[i0 + (%4)] if %3   i0 + 4 %0: from 0 + 0 to 4 + 8
+//! }
+//! ```
+//!
+//! What an atom can be follows from what defines it (`min`, `max`, `clamp`, `rem`, `select`, ..) and
+//! from its dtype. A sum is at least what is left of it after taking away a condition, since that is
+//! at least 0: so 4 %0 + i0 loses its first term by the first condition. Sums of machine integers wrap;
+//! one that might is an atom of its own. This is interval arithmetic with the conditions of Farkas'
+//! lemma found by a short search, sound and incomplete: what is not proved counts as possible.
+
+use super::{Address, Arg, Expr, Extent, IndexId, Kernel, ScalarId};
+use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use tapeloom_ir::{Code, Dtype, Literal};
+
+/// Steps that the search for one access takes at most, and definitions that it looks through.
+const STEPS: usize = 4_000;
+const DEPTH: usize = 48;
+
+/// From the least to the greatest.
+pub(super) type Range = (i128, i128);
+
+/// What a sum consists of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Atom {
+    Index(IndexId),
+    Scalar(ScalarId),
+}
+
+/// Something in `rest`, plus multiples of atoms.
+#[derive(Clone, Debug)]
+struct Sum {
+    rest: Range,
+    terms: SmallVec<[(Atom, i128); 4]>,
+}
+
+/// What is known where the verifier is.
+pub(super) struct Ranges<'a> {
+    k: &'a Kernel,
+    definitions: SecondaryMap<ScalarId, Option<&'a Expr>>,
+    extents: SecondaryMap<IndexId, Option<Extent>>,
+    /// Conditions of the branches around.
+    pub(super) facts: Vec<(Arg, bool)>,
+}
+
+impl<'a> Ranges<'a> {
+    pub(super) fn of(k: &'a Kernel) -> Ranges<'a> {
+        let (definitions, extents) = (SecondaryMap::new(), SecondaryMap::new());
+        Ranges { k, definitions, extents, facts: Vec::new() }
+    }
+
+    /// From here on a value is visible.
+    pub(super) fn define(&mut self, value: ScalarId, expr: &'a Expr) {
+        self.definitions[value] = Some(expr);
+    }
+
+    /// From here on an index counts.
+    pub(super) fn count(&mut self, index: IndexId, extent: Extent) {
+        self.extents[index] = Some(extent);
+    }
+
+    /// How often a loop runs at least and at most.
+    pub(super) fn rounds(&self, extent: Extent) -> Range {
+        match extent {
+            Extent::Constant(n) => (n as i128, n as i128),
+            Extent::Scalar(a) => {
+                let mut search = Search::new(self);
+                self.facts.iter().for_each(|(fact, holds)| search.assume(*fact, *holds));
+                let (low, high) = search.arg(a);
+                (low.max(0), high.max(0))
+            }
+        }
+    }
+
+    /// Where an address lies if the guard holds; `None` if it cannot.
+    pub(super) fn address(&self, address: &Address, guard: Option<Arg>) -> Option<Range> {
+        let mut search = Search::new(self);
+        for (fact, holds) in self.facts.iter().copied().chain(guard.map(|g| (g, true))) {
+            search.assume(fact, holds);
+        }
+        if search.dead {
+            return None;
+        }
+        let mut sum = Sum::constant(i128::from(address.offset));
+        for (index, stride) in &address.terms {
+            sum = sum.plus(&Sum::atom(Atom::Index(*index)), i128::from(*stride));
+        }
+        if let Some(d) = address.dynamic {
+            sum = sum.plus(&search.sum(d), 1);
+        }
+        Some(search.range(&sum))
+    }
+}
+
+/// The search for one answer.
+struct Search<'r, 'a> {
+    r: &'r Ranges<'a>,
+    /// Sums that are at least 0.
+    conditions: Vec<Sum>,
+    /// Whether the conditions contradict each other.
+    dead: bool,
+    /// What values can be under these conditions.
+    known: HashMap<ScalarId, Range>,
+    steps: usize,
+    depth: usize,
+}
+
+impl<'r, 'a> Search<'r, 'a> {
+    fn new(r: &'r Ranges<'a>) -> Self {
+        let (conditions, known) = (Vec::new(), HashMap::new());
+        Search { r, conditions, dead: false, known, steps: 0, depth: 0 }
+    }
+
+    /// A bool holds, or does not.
+    fn assume(&mut self, fact: Arg, holds: bool) {
+        let scalar = match fact {
+            Arg::Literal(l) => {
+                self.dead |= (l.bits != 0) != holds;
+                return;
+            }
+            Arg::Scalar(s) => s,
+            Arg::Var(_) | Arg::Index(_) => return,
+        };
+        let Some(Expr::Code(code, args)) = self.r.definitions[scalar] else { return };
+        self.depth += 1;
+        if self.depth < DEPTH {
+            match (code, args.as_slice()) {
+                (Code::And | Code::Mul | Code::Min, [x, y]) if holds => {
+                    self.assume(*x, true);
+                    self.assume(*y, true);
+                }
+                (Code::Or | Code::Add | Code::Max, [x, y]) if !holds => {
+                    self.assume(*x, false);
+                    self.assume(*y, false);
+                }
+                (Code::Not, [x]) => self.assume(*x, !holds),
+                // not (x < y) is y <= x
+                (Code::Lt, [x, y]) if holds => self.ordered(*x, *y, 1),
+                (Code::Lt, [x, y]) => self.ordered(*y, *x, 0),
+                (Code::Le, [x, y]) if holds => self.ordered(*x, *y, 0),
+                (Code::Le, [x, y]) => self.ordered(*y, *x, 1),
+                (Code::Gt, [x, y]) if holds => self.ordered(*y, *x, 1),
+                (Code::Gt, [x, y]) => self.ordered(*x, *y, 0),
+                (Code::Ge, [x, y]) if holds => self.ordered(*y, *x, 0),
+                (Code::Ge, [x, y]) => self.ordered(*x, *y, 1),
+                (Code::Eq, [x, y]) if holds => {
+                    self.ordered(*x, *y, 0);
+                    self.ordered(*y, *x, 0);
+                }
+                (Code::Ne, [x, y]) if !holds => {
+                    self.ordered(*x, *y, 0);
+                    self.ordered(*y, *x, 0);
+                }
+                _ => {}
+            }
+        }
+        self.depth -= 1;
+    }
+
+    /// `x + by <= y`
+    fn ordered(&mut self, x: Arg, y: Arg, by: i128) {
+        if !self.r.k.dtype(x).is_integer() {
+            return;
+        }
+        let sum = self.sum(y).plus(&self.sum(x), -1);
+        let sum = sum.plus(&Sum::constant(by), -1);
+        self.dead |= sum.terms.is_empty() && sum.rest.1 < 0;
+        self.conditions.push(sum);
+        self.known.clear();
+    }
+
+    /// An operand as a sum.
+    fn sum(&mut self, arg: Arg) -> Sum {
+        match arg {
+            Arg::Literal(l) => integer(l)
+                .map_or(Sum { rest: limits(l.dtype), terms: SmallVec::new() }, Sum::constant),
+            // Its value changes: what is known of it is not known of it later.
+            Arg::Var(v) => Sum { rest: limits(self.r.k.vars[v]), terms: SmallVec::new() },
+            Arg::Index(i) => Sum::atom(Atom::Index(i)),
+            Arg::Scalar(s) => self.definition(s).unwrap_or_else(|| Sum::atom(Atom::Scalar(s))),
+        }
+    }
+
+    /// What a value is a sum of, if it certainly does not wrap.
+    fn definition(&mut self, s: ScalarId) -> Option<Sum> {
+        let Some(Expr::Code(code, args)) = self.r.definitions[s] else { return None };
+        let dtype = *self.r.k.scalars.get(s)?;
+        if self.depth >= DEPTH || !dtype.is_integer() {
+            return None;
+        }
+        self.depth += 1;
+        let sum = match (code, args.as_slice()) {
+            (Code::Add, [x, y]) => Some(self.sum(*x).plus(&self.sum(*y), 1)),
+            (Code::Sub, [x, y]) => Some(self.sum(*x).plus(&self.sum(*y), -1)),
+            (Code::Neg, [x]) => Some(Sum::constant(0).plus(&self.sum(*x), -1)),
+            (Code::Mul, [x, Arg::Literal(by)] | [Arg::Literal(by), x]) => {
+                integer(*by).map(|by| Sum::constant(0).plus(&self.sum(*x), by))
+            }
+            // Between integers; a bool is no sum.
+            (Code::Convert(_), [x]) if self.r.k.dtype(*x).is_integer() => Some(self.sum(*x)),
+            _ => None,
+        };
+        let sum = sum.filter(|sum| {
+            let (range, limits) = (self.range(sum), limits(dtype));
+            limits.0 <= range.0 && range.1 <= limits.1
+        });
+        self.depth -= 1;
+        sum
+    }
+
+    fn arg(&mut self, arg: Arg) -> Range {
+        let sum = self.sum(arg);
+        self.range(&sum)
+    }
+
+    fn range(&mut self, sum: &Sum) -> Range {
+        let negative = Sum::constant(0).plus(sum, -1);
+        (self.least(sum, &mut SmallVec::new()), -self.least(&negative, &mut SmallVec::new()))
+    }
+
+    /// A lower bound of a sum.
+    fn least(&mut self, sum: &Sum, used: &mut SmallVec<[usize; 8]>) -> i128 {
+        let mut best = sum.rest.0;
+        for (atom, factor) in &sum.terms {
+            let (low, high) = self.atom(*atom);
+            let end = if *factor > 0 { low } else { high };
+            best = best.saturating_add(factor.saturating_mul(end));
+        }
+        for i in 0..self.conditions.len() {
+            if used.contains(&i) || used.len() == used.inline_size() {
+                continue;
+            }
+            // One multiple of the condition takes a term away.
+            let mut tried = 0;
+            for (atom, factor) in &sum.terms {
+                let in_condition = self.conditions[i].factor(*atom);
+                if in_condition == 0 || factor % in_condition != 0 {
+                    continue;
+                }
+                let by = factor / in_condition;
+                if by <= 0 || by == tried {
+                    continue;
+                }
+                tried = by;
+                self.steps += 1;
+                if self.steps > STEPS {
+                    return best;
+                }
+                // The condition holds for the greatest that its rest can be.
+                let mut condition = self.conditions[i].clone();
+                condition.rest.0 = condition.rest.1;
+                let left = sum.plus(&condition, -by);
+                used.push(i);
+                best = best.max(self.least(&left, used));
+                used.pop();
+            }
+        }
+        best
+    }
+
+    /// What an atom can be.
+    fn atom(&mut self, atom: Atom) -> Range {
+        match atom {
+            Atom::Index(i) => match self.r.extents[i] {
+                Some(Extent::Constant(n)) => (0, (n as i128 - 1).max(0)),
+                Some(Extent::Scalar(a)) if self.depth < DEPTH => {
+                    self.depth += 1;
+                    let high = self.arg(a).1;
+                    self.depth -= 1;
+                    (0, (high - 1).max(0))
+                }
+                Some(Extent::Scalar(_)) | None => limits(Dtype::I64),
+            },
+            Atom::Scalar(s) => {
+                if let Some(known) = self.known.get(&s) {
+                    return *known;
+                }
+                let Some(dtype) = self.r.k.scalars.get(s).copied() else {
+                    return (i128::MIN / 2, i128::MAX / 2);
+                };
+                let limits = limits(dtype);
+                // Ends what a program defines by itself, which is an error found elsewhere.
+                self.known.insert(s, limits);
+                let found = match self.r.definitions[s] {
+                    Some(Expr::Code(code, args)) if self.depth < DEPTH => {
+                        self.depth += 1;
+                        let found = self.code(*code, args, limits);
+                        self.depth -= 1;
+                        found
+                    }
+                    Some(_) | None => limits,
+                };
+                let found = (found.0.max(limits.0), found.1.min(limits.1));
+                self.known.insert(s, found);
+                found
+            }
+        }
+    }
+
+    /// What a code makes of its operands, beside sums.
+    fn code(&mut self, code: Code, args: &[Arg], limits: Range) -> Range {
+        let integers = args.iter().all(|a| match a {
+            Arg::Literal(l) => !l.dtype.is_float(),
+            Arg::Scalar(s) => self.r.k.scalars.get(*s).is_some_and(|d| !d.is_float()),
+            Arg::Var(v) => self.r.k.vars.get(*v).is_some_and(|d| !d.is_float()),
+            Arg::Index(_) => true,
+        });
+        if !integers {
+            return limits;
+        }
+        match (code, args) {
+            (Code::Max, [x, y]) => {
+                let (x, y) = (self.arg(*x), self.arg(*y));
+                (x.0.max(y.0), x.1.max(y.1))
+            }
+            (Code::Min, [x, y]) => {
+                let (x, y) = (self.arg(*x), self.arg(*y));
+                (x.0.min(y.0), x.1.min(y.1))
+            }
+            (Code::Clamp, [low, x, high]) => {
+                let (low, x, high) = (self.arg(*low), self.arg(*x), self.arg(*high));
+                (x.0.max(low.0).min(high.0), x.1.max(low.1).min(high.1))
+            }
+            (Code::Div, [x, Arg::Literal(by)]) => match (integer(*by), self.arg(*x)) {
+                // Towards zero, as machines do.
+                (Some(by), (low, high)) if by > 0 => (low / by, high / by),
+                _ => limits,
+            },
+            (Code::Rem, [x, Arg::Literal(by)]) => match (integer(*by), self.arg(*x)) {
+                // With the sign of x.
+                (Some(by), (low, high)) if by > 0 => {
+                    (low.max(1 - by).min(0), high.min(by - 1).max(0))
+                }
+                _ => limits,
+            },
+            (Code::And, [_, Arg::Literal(mask)] | [Arg::Literal(mask), _]) => {
+                match integer(*mask) {
+                    Some(mask) if mask >= 0 => (0, mask),
+                    _ => limits,
+                }
+            }
+            (Code::Select, [c, x, y]) => {
+                let (x, y) = (self.under(*c, true, *x), self.under(*c, false, *y));
+                match (x, y) {
+                    (Some(x), Some(y)) => (x.0.min(y.0), x.1.max(y.1)),
+                    (Some(only), None) | (None, Some(only)) => only,
+                    (None, None) => limits,
+                }
+            }
+            (Code::Convert(_), [x]) => {
+                let x = self.arg(*x);
+                if limits.0 <= x.0 && x.1 <= limits.1 { x } else { limits }
+            }
+            (Code::Abs, [x]) => {
+                let (low, high) = self.arg(*x);
+                let least = if low > 0 { low } else { (-high).max(0) };
+                // The least integer stays itself.
+                if low <= limits.0 { limits } else { (least, high.max(-low)) }
+            }
+            _ => limits,
+        }
+    }
+
+    /// What an operand can be where a condition holds or does not; `None` if that cannot be.
+    fn under(&mut self, condition: Arg, holds: bool, x: Arg) -> Option<Range> {
+        let before = self.conditions.len();
+        let known = std::mem::take(&mut self.known);
+        let dead = self.dead;
+        self.assume(condition, holds);
+        let range = if self.dead { None } else { Some(self.arg(x)) };
+        self.conditions.truncate(before);
+        self.known = known;
+        self.dead = dead;
+        range
+    }
+}
+
+impl Sum {
+    fn constant(n: i128) -> Sum {
+        Sum { rest: (n, n), terms: SmallVec::new() }
+    }
+
+    fn atom(atom: Atom) -> Sum {
+        Sum { rest: (0, 0), terms: SmallVec::from_slice(&[(atom, 1)]) }
+    }
+
+    fn factor(&self, atom: Atom) -> i128 {
+        self.terms.iter().find(|t| t.0 == atom).map_or(0, |t| t.1)
+    }
+
+    /// This, and so many times the other. What saturates proves nothing any more.
+    fn plus(&self, other: &Sum, times: i128) -> Sum {
+        let (a, b) = (other.rest.0.saturating_mul(times), other.rest.1.saturating_mul(times));
+        let rest = (self.rest.0.saturating_add(a.min(b)), self.rest.1.saturating_add(a.max(b)));
+        let mut sum = Sum { rest, terms: self.terms.clone() };
+        for (atom, factor) in &other.terms {
+            let more = factor.saturating_mul(times);
+            match sum.terms.iter_mut().find(|t| t.0 == *atom) {
+                Some(t) => t.1 = t.1.saturating_add(more),
+                None => sum.terms.push((*atom, more)),
+            }
+        }
+        sum.terms.retain(|t| t.1 != 0);
+        sum
+    }
+}
+
+/// What a dtype holds; a float holds no integer.
+fn limits(dtype: Dtype) -> Range {
+    match dtype {
+        Dtype::Bool => (0, 1),
+        Dtype::I32 => (i128::from(i32::MIN), i128::from(i32::MAX)),
+        Dtype::I64 => (i128::from(i64::MIN), i128::from(i64::MAX)),
+        Dtype::U32 => (0, i128::from(u32::MAX)),
+        Dtype::U64 => (0, i128::from(u64::MAX)),
+        Dtype::F32 | Dtype::F64 => (i128::MIN / 2, i128::MAX / 2),
+    }
+}
+
+fn integer(l: Literal) -> Option<i128> {
+    match l.dtype {
+        Dtype::Bool | Dtype::U32 | Dtype::U64 => Some(i128::from(l.bits)),
+        Dtype::I32 => Some(i128::from(l.bits as u32 as i32)),
+        Dtype::I64 => Some(i128::from(l.bits as i64)),
+        Dtype::F32 | Dtype::F64 => None,
+    }
+}
