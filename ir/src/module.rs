@@ -7,18 +7,18 @@
 
 use crate::depth::{DEEPEST_CALL, deeper, too_deep};
 use crate::function::{FuncId, Function};
+use crate::map::OrderedSet;
 use crate::prim::Effects;
 use crate::problem::Problem;
 use crate::question::{Memo, Question};
-use cranelift_entity::{PrimaryMap, SecondaryMap};
-use std::collections::HashMap;
+use cranelift_entity::{EntityRef, SecondaryMap};
 use std::sync::Arc;
 
 /// An arena of functions with a memo of derived ones.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
-    functions: PrimaryMap<FuncId, Arc<Function>>,
-    interned: HashMap<Arc<Function>, FuncId>,
+    /// By number; equal ones are one.
+    functions: OrderedSet<Arc<Function>>,
     /// Boxed, since it is larger than the rest.
     memo: Box<Memo>,
     effects: SecondaryMap<FuncId, Effects>,
@@ -38,18 +38,19 @@ impl Module {
     /// [`Kind::TooLarge`](crate::Kind::TooLarge) when its calls nest deeper than [`DEEPEST_CALL`].
     pub fn add(&mut self, function: Function) -> Result<FuncId, Problem> {
         let function = Arc::new(function);
-        if let Some(&id) = self.interned.get(&function) {
+        let (index, new) = self.functions.insert_full(function.clone());
+        let id = FuncId::new(index);
+        if !new {
             return Ok(id);
         }
         let depth = self.depth_of(&function);
         if depth > DEEPEST_CALL {
+            self.functions.pop();
             return Err(too_deep(&format!("the calls of @{}", function.name), depth, DEEPEST_CALL));
         }
         let effects = function.equations.iter().map(|e| e.op.effects(self)).max();
-        let id = self.functions.push(function.clone());
         self.effects[id] = effects.unwrap_or_default();
         self.depths[id] = depth;
-        self.interned.insert(function, id);
         Ok(id)
     }
 
@@ -66,12 +67,12 @@ impl Module {
 
     /// The function of that id. The handle is counted, so it can be held while the module grows.
     pub fn get(&self, id: FuncId) -> Arc<Function> {
-        self.functions[id].clone()
+        self.functions[id.index()].clone()
     }
 
     /// The function of that id, borrowed.
     pub fn function(&self, id: FuncId) -> &Function {
-        &self.functions[id]
+        &self.functions[id.index()]
     }
 
     /// Whether running a function does more than compute its results. Known from when it was added,
@@ -82,12 +83,12 @@ impl Module {
 
     /// Whether an id belongs to this module.
     pub fn contains(&self, id: FuncId) -> bool {
-        self.functions.is_valid(id)
+        id.index() < self.functions.len()
     }
 
     /// Every function, in the order in which they were added (callees before callers).
     pub fn iter(&self) -> impl Iterator<Item = (FuncId, &Function)> {
-        self.functions.iter().map(|(id, f)| (id, &**f))
+        self.functions.iter().enumerate().map(|(i, f)| (FuncId::new(i), &**f))
     }
 
     /// The answer to a question about a function: the one remembered, or the one that `make` finds.

@@ -8,8 +8,8 @@
 //! Masks have one entry per parameter or per result, the linear parameters last.
 
 use crate::function::FuncId;
+use crate::map::OrderedMap;
 use crate::policy::Policy;
-use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -19,7 +19,7 @@ pub trait Question: Clone + Eq + Hash + Debug {
     type Answer: Clone + Debug;
 
     /// The answers known so far.
-    fn answers(memo: &mut Memo) -> &mut HashMap<(FuncId, Self), Self::Answer>;
+    fn answers(memo: &mut Memo) -> &mut OrderedMap<(FuncId, Self), Self::Answer>;
 }
 
 macro_rules! questions {
@@ -31,7 +31,7 @@ macro_rules! questions {
 
             impl Question for $name {
                 type Answer = $answer;
-                fn answers(memo: &mut Memo) -> &mut HashMap<(FuncId, Self), $answer> {
+                fn answers(memo: &mut Memo) -> &mut OrderedMap<(FuncId, Self), $answer> {
                     &mut memo.$table
                 }
             }
@@ -39,7 +39,7 @@ macro_rules! questions {
 
         /// The answers that a module remembers.
         #[derive(Clone, Debug, Default)]
-        pub struct Memo { $($table: HashMap<(FuncId, $name), $answer>,)* }
+        pub struct Memo { $($table: OrderedMap<(FuncId, $name), $answer>,)* }
     };
 }
 

@@ -56,6 +56,38 @@ fn libraries_take_their_lints_from_the_workspace() {
 }
 
 #[test]
+fn declared_dependencies_are_used() {
+    let mut wrong = Vec::new();
+    let mut declared = Vec::new();
+    for (folder, _) in EDGES {
+        let manifest = read(&root().join(folder).join("Cargo.toml"));
+        let source = |folders: &[&str]| -> String {
+            let inside =
+                |f: &PathBuf| folders.iter().any(|x| f.starts_with(root().join(folder).join(x)));
+            files("rs").iter().filter(|f| inside(f)).map(|f| code(&read(f))).collect()
+        };
+        let (library, all) = (source(&["src"]), source(&["src", "tests", "examples"]));
+        wrong.extend(unused(&manifest, &library, &all).map(|name| format!("{folder}: {name}")));
+        declared.extend(dependencies(&manifest).map(|(_, name)| name));
+    }
+    assert_eq!(wrong, [""; 0], "declared and not used");
+    let workspace = read(&root().join("Cargo.toml"));
+    let nowhere: Vec<String> =
+        dependencies(&workspace).map(|(_, name)| name).filter(|n| !declared.contains(n)).collect();
+    assert_eq!(nowhere, [""; 0], "in the workspace, and no crate declares it");
+}
+
+#[test]
+fn an_unused_dependency_is_found() {
+    let manifest = "[dependencies]\nfast-hash.workspace = true\nmaps = \"1\"\n[dev-dependencies]\ntester = \"1\"\n";
+    let of = |library: &str, all: &str| unused(manifest, library, all).collect::<Vec<_>>();
+    let library = "use fast_hash::Hasher; fn f() -> maps::Map {}";
+    assert_eq!(of(library, "use tester::check;"), [""; 0]);
+    assert_eq!(of(library, "fn my_tester() {}"), ["tester"]);
+    assert_eq!(of("use fast_hash::Hasher; use bitmaps::Map;", "tester::check()"), ["maps"]);
+}
+
+#[test]
 fn passes_and_backends_name_no_primitive() {
     let list = read(&root().join("ir/src/prim/mod.rs"));
     let list = list.split("\nprimitives! {").nth(1).and_then(|l| l.split('}').next()).unwrap();
@@ -185,6 +217,26 @@ fn entries(manifest: &str) -> Vec<(String, String)> {
         }
     }
     entries
+}
+
+/// What a manifest depends on: the section and the name.
+fn dependencies(manifest: &str) -> impl Iterator<Item = (String, String)> {
+    let of_dependencies = |(section, _): &(String, String)| section.ends_with("dependencies");
+    entries(manifest).into_iter().filter(of_dependencies).map(|(section, line)| {
+        let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
+        (section, name.to_owned())
+    })
+}
+
+/// Dependencies of which no path begins with their name: in the library, or anywhere in the crate for
+/// those of its tests.
+fn unused(manifest: &str, library: &str, all: &str) -> impl Iterator<Item = String> {
+    dependencies(manifest).filter_map(move |(section, name)| {
+        let source = if section == "dependencies" { library } else { all };
+        let path = name.replace('-', "_") + "::";
+        let starts = |at: usize| !source[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        (!source.match_indices(&path).any(|(at, _)| starts(at))).then_some(name)
+    })
 }
 
 /// Source without line comments.

@@ -7,9 +7,8 @@
 //! Derivative rules are left as they are. They are not run; the derivative that asks for one opens it, or
 //! calls it, and passes meet it there.
 
-use std::collections::HashMap;
 use tapeloom_ir::prim::Region;
-use tapeloom_ir::{FuncId, Module, Problem, rebuild};
+use tapeloom_ir::{FuncId, Module, OrderedMap, Problem, rebuild};
 
 /// A pass as a function.
 pub(crate) type Run = fn(&mut Module, FuncId) -> Result<FuncId, Problem>;
@@ -25,7 +24,7 @@ struct Visit {
 /// Runs a pass on a function and on all that it runs. A loop with a stack of its own, since calls nest
 /// deeply.
 pub(crate) fn everywhere(module: &mut Module, id: FuncId, run: Run) -> Result<FuncId, Problem> {
-    let mut done: HashMap<FuncId, FuncId> = HashMap::new();
+    let mut done: OrderedMap<FuncId, FuncId> = OrderedMap::default();
     let mut visits = vec![Visit { old: id, new: run(module, id)?, next: 0 }];
     while let Some(visit) = visits.last_mut() {
         let Some(e) = module.function(visit.new).equations.get(visit.next) else {
@@ -48,7 +47,7 @@ pub(crate) fn everywhere(module: &mut Module, id: FuncId, run: Run) -> Result<Fu
 fn renamed(
     module: &mut Module,
     id: FuncId,
-    done: &HashMap<FuncId, FuncId>,
+    done: &OrderedMap<FuncId, FuncId>,
 ) -> Result<FuncId, Problem> {
     let f = module.get(id);
     // A function that is a rule here may run elsewhere; where it is a rule it stays.

@@ -33,12 +33,11 @@ use crate::simplify::rules::{Found, Root, Rule, Rules, Terms, allowed, fold};
 use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
-use std::collections::HashMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Effects, Given, Lowering, Operand, Sign};
 use tapeloom_ir::{
-    Atom, Copying, Draft, FuncId, Function, Literal, Loc, Module, Op, Operands, Outputs, Problem,
-    Type, ValueId,
+    Atom, Copying, Draft, FuncId, Function, Literal, Loc, Module, Op, Operands, OrderedMap,
+    Outputs, Problem, Type, ValueId,
 };
 
 /// Walks over one function. Another one is needed where a rule was held back because others read
@@ -73,7 +72,7 @@ fn walk(module: &Module, f: &Function) -> Result<(Function, bool), Problem> {
         rules: Rules::get(),
         draft,
         facts: SecondaryMap::with_capacity(f.types.len()),
-        seen: HashMap::with_capacity(f.equations.len()),
+        seen: OrderedMap::with_capacity_and_hasher(f.equations.len(), Default::default()),
         loc: None,
         fuel: FUEL,
         changed: false,
@@ -127,7 +126,7 @@ struct Peephole<'m> {
     rules: &'static Rules,
     draft: Draft,
     facts: SecondaryMap<ValueId, Fact>,
-    seen: HashMap<(Op, Operands), Outputs>,
+    seen: OrderedMap<(Op, Operands), Outputs>,
     loc: Loc,
     fuel: usize,
     /// Some equation was rewritten, folded or found.

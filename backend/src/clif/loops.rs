@@ -254,7 +254,7 @@ impl Nest<'_, '_, '_> {
         for e in exchanges {
             let from = self.b.use_var(e.places[0]);
             e.buffers.iter().for_each(|b| {
-                self.exchanged.remove(b);
+                self.exchanged.swap_remove(b);
             });
             let away = self.b.ins().icmp(IntCC::NotEqual, from, e.home);
             let join = self.begin_if(away);

@@ -18,8 +18,7 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use cranelift_module::FuncId;
 use smallvec::SmallVec;
-use std::collections::HashMap;
-use tapeloom_ir::Problem;
+use tapeloom_ir::{OrderedMap, Problem};
 
 /// Tables that outlive a part, so that a kernel of many parts does not make them many times.
 #[derive(Default)]
@@ -84,11 +83,11 @@ pub(super) struct Nest<'a, 'f, 'm> {
     /// Whether this machine has the vector instructions.
     pub(super) vectors: bool,
     /// Elements of promoted buffers.
-    pub(super) elements: HashMap<(BufferId, i64), Value>,
+    pub(super) elements: OrderedMap<(BufferId, i64), Value>,
     /// Where each buffer is, once it was asked for at the top level.
-    pub(super) pointers: HashMap<BufferId, Value>,
+    pub(super) pointers: OrderedMap<BufferId, Value>,
     /// Where those are that exchange places in a loop around.
-    pub(super) exchanged: HashMap<BufferId, Variable>,
+    pub(super) exchanged: OrderedMap<BufferId, Variable>,
 }
 
 impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
@@ -123,9 +122,9 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             hoisted: Vec::new(),
             lanes: None,
             vectors,
-            elements: HashMap::new(),
-            pointers: HashMap::new(),
-            exchanged: HashMap::new(),
+            elements: OrderedMap::default(),
+            pointers: OrderedMap::default(),
+            exchanged: OrderedMap::default(),
         }
     }
 

@@ -13,7 +13,7 @@
 
 use crate::kernel::{Address, Arg, BufferId, Kernel, Place, ScalarId, Stmt, visit};
 use cranelift_entity::SecondaryMap;
-use std::collections::HashMap;
+use tapeloom_ir::OrderedMap;
 
 /// Operations per function: measured with Cranelift's backtracking allocator, which takes 1.2
 /// microseconds per operation at this size and 3.4 for 100,000 operations in one function.
@@ -31,7 +31,7 @@ pub(super) struct Parts<'a> {
     pub(super) parts: Vec<Part<'a>>,
     /// Scalars that cross: the part that defines them and the byte offset of their spill in the
     /// workspace of the whole program.
-    pub(super) spills: HashMap<ScalarId, (usize, usize)>,
+    pub(super) spills: OrderedMap<ScalarId, (usize, usize)>,
     /// Bytes of that workspace with the spills so far.
     pub(super) workspace: usize,
     /// What is known of each buffer.
@@ -63,8 +63,8 @@ pub(super) fn cut(program: &Kernel, limit: usize, spills: usize) -> Parts<'_> {
         program,
         parts: vec![Part { items: Vec::new() }],
         buffers: SecondaryMap::new(),
-        defined: HashMap::new(),
-        spills: HashMap::new(),
+        defined: OrderedMap::default(),
+        spills: OrderedMap::default(),
         workspace: spills,
     };
     let mut cost = 0;
@@ -94,8 +94,8 @@ struct Cutter<'a> {
     parts: Vec<Part<'a>>,
     buffers: SecondaryMap<BufferId, Promotion>,
     /// The parts of the top-level scalars of this step.
-    defined: HashMap<ScalarId, usize>,
-    spills: HashMap<ScalarId, (usize, usize)>,
+    defined: OrderedMap<ScalarId, usize>,
+    spills: OrderedMap<ScalarId, (usize, usize)>,
     workspace: usize,
 }
 

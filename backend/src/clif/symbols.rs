@@ -9,14 +9,13 @@ use cranelift_codegen::ir::{self, AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::CallConv;
 use cranelift_jit::JITModule;
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
-use std::collections::HashMap;
 use tapeloom_ir::prim::{Library, LibraryFn};
-use tapeloom_ir::{Code, Dtype, Problem};
+use tapeloom_ir::{Code, Dtype, OrderedMap, Problem};
 
 /// Symbols with their addresses and signatures.
 pub(crate) struct Symbols {
     list: Vec<Symbol>,
-    index: HashMap<String, usize>,
+    index: OrderedMap<String, usize>,
 }
 
 /// A function that generated code may call.
@@ -32,7 +31,7 @@ pub(crate) struct Symbol {
 impl Symbols {
     /// Everything that a program calls.
     pub(crate) fn of(program: &Program) -> Symbols {
-        let mut symbols = Symbols { list: Vec::new(), index: HashMap::new() };
+        let mut symbols = Symbols { list: Vec::new(), index: OrderedMap::default() };
         let mut stmt = |stmt: &Stmt| match stmt {
             Stmt::Let { expr: Expr::Code(code, _), .. } | Stmt::Fold { code, .. } => {
                 symbols.code(*code);
@@ -101,11 +100,11 @@ impl Symbols {
 pub(crate) struct Functions<'a> {
     module: &'a mut JITModule,
     symbols: &'a Symbols,
-    declared: HashMap<usize, FuncId>,
+    declared: OrderedMap<usize, FuncId>,
     /// Imports of the function under construction.
-    imported: HashMap<FuncId, FuncRef>,
+    imported: OrderedMap<FuncId, FuncRef>,
     /// Constants in memory.
-    constants: HashMap<Vec<i64>, DataId>,
+    constants: OrderedMap<Vec<i64>, DataId>,
 }
 
 impl<'a> Functions<'a> {
@@ -114,9 +113,9 @@ impl<'a> Functions<'a> {
         Functions {
             module,
             symbols,
-            declared: HashMap::new(),
-            imported: HashMap::new(),
-            constants: HashMap::new(),
+            declared: OrderedMap::default(),
+            imported: OrderedMap::default(),
+            constants: OrderedMap::default(),
         }
     }
 

@@ -23,8 +23,7 @@
 use super::{Address, Arg, Expr, Extent, IndexId, Kernel, ScalarId};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
-use std::collections::HashMap;
-use tapeloom_ir::{Code, Dtype, Literal};
+use tapeloom_ir::{Code, Dtype, Literal, OrderedMap};
 
 /// Steps that the search for one access takes at most, and definitions that it looks through.
 const STEPS: usize = 4_000;
@@ -113,14 +112,14 @@ struct Search<'r, 'a> {
     /// Whether the conditions contradict each other.
     dead: bool,
     /// What values can be under these conditions.
-    known: HashMap<ScalarId, Range>,
+    known: OrderedMap<ScalarId, Range>,
     steps: usize,
     depth: usize,
 }
 
 impl<'r, 'a> Search<'r, 'a> {
     fn new(r: &'r Ranges<'a>) -> Self {
-        let (conditions, known) = (Vec::new(), HashMap::new());
+        let (conditions, known) = (Vec::new(), OrderedMap::default());
         Search { r, conditions, dead: false, known, steps: 0, depth: 0 }
     }
 

@@ -19,9 +19,8 @@ use super::{
     Program, Rounds, ScalarId, Stmt, VarId, View, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
-use std::collections::HashMap;
 use std::fmt;
-use tapeloom_ir::{Dtype, Kind, Problem};
+use tapeloom_ir::{Dtype, Kind, OrderedMap, Problem};
 
 /// A broken invariant: which one, where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -149,7 +148,7 @@ impl<'a> Verifier<'a> {
 
     fn buffers(&mut self) {
         let mut outputs = Vec::new();
-        let mut inputs = HashMap::new();
+        let mut inputs = OrderedMap::default();
         let p = self.p;
         for (id, b) in &p.buffers {
             let Some(bytes) = b.ty.checked_bytes() else {

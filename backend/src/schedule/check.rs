@@ -15,8 +15,7 @@ use super::graph::{Graph, NodeId, NodeKind};
 use super::tree::{Def, Tree};
 use crate::kernel::IndexId;
 use cranelift_entity::SecondaryMap;
-use std::collections::HashSet;
-use tapeloom_ir::Problem;
+use tapeloom_ir::{OrderedSet, Problem};
 
 /// What is wrong with the trees; nothing if all invariants hold.
 fn faults(
@@ -34,7 +33,7 @@ fn faults(
         faults: Vec::new(),
     };
     w.block(body);
-    let results: HashSet<NodeId> = graph.results.iter().copied().collect();
+    let results: OrderedSet<NodeId> = graph.results.iter().copied().collect();
     let mut taken: SecondaryMap<NodeId, Option<NodeId>> = SecondaryMap::new();
     for update in graph.nodes.keys() {
         let Some(base) = takes[update] else { continue };

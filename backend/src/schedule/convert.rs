@@ -12,8 +12,7 @@ use crate::kernel::{
     Version,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
-use std::collections::HashMap;
-use tapeloom_ir::{Code, Dtype, Literal, Problem};
+use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
 
 /// Which of a buffer's values each node is.
 pub(crate) struct Held {
@@ -59,7 +58,7 @@ pub(crate) struct Convert<'a> {
     new_var: SecondaryMap<VarId, Option<VarId>>,
     new_index: SecondaryMap<IndexId, Option<IndexId>>,
     /// Run-time indices times strides, for each block that is open.
-    scaled: Vec<HashMap<(ScalarId, i64), Arg>>,
+    scaled: Vec<OrderedMap<(ScalarId, i64), Arg>>,
 }
 
 impl<'a> Convert<'a> {
@@ -88,7 +87,7 @@ impl<'a> Convert<'a> {
 
     pub(crate) fn block(&mut self, code: &[Tree]) -> Result<Vec<Stmt>, Problem> {
         let mut out = Vec::with_capacity(code.len());
-        self.scaled.push(HashMap::new());
+        self.scaled.push(OrderedMap::default());
         for tree in code {
             self.statement(tree, &mut out)?;
         }

@@ -34,8 +34,7 @@ use super::tree::{At, Def, Tree};
 use crate::kernel::{Arg, ScalarId, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
-use std::collections::HashMap;
-use tapeloom_ir::{Code, Dtype, Literal, Problem};
+use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
 
 /// What is emitted.
 pub(crate) struct Emitted {
@@ -66,7 +65,7 @@ pub(crate) fn emit(graph: &Graph, members: Vec<Member>) -> Result<Emitted, Probl
         var_levels: SecondaryMap::new(),
         indices: PrimaryMap::new(),
         blocks: Vec::new(),
-        starts: HashMap::new(),
+        starts: OrderedMap::default(),
         needs: SecondaryMap::with_capacity(graph.nodes.len()),
         overwritten: SecondaryMap::with_capacity(graph.nodes.len()),
         takes: SecondaryMap::with_capacity(graph.nodes.len()),

@@ -7,9 +7,8 @@ use super::tree::{Product, Tree};
 use crate::kernel::{Arg, IndexId, ScalarId, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
-use std::collections::HashMap;
-use tapeloom_ir::Dtype;
 use tapeloom_ir::prim::Sign;
+use tapeloom_ir::{Dtype, OrderedMap};
 
 /// Trees under construction, and the members that they are made of.
 pub(crate) struct Emitter<'a> {
@@ -26,7 +25,7 @@ pub(crate) struct Emitter<'a> {
     pub(crate) indices: PrimaryMap<IndexId, (usize, usize)>,
     pub(crate) blocks: Vec<Block>,
     /// Starts of dynamic slices in this step.
-    pub(crate) starts: HashMap<(NodeId, usize), Affine>,
+    pub(crate) starts: OrderedMap<(NodeId, usize), Affine>,
     pub(crate) needs: SecondaryMap<NodeId, bool>,
     /// Whether an update has taken over the node's memory.
     pub(crate) overwritten: SecondaryMap<NodeId, bool>,
@@ -73,13 +72,13 @@ pub(crate) type Pattern = SmallVec<[Option<Affine>; 4]>;
 #[derive(Default)]
 pub(crate) struct Block {
     pub(crate) code: Vec<Tree>,
-    pub(crate) memo: HashMap<Key, Arg>,
+    pub(crate) memo: OrderedMap<Key, Arg>,
     /// Elements that are the same along the axes for which there is no index here.
-    pub(crate) uniform: HashMap<NodeId, (Pattern, Arg)>,
+    pub(crate) uniform: OrderedMap<NodeId, (Pattern, Arg)>,
     /// Run-time indices that have been clamped to `0..=room`.
-    pub(crate) clamped: HashMap<(ScalarId, i64), Affine>,
+    pub(crate) clamped: OrderedMap<(ScalarId, i64), Affine>,
     /// Indices that have been divided: quotients and remainders.
-    pub(crate) divided: HashMap<(Affine, i64), (Affine, Affine)>,
+    pub(crate) divided: OrderedMap<(Affine, i64), (Affine, Affine)>,
 }
 
 /// Where the terms of a fold accumulate.

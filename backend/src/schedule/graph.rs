@@ -13,7 +13,7 @@
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use smallvec::SmallVec;
 use tapeloom_ir::prim::{Bounds, Combine, Piece};
-use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Loc};
+use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Loc, OrderedSet};
 
 /// A node of the graph. Displays as `n3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -138,7 +138,7 @@ impl Graph {
 
     /// Every result must be a computed node of its own, since it is written to memory of its own.
     pub(crate) fn give_results_memory(&mut self, results: &[Source]) {
-        let mut taken = std::collections::HashSet::new();
+        let mut taken = OrderedSet::default();
         for r in results {
             let own = r.node().filter(|n| {
                 let kind = &self.nodes[*n].kind;
@@ -200,7 +200,7 @@ impl Graph {
 
     /// Whether a source is `base` or a movement of it. Chains are short, but several may share nodes.
     fn reaches(&self, from: Source, base: NodeId) -> bool {
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = OrderedSet::default();
         let mut work: Vec<NodeId> = from.node().into_iter().collect();
         while let Some(n) = work.pop() {
             if n == base {

@@ -6,19 +6,19 @@
 use super::graph::{Graph, NodeId, NodeKind, Source};
 use super::member::{Along, Read};
 use smallvec::SmallVec;
-use std::collections::HashSet;
+use tapeloom_ir::OrderedSet;
 use tapeloom_ir::prim::Piece;
 
 /// Follows movement nodes to what is read.
 pub(crate) struct Reader<'a> {
     graph: &'a Graph,
     pub(crate) reads: Vec<Read>,
-    seen: HashSet<(NodeId, Along)>,
+    seen: OrderedSet<(NodeId, Along)>,
 }
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(graph: &'a Graph) -> Reader<'a> {
-        Reader { graph, reads: Vec::new(), seen: HashSet::new() }
+        Reader { graph, reads: Vec::new(), seen: OrderedSet::default() }
     }
 
     /// Recursion is as deep as the chain of movement nodes, which the graph bounds.

@@ -12,8 +12,7 @@ use super::tree::{At, Def, Tree};
 use crate::kernel::IndexId;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
-use std::collections::HashMap;
-use tapeloom_ir::Shape;
+use tapeloom_ir::{OrderedMap, Shape};
 
 /// Which nodes share memory, when it lives, and which axes it has.
 pub(crate) struct Storage {
@@ -56,9 +55,9 @@ impl Storage {
             let root = storage.root(*r);
             storage.fixed[root] = true;
         }
-        let mut meetings: Vec<HashMap<NodeId, Meeting>> = Vec::new();
+        let mut meetings: Vec<OrderedMap<NodeId, Meeting>> = Vec::new();
         for (position, step) in emitted.body.iter().enumerate() {
-            let mut met = HashMap::new();
+            let mut met = OrderedMap::default();
             storage.visit(std::slice::from_ref(step), position, &mut 0, &mut met);
             meetings.push(met);
         }
@@ -69,7 +68,7 @@ impl Storage {
     /// Where a node dies in the step that begins another of the same type, and both are met at the
     /// same index in every iteration, the load before the store, the second takes the memory of the
     /// first. Backwards, so that chains are resolved when they are met.
-    fn reuse(&mut self, graph: &Graph, meetings: &[HashMap<NodeId, Meeting>]) {
+    fn reuse(&mut self, graph: &Graph, meetings: &[OrderedMap<NodeId, Meeting>]) {
         let input = |id: NodeId| matches!(graph.nodes[id].kind, NodeKind::Input(_));
         let mut after: SecondaryMap<NodeId, bool> = SecondaryMap::new();
         let mut merged: Vec<(NodeId, NodeId)> = Vec::new();
@@ -133,7 +132,7 @@ impl Storage {
         code: &[Tree],
         position: usize,
         clock: &mut usize,
-        met: &mut HashMap<NodeId, Meeting>,
+        met: &mut OrderedMap<NodeId, Meeting>,
     ) {
         for tree in code {
             *clock += 1;
@@ -202,7 +201,7 @@ impl Storage {
 }
 
 /// What the step knows of a node so far, with this access.
-fn meeting<'a>(met: &'a mut HashMap<NodeId, Meeting>, root: NodeId, at: &At) -> &'a mut Meeting {
+fn meeting<'a>(met: &'a mut OrderedMap<NodeId, Meeting>, root: NodeId, at: &At) -> &'a mut Meeting {
     let index = match at {
         At::Axes(index) => Some(index),
         At::Flat(_) => None,

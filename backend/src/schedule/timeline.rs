@@ -4,7 +4,8 @@
 //! its own extent that runs latest of those that do not run before what it reads; if there is none, a
 //! new one is put where it fits. Times have gaps, so that an item can come between others.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use tapeloom_ir::OrderedMap;
 
 /// Straight-line steps have at most this many members, so that machine code comes in portions.
 pub(crate) const STRAIGHT: usize = 2000;
@@ -32,7 +33,7 @@ pub(crate) struct Timeline {
     pub(crate) items: Vec<Item>,
     pub(crate) times: Vec<u64>,
     all: BTreeMap<u64, usize>,
-    of_space: HashMap<Space, BTreeMap<u64, usize>>,
+    of_space: OrderedMap<Space, BTreeMap<u64, usize>>,
 }
 
 /// Room between items.

@@ -7,7 +7,7 @@ use super::member::{Member, Part, Role};
 use super::pieces::is_pieced;
 use super::timeline::STRAIGHT;
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use tapeloom_ir::OrderedMap;
 
 /// Members whose inner axes do not match are unrolled up to this many elements.
 const SCALARISED: usize = 64;
@@ -24,7 +24,7 @@ impl Emitter<'_> {
     /// elements out of a small vector is then a scalar that is already there.
     pub(crate) fn scalarise(&mut self, members: &[usize], depth: usize) {
         let small = |m: &Member| m.rest(depth) <= SCALARISED;
-        let mut inside: HashMap<NodeId, usize> = HashMap::new();
+        let mut inside: OrderedMap<NodeId, usize> = OrderedMap::default();
         let candidates: Vec<usize> =
             members.iter().copied().filter(|m| small(&self.members[*m])).collect();
         let mut total = 0usize;

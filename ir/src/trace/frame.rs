@@ -10,6 +10,7 @@ use super::{Handle, WITHIN};
 use crate::builder::{Draft, infer};
 use crate::function::{Atom, Loc, ValueId};
 use crate::literal::Literal;
+use crate::map::{OrderedMap, OrderedSet};
 use crate::module::Module;
 use crate::prim::{Op, Types};
 use crate::problem::{Kind, Problem};
@@ -17,7 +18,6 @@ use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Type};
 use smallvec::SmallVec;
 use std::any::Any;
-use std::collections::{HashMap, HashSet};
 
 /// Diagnostics kept per trace: a wrong line in a host loop must not fill the memory.
 const MOST_DIAGNOSTICS: usize = 64;
@@ -28,12 +28,11 @@ pub(super) struct Frame {
     pub(super) id: u64,
     pub(super) draft: Draft,
     pub(super) context: Context,
-    /// What the extra parameters stand for, as handles of the frames they come from.
-    pub(super) captures: Vec<Handle>,
-    /// The extra parameter of each lifted value, by its frame and id.
-    lifted: HashMap<(u64, ValueId), Atom>,
+    /// Lifted values by their frame and id: each as a handle there, and as an extra parameter here, in
+    /// the order of these.
+    captures: OrderedMap<(u64, ValueId), (Handle, Atom)>,
     /// Values that a wrong operation left behind.
-    pub(super) poison: HashSet<ValueId>,
+    pub(super) poison: OrderedSet<ValueId>,
 }
 
 impl Frame {
@@ -42,10 +41,14 @@ impl Frame {
             id,
             draft: Draft::new(context.transform),
             context,
-            captures: Vec::new(),
-            lifted: HashMap::new(),
-            poison: HashSet::new(),
+            captures: OrderedMap::default(),
+            poison: OrderedSet::default(),
         }
+    }
+
+    /// What the extra parameters stand for, as handles of the frames they come from.
+    pub(super) fn captures(&self) -> Vec<Handle> {
+        self.captures.values().map(|(handle, _)| *handle).collect()
     }
 
     fn is_poison(&self, a: Atom) -> bool {
@@ -59,14 +62,13 @@ pub(super) struct Trace {
     /// Never empty while user code runs.
     pub(super) frames: Vec<Frame>,
     pub(super) diagnostics: Vec<Diagnostic>,
-    /// Captured data, in the order of the hidden parameters of the outermost frame. Held here, so
-    /// that no address is used twice while the trace lasts.
-    pub(super) tensors: Vec<Tensor>,
-    hidden: HashMap<(usize, ArrayType), Atom>,
+    /// Captured data by address and type, in the order of the hidden parameters of the outermost frame
+    /// that stand for it. Held here, so that no address is used twice while the trace lasts.
+    captured: OrderedMap<(usize, ArrayType), (Tensor, Atom)>,
     /// Frames that are finished, to say which one a handle escaped from.
-    pub(super) closed: HashMap<u64, Context>,
+    pub(super) closed: OrderedMap<u64, Context>,
     /// What callers remember for the length of the trace, by their own number.
-    pub(super) memo: HashMap<u64, Vec<Box<dyn Any>>>,
+    pub(super) memo: OrderedMap<u64, Vec<Box<dyn Any>>>,
 }
 
 /// Why a handle cannot be used.
@@ -78,11 +80,15 @@ impl Trace {
             module: Module::new(),
             frames: vec![frame],
             diagnostics: Vec::new(),
-            tensors: Vec::new(),
-            hidden: HashMap::new(),
-            closed: HashMap::new(),
-            memo: HashMap::new(),
+            captured: OrderedMap::default(),
+            closed: OrderedMap::default(),
+            memo: OrderedMap::default(),
         }
+    }
+
+    /// Captured data, in the order of the hidden parameters of the outermost frame.
+    pub(super) fn tensors(&self) -> Vec<Tensor> {
+        self.captured.values().map(|(tensor, _)| tensor.clone()).collect()
     }
 
     fn handle(&self, frame: usize, atom: Atom, born: Loc) -> Handle {
@@ -113,7 +119,7 @@ impl Trace {
             Atom::Value(v) => v,
         };
         let key = (h.frame, value);
-        if let Some(atom) = self.frames[top].lifted.get(&key) {
+        if let Some((_, atom)) = self.frames[top].captures.get(&key) {
             return Ok(*atom);
         }
         let Some(home) = self.frames.iter().rposition(|f| f.id == h.frame) else {
@@ -121,7 +127,7 @@ impl Trace {
         };
         let mut atom = h.atom;
         for i in home + 1..=top {
-            if let Some(known) = self.frames[i].lifted.get(&key) {
+            if let Some((_, known)) = self.frames[i].captures.get(&key) {
                 atom = *known;
                 continue;
             }
@@ -129,8 +135,7 @@ impl Trace {
             let (ty, poison) = (below.draft.type_of(atom), below.is_poison(atom));
             let frame = &mut self.frames[i];
             atom = frame.draft.param(ty);
-            frame.captures.push(h);
-            frame.lifted.insert(key, atom);
+            frame.captures.insert(key, (h, atom));
             if let (true, Atom::Value(v)) = (poison, atom) {
                 frame.poison.insert(v);
             }
@@ -213,15 +218,9 @@ impl Trace {
     /// The parameter of the outermost function that stands for `tensor`.
     pub(super) fn capture(&mut self, tensor: &Tensor, at: Loc) -> Handle {
         let key = (tensor.identity(), tensor.ty().clone());
-        let atom = match self.hidden.get(&key) {
-            Some(atom) => *atom,
-            None => {
-                let atom = self.frames[0].draft.param(tensor.ty().clone().into());
-                self.tensors.push(tensor.clone());
-                self.hidden.insert(key, atom);
-                atom
-            }
-        };
+        let outermost = &mut self.frames[0].draft;
+        let new = || (tensor.clone(), outermost.param(tensor.ty().clone().into()));
+        let (_, atom) = *self.captured.entry(key).or_insert_with(new);
         self.handle(0, atom, at)
     }
 

@@ -180,9 +180,9 @@ pub fn trace<R>(
     let atoms = with_trace(|t| t.results(&results, at)).unwrap_or_default();
     let finished = STACK.with_borrow_mut(|stack| stack.pop());
     drop(guard);
-    let Some(Trace { mut module, mut frames, mut diagnostics, tensors, .. }) = finished else {
-        return Err(lost(at));
-    };
+    let Some(finished) = finished else { return Err(lost(at)) };
+    let tensors = finished.tensors();
+    let Trace { mut module, mut frames, mut diagnostics, .. } = finished;
     let Some(frame) = frames.pop() else { return Err(lost(at)) };
     if let Some(results) = atoms.into_iter().collect::<Option<Vec<Atom>>>()
         && diagnostics.is_empty()
@@ -227,6 +227,7 @@ pub fn frame<R>(
             .collect::<Vec<Type>>();
         let poison = atoms.iter().map(Option::is_none).collect::<Vec<bool>>();
         let frame = t.frames.pop()?;
+        let captures = frame.captures();
         t.closed.insert(frame.id, frame.context);
         // A frame on its own is a trace without a boundary: nothing can be emitted after it.
         let sound = !t.frames.is_empty() && frame.poison.is_empty();
@@ -240,7 +241,7 @@ pub fn frame<R>(
             },
             Some(_) | None => None,
         };
-        Some((function, frame.captures, types, poison))
+        Some((function, captures, types, poison))
     });
     drop(guard);
     let (function, captures, types, poison) = closed.flatten().unwrap_or_default();

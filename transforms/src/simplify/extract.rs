@@ -15,14 +15,15 @@ use super::cost::local;
 use super::graph::{Fact, Graph, Node, describe};
 use super::saturate::sorted;
 use egg::Id;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
+use tapeloom_ir::{OrderedMap, OrderedSet};
 
 /// How often the choice of one class may change.
 const CHANGES: u32 = 12;
 
 /// The chosen node of every class that is needed.
 pub(crate) struct Extraction {
-    index: HashMap<Id, usize>,
+    index: OrderedMap<Id, usize>,
     chosen: Vec<Option<Node>>,
 }
 
@@ -35,16 +36,16 @@ impl Extraction {
 
 /// A set of class indices.
 #[derive(Clone, PartialEq)]
-struct Set(Vec<u64>);
+struct Bits(Vec<u64>);
 
-impl Set {
+impl Bits {
     fn insert(&mut self, i: usize) {
         self.0[i / 64] |= 1 << (i % 64);
     }
     fn contains(&self, i: usize) -> bool {
         self.0[i / 64] >> (i % 64) & 1 == 1
     }
-    fn union(&mut self, other: &Set) {
+    fn union(&mut self, other: &Bits) {
         for (a, b) in self.0.iter_mut().zip(&other.0) {
             *a |= b;
         }
@@ -76,14 +77,14 @@ struct Candidate<'g> {
 struct Best {
     candidate: usize,
     total: f64,
-    needs: Set,
+    needs: Bits,
 }
 
 /// Chooses a node for every class; `None` where the greedy choice is cyclic below `roots`.
 pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
     let ids = sorted(graph);
-    let index: HashMap<Id, usize> = ids.iter().enumerate().map(|(i, id)| (*id, i)).collect();
-    let is_root: HashSet<Id> = roots.iter().map(|r| graph.egraph.find(*r)).collect();
+    let index: OrderedMap<Id, usize> = ids.iter().enumerate().map(|(i, id)| (*id, i)).collect();
+    let is_root: OrderedSet<Id> = roots.iter().map(|r| graph.egraph.find(*r)).collect();
     let classes: Vec<Vec<Candidate<'_>>> =
         ids.iter().map(|id| candidates(graph, *id, &index, &is_root)).collect();
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); ids.len()];
@@ -114,8 +115,8 @@ type Settle = fn(&[Vec<Candidate<'_>>], &[Vec<usize>]) -> Vec<Option<usize>>;
 fn candidates<'g>(
     graph: &'g Graph<'_>,
     id: Id,
-    index: &HashMap<Id, usize>,
-    roots: &HashSet<Id>,
+    index: &OrderedMap<Id, usize>,
+    roots: &OrderedSet<Id>,
 ) -> Vec<Candidate<'g>> {
     let class = &graph.egraph[id];
     let free = |n: &&Node| match n {
@@ -150,7 +151,7 @@ fn settle(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<us
     let mut best: Vec<Option<Best>> = classes.iter().map(|_| None).collect();
     // The cost of the chosen node of each class, on its own.
     let mut own = vec![0.0; classes.len()];
-    let mut needs = Set(vec![0; words]);
+    let mut needs = Bits(vec![0; words]);
     let mut queue = Worklist::new(classes.len());
     while let Some(i) = queue.pop() {
         let mut found: Option<Best> = None;

@@ -57,12 +57,13 @@ use graph::{Graph, Node};
 use rules::allowed;
 use saturate::saturate;
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Effects;
 use tapeloom_ir::{
-    Atom, Copying, Draft, FuncId, Function, Loc, Module, Operands, Outputs, Problem, Type, ValueId,
+    Atom, Copying, Draft, FuncId, Function, Loc, Module, Operands, OrderedMap, Outputs, Problem,
+    Type, ValueId,
 };
 
 /// How far to go.
@@ -327,12 +328,12 @@ fn emit(
 ) -> Result<Option<Function>, Problem> {
     let mut draft = Draft::new(f.name.clone());
     let params: Vec<Atom> = f.all_params().map(|p| draft.param(f.types[p].clone())).collect();
-    let mut locs: HashMap<Id, Loc> = HashMap::new();
+    let mut locs: OrderedMap<Id, Loc> = OrderedMap::default();
     for (id, loc) in places {
         locs.entry(graph.egraph.find(*id)).or_insert(*loc);
     }
-    let mut done: HashMap<Id, Outputs> = HashMap::new();
-    let mut atoms: HashMap<Id, Atom> = HashMap::new();
+    let mut done: OrderedMap<Id, Outputs> = OrderedMap::default();
+    let mut atoms: OrderedMap<Id, Atom> = OrderedMap::default();
     // A stack of classes with the line of whoever asked first; deep programs must not recurse.
     let mut stack: Vec<(Id, Loc)> =
         roots.iter().rev().map(|r| (graph.egraph.find(*r), None)).collect();

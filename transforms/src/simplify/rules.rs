@@ -10,14 +10,13 @@
 //! primitive at the root, so that a walk over a program costs a constant per equation.
 
 use smallvec::{SmallVec, smallvec};
-use std::collections::HashMap;
 use std::sync::OnceLock;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{
     Attr, Attributes, Definition, Effects, Exactness, Operand, Rewrite, Rule as Row, Sign, Site,
     SiteOperand, Term, When,
 };
-use tapeloom_ir::{Dtype, Literal, Module, Op, Tensor, Type};
+use tapeloom_ir::{Dtype, Literal, Module, Op, OrderedMap, Tensor, Type};
 
 /// Programs under rewriting.
 pub(crate) trait Terms {
@@ -128,7 +127,7 @@ impl Pattern {
 /// All rows, compiled, with an index by the primitive at the root.
 pub(crate) struct Rules {
     pub(crate) all: Vec<Rule>,
-    by_root: HashMap<&'static str, Vec<usize>>,
+    by_root: OrderedMap<&'static str, Vec<usize>>,
     /// Rows that are functions: they say themselves what they are about.
     general: Vec<usize>,
 }
@@ -142,7 +141,8 @@ impl Rules {
 
     /// Compiles rows; one whose patterns do not parse is left out (a test finds it).
     fn compile(rows: Vec<Rewrite>) -> Rules {
-        let mut rules = Rules { all: Vec::new(), by_root: HashMap::new(), general: Vec::new() };
+        let mut rules =
+            Rules { all: Vec::new(), by_root: OrderedMap::default(), general: Vec::new() };
         for row in rows {
             let Some(form) = compile(&row) else { continue };
             let index = rules.all.len();
