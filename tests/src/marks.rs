@@ -6,7 +6,7 @@
 //! what the other one computes there.
 
 use crate::Failure;
-use tapeloom_ir::{FuncId, Module, Op, Problem, Scalar, Type, prim, rebuild};
+use tapeloom_ir::{FuncId, Module, Op, Problem, Scalar, Type, rebuild};
 
 /// The function with another function of the operand in place of every mark, also in what it calls.
 ///
@@ -21,11 +21,12 @@ pub fn replaced(m: &mut Module, id: FuncId) -> Result<FuncId, Failure> {
                 Type::Array(x) if x.dtype.is_float() || x.dtype.is_signed() => Scalar::Neg.into(),
                 Type::Array(_) | Type::Tape(_) | Type::Ref(_) => Scalar::Not.into(),
             },
-            Op::Call(call) => prim::Call { function: inner(call.function)?, ..*call }.into(),
-            Op::CustomCall(call) => {
-                prim::CustomCall { function: inner(call.function)?, ..call.clone() }.into()
+            op => {
+                let regions = op.regions();
+                let inner: Result<Vec<FuncId>, _> =
+                    regions.iter().map(|r| inner(r.function)).collect();
+                op.with_regions(&inner?)
             }
-            op => op.clone(),
         };
         Ok(draft.copy_as(op, &f, i, operands))
     })?;

@@ -4,15 +4,16 @@
 //! primitive is one file with a struct (its attributes) and one `impl` of its rules. There are two
 //! kinds. An *array primitive* has one array as output and no region: it implements
 //! [`ArrayPrimitive`], which asks for one type, one tensor, one tangent, and leaves out all questions
-//! about regions; one that only moves elements implements [`Movement`], which asks for less still. A *region primitive* runs other functions; it writes every method of [`Primitive`].
-//! No trait has a method with a default, so a forgotten rule does not compile.
+//! about regions; one that only moves elements implements [`Movement`], which asks for less still.
+//! A *region primitive* runs other functions; it writes every method of [`Primitive`]. No trait has a
+//! method with a default, so a forgotten rule does not compile.
 //!
 //! The `primitives!` list below makes the closed enum [`Op`]. Adding a primitive is one file (or row)
 //! and one list line; the printer, parser, verifier, interpreter, both AD modes, batching, code
 //! generation, the e-graph, the generated book page and the law tests follow.
 //!
-//! Passes never name a primitive: they ask through [`Op`], which is a [`Primitive`] whatever its kind. Model: ripgrep's flags, and the rule
-//! clusters of JAX's `lax` brought into one place.
+//! Passes never name a primitive: they ask through [`Op`], which is a [`Primitive`] whatever its
+//! kind. Model: ripgrep's flags, and the rule clusters of JAX's `lax` brought into one place.
 
 #[macro_use]
 mod notation;
