@@ -18,33 +18,24 @@ use crate::executable::Executable;
 use crate::kernel::{self, Program};
 use crate::plan::Plan;
 use crate::schedule;
+use crate::target::Target;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem, Tensor};
 
-/// What runs the kernels.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Engine {
-    /// Machine code.
-    #[default]
-    Native,
-    /// The interpreter of kernels, which checks every access to memory: slow, for tests.
-    Interpreter,
-}
-
 /// How to compile.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Options {
     /// What runs the kernels.
-    pub engine: Engine,
+    pub target: Target,
 }
 
 /// A compiled function.
 #[derive(Clone)]
 pub struct Compiled {
-    engine: Running,
+    running: Running,
     params: Vec<ArrayType>,
     report: Report,
     /// Whether a call has been checked, in a debug build.
@@ -64,6 +55,8 @@ enum Running {
 /// What compilation did: data for `explain`.
 #[derive(Clone, Debug)]
 pub struct Report {
+    /// What runs them.
+    pub target: Target,
     /// The kernels; they display as text.
     pub program: Arc<Program>,
     /// The table of memory.
@@ -93,18 +86,18 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Compi
     let program = Arc::new(program);
     let f = module.function(func);
     let params = f.all_params().filter_map(|p| f.types[p].as_array().cloned()).collect();
-    let engine = match options.engine {
-        Engine::Native => Running::Native(Executable::new(&program)?),
-        Engine::Interpreter => Running::Interpreter(program.clone()),
+    let running = match &options.target {
+        Target::Native(triple) => Running::Native(Executable::on(&program, triple)?),
+        Target::Interpreter => Running::Interpreter(program.clone()),
     };
     let code = start.elapsed();
     // Values that cross between the functions of a long program live in the workspace too.
-    let peak = match &engine {
+    let peak = match &running {
         Running::Native(e) => e.report().workspace_bytes,
         Running::Interpreter(_) => plan.peak,
     };
-    let report = Report { program, plan, peak, lower, code };
-    Ok(Compiled { engine, params, report, checked: Arc::default() })
+    let report = Report { target: options.target.clone(), program, plan, peak, lower, code };
+    Ok(Compiled { running, params, report, checked: Arc::default() })
 }
 
 impl Compiled {
@@ -114,7 +107,7 @@ impl Compiled {
     /// [`Kind::Arguments`] when the arguments do not fit the parameters, [`Kind::TooLarge`] when there
     /// is no memory for results or workspace.
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
-        match &self.engine {
+        match &self.running {
             Running::Native(e) => {
                 if cfg!(debug_assertions) && self.check(args).is_ok() {
                     self.check_memory(args)?;
@@ -173,7 +166,8 @@ impl fmt::Display for Report {
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
         writeln!(f, "{}", self.program)?;
         write!(f, "{}", self.plan)?;
-        writeln!(f, "lower {:.3} ms, code {:.3} ms", ms(self.lower), ms(self.code))
+        let (lower, code) = (ms(self.lower), ms(self.code));
+        writeln!(f, "for {}: lower {lower:.3} ms, code {code:.3} ms", self.target)
     }
 }
 
@@ -184,7 +178,7 @@ mod tests {
     use super::*;
 
     /// The kernels are wrong about memory, though the numbers happen to be right: a call says so, by
-    /// every engine. (Machine code is checked in debug builds, of which tests are one.)
+    /// every target. (Machine code is checked in debug builds, of which tests are one.)
     #[test]
     fn calls_check_memory() {
         let text = "program @f {
@@ -204,6 +198,7 @@ mod tests {
         let program = Arc::new(kernel::parse(text, &|_| None).unwrap());
         let params = vec![program.entry.buffers.values().next().unwrap().ty.clone()];
         let report = Report {
+            target: Target::Interpreter,
             program: program.clone(),
             plan: Plan::default(),
             peak: 16,
@@ -211,9 +206,9 @@ mod tests {
             code: Duration::ZERO,
         };
         let native = Running::Native(Executable::new(&program).unwrap());
-        for engine in [native, Running::Interpreter(program)] {
+        for running in [native, Running::Interpreter(program)] {
             let (params, report) = (params.clone(), report.clone());
-            let compiled = Compiled { engine, params, report, checked: Arc::default() };
+            let compiled = Compiled { running, params, report, checked: Arc::default() };
             let problem = compiled.call(&[&Tensor::from([1.0, 2.0])]).unwrap_err();
             assert!(problem.message.contains("b1.1 has taken it over"), "{problem}");
         }

@@ -45,6 +45,7 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, TryLockError};
 use tapeloom_ir::{ArrayType, Kind, Line, Problem, Tensor};
+use target_lexicon::Triple;
 
 /// From how many lines on (64 MiB) an allocation may well fail.
 const LARGE: usize = 1 << 20;
@@ -74,7 +75,15 @@ struct Inner {
 }
 
 impl Executable {
-    /// Compiles a program for this machine.
+    /// Compiles a program for this machine: [`Executable::on`] it.
+    ///
+    /// # Errors
+    /// Those of [`Executable::on`].
+    pub fn new(program: &Program) -> Result<Executable, Problem> {
+        Executable::on(program, &Triple::host())
+    }
+
+    /// Compiles a program for the machine of that name, which must be this one.
     ///
     /// Machine code checks nothing when it runs, so the program is verified here: a program of which it
     /// is not proved that it stays within its buffers, whatever the arguments are, is refused. What a
@@ -84,10 +93,10 @@ impl Executable {
     /// # Errors
     /// [`Kind::Verify`] when the program breaks an invariant, [`Kind::Target`] when this machine
     /// cannot run it.
-    pub fn new(program: &Program) -> Result<Executable, Problem> {
+    pub fn on(program: &Program, triple: &Triple) -> Result<Executable, Problem> {
         kernel::check(program)?;
         // Cranelift reports its own faults by panicking; they stay on this side.
-        let compiled = catch_unwind(AssertUnwindSafe(|| MachineCode::new(program)));
+        let compiled = catch_unwind(AssertUnwindSafe(|| MachineCode::new(program, triple)));
         let (code, report) = compiled.unwrap_or_else(|_| {
             Err(Problem::internal(format!(
                 "the code generator panicked on @{}",

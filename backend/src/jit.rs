@@ -1,4 +1,4 @@
-//! Machine code in memory: the ISA of this machine, one module per program, freed on drop.
+//! Machine code in memory: one module per program, freed on drop.
 //!
 //! A module's memory cannot be freed function by function and is leaked unless freed by hand, so
 //! each program has a module of its own, [`MachineCode`], which frees it when it is dropped.
@@ -7,13 +7,13 @@
 
 use crate::clif::{self, Symbols};
 use crate::kernel::Program;
-use cranelift_codegen::isa::OwnedTargetIsa;
-use cranelift_codegen::settings::{self, Configurable};
+use crate::target::isa;
 use cranelift_jit::{JITBuilder, JITModule};
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tapeloom_ir::{Kind, Problem};
+use target_lexicon::Triple;
 
 /// What compiling a program took and made.
 #[derive(Clone, Debug, Default)]
@@ -63,10 +63,14 @@ pub(crate) struct MachineCode {
 }
 
 impl MachineCode {
-    /// Compiles a verified program for this machine.
-    pub(crate) fn new(program: &Program) -> Result<(MachineCode, Report), Problem> {
+    /// Compiles a verified program.
+    pub(crate) fn new(
+        program: &Program,
+        triple: &Triple,
+    ) -> Result<(MachineCode, Report), Problem> {
         let symbols = Symbols::of(program);
-        let mut builder = JITBuilder::with_isa(isa()?, cranelift_module::default_libcall_names());
+        let mut builder =
+            JITBuilder::with_isa(isa(triple)?, cranelift_module::default_libcall_names());
         for symbol in symbols.iter() {
             builder.symbol(symbol.name.clone(), symbol.address);
         }
@@ -127,25 +131,6 @@ impl Drop for Owner {
             unsafe { module.free_memory() };
         }
     }
-}
-
-/// The instruction set of this machine, with every extension it has.
-fn isa() -> Result<OwnedTargetIsa, Problem> {
-    let target = |e: &dyn fmt::Display| {
-        Problem::new(Kind::Target, format!("cannot compile for this machine: {e}"), "")
-    };
-    let mut flags = settings::builder();
-    let set = [
-        ("opt_level", "speed"),
-        ("use_colocated_libcalls", "false"),
-        ("is_pic", "false"),
-        ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
-    ];
-    for (name, value) in set {
-        flags.set(name, value).map_err(|e| target(&e))?;
-    }
-    let builder = cranelift_native::builder().map_err(|e| target(&e))?;
-    builder.finish(settings::Flags::new(flags)).map_err(|e| target(&e))
 }
 
 /// A function that Cranelift calls where the machine lacks an instruction (rounding before SSE4.1).

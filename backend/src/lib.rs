@@ -19,12 +19,14 @@ mod gemm;
 mod jit;
 mod plan;
 mod record;
+mod target;
 
-pub use compile::{Compiled, Engine, Options, Report, compile};
+pub use compile::{Compiled, Options, Report, compile};
 pub use executable::Executable;
 pub use jit::Report as CodeReport;
 pub use plan::{Plan, Row};
 pub use schedule::schedule;
+pub use target::Target;
 
 use tapeloom_ir::{Kind, Problem};
 

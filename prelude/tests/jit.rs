@@ -118,7 +118,7 @@ fn explain_shows_every_stage_and_the_exact_memory() {
     // Two scalars and the captured data go in and out.
     assert_eq!(e.peak_bytes() - e.workspace_bytes(), 8 + 800 + 8);
     let text = e.to_string();
-    for part in ["== trace", "== kernels", "== memory", "== time", "bytes at most"] {
+    for part in ["== trace", "== target", "== kernels", "== memory", "== time", "bytes at most"] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
 }

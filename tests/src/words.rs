@@ -14,7 +14,7 @@ use crate::calculus::{
 };
 use crate::trust::{self, Trust, trusts};
 use crate::{Agreement, Case, Failure, Rng, run};
-use tapeloom_backend::{Engine, Options, Report, compile};
+use tapeloom_backend::{Options, Report, Target, compile};
 use tapeloom_ir::prim::{Exactness, Region, Role};
 use tapeloom_ir::{FuncId, Kind, Literal, Module, Op, Tensor, Type, print_function, verify};
 use tapeloom_transforms::{BEFORE_CODE, PASSES, Pipeline, batch, jvp, vjp};
@@ -283,11 +283,10 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
             .map_err(|e| format!("after `{pipeline}`: {e}\n{}", print_function(m, f)))?;
     }
     let args: Vec<&Tensor> = case.args.iter().collect();
-    for engine in [Engine::Interpreter, Engine::Native] {
-        let code = compile(m, f, &Options { engine })?;
-        let program = |e: String| {
-            format!("{engine:?}: {e}\n{}{}", print_function(m, f), code.report().program)
-        };
+    for target in [Target::Interpreter, Target::host()] {
+        let code = compile(m, f, &Options { target: target.clone() })?;
+        let program =
+            |e: String| format!("{target}: {e}\n{}{}", print_function(m, f), code.report().program);
         within_budget(m, case.f, f, code.report()).map_err(program)?;
         exact(&code.call(&args)?).map_err(|e| program(e.to_string()))?;
     }

@@ -376,8 +376,8 @@ fn more_memory_than_there_is() {
         );
         let module = tapeloom_ir::parse_module(&text).unwrap();
         let f = module.iter().last().unwrap().0;
-        for engine in [crate::Engine::Native, crate::Engine::Interpreter] {
-            let code = crate::compile(&module, f, &crate::Options { engine });
+        for target in [crate::Target::host(), crate::Target::Interpreter] {
+            let code = crate::compile(&module, f, &crate::Options { target });
             let problem = code.and_then(|code| code.call(&[&Tensor::scalar(1.0)])).unwrap_err();
             assert_eq!(problem.kind, tapeloom_ir::Kind::TooLarge, "{problem}");
         }

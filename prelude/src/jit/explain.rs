@@ -48,6 +48,11 @@ impl Explanation {
         &self.stages
     }
 
+    /// The machine that the code is for: `x86_64-unknown-linux-gnu`.
+    pub fn target(&self) -> String {
+        self.report.target.to_string()
+    }
+
     /// The kernels as text.
     pub fn kernels(&self) -> String {
         self.report.program.to_string()
@@ -103,6 +108,7 @@ impl fmt::Display for Explanation {
                 writeln!(f, "{}", stage.text.trim_end())?;
             }
         }
+        writeln!(f, "== target\n{}", self.target())?;
         writeln!(f, "== kernels\n{}", self.kernels().trim_end())?;
         writeln!(f, "== memory\n{}", self.memory_plan().trim_end())?;
         writeln!(f, "{} bytes at most, arguments and results included", self.peak_bytes())?;

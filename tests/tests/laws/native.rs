@@ -6,7 +6,7 @@
 use crate::derivatives::derived;
 use crate::for_all;
 use std::collections::BTreeSet;
-use tapeloom_backend::{Engine, Options, compile};
+use tapeloom_backend::{Options, Target, compile};
 use tapeloom_ir::prim::{Dot, Operand, Reduce, Reducer};
 use tapeloom_ir::{
     ArrayType, Builder, Draft, Dtype, FuncId, Literal, Module, Op, Scalar, Tensor, Type,
@@ -19,12 +19,12 @@ use tapeloom_tests::{
 
 #[test]
 fn kernels_compute_what_the_interpreter_computes() {
-    for_all(|m, case| compiled(m, case, Engine::Interpreter, folds(m, case)));
+    for_all(|m, case| compiled(m, case, Target::Interpreter, folds(m, case)));
 }
 
 #[test]
 fn machine_code_computes_what_the_interpreter_computes() {
-    for_all(|m, case| compiled(m, case, Engine::Native, folds(m, case)));
+    for_all(|m, case| compiled(m, case, Target::host(), folds(m, case)));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn lanes_compute_what_the_interpreter_computes() {
             let Some((f, types)) = applied else { continue };
             let args: Vec<Tensor> = types.iter().enumerate().map(|(k, ty)| pairs(ty, k)).collect();
             let case = Case { name: op.name().to_owned(), f, args, smooth: false };
-            if let Err(e) = exactly(&m, &case, Engine::Native) {
+            if let Err(e) = exactly(&m, &case, Target::host()) {
                 failures.push(format!("{op:?} of {dtype}: {e}"));
             }
         }
@@ -82,13 +82,13 @@ fn sums_start_at_zero() {
         };
         let args: Vec<Tensor> = types.iter().enumerate().map(zeros).collect();
         let case = Case { name: op.name().to_owned(), f, args, smooth: false };
-        for engine in [Engine::Native, Engine::Interpreter] {
-            let outcome = exactly(m, &case, engine).and_then(|()| {
+        for target in [Target::host(), Target::Interpreter] {
+            let outcome = exactly(m, &case, target.clone()).and_then(|()| {
                 let y = run(m, f, &case.args)?;
                 let plus = (0..y[0].elements()).all(|i| y[0].at(i).bits == 0);
                 if plus { Ok(()) } else { Err(format!("a sum is -0: {}", y[0]).into()) }
             });
-            failures.extend(outcome.err().map(|e| format!("{engine:?}: {op:?} of {types:?}: {e}")));
+            failures.extend(outcome.err().map(|e| format!("{target}: {op:?} of {types:?}: {e}")));
         }
     };
     for dtype in [Dtype::F64, Dtype::F32] {
@@ -193,7 +193,7 @@ fn pairs(ty: &ArrayType, k: usize) -> Tensor {
 
 /// Machine code of a program of many equations.
 pub(crate) fn native(m: &mut Module, case: &Case) -> Result<(), Failure> {
-    compiled(m, case, Engine::Native, Agreement::relative(precision(m, case.f)))
+    compiled(m, case, Target::host(), Agreement::relative(precision(m, case.f)))
 }
 
 /// How far sums and products in another order may be off.
@@ -203,8 +203,8 @@ fn folds(m: &Module, case: &Case) -> Agreement {
 
 /// At the numbers of the case; then, what is not rounded, at edges; and all of it at zeros, where no
 /// order of rounding can be seen.
-fn compiled(m: &Module, case: &Case, engine: Engine, agree: Agreement) -> Result<(), Failure> {
-    let executable = compile(m, case.f, &Options { engine })?;
+fn compiled(m: &Module, case: &Case, target: Target, agree: Agreement) -> Result<(), Failure> {
+    let executable = compile(m, case.f, &Options { target })?;
     let program = || format!("{}{}", print_function(m, case.f), executable.report().program);
     let called = |args: &[Tensor]| executable.call(&args.iter().collect::<Vec<_>>());
     // Twice, so that workspace left over from the first call is met.
@@ -235,8 +235,8 @@ fn compiled(m: &Module, case: &Case, engine: Engine, agree: Agreement) -> Result
     Ok(())
 }
 
-fn exactly(m: &Module, case: &Case, engine: Engine) -> Result<(), Failure> {
-    let executable = compile(m, case.f, &Options { engine })?;
+fn exactly(m: &Module, case: &Case, target: Target) -> Result<(), Failure> {
+    let executable = compile(m, case.f, &Options { target })?;
     let got = executable.call(&case.args.iter().collect::<Vec<_>>())?;
     Ok(Agreement::Exact.check_all(&got, &run(m, case.f, &case.args)?)?)
 }

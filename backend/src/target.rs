@@ -1,0 +1,114 @@
+//! Targets: what runs the kernels.
+//!
+//! A target is a value that prints: [`compile`](crate::compile()) takes it, the report says it. A
+//! native target is named by its triple, as every compiler names machines.
+//!
+//! ```
+//! use tapeloom_backend::Target;
+//! let here = Target::host();
+//! assert!(here.to_string().starts_with(std::env::consts::ARCH));
+//! assert_eq!(Target::Interpreter.to_string(), "interpreter");
+//! ```
+
+use cranelift_codegen::isa::{self, LookupError, OwnedTargetIsa};
+use cranelift_codegen::settings::{self, Configurable};
+use std::fmt;
+use tapeloom_ir::{Kind, Problem};
+use target_lexicon::Triple;
+
+/// What runs the kernels.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Target {
+    /// Machine code, with every extension that this machine has.
+    Native(Triple),
+    /// The interpreter of kernels, which checks every access to memory: slow, for tests.
+    Interpreter,
+}
+
+impl Target {
+    /// Machine code for the machine that this process runs on.
+    pub fn host() -> Target {
+        Target::Native(Triple::host())
+    }
+}
+
+impl Default for Target {
+    fn default() -> Target {
+        Target::host()
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Native(triple) => write!(f, "{triple}"),
+            Target::Interpreter => f.write_str("interpreter"),
+        }
+    }
+}
+
+/// The instruction set of a machine on which this process can run code: of this one.
+pub(crate) fn isa(triple: &Triple) -> Result<OwnedTargetIsa, Problem> {
+    let (host, help) = (Triple::host(), "use `Target::Interpreter`, which runs everywhere");
+    isa::lookup(triple.clone()).map_err(|e| {
+        let why = match e {
+            LookupError::Unsupported => "Cranelift does not know the machine",
+            LookupError::SupportDisabled => "Cranelift is built without code for the machine",
+        };
+        Problem::new(Kind::Target, format!("there is no machine code for {triple}: {why}"), help)
+    })?;
+    if *triple != host {
+        let message = format!("machine code for {triple} does not run on this machine, {host}");
+        return Err(Problem::new(Kind::Target, message, help));
+    }
+    let failed = |e: &dyn fmt::Display| {
+        Problem::new(Kind::Target, format!("cannot make machine code for {triple}: {e}"), help)
+    };
+    let mut flags = settings::builder();
+    let set = [
+        ("opt_level", "speed"),
+        ("use_colocated_libcalls", "false"),
+        ("is_pic", "false"),
+        ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+    ];
+    for (name, value) in set {
+        flags.set(name, value).map_err(|e| failed(&e))?;
+    }
+    let builder = cranelift_native::builder().map_err(|e| failed(&e))?;
+    builder.finish(settings::Flags::new(flags)).map_err(|e| failed(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[track_caller]
+    fn refused(triple: &str) -> String {
+        let problem = isa(&triple.parse().unwrap()).err().unwrap();
+        assert_eq!(problem.kind, Kind::Target);
+        problem.message
+    }
+
+    #[test]
+    fn machines_without_code_are_errors_that_name_them() {
+        assert_eq!(
+            refused("wasm32-unknown-unknown"),
+            "there is no machine code for wasm32-unknown-unknown: Cranelift does not know the machine"
+        );
+        assert!(refused("powerpc64-unknown-linux-gnu").contains("powerpc64-unknown-linux-gnu"));
+        assert!(isa(&Triple::host()).is_ok());
+    }
+
+    #[test]
+    fn code_for_another_system_is_not_run_here() {
+        let host = Triple::host();
+        let elsewhere = match host.operating_system {
+            target_lexicon::OperatingSystem::Linux => "unknown-freebsd",
+            _ => "unknown-linux-gnu",
+        };
+        let message = refused(&format!("{}-{elsewhere}", host.architecture));
+        assert!(message.ends_with(&format!("does not run on this machine, {host}")), "{message}");
+    }
+}
