@@ -24,7 +24,7 @@ const ENOUGH: usize = 256 << 10;
 const MORE: usize = 4 << 20;
 
 /// Runs a walk into a function that another one calls.
-pub(crate) fn deeper<T>(walk: impl FnOnce() -> T) -> T {
+pub fn deeper<T>(walk: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(ENOUGH, MORE, walk)
 }
 

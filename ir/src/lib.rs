@@ -42,7 +42,7 @@ mod verify;
 
 pub use builder::{Builder, Draft};
 pub use copying::{Atoms, Copying, rebuild};
-pub use depth::{DEEPEST_CALL, DEEPEST_CLOSURE};
+pub use depth::{DEEPEST_CALL, DEEPEST_CLOSURE, deeper};
 pub use eval::eval;
 pub use function::{Atom, Equation, FuncId, Function, Loc, Operands, Outputs, ValueId};
 pub use literal::Literal;

@@ -716,6 +716,33 @@ fn many_steps_and_one_long_nest() {
     }
 }
 
+/// Kernels that call kernels, as deep as may be, on a thread with little stack.
+#[test]
+fn chains_of_calls() {
+    let chain = |n: usize| {
+        let body = |call: String| {
+            format!(
+                "buffer b0: f64[] input 0 buffer b1: f64[] output 0 buffer b2: f64[] workspace 0 \
+                 {call} nest {{ %0: f64 = load b2[0] %1: f64 = add %0, 1.0 store b1[0], %1 }} }} "
+            )
+        };
+        let call = |n: usize| format!("call k{n}(b0[0; 1]) to (b2[0; 1]) frame 64");
+        let first = "nest { %9: f64 = load b0[0] store b2[0], %9 }".to_owned();
+        let mut text = format!("kernel k0 @f {{ workspace 64 {}", body(first));
+        for i in 1..n {
+            text += &format!("kernel k{i} @f {{ workspace {} {}", 64 * (i + 1), body(call(i - 1)));
+        }
+        text += &format!("program @f {{ workspace {} {}", 64 * (n + 1), body(call(n - 1)));
+        parse(&text, &library).unwrap()
+    };
+    let p = chain(500);
+    let run = move || check(&p, &[Tensor::scalar(1.0)], 0.0);
+    std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
+    let errors = verify(&chain(501));
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert_eq!(errors[0].to_string(), "calls nest 501 deep, more than 500");
+}
+
 fn contraction(dtype: Dtype, m: usize, n: usize, k: usize, batch: usize) -> Program {
     let mut make = Make::new("contraction");
     let x = make.buffer(dtype, &[batch, m, k], Place::Input(0));

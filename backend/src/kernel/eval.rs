@@ -317,7 +317,7 @@ impl<'a> Machine<'a> {
             };
         }
         let began = self.shadow.as_ref().map_or(0, Shadow::now);
-        self.run(k, places, workspace)?;
+        tapeloom_ir::deeper(|| self.run(k, places, workspace))?;
         if let Some(shadow) = &mut self.shadow {
             for (v, (first, _)) in call.outputs.iter().zip(&outputs) {
                 for i in *first..first + v.elements {
