@@ -37,7 +37,7 @@
 #![expect(unsafe_code, reason = "hands buffers to generated code")]
 
 use crate::jit::{MachineCode, Report};
-use crate::kernel::{self, Program};
+use crate::kernel::{self, Listener, Program};
 use crate::record::Context;
 use crate::{gemm, no_memory};
 use smallvec::SmallVec;
@@ -123,6 +123,22 @@ impl Executable {
     /// [`Kind::Arguments`] when an argument is missing or of another type, [`Kind::TooLarge`] when
     /// there is no memory for results or workspace.
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
+        self.run(args, None)
+    }
+
+    /// As [`call`](Executable::call), with somebody who listens to the program's probes.
+    ///
+    /// # Errors
+    /// Those of [`call`](Executable::call); [`Kind::Internal`] when the listener panics.
+    pub fn listen(&self, args: &[&Tensor], listener: Listener<'_>) -> Result<Vec<Tensor>, Problem> {
+        self.run(args, Some(listener))
+    }
+
+    fn run(
+        &self,
+        args: &[&Tensor],
+        mut listener: Option<Listener<'_>>,
+    ) -> Result<Vec<Tensor>, Problem> {
         let Inner { code, inputs, outputs, workspace, pool, .. } = &*self.0;
         if args.len() != inputs.len() {
             return Err(self.wrong_count(args.len()));
@@ -157,11 +173,12 @@ impl Executable {
             }
         }
         let frame = space.as_mut_ptr().cast::<u8>();
-        let mut context = Context { zeros: [0; 2], workspace: frame };
+        let listener = listener.as_mut().map_or(std::ptr::null_mut(), |l| (&raw mut *l).cast());
+        let mut context = Context { zeros: [0; 2], workspace: frame, listener };
         record[0] = (&raw mut context).cast();
         record[1] = frame;
         // SAFETY: `record` has the layout of the entry's records: the context, which lives on this
-        // stack, and `space`, which is owned by this call, as long as the report says and aligned to
+        // stack as its listener does, and `space`, which is owned by this call, as long as the report says and aligned to
         // 64 bytes; then a pointer per input, of the checked types, to buffers that `args` keeps alive
         // (never written, though the record does not say so); then one per output, to fresh buffers of
         // the sizes of the program's types, which nothing else refers to and which stay where they are
@@ -173,7 +190,7 @@ impl Executable {
             *kept = space;
         }
         if status != gemm::DONE {
-            let message = format!("a library function panicked in @{}", self.0.name);
+            let message = format!("a library function or a listener panicked in @{}", self.0.name);
             return Err(Problem::internal(message));
         }
         let mut results = Vec::with_capacity(outputs.len());

@@ -18,6 +18,7 @@ mod executable;
 mod gemm;
 mod jit;
 mod plan;
+mod probe;
 mod record;
 mod target;
 

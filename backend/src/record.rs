@@ -16,7 +16,7 @@
 //! workspace. The status is 0, or what a library function answered first.
 //!
 //! The context is one for all kernels of a call. Its layout is [`Context`]; what is to come (chunks of
-//! a tape, callbacks, threads) are words behind those that are there.
+//! a tape, threads) are words behind those that are there.
 
 use crate::kernel::{Kernel, Place};
 
@@ -34,6 +34,8 @@ pub(crate) struct Context {
     pub(crate) zeros: [u64; 2],
     /// Where the entry's frame begins, and with it the workspace.
     pub(crate) workspace: *mut u8,
+    /// Points to the [`Listener`](crate::kernel::Listener) of the call; null if nobody listens.
+    pub(crate) listener: *mut u8,
 }
 
 /// Where the workspace is in the context.

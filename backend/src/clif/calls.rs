@@ -1,10 +1,11 @@
-//! Calls: contractions by a library, and other kernels of the program.
+//! Calls: contractions by a library, reports, and other kernels of the program.
 //!
 //! A callee's [`record`](crate::record) is made on the caller's stack.
 
 use super::nest::{Nest, return_unless_zero};
 use crate::gemm;
-use crate::kernel::{Call, Contract};
+use crate::kernel::{Call, Contract, View};
+use crate::probe;
 use crate::record::{self, Layout};
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, types};
 use tapeloom_ir::Problem;
@@ -19,6 +20,19 @@ impl Nest<'_, '_, '_> {
             args.push(self.first(m.buffer, &m.at)?);
         }
         let call = self.b.ins().call(function, &args);
+        let status = self.b.inst_results(call)[0];
+        return_unless_zero(self.b, status);
+        Ok(())
+    }
+
+    /// A report.
+    pub(super) fn probe(&mut self, number: u32, view: &View) -> Result<(), Problem> {
+        let function = self.functions.probe(self.b.func)?;
+        let at = self.first(view.buffer, &view.at)?;
+        let dtype = probe::code(self.p.buffers[view.buffer].ty.dtype);
+        let [number, dtype, elements] = [i64::from(number), dtype, view.elements as i64]
+            .map(|n| self.b.ins().iconst(types::I64, n));
+        let call = self.b.ins().call(function, &[self.context, number, dtype, at, elements]);
         let status = self.b.inst_results(call)[0];
         return_unless_zero(self.b, status);
         Ok(())

@@ -1,7 +1,8 @@
 //! Random recursive kernels: loops of constant and run-time extent, branches, `while`, carries in place
 //! and in turns, contractions that add, calls of kernels that are as random.
 //!
-//! Text, verifier, both interpreters, split loops and machine code must agree on each in every bit:
+//! Text, verifier, the checking interpreter, split loops and machine code must agree on each in every
+//! bit, and on what is reported in which order:
 //! numbers are small integers, so that sums may be taken in any order. A run of a few hundred is part
 //! of the tests; `KERNELS=50000 cargo test --release -p tapeloom-backend recursive` is a long one, and
 //! `KERNELS_SEED=n` begins elsewhere.
@@ -11,7 +12,7 @@
 use super::tests::{Random, compare, tensor};
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Call, Carry, Contract, Expr, Extent, Held, IndexId, Kernel,
-    KernelId, Matrix, Place, Program, Rounds, Stmt, VarId, Version, View, claim, parse, shadow,
+    KernelId, Matrix, Place, Program, Rounds, Stmt, VarId, Version, View, claim, listen, parse,
     split_loops, verify, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
@@ -267,7 +268,7 @@ impl Generator<'_> {
 
     fn statement(&mut self, body: &mut Vec<Stmt>) {
         let deep = self.depth > 4;
-        match self.r.below(16) {
+        match self.r.below(17) {
             0 | 1 => {
                 let (address, guard) = (self.address(body, 1), self.guard(body));
                 let from = match self.r.below(4) {
@@ -339,6 +340,13 @@ impl Generator<'_> {
             13 => self.contract(body),
             14 if !self.callees.is_empty() => self.call(body),
             15 => self.fold(body),
+            16 => {
+                let (number, elements) = (self.r.below(100) as u32, self.r.below(4));
+                let (n, at) = (self.array(), self.address(body, elements));
+                let Held { buffer, version } = self.arrays[n];
+                let view = View { buffer, version, at, elements };
+                body.push(Stmt::Probe { number, view });
+            }
             _ => {}
         }
     }
@@ -528,7 +536,7 @@ fn random_recursive_kernels() {
         tensor(dtype, &x)
     };
     let args = [numbers(Dtype::F64), numbers(Dtype::I64)];
-    let mut met = [0; 8];
+    let mut met = [0; 9];
     for seed in seed..seed + count {
         let p = program(seed);
         let valid = |p: &Program| {
@@ -539,12 +547,15 @@ fn random_recursive_kernels() {
         let again = parse(&p.to_string(), &|_| None).unwrap_or_else(|e| panic!("{seed}: {e}\n{p}"));
         assert_eq!(again.to_string(), p.to_string());
         valid(&again);
-        let want = shadow(&p, &args).unwrap_or_else(|e| panic!("{p}\nseed {seed}: {e}"));
+        let mut want_told = Vec::new();
+        let want = listen(&p, &args, &mut |number, all| want_told.push((number, all.to_vec())));
+        let want = want.unwrap_or_else(|e| panic!("{p}\nseed {seed}: {e}"));
         let mut split = p.clone();
         split_loops(&mut split).unwrap();
         valid(&split);
         let p = if seed % 2 == 0 { &p } else { &split };
-        compare(p, &args, &want, 0.0, &format!("seed {seed}"));
+        let told = compare(p, &args, &want, 0.0, &format!("seed {seed}"));
+        assert_eq!(told, want_told, "seed {seed}");
         for (_, k) in p.kernels() {
             visit(&k.body, &mut |s| {
                 let kind = match s {
@@ -555,6 +566,7 @@ fn random_recursive_kernels() {
                     Stmt::Contract(c) => 4 + usize::from(c.accumulate),
                     Stmt::For { rounds: Rounds::Parallel, .. } => 6,
                     Stmt::For { rounds: Rounds::Fold, .. } => 7,
+                    Stmt::Probe { .. } => 8,
                     _ => return,
                 };
                 met[kind] += 1;

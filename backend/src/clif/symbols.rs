@@ -5,6 +5,7 @@
 
 use crate::gemm;
 use crate::kernel::{Expr, Program, Stmt, visit};
+use crate::probe;
 use cranelift_codegen::ir::{self, AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::CallConv;
 use cranelift_jit::JITModule;
@@ -37,6 +38,7 @@ impl Symbols {
                 symbols.code(*code);
             }
             Stmt::Contract(c) => symbols.contraction(c.dtype),
+            Stmt::Probe { .. } => symbols.probe(),
             Stmt::Nest { .. }
             | Stmt::For { .. }
             | Stmt::While { .. }
@@ -85,6 +87,10 @@ impl Symbols {
         } else {
             self.add(CONTRACT_F32, gemm::contract_f32 as *const u8, &params, types::I32);
         }
+    }
+
+    fn probe(&mut self) {
+        self.add(PROBE, probe::probe as *const u8, &[types::I64; 5], types::I32);
     }
 
     fn add(&mut self, name: &str, address: *const u8, params: &[ir::Type], result: ir::Type) {
@@ -182,6 +188,11 @@ impl<'a> Functions<'a> {
         self.symbol(func, if dtype == Dtype::F64 { &wide } else { &narrow })
     }
 
+    /// A probe: (context, number, dtype, elements, how many) to a status.
+    pub(super) fn probe(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
+        self.symbol(func, PROBE)
+    }
+
     /// A contraction: (description, lhs, rhs, out) to a status.
     pub(super) fn contraction(
         &mut self,
@@ -217,6 +228,7 @@ impl<'a> Functions<'a> {
     }
 }
 
+const PROBE: &str = "probe";
 const CONTRACT_F64: &str = "contract_f64";
 const CONTRACT_F32: &str = "contract_f32";
 

@@ -97,12 +97,19 @@ fn check(p: &Program, args: &[Tensor], tolerance: f64) {
     compare(p, args, &eval(p, args).unwrap(), tolerance, "");
 }
 
-/// Machine code makes what is wanted.
+/// Machine code makes what is wanted; what it reports.
 #[track_caller]
-pub(super) fn compare(p: &Program, args: &[Tensor], want: &[Tensor], tolerance: f64, what: &str) {
+pub(super) fn compare(
+    p: &Program,
+    args: &[Tensor],
+    want: &[Tensor],
+    tolerance: f64,
+    what: &str,
+) -> Vec<(u32, Vec<Literal>)> {
     let code = Executable::new(p).unwrap_or_else(|e| panic!("{what} {e}\n{p}"));
     let refs: Vec<&Tensor> = args.iter().collect();
-    let got = code.call(&refs).unwrap();
+    let mut told = Vec::new();
+    let got = code.listen(&refs, &mut |number, all| told.push((number, all.to_vec()))).unwrap();
     assert_eq!(got.len(), want.len());
     for (n, (got, want)) in got.iter().zip(want).enumerate() {
         assert_eq!(got.ty(), want.ty());
@@ -113,6 +120,7 @@ pub(super) fn compare(p: &Program, args: &[Tensor], want: &[Tensor], tolerance: 
             );
         }
     }
+    told
 }
 
 fn edges(dtype: Dtype) -> Vec<Literal> {

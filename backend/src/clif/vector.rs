@@ -121,7 +121,8 @@ impl<'a> Survey<'a> {
                 | Stmt::While { .. }
                 | Stmt::If { .. }
                 | Stmt::Contract(_)
-                | Stmt::Call(_) => self.legal = false,
+                | Stmt::Call(_)
+                | Stmt::Probe { .. } => self.legal = false,
                 Stmt::For { index, extent: Extent::Constant(extent), carries, body, .. } => {
                     self.legal &= carries.is_empty();
                     self.inside.push((*index, *extent));

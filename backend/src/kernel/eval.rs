@@ -20,7 +20,7 @@ use tapeloom_ir::{Code, Kind, Literal, Problem, Tensor};
 /// fit the inputs, [`Kind::Internal`] when an access leaves its buffer, [`Kind::TooLarge`] when there
 /// is no memory for results or workspace.
 pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-    run(program, args, false)
+    run(program, args, false, None)
 }
 
 /// As [`eval`], and checks that every load finds what it means: an element of that version of that
@@ -52,10 +52,30 @@ pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> 
 /// # Errors
 /// Those of [`eval`]; [`Kind::Internal`] names what a load means and what it finds.
 pub fn shadow(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-    run(program, args, true)
+    run(program, args, true, None)
 }
 
-fn run(program: &Program, args: &[Tensor], shadow: bool) -> Result<Vec<Tensor>, Problem> {
+/// Who listens to the probes of a program: gets the number of one and its elements.
+pub type Listener<'a> = &'a mut dyn FnMut(u32, &[Literal]);
+
+/// As [`shadow`], with somebody who listens to the program's probes.
+///
+/// # Errors
+/// Those of [`shadow`].
+pub fn listen(
+    program: &Program,
+    args: &[Tensor],
+    listener: Listener<'_>,
+) -> Result<Vec<Tensor>, Problem> {
+    run(program, args, true, Some(listener))
+}
+
+fn run(
+    program: &Program,
+    args: &[Tensor],
+    shadow: bool,
+    listener: Option<Listener<'_>>,
+) -> Result<Vec<Tensor>, Problem> {
     super::check(program)?;
     let entry = &program.entry;
     let mut memory = Memory::new(filled(0xa5, entry.workspace)?);
@@ -78,7 +98,7 @@ fn run(program: &Program, args: &[Tensor], shadow: bool) -> Result<Vec<Tensor>, 
         };
     }
     let shadow = if shadow { Some(Shadow::of(&memory)?) } else { None };
-    let mut machine = Machine { program, memory, shadow };
+    let mut machine = Machine { program, memory, shadow, listener };
     machine.run(entry, places.clone(), 0)?;
     let result = |(id, ty)| {
         let mut result = Tensor::zeros_of(ty)?;
@@ -90,10 +110,11 @@ fn run(program: &Program, args: &[Tensor], shadow: bool) -> Result<Vec<Tensor>, 
     entry.outputs().into_iter().map(result).collect()
 }
 
-struct Machine<'a> {
+struct Machine<'a, 'l> {
     program: &'a Program,
     memory: Memory<'a>,
     shadow: Option<Shadow<'a>>,
+    listener: Option<Listener<'l>>,
 }
 
 /// One run of a kernel.
@@ -107,7 +128,7 @@ struct Frame<'a> {
     indices: SecondaryMap<IndexId, i64>,
 }
 
-impl<'a> Machine<'a> {
+impl<'a> Machine<'a, '_> {
     fn run(
         &mut self,
         k: &'a Kernel,
@@ -141,6 +162,7 @@ impl<'a> Machine<'a> {
             Stmt::Nest { body } => self.block(f, body)?,
             Stmt::Contract(c) => self.contract(f, c)?,
             Stmt::Call(c) => self.call(f, c)?,
+            Stmt::Probe { number, view } => self.probe(f, *number, view)?,
             Stmt::If { condition, then, otherwise } => {
                 let body = if f.arg(*condition).bits != 0 { then } else { otherwise };
                 self.block(f, body)?;
@@ -324,6 +346,17 @@ impl<'a> Machine<'a> {
                     shadow.take_over(v.buffer, v.version, f.places[v.buffer], i, began)?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn probe(&mut self, f: &Frame<'_>, number: u32, v: &View) -> Result<(), Problem> {
+        let first = f.address(&v.at);
+        let all: Vec<Literal> = (0..v.elements as i64)
+            .map(|i| self.read(f, v.buffer, v.version, first + i))
+            .collect::<Result<_, _>>()?;
+        if let Some(listener) = &mut self.listener {
+            listener(number, &all);
         }
         Ok(())
     }

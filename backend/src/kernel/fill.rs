@@ -79,7 +79,8 @@ impl Search<'_> {
                 | Stmt::Var { .. }
                 | Stmt::Set { .. }
                 | Stmt::Fold { .. }
-                | Stmt::Store { .. } => self.accesses(stmt),
+                | Stmt::Store { .. }
+                | Stmt::Probe { .. } => self.accesses(stmt),
                 Stmt::For { index, extent: Extent::Constant(n), .. } => {
                     self.loops.push((*index, *n));
                 }

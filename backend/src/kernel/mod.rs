@@ -42,7 +42,7 @@ mod tests;
 mod verify;
 mod walk;
 
-pub use eval::{eval, shadow};
+pub use eval::{Listener, eval, listen, shadow};
 pub(crate) use fill::filled;
 pub use parse::parse;
 pub use rounds::claim;
@@ -204,7 +204,8 @@ fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
             | Stmt::Var { .. }
             | Stmt::Set { .. }
             | Stmt::Fold { .. }
-            | Stmt::Store { .. } => 1,
+            | Stmt::Store { .. }
+            | Stmt::Probe { .. } => 1,
         }
     };
     body.iter().map(of).fold(0, u64::saturating_add)
@@ -343,6 +344,13 @@ pub enum Stmt {
     Contract(Contract),
     /// A call of another kernel.
     Call(Call),
+    /// `probe number view`: hands elements to whoever listens, in the order of the program.
+    Probe {
+        /// Which one.
+        number: u32,
+        /// What it shows.
+        view: View,
+    },
 }
 
 impl Stmt {

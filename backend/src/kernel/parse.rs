@@ -168,6 +168,9 @@ impl<'a> Parser<'a> {
         if self.take("contract") {
             return Ok(Stmt::Contract(self.contract()?));
         }
+        if self.take("probe") {
+            return Ok(Stmt::Probe { number: self.number()?, view: self.view()? });
+        }
         if self.take("call") {
             return Ok(Stmt::Call(self.call()?));
         }
@@ -268,18 +271,23 @@ impl<'a> Parser<'a> {
         let mut views = Vec::new();
         self.expect("(")?;
         while !self.take(")") {
-            let (buffer, version) = self.held()?;
-            self.expect("[")?;
-            let at = self.address()?;
-            self.expect(";")?;
-            views.push(View { buffer, version, at, elements: self.number()? });
-            self.expect("]")?;
+            views.push(self.view()?);
             if !self.take(",") {
                 self.expect(")")?;
                 break;
             }
         }
         Ok(views)
+    }
+
+    fn view(&mut self) -> Result<View, Problem> {
+        let (buffer, version) = self.held()?;
+        self.expect("[")?;
+        let at = self.address()?;
+        self.expect(";")?;
+        let view = View { buffer, version, at, elements: self.number()? };
+        self.expect("]")?;
+        Ok(view)
     }
 
     fn expr(&mut self) -> Result<Expr, Problem> {

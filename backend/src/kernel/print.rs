@@ -185,6 +185,7 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
             }
             Stmt::Contract(c) => writeln!(f, "{c}")?,
             Stmt::Call(c) => writeln!(f, "{c}")?,
+            Stmt::Probe { number, view } => writeln!(f, "probe {number} {view}")?,
             Stmt::If { condition, then, otherwise } => {
                 writeln!(f, "if {condition} {{")?;
                 block(p, f, then, depth + 1)?;

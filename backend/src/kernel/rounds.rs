@@ -17,8 +17,8 @@ use super::{Access, Arg, BufferId, Extent, IndexId, Kernel, Place, Rounds, Scala
 use cranelift_entity::EntitySet;
 use tapeloom_ir::Code;
 
-/// Comparisons worth the time that they take to compile; no real body comes near.
-const MOST: usize = 1 << 22;
+/// Comparisons worth the time that they take.
+const MOST: usize = 1 << 16;
 
 /// Whether rounds meet in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,6 +62,9 @@ pub(crate) fn variables(body: &[Stmt]) -> (Rounds, String) {
     let mut s = Variables::default();
     visit(body, &mut |stmt| s.stmt(stmt));
     let outside = |v: &VarId| !s.declared.contains(v);
+    if s.reports {
+        return (Rounds::Serial, "rounds report in order".to_owned());
+    }
     if let Some(v) = s.set.iter().find(|v| outside(v)) {
         return (Rounds::Serial, format!("{v} is set in one round for the next"));
     }
@@ -86,6 +89,8 @@ struct Variables {
     set: Vec<VarId>,
     folds: Vec<(VarId, Code)>,
     read: Vec<VarId>,
+    /// Whether anything is reported.
+    reports: bool,
 }
 
 impl Variables {
@@ -93,6 +98,7 @@ impl Variables {
         match stmt {
             Stmt::Var { var, .. } => self.declared.push(*var),
             Stmt::Set { var, .. } => self.set.push(*var),
+            Stmt::Probe { .. } => self.reports = true,
             Stmt::Fold { var, code, value } => {
                 self.folds.push((*var, *code));
                 if let Arg::Var(v) = value {
@@ -185,7 +191,8 @@ impl<'a> Survey<'a> {
                 | Stmt::Set { .. }
                 | Stmt::Fold { .. }
                 | Stmt::Store { .. }
-                | Stmt::Contract(_) => {}
+                | Stmt::Contract(_)
+                | Stmt::Probe { .. } => {}
             }
             // What two buffers hold that exchange places is not followed.
             self.known &= stmt.carries().iter().all(|c| c.now.buffer == c.next.buffer);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use super::{eval, parse, shadow, verify};
+use super::{Listener, eval, listen, parse, shadow, verify};
 use crate::Executable;
 use tapeloom_ir::Tensor;
 use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
@@ -505,6 +505,47 @@ fn run_time_indices_want_a_proof() {
             }
         }
     }
+}
+
+/// Reports come in the order of the program, from every engine, loops and callees included.
+#[test]
+fn probes_report_in_order() {
+    let text = "kernel k0 @f { buffer b0: f64[] input 0 buffer b1: f64[] output 0
+      nest { %0: f64 = load b0[0] %1: f64 = neg %0 store b1[0], %1 } probe 7 b0[0; 1] }
+    program @x { workspace 64 buffer b0: f64[3] input 0 buffer b1: bool[2] output 0
+      buffer b2: f64[3] workspace 0
+      for i3 in 2 { store b1[i3], true }
+      serial i0 in 3 {
+        call k0(b0[i0; 1]) to (b2[i0; 1]) frame 0
+        %0: bool = eq i0, 1
+        if %0 { probe 8 b2[0; 2] probe 9 b1[0; 2] }
+      }
+      var v0: i64 = 0
+      while { %1: bool = lt v0, 2 } %1 { probe 1 b0[1; 0] %2: i64 = add v0, 1 v0 = %2 } }";
+    let text = text.replace("      serial", "nest { serial") + " }";
+    let program = parse(&text, &library).unwrap();
+    assert_eq!(parse(&program.to_string(), &library).unwrap().to_string(), program.to_string());
+    assert_eq!(verify(&program), []);
+    let x = Tensor::vector(&[1.0, 2.0, 3.0]);
+    let want = ["7 1.0", "7 2.0", "8 -1.0 -2.0", "9 true true", "7 3.0", "1", "1"];
+    let told = |run: &mut dyn FnMut(Listener<'_>)| {
+        let mut told = Vec::new();
+        run(&mut |number, all| {
+            let all: Vec<String> = all.iter().map(|x| format!(" {x}")).collect();
+            told.push(format!("{number}{}", all.concat()));
+        });
+        told
+    };
+    assert_eq!(told(&mut |l| drop(listen(&program, std::slice::from_ref(&x), l).unwrap())), want);
+    let code = Executable::new(&program).unwrap();
+    assert_eq!(told(&mut |l| drop(code.listen(&[&x], l).unwrap())), want);
+    // Nobody listens, or in vain.
+    assert!(code.call(&[&x]).is_ok());
+    let failed = code.listen(&[&x], &mut |_, _| std::panic::resume_unwind(Box::new("a test")));
+    assert!(failed.unwrap_err().message.contains("a listener panicked"));
+    let claim = "program @x { buffer b0: f64[] input 0 for i0 in 2 { probe 1 b0[0; 1] } }";
+    let errors = verify(&parse(claim, &library).unwrap());
+    assert!(errors[0].message.contains("no `for`: rounds report in order; say `serial`"));
 }
 
 /// What a call must keep to.

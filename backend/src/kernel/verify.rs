@@ -214,6 +214,7 @@ impl<'a> Verifier<'a> {
                 Stmt::Nest { body } => self.block(body, dead),
                 Stmt::Contract(c) => self.contract(c),
                 Stmt::Call(c) => self.call(c),
+                Stmt::Probe { .. } => {}
                 Stmt::If { condition, then, otherwise } => {
                     let found = self.arg(*condition);
                     self.fits("a condition", Some(Dtype::Bool), found);

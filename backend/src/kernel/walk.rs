@@ -73,7 +73,8 @@ impl Stmt {
             | Stmt::Fold { .. }
             | Stmt::Store { .. }
             | Stmt::Contract(_)
-            | Stmt::Call(_) => {}
+            | Stmt::Call(_)
+            | Stmt::Probe { .. } => {}
         }
         blocks
     }
@@ -94,7 +95,8 @@ impl Stmt {
             | Stmt::Fold { .. }
             | Stmt::Store { .. }
             | Stmt::Contract(_)
-            | Stmt::Call(_) => {}
+            | Stmt::Call(_)
+            | Stmt::Probe { .. } => {}
         }
         blocks
     }
@@ -111,7 +113,8 @@ impl Stmt {
             | Stmt::Fold { .. }
             | Stmt::Store { .. }
             | Stmt::Contract(_)
-            | Stmt::Call(_) => &[],
+            | Stmt::Call(_)
+            | Stmt::Probe { .. } => &[],
         }
     }
 
@@ -138,6 +141,7 @@ impl Stmt {
             }
             Stmt::Contract(c) => [&c.lhs, &c.rhs, &c.out].into_iter().for_each(|m| m.at.args(f)),
             Stmt::Call(c) => c.operands.iter().chain(&c.outputs).for_each(|v| v.at.args(f)),
+            Stmt::Probe { view, .. } => view.at.args(f),
         }
     }
 
@@ -161,6 +165,7 @@ impl Stmt {
                 c.operands.iter().for_each(|v| f(v.access(false)));
                 c.outputs.iter().for_each(|v| f(v.access(true)));
             }
+            Stmt::Probe { view, .. } => f(view.access(false)),
             Stmt::Nest { .. }
             | Stmt::For { .. }
             | Stmt::While { .. }
@@ -310,6 +315,10 @@ pub trait Map {
                 };
                 let (operands, outputs) = (views(&c.operands), views(&c.outputs));
                 Stmt::Call(Call { operands, outputs, ..*c })
+            }
+            Stmt::Probe { number, view } => {
+                let view = View { at: self.address(&view.at), ..view.clone() };
+                Stmt::Probe { number: *number, view }
             }
         }
     }

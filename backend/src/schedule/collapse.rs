@@ -43,7 +43,8 @@ fn mergeable(stmt: &Stmt, outer: IndexId, inner: IndexId, extent: usize) -> bool
         | Stmt::If { .. }
         | Stmt::Var { .. }
         | Stmt::Contract(_)
-        | Stmt::Call(_) => false,
+        | Stmt::Call(_)
+        | Stmt::Probe { .. } => false,
         Stmt::Let { expr: Expr::Load { address, guard, .. }, .. }
         | Stmt::Store { address, guard, .. } => {
             let value = if let Stmt::Store { value, .. } = stmt { Some(*value) } else { None };
