@@ -1,0 +1,119 @@
+//! What is done elsewhere: contractions and calls write nothing that they read, and calls give kernels
+//! memory of the right types and sizes.
+
+use super::{Verifier, spread};
+use crate::kernel::{Access, Call, Contract, Place, View};
+
+impl Verifier<'_> {
+    pub(super) fn contract(&mut self, c: &Contract) {
+        if !c.dtype.is_float() {
+            self.error(format!("a contraction of {}", c.dtype));
+        }
+        for (what, m) in [("lhs", &c.lhs), ("rhs", &c.rhs), ("out", &c.out)] {
+            let dtype = self.p.buffers.get(m.buffer).map(|b| b.ty.dtype);
+            self.fits(what, Some(c.dtype), dtype);
+        }
+        let [lhs, rhs, out] = c.accesses();
+        for (read, from) in [(lhs, &c.lhs), (rhs, &c.rhs)] {
+            if let Some(common) = self.common(&read, &out) {
+                let to = &c.out;
+                self.error(format!("the contraction reads {from} while it writes {to}: {common}"));
+            }
+        }
+    }
+
+    /// A call names a kernel before this one, and gives it memory of the right types and sizes, of
+    /// which what is written overlaps nothing else.
+    pub(super) fn call(&mut self, c: &Call) {
+        if self.kernel.is_some_and(|k| c.callee >= k) {
+            return self
+                .error(format!("{} is called, but kernels call only those before them", c.callee));
+        }
+        let Some(callee) = self.program.callees.get(c.callee) else {
+            return self.error(format!("{} does not exist", c.callee));
+        };
+        let inputs = callee.inputs();
+        let outputs: Vec<_> = callee.outputs().into_iter().map(|(_, ty)| Some(ty)).collect();
+        for (what, views, types) in
+            [("operands", &c.operands, inputs), ("outputs", &c.outputs, outputs)]
+        {
+            if views.len() != types.len() {
+                let (want, got) = (types.len(), views.len());
+                self.error(format!("{} has {want} {what}, got {got}", c.callee));
+            }
+            for (v, ty) in views.iter().zip(types) {
+                let (Some(ty), Some(b)) = (ty, self.p.buffers.get(v.buffer)) else { continue };
+                if b.ty.dtype != ty.dtype || v.elements != ty.shape.elements() {
+                    let (n, dtype) = (v.elements, b.ty.dtype);
+                    self.error(format!(
+                        "{v} is {n} elements of {dtype}, but {} wants {ty}",
+                        c.callee
+                    ));
+                }
+            }
+        }
+        if !c.frame.is_multiple_of(64) {
+            self.error(format!("the frame at {} is not aligned", c.frame));
+        }
+        let end = c.frame.checked_add(callee.workspace);
+        if end.is_none_or(|end| end > self.p.workspace) {
+            self.error(format!(
+                "the frame at {} with {} bytes ends beyond the workspace of {} bytes",
+                c.frame, callee.workspace, self.p.workspace
+            ));
+        }
+        let all: Vec<(&View, bool)> = c
+            .operands
+            .iter()
+            .map(|v| (v, false))
+            .chain(c.outputs.iter().map(|v| (v, true)))
+            .collect();
+        for (i, (v, write)) in all.iter().enumerate() {
+            let this = v.access(*write);
+            let frame = i128::from(c.frame as u64)..end.unwrap_or(usize::MAX) as i128;
+            if let Some((Place::Workspace(_), from, to)) = self.bytes(&this)
+                && from < frame.end
+                && frame.start < to
+            {
+                self.error(format!("{v} lies in the frame of the call"));
+            }
+            for (other, also) in &all[..i] {
+                if (*write || *also)
+                    && let Some(common) = self.common(&this, &other.access(*also))
+                {
+                    self.error(format!("the call writes {v} beside {other}: {common}"));
+                }
+            }
+        }
+    }
+
+    /// The bytes that an access may touch: all of its buffer, where the address is no constant.
+    fn bytes(&self, a: &Access<'_>) -> Option<(Place, i128, i128)> {
+        let b = self.p.buffers.get(a.buffer)?;
+        if a.reach.iter().any(|(n, _)| *n == 0) {
+            return None;
+        }
+        let (mut low, mut high) = (i128::from(a.address.offset), i128::from(a.address.offset));
+        if a.address.terms.is_empty() && a.address.dynamic.is_none() {
+            a.reach.iter().for_each(|(n, stride)| spread(&mut low, &mut high, *n, *stride));
+        } else {
+            (low, high) = (0, b.ty.shape.elements() as i128 - 1);
+        }
+        let (memory, start) = match b.place {
+            Place::Input(n) => (Place::Input(n), 0),
+            Place::Output(n) => (Place::Output(n), 0),
+            Place::Workspace(offset) => (Place::Workspace(0), offset as i128),
+        };
+        let size = b.ty.dtype.bytes() as i128;
+        Some((memory, start + low * size, start + (high + 1) * size))
+    }
+
+    /// What two accesses have in common, if that may be anything.
+    fn common(&self, a: &Access<'_>, b: &Access<'_>) -> Option<String> {
+        let (ours, theirs) = (self.bytes(a)?, self.bytes(b)?);
+        let (low, high) = (ours.1.max(theirs.1), ours.2.min(theirs.2));
+        let place = ours.0;
+        (place == theirs.0 && low < high)
+            .then(|| format!("both have bytes {low}..{high} of {place}"))
+    }
+}
