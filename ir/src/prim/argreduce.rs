@@ -5,6 +5,7 @@
 //! integers, so there is no derivative. To differentiate through the choice, gather with it: the
 //! gathered value has the right derivative.
 
+use super::movement::one_array;
 use super::notation::{Notation, Word};
 use super::{
     Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Rewrite,
@@ -16,7 +17,7 @@ use crate::literal::Literal;
 use crate::prim::Code;
 use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
-use crate::types::{ArrayType, Dtype, Type};
+use crate::types::{ArrayType, Dtype};
 
 /// What is looked for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -80,9 +81,7 @@ impl ArrayPrimitive for ArgReduce {
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let name = self.name();
-        let [Operand { ty: Type::Array(x), .. }] = operands else {
-            return Err(Problem::new(Kind::Arguments, format!("`{name}` takes one array"), ""));
-        };
+        let x = one_array(name, operands)?;
         match x.shape.get(self.axis) {
             None => Err(Problem::new(
                 Kind::Shape,
@@ -170,6 +169,7 @@ impl ArrayPrimitive for ArgReduce {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::Type;
     use crate::prim::checks::*;
 
     #[test]

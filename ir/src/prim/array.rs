@@ -9,8 +9,8 @@
 //! constant that each primitive states, for a default would be a guess.
 
 use super::{
-    Arg, Batched, Cotangents, Discharge, Doc, Dual, Effects, Linearity, Lowering, Notation, Op,
-    Operand, Primitive, Prune, RegionList, Regions, Rewrite, RuleCx, Sample, Types,
+    Arg, Batched, Cotangents, Doc, Dual, Effects, Linearity, Lowering, Notation, Op, Operand,
+    Primitive, Prune, RegionList, Regions, Rewrite, RuleCx, Sample, Types,
 };
 use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
@@ -40,8 +40,8 @@ pub trait ArrayPrimitive: Notation + Clone + Into<Op> {
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor>;
 
     /// `dy = Σ ∂f/∂xᵢ dxᵢ`: emits the tangent of the output `y`, which is there already. `dx[i]` is
-    /// `None` where operand i does not depend on the variables of differentiation; a tangent of
-    /// `None` means the same. Every equation emitted is independent of `dx` or linear in it.
+    /// `None` where operand i does not depend on the variables of differentiation (one does); a
+    /// tangent of `None` means the same. Every equation emitted is independent of `dx` or linear in it.
     fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent>;
 
     /// Whether `f` is a linear map of the operands marked [`Linearity::Linear`] together (at least
@@ -86,7 +86,8 @@ impl<P: ArrayPrimitive> Primitive for P {
 
     fn jvp(&self, cx: &mut RuleCx<'_, '_>, x: &[Atom], dx: &[Tangent]) -> Result<Dual> {
         let y = cx.b.emit1(self.clone(), x);
-        let dy = self.jvp(cx.b, x, y, dx)?;
+        let moves = dx.iter().any(Option::is_some);
+        let dy = if moves { self.jvp(cx.b, x, y, dx)? } else { None };
         Ok(Dual { y: smallvec![y], dy: smallvec![dy] })
     }
 
@@ -121,10 +122,6 @@ impl<P: ArrayPrimitive> Primitive for P {
     ) -> Result<Batched> {
         let y = self.batch(cx.b, size, x, batched)?;
         Ok(Batched { y: smallvec![y], batched: SmallVec::from_elem(true, 1) })
-    }
-
-    fn discharge(&self) -> Discharge {
-        Discharge::Stateless
     }
 
     fn regions(&self) -> RegionList {

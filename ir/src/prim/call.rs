@@ -9,8 +9,8 @@
 
 use super::toolbox::scatter_tangents;
 use super::{
-    Arg, Batched, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity, Lowering, Op,
-    Operand, Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Total, Types,
+    Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
+    Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Total, Types,
 };
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
@@ -170,10 +170,6 @@ impl Primitive for Call {
         let of = cx.ask(|regions, m| regions.batch(m, self.function, size, batched, &[]))?;
         let y = cx.b.emit(self.to(of.function), x);
         Ok(Batched { y, batched: of.batched_out.into() })
-    }
-
-    fn discharge(&self) -> Discharge {
-        Discharge::Region
     }
 
     fn regions(&self) -> RegionList {

@@ -38,9 +38,8 @@ use super::toolbox::{
     arrow, as_linear, as_operands, called, instantiate, scatter_tangents, transposed,
 };
 use super::{
-    Arg, Batched, Call, Cotangents, Discharge, Doc, Dual, Effects, Family, LinearCall, Linearity,
-    Lowering, Op, Operand, Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample,
-    Types,
+    Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, LinearCall, Linearity, Lowering,
+    Op, Operand, Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
 };
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
@@ -303,10 +302,6 @@ impl Primitive for CustomCall {
         }
         let batched = std::iter::repeat_n(true, outputs.len()).collect();
         Ok(Batched { y: b.emit(op, x), batched })
-    }
-
-    fn discharge(&self) -> Discharge {
-        Discharge::Region
     }
 
     fn regions(&self) -> RegionList {

@@ -78,9 +78,6 @@ impl ArrayPrimitive for DynamicUpdateSlice {
     }
 
     fn jvp(&self, b: &Builder<'_>, x: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
-        if dx[..2].iter().all(Option::is_none) {
-            return Ok(None);
-        }
         let dx = elementwise::tangents_or_zeros(b, &x[..2], &dx[..2]);
         let operands: Vec<Atom> = dx.iter().chain(&x[2..]).copied().collect();
         Ok(Some(b.emit1(self.clone(), &operands)))

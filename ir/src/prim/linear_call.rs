@@ -18,9 +18,8 @@
 
 use super::toolbox::{arrow, as_operands, instantiate};
 use super::{
-    Arg, Batched, Call, Cotangents, Discharge, Doc, Dual, Effects, Family, Linearity, Lowering, Op,
-    Operand, Primitive, Prune, Reduce, Reducer, RegionList, Regions, Rewrite, Role, RuleCx, Sample,
-    Types,
+    Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
+    Primitive, Prune, Reduce, Reducer, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
 };
 use crate::builder::{Builder, Draft};
 use crate::function::{Atom, FuncId};
@@ -242,10 +241,6 @@ impl Primitive for LinearCall {
             op.transpose = Some(of.function);
         }
         Ok(Batched { y: cx.b.emit(op, x), batched: every.into() })
-    }
-
-    fn discharge(&self) -> Discharge {
-        Discharge::Region
     }
 
     fn regions(&self) -> RegionList {

@@ -100,8 +100,8 @@ pub use reshape::Reshape;
 pub use rev::Rev;
 pub use rewrite::{Definition, Exactness, Rewrite, Rule, Site, SiteOperand, Term, When};
 pub use rules::{
-    Arg, Batched, Cotangents, Discharge, Dual, Effects, Linearity, Operand, Prune, Regions, RuleCx,
-    Sample, Total, Types,
+    Arg, Batched, Cotangents, Dual, Effects, Linearity, Operand, Prune, Regions, RuleCx, Sample,
+    Total, Types,
 };
 pub use scalar::Scalar;
 pub use scatter::{Combine, Scatter};
@@ -175,9 +175,6 @@ pub trait Primitive: Notation {
         x: &[Atom],
         batched: &[bool],
     ) -> Result<Batched, Problem>;
-
-    /// How the primitive is rewritten when mutable state is turned into values.
-    fn discharge(&self) -> Discharge;
 
     /// The functions that the equation refers to, and what they are to it.
     fn regions(&self) -> RegionList;

@@ -6,6 +6,7 @@
 //! by halving (`d(xy) = dx y + x dy` on halves of the axis, log n steps), so that zeros among the
 //! factors need no division and higher orders hold there too.
 
+use super::movement::one_array;
 use super::notation::{Notation, Word};
 use super::{
     Arg, ArrayPrimitive, Broadcast, Code, Cotangents, Doc, Effects, Family, Linearity, Lowering,
@@ -166,9 +167,7 @@ impl ArrayPrimitive for Reduce {
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let name = self.name();
-        let [Operand { ty: Type::Array(x), .. }] = operands else {
-            return Err(Problem::new(Kind::Arguments, format!("`{name}` takes one array"), ""));
-        };
+        let x = one_array(name, operands)?;
         let ok = match self.reducer {
             Reducer::Sum | Reducer::Prod => x.dtype != Dtype::Bool,
             Reducer::Max | Reducer::Min => true,

@@ -248,15 +248,6 @@ pub struct Batched {
     pub batched: SmallVec<[bool; 1]>,
 }
 
-/// How functionalization treats a primitive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Discharge {
-    /// It has nothing to do with mutable state and is kept.
-    Stateless,
-    /// Its bodies may use state: they are functionalized and inlined or called.
-    Region,
-}
-
 /// What is left of an equation when only some outputs are read.
 #[derive(Clone, Debug)]
 pub enum Prune {

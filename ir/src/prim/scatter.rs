@@ -244,11 +244,11 @@ impl ArrayPrimitive for Scatter {
     fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent> {
         let dy = match self.combine {
             Combine::Add if dx[2].is_none() => dx[0],
-            Combine::Set | Combine::Add => dx[0].or(dx[2]).map(|_| {
+            Combine::Set | Combine::Add => {
                 let array = dx[0].unwrap_or_else(|| zeros_like(b, x[0]));
                 let updates = dx[2].unwrap_or_else(|| zeros_like(b, x[2]));
-                b.emit1(self.clone(), &[array, x[1], updates])
-            }),
+                Some(b.emit1(self.clone(), &[array, x[1], updates]))
+            }
             Combine::Mul => self.product_tangent(b, x, dx),
             Combine::Max | Combine::Min => self.extremum_tangent(b, x, dx, y),
         };
