@@ -8,6 +8,10 @@
 //!
 //! A load whose guard is false reads zeros of the context instead of its element, which costs one
 //! conditional move and no branch.
+//!
+//! The module that code goes into is any of Cranelift's: what code calls it calls by name
+//! ([`Symbols`]), and its constants are data of the module, so that nothing in it is true of one
+//! process only. [`crate::jit`] puts it into memory; a test keeps its bytes and names.
 
 mod access;
 mod calls;
@@ -16,6 +20,9 @@ mod lanes;
 mod loops;
 mod nest;
 mod parts;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod portable;
 #[cfg(test)]
 mod recursive;
 mod scalar;
@@ -33,7 +40,6 @@ use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, UserFuncName, Valu
 use cranelift_codegen::isa::CallConv;
 use cranelift_entity::PrimaryMap;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module};
 use std::time::{Duration, Instant};
 use symbols::Functions;
@@ -57,11 +63,11 @@ pub(crate) struct Translation {
     pub(crate) compile: Duration,
 }
 
-/// Translates a program into functions of `module`.
+/// Translates a program into functions of `module`, whatever kind of module that is.
 pub(crate) fn translate(
     program: &Program,
     symbols: &Symbols,
-    module: &mut JITModule,
+    module: &mut dyn Module,
 ) -> Result<Translation, Problem> {
     let mut functions = Functions::new(module, symbols);
     let mut cx = Compiler {
@@ -89,7 +95,7 @@ pub(crate) fn translate(
     Ok(cx.t)
 }
 
-fn signature(module: &JITModule) -> Signature {
+fn signature(module: &dyn Module) -> Signature {
     let mut signature = Signature::new(CallConv::triple_default(module.isa().triple()));
     signature.params.push(AbiParam::new(types::I64));
     signature.returns.push(AbiParam::new(types::I32));

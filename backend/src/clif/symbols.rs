@@ -8,7 +8,6 @@ use crate::kernel::{Expr, Program, Stmt, visit};
 use crate::probe;
 use cranelift_codegen::ir::{self, AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::CallConv;
-use cranelift_jit::JITModule;
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
 use tapeloom_ir::prim::{Library, LibraryFn};
 use tapeloom_ir::{Code, Dtype, OrderedMap, Problem};
@@ -104,7 +103,7 @@ impl Symbols {
 
 /// The functions of a module, declared where they are first called.
 pub(crate) struct Functions<'a> {
-    module: &'a mut JITModule,
+    module: &'a mut dyn Module,
     symbols: &'a Symbols,
     declared: OrderedMap<usize, FuncId>,
     /// Imports of the function under construction.
@@ -115,7 +114,7 @@ pub(crate) struct Functions<'a> {
 
 impl<'a> Functions<'a> {
     /// No function is declared yet.
-    pub(super) fn new(module: &'a mut JITModule, symbols: &'a Symbols) -> Functions<'a> {
+    pub(super) fn new(module: &'a mut dyn Module, symbols: &'a Symbols) -> Functions<'a> {
         Functions {
             module,
             symbols,
@@ -126,7 +125,7 @@ impl<'a> Functions<'a> {
     }
 
     /// The module.
-    pub(super) fn module(&mut self) -> &mut JITModule {
+    pub(super) fn module(&mut self) -> &mut dyn Module {
         self.module
     }
 
