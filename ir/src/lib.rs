@@ -56,5 +56,5 @@ pub use text::{
     ParseError, parse_module, parse_type, print_equation, print_function, print_functions,
     print_module,
 };
-pub use types::{ArrayType, Dtype, Shape, TapeLength, TapeType, Type};
+pub use types::{ArrayType, Dtype, Shape, Type};
 pub use verify::{VerifyError, verify, verify_module};

@@ -3,7 +3,7 @@
 //! Everything a program computes is an *array* of a dtype with a static shape, written
 //! `f64[3,4]` (a scalar is `f64[]`). Two more types exist for programs under transformation:
 //! a *tape*, the sequence of records that a loop's forward half leaves for its backward half,
-//! written `tape<{f64[3], bool[]}; 8>` (`?` for a length known only at run time), and a *ref*,
+//! written `tape<f64[3], bool[]>`, whose length is known only at run time, and a *ref*,
 //! a mutable array that exists only before functionalization, written `ref<f64[3]>`.
 //!
 //! ```
@@ -227,31 +227,14 @@ impl fmt::Display for ArrayType {
     }
 }
 
-/// How many records a tape has.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub enum TapeLength {
-    /// Known when the program is made.
-    Static(usize),
-    /// Known when it has run; only a loop can read such a tape.
-    Runtime,
-}
-
-/// A sequence of records, indexable, written by one loop and read by another.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub struct TapeType {
-    /// The fields of one record.
-    pub record: Vec<Type>,
-    /// Number of records.
-    pub length: TapeLength,
-}
-
 /// The type of a value.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Type {
     /// An array of static shape: the only type that a user's values have.
     Array(ArrayType),
-    /// A sequence of records between the halves of a differentiated loop.
-    Tape(Box<TapeType>),
+    /// A sequence of records with those fields, of a length that is known only when it has been
+    /// written: what the forward half of a loop without a fixed end leaves for its backward half.
+    Tape(Vec<Type>),
     /// Mutable state; it exists only before functionalization.
     Ref(ArrayType),
 }
@@ -275,12 +258,38 @@ impl Type {
         }
     }
 
-    /// Whether a value of this type has a tangent (of the same type): float arrays, and
-    /// tapes and refs that hold floats.
+    /// The type of its tangents, which is that of its cotangents: float arrays and refs have tangents
+    /// of their own type, a tape has records of those fields that have any.
+    ///
+    /// ```
+    /// let tape = tapeloom_ir::parse_type("tape<f64[3], bool[], tape<i64[], f32[]>>")?;
+    /// let tangent = tape.tangent().map(|t| t.to_string());
+    /// assert_eq!(tangent.as_deref(), Some("tape<f64[3], tape<f32[]>>"));
+    /// # Ok::<(), tapeloom_ir::ParseError>(())
+    /// ```
+    pub fn tangent(&self) -> Option<Type> {
+        match self {
+            Type::Array(a) | Type::Ref(a) => a.dtype.is_float().then(|| self.clone()),
+            Type::Tape(fields) => {
+                let tangents: Vec<Type> = fields.iter().filter_map(Type::tangent).collect();
+                (!tangents.is_empty()).then_some(Type::Tape(tangents))
+            }
+        }
+    }
+
+    /// Whether a value of this type has a tangent.
     pub fn has_tangent(&self) -> bool {
         match self {
             Type::Array(a) | Type::Ref(a) => a.dtype.is_float(),
-            Type::Tape(t) => t.record.iter().any(Type::has_tangent),
+            Type::Tape(fields) => fields.iter().any(Type::has_tangent),
+        }
+    }
+
+    /// Whether it is the type of its own tangents: what linear parameters are of.
+    pub fn is_linear(&self) -> bool {
+        match self {
+            Type::Array(a) | Type::Ref(a) => a.dtype.is_float(),
+            Type::Tape(fields) => !fields.is_empty() && fields.iter().all(Type::is_linear),
         }
     }
 }
@@ -296,16 +305,9 @@ impl fmt::Display for Type {
         match self {
             Type::Array(a) => write!(f, "{a}"),
             Type::Ref(a) => write!(f, "ref<{a}>"),
-            Type::Tape(t) => {
-                f.write_str("tape<{")?;
-                for (i, field) in t.record.iter().enumerate() {
-                    let comma = if i == 0 { "" } else { ", " };
-                    write!(f, "{comma}{field}")?;
-                }
-                match t.length {
-                    TapeLength::Static(n) => write!(f, "}}; {n}>"),
-                    TapeLength::Runtime => f.write_str("}; ?>"),
-                }
+            Type::Tape(fields) => {
+                let fields: Vec<String> = fields.iter().map(Type::to_string).collect();
+                write!(f, "tape<{}>", fields.join(", "))
             }
         }
     }

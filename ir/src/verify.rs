@@ -82,7 +82,7 @@ impl Verifier<'_> {
         }
         for p in &self.f.linear_params {
             self.define(None, *p, Linearity::Linear);
-            if !self.f.types[*p].has_tangent() {
+            if !self.f.types[*p].is_linear() {
                 let message = format!("linear parameter {p} is {}, not a float", self.f.types[*p]);
                 self.error(None, Kind::NotLinear, message);
             }

@@ -52,9 +52,8 @@ pub(crate) fn forward(
     let mut primal = Copying::with(&f, f.param_types().into_iter().map(|ty| draft.param(ty)));
     let mut tangent: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
     for (p, on) in f.all_params().zip(active) {
-        if *on {
-            tangent[p] = Some(draft.param(f.types[p].clone()));
-        }
+        let ty = f.types[p].tangent().filter(|_| *on);
+        tangent[p] = ty.map(|ty| draft.param(ty));
     }
     let activity = activity(&f, active);
     let b = Builder::new(module, &mut draft);
@@ -80,9 +79,9 @@ pub(crate) fn forward(
         }
     }
     let tangent = |(r, forced): (&Atom, &bool)| {
-        let ty = f.type_of(*r);
         let found = r.value().and_then(|v| tangent[v]);
-        found.or_else(|| (*forced && ty.has_tangent()).then(|| instantiate(&b, None, &ty)))
+        let zeros = || Some(instantiate(&b, None, &f.type_of(*r).tangent()?));
+        found.or_else(|| if *forced { zeros() } else { None })
     };
     let tangents: Vec<Option<Atom>> = f.results.iter().zip(forced).map(tangent).collect();
     let mut results = primal.results(&f);

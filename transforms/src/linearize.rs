@@ -35,7 +35,7 @@ pub(crate) fn derive(
     let (both, mut active_out) = forward(regions, module, id, active, &none, Rule::Linearize)?;
     let both = sweep(regions, module, both)?;
     let known: Vec<bool> = (0..both.params.len()).map(|i| i < active.len()).collect();
-    let halves = Halves::new(&both, &known);
+    let halves = Halves::new(module, &both, &known);
     let (y, dy) = both.results.split_at(f.results.len());
     if y.iter().any(|a| halves.of(*a) == Half::Rest) {
         return Err(Problem::internal(format!("a rule mixed values and tangents in @{}", f.name)));
@@ -46,9 +46,10 @@ pub(crate) fn derive(
         let tangent = if *on { tangents.next().copied() } else { None };
         // A tangent that depends on no tangent is zero.
         let tangent = tangent.filter(|t| halves.of(*t) == Half::Rest);
-        let ty = f.type_of(f.results[i]);
-        *on = tangent.is_some() || (forced[i] && ty.has_tangent());
-        rest.extend(on.then_some((tangent, ty)));
+        let ty = f.type_of(f.results[i]).tangent();
+        let ty = ty.filter(|_| tangent.is_some() || forced[i]);
+        *on = ty.is_some();
+        rest.extend(ty.map(|ty| (tangent, ty)));
     }
     let names = ["fwd", "lin"].map(|half| format!("{}.{half}", f.name));
     let ([fwd, lin], residuals) =

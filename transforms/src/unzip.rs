@@ -24,7 +24,7 @@
 
 use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::prim::{Regions, instantiate};
+use tapeloom_ir::prim::{Effects, Regions, instantiate};
 use tapeloom_ir::question::{Residual, Unzip, UnzipOf};
 use tapeloom_ir::{
     Atom, Builder, Copying, Draft, FuncId, Function, Module, Problem, Type, ValueId,
@@ -45,7 +45,7 @@ pub(crate) enum Half {
 pub(crate) struct Halves(SecondaryMap<ValueId, Half>);
 
 impl Halves {
-    pub(crate) fn new(f: &Function, known: &[bool]) -> Halves {
+    pub(crate) fn new(module: &Module, f: &Function, known: &[bool]) -> Halves {
         let mut halves = Halves(SecondaryMap::with_default(Half::Constant));
         for (p, known) in f.all_params().zip(known) {
             halves.0[p] = if *known { Half::Known } else { Half::Rest };
@@ -55,6 +55,8 @@ impl Halves {
             let half = match () {
                 () if parts().any(|h| h == Half::Rest) => Half::Rest,
                 () if parts().any(|h| h == Half::Known) => Half::Known,
+                // What is more than its value is not made twice.
+                () if e.op.effects(module) != Effects::Pure => Half::Known,
                 () => Half::Constant,
             };
             for o in &e.outputs {
@@ -152,7 +154,7 @@ pub(crate) fn derive(
     Unzip { known }: &Unzip,
 ) -> Result<UnzipOf, Problem> {
     let f = module.get(id);
-    let halves = Halves::new(&f, known);
+    let halves = Halves::new(module, &f, known);
     let known_out: Vec<bool> = f.results.iter().map(|r| halves.of(*r) != Half::Rest).collect();
     let results = f.results.iter().zip(&known_out);
     let known: Vec<Atom> = results.clone().filter(|(_, on)| **on).map(|(r, _)| *r).collect();

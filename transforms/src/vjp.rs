@@ -34,14 +34,15 @@ pub struct VjpOf {
 pub fn vjp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<VjpOf, Problem> {
     let of = crate::linearize(module, f, active)?;
     let every = vec![true; module.function(of.lin).results.len()];
-    let back = match active.contains(&true) {
+    let back = match !module.function(of.lin).linear_params.is_empty() {
         true => crate::transpose(module, of.lin, &every)?,
         // Nothing to pull back: no cotangents in, none out, as in the linear half.
         false => TransposeOf { function: of.lin, nonzero: Vec::new() },
     };
 
     let mut nonzero = vec![false; active.len()];
-    let slots = active.iter().enumerate().filter(|(_, on)| **on).map(|(i, _)| i);
+    let types = module.function(f).param_types();
+    let slots = (0..active.len()).filter(|i| active[*i] && types[*i].has_tangent());
     for (slot, on) in slots.zip(&back.nonzero) {
         nonzero[slot] = *on;
     }

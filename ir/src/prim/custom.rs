@@ -65,7 +65,7 @@ notation!(CustomCall = "custom_call" { function, jvp, fwd, bwd });
 
 /// The types among these that have tangents.
 fn tangents(types: &[Type]) -> Vec<Type> {
-    types.iter().filter(|t| t.has_tangent()).cloned().collect()
+    types.iter().filter_map(Type::tangent).collect()
 }
 
 fn call(function: FuncId) -> Call {
@@ -126,7 +126,7 @@ impl CustomCall {
     /// The tangents of all operands that have any, zeros where the derivative is not about them.
     fn all_tangents(&self, cx: &RuleCx<'_, '_>, x: &[Atom], dx: &[Option<Atom>]) -> Vec<Atom> {
         let types = x.iter().map(|a| cx.b.type_of(*a));
-        let slots = types.zip(dx).filter(|(ty, _)| ty.has_tangent());
+        let slots = types.zip(dx).filter_map(|(ty, dx)| Some((ty.tangent()?, dx)));
         slots.map(|(ty, dx)| instantiate(cx.b, *dx, &ty)).collect()
     }
 

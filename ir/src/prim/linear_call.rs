@@ -150,7 +150,7 @@ impl Primitive for LinearCall {
 
     fn infer(&self, module: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
         let (k, x, y) = self.signature(module)?;
-        if let Some(ty) = x.iter().chain(&y).find(|t| !t.has_tangent()) {
+        if let Some(ty) = x.iter().chain(&y).find(|t| !t.is_linear()) {
             return Err(Problem::new(
                 Kind::Rule,
                 format!("a linear map has a linear operand or an output of type {ty}"),

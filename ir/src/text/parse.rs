@@ -12,7 +12,7 @@ use crate::literal::Literal;
 use crate::module::Module;
 use crate::prim::{Attr, Attributes, Op};
 use crate::problem::{Kind, Problem};
-use crate::types::{ArrayType, Dtype, Shape, TapeLength, TapeType, Type};
+use crate::types::{ArrayType, Dtype, Shape, Type};
 use crate::verify::verify;
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -447,17 +447,7 @@ impl<'t> Parser<'t> {
             Tok::Word("tape") if depth < MAX_NESTING => {
                 self.next();
                 self.sign('<')?;
-                self.sign('{')?;
-                let record = self.list('}', |p| p.ty(depth + 1))?;
-                self.sign(';')?;
-                let length = if self.tok() == Tok::Sign('?') {
-                    self.next();
-                    TapeLength::Runtime
-                } else {
-                    TapeLength::Static(self.natural()?)
-                };
-                self.sign('>')?;
-                Ok(Type::Tape(Box::new(TapeType { record, length })))
+                Ok(Type::Tape(self.list('>', |p| p.ty(depth + 1))?))
             }
             _ => Ok(Type::Array(self.array_type()?)),
         }

@@ -314,7 +314,7 @@ impl Wide<'_> {
         captures: &[Handle],
     ) -> Result<FuncId, Problem> {
         let all = self.operand_types();
-        let tangents: Vec<Type> = all.iter().filter(|t| t.has_tangent()).cloned().collect();
+        let tangents: Vec<Type> = all.iter().filter_map(Type::tangent).collect();
         let through = self.derive_captures(|active| transforms::jvp(m, function, active))?;
         let own = floats(self.args).count();
         self.define(m, "custom.jvp", &tangents, |b, x, outer, d| {
