@@ -41,14 +41,19 @@ pub(crate) enum Half {
     Rest,
 }
 
-/// Where every value of a function belongs.
-pub(crate) struct Halves(SecondaryMap<ValueId, Half>);
+/// Where every value and every equation of a function belongs.
+pub(crate) struct Halves {
+    values: SecondaryMap<ValueId, Half>,
+    /// An equation may have no output, if it has an effect.
+    equations: Vec<Half>,
+}
 
 impl Halves {
     pub(crate) fn new(module: &Module, f: &Function, known: &[bool]) -> Halves {
-        let mut halves = Halves(SecondaryMap::with_default(Half::Constant));
+        let values = SecondaryMap::with_default(Half::Constant);
+        let mut halves = Halves { values, equations: Vec::with_capacity(f.equations.len()) };
         for (p, known) in f.all_params().zip(known) {
-            halves.0[p] = if *known { Half::Known } else { Half::Rest };
+            halves.values[p] = if *known { Half::Known } else { Half::Rest };
         }
         for e in &f.equations {
             let parts = || e.operands.iter().map(|a| halves.of(*a));
@@ -60,15 +65,16 @@ impl Halves {
                 () => Half::Constant,
             };
             for o in &e.outputs {
-                halves.0[*o] = half;
+                halves.values[*o] = half;
             }
+            halves.equations.push(half);
         }
         halves
     }
 
     pub(crate) fn of(&self, a: Atom) -> Half {
         match a {
-            Atom::Value(v) => self.0[v],
+            Atom::Value(v) => self.values[v],
             Atom::Literal(_) => Half::Constant,
         }
     }
@@ -110,10 +116,9 @@ pub(crate) fn cut(
     // What the second half asks the first for, in the order in which it reads.
     let mut outputs = cut.known.to_vec();
     let mut residuals = Vec::new();
-    let readers =
-        f.equations.iter().filter(|e| e.outputs.iter().any(|o| halves.0[*o] == Half::Rest));
-    for v in readers.flat_map(|e| &e.operands).filter_map(|a| a.value()) {
-        if halves.0[v] == Half::Known && !in_rest.knows(v) {
+    let readers = f.equations.iter().zip(&halves.equations).filter(|(_, h)| **h == Half::Rest);
+    for v in readers.flat_map(|(e, _)| &e.operands).filter_map(|a| a.value()) {
+        if halves.values[v] == Half::Known && !in_rest.knows(v) {
             in_rest.bind(v, rest.param(f.types[v].clone()));
             residuals.push(there[v].unwrap_or_else(|| {
                 outputs.push(v.into());
@@ -129,11 +134,11 @@ pub(crate) fn cut(
     }
 
     for (i, e) in f.equations.iter().enumerate() {
-        let is = |h: Half| e.outputs.iter().all(|o| halves.0[*o] == h);
-        if !is(Half::Rest) {
+        let half = halves.equations[i];
+        if half != Half::Rest {
             in_known.define(e, known.copy(f, i, in_known.all(&e.operands)));
         }
-        if !is(Half::Known) {
+        if half != Half::Known {
             in_rest.define(e, rest.copy(f, i, in_rest.all(&e.operands)));
         }
     }

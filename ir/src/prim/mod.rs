@@ -49,6 +49,7 @@ mod movement;
 mod pad;
 mod permute;
 mod polygamma;
+mod probe;
 mod reduce;
 mod reduce_rows;
 mod region;
@@ -94,6 +95,7 @@ pub use notation::{Notation, Written};
 pub use pad::Pad;
 pub use permute::Permute;
 pub use polygamma::Polygamma;
+pub use probe::{Probe, Reports, reports};
 pub use reduce::{Reduce, Reducer};
 pub use region::{Region, RegionList, Role};
 pub use reshape::Reshape;
@@ -242,7 +244,7 @@ primitives! {
         Broadcast, Reshape, Permute, Slice, DynamicSlice, DynamicUpdateSlice, Pad, Concatenate, Rev, Iota,
         Reduce, ArgReduce, Dot,
         Gather, Scatter,
-        StopGradient, Keep;
+        StopGradient, Keep, Probe;
     regions:
         Call, CustomCall, LinearCall;
 }
