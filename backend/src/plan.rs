@@ -5,8 +5,9 @@
 //! b2      exp             f64[8,100]   6400     workspace+0    0-1    src/main.rs:7
 //! ```
 
-use crate::kernel::{BufferId, Place};
+use crate::kernel::{BufferId, KernelId, Place};
 use std::fmt;
+use std::sync::Arc;
 use tapeloom_ir::{ArrayType, Loc};
 
 /// Where every value that needs memory lies, and when.
@@ -18,6 +19,23 @@ pub struct Plan {
     pub steps: usize,
     /// Bytes of workspace: the exact peak beside arguments and results.
     pub peak: usize,
+    /// The functions that were asked to be compiled once.
+    pub calls: Vec<CallRow>,
+}
+
+/// A function that was asked to be compiled once, and what became of that.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallRow {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its equations, with those of what it calls.
+    pub equations: usize,
+    /// How often it would be written out.
+    pub sites: usize,
+    /// Whether it updates an argument, which only inlined code does in place.
+    pub updates: bool,
+    /// What it is compiled to; `None` where its calls are inlined.
+    pub kernel: Option<KernelId>,
 }
 
 /// A buffer of the plan.
@@ -70,6 +88,12 @@ impl fmt::Display for Plan {
             writeln!(f, "{}", cells.join("  ").trim_end())?;
         }
         let s = if self.steps == 1 { "" } else { "s" };
-        writeln!(f, "{} step{s}, workspace of {} bytes", self.steps, self.peak)
+        writeln!(f, "{} step{s}, workspace of {} bytes", self.steps, self.peak)?;
+        for CallRow { name, equations, sites, updates, kernel } in &self.calls {
+            let updates = if *updates { ", updates an argument" } else { "" };
+            let kept = kernel.map_or("inlined".to_owned(), |k| format!("compiled once, as {k}"));
+            writeln!(f, "@{name}: {kept} ({equations} equations, {sites} times{updates})")?;
+        }
+        Ok(())
     }
 }

@@ -1,8 +1,20 @@
 //! Code that runs many times and stands once: values and derivatives of outlined programs are those
 //! of the same programs written out.
 
+use tapeloom::Explanation;
 use tapeloom::prelude::*;
 use tapeloom_tests::repeated::{determinant, doubling, rnn, rnn_arguments};
+
+/// The text of the kernels that are called, and that of the program.
+fn kernels(explained: &Explanation) -> (String, String) {
+    let text = explained.kernels();
+    let (callees, entry) = text.split_at(text.find("program @").unwrap());
+    (callees.to_owned(), entry.to_owned())
+}
+
+fn count(text: &str, what: &str) -> usize {
+    text.lines().filter(|l| l.trim_start().starts_with(what)).count()
+}
 
 fn close(a: &Tensor, b: &Tensor) -> bool {
     let (a, b) = (a.to_vec::<f64>().unwrap(), b.to_vec::<f64>().unwrap());
@@ -56,4 +68,86 @@ fn a_body_that_calls_itself_twice_is_the_body_written_out() {
         let y = run(doubling(levels), 0.5).unwrap().item::<f64>().unwrap();
         assert!((y - twice(levels, &f, 0.5)).abs() < 1e-14);
     }
+}
+
+/// What is compiled does not depend on the number of rounds: the same kernels, and calls of them.
+#[test]
+fn rounds_of_a_network_are_calls_of_one_kernel() {
+    let (w, u, x) = rnn_arguments(2, 3).unwrap();
+    let value = |rounds| kernels(&jit(rnn(rounds)).explain((&w, &u, &x)).unwrap());
+    let (ten, entry) = value(10);
+    assert_eq!(count(&ten, "kernel "), 1);
+    assert_eq!(count(&entry, "call k0("), 10);
+    for rounds in [100, 1000] {
+        let (many, entry) = value(rounds);
+        assert_eq!(many, ten);
+        assert_eq!(count(&entry, "call k0("), rounds);
+    }
+    let slope = |rounds| kernels(&jit(value_and_grad(rnn(rounds))).explain((&w, &u, &x)).unwrap());
+    let (ten, _) = slope(10);
+    let (many, entry) = slope(100);
+    assert_eq!(many, ten);
+    // Forward and backward; the first and the last rounds back differ from the others.
+    assert_eq!(count(&ten, "kernel "), 2, "{ten}");
+    assert_eq!(count(&entry, "call "), 198, "{entry}");
+}
+
+/// One kernel a size, each with the calls of its own text.
+#[test]
+fn a_determinant_by_cofactors_is_a_kernel_a_size() {
+    for n in [4, 6, 8, 10] {
+        let numbers = (0..n * n).map(|i| (1.0 + i as f64 * i as f64).sin());
+        let a = Tensor::new(&[n, n], numbers.collect::<Vec<f64>>()).unwrap();
+        let (callees, entry) = kernels(&jit(determinant(n)).explain(&a).unwrap());
+        // Not that of one element, which is smaller than a call, nor the largest, which is called once.
+        assert_eq!(count(&callees, "kernel "), n - 2);
+        assert_eq!(count(&entry, "call "), n);
+        assert_eq!(count(&callees, "call "), (3..n).sum::<usize>());
+    }
+}
+
+/// Calls that nest are linear in the text, though they are exponential in time.
+#[test]
+fn a_body_that_calls_itself_twice_is_a_kernel_a_level() {
+    let explained = jit(doubling(26)).explain(0.5).unwrap();
+    let (callees, _) = kernels(&explained);
+    assert_eq!(count(&callees, "kernel "), 25);
+    assert!(explained.workspace_bytes() < 64 * 100, "{}", explained.workspace_bytes());
+    let plan = explained.memory_plan();
+    assert!(plan.contains("compiled once, as k24 (134217727 equations, 2 times)"), "{plan}");
+    assert!(plan.contains("inlined (268435455 equations, 1 times)"), "{plan}");
+}
+
+/// What a call reads where it lies, and what is copied first: rows of a matrix are places in it, columns
+/// are not, and one column is copied once. A result may be written over, and be the program's.
+#[test]
+fn operands_and_results_of_calls() {
+    let f = |(a, s): (Var, Var)| {
+        let step = outline(|(x, y): (Var, Var)| {
+            let z = (x * y).sin() + x.cos() * y;
+            (z * z + x).tanh()
+        });
+        let column = a.t().index(1);
+        let (p, q) = (step((a.index(2), column)), step((a.index(0), column)));
+        let r = step((p, q));
+        (r.at(0).set(s), step((r, q)), column)
+    };
+    let a = Tensor::from([[0.5, 1.0, 2.0], [1.5, -1.0, 0.25], [0.125, 3.0, -0.5]]);
+    let (callees, entry) = kernels(&jit(f).explain((&a, 7.0)).unwrap());
+    assert_eq!((count(&callees, "kernel "), count(&entry, "call ")), (1, 4), "{entry}");
+    for row in ["(b0[6; 3], ", "(b0[0; 3], "] {
+        assert_eq!(entry.matches(row).count(), 1, "{entry}");
+    }
+    let (r, last, column) = run(f, (&a, 7.0)).unwrap();
+    let step = |x: &[f64], y: &[f64]| -> Vec<f64> {
+        let z = x.iter().zip(y).map(|(x, y)| (x * y).sin() + x.cos() * y);
+        z.zip(x).map(|(z, x)| (z * z + x).tanh()).collect()
+    };
+    let c = [1.0, -1.0, 3.0];
+    let (p, q) = (step(&[0.125, 3.0, -0.5], &c), step(&[0.5, 1.0, 2.0], &c));
+    let mut want = step(&p, &q);
+    let same = |got: &Tensor, want: &[f64]| close(got, &Tensor::from(want.to_vec()));
+    assert!(same(&last, &step(&want, &q)), "{last}");
+    want[0] = 7.0;
+    assert!(same(&r, &want) && same(&column, &c), "{r} {column}");
 }

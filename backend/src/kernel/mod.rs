@@ -356,7 +356,8 @@ pub enum Stmt {
 impl Stmt {
     /// The statements as one: what is alone and has a block of its own needs none around it.
     pub fn nest(mut body: Vec<Stmt>) -> Stmt {
-        let nested = |s: &Stmt| !s.blocks().is_empty() || matches!(s, Stmt::Contract(_));
+        let alone = |s: &Stmt| matches!(s, Stmt::Contract(_) | Stmt::Call(_));
+        let nested = |s: &Stmt| !s.blocks().is_empty() || alone(s);
         match body.pop() {
             Some(only) if body.is_empty() && nested(&only) => only,
             last => {

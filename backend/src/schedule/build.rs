@@ -1,19 +1,20 @@
-//! From a function to its graph: calls inlined, constants folded, every result in memory of its own.
+//! From a function to its graph: calls inlined unless they stay (`calls`), constants folded, every result in memory of its own.
 
+use super::calls::Calls;
 use super::empty::{Simpler, simplify};
 use super::graph::{Graph, Node, NodeId, NodeKind, Source};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
-use tapeloom_ir::prim::{AxisMap, Lowering, Operand, Piece};
+use tapeloom_ir::prim::{AxisMap, Lowering, Operand, Piece, Role};
 use tapeloom_ir::{
     ArrayType, Atom, Code, Dtype, FuncId, Function, Kind, Literal, Module, Problem, Shape, Type,
     ValueId,
 };
 
 /// The graph of a function.
-pub(crate) fn build(module: &Module, function: FuncId) -> Result<Graph, Problem> {
-    let mut flat = Flatten { module, graph: Graph::default(), chain: SecondaryMap::new() };
+pub(crate) fn build(module: &Module, calls: &Calls, function: FuncId) -> Result<Graph, Problem> {
+    let mut flat = Flatten { module, calls, graph: Graph::default(), chain: SecondaryMap::new() };
     let results = flat.run(function)?;
     let mut graph = flat.graph;
     graph.give_results_memory(&results);
@@ -43,6 +44,7 @@ struct Frame {
 
 pub(crate) struct Flatten<'a> {
     module: &'a Module,
+    calls: &'a Calls,
     graph: Graph,
     /// Number of movement nodes on the way to a computed node.
     chain: SecondaryMap<NodeId, u32>,
@@ -93,6 +95,20 @@ impl Flatten<'_> {
         let mut operands: SmallVec<[Source; 2]> = SmallVec::with_capacity(e.operands.len());
         for a in &e.operands {
             operands.push(read(top, *a)?);
+        }
+        let outlined = e.op.opened(|role| role == Role::Outline);
+        if let Some(callee) = outlined.and_then(|f| self.calls.kernel(f)) {
+            for (n, output) in e.outputs.iter().enumerate() {
+                let kind = NodeKind::Result { callee, n };
+                let ty = array(&f.types[*output])?.clone();
+                let node = Node { kind, operands: operands.clone(), ty, name: e.op.name(), loc };
+                let result = Source::Node(self.graph.nodes.push(node));
+                top.values[*output] = Some(result);
+                if n == 0 {
+                    operands = SmallVec::from_slice(&[result]);
+                }
+            }
+            return Ok(None);
         }
         let types: SmallVec<[Type; 2]> =
             operands.iter().map(|s| Type::Array(self.graph.array(*s))).collect();

@@ -120,6 +120,10 @@ impl Walk<'_> {
                     self.load(p.rhs.node);
                     self.store(p.out.node);
                 }
+                Tree::Call(c) => {
+                    c.operands.iter().for_each(|(n, _)| self.load(*n));
+                    c.results.iter().for_each(|n| self.store(*n));
+                }
                 Tree::For { index, extent, body } => {
                     if *extent == 0 {
                         self.fault(format!("the loop over {index} is empty"));
@@ -175,9 +179,11 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::kernel::{Arg, ScalarId};
+    use crate::kernel::{Arg, KernelId, ScalarId};
     use crate::schedule::affine::Affine;
-    use crate::schedule::tree::{At, NodeMatrix, Product};
+    use crate::schedule::build::build;
+    use crate::schedule::calls::Calls;
+    use crate::schedule::tree::{At, NodeCall, NodeMatrix, Product};
     use cranelift_entity::EntityRef;
     use tapeloom_ir::{Dtype, Literal, parse_module};
 
@@ -192,7 +198,7 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
   return %4, %5
 }";
         let module = parse_module(text).unwrap();
-        crate::schedule::build::build(&module, module.iter().last().unwrap().0).unwrap()
+        build(&module, &Calls::default(), module.iter().last().unwrap().0).unwrap()
     }
 
     fn named(graph: &Graph, name: &str) -> Vec<NodeId> {
@@ -285,7 +291,7 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
     }
 
     #[test]
-    fn library_calls_read_and_write() {
+    fn calls_read_and_write() {
         let graph = graph();
         let (e, x) = (named(&graph, "exp")[0], named(&graph, "input")[0]);
         let at = |node| NodeMatrix { node, offset: 0, row: 1, column: 1 };
@@ -302,6 +308,13 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
                 batch: vec![],
             })
         };
+        let called = |operand, result| {
+            let (operands, results) = (vec![(operand, 0)], vec![result]);
+            Tree::Call(NodeCall { callee: KernelId::new(0), operands, elements: vec![1], results })
+        };
+        assert_eq!(faults(&graph, &[called(x, e)], &SecondaryMap::new()), [""; 0]);
+        assert_eq!(faults(&graph, &[called(e, e)], &SecondaryMap::new()).len(), 1);
+        assert_eq!(faults(&graph, &[called(x, x)], &SecondaryMap::new()).len(), 1);
         assert_eq!(faults(&graph, &[call(x, e)], &SecondaryMap::new()), [""; 0]);
         assert_eq!(faults(&graph, &[call(e, e)], &SecondaryMap::new()).len(), 1);
         assert_eq!(faults(&graph, &[call(x, x)], &SecondaryMap::new()).len(), 1);

@@ -8,8 +8,8 @@ use super::graph::{Graph, NodeId, NodeKind};
 use super::storage::Storage;
 use super::tree::{At, Def, NodeMatrix, Tree};
 use crate::kernel::{
-    Address, Arg, BufferId, Contract, Expr, Extent, IndexId, Matrix, Rounds, ScalarId, Stmt, VarId,
-    Version,
+    Address, Arg, BufferId, Call, Contract, Expr, Extent, IndexId, Matrix, Rounds, ScalarId, Stmt,
+    VarId, Version, View,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
@@ -57,6 +57,8 @@ pub(crate) struct Convert<'a> {
     new_scalar: SecondaryMap<ScalarId, Option<ScalarId>>,
     new_var: SecondaryMap<VarId, Option<VarId>>,
     new_index: SecondaryMap<IndexId, Option<IndexId>>,
+    /// Where the frames of calls lie, by their first results.
+    frames: &'a OrderedMap<NodeId, usize>,
     /// Run-time indices times strides, for each block that is open.
     scaled: Vec<OrderedMap<(ScalarId, i64), Arg>>,
 }
@@ -68,12 +70,14 @@ impl<'a> Convert<'a> {
         storage: &'a Storage,
         of_node: &'a SecondaryMap<NodeId, Option<BufferId>>,
         held: &'a Held,
+        frames: &'a OrderedMap<NodeId, usize>,
     ) -> Convert<'a> {
         Convert {
             graph,
             storage,
             of_node,
             held,
+            frames,
             old,
             scalars: PrimaryMap::new(),
             vars: PrimaryMap::new(),
@@ -109,6 +113,21 @@ impl<'a> Convert<'a> {
                 out: self.matrix(p.out)?,
                 batch: p.batch.clone(),
             }),
+            Tree::Call(c) => {
+                let view = |(node, offset), elements| {
+                    let (buffer, version) = self.buffer(node)?;
+                    Ok(View { buffer, version, at: Address::constant(offset), elements })
+                };
+                let operands = c.operands.iter().zip(&c.elements).map(|(o, n)| view(*o, *n));
+                let size = |n: &NodeId| self.graph.nodes[*n].ty.shape.elements();
+                let outputs = c.results.iter().map(|n| view((*n, 0), size(n)));
+                Stmt::Call(Call {
+                    callee: c.callee,
+                    operands: operands.collect::<Result<_, Problem>>()?,
+                    outputs: outputs.collect::<Result<_, Problem>>()?,
+                    frame: self.frames.get(&c.results[0]).copied().unwrap_or(0),
+                })
+            }
             Tree::For { index, extent, body } => {
                 let new = IndexId::new(self.indices as usize);
                 self.indices += 1;

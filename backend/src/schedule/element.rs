@@ -42,6 +42,7 @@ impl Emitter<'_> {
             | NodeKind::ArgReduce { .. }
             | NodeKind::Contract { .. }
             | NodeKind::Update
+            | NodeKind::Result { .. }
             | NodeKind::Scatter { .. }
             | NodeKind::Copy => self.load(id, At::Axes(index.clone()), guard),
             NodeKind::Map(code) => {

@@ -70,6 +70,7 @@ pub(crate) fn emit(graph: &Graph, members: Vec<Member>) -> Result<Emitted, Probl
         overwritten: SecondaryMap::with_capacity(graph.nodes.len()),
         takes: SecondaryMap::with_capacity(graph.nodes.len()),
         is_result: SecondaryMap::with_capacity(graph.nodes.len()),
+        calls: super::call::results(graph),
         libraries: SecondaryMap::with_capacity(graph.nodes.len()),
         placed: SecondaryMap::with_capacity(graph.nodes.len()),
         blocks_placed: 0,
@@ -83,7 +84,7 @@ pub(crate) fn emit(graph: &Graph, members: Vec<Member>) -> Result<Emitted, Probl
         emit.libraries[id] = super::library::plan(graph, id);
     }
     for item in emit.place(&order, 0) {
-        if emit.call(&item) {
+        if emit.step(&item)? {
             continue;
         }
         emit.blocks.push(Block::default());
@@ -133,13 +134,17 @@ impl Emitter<'_> {
             let node = self.members[m].node;
             let parts = self.members[m].part != Part::Whole;
             self.placed[node] = Placed { block, item, member: m, parts };
+            for result in self.calls.get(&node).into_iter().flatten() {
+                self.placed[*result] = self.placed[node];
+            }
         }
         line.in_order()
     }
 
     fn space(&self, m: usize, depth: usize) -> Space {
         let member = &self.members[m];
-        if self.graph.nodes[member.node].kind.is_update() || self.libraries[member.node].is_some() {
+        let kind = &self.graph.nodes[member.node].kind;
+        if kind.is_update() || kind.is_call() || self.libraries[member.node].is_some() {
             Space::Alone
         } else if depth >= member.unrolled_from {
             Space::Straight
@@ -163,15 +168,26 @@ impl Emitter<'_> {
 
     // --- loops ---
 
-    /// A contraction by the library is a step of its own.
-    pub(crate) fn call(&mut self, item: &Item) -> bool {
-        let [m] = item.members.as_slice() else { return false };
-        let Some(library) = self.libraries[self.members[*m].node].take() else { return false };
-        for o in [library.lhs, library.rhs, library.out] {
-            self.needs[o.node] = true;
-        }
-        self.body.push(Tree::Contract(library));
-        true
+    /// A contraction by the library is a step of its own, and so is a call.
+    fn step(&mut self, item: &Item) -> Result<bool, Problem> {
+        let [m] = item.members.as_slice() else { return Ok(false) };
+        let node = self.members[*m].node;
+        let step = if let Some(product) = self.libraries[node].take() {
+            for o in [product.lhs, product.rhs, product.out] {
+                self.needs[o.node] = true;
+            }
+            Tree::Contract(product)
+        } else if let Some(results) = self.calls.remove(&node) {
+            let call = super::call::call(self.graph, node, results)?;
+            for n in call.operands.iter().map(|(n, _)| n).chain(&call.results) {
+                self.needs[*n] = true;
+            }
+            Tree::Call(call)
+        } else {
+            return Ok(false);
+        };
+        self.body.push(step);
+        Ok(true)
     }
 
     fn item(&mut self, item: &Item, depth: usize) -> Result<(), Problem> {
@@ -365,6 +381,7 @@ impl Emitter<'_> {
             NodeKind::Input(_)
             | NodeKind::Empty
             | NodeKind::Update
+            | NodeKind::Result { .. }
             | NodeKind::Scatter { .. }
             | NodeKind::View { .. }
             | NodeKind::Reshape

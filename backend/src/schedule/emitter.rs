@@ -7,6 +7,7 @@ use super::tree::{Product, Tree};
 use crate::kernel::{Arg, IndexId, ScalarId, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use tapeloom_ir::prim::Sign;
 use tapeloom_ir::{Dtype, OrderedMap};
 
@@ -31,6 +32,8 @@ pub(crate) struct Emitter<'a> {
     pub(crate) overwritten: SecondaryMap<NodeId, bool>,
     pub(crate) takes: SecondaryMap<NodeId, Option<NodeId>>,
     pub(crate) is_result: SecondaryMap<NodeId, bool>,
+    /// The results of calls, by the first.
+    pub(crate) calls: BTreeMap<NodeId, Vec<NodeId>>,
     /// Contractions that the library does.
     pub(crate) libraries: SecondaryMap<NodeId, Option<Product>>,
     pub(crate) placed: SecondaryMap<NodeId, Placed>,

@@ -59,6 +59,7 @@ pub(crate) fn simplify(
         | NodeKind::Contract { .. }
         | NodeKind::Update
         | NodeKind::Scatter { .. }
+        | NodeKind::Result { .. }
         | NodeKind::Copy
         | NodeKind::Reshape
         | NodeKind::Iota { .. }

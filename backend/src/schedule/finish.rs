@@ -1,4 +1,4 @@
-//! From loop trees to a [`Program`]: what nobody needs goes, buffers for the nodes that need memory, their
+//! From loop trees to a [`Kernel`]: what nobody needs goes, buffers for the nodes that need memory, their
 //! places, and the table of them.
 
 use super::convert::{Convert, Held};
@@ -7,18 +7,20 @@ use super::graph::{Graph, NodeId, NodeKind};
 use super::memory::{self, Life};
 use super::storage::Storage;
 use super::sweep::sweep;
-use crate::kernel::{self, Buffer, BufferId, Kernel, Place, Program, ScalarId};
+use super::tree::Tree;
+use crate::kernel::{Buffer, BufferId, Kernel, KernelId, Place, ScalarId, claim};
 use crate::plan::{Plan, Row};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::{ArrayType, Kind, Problem};
 
-/// The program and its memory plan. `params` and `results` are the types of the function.
+/// The kernel and its memory plan. `params` are the types of the function's parameters.
 pub(crate) fn finish(
     name: &str,
     params: &[ArrayType],
     graph: &Graph,
     mut emitted: Emitted,
-) -> Result<(Program, Plan), Problem> {
+    callees: &PrimaryMap<KernelId, Kernel>,
+) -> Result<(Kernel, Plan), Problem> {
     let mut live: SecondaryMap<ScalarId, bool> = SecondaryMap::with_capacity(emitted.scalars.len());
     sweep(&mut emitted.body, &emitted.needs, &mut live);
 
@@ -55,13 +57,21 @@ pub(crate) fn finish(
             wanting.push((id, buffer));
         }
     }
-    let lives: Vec<Life> = wanting
+    let mut lives: Vec<Life> = wanting
         .iter()
         .map(|(id, buffer)| {
             let (first, last) = storage.life[*id].unwrap_or((0, 0));
             Life { first, last, bytes: buffers[*buffer].ty.bytes() }
         })
         .collect();
+    // A callee's workspace is memory that lives while it runs.
+    let mut calls = Vec::new();
+    for (step, tree) in emitted.body.iter().enumerate() {
+        if let Tree::Call(call) = tree {
+            calls.push(call.results[0]);
+            lives.push(Life { first: step, last: step, bytes: callees[call.callee].workspace });
+        }
+    }
     let (offsets, peak) = memory::plan(&lives).ok_or_else(|| {
         Problem::new(
             Kind::TooLarge,
@@ -72,6 +82,7 @@ pub(crate) fn finish(
     for ((_, buffer), offset) in wanting.iter().zip(&offsets) {
         buffers[*buffer].place = Place::Workspace(*offset);
     }
+    let frames = calls.into_iter().zip(offsets[wanting.len()..].iter().copied()).collect();
     rows.extend(wanting);
     for id in graph.nodes.keys() {
         let root = storage.root(id);
@@ -79,7 +90,7 @@ pub(crate) fn finish(
     }
 
     let held = Held::of(graph, &emitted, &of_node);
-    let mut convert = Convert::new(graph, &emitted, &storage, &of_node, &held);
+    let mut convert = Convert::new(graph, &emitted, &storage, &of_node, &held, &frames);
     let body = convert.block(&emitted.body)?;
     let plan = Plan {
         rows: rows
@@ -99,9 +110,10 @@ pub(crate) fn finish(
             .collect(),
         steps: body.len(),
         peak,
+        calls: Vec::new(),
     };
     let (scalars, vars, indices) = (convert.scalars, convert.vars, convert.indices);
-    let mut entry = Kernel {
+    let mut kernel = Kernel {
         name: name.to_owned(),
         buffers,
         body,
@@ -111,6 +123,6 @@ pub(crate) fn finish(
         versions: held.versions,
         workspace: peak,
     };
-    kernel::claim(&mut entry);
-    Ok((Program { callees: PrimaryMap::new(), entry }, plan))
+    claim(&mut kernel);
+    Ok((kernel, plan))
 }

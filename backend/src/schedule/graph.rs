@@ -10,10 +10,11 @@
 //!   concatenation of very many pieces, a long chain of views) or impossible (a result must have
 //!   memory) a [`NodeKind::Copy`] node is put after it.
 
+use crate::kernel::KernelId;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use smallvec::SmallVec;
 use tapeloom_ir::prim::{Bounds, Combine, Piece};
-use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Loc, OrderedSet};
+use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Loc, OrderedMap, OrderedSet};
 
 /// A node of the graph. Displays as `n3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -57,6 +58,9 @@ pub(crate) enum NodeKind {
     Update,
     /// See [`Lowering::Scatter`](tapeloom_ir::prim::Lowering::Scatter).
     Scatter { combine: Combine, batch: usize, axes: Vec<usize>, bounds: Bounds },
+    /// The n-th result of a call of a function that is compiled once. The first one has the call's
+    /// operands, and the others have the first.
+    Result { callee: KernelId, n: usize },
     /// The operand, in memory of its own.
     Copy,
     /// See [`Lowering::View`](tapeloom_ir::prim::Lowering::View).
@@ -88,8 +92,14 @@ impl NodeKind {
             | NodeKind::Contract { .. }
             | NodeKind::Update
             | NodeKind::Scatter { .. }
+            | NodeKind::Result { .. }
             | NodeKind::Copy => false,
         }
+    }
+
+    /// Whether the node is a call: its first result.
+    pub(crate) fn is_call(&self) -> bool {
+        matches!(self, NodeKind::Result { n: 0, .. })
     }
 
     /// Whether the node writes over its first operand.
@@ -108,6 +118,16 @@ pub(crate) struct Node {
     pub(crate) name: &'static str,
     /// The user's line, for reports.
     pub(crate) loc: Loc,
+}
+
+impl Node {
+    /// The call of which this is another result than the first.
+    pub(crate) fn call(&self) -> Option<NodeId> {
+        match self.kind {
+            NodeKind::Result { n: 1.., .. } => self.operands.first()?.node(),
+            _ => None,
+        }
+    }
 }
 
 /// A function as a graph. Nodes stand in an order in which operands come first.
@@ -166,7 +186,8 @@ impl Graph {
         self.copy_operands(&copies);
     }
 
-    /// Puts a copy before each of these operands, in the order of nodes.
+    /// Puts a copy before each of these operands, which are in the order of nodes; one copy for all
+    /// that read the same.
     pub(crate) fn copy_operands(&mut self, copies: &[(NodeId, usize)]) {
         if copies.is_empty() {
             return;
@@ -179,12 +200,17 @@ impl Graph {
             Source::Literal(_) => s,
         };
         let mut next = copies.iter().peekable();
+        let mut copied: OrderedMap<NodeId, NodeId> = OrderedMap::default();
         for (id, mut node) in old {
             for s in &mut node.operands {
                 *s = rename(*s, &new);
             }
             while let Some((_, slot)) = next.next_if(|(u, _)| *u == id) {
-                node.operands[*slot] = Source::Node(self.copy(node.operands[*slot]));
+                let source = node.operands[*slot];
+                let known = source.node().and_then(|n| copied.get(&n).copied());
+                let copy = known.unwrap_or_else(|| self.copy(source));
+                copied.extend(source.node().map(|n| (n, copy)));
+                node.operands[*slot] = Source::Node(copy);
             }
             new[id] = Some(self.nodes.push(node));
         }
@@ -224,6 +250,12 @@ impl Graph {
                 for o in self.nodes[id].operands.iter().filter_map(|o| o.node()) {
                     live[o] = true;
                 }
+            }
+        }
+        // A call writes all its results.
+        for (id, node) in &self.nodes {
+            if let Some(call) = node.call() {
+                live[id] = live[call];
             }
         }
         let mut new: SecondaryMap<NodeId, Option<NodeId>> =

@@ -10,15 +10,11 @@
 //! y[b,i,j] = Σ_k x[k,b,i] w[b,k,j]      for b: y[b] = (x[:,b,:])ᵀ @ w[b]
 //! ```
 
-use super::affine::{Affine, Index, Term, flatten};
 use super::contraction::{Extents, contract_outputs};
-use super::graph::{Graph, NodeId, NodeKind, Source};
+use super::graph::{Graph, NodeId, NodeKind};
+use super::strided::strided;
 use super::tree::{NodeMatrix, Product};
-use crate::kernel::IndexId;
-use cranelift_entity::EntityRef;
-use smallvec::SmallVec;
 use std::collections::BTreeSet;
-use tapeloom_ir::Shape;
 
 /// Matrices with an extent below this are not worth a call.
 const LEAST_EXTENT: usize = 8;
@@ -83,11 +79,12 @@ fn worthwhile(extents: &Extents) -> bool {
     m.min(n).min(k) >= LEAST_EXTENT && m.saturating_mul(n).saturating_mul(k) >= LEAST_WORK
 }
 
-/// Puts copies before operands of large contractions that are no matrices in memory.
+/// The operands of large contractions that are to be copied first, as they are no matrices in memory:
+/// nodes and which of their operands.
 ///
 /// Each element of the left operand is read once for every column of the right one, and the other way
 /// round: `n` and `m` times. The extent that is summed does not count.
-pub(crate) fn materialise(graph: &mut Graph) {
+pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     let mut slots = BTreeSet::new();
     for (id, node) in graph.nodes.iter() {
         let Some(extents) = Extents::of(graph, id).filter(worthwhile) else { continue };
@@ -102,7 +99,7 @@ pub(crate) fn materialise(graph: &mut Graph) {
             });
         }
     }
-    graph.copy_operands(&slots.into_iter().collect::<Vec<_>>());
+    slots
 }
 
 /// A merged group of axes: extent and the strides in lhs, rhs and out. Axes that do not merge become
@@ -122,92 +119,4 @@ fn merge(
         group.0 *= next.0;
     }
     group
-}
-
-/// An array whose elements are at constant strides in the memory of a node.
-struct Strided {
-    node: NodeId,
-    offset: i64,
-    strides: SmallVec<[i64; 4]>,
-    shape: Shape,
-}
-
-/// Follows views symbolically: index `j` stands for the position along axis `j`.
-fn strided(graph: &Graph, source: Source) -> Option<Strided> {
-    let mut id = source.node()?;
-    let shape = graph.nodes[id].ty.shape.clone();
-    if shape.elements() == 0 {
-        return None;
-    }
-    let range = |t: Term| match t {
-        Term::Index(i) => (0, shape[i.index()] as i64 - 1),
-        Term::Scalar(_) => (i64::MIN, i64::MAX),
-    };
-    let mut index: Index = (0..shape.len())
-        .map(|j| match shape[j] {
-            1 => Affine::default(),
-            _ => Affine::term(Term::Index(IndexId::new(j))),
-        })
-        .collect();
-    let flat = loop {
-        let node = &graph.nodes[id];
-        match &node.kind {
-            NodeKind::View { pieces, .. } => {
-                let [piece] = pieces.as_slice() else { return None };
-                let operand = node.operands[piece.operand].node()?;
-                let extents = &graph.nodes[operand].ty.shape;
-                let mut next = Index::new();
-                for (map, extent) in piece.axes.iter().zip(extents.iter()) {
-                    let o = map.axis.map_or(Affine::default(), |a| index[a].clone());
-                    let (i, rest) =
-                        o.scale(map.scale, map.offset).divide(map.divisor, &range).exact()?;
-                    let (lo, hi) = i.range(&range);
-                    if rest != Affine::default() || lo < 0 || hi >= *extent as i64 {
-                        return None;
-                    }
-                    next.push(i);
-                }
-                (id, index) = (operand, next);
-            }
-            NodeKind::Reshape => {
-                let root = node.operands[0].node()?;
-                let flat = flatten(&index, &node.ty.shape);
-                let mut next = Index::new();
-                let mut left = flat.clone();
-                for stride in graph.nodes[root].ty.shape.strides() {
-                    let Some((quotient, rest)) = left.divide(stride as i64, &range).exact() else {
-                        break;
-                    };
-                    next.push(quotient);
-                    left = rest;
-                }
-                if next.len() == graph.nodes[root].ty.shape.len() {
-                    (id, index) = (root, next);
-                    continue;
-                }
-                if graph.nodes[root].kind.is_movement() {
-                    return None;
-                }
-                id = root;
-                break flat;
-            }
-            NodeKind::Empty | NodeKind::Iota { .. } | NodeKind::Slice | NodeKind::Gather { .. } => {
-                return None;
-            }
-            NodeKind::Input(_)
-            | NodeKind::Map(_)
-            | NodeKind::Reduce { .. }
-            | NodeKind::ArgReduce { .. }
-            | NodeKind::Contract { .. }
-            | NodeKind::Update
-            | NodeKind::Scatter { .. }
-            | NodeKind::Copy => break flatten(&index, &node.ty.shape),
-        }
-    };
-    let stride = |j: usize| {
-        let term = Term::Index(IndexId::new(j));
-        flat.terms.iter().find(|(t, _)| *t == term).map_or(0, |(_, f)| *f)
-    };
-    let strides = (0..shape.len()).map(stride).collect();
-    Some(Strided { node: id, offset: flat.offset, strides, shape })
 }

@@ -18,7 +18,8 @@ const UNROLLED: usize = 9;
 pub(crate) fn members(graph: &Graph) -> Vec<Member> {
     let mut all = Vec::new();
     for (id, node) in graph.nodes.iter() {
-        if node.kind.is_movement() || matches!(node.kind, NodeKind::Input(_)) {
+        let passive = matches!(node.kind, NodeKind::Input(_)) || node.call().is_some();
+        if node.kind.is_movement() || passive {
             continue;
         }
         match copied_view(graph, id) {
@@ -65,7 +66,7 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> Member {
     let node = &graph.nodes[id];
     let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
     let mut out: Along = SmallVec::new();
-    if !node.kind.is_update() {
+    if !node.kind.is_update() && !node.kind.is_call() {
         for (o, extent) in node.ty.shape.iter().enumerate() {
             out.push((*extent != 1).then_some(axes.len()));
             if *extent != 1 {
@@ -132,7 +133,7 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> Member {
             walk.visit(node.operands[0], &left);
             walk.visit(node.operands[1], &right);
         }
-        NodeKind::Update | NodeKind::Scatter { .. } => {
+        NodeKind::Update | NodeKind::Scatter { .. } | NodeKind::Result { .. } => {
             for o in &node.operands {
                 let unknown: Along = SmallVec::from_elem(None, shape(*o).len());
                 walk.visit(*o, &unknown);

@@ -18,8 +18,10 @@
 //!
 //! The stations, each a file:
 //!
-//! 1. `build` makes the `graph`: calls inlined, dead equations gone, a node per equation; `empty`:
-//!    arrays without elements gone; `library`: which contractions (`contraction`) a library does;
+//! 1. `calls`: which functions are compiled once, each by what follows; `build` makes the `graph`: other
+//!    calls inlined, dead equations gone, a node per equation; `empty`: arrays without elements gone;
+//!    `library`: which contractions (`contraction`) a library does; `call`: what a call reads and where
+//!    it writes;
 //! 2. `member`: which axes each computed node loops over, in which `order`, and what it `reads`;
 //!    `pieces`: copies that are written in parts;
 //! 3. `emit`: which nodes share a loop (`timeline`), and the loops as trees (`tree`); `fold`, `unroll`,
@@ -35,6 +37,8 @@
 
 mod affine;
 mod build;
+mod call;
+mod calls;
 mod check;
 mod collapse;
 mod contraction;
@@ -57,6 +61,7 @@ mod reads;
 mod recompute;
 mod scalars;
 mod storage;
+mod strided;
 mod sweep;
 mod timeline;
 mod tree;
@@ -71,8 +76,9 @@ mod snapshots;
 #[cfg(test)]
 mod tests;
 
-use crate::kernel::Program;
+use crate::kernel::{Kernel, KernelId, Program};
 use crate::plan::Plan;
+use cranelift_entity::PrimaryMap;
 use tapeloom_ir::{ArrayType, FuncId, Module, Problem};
 
 /// The function as loop nests.
@@ -89,8 +95,28 @@ pub fn schedule(module: &Module, func: FuncId) -> Result<Program, Problem> {
 /// # Errors
 /// Those of [`schedule`].
 pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
-    let mut graph = build::build(module, func)?;
-    library::materialise(&mut graph);
+    let calls = calls::Calls::of(module, func)?;
+    let mut callees = PrimaryMap::new();
+    for callee in &calls.kept {
+        let (kernel, _) = kernel(module, *callee, &calls, &callees)?;
+        callees.push(kernel);
+    }
+    let (entry, mut plan) = kernel(module, func, &calls, &callees)?;
+    plan.calls = calls.rows;
+    Ok((Program { callees, entry }, plan))
+}
+
+/// One function as loop nests. Those that it calls have been made.
+fn kernel(
+    module: &Module,
+    func: FuncId,
+    calls: &calls::Calls,
+    callees: &PrimaryMap<KernelId, Kernel>,
+) -> Result<(Kernel, Plan), Problem> {
+    let mut graph = build::build(module, calls, func)?;
+    let mut copied = library::copied(&graph);
+    copied.extend(call::copied(&graph));
+    graph.copy_operands(&copied.into_iter().collect::<Vec<_>>());
     let f = module.function(func);
     let params: Vec<ArrayType> =
         f.all_params().filter_map(|p| f.types[p].as_array().cloned()).collect();
@@ -99,5 +125,5 @@ pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
     if cfg!(debug_assertions) {
         check::check(&graph, &emitted.body, &emitted.takes)?;
     }
-    finish::finish(&f.name, &params, &graph, emitted)
+    finish::finish(&f.name, &params, &graph, emitted, callees)
 }

@@ -95,6 +95,7 @@ impl<'a> Reader<'a> {
             | NodeKind::ArgReduce { .. }
             | NodeKind::Contract { .. }
             | NodeKind::Update
+            | NodeKind::Result { .. }
             | NodeKind::Scatter { .. }
             | NodeKind::Copy => {}
         }

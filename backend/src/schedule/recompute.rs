@@ -61,6 +61,7 @@ impl Emitter<'_> {
             | NodeKind::ArgReduce { .. }
             | NodeKind::Contract { .. }
             | NodeKind::Update
+            | NodeKind::Result { .. }
             | NodeKind::Scatter { .. }
             | NodeKind::Copy
             | NodeKind::View { .. }

@@ -146,6 +146,12 @@ impl Storage {
                         self.fixed[root] = true;
                     }
                 }
+                Tree::Call(c) => {
+                    for n in c.operands.iter().map(|(n, _)| n).chain(&c.results) {
+                        let root = self.touch(*n, position);
+                        self.fixed[root] = true;
+                    }
+                }
                 Tree::Let { expr: Def::Load { node, at, .. }, .. } => {
                     let root = self.access(*node, at, position);
                     meeting(met, root, at).last_load = Some(*clock);

@@ -6,7 +6,7 @@
 
 use super::affine::{Affine, Index};
 use super::graph::NodeId;
-use crate::kernel::{Arg, IndexId, ScalarId, VarId};
+use crate::kernel::{Arg, IndexId, KernelId, ScalarId, VarId};
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype};
 
@@ -63,6 +63,8 @@ pub(crate) enum Tree {
     },
     /// A contraction by the library.
     Contract(Product),
+    /// A function that is compiled once.
+    Call(NodeCall),
 }
 
 /// A matrix that the library meets: a node, the first element and the strides.
@@ -85,4 +87,15 @@ pub(crate) struct Product {
     pub(crate) rhs: NodeMatrix,
     pub(crate) out: NodeMatrix,
     pub(crate) batch: Vec<(usize, i64, i64, i64)>,
+}
+
+/// A call of a function that is compiled once.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeCall {
+    pub(crate) callee: KernelId,
+    /// Nodes, and the first element read of each.
+    pub(crate) operands: Vec<(NodeId, i64)>,
+    /// How many elements are read of each.
+    pub(crate) elements: Vec<usize>,
+    pub(crate) results: Vec<NodeId>,
 }

@@ -131,6 +131,7 @@ impl Emitter<'_> {
             | NodeKind::Reduce { .. }
             | NodeKind::ArgReduce { .. }
             | NodeKind::Contract { .. }
+            | NodeKind::Result { .. }
             | NodeKind::Copy
             | NodeKind::View { .. }
             | NodeKind::Reshape

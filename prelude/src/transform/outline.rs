@@ -1,4 +1,4 @@
-//! `outline`: a closure that is traced and differentiated once and called many times.
+//! `outline`: a closure that is traced, differentiated and compiled once and called many times.
 
 use crate::Var;
 use crate::closure::{Staged, rebuild, stage};
@@ -12,8 +12,9 @@ use tapeloom_ir::{ArrayType, FuncId, Loc};
 /// The same function, traced once per kind of argument and then called: `(A -> B) -> (A -> B)`.
 ///
 /// A Rust loop or recursion copies what it runs into the program. Outlined, the body is there once,
-/// in the program and in its derivatives, so that repeated and size-recursive programs stay linear in
-/// size. In the compiled code it still stands once per call.
+/// in the program, in its derivatives and in the compiled code, so that repeated and size-recursive
+/// programs stay linear in size. What is called once, or is smaller than a call, is inlined after all;
+/// `explain` says so.
 ///
 /// Calls may nest a hundred deep, other transforms counted; more is a `too-large` error.
 ///

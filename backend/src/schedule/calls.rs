@@ -1,0 +1,171 @@
+//! Which calls stay calls.
+//!
+//! A function that the user outlined is compiled once and called, if that saves code: if it would be
+//! written out several times, and has [`LEAST_NODES`] equations or more. Other calls are inlined.
+//!
+//! ```text
+//! sites(f) = Σ over the calls of f in g: 1 if g is compiled once itself, else sites(g)
+//! size(f)  = Σ over the equations of f: 1, or for a call the size of its callee
+//! ```
+//!
+//! A function that updates an argument is inlined as long as no more than [`MOST_WRITTEN_OUT`] equations
+//! come of it: its caller may have no more need of the argument, and only code that knows updates it in
+//! place.
+//!
+//! So a function of two calls of a large one is large, however deep they nest: what is written out
+//! grows with the text of the functions, never with the tree of their calls.
+
+use crate::kernel::KernelId;
+use crate::plan::CallRow;
+use cranelift_entity::EntityRef;
+use std::collections::BTreeMap;
+use tapeloom_ir::prim::{Lowering, Operand, Role};
+use tapeloom_ir::{Atom, FuncId, Module, OrderedMap, Problem, Type};
+
+/// Functions with fewer equations are inlined.
+const LEAST_NODES: usize = 4;
+
+/// Functions that update an argument are inlined up to this many equations in all.
+const MOST_WRITTEN_OUT: usize = 10_000;
+
+/// The functions that are compiled once.
+#[derive(Default)]
+pub(crate) struct Calls {
+    kernels: OrderedMap<FuncId, KernelId>,
+    /// In the order of their numbers: callees before those that call them.
+    pub(crate) kept: Vec<FuncId>,
+    /// What was decided of each outlined function, and why.
+    pub(crate) rows: Vec<CallRow>,
+}
+
+/// What is known of a function.
+#[derive(Default)]
+struct Known {
+    /// The functions that its equations run, and whether the user asked for a call.
+    runs: Vec<(FuncId, bool)>,
+    size: usize,
+    sites: usize,
+    outlined: bool,
+    kept: bool,
+    /// Whether each parameter is updated.
+    updates: Vec<bool>,
+}
+
+impl Calls {
+    /// What an entry calls.
+    pub(crate) fn of(module: &Module, entry: FuncId) -> Result<Calls, Problem> {
+        let mut known: BTreeMap<FuncId, Known> = BTreeMap::new();
+        let mut work = vec![entry];
+        while let Some(f) = work.pop() {
+            if known.contains_key(&f) {
+                continue;
+            }
+            let mut runs = Vec::new();
+            for e in &module.function(f).equations {
+                if let Some(callee) = e.op.opened(|role| role != Role::Rule) {
+                    if callee >= f {
+                        return Err(Problem::internal("a function runs a later one"));
+                    }
+                    runs.push((callee, e.op.opened(|role| role == Role::Outline).is_some()));
+                }
+            }
+            work.extend(runs.iter().map(|(callee, _)| *callee));
+            known.insert(f, Known { runs, ..Known::default() });
+        }
+        // A module grows: whom a function runs is older.
+        let oldest_first: Vec<FuncId> = known.keys().copied().collect();
+        for f in &oldest_first {
+            let own = module.function(*f).equations.len() - known[f].runs.len();
+            let of_callees = known[f].runs.iter().map(|(callee, _)| known[callee].size);
+            let size = of_callees.fold(own, usize::saturating_add);
+            let updates = updated(module, *f, &known);
+            let own = known.entry(*f).or_default();
+            (own.size, own.updates) = (size, updates);
+        }
+        known.entry(entry).or_default().sites = 1;
+        for f in oldest_first.iter().rev() {
+            let own = known.entry(*f).or_default();
+            own.kept = own.outlined
+                && own.sites > 1
+                && own.size >= LEAST_NODES
+                && *f != entry
+                && (!own.updates.contains(&true)
+                    || own.sites.saturating_mul(own.size) > MOST_WRITTEN_OUT)
+                && has_elements(module, *f);
+            let times = if own.kept { 1 } else { own.sites };
+            for (callee, outlined) in std::mem::take(&mut own.runs) {
+                let callee = known.entry(callee).or_default();
+                callee.sites = callee.sites.saturating_add(times);
+                callee.outlined |= outlined;
+            }
+        }
+        let mut calls = Calls::default();
+        for f in oldest_first.iter().filter(|f| known[f].outlined) {
+            let Known { size, sites, kept, ref updates, .. } = known[f];
+            let updates = updates.contains(&true);
+            if kept {
+                calls.kernels.insert(*f, KernelId::new(calls.kept.len()));
+                calls.kept.push(*f);
+            }
+            let name = module.function(*f).name.clone();
+            let kernel = calls.kernel(*f);
+            calls.rows.push(CallRow { name, equations: size, sites, updates, kernel });
+        }
+        Ok(calls)
+    }
+
+    /// The kernel of a function that is compiled once.
+    pub(crate) fn kernel(&self, function: FuncId) -> Option<KernelId> {
+        self.kernels.get(&function).copied()
+    }
+}
+
+/// Which parameters a function updates, by itself or in what it calls.
+fn updated(module: &Module, function: FuncId, known: &BTreeMap<FuncId, Known>) -> Vec<bool> {
+    let f = module.function(function);
+    let params: Vec<Atom> = f.all_params().map(Atom::from).collect();
+    let mut updates = vec![false; params.len()];
+    let mut mark = |atom: Atom| {
+        if let Some(p) = params.iter().position(|p| *p == atom) {
+            updates[p] = true;
+        }
+    };
+    for e in &f.equations {
+        let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
+        let operands: Vec<Operand<'_>> = types
+            .iter()
+            .zip(&e.operands)
+            .map(|(ty, a)| Operand { ty, literal: a.literal() })
+            .collect();
+        match e.op.lower(module, &operands) {
+            Lowering::DynamicUpdateSlice | Lowering::Scatter { .. } => mark(e.operands[0]),
+            Lowering::Call(callee) => {
+                let of_callee = known.get(&callee).map_or(&[][..], |k| &k.updates);
+                e.operands.iter().zip(of_callee).filter(|(_, on)| **on).for_each(|(a, _)| mark(*a));
+            }
+            Lowering::Elementwise(_)
+            | Lowering::View { .. }
+            | Lowering::Reshape
+            | Lowering::Alias
+            | Lowering::Iota { .. }
+            | Lowering::Reduce { .. }
+            | Lowering::ArgReduce { .. }
+            | Lowering::Contract { .. }
+            | Lowering::DynamicSlice
+            | Lowering::Gather { .. }
+            | Lowering::Missing(_) => {}
+        }
+    }
+    updates
+}
+
+/// Whether a function has results, and all that it takes and gives is arrays with elements.
+fn has_elements(module: &Module, function: FuncId) -> bool {
+    let f = module.function(function);
+    let mut types = f.param_types().into_iter().chain(f.result_types());
+    !f.results.is_empty()
+        && types.all(|ty| match ty {
+            Type::Array(a) => a.shape.elements() > 0,
+            Type::Tape(_) | Type::Ref(_) => false,
+        })
+}
