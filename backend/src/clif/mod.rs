@@ -22,7 +22,7 @@ mod nest;
 mod parts;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-mod portable;
+mod portable_tests;
 #[cfg(test)]
 mod recursive;
 mod scalar;
