@@ -17,6 +17,7 @@ mod compile;
 mod executable;
 mod gemm;
 mod jit;
+mod machine;
 mod plan;
 mod probe;
 mod record;

@@ -3,6 +3,7 @@
 use super::calls::Calls;
 use super::empty::{Simpler, simplify};
 use super::graph::{Graph, Node, NodeId, NodeKind, Source};
+use crate::machine::Machine;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -27,10 +28,6 @@ const MAX_PIECES: usize = 16;
 
 /// Longer chains of movement nodes get memory, which bounds recursion.
 const MAX_CHAIN: u32 = 12;
-
-/// Updates of arrays that have at most this many elements (in each item of a batch that is updated
-/// as a whole) are no writes to memory.
-const SMALL: usize = 64;
 
 /// One function that is being inlined.
 struct Frame {
@@ -177,7 +174,7 @@ impl Flatten<'_> {
                 match literal_starts(&operands[2..], &whole, &part) {
                     // A small array changes in registers: its new elements are those of the update,
                     // and otherwise the old ones.
-                    Some(starts) if small(&whole, &part) => {
+                    Some(starts) if small(&whole, &part, self.graph.machine) => {
                         let old = shifted(0, &vec![0; whole.len()], 1);
                         NodeKind::View { pieces: vec![shifted(1, &starts, -1), old], fill: None }
                     }
@@ -242,12 +239,13 @@ fn shifted(operand: usize, starts: &[i64], sign: i64) -> Piece {
     Piece { operand, axes }
 }
 
-fn small(whole: &[usize], part: &[usize]) -> bool {
+/// Whether an update (of each item of a batch that is updated as a whole) is no write to memory.
+fn small(whole: &[usize], part: &[usize], machine: Machine) -> bool {
     let batch = match (whole, part) {
         ([n, ..], [m, ..]) if n == m && whole.len() > 1 => *n,
         _ => 1,
     };
-    Shape::from(whole).elements() / batch.max(1) <= SMALL
+    Shape::from(whole).elements() / batch.max(1) <= machine.registers
 }
 
 fn frame(function: Arc<Function>, args: &[Source], outputs: SmallVec<[ValueId; 1]>) -> Frame {

@@ -47,9 +47,6 @@ pub(crate) struct Emitted {
     pub(crate) takes: SecondaryMap<NodeId, Option<NodeId>>,
 }
 
-/// Members that visit at most this many elements may be placed before what is there already.
-const EARLY: usize = 1 << 16;
-
 /// Emits the members in loop nests.
 pub(crate) fn emit(graph: &Graph, members: Vec<Member>) -> Result<Emitted, Problem> {
     let last_reader = super::members::last_readers(graph, &members);
@@ -128,7 +125,8 @@ impl Emitter<'_> {
                 earliest = earliest.max(if shares { time } else { time + 1 });
             }
             // What little work there is may be done ahead of what is there already.
-            let early = self.members[m].rest(depth) <= EARLY;
+            // Whoever reads it next finds it in the cache.
+            let early = self.members[m].rest(depth) <= self.graph.machine.cached;
             let item = line.place(space, earliest, depth == 0, early);
             line.items[item].members.push(m);
             let node = self.members[m].node;

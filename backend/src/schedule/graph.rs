@@ -11,6 +11,7 @@
 //!   memory) a [`NodeKind::Copy`] node is put after it.
 
 use crate::kernel::KernelId;
+use crate::machine::Machine;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use smallvec::SmallVec;
 use tapeloom_ir::prim::{Bounds, Combine, Piece};
@@ -133,6 +134,8 @@ impl Node {
 /// A function as a graph. Nodes stand in an order in which operands come first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Graph {
+    /// What it is scheduled for.
+    pub(crate) machine: Machine,
     pub(crate) nodes: PrimaryMap<NodeId, Node>,
     /// What the function returns; distinct nodes, all of them computed or empty.
     pub(crate) results: Vec<NodeId>,
@@ -273,7 +276,7 @@ impl Graph {
             new[id] = Some(nodes.push(node));
         }
         let results = self.results.iter().map(|r| new[*r].unwrap_or(*r)).collect();
-        Graph { nodes, results }
+        Graph { machine: self.machine, nodes, results }
     }
 }
 

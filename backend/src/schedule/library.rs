@@ -14,19 +14,13 @@ use super::contraction::{Extents, contract_outputs};
 use super::graph::{Graph, NodeId, NodeKind};
 use super::strided::strided;
 use super::tree::{NodeMatrix, Product};
+use crate::machine::Machine;
 use std::collections::BTreeSet;
-
-/// Matrices with an extent below this are not worth a call.
-const LEAST_EXTENT: usize = 8;
-/// Nor are those with fewer multiplications.
-const LEAST_WORK: usize = 4096;
-/// An operand that is no matrix is copied where each element is read at least so often.
-const LEAST_REUSE: usize = 16;
 
 /// The library call for a node, if it is one for the library.
 pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
     let node = &graph.nodes[id];
-    Extents::of(graph, id).filter(worthwhile)?;
+    Extents::of(graph, id).filter(|e| worthwhile(e, graph.machine))?;
     let NodeKind::Contract { batch, contract } = &node.kind else { return None };
     let (lhs, rhs) = (strided(graph, node.operands[0])?, strided(graph, node.operands[1])?);
     let (l, r) = (&lhs.shape, &rhs.shape);
@@ -74,9 +68,10 @@ pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
 }
 
 /// Whether matrices are large enough for a call.
-fn worthwhile(extents: &Extents) -> bool {
+fn worthwhile(extents: &Extents, machine: Machine) -> bool {
     let Extents { m, n, k } = *extents;
-    m.min(n).min(k) >= LEAST_EXTENT && m.saturating_mul(n).saturating_mul(k) >= LEAST_WORK
+    let work = m.saturating_mul(n).saturating_mul(k);
+    m.min(n).min(k) >= machine.call_extent && work >= machine.call_work
 }
 
 /// The operands of large contractions that are to be copied first, as they are no matrices in memory:
@@ -87,9 +82,11 @@ fn worthwhile(extents: &Extents) -> bool {
 pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     let mut slots = BTreeSet::new();
     for (id, node) in graph.nodes.iter() {
-        let Some(extents) = Extents::of(graph, id).filter(worthwhile) else { continue };
+        let Some(extents) = Extents::of(graph, id).filter(|e| worthwhile(e, graph.machine)) else {
+            continue;
+        };
         for (slot, read) in [extents.n, extents.m].into_iter().enumerate() {
-            if read < LEAST_REUSE || strided(graph, node.operands[slot]).is_some() {
+            if read < graph.machine.copied_reads || strided(graph, node.operands[slot]).is_some() {
                 continue;
             }
             // A copy beneath a reshape is as good, and its loops need not divide.

@@ -9,9 +9,6 @@ use super::graph::{Graph, NodeId, NodeKind, Source};
 use smallvec::SmallVec;
 use tapeloom_ir::prim::Piece;
 
-/// Concatenations with at most this many elements in each item of a batch are made in registers.
-const SMALL: usize = 64;
-
 /// The box that a piece fills: extent, start and step along each axis of the output.
 pub(crate) type PieceBox = SmallVec<[(usize, i64, i64); 4]>;
 
@@ -41,7 +38,8 @@ pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<(&[Piece], bool, 
     // A small array in a batch is made element by element, in registers.
     let batched =
         |b: &PieceBox| b.first().is_some_and(|(n, start, _)| *n == shape[0] && *start == 0);
-    if shape.len() > 1 && shape.elements() / shape[0].max(1) <= SMALL && boxes.iter().all(batched) {
+    let small = |n: usize| shape.elements() / n.max(1) <= graph.machine.registers;
+    if shape.len() > 1 && small(shape[0]) && boxes.iter().all(batched) {
         return None;
     }
     // Pieces that do not overlap and fill everything need nothing beneath them.

@@ -5,9 +5,6 @@ use super::graph::{NodeId, NodeKind};
 use super::reads::equal_axes;
 use smallvec::SmallVec;
 
-/// What an operation may cost to count as little as a load, in additions.
-const CHEAP: u32 = 2;
-
 /// What recomputation may cost.
 struct Budget {
     operations: u32,
@@ -31,7 +28,9 @@ impl Budget {
 impl Emitter<'_> {
     /// Whether a node is a few cheap operations away from memory that exists anyway.
     pub(crate) fn recomputed(&self, id: NodeId) -> bool {
-        self.cheap(id, &mut Budget { operations: 3, loads: 2 })
+        let machine = self.graph.machine;
+        let (operations, loads) = (machine.recomputed_operations, machine.recomputed_loads);
+        self.cheap(id, &mut Budget { operations, loads })
     }
 
     fn cheap(&self, id: NodeId, budget: &mut Budget) -> bool {
@@ -42,7 +41,9 @@ impl Emitter<'_> {
             _ if self.overwritten[id] => return false,
             NodeKind::Input(_) => return budget.load(),
             _ if self.needs[id] => return budget.load(),
-            NodeKind::Map(code) if code.row().flops <= CHEAP && budget.operation() => {}
+            NodeKind::Map(code)
+                if code.row().flops <= self.graph.machine.recomputed_flops
+                    && budget.operation() => {}
             NodeKind::Iota { .. } => return true,
             NodeKind::View { pieces, .. } if pieces.len() == 1 => {}
             NodeKind::Reshape => {

@@ -9,9 +9,6 @@ use super::timeline::STRAIGHT;
 use smallvec::SmallVec;
 use tapeloom_ir::OrderedMap;
 
-/// Members whose inner axes do not match are unrolled up to this many elements.
-const SCALARISED: usize = 64;
-
 /// Elements that scalarising may unroll in straight-line code, which is cut into portions,
 const SCALARISED_STRAIGHT: usize = 20_000;
 
@@ -23,7 +20,7 @@ impl Emitter<'_> {
     /// Unrolls the inner axes of small members that read each other across them: a slice of three
     /// elements out of a small vector is then a scalar that is already there.
     pub(crate) fn scalarise(&mut self, members: &[usize], depth: usize) {
-        let small = |m: &Member| m.rest(depth) <= SCALARISED;
+        let small = |m: &Member| m.rest(depth) <= self.graph.machine.registers;
         let mut inside: OrderedMap<NodeId, usize> = OrderedMap::default();
         let candidates: Vec<usize> =
             members.iter().copied().filter(|m| small(&self.members[*m])).collect();

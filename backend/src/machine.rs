@@ -1,0 +1,49 @@
+//! Machines as numbers: what the scheduler must know of one to choose well.
+//!
+//! Every choice is right on every machine; these say which is fast. They were measured on one, x86-64
+//! with vectors of 128 bits, by the programs of the benchmarks, and stand for all: every graph carries
+//! [`Machine::MEASURED`], so that kernels are the same everywhere. Numbers that bound what a pass costs to run, or what Cranelift does, stand with the pass;
+//! those of the cost model of rewrites do, too, since which form a program takes must not depend on
+//! where it is compiled.
+
+/// What is fast on a machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Machine {
+    /// Arrays of at most this many elements (in each item of a batch) are held in registers: they are
+    /// unrolled, updated and concatenated there.
+    pub(crate) registers: usize,
+    /// This many elements stay in the cache until whoever comes next reads them.
+    pub(crate) cached: usize,
+    /// Matrices with a smaller extent are not worth a call of the matrix library,
+    pub(crate) call_extent: usize,
+    /// nor are those with fewer multiplications.
+    pub(crate) call_work: usize,
+    /// An operand that the library cannot read is copied where each element is read at least so often.
+    pub(crate) copied_reads: usize,
+    /// A value is computed again where that takes at most so many loads instead of the one,
+    pub(crate) recomputed_loads: u32,
+    /// so many operations,
+    pub(crate) recomputed_operations: u32,
+    /// and none that costs more than this, in additions.
+    pub(crate) recomputed_flops: u32,
+}
+
+impl Machine {
+    /// The machine that everything was measured on.
+    pub(crate) const MEASURED: Machine = Machine {
+        registers: 64,
+        cached: 1 << 16,
+        call_extent: 8,
+        call_work: 4096,
+        copied_reads: 16,
+        recomputed_loads: 2,
+        recomputed_operations: 3,
+        recomputed_flops: 2,
+    };
+}
+
+impl Default for Machine {
+    fn default() -> Machine {
+        Machine::MEASURED
+    }
+}
