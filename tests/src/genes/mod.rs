@@ -25,8 +25,8 @@ pub use recipe::{Gene, Recipe};
 use crate::{Case, Elements, Rng};
 use tapeloom_ir::prim::{Broadcast, Call, Convert, CustomCall, Iota, Reduce, Reducer, Reshape};
 use tapeloom_ir::{
-    ArrayType, Atom, Builder, Draft, Dtype, FuncId, Literal, Module, Op, Problem, Scalar, Shape,
-    Tensor, Type,
+    ArrayType, Atom, Builder, Draft, Dtype, FuncId, Literal, Module, Op, Policy, Problem, Scalar,
+    Shape, Tensor, Type,
 };
 
 /// Floats of tame programs are no larger than this.
@@ -414,7 +414,8 @@ impl Generator<'_, '_> {
             let x = self.matching(&x, &ty.shape);
             operands.push(self.within(&x, 8.0).atom);
         }
-        let op: Op = match self.rng.index(5) {
+        let op: Op = match self.rng.index(6) {
+            5 => Call::checkpoint(function, Policy::Nothing).into(),
             0 => CustomCall { function, jvp: None, fwd: None, bwd: None }.into(),
             1 | 2 => Call::inline(function).into(),
             _ => Call::outline(function).into(),
