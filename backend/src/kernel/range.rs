@@ -17,10 +17,11 @@
 //! What an atom can be follows from what defines it (`min`, `max`, `clamp`, `rem`, `select`, ..) and
 //! from its dtype. A sum is at least what is left of it after taking away a condition, since that is
 //! at least 0: so 4 %0 + i0 loses its first term by the first condition. Sums of machine integers wrap;
-//! one that might is an atom of its own. This is interval arithmetic with the conditions of Farkas'
+//! one that might is an atom of its own. A variable is an atom for as long as nothing is stored to it:
+//! every value remembers when it was defined, and so which value of a variable it read. This is interval arithmetic with the conditions of Farkas'
 //! lemma found by a short search, sound and incomplete: what is not proved counts as possible.
 
-use super::{Address, Arg, Expr, Extent, IndexId, Kernel, ScalarId};
+use super::{Address, Arg, Expr, Extent, IndexId, Kernel, ScalarId, Stmt, VarId, visit};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap};
@@ -37,6 +38,8 @@ pub(super) type Range = (i128, i128);
 enum Atom {
     Index(IndexId),
     Scalar(ScalarId),
+    /// The variable after so many changes.
+    Var(VarId, usize),
 }
 
 /// Something in `rest`, plus multiples of atoms.
@@ -49,8 +52,14 @@ struct Sum {
 /// What is known where the verifier is.
 pub(super) struct Ranges<'a> {
     k: &'a Kernel,
-    definitions: SecondaryMap<ScalarId, Option<&'a Expr>>,
-    extents: SecondaryMap<IndexId, Option<Extent>>,
+    /// What every value is, and when it was defined.
+    definitions: SecondaryMap<ScalarId, Option<(&'a Expr, usize)>>,
+    /// How often every loop runs, as it was when the loop began.
+    extents: SecondaryMap<IndexId, Option<(Extent, usize)>>,
+    /// Changes of variables so far: the clock.
+    now: usize,
+    /// When each variable changed.
+    changes: SecondaryMap<VarId, Vec<usize>>,
     /// Conditions of the branches around.
     pub(super) facts: Vec<(Arg, bool)>,
 }
@@ -58,17 +67,42 @@ pub(super) struct Ranges<'a> {
 impl<'a> Ranges<'a> {
     pub(super) fn of(k: &'a Kernel) -> Ranges<'a> {
         let (definitions, extents) = (SecondaryMap::new(), SecondaryMap::new());
-        Ranges { k, definitions, extents, facts: Vec::new() }
+        let changes = SecondaryMap::new();
+        Ranges { k, definitions, extents, now: 0, changes, facts: Vec::new() }
+    }
+
+    /// From here on a variable may hold something else.
+    pub(super) fn change(&mut self, var: VarId) {
+        self.now += 1;
+        self.changes[var].push(self.now);
+    }
+
+    /// Before and behind a block that may run, or run again: its variables may hold anything.
+    pub(super) fn change_all(&mut self, body: &[Stmt]) {
+        visit(body, &mut |stmt| match stmt {
+            Stmt::Var { var, .. } | Stmt::Set { var, .. } | Stmt::Fold { var, .. } => {
+                self.change(*var);
+            }
+            Stmt::Nest { .. }
+            | Stmt::For { .. }
+            | Stmt::While { .. }
+            | Stmt::If { .. }
+            | Stmt::Let { .. }
+            | Stmt::Store { .. }
+            | Stmt::Contract(_)
+            | Stmt::Call(_)
+            | Stmt::Probe { .. } => {}
+        });
     }
 
     /// From here on a value is visible.
     pub(super) fn define(&mut self, value: ScalarId, expr: &'a Expr) {
-        self.definitions[value] = Some(expr);
+        self.definitions[value] = Some((expr, self.now));
     }
 
     /// From here on an index counts.
     pub(super) fn count(&mut self, index: IndexId, extent: Extent) {
-        self.extents[index] = Some(extent);
+        self.extents[index] = Some((extent, self.now));
     }
 
     /// How often a loop runs at least and at most.
@@ -113,6 +147,8 @@ struct Search<'r, 'a> {
     dead: bool,
     /// What values can be under these conditions.
     known: OrderedMap<ScalarId, Range>,
+    /// When the operands that are being looked at were read.
+    now: usize,
     steps: usize,
     depth: usize,
 }
@@ -120,7 +156,17 @@ struct Search<'r, 'a> {
 impl<'r, 'a> Search<'r, 'a> {
     fn new(r: &'r Ranges<'a>) -> Self {
         let (conditions, known) = (Vec::new(), OrderedMap::default());
-        Search { r, conditions, dead: false, known, steps: 0, depth: 0 }
+        Search { r, conditions, dead: false, known, now: r.now, steps: 0, depth: 0 }
+    }
+
+    /// Goes on with operands that were read then.
+    fn at<T>(&mut self, then: usize, f: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.now, then);
+        self.depth += 1;
+        let found = f(self);
+        self.depth -= 1;
+        self.now = before;
+        found
     }
 
     /// A bool holds, or does not.
@@ -133,10 +179,14 @@ impl<'r, 'a> Search<'r, 'a> {
             Arg::Scalar(s) => s,
             Arg::Var(_) | Arg::Index(_) => return,
         };
-        let Some(Expr::Code(code, args)) = self.r.definitions[scalar] else { return };
-        self.depth += 1;
+        let Some((Expr::Code(code, args), then)) = self.r.definitions[scalar] else { return };
+        self.at(then, |search| search.assume_code(*code, args, holds));
+    }
+
+    /// A code gives true, or false.
+    fn assume_code(&mut self, code: Code, args: &[Arg], holds: bool) {
         if self.depth < DEPTH {
-            match (code, args.as_slice()) {
+            match (code, args) {
                 (Code::And | Code::Mul | Code::Min, [x, y]) if holds => {
                     self.assume(*x, true);
                     self.assume(*y, true);
@@ -166,7 +216,6 @@ impl<'r, 'a> Search<'r, 'a> {
                 _ => {}
             }
         }
-        self.depth -= 1;
     }
 
     /// `x + by <= y`
@@ -186,8 +235,10 @@ impl<'r, 'a> Search<'r, 'a> {
         match arg {
             Arg::Literal(l) => integer(l)
                 .map_or(Sum { rest: limits(l.dtype), terms: SmallVec::new() }, Sum::constant),
-            // Its value changes: what is known of it is not known of it later.
-            Arg::Var(v) => Sum { rest: limits(self.r.k.vars[v]), terms: SmallVec::new() },
+            Arg::Var(v) => {
+                let changes = self.r.changes[v].partition_point(|at| *at <= self.now);
+                Sum::atom(Atom::Var(v, changes))
+            }
             Arg::Index(i) => Sum::atom(Atom::Index(i)),
             Arg::Scalar(s) => self.definition(s).unwrap_or_else(|| Sum::atom(Atom::Scalar(s))),
         }
@@ -195,13 +246,17 @@ impl<'r, 'a> Search<'r, 'a> {
 
     /// What a value is a sum of, if it certainly does not wrap.
     fn definition(&mut self, s: ScalarId) -> Option<Sum> {
-        let Some(Expr::Code(code, args)) = self.r.definitions[s] else { return None };
+        let Some((Expr::Code(code, args), then)) = self.r.definitions[s] else { return None };
         let dtype = *self.r.k.scalars.get(s)?;
         if self.depth >= DEPTH || !dtype.is_integer() {
             return None;
         }
-        self.depth += 1;
-        let sum = match (code, args.as_slice()) {
+        self.at(then, |search| search.sum_of(*code, args, limits(dtype)))
+    }
+
+    /// The sum that a code computes, if it is one and lies within the limits.
+    fn sum_of(&mut self, code: Code, args: &[Arg], limits: Range) -> Option<Sum> {
+        let sum = match (code, args) {
             (Code::Add, [x, y]) => Some(self.sum(*x).plus(&self.sum(*y), 1)),
             (Code::Sub, [x, y]) => Some(self.sum(*x).plus(&self.sum(*y), -1)),
             (Code::Neg, [x]) => Some(Sum::constant(0).plus(&self.sum(*x), -1)),
@@ -212,12 +267,10 @@ impl<'r, 'a> Search<'r, 'a> {
             (Code::Convert(_), [x]) if self.r.k.dtype(*x).is_integer() => Some(self.sum(*x)),
             _ => None,
         };
-        let sum = sum.filter(|sum| {
-            let (range, limits) = (self.range(sum), limits(dtype));
+        sum.filter(|sum| {
+            let range = self.range(sum);
             limits.0 <= range.0 && range.1 <= limits.1
-        });
-        self.depth -= 1;
-        sum
+        })
     }
 
     fn arg(&mut self, arg: Arg) -> Range {
@@ -274,15 +327,14 @@ impl<'r, 'a> Search<'r, 'a> {
     fn atom(&mut self, atom: Atom) -> Range {
         match atom {
             Atom::Index(i) => match self.r.extents[i] {
-                Some(Extent::Constant(n)) => (0, (n as i128 - 1).max(0)),
-                Some(Extent::Scalar(a)) if self.depth < DEPTH => {
-                    self.depth += 1;
-                    let high = self.arg(a).1;
-                    self.depth -= 1;
+                Some((Extent::Constant(n), _)) => (0, (n as i128 - 1).max(0)),
+                Some((Extent::Scalar(a), then)) if self.depth < DEPTH => {
+                    let high = self.at(then, |search| search.arg(a).1);
                     (0, (high - 1).max(0))
                 }
-                Some(Extent::Scalar(_)) | None => limits(Dtype::I64),
+                Some((Extent::Scalar(_), _)) | None => limits(Dtype::I64),
             },
+            Atom::Var(v, _) => limits(self.r.k.vars[v]),
             Atom::Scalar(s) => {
                 if let Some(known) = self.known.get(&s) {
                     return *known;
@@ -294,11 +346,8 @@ impl<'r, 'a> Search<'r, 'a> {
                 // Ends what a program defines by itself, which is an error found elsewhere.
                 self.known.insert(s, limits);
                 let found = match self.r.definitions[s] {
-                    Some(Expr::Code(code, args)) if self.depth < DEPTH => {
-                        self.depth += 1;
-                        let found = self.code(*code, args, limits);
-                        self.depth -= 1;
-                        found
+                    Some((Expr::Code(code, args), then)) if self.depth < DEPTH => {
+                        self.at(then, |search| search.code(*code, args, limits))
                     }
                     Some(_) | None => limits,
                 };

@@ -476,6 +476,30 @@ fn run_time_indices_want_a_proof() {
              v0 = 30 %3: f64 = load b0[(v0)] if %2",
             Some("-9223372036854775808"),
         ),
+        // and is what it was for as long as nothing is stored to it: the sum of a loop as an index,
+        (
+            "var v0: i64 = 0 fold i0 in 4 { %9: i64 = load b1[i0] v0 = add v0, %9 } \
+             %0: bool = ge v0, 0 %1: bool = lt v0, 4 %2: bool = and %0, %1 %4: i64 = mul v0, 5 \
+             for i1 in 5 { %3: f64 = load b0[i1 + (%4)] if %2 }",
+            None,
+        ),
+        // but not where the round before, or a branch, has stored another,
+        (
+            "var v0: i64 = 0 %0: bool = ge v0, 0 %1: bool = lt v0, 20 %2: bool = and %0, %1 \
+             serial i0 in 4 { %3: f64 = load b0[(v0)] if %2 v0 = 30 }",
+            Some("-9223372036854775808"),
+        ),
+        (
+            "var v0: i64 = 0 %0: bool = ge v0, 0 %1: bool = lt v0, 20 %2: bool = and %0, %1 \
+             if %0 { v0 = 30 } %3: f64 = load b0[(v0)] if %2",
+            Some("-9223372036854775808"),
+        ),
+        // What was made of it before stays what it is.
+        (
+            "var v0: i64 = 0 %4: i64 = clamp 0, v0, 19 v0 = 30 %5: i64 = sub v0, v0 \
+             %6: i64 = add %4, %5 %3: f64 = load b0[(%6)]",
+            None,
+        ),
         // What cannot happen cannot go wrong.
         ("%0: f64 = load b0[99] if false", None),
         ("%0: bool = lt 1, 0 if %0 { %1: f64 = load b0[99] }", None),

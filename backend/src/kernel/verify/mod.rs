@@ -224,10 +224,13 @@ impl<'a> Verifier<'a> {
                         self.ranges.facts.push((*condition, holds));
                         self.block(body, dead);
                         self.ranges.facts.pop();
+                        self.ranges.change_all(body);
                     }
                 }
                 Stmt::While { head, condition, carries, body: rounds } => {
                     let open = self.carries(carries, rounds);
+                    self.ranges.change_all(head);
+                    self.ranges.change_all(rounds);
                     let scope = self.open(head, dead);
                     let found = self.arg(*condition);
                     self.fits("a condition", Some(Dtype::Bool), found);
@@ -236,6 +239,8 @@ impl<'a> Verifier<'a> {
                     self.ranges.facts.pop();
                     self.close(scope);
                     self.carried.truncate(open);
+                    self.ranges.change_all(head);
+                    self.ranges.change_all(rounds);
                 }
                 Stmt::For { index, extent, rounds, carries, body } => {
                     if let Extent::Scalar(a) = extent {
@@ -252,7 +257,9 @@ impl<'a> Verifier<'a> {
                     let open = self.carries(carries, body);
                     self.ranges.count(*index, *extent);
                     let never = self.ranges.rounds(*extent).1 == 0;
+                    self.ranges.change_all(body);
                     self.block(body, dead || never);
+                    self.ranges.change_all(body);
                     self.carried.truncate(open);
                     self.indices[*index] = Some(None);
                 }
@@ -267,11 +274,13 @@ impl<'a> Verifier<'a> {
                         self.error(format!("{var} is declared twice"));
                     }
                     self.vars[*var] = State::Visible;
+                    self.ranges.change(*var);
                     vars.push(*var);
                 }
                 Stmt::Set { var, value } => {
                     let (want, found) = (self.arg(Arg::Var(*var)), self.arg(*value));
                     self.fits(&format!("the value of {var}"), want, found);
+                    self.ranges.change(*var);
                 }
                 Stmt::Fold { var, code, value } => {
                     let (want, found) = (self.arg(Arg::Var(*var)), self.arg(*value));
@@ -280,6 +289,7 @@ impl<'a> Verifier<'a> {
                     {
                         self.error(format!("fold of {b} into {var} of {a} by {code}"));
                     }
+                    self.ranges.change(*var);
                 }
                 Stmt::Store { buffer, value, .. } => {
                     let found = self.arg(*value);
