@@ -412,6 +412,14 @@ impl<'r, 'a> Search<'r, 'a> {
                 let x = self.arg(*x);
                 if limits.0 <= x.0 && x.1 <= limits.1 { x } else { limits }
             }
+            (Code::Lt, [x, y]) | (Code::Gt, [y, x]) => {
+                let (x, y) = (self.arg(*x), self.arg(*y));
+                decided(x.1 < y.0, x.0 >= y.1)
+            }
+            (Code::Le, [x, y]) | (Code::Ge, [y, x]) => {
+                let (x, y) = (self.arg(*x), self.arg(*y));
+                decided(x.1 <= y.0, x.0 > y.1)
+            }
             (Code::Abs, [x]) => {
                 let (low, high) = self.arg(*x);
                 let least = if low > 0 { low } else { (-high).max(0) };
@@ -464,6 +472,11 @@ impl Sum {
         sum.terms.retain(|t| t.1 != 0);
         sum
     }
+}
+
+/// A bool that is certainly true, certainly false, or neither.
+fn decided(holds: bool, fails: bool) -> Range {
+    (i128::from(holds), i128::from(!fails))
 }
 
 /// What a dtype holds; a float holds no integer.
