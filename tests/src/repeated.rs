@@ -33,12 +33,22 @@ pub fn rnn_arguments(batch: usize, n: usize) -> Result<(Tensor, Tensor, Tensor),
 /// The determinant of an `n` by `n` matrix by cofactors along the first row: one outlined function a
 /// size, each of which calls the next smaller one once a column.
 pub fn determinant(n: usize) -> impl Fn(Var) -> Var {
-    fn of(n: usize) -> Closure {
+    cofactors(n, |f| Rc::new(outline(move |a| f(a))))
+}
+
+/// [`determinant`] with every size behind a checkpoint: what reverse mode would keep of all calls
+/// grows as `n!`, and so would the signatures of its functions.
+pub fn determinant_checkpointed(n: usize) -> impl Fn(Var) -> Var {
+    cofactors(n, |f| Rc::new(outline(checkpoint(move |a| f(a)))))
+}
+
+fn cofactors(n: usize, once: fn(Closure) -> Closure) -> impl Fn(Var) -> Var {
+    fn of(n: usize, once: fn(Closure) -> Closure) -> Closure {
         if n == 1 {
             return Rc::new(|a: Var| a.reshape([]));
         }
-        let minor = of(n - 1);
-        let f = outline(move |a: Var| {
+        let minor = of(n - 1, once);
+        once(Rc::new(move |a: Var| {
             let term = |k: usize| {
                 let rows = a.slice_axis(0, 1..);
                 let minor_k = match k {
@@ -50,10 +60,9 @@ pub fn determinant(n: usize) -> impl Fn(Var) -> Var {
                 sign * a.index((0, k as i64)) * minor(minor_k)
             };
             (1..n).fold(term(0), |sum, k| sum + term(k))
-        });
-        Rc::new(f)
+        }))
     }
-    let f = of(n);
+    let f = of(n, once);
     move |a| f(a)
 }
 

@@ -1,6 +1,7 @@
 //! `checkpoint`: the same values and derivatives, with less of the forward pass in memory.
 
 use tapeloom::prelude::*;
+use tapeloom_tests::repeated::{determinant, determinant_checkpointed};
 
 fn close(a: &Tensor, b: &Tensor) -> bool {
     let (a, b) = (a.to_vec::<f64>().unwrap(), b.to_vec::<f64>().unwrap());
@@ -64,6 +65,23 @@ fn a_chain_has_one_layer_at_a_time_in_memory() {
     println!("wide: everything {all}, each layer {one}");
     assert!(close(&g.0, &g1.0) && close(&g.1, &g1.1));
     assert!(4 * one <= all, "{one} of {all}");
+}
+
+/// Outlined and checkpointed, recursion over sizes has a gradient as small as itself: a kernel or a few
+/// for every size, though the calls are `n!`.
+#[test]
+fn gradients_of_recursive_programs_stay_small() {
+    let a = wave(&[5, 5]);
+    let (d, g) = run(value_and_grad(determinant(5)), &a).unwrap();
+    let (e, h) = run(value_and_grad(determinant_checkpointed(5)), &a).unwrap();
+    assert!(close(&d, &e) && close(&g, &h));
+    let size = |n: usize| {
+        let f = jit(grad(determinant_checkpointed(n)));
+        let e = f.explain(wave(&[n, n])).unwrap();
+        (e.kernels().lines().count(), e.workspace_bytes())
+    };
+    let ((lines, bytes), (more_lines, more_bytes)) = (size(4), size(8));
+    assert!(more_lines < 8 * lines && more_bytes < 16 * bytes, "{lines} {more_lines}");
 }
 
 #[test]
