@@ -21,6 +21,14 @@ pub fn rnn(rounds: usize) -> impl Fn((Var, Var, Var)) -> Var {
     }
 }
 
+/// [`rnn`] without the call: every round is written out.
+pub fn rnn_written_out(rounds: usize) -> impl Fn((Var, Var, Var)) -> Var {
+    move |(w, u, x): (Var, Var, Var)| {
+        let h = (0..rounds).fold(x, |h, _| (h.dot(w) + x.dot(u)).tanh());
+        (h * h).mean()
+    }
+}
+
 /// The arguments of [`rnn`].
 pub fn rnn_arguments(batch: usize, n: usize) -> Result<(Tensor, Tensor, Tensor), tapeloom::Error> {
     let numbers = |rows: usize, scale: f64| {

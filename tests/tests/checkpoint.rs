@@ -1,13 +1,11 @@
 //! `checkpoint`: the same values and derivatives, with less of the forward pass in memory.
 
 use tapeloom::prelude::*;
+use tapeloom_tests::Agreement;
 use tapeloom_tests::repeated::{determinant, determinant_checkpointed};
 
-fn close(a: &Tensor, b: &Tensor) -> bool {
-    let (a, b) = (a.to_vec::<f64>().unwrap(), b.to_vec::<f64>().unwrap());
-    a.len() == b.len()
-        && a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-12 * (1.0 + a.abs().max(b.abs())))
-}
+/// Equal but for the order of sums.
+const CLOSE: Agreement = Agreement::Within { relative: 1e-12, absolute: 1e-12 };
 
 fn wave(shape: &[usize]) -> Tensor {
     let n: usize = shape.iter().product();
@@ -26,18 +24,14 @@ fn wide((w, x): (Var, Var)) -> Var {
 }
 
 /// Bytes of workspace of the gradient of 32 layers, and the gradient.
-fn gradient(
-    layers: impl Fn((Var, Var)) -> Var,
-    w: &Tensor,
-    x: &Tensor,
-) -> (usize, (Tensor, Tensor)) {
+fn gradient(layers: impl Fn((Var, Var)) -> Var, w: &Tensor, x: &Tensor) -> (usize, [Tensor; 2]) {
     let loss = |(w, x): (Var, Var)| {
         let y = layers((w, x));
         (y * y).sum()
     };
     let f = jit(grad(loss));
     let bytes = f.explain((w, x)).unwrap().workspace_bytes();
-    (bytes, f.call((w, x)).unwrap())
+    (bytes, f.call((w, x)).unwrap().into())
 }
 
 /// `n` times `f`.
@@ -54,8 +48,8 @@ fn a_chain_has_one_layer_at_a_time_in_memory() {
     let piece = checkpoint(chain(4, checkpoint(layer)));
     let (nested, g2) = gradient(chain(8, piece), &w, &x);
     println!("everything {all}, each layer {one}, pieces of layers {nested}");
-    assert!(close(&g.0, &g1.0) && close(&g.1, &g1.1));
-    assert!(close(&g.0, &g2.0) && close(&g.1, &g2.1));
+    CLOSE.check_all(&g1, &g).unwrap();
+    CLOSE.check_all(&g2, &g).unwrap();
     assert!(10 * one <= 6 * all, "{one} of {all}");
     assert!(4 * nested <= all, "{nested} of {all}");
 
@@ -63,7 +57,7 @@ fn a_chain_has_one_layer_at_a_time_in_memory() {
     let (all, g) = gradient(chain(32, wide), &w, &x);
     let (one, g1) = gradient(chain(32, checkpoint(wide)), &w, &x);
     println!("wide: everything {all}, each layer {one}");
-    assert!(close(&g.0, &g1.0) && close(&g.1, &g1.1));
+    CLOSE.check_all(&g1, &g).unwrap();
     assert!(4 * one <= all, "{one} of {all}");
 }
 
@@ -74,7 +68,7 @@ fn gradients_of_recursive_programs_stay_small() {
     let a = wave(&[5, 5]);
     let (d, g) = run(value_and_grad(determinant(5)), &a).unwrap();
     let (e, h) = run(value_and_grad(determinant_checkpointed(5)), &a).unwrap();
-    assert!(close(&d, &e) && close(&g, &h));
+    CLOSE.check_all(&[e, h], &[d, g]).unwrap();
     let size = |n: usize| {
         let f = jit(grad(determinant_checkpointed(n)));
         let e = f.explain(wave(&[n, n])).unwrap();
@@ -90,7 +84,7 @@ fn it_composes_with_every_transform() {
     let c = |x: Var| checkpoint(f)(x).sum();
     let p = |x: Var| f(x).sum();
     let x = wave(&[5]);
-    let same = |a: Tensor, b: Tensor| assert!(close(&a, &b), "{a} {b}");
+    let same = |a: Tensor, b: Tensor| CLOSE.check(&a, &b).unwrap();
     same(run(c, &x).unwrap(), run(p, &x).unwrap());
     same(run(grad(c), &x).unwrap(), run(grad(p), &x).unwrap());
     same(run(hessian(c), &x).unwrap(), run(hessian(p), &x).unwrap());
@@ -118,7 +112,7 @@ fn it_takes_what_closures_take() {
         (a * b).sum() + n.convert(Dtype::F64).sum()
     };
     let plain = |w: Var| ((w * w).sin() * (w.exp() * w)).sum();
-    assert!(close(&run(grad(loss), &x).unwrap(), &run(grad(plain), &x).unwrap()));
+    CLOSE.check(&run(grad(loss), &x).unwrap(), &run(grad(plain), &x).unwrap()).unwrap();
 
     let wrong = |x: Var| checkpoint(|x: Var| x.reshape([3]))(x).sum();
     let error = run(grad(wrong), &x).unwrap_err().to_string();

@@ -3,7 +3,8 @@
 
 use tapeloom::Explanation;
 use tapeloom::prelude::*;
-use tapeloom_tests::repeated::{determinant, doubling, rnn, rnn_arguments};
+use tapeloom_tests::Agreement;
+use tapeloom_tests::repeated::{determinant, doubling, rnn, rnn_arguments, rnn_written_out};
 
 /// The text of the kernels that are called, and that of the program.
 fn kernels(explained: &Explanation) -> (String, String) {
@@ -16,23 +17,15 @@ fn count(text: &str, what: &str) -> usize {
     text.lines().filter(|l| l.trim_start().starts_with(what)).count()
 }
 
-fn close(a: &Tensor, b: &Tensor) -> bool {
-    let (a, b) = (a.to_vec::<f64>().unwrap(), b.to_vec::<f64>().unwrap());
-    a.len() == b.len()
-        && a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-12 * (1.0 + a.abs().max(b.abs())))
-}
+/// Equal but for the order of sums.
+const CLOSE: Agreement = Agreement::Within { relative: 1e-12, absolute: 1e-12 };
 
 #[test]
 fn rounds_of_a_network_are_those_written_out() {
     let (w, u, x) = rnn_arguments(2, 3).unwrap();
-    let written_out = |(w, u, x): (Var, Var, Var)| {
-        let h = (0..12).fold(x, |h, _| (h.dot(w) + x.dot(u)).tanh());
-        (h * h).mean()
-    };
     let (y, g) = run(value_and_grad(rnn(12)), (&w, &u, &x)).unwrap();
-    let (y2, g2) = run(value_and_grad(written_out), (&w, &u, &x)).unwrap();
-    assert!(close(&y, &y2), "{y} {y2}");
-    assert!(close(&g.0, &g2.0) && close(&g.1, &g2.1) && close(&g.2, &g2.2));
+    let (y2, g2) = run(value_and_grad(rnn_written_out(12)), (&w, &u, &x)).unwrap();
+    CLOSE.check_all(&[y, g.0, g.1, g.2], &[y2, g2.0, g2.1, g2.2]).unwrap();
 }
 
 /// `d det(A) = det(A) tr(A⁻¹ dA)`: the gradient is the matrix of cofactors, so that
@@ -51,7 +44,7 @@ fn a_determinant_by_cofactors_has_the_cofactors_as_gradient() {
         )
         .unwrap();
         let scaled = run(move |d: Var| d * eye(n, Dtype::F64), &det).unwrap();
-        assert!(close(&product, &scaled), "{product} {scaled}");
+        CLOSE.check(&product, &scaled).unwrap();
     }
 }
 
@@ -146,7 +139,7 @@ fn operands_and_results_of_calls() {
     let c = [1.0, -1.0, 3.0];
     let (p, q) = (step(&[0.125, 3.0, -0.5], &c), step(&[0.5, 1.0, 2.0], &c));
     let mut want = step(&p, &q);
-    let same = |got: &Tensor, want: &[f64]| close(got, &Tensor::from(want.to_vec()));
+    let same = |got: &Tensor, want: &[f64]| CLOSE.check(got, &Tensor::from(want.to_vec())).is_ok();
     assert!(same(&last, &step(&want, &q)), "{last}");
     want[0] = 7.0;
     assert!(same(&r, &want) && same(&column, &c), "{r} {column}");

@@ -11,8 +11,9 @@ use tapeloom_ir::prim::Call;
 /// The same function, of which reverse mode keeps nothing but the arguments: `(A -> B) -> (A -> B)`.
 ///
 /// The backward pass computes the rest again, right before it needs it, so that memory is traded for
-/// time: at most one more forward pass. In a long chain of checkpointed pieces only one at a time has
-/// its intermediate values in memory; pieces of pieces go further. What the closure captures counts as
+/// time: at most one more forward pass of `f`, and one more for each checkpoint that it lies in. In a
+/// long chain of checkpointed pieces only one at a time has its intermediate values in memory; pieces of
+/// pieces go further. What the closure captures counts as
 /// an argument. Values and derivatives are those of `f`, to any order and in any mode (sums of floats may
 /// be taken in another order).
 ///
@@ -26,6 +27,9 @@ use tapeloom_ir::prim::Call;
 /// assert!(3 * less.explain(&x)?.workspace_bytes() < all.explain(&x)?.workspace_bytes());
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+///
+/// Errors: those of `f`, once each. There is none of its own: what has no derivative is an error of
+/// the transform that asks for one.
 ///
 /// Source: Griewank and Walther, "Evaluating Derivatives", chapter 12; JAX's `checkpoint`.
 #[track_caller]

@@ -8,7 +8,10 @@
 //! - `transformer_*_ms`: loss and gradient of blocks of a transformer, a batch of sequences at once;
 //!   `tests/peers/transformer.py` prints the same rows for JAX.
 //!
-//! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer.
+//! - `rounds_SIZE_FUNCTION_ratio`: a hundred calls of an outlined step over the step written out.
+//!
+//! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer,
+//! rounds.
 //!
 //! `bench --programs` prints how large programs are instead (equations, kernels, arithmetic, and the
 //! time to compile them): those benchmarked, the examples, and the samples of every primitive, each
@@ -22,6 +25,7 @@ use std::error::Error;
 use std::time::Instant;
 use tapeloom::prelude::*;
 use tapeloom_tests::gradbench;
+use tapeloom_tests::repeated::{rnn, rnn_arguments, rnn_written_out};
 use tapeloom_tests::tally::{Tally, derivatives};
 use tapeloom_tests::transformer::{self, Extents};
 
@@ -54,7 +58,7 @@ type Print<'a> = &'a dyn Fn(&str, f64, &str);
 /// A word, and what is measured where the word is given.
 type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 
-const GROUPS: [Group; 5] = [
+const GROUPS: [Group; 6] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         Ok(())
@@ -86,7 +90,33 @@ const GROUPS: [Group; 5] = [
         }
         Ok(())
     }),
+    ("rounds", |print| {
+        for (batch, width) in [(1, 16), (8, 32), (32, 64)] {
+            let arguments = rnn_arguments(batch, width)?;
+            let of = |name: &str, ratio: f64| {
+                print(&format!("rounds_{batch}x{width}_{name}_ratio"), ratio, "1");
+            };
+            of("value", rounds(rnn(100), &arguments)? / rounds(rnn_written_out(100), &arguments)?);
+            let (called, written) =
+                (value_and_grad(rnn(100)), value_and_grad(rnn_written_out(100)));
+            of("gradient", rounds(called, &arguments)? / rounds(written, &arguments)?);
+        }
+        Ok(())
+    }),
 ];
+
+/// Seconds of a call.
+fn rounds<B: Tree<Var>>(
+    f: impl Fn((Var, Var, Var)) -> B,
+    (w, u, x): &(Tensor, Tensor, Tensor),
+) -> Outcome<f64> {
+    let f = jit(f);
+    let call = || {
+        f.call((w, u, x))?;
+        Ok(())
+    };
+    median(31, 5, call)
+}
 
 /// A block whose products are large, in both dtypes, and two small ones.
 const TRANSFORMERS: [(&str, Extents, Dtype); 3] = {

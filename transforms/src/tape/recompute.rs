@@ -36,31 +36,26 @@ pub(super) fn from_parameters(
     if !needed.contains(&true) || module.effects(of.fwd) == Effects::Ordered {
         return Ok(of);
     }
-    let outputs = of.active_out.len();
-    let results: Vec<bool> = (0..needed.len()).map(|i| i < outputs).collect();
+    let results: Vec<bool> = (0..needed.len()).map(|i| i < of.active_out.len()).collect();
     let every = vec![true; fwd.params.len()];
     let forward = regions.prune(module, of.fwd, &results, &every)?.function;
     let again = regions.prune(module, of.fwd, &needed, &[])?;
 
     let mut draft = Draft::new(lin.name.clone());
-    let read = |i: usize| of.residuals.contains(&Residual::Parameter(i));
-    let residuals: Vec<Residual> = (0..fwd.params.len())
-        .filter(|i| again.params[*i] || read(*i))
-        .map(Residual::Parameter)
-        .collect();
+    let mut residuals = Vec::new();
     let mut x: Vec<Option<Atom>> = vec![None; fwd.params.len()];
-    for residual in &residuals {
-        if let Residual::Parameter(i) = residual {
-            x[*i] = Some(draft.param(fwd.types[fwd.params[*i]].clone()));
+    for (i, p) in fwd.params.iter().enumerate() {
+        let residual = Residual::Parameter(i);
+        if again.params[i] || of.residuals.contains(&residual) {
+            x[i] = Some(draft.param(fwd.types[*p].clone()));
+            residuals.push(residual);
         }
     }
     let dx: Vec<Atom> =
         lin.linear_params.iter().map(|p| draft.linear_param(lin.types[*p].clone())).collect();
     let b = Builder::new(module, &mut draft);
-    let behind: Vec<Atom> =
-        x.iter().zip(&again.params).filter(|(_, on)| **on).filter_map(|(x, _)| *x).collect();
-    let behind: Vec<Atom> =
-        behind.into_iter().map(|x| b.emit1(Op::keep("recompute"), &[x])).collect();
+    let read = x.iter().zip(&again.params).filter(|(_, on)| **on).filter_map(|(x, _)| *x);
+    let behind: Vec<Atom> = read.map(|x| b.emit1(Op::keep("recompute"), &[x])).collect();
     // The values computed again, by their positions among the outputs of the forward half.
     let mut values = b.inline(again.function, &behind).into_iter();
     let outputs: Vec<Option<Atom>> =
