@@ -34,7 +34,7 @@ pub struct Options {
 
 /// A compiled function.
 #[derive(Clone)]
-pub struct Compiled {
+pub struct Runnable {
     running: Running,
     params: Vec<ArrayType>,
     report: Report,
@@ -74,7 +74,7 @@ pub struct Report {
 /// # Errors
 /// [`Kind::Target`] where a value is not an array or this machine cannot run the program,
 /// [`Kind::TooLarge`] where an array does not fit in memory.
-pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Compiled, Problem> {
+pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runnable, Problem> {
     let start = Instant::now();
     let (mut program, plan) = schedule::plan(module, func)?;
     kernel::split_loops(&mut program)?;
@@ -97,10 +97,10 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Compi
         Running::Interpreter(_) => plan.peak,
     };
     let report = Report { target: options.target.clone(), program, plan, peak, lower, code };
-    Ok(Compiled { running, params, report, checked: Arc::default() })
+    Ok(Runnable { running, params, report, checked: Arc::default() })
 }
 
-impl Compiled {
+impl Runnable {
     /// Runs the function.
     ///
     /// # Errors
@@ -208,7 +208,7 @@ mod tests {
         let native = Running::Native(Executable::new(&program).unwrap());
         for running in [native, Running::Interpreter(program)] {
             let (params, report) = (params.clone(), report.clone());
-            let compiled = Compiled { running, params, report, checked: Arc::default() };
+            let compiled = Runnable { running, params, report, checked: Arc::default() };
             let problem = compiled.call(&[&Tensor::from([1.0, 2.0])]).unwrap_err();
             assert!(problem.message.contains("b1.1 has taken it over"), "{problem}");
         }

@@ -36,7 +36,7 @@
 
 #![expect(unsafe_code, reason = "hands buffers to generated code")]
 
-use crate::jit::{MachineCode, Report};
+use crate::jit::{CodeReport, MachineCode};
 use crate::kernel::{self, Listener, Program};
 use crate::record::Context;
 use crate::{gemm, no_memory};
@@ -71,7 +71,7 @@ struct Inner {
     workspace: usize,
     /// The workspace of the last call, for the next.
     pool: Mutex<Vec<Line>>,
-    report: Report,
+    report: CodeReport,
 }
 
 impl Executable {
@@ -214,7 +214,7 @@ impl Executable {
     }
 
     /// What compiling took and made.
-    pub fn report(&self) -> &Report {
+    pub fn report(&self) -> &CodeReport {
         &self.0.report
     }
 

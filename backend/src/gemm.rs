@@ -18,7 +18,7 @@ pub(crate) const PANICKED: i32 = 1;
 /// A contraction as the library reads it from memory: sizes and strides. Numbers of batches follow.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Shape {
+struct Matrices {
     /// Rows, columns, terms.
     sizes: [i64; 3],
     /// Rows and columns of lhs, rhs, out.
@@ -94,10 +94,10 @@ unsafe fn run<T: Copy + 'static>(
     if tests::PANIC.get() {
         std::panic::resume_unwind(Box::new("a test"));
     }
-    // SAFETY: `describe` writes a `Shape`, and that many batches behind it.
+    // SAFETY: `describe` writes a `Matrices`, and that many batches behind it.
     let (shape, batches) = unsafe {
-        let shape = *numbers.cast::<Shape>();
-        let behind = numbers.cast::<Shape>().add(1).cast::<Batch>();
+        let shape = *numbers.cast::<Matrices>();
+        let behind = numbers.cast::<Matrices>().add(1).cast::<Batch>();
         (shape, std::slice::from_raw_parts(behind, shape.batches as usize))
     };
     let [m, n, k] = shape.sizes;

@@ -17,7 +17,7 @@ use target_lexicon::Triple;
 
 /// What compiling a program took and made.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct CodeReport {
     /// Building Cranelift's form.
     pub translate: Duration,
     /// Optimisation, register allocation and emission.
@@ -34,7 +34,7 @@ pub struct Report {
     pub workspace_bytes: usize,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for CodeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
         writeln!(
@@ -67,7 +67,7 @@ impl MachineCode {
     pub(crate) fn new(
         program: &Program,
         triple: &Triple,
-    ) -> Result<(MachineCode, Report), Problem> {
+    ) -> Result<(MachineCode, CodeReport), Problem> {
         let symbols = Symbols::of(program);
         let mut builder =
             JITBuilder::with_isa(isa(triple)?, cranelift_module::default_libcall_names());
@@ -89,7 +89,7 @@ impl MachineCode {
         // SAFETY: the function was compiled with the signature of `Entry` (clif::signature) for the
         // C calling convention of this machine.
         let entry = unsafe { std::mem::transmute::<*const u8, Entry>(address) };
-        let report = Report {
+        let report = CodeReport {
             translate: t.translate,
             compile: t.compile,
             finalize: start.elapsed(),

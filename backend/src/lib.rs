@@ -23,9 +23,9 @@ mod probe;
 mod record;
 mod target;
 
-pub use compile::{Compiled, Options, Report, compile};
+pub use compile::{Options, Report, Runnable, compile};
 pub use executable::Executable;
-pub use jit::Report as CodeReport;
+pub use jit::CodeReport;
 pub use plan::{Plan, Row};
 pub use schedule::schedule;
 pub use target::Target;

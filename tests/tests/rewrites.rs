@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::iter::Peekable;
 use std::str::SplitWhitespace;
 use tapeloom_ir::prim::{
-    Attributes, Definition, Exactness, Operand, Rewrite, Rule, Sign, Site, SiteOperand, Term, When,
+    Attributes, Definition, Equality, Exactness, Operand, Rewrite, Sign, Site, SiteOperand, Term,
+    When,
 };
 use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, Dtype, Literal, Module, Op, Tensor, Type, eval,
@@ -28,8 +29,8 @@ fn both_sides_are_equal() {
     let rows = Op::rewrites();
     for row in &rows {
         let outcome = match row.rule {
-            Rule::Pattern { lhs, rhs } => pattern(&module, row, lhs, rhs),
-            Rule::Compose(rule) => {
+            Equality::Pattern { lhs, rhs } => pattern(&module, row, lhs, rhs),
+            Equality::Compose(rule) => {
                 let outer = |inner: &Unary| by_operand.get(&inner.y).into_iter().flatten();
                 let pairs = unary.iter().flat_map(|inner| outer(inner).map(move |o| (o, inner)));
                 exercise(pairs, |(outer, inner)| {
@@ -41,12 +42,12 @@ fn both_sides_are_equal() {
                     Some(operands.iter().try_for_each(each))
                 })
             }
-            Rule::Identity(rule) => exercise(unary.iter(), |u| {
+            Equality::Identity(rule) => exercise(unary.iter(), |u| {
                 let applies = holds(row.when, &u.x) && rule(&u.op, &u.x);
                 let each = |x: &Tensor| compare(&module, row, x, &[&u.op], &[]);
                 applies.then(|| variants(row, &u.operand).iter().try_for_each(each))
             }),
-            Rule::Site { outer, inner, equal } => {
+            Equality::Site { outer, inner, equal } => {
                 site(&mut module, row, outer, inner, &|at| equal(at))
             }
         };

@@ -25,13 +25,13 @@ pub(crate) fn derive(
     f: FuncId,
     Jvp { active, forced }: &Jvp,
 ) -> Result<JvpOf, Problem> {
-    let (function, active_out) = forward(regions, module, f, active, forced, Rule::Jvp)?;
+    let (function, active_out) = forward(regions, module, f, active, forced, Mode::Jvp)?;
     Ok(JvpOf { function: module.add(function)?, active_out })
 }
 
 /// Which rule of the primitives the walk applies.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rule {
+pub(crate) enum Mode {
     /// `jvp`
     Jvp,
     /// `linearize`: every equation emitted is independent of the tangents or linear in them.
@@ -45,7 +45,7 @@ pub(crate) fn forward(
     id: FuncId,
     active: &[bool],
     forced: &[bool],
-    rule: Rule,
+    mode: Mode,
 ) -> Result<(Function, Vec<bool>), Problem> {
     let f = module.get(id);
     let mut draft = Draft::new(format!("{}.jvp", f.name));
@@ -68,9 +68,9 @@ pub(crate) fn forward(
             continue;
         }
         let mut cx = RuleCx { b: &b, regions: &mut *regions };
-        let Dual { y, dy } = match rule {
-            Rule::Jvp => e.op.jvp(&mut cx, &x, &dx),
-            Rule::Linearize => e.op.linearize(&mut cx, &x, &dx),
+        let Dual { y, dy } = match mode {
+            Mode::Jvp => e.op.jvp(&mut cx, &x, &dx),
+            Mode::Linearize => e.op.linearize(&mut cx, &x, &dx),
         }
         .map_err(|p| p.at(f.location(i)))?;
         primal.define(e, y);

@@ -44,8 +44,8 @@ pub use pass::{BEFORE_CODE, PASSES, Pass, Pipeline};
 pub use peephole::peephole;
 pub use regions::{Transforms, batch, jvp, linearize, prune, transpose, unzip};
 pub use simplify::{
-    Cost, Options as SimplifyOptions, Report as SimplifyReport, Simplified, simplify,
-    simplify_relaxed, simplify_with,
+    Cost, Options as SimplifyOptions, Simplification, Simplified, simplify, simplify_relaxed,
+    simplify_with,
 };
 pub use transpose::as_linear;
 pub use vjp::{VjpOf, vjp};

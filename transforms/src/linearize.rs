@@ -15,7 +15,7 @@
 //!
 //! Source: Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (POPL 2023).
 
-use crate::jvp::{Rule, forward};
+use crate::jvp::{Mode, forward};
 use crate::sweep::sweep;
 use crate::tape::plan;
 use crate::unzip::{Cut, Half, Halves, cut};
@@ -32,7 +32,7 @@ pub(crate) fn derive(
     let f = module.get(id);
     // What is zero is forced below, where it is known that the linear half has none.
     let none = vec![false; f.results.len()];
-    let (both, mut active_out) = forward(regions, module, id, active, &none, Rule::Linearize)?;
+    let (both, mut active_out) = forward(regions, module, id, active, &none, Mode::Linearize)?;
     let both = sweep(regions, module, both)?;
     let known: Vec<bool> = (0..both.params.len()).map(|i| i < active.len()).collect();
     let halves = Halves::new(module, &both, &known);

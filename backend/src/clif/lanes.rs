@@ -42,14 +42,14 @@ pub(super) fn vector(dtype: Dtype, width: usize) -> Option<Type> {
 }
 
 /// Emits operations on lanes.
-pub(super) struct Emit<'a, 'f, 'm> {
+pub(super) struct LaneBuilder<'a, 'f, 'm> {
     pub(super) b: &'a mut FunctionBuilder<'f>,
     pub(super) functions: &'a mut Functions<'m>,
     /// Number of lanes.
     pub(super) width: usize,
 }
 
-impl Emit<'_, '_, '_> {
+impl LaneBuilder<'_, '_, '_> {
     /// The code on operands, the last of which is of `dtype`.
     pub(super) fn code(&mut self, code: Code, dtype: Dtype, x: &[Lanes]) -> Result<Lanes, Problem> {
         let ones: SmallVec<[Value; 3]> =

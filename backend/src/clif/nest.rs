@@ -4,7 +4,7 @@
 //! [`access`](super::access), variables in [`variables`](super::variables), calls in
 //! [`calls`](super::calls); branches and values stand here.
 
-use super::lanes::{Emit, Lanes};
+use super::lanes::{LaneBuilder, Lanes};
 use super::parts::Parts;
 use super::scalar;
 use super::symbols::Functions;
@@ -144,9 +144,9 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
     }
 
     /// The emitter of operations in the present lanes.
-    pub(super) fn emit(&mut self) -> Emit<'_, 'f, 'm> {
+    pub(super) fn emit(&mut self) -> LaneBuilder<'_, 'f, 'm> {
         let width = self.width();
-        Emit { b: self.b, functions: self.functions, width }
+        LaneBuilder { b: self.b, functions: self.functions, width }
     }
 
     pub(super) fn width(&self) -> usize {

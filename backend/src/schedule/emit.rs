@@ -28,7 +28,7 @@
 use super::affine::{Affine, Index, Term};
 use super::emitter::{Accumulator, Block, Emitter, Pattern, Placed, ScalarInfo};
 use super::graph::{Graph, NodeId, NodeKind, Source};
-use super::member::{Member, Part, Role};
+use super::member::{Member, Part, Runs};
 use super::timeline::{Item, Space, Timeline};
 use super::tree::{At, Def, Tree};
 use crate::kernel::{Arg, ScalarId, VarId};
@@ -158,9 +158,9 @@ impl Emitter<'_> {
             return false;
         }
         let axis = self.members[at.member].axes[depth];
-        match axis.role {
-            Role::Out(o) => axis.start == 0 && axis.step == 1 && read.at[o] == Some(depth),
-            Role::Fold(_) => false,
+        match axis.runs {
+            Runs::Out(o) => axis.start == 0 && axis.step == 1 && read.at[o] == Some(depth),
+            Runs::Fold(_) => false,
         }
     }
 

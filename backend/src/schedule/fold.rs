@@ -9,7 +9,7 @@
 use super::affine::{Affine, Term};
 use super::emitter::{Accumulator, Emitter};
 use super::graph::{NodeKind, dtype_of};
-use super::member::{Axis, Role};
+use super::member::{Axis, Runs};
 use super::tree::{At, Tree};
 use crate::kernel::Arg;
 use smallvec::SmallVec;
@@ -36,7 +36,7 @@ impl Emitter<'_> {
             let mut along = self.bound[m].clone();
             let mut loops = Vec::new();
             for a in &axes {
-                if matches!(a.role, Role::Out(_)) {
+                if matches!(a.runs, Runs::Out(_)) {
                     let index = self.indices.push((a.extent, self.blocks.len() + loops.len()));
                     loops.push((index, a.extent));
                     along.push(Affine::term(Term::Index(index)).scale(a.step, a.start));

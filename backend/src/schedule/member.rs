@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 /// What runs along an axis of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Role {
+pub(crate) enum Runs {
     /// An axis of the output.
     Out(usize),
     /// A folded axis: an axis of the operand of a reduction, a contracted pair.
@@ -25,14 +25,14 @@ pub(crate) enum Role {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Axis {
     pub(crate) extent: usize,
-    pub(crate) role: Role,
+    pub(crate) runs: Runs,
     pub(crate) start: i64,
     pub(crate) step: i64,
 }
 
 impl Axis {
-    pub(crate) fn whole(extent: usize, role: Role) -> Axis {
-        Axis { extent, role, start: 0, step: 1 }
+    pub(crate) fn whole(extent: usize, runs: Runs) -> Axis {
+        Axis { extent, runs, start: 0, step: 1 }
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Member {
 impl Member {
     /// The position of the first folded axis.
     pub(crate) fn first_fold(&self) -> Option<usize> {
-        self.axes.iter().position(|a| matches!(a.role, Role::Fold(_)))
+        self.axes.iter().position(|a| matches!(a.runs, Runs::Fold(_)))
     }
 
     /// The number of elements visited from that axis on.
@@ -85,6 +85,6 @@ impl Member {
     pub(crate) fn accumulates_in_memory(&self) -> bool {
         let Some(fold) = self.first_fold() else { return false };
         let looped = self.axes.iter().enumerate().take(self.unrolled_from).skip(fold);
-        looped.into_iter().any(|(_, a)| matches!(a.role, Role::Out(_)))
+        looped.into_iter().any(|(_, a)| matches!(a.runs, Runs::Out(_)))
     }
 }

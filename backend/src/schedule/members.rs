@@ -2,7 +2,7 @@
 
 use super::contraction::contract_outputs;
 use super::graph::{Graph, NodeId, NodeKind, Source};
-use super::member::{Along, Axis, Member, Part, Read, Role};
+use super::member::{Along, Axis, Member, Part, Read, Runs};
 use super::order::order;
 use super::pieces::{PieceBox, copied_view, fill_of};
 use super::reads::Reader;
@@ -50,7 +50,7 @@ fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &PieceBox) -
             continue;
         }
         syms.push((full && *start == 0 && *step == 1).then_some(axes.len()));
-        axes.push(Axis { extent: *extent, role: Role::Out(o), start: *start, step: *step });
+        axes.push(Axis { extent: *extent, runs: Runs::Out(o), start: *start, step: *step });
     }
     let mut walk = Reader::new(graph);
     if let Some(view) = view.node() {
@@ -70,7 +70,7 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> Member {
         for (o, extent) in node.ty.shape.iter().enumerate() {
             out.push((*extent != 1).then_some(axes.len()));
             if *extent != 1 {
-                axes.push(Axis::whole(*extent, Role::Out(o)));
+                axes.push(Axis::whole(*extent, Runs::Out(o)));
             }
         }
     }
@@ -81,7 +81,7 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> Member {
     };
     let fold = |axes: &mut SmallVec<[Axis; 4]>, extent: usize, n: usize| {
         (extent != 1).then(|| {
-            axes.push(Axis::whole(extent, Role::Fold(n)));
+            axes.push(Axis::whole(extent, Runs::Fold(n)));
             axes.len() - 1
         })
     };

@@ -4,7 +4,7 @@
 //! short axes go last (they will be unrolled).
 
 use super::graph::{Graph, NodeId, NodeKind};
-use super::member::{Axis, Read, Role};
+use super::member::{Axis, Read, Runs};
 use smallvec::SmallVec;
 
 /// Axes of at most this extent go last.
@@ -18,7 +18,7 @@ pub(crate) fn order(
     reads: &[Read],
 ) -> SmallVec<[usize; 4]> {
     let mut order: SmallVec<[usize; 4]> = (0..axes.len()).collect();
-    let folds = axes.iter().any(|a| matches!(a.role, Role::Fold(_)));
+    let folds = axes.iter().any(|a| matches!(a.runs, Runs::Fold(_)));
     if matches!(graph.nodes[node].kind, NodeKind::ArgReduce { .. }) {
         return order;
     }
@@ -45,7 +45,7 @@ fn by_memory(
     let mut arrays: Vec<(usize, Strides)> = Vec::new();
     let mut strides: Strides = SmallVec::from_elem(None, axes.len());
     for (i, a) in axes.iter().enumerate() {
-        if let Role::Out(o) = a.role {
+        if let Runs::Out(o) = a.runs {
             strides[i] = Some(out.strides()[o] as i64);
         }
     }

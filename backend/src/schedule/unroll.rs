@@ -3,7 +3,7 @@
 use super::affine::{Affine, Index};
 use super::emitter::Emitter;
 use super::graph::NodeId;
-use super::member::{Member, Part, Role};
+use super::member::{Member, Part, Runs};
 use super::pieces::is_pieced;
 use super::timeline::STRAIGHT;
 use smallvec::SmallVec;
@@ -43,9 +43,9 @@ impl Emitter<'_> {
                 let Some(from) = inside.get(&r.node) else { return false };
                 let axes = self.members[*from].axes.iter().skip(depth);
                 // Axes read at an index that is not one of the reader's: sliced, reversed, shifted.
-                axes.into_iter().any(|a| match a.role {
-                    Role::Out(o) => r.at[o].is_none(),
-                    Role::Fold(_) => false,
+                axes.into_iter().any(|a| match a.runs {
+                    Runs::Out(o) => r.at[o].is_none(),
+                    Runs::Fold(_) => false,
                 })
             })
         };
@@ -64,7 +64,7 @@ impl Emitter<'_> {
         let mut all = vec![Index::new()];
         for (position, a) in axes.iter().enumerate().skip(depth) {
             let skip = position < self.members[m].unrolled_from
-                || (!folds && matches!(a.role, Role::Fold(_)));
+                || (!folds && matches!(a.runs, Runs::Fold(_)));
             let extent = if skip { 1 } else { a.extent as i64 };
             let mut next = Vec::with_capacity(all.len() * extent as usize);
             for prefix in &all {
@@ -84,7 +84,7 @@ impl Emitter<'_> {
         let member = &self.members[m];
         let mut slot = 0;
         for (position, a) in member.axes.iter().enumerate().skip(member.unrolled_from) {
-            if matches!(a.role, Role::Out(_)) {
+            if matches!(a.runs, Runs::Out(_)) {
                 let i = (index[position].offset - a.start) / a.step;
                 slot = slot * a.extent + i as usize;
             }
@@ -103,9 +103,9 @@ impl Emitter<'_> {
         let mut out: Index = SmallVec::from_elem(Affine::default(), rank);
         let mut fold = SmallVec::new();
         for (a, i) in member.axes.iter().zip(along) {
-            match a.role {
-                Role::Out(o) => out[o] = i.clone(),
-                Role::Fold(f) => fold.push((f, i.clone())),
+            match a.runs {
+                Runs::Out(o) => out[o] = i.clone(),
+                Runs::Fold(f) => fold.push((f, i.clone())),
             }
         }
         (out, fold)

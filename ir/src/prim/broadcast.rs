@@ -5,8 +5,8 @@
 //! `broadcast_in_dim`.
 
 use super::{
-    AxisMap, Cotangents, Doc, Family, Movement, Reduce, Reducer, Reshape, Rewrite, Rule, Sample,
-    Site, Term, View,
+    AxisMap, Cotangents, Doc, Equality, Family, Movement, Reduce, Reducer, Reshape, Rewrite,
+    Sample, Site, Term, View,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -97,14 +97,14 @@ impl Movement for Broadcast {
         vec![
             Rewrite::exact(
                 "broadcast-nothing",
-                Rule::Identity(
+                Equality::Identity(
                     |op, x| matches!((op, x), (super::Op::Broadcast(b), Type::Array(x)) if b.shape == x.shape),
                 ),
                 "broadcasting to the same shape",
             ),
             Rewrite::exact(
                 "broadcast-broadcast",
-                Rule::Compose(|outer, inner, _| match (outer, inner) {
+                Equality::Compose(|outer, inner, _| match (outer, inner) {
                     (super::Op::Broadcast(o), super::Op::Broadcast(i)) => {
                         let dims = i.dims.iter().map(|d| o.dims[*d]).collect();
                         Some(vec![Broadcast { shape: o.shape.clone(), dims }.into()])
@@ -115,7 +115,7 @@ impl Movement for Broadcast {
             ),
             Rewrite::exact(
                 "broadcast-reshape",
-                Rule::Compose(|outer, inner, x| match (outer, inner, x) {
+                Equality::Compose(|outer, inner, x| match (outer, inner, x) {
                     (super::Op::Broadcast(o), super::Op::Reshape(i), Type::Array(x)) => {
                         let places = inserted_ones(&x.shape, &i.shape)?;
                         let dims = places.iter().map(|place| o.dims[*place]).collect();
@@ -127,7 +127,7 @@ impl Movement for Broadcast {
             ),
             Rewrite::exact(
                 "elementwise-broadcast",
-                Rule::Site {
+                Equality::Site {
                     outer: super::Op::is_elementwise,
                     inner: |op| matches!(op, super::Op::Broadcast(_)),
                     equal: before_broadcast,

@@ -241,7 +241,7 @@ pub(crate) fn check_batch(op: &Op, x: &[Tensor]) {
 /// `outer(inner(x))` before and after a rewrite row of that name, which must apply.
 pub(crate) fn check_compose(name: &str, outer: impl Into<Op>, inner: impl Into<Op>, x: &Tensor) {
     let (outer, inner) = (outer.into(), inner.into());
-    let super::Rule::Compose(rule) = row(name) else { panic!("{name} composes nothing") };
+    let super::Equality::Compose(rule) = row(name) else { panic!("{name} composes nothing") };
     let ops = rule(&outer, &inner, &Type::Array(x.ty().clone())).unwrap();
     let apply = |ops: &[Op]| ops.iter().fold(x.clone(), |x, op| eval1(op.clone(), &[x]));
     assert_eq!(apply(&ops), apply(&[inner, outer]), "{name}: {ops:?}");
@@ -250,13 +250,13 @@ pub(crate) fn check_compose(name: &str, outer: impl Into<Op>, inner: impl Into<O
 /// Whether an identity row of that name applies; if so, the primitive must leave `x` as it is.
 pub(crate) fn is_identity(name: &str, op: impl Into<Op>, x: &Tensor) -> bool {
     let op = op.into();
-    let super::Rule::Identity(rule) = row(name) else { panic!("{name} is no identity") };
+    let super::Equality::Identity(rule) = row(name) else { panic!("{name} is no identity") };
     let applies = rule(&op, &Type::Array(x.ty().clone()));
     assert!(!applies || eval1(op, std::slice::from_ref(x)) == *x, "{name}");
     applies
 }
 
-fn row(name: &str) -> super::Rule {
+fn row(name: &str) -> super::Equality {
     Op::rewrites().into_iter().find(|r| r.name == name).unwrap().rule
 }
 

@@ -11,7 +11,7 @@ use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
 use crate::prim::Op;
-use crate::prim::rewrite::Rule;
+use crate::prim::rewrite::Equality;
 use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Type};
@@ -78,14 +78,14 @@ impl ArrayPrimitive for Convert {
         vec![
             Rewrite::exact(
                 "convert-nothing",
-                Rule::Identity(
+                Equality::Identity(
                     |op, x| matches!((op, x), (Op::Convert(c), Type::Array(x)) if c.to == x.dtype),
                 ),
                 "it has that dtype already",
             ),
             Rewrite::exact(
                 "convert-convert",
-                Rule::Compose(|outer, inner, x| match (outer, inner, x) {
+                Equality::Compose(|outer, inner, x| match (outer, inner, x) {
                     (Op::Convert(to), Op::Convert(through), Type::Array(x))
                         if passes(x.dtype, through.to, to.to) =>
                     {

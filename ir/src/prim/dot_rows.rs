@@ -5,7 +5,7 @@
 //! first is waste. The products and their order stay the same: these rows are exact.
 
 use super::dot::Side;
-use super::rewrite::{Exactness, Rewrite, Rule, Site, Term, When};
+use super::rewrite::{Equality, Exactness, Rewrite, Site, Term, When};
 use super::{Broadcast, Dot, Op, Permute, Reduce, Reducer, Scalar};
 use crate::types::{Shape, Type};
 
@@ -71,7 +71,7 @@ fn row(
     why: &'static str,
 ) -> Rewrite {
     let when = if exactness == Exactness::Exact { When::Always } else { When::Float };
-    Rewrite { name, rule: Rule::Site { outer, inner, equal }, when, exactness, why }
+    Rewrite { name, rule: Equality::Site { outer, inner, equal }, when, exactness, why }
 }
 
 fn is_dot(op: &Op) -> bool {

@@ -9,7 +9,7 @@
 //! since the Jacobian of an elementwise function is diagonal and so its own transpose, the cotangent
 //! of a linear operand is the same formula at the cotangent.
 
-use super::code::{Number, Value};
+use super::code::{Number, Outcome};
 use super::{Arg, Broadcast, Code, Cotangents, Expr, Operand, Scalar, Tangent, Total};
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -133,11 +133,11 @@ fn map<T: Number>(code: Code, operands: &[Tensor], y: &mut Tensor) {
     let apply = |at: usize| T::apply(code, [a[at * i], b[at * j], c[at * k]]);
     if y.dtype() == Dtype::Bool {
         for (at, slot) in y.stored_mut::<bool>().iter_mut().enumerate() {
-            *slot = u8::from(matches!(apply(at), Value::Truth(true)));
+            *slot = u8::from(matches!(apply(at), Outcome::Truth(true)));
         }
     } else {
         for (at, slot) in y.stored_mut::<T>().iter_mut().enumerate() {
-            if let Value::Number(v) = apply(at) {
+            if let Outcome::Number(v) = apply(at) {
                 *slot = v;
             }
         }

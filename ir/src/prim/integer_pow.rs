@@ -10,7 +10,7 @@ use super::{
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::prim::expr::Expr;
-use crate::prim::rewrite::{Exactness, Rule, When};
+use crate::prim::rewrite::{Equality, Exactness, When};
 use crate::prim::{Op, Scalar};
 use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
@@ -90,12 +90,12 @@ impl ArrayPrimitive for IntegerPow {
         vec![
             Rewrite::exact(
                 "integer-pow-one",
-                Rule::Identity(|op, _| matches!(op, Op::IntegerPow(IntegerPow { n: 1 }))),
+                Equality::Identity(|op, _| matches!(op, Op::IntegerPow(IntegerPow { n: 1 }))),
                 "an exponent counted down by differentiation",
             ),
             Rewrite::exact(
                 "integer-pow-even",
-                Rule::Compose(|outer, inner, _| match (outer, inner) {
+                Equality::Compose(|outer, inner, _| match (outer, inner) {
                     (Op::IntegerPow(p), Op::Scalar(Scalar::Neg | Scalar::Abs)) if p.n % 2 == 0 => {
                         Some(vec![outer.clone()])
                     }
@@ -105,7 +105,7 @@ impl ArrayPrimitive for IntegerPow {
             ),
             Rewrite {
                 name: "integer-pow-power",
-                rule: Rule::Compose(|outer, inner, _| match (outer, inner) {
+                rule: Equality::Compose(|outer, inner, _| match (outer, inner) {
                     (Op::IntegerPow(p), Op::IntegerPow(q)) => {
                         Some(vec![IntegerPow { n: p.n.checked_mul(q.n)? }.into()])
                     }

@@ -100,7 +100,7 @@ pub use reduce::{Reduce, Reducer};
 pub use region::{Region, RegionList, Role};
 pub use reshape::Reshape;
 pub use rev::Rev;
-pub use rewrite::{Definition, Exactness, Rewrite, Rule, Site, SiteOperand, Term, When};
+pub use rewrite::{Definition, Equality, Exactness, Rewrite, Site, SiteOperand, Term, When};
 pub use rules::{
     Arg, Batched, Cotangents, Dual, Effects, Linearity, Operand, Prune, Regions, RuleCx, Sample,
     Total, Types,
@@ -284,7 +284,7 @@ impl Op {
         let mut all: Vec<Rewrite> = ALL.iter().flat_map(|p| (p.rewrites)()).collect();
         if planted(Fault::RewriteRow) {
             for row in all.iter_mut().filter(|row| row.name == "sub-neg") {
-                row.rule = Rule::Pattern { lhs: "(sub ?x (neg ?y))", rhs: "(sub ?x ?y)" };
+                row.rule = Equality::Pattern { lhs: "(sub ?x (neg ?y))", rhs: "(sub ?x ?y)" };
             }
         }
         all

@@ -86,14 +86,14 @@ pub(super) trait Field<const N: usize>: Sized {
 }
 
 /// A field that is one attribute.
-pub(super) trait Value: Sized {
+pub(super) trait SingleField: Sized {
     /// What it must be, for error messages.
     fn wanted() -> String;
     fn to_attr(&self) -> Attr;
     fn from_attr(attr: &Attr) -> Option<Self>;
 }
 
-impl<V: Value> Field<1> for V {
+impl<V: SingleField> Field<1> for V {
     fn write(&self, [name]: [&'static str; 1]) -> Written {
         vec![(name, self.to_attr())]
     }
@@ -110,7 +110,7 @@ impl<V: Value> Field<1> for V {
 }
 
 /// An attribute that may be absent.
-impl<V: Value> Field<1> for Option<V> {
+impl<V: SingleField> Field<1> for Option<V> {
     fn write(&self, names: [&'static str; 1]) -> Written {
         self.iter().flat_map(|value| value.write(names)).collect()
     }
@@ -157,7 +157,7 @@ impl Word for Policy {
     }
 }
 
-impl<W: Word> Value for W {
+impl<W: Word> SingleField for W {
     fn wanted() -> String {
         let words: Vec<&str> = W::ALL.iter().map(|w| w.word()).collect();
         words.join(" or ")
@@ -173,10 +173,10 @@ impl<W: Word> Value for W {
     }
 }
 
-/// [`Value`] for a type, from the variant of [`Attr`] that holds it and the ways there and back.
+/// [`SingleField`] for a type, from the variant of [`Attr`] that holds it and the ways there and back.
 macro_rules! value {
     ($ty:ty, $wanted:literal, $variant:ident, $to:expr, $from:expr) => {
-        impl Value for $ty {
+        impl SingleField for $ty {
             fn wanted() -> String {
                 $wanted.to_owned()
             }

@@ -7,7 +7,8 @@
 
 use super::movement::one_per_axis;
 use super::{
-    AxisMap, Broadcast, Cotangents, Doc, Family, Movement, Op, Reshape, Rewrite, Rule, Sample, View,
+    AxisMap, Broadcast, Cotangents, Doc, Equality, Family, Movement, Op, Reshape, Rewrite, Sample,
+    View,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -99,11 +100,11 @@ impl Movement for Permute {
     }
 
     fn rewrites() -> Vec<Rewrite> {
-        let compose = |name, rule, why| Rewrite::exact(name, Rule::Compose(rule), why);
+        let compose = |name, rule, why| Rewrite::exact(name, Equality::Compose(rule), why);
         vec![
             Rewrite::exact(
                 "permute-nothing",
-                Rule::Identity(|op, _| matches!(op, Op::Permute(p) if p.is_identity())),
+                Equality::Identity(|op, _| matches!(op, Op::Permute(p) if p.is_identity())),
                 "every axis stays in its place",
             ),
             compose(

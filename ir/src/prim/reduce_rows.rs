@@ -4,7 +4,7 @@
 //! order, or where the order does not matter: extremes, bits, and wrapping sums of integers.
 
 use super::dot::Side;
-use super::rewrite::{Exactness, Rewrite, Rule, Site, Term, When};
+use super::rewrite::{Equality, Exactness, Rewrite, Site, Term, When};
 use super::{Broadcast, Dot, Op, Permute, Reduce, Reducer, Scalar};
 use crate::literal::Literal;
 use crate::types::Type;
@@ -14,7 +14,7 @@ pub(super) fn rows() -> Vec<Rewrite> {
     use Exactness::{Exact, Reassociates};
     let compose = |name, rule, when, exactness, why| Rewrite {
         name,
-        rule: Rule::Compose(rule),
+        rule: Equality::Compose(rule),
         when,
         exactness,
         why,
@@ -22,7 +22,7 @@ pub(super) fn rows() -> Vec<Rewrite> {
     vec![
         Rewrite {
             name: "reduce-nothing",
-            rule: Rule::Identity(|op, _| matches!(op, Op::Reduce(r) if r.axes.is_empty())),
+            rule: Equality::Identity(|op, _| matches!(op, Op::Reduce(r) if r.axes.is_empty())),
             when: When::Always,
             exactness: Exact,
             why: "a reduction over no axis",
@@ -173,7 +173,7 @@ fn site(
     why: &'static str,
 ) -> Rewrite {
     let outer = |op: &Op| matches!(op, Op::Reduce(r) if r.reducer == Reducer::Sum);
-    Rewrite { name, rule: Rule::Site { outer, inner, equal }, when, exactness, why }
+    Rewrite { name, rule: Equality::Site { outer, inner, equal }, when, exactness, why }
 }
 
 impl Reducer {

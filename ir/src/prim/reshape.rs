@@ -1,6 +1,6 @@
 //! `reshape{shape}`: the same elements in row-major order under other extents.
 
-use super::{Cotangents, Doc, Family, Movement, Op, Rewrite, Rule, Sample, View};
+use super::{Cotangents, Doc, Equality, Family, Movement, Op, Rewrite, Sample, View};
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::problem::{Kind, Problem, Result};
@@ -57,14 +57,14 @@ impl Movement for Reshape {
         vec![
             Rewrite::exact(
                 "reshape-nothing",
-                Rule::Identity(
+                Equality::Identity(
                     |op, x| matches!((op, x), (Op::Reshape(r), Type::Array(x)) if r.shape == x.shape),
                 ),
                 "reshaping to the same shape",
             ),
             Rewrite::exact(
                 "reshape-reshape",
-                Rule::Compose(|outer, inner, _| match (outer, inner) {
+                Equality::Compose(|outer, inner, _| match (outer, inner) {
                     (Op::Reshape(_), Op::Reshape(_)) => Some(vec![outer.clone()]),
                     _ => None,
                 }),
@@ -72,7 +72,7 @@ impl Movement for Reshape {
             ),
             Rewrite::exact(
                 "reshape-broadcast",
-                Rule::Compose(|outer, inner, x| match (outer, inner, x) {
+                Equality::Compose(|outer, inner, x| match (outer, inner, x) {
                     // As many elements as before: the broadcast repeats none, and since it keeps
                     // the order of the axes it has only inserted axes of extent 1.
                     (Op::Reshape(_), Op::Broadcast(inner), Type::Array(x)) => {

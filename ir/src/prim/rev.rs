@@ -1,6 +1,6 @@
 //! `rev{axes}`: elements in reverse order along some axes.
 
-use super::{AxisMap, Cotangents, Doc, Family, Movement, Op, Rewrite, Rule, Sample, View};
+use super::{AxisMap, Cotangents, Doc, Equality, Family, Movement, Op, Rewrite, Sample, View};
 use crate::builder::Builder;
 use crate::fault::{Fault, planted};
 use crate::function::Atom;
@@ -64,7 +64,7 @@ impl Movement for Rev {
         vec![
             Rewrite::exact(
                 "rev-nothing",
-                Rule::Identity(|op, x| match (op, x) {
+                Equality::Identity(|op, x| match (op, x) {
                     (Op::Rev(r), Type::Array(x)) => r.axes.iter().all(|a| x.shape[*a] < 2),
                     _ => false,
                 }),
@@ -72,7 +72,7 @@ impl Movement for Rev {
             ),
             Rewrite::exact(
                 "rev-rev",
-                Rule::Compose(|outer, inner, _| match (outer, inner) {
+                Equality::Compose(|outer, inner, _| match (outer, inner) {
                     (Op::Rev(o), Op::Rev(i)) => {
                         let once = |a: &&usize| o.axes.contains(a) != i.axes.contains(a);
                         let mut axes: Vec<usize> =
@@ -86,7 +86,7 @@ impl Movement for Rev {
             ),
             Rewrite::exact(
                 "rev-broadcast",
-                Rule::Compose(|outer, inner, x| match (outer, inner, x) {
+                Equality::Compose(|outer, inner, x| match (outer, inner, x) {
                     (Op::Rev(r), Op::Broadcast(b), Type::Array(x)) => {
                         let reversed = |(axis, d): (usize, &usize)| {
                             (r.axes.contains(d) && x.shape[axis] > 1).then_some(axis)

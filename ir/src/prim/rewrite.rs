@@ -43,7 +43,7 @@ pub enum When {
 
 /// What is equal to what.
 #[derive(Clone, Copy, Debug)]
-pub enum Rule {
+pub enum Equality {
     /// Patterns in prefix form, over primitives without attributes: `(add ?x 0)` and `?x`. A bare
     /// number on the left matches a literal of that value in whatever dtype; on the right it takes
     /// the dtype that its place asks for. Commutative primitives match in either order. `?x!-0` and
@@ -73,7 +73,7 @@ pub enum Rule {
     },
 }
 
-/// An equation as a [`Rule::Site`] sees it.
+/// An equation as an [`Equality::Site`] sees it.
 #[derive(Clone, Debug)]
 pub struct Site<'a> {
     /// The primitive.
@@ -126,12 +126,12 @@ impl Definition<'_> {
 
 impl Rewrite {
     /// An equality that keeps every bit, whatever the dtype.
-    pub(super) fn exact(name: &'static str, rule: Rule, why: &'static str) -> Rewrite {
+    pub(super) fn exact(name: &'static str, rule: Equality, why: &'static str) -> Rewrite {
         Rewrite { name, rule, when: When::Always, exactness: Exactness::Exact, why }
     }
 }
 
-/// The right-hand side of a [`Rule::Site`].
+/// The right-hand side of an [`Equality::Site`].
 #[derive(Clone, PartialEq, Debug)]
 pub enum Term {
     /// An operand of the equation.
@@ -208,7 +208,7 @@ pub struct Rewrite {
     /// Unique name, shown by `explain`.
     pub name: &'static str,
     /// What equals what.
-    pub rule: Rule,
+    pub rule: Equality,
     /// When it holds.
     pub when: When,
     /// How exactly.

@@ -11,7 +11,7 @@
 use super::lower::INDEX_LIMIT;
 use super::movement::one_per_axis;
 use super::{
-    AxisMap, Broadcast, Cotangents, Doc, Family, Movement, Op, Pad, Rewrite, Rule, Sample, View,
+    AxisMap, Broadcast, Cotangents, Doc, Equality, Family, Movement, Op, Pad, Rewrite, Sample, View,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -133,14 +133,14 @@ impl Movement for Slice {
         vec![
             Rewrite::exact(
                 "slice-everything",
-                Rule::Identity(
+                Equality::Identity(
                     |op, x| matches!((op, x), (Op::Slice(s), Type::Array(x)) if s.shape() == x.shape),
                 ),
                 "a slice as large as its operand is its operand",
             ),
             Rewrite::exact(
                 "slice-slice",
-                Rule::Compose(|outer, inner, _| match (outer, inner) {
+                Equality::Compose(|outer, inner, _| match (outer, inner) {
                     (Op::Slice(outer), Op::Slice(inner)) => {
                         Some(vec![slice_of_slice(outer, inner)?.into()])
                     }
@@ -150,7 +150,7 @@ impl Movement for Slice {
             ),
             Rewrite::exact(
                 "slice-broadcast",
-                Rule::Compose(|outer, inner, x| match (outer, inner, x) {
+                Equality::Compose(|outer, inner, x| match (outer, inner, x) {
                     (Op::Slice(slice), Op::Broadcast(broadcast), Type::Array(x)) => {
                         Some(slice_of_broadcast(slice, broadcast, &x.shape))
                     }

@@ -5,8 +5,8 @@
 
 use super::movement::one_array;
 use super::{
-    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Op, Operand,
-    Rewrite, Rule, Sample, Tangent,
+    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Equality, Family, Linearity, Lowering, Op,
+    Operand, Rewrite, Sample, Tangent,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -67,7 +67,7 @@ impl ArrayPrimitive for StopGradient {
     fn rewrites() -> Vec<Rewrite> {
         vec![Rewrite::exact(
             "stop_gradient-stop_gradient",
-            Rule::Compose(|outer, inner, _| match (outer, inner) {
+            Equality::Compose(|outer, inner, _| match (outer, inner) {
                 (Op::StopGradient(_), Op::StopGradient(_)) => Some(vec![StopGradient.into()]),
                 _ => None,
             }),

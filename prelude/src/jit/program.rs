@@ -2,7 +2,7 @@
 
 use super::explain::Stage;
 use std::time::{Duration, Instant};
-use tapeloom_backend::{Compiled, Options};
+use tapeloom_backend::{Options, Runnable};
 use tapeloom_ir::{FuncId, Module, Problem, Tensor, eval, print_function};
 use tapeloom_transforms::{self as transforms, Pipeline};
 
@@ -20,7 +20,7 @@ pub(super) enum Engine {
 /// A program that can be run.
 pub(super) enum Program {
     /// Machine code.
-    Native(Compiled),
+    Native(Runnable),
     /// A function as it was traced.
     Interpreted(Module, FuncId),
 }

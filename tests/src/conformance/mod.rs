@@ -31,11 +31,11 @@ pub enum Outcome {
 
 /// Outcomes by operation.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct Score {
     outcomes: BTreeMap<String, Vec<Outcome>>,
 }
 
-impl Report {
+impl Score {
     /// Adds an outcome.
     pub fn add(&mut self, op: &str, outcome: Outcome) {
         self.outcomes.entry(op.to_owned()).or_default().push(outcome);
@@ -78,8 +78,8 @@ impl Report {
 ///
 /// # Errors
 /// Lines that are not cases.
-pub fn run_ops(text: &str) -> Result<Report, Box<dyn std::error::Error>> {
-    let mut report = Report::default();
+pub fn run_ops(text: &str) -> Result<Score, Box<dyn std::error::Error>> {
+    let mut score = Score::default();
     for line in text.lines().filter(|l| !l.trim().is_empty()) {
         let case: Value = serde_json::from_str(line)?;
         let name = case["op"].as_str().ok_or("a case without `op`")?;
@@ -90,9 +90,9 @@ pub fn run_ops(text: &str) -> Result<Report, Box<dyn std::error::Error>> {
                 Err(why) => Outcome::Failed(why),
             },
         };
-        report.add(name, outcome);
+        score.add(name, outcome);
     }
-    Ok(report)
+    Ok(score)
 }
 
 /// Value and derivatives of one case.

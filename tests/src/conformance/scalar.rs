@@ -1,7 +1,7 @@
 //! Golden derivatives of order 0 to 4 of scalar functions.
 
 use super::ops::unary;
-use super::{Agreement, Outcome, Report, disagreement};
+use super::{Agreement, Outcome, Score, disagreement};
 use serde_json::Value;
 use tapeloom::prelude::*;
 
@@ -12,10 +12,10 @@ const ORDERS: usize = 5;
 ///
 /// # Errors
 /// A file that is not of the form `{"fns": {name: {"x", "d"}}}`.
-pub fn run_scalar(text: &str) -> Result<Report, Box<dyn std::error::Error>> {
+pub fn run_scalar(text: &str) -> Result<Score, Box<dyn std::error::Error>> {
     let file: Value = serde_json::from_str(text)?;
     let functions = file["fns"].as_object().ok_or("no `fns`")?;
-    let mut report = Report::default();
+    let mut score = Score::default();
     for (name, entry) in functions {
         let outcome = match function(name) {
             None => Outcome::Skipped,
@@ -24,9 +24,9 @@ pub fn run_scalar(text: &str) -> Result<Report, Box<dyn std::error::Error>> {
                 Err(why) => Outcome::Failed(why),
             },
         };
-        report.add(name, outcome);
+        score.add(name, outcome);
     }
-    Ok(report)
+    Ok(score)
 }
 
 /// Every derivative at every point, by nested gradients, on both engines.

@@ -61,7 +61,7 @@ impl fmt::Display for Cost {
 
 /// How an equation takes part in loop nests, and its arithmetic.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct Fusion {
     /// Arithmetic.
     pub(crate) flops: f64,
     /// Its operands may be computed where it reads them.
@@ -76,7 +76,7 @@ pub(crate) fn shape_of(
     op: &Op,
     operands: &[Operand<'_>],
     outputs: &[Type],
-) -> Shape {
+) -> Fusion {
     let elements = |ty: &Type| ty.as_array().map_or(1.0, |a| a.shape.elements() as f64);
     let out: f64 = outputs.iter().map(elements).sum();
     let of = |i: usize| operands.get(i).map_or(0.0, |o| elements(o.ty));
@@ -103,7 +103,7 @@ pub(crate) fn shape_of(
         // Never rewritten, so that any number will do.
         Lowering::Call(_) | Lowering::Missing(_) => (1000.0, false, false),
     };
-    Shape { flops: flops + EQUATION, takes, gives }
+    Fusion { flops: flops + EQUATION, takes, gives }
 }
 
 /// What moving a value once costs in bytes.

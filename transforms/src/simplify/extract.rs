@@ -12,7 +12,7 @@
 //! Model: the greedy-DAG extractor of the extraction gym (egraphs-good).
 
 use super::cost::local;
-use super::graph::{Fact, Graph, Node, describe};
+use super::graph::{ENode, Fact, Graph, describe};
 use super::saturate::sorted;
 use egg::Id;
 use std::collections::VecDeque;
@@ -24,12 +24,12 @@ const CHANGES: u32 = 12;
 /// The chosen node of every class that is needed.
 pub(crate) struct Extraction {
     index: OrderedMap<Id, usize>,
-    chosen: Vec<Option<Node>>,
+    chosen: Vec<Option<ENode>>,
 }
 
 impl Extraction {
     /// The node chosen for a class.
-    pub(crate) fn node(&self, id: Id) -> Option<&Node> {
+    pub(crate) fn node(&self, id: Id) -> Option<&ENode> {
         self.chosen[*self.index.get(&id)?].as_ref()
     }
 }
@@ -67,7 +67,7 @@ impl Bits {
 
 /// A candidate: a node with its operands as class indices, and its own cost.
 struct Candidate<'g> {
-    node: &'g Node,
+    node: &'g ENode,
     operands: Vec<usize>,
     cost: f64,
 }
@@ -119,21 +119,21 @@ fn candidates<'g>(
     roots: &OrderedSet<Id>,
 ) -> Vec<Candidate<'g>> {
     let class = &graph.egraph[id];
-    let free = |n: &&Node| match n {
-        Node::Literal(_) => true,
-        Node::Leaf(_) => class.data.literal().is_none(),
-        Node::Apply(..) | Node::Output(..) => false,
+    let free = |n: &&ENode| match n {
+        ENode::Literal(_) => true,
+        ENode::Leaf(_) => class.data.literal().is_none(),
+        ENode::Apply(..) | ENode::Output(..) => false,
     };
     if let Some(node) = class.nodes.iter().find(free) {
         return vec![Candidate { node, operands: Vec::new(), cost: 0.0 }];
     }
-    let candidate = |node: &'g Node| {
+    let candidate = |node: &'g ENode| {
         let cost = match node {
-            Node::Leaf(_) | Node::Literal(_) | Node::Output(..) => 0.0,
-            Node::Apply(op, operands) => {
+            ENode::Leaf(_) | ENode::Literal(_) | ENode::Output(..) => 0.0,
+            ENode::Apply(op, operands) => {
                 let facts: Vec<&Fact> = operands.iter().map(|x| &graph.egraph[*x].data).collect();
                 // Results are written and arguments are there whatever is chosen.
-                let leaf = |x: &Id| graph.egraph[*x].iter().any(|n| matches!(n, Node::Leaf(_)));
+                let leaf = |x: &Id| graph.egraph[*x].iter().any(|n| matches!(n, ENode::Leaf(_)));
                 let stored: Vec<bool> =
                     operands.iter().map(|x| leaf(x) || roots.contains(x)).collect();
                 let stored = (stored.as_slice(), roots.contains(&id));

@@ -20,7 +20,7 @@ use tapeloom_ir::{Literal, Module, Op, Type};
 
 /// A term whose operands are classes.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(crate) enum Node {
+pub(crate) enum ENode {
     /// A value from outside: an index into [`Facts::leaves`].
     Leaf(u32),
     /// A constant.
@@ -40,47 +40,47 @@ pub(crate) enum Head {
     Output,
 }
 
-impl Language for Node {
+impl Language for ENode {
     type Discriminant = Head;
 
     fn discriminant(&self) -> Head {
         match self {
-            Node::Leaf(_) => Head::Leaf,
-            Node::Literal(_) => Head::Literal,
-            Node::Apply(op, _) => Head::Apply(op.name()),
-            Node::Output(..) => Head::Output,
+            ENode::Leaf(_) => Head::Leaf,
+            ENode::Literal(_) => Head::Literal,
+            ENode::Apply(op, _) => Head::Apply(op.name()),
+            ENode::Output(..) => Head::Output,
         }
     }
 
-    fn matches(&self, other: &Node) -> bool {
+    fn matches(&self, other: &ENode) -> bool {
         match (self, other) {
-            (Node::Apply(f, x), Node::Apply(g, y)) => f == g && x.len() == y.len(),
-            (Node::Output(i, _), Node::Output(j, _)) => i == j,
-            (Node::Leaf(_) | Node::Literal(_), _) => self == other,
-            (Node::Apply(..) | Node::Output(..), _) => false,
+            (ENode::Apply(f, x), ENode::Apply(g, y)) => f == g && x.len() == y.len(),
+            (ENode::Output(i, _), ENode::Output(j, _)) => i == j,
+            (ENode::Leaf(_) | ENode::Literal(_), _) => self == other,
+            (ENode::Apply(..) | ENode::Output(..), _) => false,
         }
     }
 
     fn children(&self) -> &[Id] {
         match self {
-            Node::Leaf(_) | Node::Literal(_) => &[],
-            Node::Apply(_, x) => x,
-            Node::Output(_, x) => x,
+            ENode::Leaf(_) | ENode::Literal(_) => &[],
+            ENode::Apply(_, x) => x,
+            ENode::Output(_, x) => x,
         }
     }
 
     fn children_mut(&mut self) -> &mut [Id] {
         match self {
-            Node::Leaf(_) | Node::Literal(_) => &mut [],
-            Node::Apply(_, x) => x,
-            Node::Output(_, x) => x,
+            ENode::Leaf(_) | ENode::Literal(_) => &mut [],
+            ENode::Apply(_, x) => x,
+            ENode::Output(_, x) => x,
         }
     }
 
     /// Renames operands, and puts those of commutative primitives in order again.
     fn update_children<F: FnMut(Id) -> Id>(&mut self, mut f: F) {
         self.children_mut().iter_mut().for_each(|x| *x = f(*x));
-        if let Node::Apply(op, operands) = self
+        if let ENode::Apply(op, operands) = self
             && op.commutes()
         {
             operands.sort_unstable();
@@ -123,21 +123,21 @@ pub(crate) struct Facts<'m> {
     inferred: Option<SmallVec<[Type; 1]>>,
 }
 
-impl Analysis<Node> for Facts<'_> {
+impl Analysis<ENode> for Facts<'_> {
     type Data = Fact;
 
-    fn make(egraph: &mut EGraph<Node, Self>, node: &Node, _: Id) -> Fact {
+    fn make(egraph: &mut EGraph<ENode, Self>, node: &ENode, _: Id) -> Fact {
         let one = |ty: Type| {
             let sign = Sign::of_type(&ty);
             Fact { types: smallvec![ty], bundle: false, uniform: None, sign }
         };
         match node {
-            Node::Leaf(i) => one(egraph.analysis.leaves[*i as usize].clone()),
-            Node::Literal(x) => {
+            ENode::Leaf(i) => one(egraph.analysis.leaves[*i as usize].clone()),
+            ENode::Literal(x) => {
                 Fact { uniform: Some(*x), sign: Sign::of(*x), ..one(Type::scalar(x.dtype)) }
             }
-            Node::Output(i, [bundle]) => one(egraph[*bundle].data.types[*i as usize].clone()),
-            Node::Apply(op, operands) => {
+            ENode::Output(i, [bundle]) => one(egraph[*bundle].data.types[*i as usize].clone()),
+            ENode::Apply(op, operands) => {
                 let types = egraph.analysis.inferred.take();
                 let facts: SmallVec<[&Fact; 3]> =
                     operands.iter().map(|x| &egraph[*x].data).collect();
@@ -166,14 +166,14 @@ impl Analysis<Node> for Facts<'_> {
     }
 
     /// A constant class gains the constant as a node.
-    fn modify(egraph: &mut EGraph<Node, Self>, id: Id) {
+    fn modify(egraph: &mut EGraph<ENode, Self>, id: Id) {
         let data = &egraph[id].data;
         let (Some(x), Some(Type::Array(ty))) = (data.uniform, data.ty()) else { return };
         let (shape, scalar) = (ty.shape.clone(), ty.shape.is_empty());
-        let literal = egraph.add(Node::Literal(x));
+        let literal = egraph.add(ENode::Literal(x));
         let constant = match scalar {
             true => literal,
-            false => egraph.add(Node::Apply(Op::fill(&shape), smallvec![literal])),
+            false => egraph.add(ENode::Apply(Op::fill(&shape), smallvec![literal])),
         };
         egraph.union(id, constant);
     }
@@ -206,7 +206,7 @@ fn sign(module: &Module, op: &Op, operands: &[Id], facts: &[&Fact], y: &Type) ->
 
 /// An e-graph over a module's primitives.
 pub(crate) struct Graph<'m> {
-    pub(crate) egraph: EGraph<Node, Facts<'m>>,
+    pub(crate) egraph: EGraph<ENode, Facts<'m>>,
 }
 
 impl<'m> Graph<'m> {
@@ -223,7 +223,7 @@ impl<'m> Graph<'m> {
     pub(crate) fn insert(&mut self, op: &Op, operands: &[Id], types: &[Type]) -> Id {
         let operands = self.canonical(op, operands);
         self.egraph.analysis.inferred = Some(SmallVec::from(types));
-        let id = self.egraph.add(Node::Apply(op.clone(), operands));
+        let id = self.egraph.add(ENode::Apply(op.clone(), operands));
         // The node may have been there.
         self.egraph.analysis.inferred = None;
         id
@@ -242,7 +242,7 @@ impl<'m> Graph<'m> {
         for x in &mut operands {
             let data = &self.egraph[*x].data;
             if let (Some(value), None) = (data.uniform, data.literal()) {
-                *x = self.egraph.add(Node::Literal(value));
+                *x = self.egraph.add(ENode::Literal(value));
             }
         }
         operands
@@ -288,7 +288,7 @@ impl Terms for Graph<'_> {
             return;
         }
         for node in &class.nodes {
-            if let Node::Apply(op, operands) = node
+            if let ENode::Apply(op, operands) = node
                 && visit(op, operands)
             {
                 return;
@@ -297,7 +297,7 @@ impl Terms for Graph<'_> {
     }
 
     fn constant(&mut self, x: Literal) -> Id {
-        self.egraph.add(Node::Literal(x))
+        self.egraph.add(ENode::Literal(x))
     }
 
     fn apply(&mut self, op: Op, operands: &[Id]) -> Option<Id> {
@@ -307,7 +307,7 @@ impl Terms for Graph<'_> {
             return None;
         }
         self.egraph.analysis.inferred = Some(types);
-        let id = self.egraph.add(Node::Apply(op, operands));
+        let id = self.egraph.add(ENode::Apply(op, operands));
         self.egraph.analysis.inferred = None;
         Some(id)
     }

@@ -53,7 +53,7 @@ use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;
 use egg::Id;
 use extract::{Extraction, extract};
-use graph::{Graph, Node};
+use graph::{ENode, Graph};
 use rules::allowed;
 use saturate::saturate;
 use smallvec::SmallVec;
@@ -91,12 +91,12 @@ pub struct Simplified {
     /// The cheaper function; the one it came from where nothing is cheaper.
     pub function: FuncId,
     /// For `explain`.
-    pub report: Report,
+    pub report: Simplification,
 }
 
 /// What simplification did.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Report {
+pub struct Simplification {
     /// How often each rule found something new.
     pub rules: BTreeMap<&'static str, usize>,
     /// The cost before.
@@ -113,7 +113,7 @@ pub struct Report {
     pub full: usize,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for Simplification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "cost: {} -> {}", self.before, self.after)?;
         let (all, cheaper) = self.regions;
@@ -157,7 +157,7 @@ pub fn simplify_with(
 ) -> Result<Simplified, Problem> {
     let f = module.get(id);
     let before = Cost::of(module, &f);
-    let mut report = Report { before, after: before, ..Report::default() };
+    let mut report = Simplification { before, after: before, ..Simplification::default() };
     if f.equations.len() > options.largest {
         return Ok(Simplified { function: id, report });
     }
@@ -182,7 +182,7 @@ fn regions(
     module: &Module,
     f: &Function,
     options: &Options,
-    report: &mut Report,
+    report: &mut Simplification,
 ) -> Result<Function, Problem> {
     let (mut draft, mut map) = Copying::same_signature(f);
     let mut last_use = vec![0usize; f.types.len()];
@@ -272,17 +272,17 @@ fn region(
     module: &Module,
     f: &Function,
     options: &Options,
-    report: &mut Report,
+    report: &mut Simplification,
 ) -> Result<Option<Function>, Problem> {
     let leaves: Vec<ValueId> = f.all_params().collect();
     let mut graph = Graph::new(module, leaves.iter().map(|v| f.types[*v].clone()).collect());
     let mut class: SecondaryMap<ValueId, Option<Id>> = SecondaryMap::with_capacity(f.types.len());
     for (i, v) in leaves.iter().enumerate() {
-        class[*v] = Some(graph.egraph.add(Node::Leaf(i as u32)));
+        class[*v] = Some(graph.egraph.add(ENode::Leaf(i as u32)));
     }
     let mut places: Vec<(Id, Loc)> = Vec::new();
     let of = |graph: &mut Graph<'_>, class: &SecondaryMap<ValueId, Option<Id>>, a: &Atom| match a {
-        Atom::Literal(x) => Some(graph.egraph.add(Node::Literal(*x))),
+        Atom::Literal(x) => Some(graph.egraph.add(ENode::Literal(*x))),
         Atom::Value(v) => class[*v],
     };
     for (i, e) in f.equations.iter().enumerate() {
@@ -296,7 +296,7 @@ fn region(
             [y] => class[*y] = Some(id),
             outputs => {
                 for (k, y) in outputs.iter().enumerate() {
-                    class[*y] = Some(graph.egraph.add(Node::Output(k as u32, [id])));
+                    class[*y] = Some(graph.egraph.add(ENode::Output(k as u32, [id])));
                 }
             }
         }
@@ -354,17 +354,17 @@ fn emit(
         }
         stack.pop();
         match node {
-            Node::Leaf(i) => {
+            ENode::Leaf(i) => {
                 atoms.insert(id, params[*i as usize]);
             }
-            Node::Literal(x) => {
+            ENode::Literal(x) => {
                 atoms.insert(id, (*x).into());
             }
-            Node::Output(k, _) => {
+            ENode::Output(k, _) => {
                 let Some(outputs) = done.get(&children[0]) else { return Ok(None) };
                 atoms.insert(id, outputs[*k as usize].into());
             }
-            Node::Apply(op, _) => {
+            ENode::Apply(op, _) => {
                 let operands: Option<Operands> =
                     children.iter().map(|x| atoms.get(x).copied()).collect();
                 let Some(mut operands) = operands else { return Ok(None) };

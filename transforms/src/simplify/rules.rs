@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 use std::sync::OnceLock;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{
-    Attr, Attributes, Definition, Effects, Exactness, Operand, Rewrite, Rule as Row, Sign, Site,
+    Attr, Attributes, Definition, Effects, Equality, Exactness, Operand, Rewrite, Sign, Site,
     SiteOperand, Term, When,
 };
 use tapeloom_ir::{Dtype, Literal, Module, Op, OrderedMap, Tensor, Type};
@@ -474,7 +474,7 @@ fn build_term<T: Terms>(
 /// Compiles a row.
 fn compile(row: &Rewrite) -> Option<Form> {
     match row.rule {
-        Row::Pattern { lhs, rhs } => {
+        Equality::Pattern { lhs, rhs } => {
             let mut names = Vec::new();
             let lhs = parse(lhs, &mut names)?;
             let variables = names.len();
@@ -482,9 +482,9 @@ fn compile(row: &Rewrite) -> Option<Form> {
             let rooted = matches!(lhs, Pattern::Apply(..));
             (rooted && names.len() == variables).then_some(Form::Pattern { lhs, rhs, variables })
         }
-        Row::Compose(f) => Some(Form::Compose(f)),
-        Row::Identity(f) => Some(Form::Identity(f)),
-        Row::Site { outer, inner, equal } => Some(Form::Site { outer, inner, equal }),
+        Equality::Compose(f) => Some(Form::Compose(f)),
+        Equality::Identity(f) => Some(Form::Identity(f)),
+        Equality::Site { outer, inner, equal } => Some(Form::Site { outer, inner, equal }),
     }
 }
 

@@ -11,7 +11,7 @@
 //! node limit is checked at every match; checked only between rules, one iteration of a factoring
 //! rule has been seen to overrun a limit of 30,000 nodes to five million.
 
-use super::graph::{Graph, Node};
+use super::graph::{ENode, Graph};
 use super::rules::{Found, Root, Rule, Rules};
 use egg::Id;
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ fn search(graph: &Graph<'_>, usable: &dyn Fn(&Rule) -> bool) -> (Vec<Match>, Vec
             continue;
         }
         for node in &graph.egraph[class].nodes {
-            let Node::Apply(op, operands) = node else { continue };
+            let ENode::Apply(op, operands) = node else { continue };
             let root = Root { op, operands, ty };
             rules.search(graph, root, usable, &mut |f| {
                 count[f.rule] += 1;
@@ -138,7 +138,7 @@ fn literals(graph: &mut Graph<'_>) -> bool {
             continue;
         }
         for node in &graph.egraph[class].nodes {
-            if let Node::Apply(op, operands) = node
+            if let ENode::Apply(op, operands) = node
                 && operands.len() > 1
                 && operands.iter().any(|x| {
                     let data = &graph.egraph[*x].data;

@@ -36,8 +36,8 @@ impl Code {
     fn of_literals<T: Number>(self, x: &[Literal]) -> Literal {
         let at = |i: usize| T::read(x[i.min(x.len() - 1)]);
         match T::apply(self, [at(0), at(1), at(2)]) {
-            Value::Number(y) => y.write(),
-            Value::Truth(y) => Literal::bool(y),
+            Outcome::Number(y) => y.write(),
+            Outcome::Truth(y) => Literal::bool(y),
         }
     }
 
@@ -75,7 +75,7 @@ impl Code {
 }
 
 /// What an operation on numbers gives.
-pub(crate) enum Value<T> {
+pub(crate) enum Outcome<T> {
     /// A number of the same dtype.
     Number(T),
     /// A truth value.
@@ -90,5 +90,5 @@ pub(crate) trait Number: Element<Stored = Self> + Pod {
     fn write(self) -> Literal;
     /// The operation on up to three operands; operands that it does not have are ignored. (Not for
     /// [`Code::Select`] and [`Code::Convert`], whose operands and result differ in dtype.)
-    fn apply(code: Code, x: [Self; 3]) -> Value<Self>;
+    fn apply(code: Code, x: [Self; 3]) -> Outcome<Self>;
 }

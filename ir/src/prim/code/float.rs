@@ -1,12 +1,12 @@
 //! The codes on floats.
 
-use super::{Code, Library, LibraryFn, Number, Value, power};
+use super::{Code, Library, LibraryFn, Number, Outcome, power};
 use crate::literal::Literal;
 use crate::types::Dtype;
 
 /// Arithmetic of floats.
-fn float<T: Float>(code: Code, [a, b, c]: [T; 3]) -> Value<T> {
-    Value::Number(match code {
+fn float<T: Float>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
+    Outcome::Number(match code {
         Code::Add => a + b,
         Code::Sub => a - b,
         Code::Mul => a * b,
@@ -26,13 +26,13 @@ fn float<T: Float>(code: Code, [a, b, c]: [T; 3]) -> Value<T> {
             if n < 0 { T::ONE / power } else { power }
         }
         Code::Library(l) => T::library(l, a, b),
-        Code::Eq => return Value::Truth(a == b),
-        Code::Ne => return Value::Truth(a != b),
-        Code::Lt => return Value::Truth(a < b),
-        Code::Le => return Value::Truth(a <= b),
-        Code::Gt => return Value::Truth(a > b),
-        Code::Ge => return Value::Truth(a >= b),
-        Code::IsFinite => return Value::Truth(a.is_finite()),
+        Code::Eq => return Outcome::Truth(a == b),
+        Code::Ne => return Outcome::Truth(a != b),
+        Code::Lt => return Outcome::Truth(a < b),
+        Code::Le => return Outcome::Truth(a <= b),
+        Code::Gt => return Outcome::Truth(a > b),
+        Code::Ge => return Outcome::Truth(a >= b),
+        Code::IsFinite => return Outcome::Truth(a.is_finite()),
         Code::And
         | Code::Or
         | Code::Xor
@@ -74,7 +74,7 @@ macro_rules! floats {
         impl Number for $t {
             fn read(x: Literal) -> $t { $t::from_bits(x.bits as _) }
             fn write(self) -> Literal { Literal { dtype: Dtype::$dtype, bits: u64::from(self.to_bits()) } }
-            fn apply(code: Code, x: [$t; 3]) -> Value<$t> { float(code, x) }
+            fn apply(code: Code, x: [$t; 3]) -> Outcome<$t> { float(code, x) }
         }
         impl Float for $t {
             const ZERO: $t = 0.0;

@@ -1,12 +1,12 @@
 //! The codes on integers.
 
-use super::{Code, Number, Value, power};
+use super::{Code, Number, Outcome, power};
 use crate::literal::Literal;
 use crate::types::Dtype;
 
 /// Arithmetic of integers.
-fn integer<T: Int>(code: Code, [a, b, c]: [T; 3]) -> Value<T> {
-    Value::Number(match code {
+fn integer<T: Int>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
+    Outcome::Number(match code {
         Code::Add => a.wrapping_add(b),
         Code::Sub => a.wrapping_sub(b),
         Code::Mul => a.wrapping_mul(b),
@@ -30,12 +30,12 @@ fn integer<T: Int>(code: Code, [a, b, c]: [T; 3]) -> Value<T> {
             let power = power(a, n.unsigned_abs(), T::wrapping_mul).unwrap_or(T::ONE);
             if n < 0 { T::ONE.div(power) } else { power }
         }
-        Code::Eq => return Value::Truth(a == b),
-        Code::Ne => return Value::Truth(a != b),
-        Code::Lt => return Value::Truth(a < b),
-        Code::Le => return Value::Truth(a <= b),
-        Code::Gt => return Value::Truth(a > b),
-        Code::Ge => return Value::Truth(a >= b),
+        Code::Eq => return Outcome::Truth(a == b),
+        Code::Ne => return Outcome::Truth(a != b),
+        Code::Lt => return Outcome::Truth(a < b),
+        Code::Le => return Outcome::Truth(a <= b),
+        Code::Gt => return Outcome::Truth(a > b),
+        Code::Ge => return Outcome::Truth(a >= b),
         Code::Floor
         | Code::Ceil
         | Code::Sqrt
@@ -70,7 +70,7 @@ macro_rules! ints {
         impl Number for $t {
             fn read(x: Literal) -> $t { x.bits as $t }
             fn write(self) -> Literal { Literal { dtype: Dtype::$dtype, bits: u64::from(self as $unsigned) } }
-            fn apply(code: Code, x: [$t; 3]) -> Value<$t> { integer(code, x) }
+            fn apply(code: Code, x: [$t; 3]) -> Outcome<$t> { integer(code, x) }
         }
         impl Int for $t {
             const ZERO: $t = 0;

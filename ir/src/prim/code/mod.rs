@@ -25,7 +25,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use eval::{Number, Value};
+pub(crate) use eval::{Number, Outcome};
 pub use library::{Library, LibraryFn};
 pub use power::power;
 pub use table::{CodeRow, Continuity, Domain, Fold, Gives, Neutral, Parameter, Takes};

@@ -2,7 +2,7 @@
 
 use super::Scalar;
 use crate::prim::elementwise::{Linear, Partial};
-use crate::prim::{Code, Exactness, Rewrite, Rule, Sample, When};
+use crate::prim::{Code, Equality, Exactness, Rewrite, Sample, When};
 use crate::tensor::Tensor;
 use crate::types::Dtype;
 
@@ -194,7 +194,7 @@ pub(super) const fn exact(
     when: When,
     why: &'static str,
 ) -> Rewrite {
-    Rewrite { name, rule: Rule::Pattern { lhs, rhs }, when, exactness: Exactness::Exact, why }
+    Rewrite { name, rule: Equality::Pattern { lhs, rhs }, when, exactness: Exactness::Exact, why }
 }
 
 /// A rewrite that holds in real arithmetic.
@@ -207,7 +207,7 @@ pub(super) const fn relaxed(
 ) -> Rewrite {
     Rewrite {
         name,
-        rule: Rule::Pattern { lhs, rhs },
+        rule: Equality::Pattern { lhs, rhs },
         when,
         exactness: Exactness::Reassociates,
         why,

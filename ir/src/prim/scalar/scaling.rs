@@ -4,13 +4,13 @@
 
 use super::Scalar;
 use crate::literal::Literal;
-use crate::prim::rewrite::{Exactness, Rewrite, Rule, Site, Term, When};
+use crate::prim::rewrite::{Equality, Exactness, Rewrite, Site, Term, When};
 use crate::prim::{Code, Op};
 
 /// `-(x c) = x (-c)`
 pub(super) const NEG_SCALE: Rewrite = Rewrite {
     name: "neg-scale",
-    rule: Rule::Site {
+    rule: Equality::Site {
         outer: |op| matches!(op, Op::Scalar(Scalar::Neg)),
         inner: is_scaling,
         equal: negated,
@@ -23,7 +23,7 @@ pub(super) const NEG_SCALE: Rewrite = Rewrite {
 /// `(x c) d = x (c d)`
 pub(super) const SCALE_SCALE: Rewrite = Rewrite {
     name: "scale-scale",
-    rule: Rule::Site { outer: is_scaling, inner: is_scaling, equal: twice },
+    rule: Equality::Site { outer: is_scaling, inner: is_scaling, equal: twice },
     when: When::Float,
     exactness: Exactness::Reassociates,
     why: "one product instead of two",

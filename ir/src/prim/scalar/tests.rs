@@ -10,7 +10,7 @@ use crate::function::FuncId;
 use crate::literal::Literal;
 use crate::module::Module;
 use crate::prim::checks::NoRegions;
-use crate::prim::{Attr, IntegerPow, Op, Polygamma, Rule, RuleCx};
+use crate::prim::{Attr, Equality, IntegerPow, Op, Polygamma, RuleCx};
 use crate::types::{Dtype, Type};
 use std::collections::HashMap;
 
@@ -123,7 +123,7 @@ fn rows_are_complete() {
         }
         for rewrite in row.rewrites {
             // Other kinds of rows are code, whose root a test cannot read off.
-            if let Rule::Pattern { lhs, .. } = rewrite.rule {
+            if let Equality::Pattern { lhs, .. } = rewrite.rule {
                 let root = format!("({} ", row.name());
                 assert!(lhs.starts_with(&root), "{} is elsewhere", rewrite.name);
             }
