@@ -15,7 +15,7 @@
 //! ```
 
 use crate::executable::Executable;
-use crate::kernel::{self, Program};
+use crate::kernel::{self, Listener, Program};
 use crate::plan::Plan;
 use crate::schedule;
 use crate::target::Target;
@@ -117,6 +117,20 @@ impl Runnable {
             Running::Interpreter(p) => {
                 self.check(args)?;
                 kernel::shadow(p, &owned(args))
+            }
+        }
+    }
+
+    /// As [`call`](Compiled::call), with somebody who listens to the program's reports.
+    ///
+    /// # Errors
+    /// Those of [`call`](Compiled::call); [`Kind::Internal`] when the listener panics.
+    pub fn listen(&self, args: &[&Tensor], listener: Listener<'_>) -> Result<Vec<Tensor>, Problem> {
+        match &self.running {
+            Running::Native(e) => e.listen(args, listener),
+            Running::Interpreter(p) => {
+                self.check(args)?;
+                kernel::listen(p, &owned(args), listener)
             }
         }
     }

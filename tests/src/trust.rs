@@ -72,7 +72,11 @@ fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
             _ if code.row().continuity == Continuity::Jumps => jump(all),
             _ => all,
         },
-        Lowering::View { .. } | Lowering::Reshape | Lowering::Alias | Lowering::Iota { .. } => all,
+        Lowering::View { .. }
+        | Lowering::Reshape
+        | Lowering::Alias
+        | Lowering::Report { .. }
+        | Lowering::Iota { .. } => all,
         Lowering::Reduce { .. } if lowering.sums() => {
             if wild && all != Trust::Exact {
                 Trust::Open

@@ -3,14 +3,15 @@
 use super::calls::Calls;
 use super::empty::{Simpler, simplify};
 use super::graph::{Graph, Node, NodeId, NodeKind, Source};
+use super::region::{Region, RegionKind};
 use crate::machine::Machine;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
-use tapeloom_ir::prim::{AxisMap, Lowering, Operand, Piece, Role};
+use tapeloom_ir::prim::{AxisMap, Effects, Lowering, Operand, Piece, Role};
 use tapeloom_ir::{
-    ArrayType, Atom, Code, Dtype, FuncId, Function, Kind, Literal, Module, Problem, Shape, Type,
-    ValueId,
+    ArrayType, Atom, Code, Dtype, FuncId, Function, Kind, Literal, Loc, Module, Problem, Shape,
+    Type, ValueId,
 };
 
 /// The graph of a function.
@@ -95,15 +96,14 @@ impl Flatten<'_> {
         }
         let outlined = e.op.opened(|role| role == Role::Outline);
         if let Some(callee) = outlined.and_then(|f| self.calls.kernel(f)) {
-            for (n, output) in e.outputs.iter().enumerate() {
-                let kind = NodeKind::Result { callee, n };
-                let ty = array(&f.types[*output])?.clone();
-                let node = Node { kind, operands: operands.clone(), ty, name: e.op.name(), loc };
-                let result = Source::Node(self.graph.nodes.push(node));
-                top.values[*output] = Some(result);
-                if n == 0 {
-                    operands = SmallVec::from_slice(&[result]);
-                }
+            let kind = RegionKind::Call(callee);
+            let ordered = e.op.effects(self.module) == Effects::Ordered;
+            let types = e.outputs.iter().map(|o| array(&f.types[*o]));
+            let types: Vec<&ArrayType> = types.collect::<Result<_, _>>()?;
+            let region = Region { kind, results: types.len(), ordered };
+            let results = self.region(region, operands, &types, e.op.name(), loc);
+            for (output, result) in e.outputs.iter().zip(results) {
+                top.values[*output] = Some(Source::Node(result));
             }
             return Ok(None);
         }
@@ -128,6 +128,13 @@ impl Flatten<'_> {
             Lowering::Missing(problem) => return Err(problem),
             Lowering::Alias => {
                 top.values[e.outputs[0]] = Some(operands[0]);
+                return Ok(None);
+            }
+            Lowering::Report { number } => {
+                let kind = RegionKind::Probe(number);
+                let region = Region { kind, results: 0, ordered: true };
+                top.values[e.outputs[0]] = Some(operands[0]);
+                self.region(region, operands, &[], e.op.name(), loc);
                 return Ok(None);
             }
             Lowering::Elementwise(code) => {
@@ -212,6 +219,33 @@ impl Flatten<'_> {
         self.chain[node] = chain;
         top.values[*output] = Some(Source::Node(node));
         Ok(None)
+    }
+}
+
+impl Flatten<'_> {
+    /// The results of a region, as nodes.
+    fn region(
+        &mut self,
+        region: Region,
+        mut operands: SmallVec<[Source; 2]>,
+        types: &[&ArrayType],
+        name: &'static str,
+        loc: Loc,
+    ) -> Vec<NodeId> {
+        let of = self.graph.regions.push(region);
+        let nobody_reads = ArrayType::new(Dtype::Bool, []);
+        let mut results = Vec::with_capacity(types.len());
+        for n in 0..types.len().max(1) {
+            let kind = NodeKind::Result { of, n };
+            let ty = types.get(n).map_or(&nobody_reads, |ty| *ty).clone();
+            let node = Node { kind, operands: operands.clone(), ty, name, loc };
+            let result = self.graph.nodes.push(node);
+            if n == 0 {
+                operands = SmallVec::from_slice(&[Source::Node(result)]);
+            }
+            results.push(result);
+        }
+        results
     }
 }
 

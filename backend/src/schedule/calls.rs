@@ -19,7 +19,7 @@ use crate::kernel::KernelId;
 use crate::plan::CallRow;
 use cranelift_entity::EntityRef;
 use std::collections::BTreeMap;
-use tapeloom_ir::prim::{Lowering, Operand, Role};
+use tapeloom_ir::prim::{Effects, Lowering, Operand, Role};
 use tapeloom_ir::{Atom, FuncId, Module, OrderedMap, Problem, Type};
 
 /// Functions with fewer equations are inlined.
@@ -153,17 +153,18 @@ fn updated(module: &Module, function: FuncId, known: &BTreeMap<FuncId, Known>) -
             | Lowering::Contract { .. }
             | Lowering::DynamicSlice
             | Lowering::Gather { .. }
+            | Lowering::Report { .. }
             | Lowering::Missing(_) => {}
         }
     }
     updates
 }
 
-/// Whether a function has results, and all that it takes and gives is arrays with elements.
+/// Whether a function does something, and all that it takes and gives is arrays with elements.
 fn has_elements(module: &Module, function: FuncId) -> bool {
     let f = module.function(function);
     let mut types = f.param_types().into_iter().chain(f.result_types());
-    !f.results.is_empty()
+    (!f.results.is_empty() || module.effects(function) == Effects::Ordered)
         && types.all(|ty| match ty {
             Type::Array(a) => a.shape.elements() > 0,
             Type::Tape(_) | Type::Ref(_) => false,

@@ -7,11 +7,12 @@
 //! - an update takes over a node's memory alone, and neither an argument's nor a result's;
 //! - whoever loads or stores that node does so before the update's first store, and in no loop with
 //!   it, since the loop's next iteration would come after;
+//! - what has an effect happens once, in the order of the program;
 //! - no loop is empty.
 //!
 //! Debug builds check every program. [`crate::kernel::shadow`] asks the same of memory when it runs.
 
-use super::graph::{Graph, NodeId, NodeKind};
+use super::graph::{Graph, Node, NodeId, NodeKind};
 use super::tree::{Def, Tree};
 use crate::kernel::IndexId;
 use cranelift_entity::SecondaryMap;
@@ -30,9 +31,16 @@ fn faults(
         loops: Vec::new(),
         loads: SecondaryMap::with_capacity(graph.nodes.len()),
         stores: SecondaryMap::with_capacity(graph.nodes.len()),
+        effect: None,
+        effects: 0,
         faults: Vec::new(),
     };
     w.block(body);
+    let ordered = |n: &Node| n.kind.region().is_some_and(|r| graph.regions[r].ordered);
+    let wanted = graph.nodes.values().filter(|n| ordered(n)).count();
+    if w.effects != wanted {
+        w.fault(format!("{} of {wanted} effects happen", w.effects));
+    }
     let results: OrderedSet<NodeId> = graph.results.iter().copied().collect();
     let mut taken: SecondaryMap<NodeId, Option<NodeId>> = SecondaryMap::new();
     for update in graph.nodes.keys() {
@@ -103,6 +111,9 @@ struct Walk<'a> {
     loops: Vec<IndexId>,
     loads: SecondaryMap<NodeId, Option<Accesses>>,
     stores: SecondaryMap<NodeId, Option<Accesses>>,
+    /// The last region with an effect, and how many there were.
+    effect: Option<NodeId>,
+    effects: usize,
     faults: Vec<String>,
 }
 
@@ -120,9 +131,17 @@ impl Walk<'_> {
                     self.load(p.rhs.node);
                     self.store(p.out.node);
                 }
-                Tree::Call(c) => {
-                    c.operands.iter().for_each(|(n, _)| self.load(*n));
-                    c.results.iter().for_each(|n| self.store(*n));
+                Tree::Region(r) => {
+                    r.operands.iter().for_each(|p| self.load(p.node));
+                    r.results.iter().for_each(|n| self.store(*n));
+                    if self.graph.regions[r.region].ordered {
+                        if let Some(before) = self.effect.replace(r.first)
+                            && before >= r.first
+                        {
+                            self.fault(format!("{before} has its effect before {}", r.first));
+                        }
+                        self.effects += 1;
+                    }
                 }
                 Tree::For { index, extent, body } => {
                     if *extent == 0 {
@@ -144,7 +163,8 @@ impl Walk<'_> {
 
     fn load(&mut self, node: NodeId) {
         match self.graph.nodes[node].kind {
-            NodeKind::Input(_) => {}
+            // What has no elements is never written.
+            NodeKind::Input(_) | NodeKind::Empty => {}
             _ if self.stores[node].is_some() => {}
             // An update in place has the elements of what it updates.
             _ if self.takes[node].is_some() => {}
@@ -183,7 +203,8 @@ mod tests {
     use crate::schedule::affine::Affine;
     use crate::schedule::build::build;
     use crate::schedule::calls::Calls;
-    use crate::schedule::tree::{At, NodeCall, NodeMatrix, Product};
+    use crate::schedule::region::{Region, RegionKind};
+    use crate::schedule::tree::{At, NodeMatrix, Product, RegionStep, Span};
     use cranelift_entity::EntityRef;
     use tapeloom_ir::{Dtype, Literal, parse_module};
 
@@ -292,7 +313,7 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
 
     #[test]
     fn calls_read_and_write() {
-        let graph = graph();
+        let mut graph = graph();
         let (e, x) = (named(&graph, "exp")[0], named(&graph, "input")[0]);
         let at = |node| NodeMatrix { node, offset: 0, row: 1, column: 1 };
         let call = |lhs, out| {
@@ -308,9 +329,12 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
                 batch: vec![],
             })
         };
+        let callee = KernelId::new(0);
+        let kind = RegionKind::Call(callee);
+        let region = graph.regions.push(Region { kind, results: 1, ordered: false });
         let called = |operand, result| {
-            let (operands, results) = (vec![(operand, 0)], vec![result]);
-            Tree::Call(NodeCall { callee: KernelId::new(0), operands, elements: vec![1], results })
+            let operands = vec![Span { node: operand, offset: 0, elements: 1 }];
+            Tree::Region(RegionStep { first: result, region, operands, results: vec![result] })
         };
         assert_eq!(faults(&graph, &[called(x, e)], &SecondaryMap::new()), [""; 0]);
         assert_eq!(faults(&graph, &[called(e, e)], &SecondaryMap::new()).len(), 1);

@@ -5,8 +5,9 @@ use super::affine::{Affine, Term};
 use super::collapse::collapse;
 use super::emit::Emitted;
 use super::graph::{Graph, NodeId, NodeKind};
+use super::region::RegionKind;
 use super::storage::Storage;
-use super::tree::{At, Def, NodeMatrix, Tree};
+use super::tree::{At, Def, NodeMatrix, RegionStep, Span, Tree};
 use crate::kernel::{
     Address, Arg, BufferId, Call, Contract, Expr, Extent, IndexId, Matrix, Rounds, ScalarId, Stmt,
     VarId, Version, View,
@@ -57,7 +58,7 @@ pub(crate) struct Convert<'a> {
     new_scalar: SecondaryMap<ScalarId, Option<ScalarId>>,
     new_var: SecondaryMap<VarId, Option<VarId>>,
     new_index: SecondaryMap<IndexId, Option<IndexId>>,
-    /// Where the frames of calls lie, by their first results.
+    /// Where the frames of regions lie, by their first results.
     frames: &'a OrderedMap<NodeId, usize>,
     /// Run-time indices times strides, for each block that is open.
     scaled: Vec<OrderedMap<(ScalarId, i64), Arg>>,
@@ -113,21 +114,7 @@ impl<'a> Convert<'a> {
                 out: self.matrix(p.out)?,
                 batch: p.batch.clone(),
             }),
-            Tree::Call(c) => {
-                let view = |(node, offset), elements| {
-                    let (buffer, version) = self.buffer(node)?;
-                    Ok(View { buffer, version, at: Address::constant(offset), elements })
-                };
-                let operands = c.operands.iter().zip(&c.elements).map(|(o, n)| view(*o, *n));
-                let size = |n: &NodeId| self.graph.nodes[*n].ty.shape.elements();
-                let outputs = c.results.iter().map(|n| view((*n, 0), size(n)));
-                Stmt::Call(Call {
-                    callee: c.callee,
-                    operands: operands.collect::<Result<_, Problem>>()?,
-                    outputs: outputs.collect::<Result<_, Problem>>()?,
-                    frame: self.frames.get(&c.results[0]).copied().unwrap_or(0),
-                })
-            }
+            Tree::Region(r) => self.region(r)?,
             Tree::For { index, extent, body } => {
                 let new = IndexId::new(self.indices as usize);
                 self.indices += 1;
@@ -176,6 +163,29 @@ impl<'a> Convert<'a> {
         };
         out.push(stmt);
         Ok(())
+    }
+
+    fn region(&self, r: &RegionStep) -> Result<Stmt, Problem> {
+        let view = |p: Span| -> Result<View, Problem> {
+            let (buffer, version) = self.buffer(p.node)?;
+            let at = Address::constant(p.offset);
+            Ok(View { buffer, version, at, elements: p.elements })
+        };
+        let whole = |n: &NodeId| {
+            let elements = self.graph.nodes[*n].ty.shape.elements();
+            view(Span { node: *n, offset: 0, elements })
+        };
+        let operands: Vec<View> = r.operands.iter().map(|p| view(*p)).collect::<Result<_, _>>()?;
+        let outputs: Vec<View> = r.results.iter().map(whole).collect::<Result<_, _>>()?;
+        let frame = self.frames.get(&r.first).copied().unwrap_or(0);
+        Ok(match self.graph.regions[r.region].kind {
+            RegionKind::Call(callee) => Stmt::Call(Call { callee, operands, outputs, frame }),
+            RegionKind::Probe(number) => {
+                let [view] = <[View; 1]>::try_from(operands)
+                    .map_err(|_| Problem::internal("a probe has one operand"))?;
+                Stmt::Probe { number, view }
+            }
+        })
     }
 
     fn arg(&self, arg: Arg) -> Result<Arg, Problem> {

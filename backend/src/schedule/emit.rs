@@ -67,7 +67,7 @@ pub(crate) fn emit(graph: &Graph, members: Vec<Member>) -> Result<Emitted, Probl
         overwritten: SecondaryMap::with_capacity(graph.nodes.len()),
         takes: SecondaryMap::with_capacity(graph.nodes.len()),
         is_result: SecondaryMap::with_capacity(graph.nodes.len()),
-        calls: super::call::results(graph),
+        regions: super::regions::results(graph),
         libraries: SecondaryMap::with_capacity(graph.nodes.len()),
         placed: SecondaryMap::with_capacity(graph.nodes.len()),
         blocks_placed: 0,
@@ -132,7 +132,7 @@ impl Emitter<'_> {
             let node = self.members[m].node;
             let parts = self.members[m].part != Part::Whole;
             self.placed[node] = Placed { block, item, member: m, parts };
-            for result in self.calls.get(&node).into_iter().flatten() {
+            for result in self.regions.get(&node).into_iter().flatten() {
                 self.placed[*result] = self.placed[node];
             }
         }
@@ -142,7 +142,7 @@ impl Emitter<'_> {
     fn space(&self, m: usize, depth: usize) -> Space {
         let member = &self.members[m];
         let kind = &self.graph.nodes[member.node].kind;
-        if kind.is_update() || kind.is_call() || self.libraries[member.node].is_some() {
+        if kind.is_update() || kind.region().is_some() || self.libraries[member.node].is_some() {
             Space::Alone
         } else if depth >= member.unrolled_from {
             Space::Straight
@@ -166,7 +166,7 @@ impl Emitter<'_> {
 
     // --- loops ---
 
-    /// A contraction by the library is a step of its own, and so is a call.
+    /// A contraction by the library is a step of its own, and so is a region.
     fn step(&mut self, item: &Item) -> Result<bool, Problem> {
         let [m] = item.members.as_slice() else { return Ok(false) };
         let node = self.members[*m].node;
@@ -175,12 +175,10 @@ impl Emitter<'_> {
                 self.needs[o.node] = true;
             }
             Tree::Contract(product)
-        } else if let Some(results) = self.calls.remove(&node) {
-            let call = super::call::call(self.graph, node, results)?;
-            for n in call.operands.iter().map(|(n, _)| n).chain(&call.results) {
-                self.needs[*n] = true;
-            }
-            Tree::Call(call)
+        } else if let Some(results) = self.regions.remove(&node) {
+            let step = super::regions::step(self.graph, node, results)?;
+            step.nodes().for_each(|n| self.needs[n] = true);
+            Tree::Region(step)
         } else {
             return Ok(false);
         };

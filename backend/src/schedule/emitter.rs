@@ -32,8 +32,8 @@ pub(crate) struct Emitter<'a> {
     pub(crate) overwritten: SecondaryMap<NodeId, bool>,
     pub(crate) takes: SecondaryMap<NodeId, Option<NodeId>>,
     pub(crate) is_result: SecondaryMap<NodeId, bool>,
-    /// The results of calls, by the first.
-    pub(crate) calls: BTreeMap<NodeId, Vec<NodeId>>,
+    /// The results of regions, by the first.
+    pub(crate) regions: BTreeMap<NodeId, Vec<NodeId>>,
     /// Contractions that the library does.
     pub(crate) libraries: SecondaryMap<NodeId, Option<Product>>,
     pub(crate) placed: SecondaryMap<NodeId, Placed>,

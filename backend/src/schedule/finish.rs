@@ -5,6 +5,7 @@ use super::convert::{Convert, Held};
 use super::emit::Emitted;
 use super::graph::{Graph, NodeId, NodeKind};
 use super::memory::{self, Life};
+use super::region::RegionKind;
 use super::storage::Storage;
 use super::sweep::sweep;
 use super::tree::Tree;
@@ -64,12 +65,16 @@ pub(crate) fn finish(
             Life { first, last, bytes: buffers[*buffer].ty.bytes() }
         })
         .collect();
-    // A callee's workspace is memory that lives while it runs.
-    let mut calls = Vec::new();
+    // What a region works in is memory that lives while it runs.
+    let mut framed = Vec::new();
     for (step, tree) in emitted.body.iter().enumerate() {
-        if let Tree::Call(call) = tree {
-            calls.push(call.results[0]);
-            lives.push(Life { first: step, last: step, bytes: callees[call.callee].workspace });
+        if let Tree::Region(r) = tree {
+            let bytes = match graph.regions[r.region].kind {
+                RegionKind::Call(callee) => callees[callee].workspace,
+                RegionKind::Probe(_) => 0,
+            };
+            framed.push(r.first);
+            lives.push(Life { first: step, last: step, bytes });
         }
     }
     let (offsets, peak) = memory::plan(&lives).ok_or_else(|| {
@@ -82,7 +87,7 @@ pub(crate) fn finish(
     for ((_, buffer), offset) in wanting.iter().zip(&offsets) {
         buffers[*buffer].place = Place::Workspace(*offset);
     }
-    let frames = calls.into_iter().zip(offsets[wanting.len()..].iter().copied()).collect();
+    let frames = framed.into_iter().zip(offsets[wanting.len()..].iter().copied()).collect();
     rows.extend(wanting);
     for id in graph.nodes.keys() {
         let root = storage.root(id);

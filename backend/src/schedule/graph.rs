@@ -10,7 +10,7 @@
 //!   concatenation of very many pieces, a long chain of views) or impossible (a result must have
 //!   memory) a [`NodeKind::Copy`] node is put after it.
 
-use crate::kernel::KernelId;
+use super::region::{Region, RegionId};
 use crate::machine::Machine;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use smallvec::SmallVec;
@@ -59,9 +59,9 @@ pub(crate) enum NodeKind {
     Update,
     /// See [`Lowering::Scatter`](tapeloom_ir::prim::Lowering::Scatter).
     Scatter { combine: Combine, batch: usize, axes: Vec<usize>, bounds: Bounds },
-    /// The n-th result of a call of a function that is compiled once. The first one has the call's
-    /// operands, and the others have the first.
-    Result { callee: KernelId, n: usize },
+    /// The n-th result of a region. The first one has the region's operands, and the others have the
+    /// first; a region without results has a first one that nobody reads.
+    Result { of: RegionId, n: usize },
     /// The operand, in memory of its own.
     Copy,
     /// See [`Lowering::View`](tapeloom_ir::prim::Lowering::View).
@@ -98,9 +98,12 @@ impl NodeKind {
         }
     }
 
-    /// Whether the node is a call: its first result.
-    pub(crate) fn is_call(&self) -> bool {
-        matches!(self, NodeKind::Result { n: 0, .. })
+    /// The region of which this is the first result.
+    pub(crate) fn region(&self) -> Option<RegionId> {
+        match self {
+            NodeKind::Result { of, n: 0 } => Some(*of),
+            _ => None,
+        }
     }
 
     /// Whether the node writes over its first operand.
@@ -122,8 +125,8 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// The call of which this is another result than the first.
-    pub(crate) fn call(&self) -> Option<NodeId> {
+    /// The first result of the region of which this is another one.
+    pub(crate) fn first_result(&self) -> Option<NodeId> {
         match self.kind {
             NodeKind::Result { n: 1.., .. } => self.operands.first()?.node(),
             _ => None,
@@ -137,6 +140,7 @@ pub(crate) struct Graph {
     /// What it is scheduled for.
     pub(crate) machine: Machine,
     pub(crate) nodes: PrimaryMap<NodeId, Node>,
+    pub(crate) regions: PrimaryMap<RegionId, Region>,
     /// What the function returns; distinct nodes, all of them computed or empty.
     pub(crate) results: Vec<NodeId>,
 }
@@ -247,6 +251,9 @@ impl Graph {
         for r in &self.results {
             live[*r] = true;
         }
+        for (id, node) in &self.nodes {
+            live[id] |= node.kind.region().is_some_and(|r| self.regions[r].ordered);
+        }
         for index in (0..self.nodes.len()).rev() {
             let id = NodeId::new(index);
             if live[id] {
@@ -255,10 +262,10 @@ impl Graph {
                 }
             }
         }
-        // A call writes all its results.
+        // A region writes all its results.
         for (id, node) in &self.nodes {
-            if let Some(call) = node.call() {
-                live[id] = live[call];
+            if let Some(first) = node.first_result() {
+                live[id] = live[first];
             }
         }
         let mut new: SecondaryMap<NodeId, Option<NodeId>> =
@@ -276,7 +283,7 @@ impl Graph {
             new[id] = Some(nodes.push(node));
         }
         let results = self.results.iter().map(|r| new[*r].unwrap_or(*r)).collect();
-        Graph { machine: self.machine, nodes, results }
+        Graph { machine: self.machine, nodes, regions: self.regions, results }
     }
 }
 

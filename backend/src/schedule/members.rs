@@ -18,7 +18,7 @@ const UNROLLED: usize = 9;
 pub(crate) fn members(graph: &Graph) -> Vec<Member> {
     let mut all = Vec::new();
     for (id, node) in graph.nodes.iter() {
-        let passive = matches!(node.kind, NodeKind::Input(_)) || node.call().is_some();
+        let passive = matches!(node.kind, NodeKind::Input(_)) || node.first_result().is_some();
         if node.kind.is_movement() || passive {
             continue;
         }
@@ -66,7 +66,7 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> Member {
     let node = &graph.nodes[id];
     let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
     let mut out: Along = SmallVec::new();
-    if !node.kind.is_update() && !node.kind.is_call() {
+    if !node.kind.is_update() && node.kind.region().is_none() {
         for (o, extent) in node.ty.shape.iter().enumerate() {
             out.push((*extent != 1).then_some(axes.len()));
             if *extent != 1 {

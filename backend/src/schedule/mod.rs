@@ -20,8 +20,8 @@
 //!
 //! 1. `calls`: which functions are compiled once, each by what follows; `build` makes the `graph`: other
 //!    calls inlined, dead equations gone, a node per equation; `empty`: arrays without elements gone;
-//!    `library`: which contractions (`contraction`) a library does; `call`: what a call reads and where
-//!    it writes;
+//!    `library`: which contractions (`contraction`) a library does; `regions`: calls and effects (`region`), what
+//!    they read and where they write;
 //! 2. `member`: which axes each computed node loops over, in which `order`, and what it `reads`;
 //!    `pieces`: copies that are written in parts;
 //! 3. `emit`: which nodes share a loop (`timeline`), and the loops as trees (`tree`); `fold`, `unroll`,
@@ -37,7 +37,6 @@
 
 mod affine;
 mod build;
-mod call;
 mod calls;
 mod check;
 mod collapse;
@@ -59,6 +58,8 @@ mod pieces;
 mod position;
 mod reads;
 mod recompute;
+mod region;
+mod regions;
 mod scalars;
 mod storage;
 mod strided;
@@ -115,7 +116,7 @@ fn kernel(
 ) -> Result<(Kernel, Plan), Problem> {
     let mut graph = build::build(module, calls, func)?;
     let mut copied = library::copied(&graph);
-    copied.extend(call::copied(&graph));
+    copied.extend(regions::copied(&graph));
     graph.copy_operands(&copied.into_iter().collect::<Vec<_>>());
     let f = module.function(func);
     let params: Vec<ArrayType> =

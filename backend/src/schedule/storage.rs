@@ -146,9 +146,9 @@ impl Storage {
                         self.fixed[root] = true;
                     }
                 }
-                Tree::Call(c) => {
-                    for n in c.operands.iter().map(|(n, _)| n).chain(&c.results) {
-                        let root = self.touch(*n, position);
+                Tree::Region(r) => {
+                    for n in r.nodes() {
+                        let root = self.touch(n, position);
                         self.fixed[root] = true;
                     }
                 }

@@ -99,6 +99,9 @@ pub(crate) fn strided(graph: &Graph, source: Source) -> Option<Strided> {
 
 /// The node and the first element of an array that lies in its memory without gaps.
 pub(crate) fn contiguous(graph: &Graph, source: Source) -> Option<(NodeId, i64)> {
+    if graph.array(source).shape.elements() == 0 {
+        return source.node().map(|n| (n, 0));
+    }
     let Strided { node, offset, strides, shape } = strided(graph, source)?;
     let want = shape.strides();
     let fits = |a: usize| shape[a] == 1 || strides[a] == want[a] as i64;

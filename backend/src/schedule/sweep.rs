@@ -33,7 +33,7 @@ pub(crate) fn sweep(
                     }
                 }
             }
-            Tree::Contract(_) | Tree::Call(_) => {}
+            Tree::Contract(_) | Tree::Region(_) => {}
             Tree::Var { init, .. } => mark(*init, live),
             Tree::Set { value, .. } | Tree::Fold { value, .. } => mark(*value, live),
             Tree::Store { node, at, value, guard } => {

@@ -6,7 +6,8 @@
 
 use super::affine::{Affine, Index};
 use super::graph::NodeId;
-use crate::kernel::{Arg, IndexId, KernelId, ScalarId, VarId};
+use super::region::RegionId;
+use crate::kernel::{Arg, IndexId, ScalarId, VarId};
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype};
 
@@ -63,8 +64,8 @@ pub(crate) enum Tree {
     },
     /// A contraction by the library.
     Contract(Product),
-    /// A function that is compiled once.
-    Call(NodeCall),
+    /// A region.
+    Region(RegionStep),
 }
 
 /// A matrix that the library meets: a node, the first element and the strides.
@@ -89,13 +90,28 @@ pub(crate) struct Product {
     pub(crate) batch: Vec<(usize, i64, i64, i64)>,
 }
 
-/// A call of a function that is compiled once.
+/// Consecutive elements of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Span {
+    pub(crate) node: NodeId,
+    /// The first of them.
+    pub(crate) offset: i64,
+    pub(crate) elements: usize,
+}
+
+/// A region as a step: what it reads and where it writes.
 #[derive(Clone, Debug)]
-pub(crate) struct NodeCall {
-    pub(crate) callee: KernelId,
-    /// Nodes, and the first element read of each.
-    pub(crate) operands: Vec<(NodeId, i64)>,
-    /// How many elements are read of each.
-    pub(crate) elements: Vec<usize>,
+pub(crate) struct RegionStep {
+    /// The node of its first result, by which it is known even if it has none.
+    pub(crate) first: NodeId,
+    pub(crate) region: RegionId,
+    pub(crate) operands: Vec<Span>,
     pub(crate) results: Vec<NodeId>,
+}
+
+impl RegionStep {
+    /// The nodes that are read or written.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.operands.iter().map(|p| p.node).chain(self.results.iter().copied())
+    }
 }

@@ -1,4 +1,4 @@
-//! Lowerings: what a backend has to do, in fourteen target-neutral shapes.
+//! Lowerings: what a backend has to do, in fifteen target-neutral shapes.
 //!
 //! A backend never sees a primitive. It matches on [`Lowering`], which says in terms of loops and
 //! indices what the primitive means: apply scalar code, read elsewhere, reduce, contract, ...
@@ -82,6 +82,11 @@ pub enum Lowering {
         axes: Vec<usize>,
         /// Out-of-range indices.
         bounds: Bounds,
+    },
+    /// The operand itself, reported to whoever listens: once, in the order of the program.
+    Report {
+        /// Which one reports.
+        number: u32,
     },
     /// Run that function on the operands.
     Call(FuncId),

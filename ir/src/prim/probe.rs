@@ -2,7 +2,7 @@
 //!
 //! It exists for tests: the one primitive whose effect is [`Effects::Ordered`], so that it can be
 //! seen that passes and transforms neither drop, double nor exchange such equations. It is in no
-//! catalogue, and compiled code refuses it.
+//! catalogue.
 //!
 //! ```
 //! use tapeloom_ir::{Tensor, eval, parse_module, prim::reports};
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::builder::Builder;
 use crate::function::Atom;
-use crate::problem::{Kind, Problem, Result};
+use crate::problem::Result;
 use crate::tensor::Tensor;
 use crate::types::ArrayType;
 use std::cell::RefCell;
@@ -90,7 +90,7 @@ impl ArrayPrimitive for Probe {
     }
 
     fn lower(&self, _: &[Operand<'_>]) -> Lowering {
-        Lowering::Missing(Problem::new(Kind::Target, "`probe` reports in the interpreter only", ""))
+        Lowering::Report { number: self.number }
     }
 
     fn rewrites() -> Vec<Rewrite> {

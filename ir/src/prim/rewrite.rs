@@ -196,6 +196,7 @@ impl Op {
             | Lowering::DynamicUpdateSlice
             | Lowering::Gather { .. }
             | Lowering::Scatter { .. }
+            | Lowering::Report { .. }
             | Lowering::Call(_)
             | Lowering::Missing(_) => None,
         }

@@ -271,7 +271,7 @@ impl Op {
                     code.map_or(Sign::Any, |code| code.fold_sign(given[0], given[2]))
                 }
             },
-            Lowering::Call(_) | Lowering::Missing(_) => Sign::Any,
+            Lowering::Report { .. } | Lowering::Call(_) | Lowering::Missing(_) => Sign::Any,
         }
     }
 }

@@ -1,51 +1,52 @@
-//! Calls of functions that are compiled once: what they read and where they write.
+//! Regions as steps: what they read and where they write.
 //!
 //! Operands lie in memory without gaps: an array as it is, a view of consecutive elements as a place in
-//! what it views. Others are copied first, once. Results are written where the caller wants them.
+//! what it views. Others are copied first, once. Results are written where the parent wants them.
 
-use super::graph::{Graph, NodeId, NodeKind};
+use super::graph::{Graph, NodeId};
 use super::strided::contiguous;
-use super::tree::NodeCall;
+use super::tree::{RegionStep, Span};
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::Problem;
 
-/// The operands of calls that are to be copied first: nodes and which of their operands.
+/// The operands of regions that are to be copied first: nodes and which of their operands.
 pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
-    let calls = graph.nodes.iter().filter(|(_, node)| node.kind.is_call());
-    let slots = calls.flat_map(|(id, node)| {
+    let regions = graph.nodes.iter().filter(|(_, node)| node.kind.region().is_some());
+    let slots = regions.flat_map(|(id, node)| {
         let gaps = |s: &usize| contiguous(graph, node.operands[*s]).is_none();
         (0..node.operands.len()).filter(gaps).map(move |slot| (id, slot))
     });
     slots.collect()
 }
 
-/// The results of every call, by the first.
+/// The results of every region, by the node of the first.
 pub(crate) fn results(graph: &Graph) -> BTreeMap<NodeId, Vec<NodeId>> {
     let mut all: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
     for (id, node) in &graph.nodes {
-        if node.kind.is_call() {
-            all.insert(id, vec![id]);
+        if let Some(region) = node.kind.region() {
+            let own = graph.regions[region].results > 0;
+            all.insert(id, own.then_some(id).into_iter().collect());
         }
-        if let Some(call) = node.call() {
-            all.entry(call).or_default().push(id);
+        if let Some(first) = node.first_result() {
+            all.entry(first).or_default().push(id);
         }
     }
     all
 }
 
-/// A call of which these are the results.
-pub(crate) fn call(graph: &Graph, id: NodeId, results: Vec<NodeId>) -> Result<NodeCall, Problem> {
+/// A region of which these are the results.
+pub(crate) fn step(graph: &Graph, id: NodeId, results: Vec<NodeId>) -> Result<RegionStep, Problem> {
     let node = &graph.nodes[id];
-    let NodeKind::Result { callee, .. } = node.kind else {
-        return Err(Problem::internal(format!("{id} is called and is no call")));
+    let Some(region) = node.kind.region() else {
+        return Err(Problem::internal(format!("{id} runs and is no region")));
     };
     let place = |s| {
-        contiguous(graph, s)
-            .ok_or_else(|| Problem::internal(format!("an operand of {id} is not in memory")))
+        let (node, offset) = contiguous(graph, s)
+            .ok_or_else(|| Problem::internal(format!("an operand of {id} is not in memory")))?;
+        Ok(Span { node, offset, elements: graph.array(s).shape.elements() })
     };
     let operands = node.operands.iter().map(|s| place(*s)).collect::<Result<_, _>>()?;
-    let elements = node.operands.iter().map(|s| graph.array(*s).shape.elements()).collect();
-    Ok(NodeCall { callee, operands, elements, results })
+    Ok(RegionStep { first: id, region, operands, results })
 }
 
 #[cfg(test)]
