@@ -13,6 +13,7 @@
 //! - [`marks`]: what it means that no pass looks through a `keep`;
 //! - [`tally`]: how large programs are when they are compiled;
 //! - [`transformer`]: blocks of a transformer, to measure;
+//! - [`compiled`]: what the backend does not compile yet, passed by;
 //! - [`words`]: transforms one after the other, each tested against the program before it;
 //! - [`TextTest`]: a program, what to do with it, and what must come out.
 
@@ -35,6 +36,7 @@ mod tensor_text;
 mod text_test;
 pub mod transformer;
 pub mod trust;
+mod uncompiled;
 pub mod words;
 
 pub use agreement::{Agreement, rounded};
@@ -45,6 +47,7 @@ pub use random::{EDGES, Rng, edge_tensors};
 pub use samples::{Case, cases};
 pub use tensor_text::{read_tensor, read_tensors, show_tensor, show_tensors};
 pub use text_test::TextTest;
+pub use uncompiled::compiled;
 
 use tapeloom_ir::{FuncId, Module, Problem, Tensor, print_function, verify};
 

@@ -7,7 +7,7 @@
 //! its primitives and the table of codes, and names neither.
 
 use crate::{Agreement, Elements, Failure};
-use tapeloom_ir::prim::{Code, Continuity, Fold, Lowering, Operand};
+use tapeloom_ir::prim::{Code, Continuity, Fold, Lowering, Operand, Rounds, Slot, Trip};
 use tapeloom_ir::{FuncId, Literal, Module, Tensor, Type};
 
 /// What is promised of a value.
@@ -47,9 +47,25 @@ fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
             .map(|(ty, a)| Operand { ty, literal: a.literal() })
             .collect();
         let lowering = e.op.lower(m, &operands);
-        if let Lowering::Call(g) = lowering {
-            trust.extend(results(m, g, &x, wild));
-            continue;
+        match &lowering {
+            Lowering::Call(g) => {
+                trust.extend(results(m, *g, &x, wild));
+                continue;
+            }
+            Lowering::Branch { branches } => {
+                // Rounding before a choice decides which branch runs.
+                let which = if x[0] == Trust::Exact { Trust::Exact } else { Trust::Open };
+                let all = branches.iter().map(|g| results(m, *g, &x[1..], wild));
+                let worst =
+                    all.reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| a.max(b)).collect());
+                trust.extend(worst.unwrap_or_default().into_iter().map(|t| t.max(which)));
+                continue;
+            }
+            Lowering::Loop { body, rounds } => {
+                trust.extend(after_rounds(m, *body, rounds, &x, wild));
+                continue;
+            }
+            _ => {}
         }
         let out = &f.types[e.outputs[0]];
         let float = out.as_array().is_some_and(|t| t.dtype.is_float());
@@ -57,6 +73,44 @@ fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
         trust.extend(e.outputs.iter().skip(1).map(|_| Trust::Rounded));
     }
     f.results.iter().map(|r| of(&trust, r)).collect()
+}
+
+/// What is promised of the outputs of a loop: that of its carries falls from round to round until it
+/// stays.
+fn after_rounds(m: &Module, body: FuncId, rounds: &Rounds, x: &[Trust], wild: bool) -> Vec<Trust> {
+    let mut params = vec![Trust::Exact; rounds.takes.len()];
+    let lead = rounds.lead();
+    for (p, x) in rounds.params().zip(&x[lead..]) {
+        params[p] = *x;
+    }
+    // Rounding before a number of rounds or a condition decides how many there are.
+    let counted = |params: &[Trust]| {
+        let rounded = match &rounds.trip {
+            Trip::Static(_) => false,
+            Trip::Runtime => x[0] != Trust::Exact,
+            Trip::While { condition, reads } => {
+                let read: Vec<Trust> = reads.iter().map(|p| params[*p]).collect();
+                results(m, *condition, &read, wild)[0] != Trust::Exact
+            }
+        };
+        if rounded { Trust::Open } else { Trust::Exact }
+    };
+    loop {
+        let mut y = results(m, body, &params, wild);
+        let mut settled = true;
+        for (p, slot) in rounds.takes.iter().enumerate() {
+            if let Slot::Carry(r) = slot {
+                y[*r] = y[*r].max(params[p]);
+                settled &= y[*r] == params[p];
+                params[p] = y[*r];
+            }
+        }
+        if settled {
+            let counted = counted(&params);
+            let trips = matches!(rounds.trip, Trip::While { .. }).then_some(Trust::Exact);
+            return y.into_iter().chain(trips).map(|t| t.max(counted)).collect();
+        }
+    }
 }
 
 fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
@@ -105,7 +159,10 @@ fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
             }
         }
         Lowering::Scatter { .. } => all,
-        Lowering::Call(_) | Lowering::Missing(_) => all.max(Trust::Rounded),
+        Lowering::Call(_)
+        | Lowering::Branch { .. }
+        | Lowering::Loop { .. }
+        | Lowering::Missing(_) => all.max(Trust::Rounded),
     }
 }
 

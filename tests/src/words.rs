@@ -13,8 +13,8 @@ use crate::calculus::{
     stack,
 };
 use crate::trust::{self, Trust, trusts};
-use crate::{Agreement, Case, Failure, Rng, run};
-use tapeloom_backend::{Options, Report, Target, compile};
+use crate::{Agreement, Case, Failure, Rng, compiled, run};
+use tapeloom_backend::{Report, Target};
 use tapeloom_ir::prim::{Exactness, Region, Role};
 use tapeloom_ir::{FuncId, Kind, Literal, Module, Op, Tensor, Type, print_function, verify};
 use tapeloom_transforms::{BEFORE_CODE, PASSES, Pipeline, batch, jvp, vjp};
@@ -285,7 +285,7 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
     }
     let args: Vec<&Tensor> = case.args.iter().collect();
     for target in [Target::Interpreter, Target::host()] {
-        let code = compile(m, f, &Options { target: target.clone() })?;
+        let Some(code) = compiled(m, f, target.clone())? else { continue };
         let program =
             |e: String| format!("{target}: {e}\n{}{}", print_function(m, f), code.report().program);
         within_budget(m, case.f, f, code.report()).map_err(program)?;
@@ -316,7 +316,9 @@ fn within_budget(m: &Module, written: FuncId, f: FuncId, report: &Report) -> Res
 
 /// Equations of a function and of what it calls, every time that it does.
 pub fn total(m: &Module, f: FuncId) -> usize {
-    let of = |op: &Op| op.opened(Role::runs).map_or(0, |g| total(m, g));
+    let of = |op: &Op| -> usize {
+        op.regions().iter().filter(|r| r.role.runs()).map(|r| total(m, r.function)).sum()
+    };
     m.function(f).equations.iter().map(|e| 1 + of(&e.op)).sum()
 }
 
@@ -363,7 +365,7 @@ pub fn outlined(m: &Module, f: FuncId) -> bool {
     let kept = |r: &Region| match r.role {
         Role::Outline => true,
         Role::Inline => outlined(m, r.function),
-        Role::Ruled | Role::Checkpoint | Role::Rule => false,
+        Role::Ruled | Role::Checkpoint | Role::Branch | Role::Round | Role::Rule => false,
     };
     m.function(f).equations.iter().any(|e| e.op.regions().iter().any(kept))
 }

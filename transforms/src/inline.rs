@@ -15,7 +15,12 @@ use tapeloom_ir::{Builder, Copying, FuncId, Module, Problem};
 pub fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     open(module, f, |role| match role {
         Role::Inline => true,
-        Role::Ruled | Role::Checkpoint | Role::Outline | Role::Rule => false,
+        Role::Ruled
+        | Role::Checkpoint
+        | Role::Outline
+        | Role::Branch
+        | Role::Round
+        | Role::Rule => false,
     })
 }
 
@@ -26,7 +31,7 @@ pub fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
 pub fn expand(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     open(module, f, |role| match role {
         Role::Inline | Role::Ruled | Role::Checkpoint => true,
-        Role::Outline | Role::Rule => false,
+        Role::Outline | Role::Branch | Role::Round | Role::Rule => false,
     })
 }
 

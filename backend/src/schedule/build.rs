@@ -126,6 +126,10 @@ impl Flatten<'_> {
                 return Ok(Some(frame(callee, &operands, e.outputs.clone())));
             }
             Lowering::Missing(problem) => return Err(problem),
+            Lowering::Branch { .. } | Lowering::Loop { .. } => {
+                let message = format!("`{}` is not compiled yet", e.op.name());
+                return Err(Problem::new(Kind::Target, message, "run it by the interpreter"));
+            }
             Lowering::Alias => {
                 top.values[e.outputs[0]] = Some(operands[0]);
                 return Ok(None);

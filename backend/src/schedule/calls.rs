@@ -20,7 +20,7 @@ use crate::plan::CallRow;
 use cranelift_entity::EntityRef;
 use std::collections::BTreeMap;
 use tapeloom_ir::prim::{Effects, Lowering, Operand, Role};
-use tapeloom_ir::{Atom, FuncId, Module, OrderedMap, Problem, Type};
+use tapeloom_ir::{Atom, FuncId, Module, Op, OrderedMap, Problem, Type};
 
 /// Functions with fewer equations are inlined.
 const LEAST_NODES: usize = 4;
@@ -62,11 +62,11 @@ impl Calls {
             }
             let mut runs = Vec::new();
             for e in &module.function(f).equations {
-                if let Some(callee) = e.op.opened(|role| role != Role::Rule) {
-                    if callee >= f {
+                for region in e.op.regions().iter().filter(|r| r.role.runs()) {
+                    if region.function >= f {
                         return Err(Problem::internal("a function runs a later one"));
                     }
-                    runs.push((callee, e.op.opened(|role| role == Role::Outline).is_some()));
+                    runs.push((region.function, region.role == Role::Outline));
                 }
             }
             work.extend(runs.iter().map(|(callee, _)| *callee));
@@ -75,7 +75,9 @@ impl Calls {
         // A module grows: whom a function runs is older.
         let oldest_first: Vec<FuncId> = known.keys().copied().collect();
         for f in &oldest_first {
-            let own = module.function(*f).equations.len() - known[f].runs.len();
+            let runs = |op: &Op| op.opened(Role::runs).is_some();
+            let equations = &module.function(*f).equations;
+            let own = equations.iter().filter(|e| !runs(&e.op)).count();
             let of_callees = known[f].runs.iter().map(|(callee, _)| known[callee].size);
             let size = of_callees.fold(own, usize::saturating_add);
             let updates = updated(module, *f, &known);
@@ -154,6 +156,8 @@ fn updated(module: &Module, function: FuncId, known: &BTreeMap<FuncId, Known>) -
             | Lowering::DynamicSlice
             | Lowering::Gather { .. }
             | Lowering::Report { .. }
+            | Lowering::Branch { .. }
+            | Lowering::Loop { .. }
             | Lowering::Missing(_) => {}
         }
     }

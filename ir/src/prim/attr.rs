@@ -20,8 +20,12 @@ pub enum Attr {
     Dtype(Dtype),
     /// `clip`
     Word(Cow<'static, str>),
+    /// `[const,xs]`
+    Words(Vec<Cow<'static, str>>),
     /// `@f`
     Func(FuncId),
+    /// `[@f,@g]`
+    Funcs(Vec<FuncId>),
 }
 
 /// As it is printed, but for functions, whose names only the module knows.
@@ -36,7 +40,9 @@ impl fmt::Display for Attr {
             Attr::Bool(b) => write!(out, "{b}"),
             Attr::Dtype(d) => write!(out, "{d}"),
             Attr::Word(w) => out.write_str(w),
+            Attr::Words(all) => write!(out, "[{}]", all.join(",")),
             Attr::Func(_) => out.write_str("a function"),
+            Attr::Funcs(_) => out.write_str("a list of functions"),
         }
     }
 }

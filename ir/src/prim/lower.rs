@@ -1,16 +1,16 @@
-//! Lowerings: what a backend has to do, in fifteen target-neutral shapes.
+//! Lowerings: what a backend has to do, in seventeen target-neutral shapes.
 //!
 //! A backend never sees a primitive. It matches on [`Lowering`], which says in terms of loops and
 //! indices what the primitive means: apply scalar code, read elsewhere, reduce, contract, ...
 
-use super::{Bounds, Code, Combine};
+use super::{Bounds, Code, Combine, Rounds};
 use crate::function::FuncId;
 use crate::literal::Literal;
 use crate::problem::Problem;
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Shape};
 
-/// What to do for an equation with one output (or, for a call, many).
+/// What to do for an equation with one output (or, for one that runs functions, many).
 #[derive(Clone, Debug)]
 pub enum Lowering {
     /// `y[i] = code(x0[i], x1[i], ..)`; literals and only literals are without shape.
@@ -90,6 +90,19 @@ pub enum Lowering {
     },
     /// Run that function on the operands.
     Call(FuncId),
+    /// Run one of these functions: the first operand says which ([`super::Cond`]), the others are its
+    /// arguments.
+    Branch {
+        /// The functions, all of one type.
+        branches: Vec<FuncId>,
+    },
+    /// Run a function round after round: see [`Rounds`].
+    Loop {
+        /// What is run.
+        body: FuncId,
+        /// How often, and what goes in and out of each round.
+        rounds: Rounds,
+    },
     /// It cannot be run, for the reason given.
     Missing(Problem),
 }

@@ -30,6 +30,7 @@ mod call;
 mod checks;
 mod code;
 mod concatenate;
+mod cond;
 mod convert;
 mod custom;
 mod doc;
@@ -44,6 +45,7 @@ mod integer_pow;
 mod iota;
 mod keep;
 mod linear_call;
+mod loops;
 mod lower;
 mod movement;
 mod pad;
@@ -76,6 +78,7 @@ pub use code::{
     power,
 };
 pub use concatenate::Concatenate;
+pub use cond::Cond;
 pub use convert::Convert;
 pub use custom::CustomCall;
 pub use doc::{Doc, Family};
@@ -88,6 +91,7 @@ pub use integer_pow::IntegerPow;
 pub use iota::Iota;
 pub use keep::Keep;
 pub use linear_call::LinearCall;
+pub use loops::{Direction, Loop, Rounds, Slot, Trip};
 pub(crate) use lower::step as step_index;
 pub use lower::{AxisMap, Lowering, Piece};
 pub use movement::{Movement, View};
@@ -246,7 +250,7 @@ primitives! {
         Gather, Scatter,
         StopGradient, Keep, Probe;
     regions:
-        Call, CustomCall, LinearCall;
+        Call, CustomCall, LinearCall, Cond, Loop;
 }
 
 /// What a primitive says without a value of it at hand.

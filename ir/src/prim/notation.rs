@@ -168,7 +168,13 @@ impl<W: Word> SingleField for W {
     fn from_attr(attr: &Attr) -> Option<W> {
         match attr {
             Attr::Word(word) => W::named(word),
-            Attr::Int(_) | Attr::Ints(_) | Attr::Bool(_) | Attr::Dtype(_) | Attr::Func(_) => None,
+            Attr::Int(_)
+            | Attr::Ints(_)
+            | Attr::Bool(_)
+            | Attr::Dtype(_)
+            | Attr::Words(_)
+            | Attr::Func(_)
+            | Attr::Funcs(_) => None,
         }
     }
 }
@@ -206,6 +212,7 @@ value!(Shape, "a list of natural numbers", Ints, |x: &[usize]| signed(x), |x: &V
     x
 ));
 
+value!(Vec<FuncId>, "a list of functions", Funcs, Vec::clone, |x: &Vec<FuncId>| Some(x.clone()));
 value!(Arc<str>, "a word", Word, |x: &Arc<str>| x.to_string().into(), |x: &str| Some(x.into()));
 
 fn signed(x: &[usize]) -> Vec<i64> {

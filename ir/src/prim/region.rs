@@ -26,6 +26,10 @@ pub enum Role {
     Checkpoint,
     /// What the equation runs, and goes on to run: the user asked for a call.
     Outline,
+    /// What the equation runs or leaves out, as its operands say.
+    Branch,
+    /// What the equation runs any number of times.
+    Round,
     /// A derivative rule: not run, but opened by the derivative that asks for it.
     Rule,
 }
@@ -39,7 +43,12 @@ impl Role {
     /// Whether the equation runs the function.
     pub fn runs(self) -> bool {
         match self {
-            Role::Inline | Role::Ruled | Role::Checkpoint | Role::Outline => true,
+            Role::Inline
+            | Role::Ruled
+            | Role::Checkpoint
+            | Role::Outline
+            | Role::Branch
+            | Role::Round => true,
             Role::Rule => false,
         }
     }
@@ -48,7 +57,7 @@ impl Role {
     pub fn is_call(self) -> bool {
         match self {
             Role::Inline | Role::Checkpoint | Role::Outline => true,
-            Role::Ruled | Role::Rule => false,
+            Role::Ruled | Role::Branch | Role::Round | Role::Rule => false,
         }
     }
 }

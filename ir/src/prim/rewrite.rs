@@ -198,6 +198,8 @@ impl Op {
             | Lowering::Scatter { .. }
             | Lowering::Report { .. }
             | Lowering::Call(_)
+            | Lowering::Branch { .. }
+            | Lowering::Loop { .. }
             | Lowering::Missing(_) => None,
         }
     }

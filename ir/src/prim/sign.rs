@@ -271,7 +271,11 @@ impl Op {
                     code.map_or(Sign::Any, |code| code.fold_sign(given[0], given[2]))
                 }
             },
-            Lowering::Report { .. } | Lowering::Call(_) | Lowering::Missing(_) => Sign::Any,
+            Lowering::Report { .. }
+            | Lowering::Call(_)
+            | Lowering::Branch { .. }
+            | Lowering::Loop { .. }
+            | Lowering::Missing(_) => Sign::Any,
         }
     }
 }

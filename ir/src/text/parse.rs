@@ -329,22 +329,13 @@ impl<'t> Parser<'t> {
 
     /// The value of an attribute; nothing for a function that was already reported as wrong.
     fn attribute(&mut self) -> Parsed<Option<Attr>> {
-        let place = self.place();
         let value = match self.tok() {
             Tok::Number(_) => return Ok(Some(Attr::Int(self.integer()?))),
             Tok::Sign('[') => {
                 self.next();
-                return Ok(Some(Attr::Ints(self.list(']', Parser::integer)?)));
+                return self.attributes();
             }
-            Tok::Func(name) => {
-                let known = || self.functions.keys().map(|n| format!("@{n}")).collect::<Vec<_>>();
-                let found = self.functions.get(name).copied().ok_or_else(|| {
-                    let problem = format!("`@{name}` is not defined before this line");
-                    did_you_mean(place, problem, &format!("@{name}"), &known())
-                });
-                self.next();
-                return Ok(found?.map(Attr::Func));
-            }
+            Tok::Func(_) => return Ok(self.function_named()?.map(Attr::Func)),
             Tok::Word("true") => Attr::Bool(true),
             Tok::Word("false") => Attr::Bool(false),
             Tok::Word(word) => match Dtype::from_name(word) {
@@ -357,6 +348,40 @@ impl<'t> Parser<'t> {
         };
         self.next();
         Ok(Some(value))
+    }
+
+    /// The rest of a list of attributes of one sort, which the first one tells.
+    fn attributes(&mut self) -> Parsed<Option<Attr>> {
+        Ok(match self.tok() {
+            Tok::Func(_) => {
+                let all = self.list(']', Parser::function_named)?;
+                all.into_iter().collect::<Option<_>>().map(Attr::Funcs)
+            }
+            Tok::Word(_) => Some(Attr::Words(self.list(']', |p| {
+                let Tok::Word(word) = p.tok() else { return Err(p.expected("a word")) };
+                p.next();
+                Ok(word.to_owned().into())
+            })?)),
+            Tok::Number(_)
+            | Tok::Value(_)
+            | Tok::Sign(_)
+            | Tok::Arrow
+            | Tok::Stray(_)
+            | Tok::End => Some(Attr::Ints(self.list(']', Parser::integer)?)),
+        })
+    }
+
+    /// The function of that name; nothing for one that was already reported as wrong.
+    fn function_named(&mut self) -> Parsed<Option<FuncId>> {
+        let place = self.place();
+        let Tok::Func(name) = self.tok() else { return Err(self.expected("a function")) };
+        let known = || self.functions.keys().map(|n| format!("@{n}")).collect::<Vec<_>>();
+        let found = self.functions.get(name).copied().ok_or_else(|| {
+            let problem = format!("`@{name}` is not defined before this line");
+            did_you_mean(place, problem, &format!("@{name}"), &known())
+        });
+        self.next();
+        found
     }
 
     /// Values and literals, separated by commas. A value followed by `:` begins the next equation.

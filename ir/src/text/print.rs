@@ -129,6 +129,11 @@ impl Printer<'_> {
     fn attribute(&self, out: &mut fmt::Formatter<'_>, value: &Attr) -> fmt::Result {
         match value {
             Attr::Func(f) => write!(out, "@{}", self.names[*f]),
+            Attr::Funcs(all) => {
+                let names: Vec<String> =
+                    all.iter().map(|f| format!("@{}", self.names[*f])).collect();
+                write!(out, "[{}]", names.join(","))
+            }
             other => write!(out, "{other}"),
         }
     }

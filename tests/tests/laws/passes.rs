@@ -66,9 +66,10 @@ fn regions_are_what_they_are_set_to() {
             assert_eq!(other.regions().iter().map(|r| r.function).collect::<Vec<_>>(), others);
             assert!(other.regions().iter().zip(&regions).all(|(a, b)| a.role == b.role));
             let attributes = e.op.attributes();
-            let written = attributes.iter().filter_map(|(_, a)| match a {
-                Attr::Func(f) => Some(*f),
-                _ => None,
+            let written = attributes.iter().flat_map(|(_, a)| match a {
+                Attr::Func(f) => vec![*f],
+                Attr::Funcs(all) => all.clone(),
+                _ => Vec::new(),
             });
             assert_eq!(written.collect::<Vec<_>>(), functions);
         }

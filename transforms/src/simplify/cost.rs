@@ -101,9 +101,11 @@ pub(crate) fn shape_of(
         Lowering::DynamicUpdateSlice => (of(1), false, false),
         Lowering::Scatter { .. } => (of(2) * 3.0, false, false),
         // Never rewritten, so that any number will do.
-        Lowering::Call(_) | Lowering::Report { .. } | Lowering::Missing(_) => {
-            (1000.0, false, false)
-        }
+        Lowering::Call(_)
+        | Lowering::Report { .. }
+        | Lowering::Branch { .. }
+        | Lowering::Loop { .. }
+        | Lowering::Missing(_) => (1000.0, false, false),
     };
     Fusion { flops: flops + EQUATION, takes, gives }
 }

@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 use std::sync::OnceLock;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{
-    Attr, Attributes, Definition, Effects, Equality, Exactness, Operand, Rewrite, Sign, Site,
+    Attributes, Definition, Effects, Equality, Exactness, Operand, Rewrite, Sign, Site,
     SiteOperand, Term, When,
 };
 use tapeloom_ir::{Dtype, Literal, Module, Op, OrderedMap, Tensor, Type};
@@ -572,8 +572,7 @@ pub(crate) fn fold(
     }
     // Anything else is worth running once if it is small. Not so functions: they may be loops.
     let small = |ty: &Type| ty.as_array().is_some_and(|a| a.shape.elements() <= FOLDED);
-    let runs = op.attributes().iter().any(|(_, a)| matches!(a, Attr::Func(_)));
-    if runs || !small(output) || !types.iter().all(small) {
+    if !op.regions().is_empty() || !small(output) || !types.iter().all(small) {
         return None;
     }
     let full = |(ty, x): (&Type, &Literal)| Tensor::full(&ty.as_array()?.shape, *x).ok();
