@@ -77,6 +77,8 @@ pub struct Report {
 pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runnable, Problem> {
     let start = Instant::now();
     let (mut program, plan) = schedule::plan(module, func)?;
+    kernel::splice(&mut program);
+    kernel::registers(&mut program);
     kernel::split_loops(&mut program)?;
     if cfg!(debug_assertions) {
         kernel::check(&program)?;

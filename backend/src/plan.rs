@@ -69,8 +69,8 @@ impl fmt::Display for Plan {
                 r.ty.bytes().to_string(),
                 match r.place {
                     Place::Input(i) => format!("input {i}"),
-                    Place::Output(i) => format!("output {i}"),
                     Place::Workspace(offset) => format!("workspace+{offset}"),
+                    place @ (Place::Output(_) | Place::Given { .. }) => place.to_string(),
                 },
                 format!("{}-{}", r.first, r.last),
                 r.location.map_or(String::new(), |l| format!("{}:{}", l.file(), l.line())),

@@ -11,8 +11,8 @@
 //!
 //! Invariants, which generated code relies on and nobody checks when it runs: a record does not change
 //! while the kernel runs, and lives as long; operands and results point to as many elements as the
-//! kernel's buffers say, aligned to their dtype, and no result has a byte in common with an operand,
-//! another result or the frame; the frame is aligned to 64 bytes and as long as the kernel's
+//! kernel's buffers say, aligned to their dtype, and no result has a byte in common with an operand
+//! (but for one that is given up for it, which lies there), another result or the frame; the frame is aligned to 64 bytes and as long as the kernel's
 //! workspace. The status is 0, or what a library function answered first.
 //!
 //! The context is one for all kernels of a call. Its layout is [`Context`]; what is to come (chunks of
@@ -60,7 +60,7 @@ impl Layout {
     pub(crate) fn pointer(self, place: Place) -> Option<usize> {
         match place {
             Place::Input(n) => Some((2 + n) * WORD),
-            Place::Output(n) => Some((2 + self.inputs + n) * WORD),
+            Place::Output(n) | Place::Given { output: n, .. } => Some((2 + self.inputs + n) * WORD),
             Place::Workspace(_) => None,
         }
     }

@@ -12,8 +12,8 @@
 use super::tests::{Random, compare, tensor};
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Call, Carry, Contract, Expr, Extent, Held, IndexId, Kernel,
-    KernelId, Matrix, Place, Program, Rounds, Stmt, VarId, Version, View, claim, listen, parse,
-    split_loops, verify, visit,
+    KernelId, Matrix, Place, Program, Rounds, Stmt, VarId, Version, View, claim, eval, listen,
+    parse, registers, shadow, splice, split_loops, verify, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
@@ -39,6 +39,8 @@ struct Generator<'a> {
     unread: BufferId,
     /// Contractions write here, and nothing is contracted from here.
     sums: BufferId,
+    /// Of which only known elements are named.
+    cells: BufferId,
     /// Where callees have their workspace.
     frame: usize,
     /// Loops of constant extent around, and all of them.
@@ -69,8 +71,11 @@ fn kernel(
     callees: &PrimaryMap<KernelId, Kernel>,
     size: usize,
     budget: usize,
+    entry: bool,
 ) -> Kernel {
     let mut k = Kernel::new("random");
+    k.inline = r.below(2) == 0;
+    let given = !entry && r.below(2) == 0;
     let ty = |dtype| ArrayType::new(dtype, [size]);
     let mut at = 0;
     let mut buffer = |k: &mut Kernel, dtype, place: Option<Place>| {
@@ -80,13 +85,16 @@ fn kernel(
         }
         k.buffers.push(Buffer { ty: ty(dtype), place: place.unwrap_or(workspace) })
     };
-    let inputs = [
-        buffer(&mut k, Dtype::F64, Some(Place::Input(0))),
-        buffer(&mut k, Dtype::I64, Some(Place::Input(1))),
-    ];
-    let result = buffer(&mut k, Dtype::F64, Some(Place::Output(0)));
+    let first = if given { Place::Given { input: 0, output: 0 } } else { Place::Input(0) };
+    let first = buffer(&mut k, Dtype::F64, Some(first));
+    let second = buffer(&mut k, Dtype::I64, Some(Place::Input(1)));
+    // Of an argument that is given up there is a copy, which is never written again.
+    let (inputs, result) = match given {
+        true => ([buffer(&mut k, Dtype::F64, None), second], first),
+        false => ([first, second], buffer(&mut k, Dtype::F64, Some(Place::Output(0)))),
+    };
     let unread = buffer(&mut k, Dtype::F64, Some(Place::Output(1)));
-    let [one, two, sums, spare, other] = [(); 5].map(|()| buffer(&mut k, Dtype::F64, None));
+    let [one, two, sums, spare, other, cells] = [(); 6].map(|()| buffer(&mut k, Dtype::F64, None));
     let frame = at;
     k.workspace = frame + callees.values().map(|c| c.workspace).max().unwrap_or(0);
     k.workspace = k.workspace.next_multiple_of(64);
@@ -101,6 +109,7 @@ fn kernel(
         spare: vec![spare, other],
         unread,
         sums,
+        cells,
         frame,
         loops: Vec::new(),
         counters: Vec::new(),
@@ -110,7 +119,12 @@ fn kernel(
         budget,
     };
     let mut body = Vec::new();
-    for held in arrays.into_iter().chain([Held { buffer: sums, version: 0 }]) {
+    if given {
+        let [from, to] = [first, inputs[0]].map(|buffer| Held { buffer, version: 0 });
+        body.push(g.fill(to, from));
+    }
+    let more = [sums, cells].map(|buffer| Held { buffer, version: 0 });
+    for held in arrays.into_iter().chain(more) {
         let from = Held { buffer: inputs[0], version: 0 };
         body.push(g.fill(held, from));
     }
@@ -122,8 +136,9 @@ fn kernel(
     for from in g.arrays.clone() {
         let (i, mut last) = (g.index(), Vec::new());
         let x = g.load(&mut last, from, at_index(i), None);
-        let y = g.load(&mut last, Held { buffer: sums, version: 0 }, at_index(i), None);
+        let [y, cell] = more.map(|held| g.load(&mut last, held, at_index(i), None));
         let z = g.code(&mut last, Code::Add, &[x, y]);
+        let z = g.code(&mut last, Code::Add, &[z, cell]);
         let z = g.bounded(&mut last, z);
         last.push(store(g.arrays[0], at_index(i), z, None));
         body.push(g.for_(i, Extent::Constant(size), Vec::new(), last));
@@ -268,7 +283,7 @@ impl Generator<'_> {
 
     fn statement(&mut self, body: &mut Vec<Stmt>) {
         let deep = self.depth > 4;
-        match self.r.below(17) {
+        match self.r.below(19) {
             0 | 1 => {
                 let (address, guard) = (self.address(body, 1), self.guard(body));
                 let from = match self.r.below(4) {
@@ -315,6 +330,15 @@ impl Generator<'_> {
                 let var = self.k.vars.push(dtype);
                 body.push(Stmt::Var { var, init: self.value(dtype) });
                 self.vars.push(var);
+            }
+            17 | 18 => {
+                let held = Held { buffer: self.cells, version: 0 };
+                let [from, to] = [(); 2].map(|()| Address::constant(self.r.below(3) as i64));
+                let x = self.load(body, held, from, None);
+                self.values.push(x);
+                let value = self.value(Dtype::F64);
+                let value = self.bounded(body, value);
+                body.push(store(held, to, value, None));
             }
             7 | 8 if !self.vars.is_empty() => {
                 let var = self.r.of(&self.vars);
@@ -508,9 +532,12 @@ impl Generator<'_> {
             _ => from,
         };
         let numbers = Held { buffer: self.inputs[1], version: 0 };
-        let operands = vec![self.view(body, from), self.view(body, numbers)];
         let unread = Held { buffer: self.unread, version: 0 };
         let outputs = vec![self.view(body, to), self.view(body, unread)];
+        let given = |b: &Buffer| matches!(b.place, Place::Given { .. });
+        let given = self.callees[callee].buffers.values().any(given);
+        let first = if given { outputs[0].clone() } else { self.view(body, from) };
+        let operands = vec![first, self.view(body, numbers)];
         body.push(Stmt::Call(Call { callee, operands, outputs, frame: self.frame }));
     }
 }
@@ -519,10 +546,10 @@ fn program(seed: u64) -> Program {
     let mut r = Random(seed);
     let mut callees = PrimaryMap::new();
     for _ in 0..r.below(3) {
-        let callee = kernel(&mut r, &callees, CALLEE, 12);
+        let callee = kernel(&mut r, &callees, CALLEE, 12, false);
         callees.push(callee);
     }
-    let entry = kernel(&mut r, &callees, ENTRY, 30);
+    let entry = kernel(&mut r, &callees, ENTRY, 30, true);
     Program { callees, entry }
 }
 
@@ -550,10 +577,20 @@ fn random_recursive_kernels() {
         let mut want_told = Vec::new();
         let want = listen(&p, &args, &mut |number, all| want_told.push((number, all.to_vec())));
         let want = want.unwrap_or_else(|e| panic!("{p}\nseed {seed}: {e}"));
-        let mut split = p.clone();
+        let mut spliced = p.clone();
+        splice(&mut spliced);
+        valid(&spliced);
+        let again =
+            shadow(&spliced, &args).unwrap_or_else(|e| panic!("{spliced}\nseed {seed}: {e}"));
+        assert_eq!(again, want, "{p}\n{spliced}\nseed {seed}");
+        registers(&mut spliced);
+        valid(&spliced);
+        let again = eval(&spliced, &args).unwrap_or_else(|e| panic!("{spliced}\nseed {seed}: {e}"));
+        assert_eq!(again, want, "{p}\n{spliced}\nseed {seed}");
+        let mut split = if seed % 3 == 0 { p.clone() } else { spliced.clone() };
         split_loops(&mut split).unwrap();
         valid(&split);
-        let p = if seed % 2 == 0 { &p } else { &split };
+        let p = [&split, &p, &spliced][seed as usize % 3];
         let told = compare(p, &args, &want, 0.0, &format!("seed {seed}"));
         assert_eq!(told, want_told, "seed {seed}");
         for (_, k) in p.kernels() {

@@ -83,7 +83,7 @@ fn run(
     for (id, b) in &entry.buffers {
         places[id] = match b.place {
             Place::Workspace(offset) => Spot { region: 0, byte: offset },
-            Place::Output(_) => memory.add(filled(0, b.ty.bytes())?),
+            Place::Output(_) | Place::Given { .. } => memory.add(filled(0, b.ty.bytes())?),
             Place::Input(n) => match args.get(n) {
                 Some(x) if *x.ty() == b.ty => memory.lend(x.bytes()),
                 Some(x) => {
@@ -334,7 +334,7 @@ impl<'a> Machine<'a, '_> {
         for (id, b) in &k.buffers {
             places[id] = match b.place {
                 Place::Input(n) => operands[n].1,
-                Place::Output(n) => outputs[n].1,
+                Place::Output(n) | Place::Given { output: n, .. } => outputs[n].1,
                 Place::Workspace(offset) => Spot { region: 0, byte: workspace + offset },
             };
         }

@@ -34,8 +34,10 @@ mod memory;
 mod parse;
 mod print;
 mod range;
+mod registers;
 pub(crate) mod rounds;
 mod shadow;
+mod splice;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -45,7 +47,9 @@ mod walk;
 pub use eval::{Listener, eval, listen, shadow};
 pub(crate) use fill::filled;
 pub use parse::parse;
+pub use registers::registers;
 pub use rounds::claim;
+pub use splice::splice;
 pub use split::split_loops;
 pub use verify::{VerifyError, check, verify};
 pub use walk::{Access, Map, visit};
@@ -117,6 +121,9 @@ impl Program {
 pub struct Kernel {
     /// Name, without `@`.
     pub name: String,
+    /// Whether its body takes the place of its calls ([`splice`]): it is the body of a loop or a
+    /// branch, which was made as a kernel to be one.
+    pub inline: bool,
     /// Memory.
     pub buffers: PrimaryMap<BufferId, Buffer>,
     /// What to do, in order. The statements of the outermost block are the *steps*.
@@ -139,6 +146,7 @@ impl Kernel {
     pub fn new(name: impl Into<String>) -> Kernel {
         Kernel {
             name: name.into(),
+            inline: false,
             buffers: PrimaryMap::new(),
             body: Vec::new(),
             scalars: PrimaryMap::new(),
@@ -163,7 +171,7 @@ impl Kernel {
     pub fn inputs(&self) -> Vec<Option<&ArrayType>> {
         let mut inputs = Vec::new();
         for b in self.buffers.values() {
-            if let Place::Input(n) = b.place {
+            if let Some(n) = b.place.input() {
                 if inputs.len() <= n {
                     inputs.resize(n + 1, None);
                 }
@@ -177,7 +185,7 @@ impl Kernel {
     pub fn outputs(&self) -> Vec<(BufferId, &ArrayType)> {
         let mut outputs: Vec<(usize, BufferId, &ArrayType)> = Vec::new();
         for (id, b) in &self.buffers {
-            if let Place::Output(n) = b.place {
+            if let Some(n) = b.place.output() {
                 outputs.push((n, id, &b.ty));
             }
         }
@@ -250,9 +258,36 @@ pub enum Place {
     Input(usize),
     /// The n-th result; written, may be read back.
     Output(usize),
+    /// An argument that the caller has given up, in the place of a result: at first it holds the one,
+    /// in the end the other. Only callees have such buffers, since a program's arguments stay as they
+    /// are.
+    Given {
+        /// Which argument.
+        input: usize,
+        /// Which result.
+        output: usize,
+    },
     /// At that offset (bytes, a multiple of 64) in the workspace. Buffers whose lives do not meet
     /// may share bytes.
     Workspace(usize),
+}
+
+impl Place {
+    /// The argument that is there when the kernel begins.
+    pub fn input(self) -> Option<usize> {
+        match self {
+            Place::Input(n) | Place::Given { input: n, .. } => Some(n),
+            Place::Output(_) | Place::Workspace(_) => None,
+        }
+    }
+
+    /// The result that is there when the kernel ends.
+    pub fn output(self) -> Option<usize> {
+        match self {
+            Place::Output(n) | Place::Given { output: n, .. } => Some(n),
+            Place::Input(_) | Place::Workspace(_) => None,
+        }
+    }
 }
 
 /// A statement.
@@ -412,7 +447,8 @@ pub struct Call {
     pub callee: KernelId,
     /// What it reads, one for each input.
     pub operands: Vec<View>,
-    /// Where it writes its results, one for each output; overlapping nothing else of the call.
+    /// Where it writes its results, one for each output; overlapping nothing else of the call, but
+    /// the operand that is given up for it, which lies in the same place.
     pub outputs: Vec<View>,
     /// Where its workspace lies in that of the caller: bytes, a multiple of 64.
     pub frame: usize,

@@ -78,6 +78,7 @@ impl<'a> Parser<'a> {
         let name = self.next();
         let Some(name) = name.strip_prefix('@') else { return Err(self.wanted("a name", name)) };
         self.program = Kernel::new(name);
+        self.program.inline = self.take("inline");
         self.expect("{")?;
         if self.take("workspace") {
             self.program.workspace = self.number()?;
@@ -106,7 +107,13 @@ impl<'a> Parser<'a> {
             self.take(",");
         }
         let place = match self.next() {
-            "input" => Place::Input(self.number()?),
+            "input" => {
+                let input = self.number()?;
+                match self.take("output") {
+                    true => Place::Given { input, output: self.number()? },
+                    false => Place::Input(input),
+                }
+            }
             "output" => Place::Output(self.number()?),
             "workspace" => Place::Workspace(self.number()?),
             other => return Err(self.wanted("input, output or workspace", other)),

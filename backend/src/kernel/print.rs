@@ -12,7 +12,8 @@ use std::fmt::{self, Display, Formatter};
 impl Display for Program {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for (id, kernel) in &self.callees {
-            writeln!(f, "kernel {id} @{} {{", kernel.name)?;
+            let inline = if kernel.inline { " inline" } else { "" };
+            writeln!(f, "kernel {id} @{}{inline} {{", kernel.name)?;
             write!(f, "{kernel}")?;
         }
         writeln!(f, "program @{} {{", self.entry.name)?;
@@ -85,6 +86,7 @@ impl Display for Place {
         match self {
             Place::Input(n) => write!(f, "input {n}"),
             Place::Output(n) => write!(f, "output {n}"),
+            Place::Given { input, output } => write!(f, "input {input} output {output}"),
             Place::Workspace(offset) => write!(f, "workspace {offset}"),
         }
     }

@@ -16,7 +16,7 @@
 
 use super::memory::{Memory, Spot, filled};
 use super::print::held;
-use super::{BufferId, Held, Kernel};
+use super::{BufferId, Held, Kernel, Place};
 use cranelift_entity::SecondaryMap;
 use std::fmt;
 use tapeloom_ir::Problem;
@@ -132,13 +132,17 @@ impl<'a> Shadow<'a> {
         if let Some(by) = run.ended(meant) {
             return Err(wrong(k, format!("{meant}[{i}] is read, but {by} has taken it over")));
         }
-        let operand = matches!(k.buffers[buffer].place, super::Place::Input(_));
+        let (given, operand) = match k.buffers[buffer].place {
+            Place::Input(_) => (true, true),
+            Place::Given { .. } => (run.is(meant, 0), false),
+            Place::Output(_) | Place::Workspace(_) => (false, false),
+        };
         let Some(cells) = self.cells[at.region].get_mut(at.byte + i * size..) else {
             return Ok(());
         };
         for cell in cells.iter_mut().take(size) {
             match cell.tag {
-                _ if operand && cell.written < run.began => {}
+                _ if given && cell.written < run.began => {}
                 Some(found) if !operand && run.means(meant, found) => {}
                 Some(found) => {
                     let found = run.name(found);
@@ -262,6 +266,12 @@ impl Run<'_> {
     fn ended(&self, held: Held) -> Option<Held> {
         let version = self.ended[held.buffer].get(held.version as usize).copied().flatten()?;
         Some(Held { version, ..held })
+    }
+
+    /// Whether elements of that version are elements of this value.
+    fn is(&self, held: Held, version: u32) -> bool {
+        std::iter::successors(Some(held), |held| before(self.k, *held))
+            .any(|h| h.version == version)
     }
 
     /// Whether an element of `found` is one of `meant`.

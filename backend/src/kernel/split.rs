@@ -19,7 +19,8 @@
 //! Known to loop compilers as index-set splitting (Griebl, Feautrier, Lengauer, 2000).
 
 use super::{
-    Address, Arg, Expr, Extent, IndexId, Kernel, Map, Program, Rounds, ScalarId, Stmt, VarId, visit,
+    Address, Arg, Carry, Expr, Extent, Held, IndexId, Kernel, Map, Program, Rounds, ScalarId, Stmt,
+    VarId, visit,
 };
 use cranelift_entity::{EntityRef, EntitySet, SecondaryMap};
 use tapeloom_ir::fault::{Fault, planted};
@@ -283,7 +284,7 @@ impl Map for Copy<'_> {
         }
     }
 
-    fn address(&mut self, address: &Address) -> Address {
+    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
         let mut out = Address {
             offset: address.offset,
             terms: Vec::new(),
@@ -297,7 +298,15 @@ impl Map for Copy<'_> {
                 out.terms.push((self.indices[*i].unwrap_or(*i), *stride));
             }
         }
-        out
+        (held, out)
+    }
+
+    fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
+        carries.to_vec()
+    }
+
+    fn frame(&mut self, frame: usize) -> usize {
+        frame
     }
 
     fn scalar(&mut self, value: ScalarId) -> ScalarId {

@@ -625,6 +625,53 @@ fn the_verifier_checks_calls() {
     );
 }
 
+/// An argument that is given up lies where its result goes, and is nobody else's.
+#[test]
+fn the_verifier_checks_what_is_given_up() {
+    let given = "kernel k0 @f { buffer b0: f64[4] input 0 output 0 store b0[1], 2.0 }";
+    for (callee, call, want) in [
+        (given, "k0(b1[4; 4]) to (b1[4; 4]) frame 0", None),
+        (given, "k0(b1.1[0; 4]) to (b1.2[0; 4]) frame 0", None),
+        (given, "k0(b1[0; 4]) to (b1[4; 4]) frame 0", Some("is given up for b1[4; 4], but lies")),
+        (given, "k0(b0[0; 4]) to (b0[0; 4]) frame 0", Some("input b0 is written")),
+        (
+            "kernel k0 @f { buffer b0: f64[4] input 0 output 0 buffer b1: f64[4] input 0 \
+             store b0[1], 2.0 }",
+            "k0(b1[0; 4]) to (b1[0; 4]) frame 0",
+            Some("input 0 is given up, but b0 is not alone"),
+        ),
+        (
+            "kernel k0 @f { buffer b0: f64[4] input 0 output 0 buffer b1: f64[4] input 1 \
+             store b0[1], 2.0 }",
+            "k0(b1[0; 4], b1[2; 4]) to (b1[0; 4]) frame 0",
+            Some("beside b1[2; 4]: both have bytes 16..32"),
+        ),
+    ] {
+        let text = format!(
+            "{callee} program @x {{ workspace 64 buffer b0: f64[4] input 0 \
+             buffer b1: f64[8] workspace 0 version b1.1 version b1.2 continues b1.1 \
+             for i0 in 8 {{ store b1[i0], 1.0 }} call {call} }}"
+        );
+        let errors = verify(&parse(&text, &library).unwrap());
+        match want {
+            None => assert_eq!(errors, [], "{call}"),
+            Some(want) => {
+                assert!(errors.iter().any(|e| e.message.contains(want)), "{call}: {errors:?}");
+            }
+        }
+    }
+    let entry = "program @x { buffer b0: f64[4] input 0 output 0 store b0[1], 2.0 }";
+    let errors = verify(&parse(entry, &library).unwrap());
+    assert!(errors[0].message.contains("is an argument of the program, and written"), "{errors:?}");
+    // A result that has nothing to do with the argument does not have its elements.
+    let fresh = "kernel k0 @f { buffer b0: f64[4] input 0 output 0 version b0.1 \
+                 nest { store b0.1[1], 2.0 %0: f64 = load b0.1[0] store b0.1[2], %0 } } \
+                 program @x { workspace 64 buffer b0: f64[4] workspace 0 \
+                 for i0 in 4 { store b0[i0], 1.0 } call k0(b0[0; 4]) to (b0[0; 4]) frame 64 }";
+    let outcome = shadow(&parse(fresh, &library).unwrap(), &[]).map(|_| ());
+    assert!(outcome.unwrap_err().message.contains("b0.1[0] is read where"));
+}
+
 #[test]
 fn the_verifier_checks_memory() {
     for (buffers, want) in [

@@ -24,8 +24,8 @@
 //! ```
 
 use super::{
-    Address, Arg, BufferId, Call, Carry, Contract, Expr, Extent, IndexId, Matrix, ScalarId, Stmt,
-    VarId, View,
+    Address, Arg, BufferId, Call, Carry, Contract, Expr, Extent, Held, IndexId, Matrix, ScalarId,
+    Stmt, VarId, View,
 };
 use smallvec::SmallVec;
 
@@ -239,8 +239,12 @@ impl View {
 pub trait Map {
     /// What an operand becomes.
     fn arg(&mut self, arg: Arg) -> Arg;
-    /// What an address becomes.
-    fn address(&mut self, address: &Address) -> Address;
+    /// What an element of a buffer becomes.
+    fn element(&mut self, held: Held, address: &Address) -> (Held, Address);
+    /// What is carried, in the place of that.
+    fn carries(&mut self, carries: &[Carry]) -> Vec<Carry>;
+    /// Where a callee works.
+    fn frame(&mut self, frame: usize) -> usize;
     /// The value defined in the place of one.
     fn scalar(&mut self, value: ScalarId) -> ScalarId;
     /// The variable, where it is declared (`fresh`) or set.
@@ -259,13 +263,13 @@ pub trait Map {
                     Extent::Constant(n) => Extent::Constant(*n),
                     Extent::Scalar(a) => Extent::Scalar(self.arg(*a)),
                 };
-                let (index, rounds, carries) = (self.index(*index), *rounds, carries.clone());
+                let (index, rounds, carries) = (self.index(*index), *rounds, self.carries(carries));
                 Stmt::For { index, extent, rounds, carries, body: self.block(body) }
             }
             Stmt::While { head, condition, carries, body } => {
                 // The condition is defined by the head.
                 let head = self.block(head);
-                let (condition, carries) = (self.arg(*condition), carries.clone());
+                let (condition, carries) = (self.arg(*condition), self.carries(carries));
                 Stmt::While { head, condition, carries, body: self.block(body) }
             }
             Stmt::If { condition, then, otherwise } => {
@@ -278,12 +282,11 @@ pub trait Map {
                     Expr::Code(code, args) => {
                         Expr::Code(*code, args.iter().map(|a| self.arg(*a)).collect())
                     }
-                    Expr::Load { buffer, version, address, guard } => Expr::Load {
-                        buffer: *buffer,
-                        version: *version,
-                        address: self.address(address),
-                        guard: guard.map(|g| self.arg(g)),
-                    },
+                    Expr::Load { buffer, version, address, guard } => {
+                        let (Held { buffer, version }, address) =
+                            self.element(Held { buffer: *buffer, version: *version }, address);
+                        Expr::Load { buffer, version, address, guard: guard.map(|g| self.arg(g)) }
+                    }
                 };
                 Stmt::Let { value: self.scalar(*value), expr }
             }
@@ -297,29 +300,35 @@ pub trait Map {
             Stmt::Fold { var, code, value } => {
                 Stmt::Fold { var: self.var(*var, false), code: *code, value: self.arg(*value) }
             }
-            Stmt::Store { buffer, version, address, value, guard } => Stmt::Store {
-                buffer: *buffer,
-                version: *version,
-                address: self.address(address),
-                value: self.arg(*value),
-                guard: guard.map(|g| self.arg(g)),
-            },
+            Stmt::Store { buffer, version, address, value, guard } => {
+                let (Held { buffer, version }, address) =
+                    self.element(Held { buffer: *buffer, version: *version }, address);
+                let (value, guard) = (self.arg(*value), guard.map(|g| self.arg(g)));
+                Stmt::Store { buffer, version, address, value, guard }
+            }
             Stmt::Contract(c) => {
-                let mut matrix = |m: &Matrix| Matrix { at: self.address(&m.at), ..m.clone() };
+                let mut matrix = |m: &Matrix| {
+                    let (buffer, version) = (m.buffer, m.version);
+                    let (Held { buffer, version }, at) =
+                        self.element(Held { buffer, version }, &m.at);
+                    Matrix { buffer, version, at, ..*m }
+                };
                 let (lhs, rhs, out) = (matrix(&c.lhs), matrix(&c.rhs), matrix(&c.out));
                 Stmt::Contract(Contract { lhs, rhs, out, ..c.clone() })
             }
             Stmt::Call(c) => {
-                let mut views = |views: &[View]| -> Vec<View> {
-                    views.iter().map(|v| View { at: self.address(&v.at), ..v.clone() }).collect()
-                };
-                let (operands, outputs) = (views(&c.operands), views(&c.outputs));
-                Stmt::Call(Call { operands, outputs, ..*c })
+                let operands = c.operands.iter().map(|v| self.view(v)).collect();
+                let outputs = c.outputs.iter().map(|v| self.view(v)).collect();
+                Stmt::Call(Call { operands, outputs, frame: self.frame(c.frame), ..*c })
             }
-            Stmt::Probe { number, view } => {
-                let view = View { at: self.address(&view.at), ..view.clone() };
-                Stmt::Probe { number: *number, view }
-            }
+            Stmt::Probe { number, view } => Stmt::Probe { number: *number, view: self.view(view) },
         }
+    }
+
+    /// What consecutive elements become.
+    fn view(&mut self, v: &View) -> View {
+        let held = Held { buffer: v.buffer, version: v.version };
+        let (Held { buffer, version }, at) = self.element(held, &v.at);
+        View { buffer, version, at, elements: v.elements }
     }
 }

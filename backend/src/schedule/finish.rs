@@ -120,6 +120,7 @@ pub(crate) fn finish(
     let (scalars, vars, indices) = (convert.scalars, convert.vars, convert.indices);
     let mut kernel = Kernel {
         name: name.to_owned(),
+        inline: false,
         buffers,
         body,
         scalars,

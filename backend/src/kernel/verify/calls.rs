@@ -62,6 +62,17 @@ impl Verifier<'_> {
                 c.frame, callee.workspace, self.p.workspace
             ));
         }
+        let mut given = Vec::new();
+        for b in callee.buffers.values() {
+            let Place::Given { input, output } = b.place else { continue };
+            let (Some(old), Some(new)) = (c.operands.get(input), c.outputs.get(output)) else {
+                continue;
+            };
+            given.push((input, c.operands.len() + output));
+            if (old.buffer, &old.at) != (new.buffer, &new.at) {
+                self.error(format!("{old} is given up for {new}, but lies elsewhere"));
+            }
+        }
         let all: Vec<(&View, bool)> = c
             .operands
             .iter()
@@ -77,7 +88,10 @@ impl Verifier<'_> {
             {
                 self.error(format!("{v} lies in the frame of the call"));
             }
-            for (other, also) in &all[..i] {
+            for (k, (other, also)) in all[..i].iter().enumerate() {
+                if given.contains(&(k, i)) {
+                    continue;
+                }
                 if (*write || *also)
                     && let Some(common) = self.common(&this, &other.access(*also))
                 {
@@ -101,7 +115,7 @@ impl Verifier<'_> {
         }
         let (memory, start) = match b.place {
             Place::Input(n) => (Place::Input(n), 0),
-            Place::Output(n) => (Place::Output(n), 0),
+            place @ (Place::Output(_) | Place::Given { .. }) => (place, 0),
             Place::Workspace(offset) => (Place::Workspace(0), offset as i128),
         };
         let size = b.ty.dtype.bytes() as i128;

@@ -17,8 +17,8 @@ mod loops;
 use super::print::held;
 use super::range::Ranges;
 use super::{
-    Access, Arg, BufferId, Expr, Extent, IndexId, Kernel, KernelId, Place, Program, ScalarId, Stmt,
-    VarId, visit,
+    Access, Arg, Buffer, BufferId, Expr, Extent, IndexId, Kernel, KernelId, Place, Program,
+    ScalarId, Stmt, VarId, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use std::fmt;
@@ -158,7 +158,7 @@ impl<'a> Verifier<'a> {
                 continue;
             };
             match b.place {
-                Place::Input(n) if n >= MOST_INPUTS => {
+                Place::Input(n) | Place::Given { input: n, .. } if n >= MOST_INPUTS => {
                     self.error(format!("{id} is input {n}, which is surely not meant"));
                 }
                 Place::Input(n) => {
@@ -166,6 +166,16 @@ impl<'a> Verifier<'a> {
                     if **first != b.ty {
                         self.error(format!("input {n} is both {first} and {}", b.ty));
                     }
+                }
+                Place::Given { .. } if self.kernel.is_none() => {
+                    self.error(format!("{id} is an argument of the program, and written"));
+                }
+                Place::Given { input, output } => {
+                    let holds = |b: &Buffer| b.place.input() == Some(input);
+                    if p.buffers.values().filter(|b| holds(b)).count() > 1 {
+                        self.error(format!("input {input} is given up, but {id} is not alone"));
+                    }
+                    outputs.push(output);
                 }
                 Place::Output(n) => outputs.push(n),
                 Place::Workspace(offset) => {

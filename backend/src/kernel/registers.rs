@@ -1,0 +1,402 @@
+//! Elements in registers: what a loop keeps at fixed places of memory becomes variables.
+//!
+//! A scan of scalars carries an element or two, and what its body works out on the way lies in memory,
+//! too, since it was made as a kernel of its own. In a loop that runs in order, the elements of buffers
+//! of which every access names a constant element are held in variables: they are read before the
+//! loop, where they may be there already, and written behind it, where somebody may want them.
+//!
+//! ```text
+//!                                        %5: f64 = load b0[0]
+//!                                        var v0: f64 = %5
+//! serial i0 in 100 {                     serial i0 in 100 {
+//!   %0: f64 = load b0[0]           ->      %0: f64 = convert{to=f64} v0
+//!   %1: f64 = sin %0                       %1: f64 = sin %0
+//!   store b1[0], %1
+//!   %2: f64 = load b1[0]
+//!   store b0[0], %2                        v0 = %1
+//! }                                      }
+//!                                        store b0[0], v0
+//! ```
+//!
+//! What was stored in this round and is known to be there is taken as the value that it is (`%1`
+//! above), so that indices keep the proofs of their ranges.
+//!
+//! Known to compilers as register promotion (Cooper, Lu, 1997).
+
+use super::{
+    Address, Arg, BufferId, Carry, Expr, Extent, Held, IndexId, Kernel, Map, Place, Program,
+    Rounds, ScalarId, Stmt, VarId, claim, visit,
+};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use std::collections::{BTreeMap, BTreeSet};
+use tapeloom_ir::{Code, Dtype, Literal};
+
+/// A loop has at most so many elements in variables, so many of one buffer.
+const MOST: usize = 64;
+const MOST_OF_ONE: usize = 16;
+
+/// An element of a buffer.
+type Element = (BufferId, i64);
+
+/// Gives the loops of a program that run in order their variables.
+pub fn registers(program: &mut Program) {
+    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+        let mut mentions = SecondaryMap::new();
+        count(&kernel.body, &mut mentions);
+        let mut body = std::mem::take(&mut kernel.body);
+        if block(kernel, &mentions, &mut body) {
+            kernel.body = body;
+            claim(kernel);
+        } else {
+            kernel.body = body;
+        }
+    }
+}
+
+/// Whether any loop of the block got variables.
+fn block(kernel: &mut Kernel, mentions: &SecondaryMap<BufferId, usize>, body: &mut [Stmt]) -> bool {
+    let mut changed = false;
+    for stmt in body {
+        let in_order = match stmt {
+            Stmt::For { rounds: Rounds::Serial, extent, .. } => *extent != Extent::Constant(1),
+            Stmt::While { .. } => true,
+            _ => false,
+        };
+        if !in_order {
+            for inside in stmt.blocks_mut() {
+                changed |= block(kernel, mentions, inside);
+            }
+        } else if let Some(instead) = in_registers(kernel, mentions, stmt) {
+            *stmt = instead;
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// How often buffers are named.
+fn count(body: &[Stmt], mentions: &mut SecondaryMap<BufferId, usize>) {
+    visit(body, &mut |s| {
+        s.accesses(&mut |a| mentions[a.buffer] += 1);
+        for Carry { now, next } in s.carries() {
+            mentions[now.buffer] += 1;
+            mentions[next.buffer] += 1;
+        }
+    });
+}
+
+/// The loop with the declarations before and the stores behind; `None` where nothing becomes a variable.
+fn in_registers(
+    kernel: &mut Kernel,
+    mentions: &SecondaryMap<BufferId, usize>,
+    stmt: &Stmt,
+) -> Option<Stmt> {
+    let alone = std::slice::from_ref(stmt);
+    let chosen = chosen(alone);
+    if chosen.is_empty() {
+        return None;
+    }
+    let mut inside = SecondaryMap::new();
+    count(alone, &mut inside);
+    let (mut before, mut behind) = (Vec::new(), Vec::new());
+    let mut vars = BTreeMap::new();
+    for (element, (version, stored)) in chosen {
+        let (buffer, offset) = element;
+        let dtype = kernel.buffers[buffer].ty.dtype;
+        let workspace = matches!(kernel.buffers[buffer].place, Place::Workspace(_));
+        let local = workspace && mentions[buffer] == inside[buffer];
+        let mut init = Arg::Literal(Literal::zero(dtype));
+        if !local {
+            let (value, address) = (kernel.scalars.push(dtype), Address::constant(offset));
+            let expr = Expr::Load { buffer, version, address, guard: None };
+            before.push(Stmt::Let { value, expr });
+            init = Arg::Scalar(value);
+        }
+        let var = kernel.vars.push(dtype);
+        before.push(Stmt::Var { var, init });
+        vars.insert(element, var);
+        if stored && !local {
+            let (address, value) = (Address::constant(offset), Arg::Var(var));
+            behind.push(Stmt::Store { buffer, version, address, value, guard: None });
+        }
+    }
+    let mut promote = Promote {
+        dtypes: &kernel.vars,
+        vars,
+        known: BTreeMap::new(),
+        scalars: SecondaryMap::new(),
+        exchange: Vec::new(),
+    };
+    let stmt = promote.block(alone);
+    before.extend(stmt);
+    before.extend(behind);
+    Some(Stmt::Nest { body: before })
+}
+
+/// Of an element that becomes a variable: the version in which it is behind the loop, and whether it is
+/// stored.
+type Use = (u32, bool);
+
+/// The elements that become variables.
+fn chosen(body: &[Stmt]) -> BTreeMap<Element, Use> {
+    let mut found: BTreeMap<BufferId, BTreeMap<i64, Use>> = BTreeMap::new();
+    let mut refused: BTreeSet<BufferId> = BTreeSet::new();
+    let mut carried: Vec<Carry> = Vec::new();
+    visit(body, &mut |s| {
+        carried.extend(s.carries());
+        let element = matches!(s, Stmt::Let { .. } | Stmt::Store { .. });
+        s.accesses(&mut |a| {
+            let constant = a.address.terms.is_empty() && a.address.dynamic.is_none();
+            if !element || !constant || a.guard.is_some() {
+                refused.insert(a.buffer);
+                return;
+            }
+            let of = found.entry(a.buffer).or_default();
+            let known = of.entry(a.address.offset).or_insert((a.version, false));
+            *known = (known.0.max(a.version), known.1 | a.write);
+        });
+    });
+    // What exchanges places does so element by element.
+    for Carry { now, next } in &carried {
+        if now.buffer != next.buffer {
+            let elements: Vec<i64> =
+                found.get(&next.buffer).into_iter().flat_map(|e| e.keys().copied()).collect();
+            let of = found.entry(now.buffer).or_default();
+            elements.into_iter().for_each(|e| of.entry(e).or_insert((now.version, true)).1 = true);
+        }
+    }
+    for Carry { now, .. } in &carried {
+        found.entry(now.buffer).or_default().values_mut().for_each(|of| of.0 = now.version);
+    }
+    let mut taken = 0;
+    for (buffer, elements) in &found {
+        let n = elements.len();
+        if !refused.contains(buffer) && n <= MOST_OF_ONE && taken + n <= MOST {
+            taken += n;
+        } else {
+            refused.insert(*buffer);
+        }
+    }
+    // Both or none.
+    for _ in 0..carried.len() {
+        let before = refused.len();
+        for [a, b] in carried.iter().map(|c| [c.now.buffer, c.next.buffer]) {
+            if refused.contains(&a) || refused.contains(&b) {
+                refused.extend([a, b]);
+            }
+        }
+        if refused.len() == before {
+            break;
+        }
+    }
+    let found = found.into_iter().filter(|(b, _)| !refused.contains(b));
+    found.flat_map(|(b, e)| e.into_iter().map(move |(offset, of)| ((b, offset), of))).collect()
+}
+
+/// A copy in which elements are variables.
+struct Promote<'a> {
+    dtypes: &'a PrimaryMap<VarId, Dtype>,
+    vars: BTreeMap<Element, VarId>,
+    /// What elements certainly are here.
+    known: BTreeMap<Element, Arg>,
+    /// Values that are no longer loaded.
+    scalars: SecondaryMap<ScalarId, Option<Arg>>,
+    /// What the loop that comes next does at the end of its rounds.
+    exchange: Vec<Stmt>,
+}
+
+impl Promote<'_> {
+    fn var(&self, buffer: BufferId, address: &Address) -> Option<(Element, VarId)> {
+        let element = (buffer, address.offset);
+        self.vars.get(&element).map(|v| (element, *v))
+    }
+
+    /// What a statement stores somewhere inside is not known any more.
+    fn forget(&mut self, stmt: &Stmt) {
+        visit(std::slice::from_ref(stmt), &mut |s| {
+            s.accesses(&mut |a| {
+                if a.write {
+                    self.known.remove(&(a.buffer, a.address.offset));
+                }
+            });
+            for Carry { now, next } in s.carries() {
+                self.known.retain(|(b, _), _| *b != now.buffer && *b != next.buffer);
+            }
+        });
+    }
+
+    fn exchanges(&self, now: BufferId, next: BufferId) -> Vec<Stmt> {
+        let of = self.vars.range((next, i64::MIN)..=(next, i64::MAX));
+        let set = |((_, offset), from): (&Element, &VarId)| {
+            let var = *self.vars.get(&(now, *offset))?;
+            Some(Stmt::Set { var, value: Arg::Var(*from) })
+        };
+        of.filter_map(set).collect()
+    }
+}
+
+impl Map for Promote<'_> {
+    fn arg(&mut self, arg: Arg) -> Arg {
+        match arg {
+            Arg::Scalar(s) => self.scalars[s].unwrap_or(arg),
+            Arg::Var(_) | Arg::Index(_) | Arg::Literal(_) => arg,
+        }
+    }
+
+    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+        (held, Address { dynamic: address.dynamic.map(|d| self.arg(d)), ..address.clone() })
+    }
+
+    fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
+        let mut left = Vec::new();
+        for Carry { now, next } in carries {
+            let variables = self.vars.range((now.buffer, i64::MIN)..=(now.buffer, i64::MAX));
+            if variables.count() == 0 {
+                left.push(Carry { now: *now, next: *next });
+            } else if now.buffer != next.buffer {
+                let exchanges = self.exchanges(now.buffer, next.buffer);
+                self.exchange.extend(exchanges);
+            }
+        }
+        left
+    }
+
+    fn frame(&mut self, frame: usize) -> usize {
+        frame
+    }
+
+    fn scalar(&mut self, value: ScalarId) -> ScalarId {
+        value
+    }
+
+    fn var(&mut self, var: VarId, _: bool) -> VarId {
+        var
+    }
+
+    fn index(&mut self, index: IndexId) -> IndexId {
+        index
+    }
+
+    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+        let (exchange, known) = (std::mem::take(&mut self.exchange), self.known.clone());
+        let mut out = Vec::with_capacity(body.len());
+        for stmt in body {
+            match stmt {
+                Stmt::Let { value, expr: Expr::Load { buffer, address, .. } }
+                    if let Some((element, var)) = Promote::var(self, *buffer, address) =>
+                {
+                    if let Some(known) = self.known.get(&element) {
+                        self.scalars[*value] = Some(*known);
+                        continue;
+                    }
+                    let dtype = self.dtypes[var];
+                    let expr = Expr::Code(Code::Convert(dtype), vec![Arg::Var(var)]);
+                    out.push(Stmt::Let { value: *value, expr });
+                    self.known.insert(element, Arg::Scalar(*value));
+                }
+                Stmt::Store { buffer, address, value, .. }
+                    if let Some((element, var)) = Promote::var(self, *buffer, address) =>
+                {
+                    let value = self.arg(*value);
+                    out.push(Stmt::Set { var, value });
+                    self.known.remove(&element);
+                    if !matches!(value, Arg::Var(_)) {
+                        self.known.insert(element, value);
+                    }
+                }
+                other if other.blocks().is_empty() => out.push(self.stmt(other)),
+                other => {
+                    self.forget(other);
+                    out.push(self.stmt(other));
+                }
+            }
+        }
+        out.extend(exchange);
+        // What became known in the block ends with it; what it stores nobody took for known.
+        self.known = known;
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::kernel::{eval, parse, shadow, splice, verify};
+
+    /// The program with its elements in registers; it is valid, and gives the same.
+    fn promoted(text: &str) -> String {
+        let mut program = parse(text, &|_| None).unwrap();
+        assert_eq!(verify(&program), []);
+        let want = shadow(&program, &[]).unwrap();
+        splice(&mut program);
+        registers(&mut program);
+        assert_eq!(verify(&program), [], "{program}");
+        assert_eq!(eval(&program, &[]).unwrap(), want, "{program}");
+        program.to_string()
+    }
+
+    /// Whether the program stores to a buffer.
+    fn stores(text: &str, buffer: &str) -> usize {
+        text.matches(&format!("store {buffer}[")).count()
+    }
+
+    #[test]
+    fn a_scan_runs_in_registers() {
+        let text = promoted(
+            "kernel k0 @step inline { workspace 64 buffer b0: f64[] input 0 output 0
+               buffer b1: i64[] input 1 buffer b2: f64[] workspace 0
+               nest { %0: f64 = load b0[0] %1: i64 = load b1[0] %2: f64 = convert{to=f64} %1
+                      %3: f64 = add %0, %2 store b2[0], %3 }
+               nest { %4: f64 = load b2[0] %5: f64 = mul %4, 0.5 store b0[0], %5 } }
+             program @x { workspace 192 buffer b0: f64[] workspace 0 version b0.1 continues b0
+               version b0.2 continues b0.1 buffer b1: i64[] workspace 64 buffer b2: f64[] output 0
+               nest { store b0[0], 1.0 }
+               serial i0 in 10 carry b0.1 = b0.2 {
+                 store b1[0], i0
+                 call k0(b0.1[0; 1], b1[0; 1]) to (b0.2[0; 1]) frame 128
+               }
+               nest { %0: f64 = load b0.1[0] store b2[0], %0 } }",
+        );
+        let inside = &text[text.find("serial").unwrap()..];
+        let inside = &inside[..inside.find("\n    }").unwrap()];
+        assert!(!inside.contains("load") && !inside.contains("store"), "{text}");
+        // What only the body knows is never in memory, and the index is taken as it is.
+        assert_eq!((stores(&text, "b1"), stores(&text, "b3")), (0, 0), "{text}");
+        assert!(inside.contains("= convert{to=f64} i0"), "{text}");
+    }
+
+    #[test]
+    fn what_exchanges_places_does_so_in_variables() {
+        let text = promoted(
+            "program @x { workspace 256 buffer b0: f64[2] workspace 0 buffer b1: f64[2] workspace 64
+               buffer b2: f64[2] output 0
+               nest { store b0[0], 1.0 store b0[1], 2.0 }
+               serial i0 in 3 carry b0 = b1 {
+                 nest { %0: f64 = load b0[0] %1: f64 = load b0[1]
+                        store b1[0], %1 store b1[1], %0 } }
+               nest { %2: f64 = load b0[0] store b2[0], %2 %3: f64 = load b0[1] store b2[1], %3 } }",
+        );
+        assert!(!text.contains("carry") && stores(&text, "b1") == 0, "{text}");
+    }
+
+    /// Elements that only the run finds, parts that are handed on, and too many, stay in memory.
+    #[test]
+    fn what_is_met_elsewhere_stays() {
+        let keep = "nest { %0: f64 = load b0[0] store b1[0], %0 } }";
+        for body in [
+            "serial i0 in 3 { nest { %1: f64 = load b0[0] %2: f64 = add %1, 1.0 store b0[0], %2 }
+               for i1 in 2 { store b0[i1], 1.0 } }",
+            "serial i0 in 3 { nest { %1: f64 = load b0[0] store b0[0], 1.0 probe 1 b0[0; 2] } }",
+            "serial i0 in 3 { nest { %1: f64 = load b0[0] %3: bool = lt i0, 1
+               store b0[0], 2.0 if %3 } }",
+        ] {
+            let text = format!(
+                "program @x {{ workspace 64 buffer b0: f64[2] workspace 0 buffer b1: f64[] output 0
+                 nest {{ store b0[0], 1.0 store b0[1], 1.0 }} {body} {keep}"
+            );
+            assert!(!promoted(&text).contains("var"), "{text}");
+        }
+    }
+}
