@@ -80,6 +80,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     kernel::splice(&mut program);
     kernel::registers(&mut program);
     kernel::split_loops(&mut program)?;
+    kernel::choose_lanes(&mut program);
     if cfg!(debug_assertions) {
         kernel::check(&program)?;
     }

@@ -39,7 +39,9 @@
 use crate::jit::{CodeReport, MachineCode};
 use crate::kernel::{self, Listener, Program};
 use crate::record::Context;
+use crate::target::isa;
 use crate::{gemm, no_memory};
+use cranelift_codegen::isa::OwnedTargetIsa;
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -95,8 +97,13 @@ impl Executable {
     /// cannot run it.
     pub fn on(program: &Program, triple: &Triple) -> Result<Executable, Problem> {
         kernel::check(program)?;
+        Executable::made(program, isa(triple)?)
+    }
+
+    /// Compiles a verified program to those instructions.
+    pub(crate) fn made(program: &Program, isa: OwnedTargetIsa) -> Result<Executable, Problem> {
         // Cranelift reports its own faults by panicking; they stay on this side.
-        let compiled = catch_unwind(AssertUnwindSafe(|| MachineCode::new(program, triple)));
+        let compiled = catch_unwind(AssertUnwindSafe(|| MachineCode::new(program, isa)));
         let (code, report) = compiled.unwrap_or_else(|_| {
             Err(Problem::internal(format!(
                 "the code generator panicked on @{}",

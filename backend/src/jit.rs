@@ -7,13 +7,12 @@
 
 use crate::clif::{self, Symbols};
 use crate::kernel::Program;
-use crate::target::isa;
+use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_jit::{JITBuilder, JITModule};
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tapeloom_ir::{Kind, Problem};
-use target_lexicon::Triple;
 
 /// What compiling a program took and made.
 #[derive(Clone, Debug, Default)]
@@ -66,11 +65,10 @@ impl MachineCode {
     /// Compiles a verified program.
     pub(crate) fn new(
         program: &Program,
-        triple: &Triple,
+        isa: OwnedTargetIsa,
     ) -> Result<(MachineCode, CodeReport), Problem> {
         let symbols = Symbols::of(program);
-        let mut builder =
-            JITBuilder::with_isa(isa(triple)?, cranelift_module::default_libcall_names());
+        let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
         for symbol in symbols.iter() {
             builder.symbol(symbol.name.clone(), symbol.address);
         }

@@ -64,6 +64,17 @@ pub(crate) fn isa(triple: &Triple) -> Result<OwnedTargetIsa, Problem> {
     let failed = |e: &dyn fmt::Display| {
         Problem::new(Kind::Target, format!("cannot make machine code for {triple}: {e}"), help)
     };
+    let builder = cranelift_native::builder().map_err(|e| failed(&e))?;
+    builder.finish(flags().map_err(|e| failed(&e))?).map_err(|e| failed(&e))
+}
+
+/// The instructions that every machine of that kind has.
+#[cfg(test)]
+pub(crate) fn baseline(triple: &Triple) -> Option<OwnedTargetIsa> {
+    isa::lookup(triple.clone()).ok()?.finish(flags().ok()?).ok()
+}
+
+fn flags() -> settings::SetResult<settings::Flags> {
     let mut flags = settings::builder();
     let set = [
         ("opt_level", "speed"),
@@ -72,10 +83,9 @@ pub(crate) fn isa(triple: &Triple) -> Result<OwnedTargetIsa, Problem> {
         ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
     ];
     for (name, value) in set {
-        flags.set(name, value).map_err(|e| failed(&e))?;
+        flags.set(name, value)?;
     }
-    let builder = cranelift_native::builder().map_err(|e| failed(&e))?;
-    builder.finish(settings::Flags::new(flags)).map_err(|e| failed(&e))
+    Ok(settings::Flags::new(flags))
 }
 
 #[cfg(test)]

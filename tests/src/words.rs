@@ -5,7 +5,8 @@
 //! before it, by definition and not by formula: tangents are limits of differences, cotangents
 //! satisfy `<ct, J dx> = <Jᵀ ct, dx>`, a batch is a map. The letter applied to the tidied program
 //! must give the same. [`same_numbers`] asks the same of the word after every pipeline, of its kernels
-//! and of its machine code, bit for bit where that is promised ([`crate::trust`]).
+//! and of its machine code, bit for bit where that is promised ([`crate::trust`]); those two agree in
+//! every bit unless a library contracts.
 
 use crate::Elements;
 use crate::calculus::{
@@ -284,12 +285,21 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
             .map_err(|e| format!("after `{pipeline}`: {e}\n{}", print_function(m, f)))?;
     }
     let args: Vec<&Tensor> = case.args.iter().collect();
+    let mut by_kernels: Option<Vec<Tensor>> = None;
     for target in [Target::Interpreter, Target::host()] {
         let Some(code) = compiled(m, f, target.clone())? else { continue };
         let program =
             |e: String| format!("{target}: {e}\n{}{}", print_function(m, f), code.report().program);
         within_budget(m, case.f, f, code.report()).map_err(program)?;
-        exact(&code.call(&args)?).map_err(|e| program(e.to_string()))?;
+        let got = code.call(&args)?;
+        exact(&got).map_err(|e| program(e.to_string()))?;
+        // What a fold is stands in the kernels, so that all that runs them agrees in every bit.
+        let exact = !code.report().program.contracts();
+        if let Some(want) = by_kernels.take_if(|_| exact) {
+            let wrong = |e| program(format!("the interpreter of kernels has another result: {e}"));
+            Agreement::Exact.check_all(&got, &want).map_err(wrong)?;
+        }
+        by_kernels = Some(got);
     }
     Ok(())
 }

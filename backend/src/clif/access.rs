@@ -201,7 +201,7 @@ impl Nest<'_, '_, '_> {
 
     /// The vector registers that hold a value per lane, if they are used for that dtype.
     fn registers(&self, dtype: Dtype) -> Option<(Type, usize)> {
-        let ty = lanes::vector(dtype, self.width())?;
+        let ty = self.vector(dtype)?;
         Some((ty, self.width() / ty.lane_count() as usize))
     }
 

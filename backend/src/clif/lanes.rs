@@ -8,6 +8,7 @@
 
 use super::symbols::Functions;
 use super::{float, scalar};
+use crate::kernel::combine;
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
@@ -32,12 +33,18 @@ pub(super) enum Lanes {
 /// Registers, first lanes first.
 pub(super) type Registers = SmallVec<[Value; 4]>;
 
-/// The vector register for a dtype, where `width` lanes fill at least one.
-pub(super) fn vector(dtype: Dtype, width: usize) -> Option<Type> {
+/// The vector register for a dtype, where the machine has some and `width` lanes fill at least one.
+pub(super) fn vector(vectors: bool, dtype: Dtype, width: usize) -> Option<Type> {
     match dtype {
-        Dtype::F64 if width >= 2 => Some(types::F64X2),
-        Dtype::F32 if width >= 4 => Some(types::F32X4),
-        _ => None,
+        Dtype::F64 if vectors && width >= 2 => Some(types::F64X2),
+        Dtype::F32 if vectors && width >= 4 => Some(types::F32X4),
+        Dtype::F64
+        | Dtype::F32
+        | Dtype::Bool
+        | Dtype::I32
+        | Dtype::I64
+        | Dtype::U32
+        | Dtype::U64 => None,
     }
 }
 
@@ -47,6 +54,8 @@ pub(super) struct LaneBuilder<'a, 'f, 'm> {
     pub(super) functions: &'a mut Functions<'m>,
     /// Number of lanes.
     pub(super) width: usize,
+    /// Whether the machine has the vector instructions.
+    pub(super) vectors: bool,
 }
 
 impl LaneBuilder<'_, '_, '_> {
@@ -72,6 +81,10 @@ impl LaneBuilder<'_, '_, '_> {
         Ok(Lanes::Each(y))
     }
 
+    fn vector(&self, dtype: Dtype) -> Option<Type> {
+        vector(self.vectors, dtype, self.width)
+    }
+
     /// The code by vector instructions, where there are.
     fn in_vectors(
         &mut self,
@@ -81,7 +94,7 @@ impl LaneBuilder<'_, '_, '_> {
     ) -> Result<Option<Lanes>, Problem> {
         match (code, x) {
             (Code::Convert(to), [x]) => return Ok(self.convert(x, dtype, to)),
-            (Code::Clamp, [low, x, high]) if vector(dtype, self.width).is_some() => {
+            (Code::Clamp, [low, x, high]) if self.vector(dtype).is_some() => {
                 let x = self.code(Code::Max, dtype, &[x.clone(), low.clone()])?;
                 if planted(Fault::ClampF32) && dtype == Dtype::F32 {
                     return Ok(Some(x));
@@ -93,7 +106,7 @@ impl LaneBuilder<'_, '_, '_> {
             }
             _ => {}
         }
-        let Some(ty) = vector(dtype, self.width) else { return Ok(None) };
+        let Some(ty) = self.vector(dtype) else { return Ok(None) };
         if let (Code::Select, [c, x, y]) = (code, x) {
             let (x, y) = (self.vectors(x, dtype, ty), self.vectors(y, dtype, ty));
             if let Lanes::One(c) = c {
@@ -120,7 +133,7 @@ impl LaneBuilder<'_, '_, '_> {
         if from == to {
             return Some(x.clone());
         }
-        match (x, vector(from, self.width), vector(to, self.width)) {
+        match (x, self.vector(from), self.vector(to)) {
             // x != 0
             (_, Some(ty), _) if to == Dtype::Bool => {
                 let zero = self.splat(Literal::zero(from), ty);
@@ -276,40 +289,30 @@ impl LaneBuilder<'_, '_, '_> {
         self.b.ins().splat(ty, x)
     }
 
-    /// Folds all lanes into one scalar, halves first.
+    /// Folds all lanes into one scalar: registers as vectors, until one is left, then its lanes.
     pub(super) fn reduce(
         &mut self,
         code: Code,
         dtype: Dtype,
         registers: &[Value],
     ) -> Result<Value, Problem> {
-        let mut left: Registers = registers.into();
-        // Registers are folded as vectors, until one is left, then its lanes.
-        let Some(first) = left.first() else { return Err(Problem::internal("no lanes")) };
-        let ty = self.b.func.dfg.value_type(*first);
-        let fold = |e: &mut Self, x: Value, y: Value| {
+        let empty = || Problem::internal("no lanes");
+        let ty = registers.first().map(|r| self.b.func.dfg.value_type(*r)).ok_or_else(empty)?;
+        let last = combine(Registers::from(registers), |x, y| {
             if ty.is_vector()
-                && e.b.func.dfg.value_type(x) == ty
-                && let Some(v) = float::emit(e.b, ty, code, x, y)
+                && let Some(v) = float::emit(self.b, ty, code, x, y)
             {
                 return Ok(v);
             }
-            scalar::emit(e.b, e.functions, code, dtype, &[x, y])
-        };
-        loop {
-            while left.len() > 1 {
-                let half = left.len() / 2;
-                for i in 0..half {
-                    left[i] = fold(self, left[i], left[i + half])?;
-                }
-                left.truncate(half);
-            }
-            let last = left[0];
-            let lanes = self.b.func.dfg.value_type(last).lane_count();
-            if lanes == 1 {
-                return Ok(last);
-            }
-            left = (0..lanes).map(|i| self.b.ins().extractlane(last, i as u8)).collect();
+            scalar::emit(self.b, self.functions, code, dtype, &[x, y])
+        })?;
+        let last = last.ok_or_else(empty)?;
+        if !ty.is_vector() {
+            return Ok(last);
         }
+        let lanes: Registers =
+            (0..ty.lane_count()).map(|i| self.b.ins().extractlane(last, i as u8)).collect();
+        let fold = |x, y| scalar::emit(self.b, self.functions, code, dtype, &[x, y]);
+        combine(lanes, fold)?.ok_or_else(empty)
     }
 }

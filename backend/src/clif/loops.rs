@@ -18,15 +18,14 @@
 use super::lanes::Lanes;
 use super::nest::{At, Counter, Nest};
 use super::scalar;
-use super::vector;
-use crate::kernel::rounds::disjoint;
-use crate::kernel::{Arg, BufferId, Carry, Expr, Extent, IndexId, Place, Stmt, visit};
+use crate::kernel::rounds::{disjoint, folds};
+use crate::kernel::{Arg, BufferId, Carry, Expr, Extent, IndexId, Place, Stmt, VarId, visit};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
 use cranelift_frontend::Variable;
 use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::{Dtype, Problem};
+use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
 /// Two buffers that exchange places: the variables that hold where they are, and where they were.
 struct Exchange {
@@ -39,17 +38,19 @@ struct Exchange {
 impl Nest<'_, '_, '_> {
     /// A loop that counts.
     pub(super) fn for_(&mut self, stmt: &Stmt) -> Result<(), Problem> {
-        let Stmt::For { index, extent, carries, body, .. } = stmt else { return Ok(()) };
-        let plan =
-            if self.vectors && self.lanes.is_none() { vector::plan(self.p, stmt) } else { None };
-        match (extent, plan) {
-            (Extent::Constant(extent), Some(plan)) => self.in_lanes(*index, *extent, plan, body),
-            (Extent::Constant(extent), None) => {
+        let Stmt::For { index, extent, lanes, carries, body, .. } = stmt else { return Ok(()) };
+        match extent {
+            Extent::Constant(extent) => {
+                let folds = if *lanes > 1 { folds(body) } else { Vec::new() };
+                // Without vectors lanes are worth nothing, but partial values are as the kernel says.
+                if *lanes > 1 && (self.vectors || !folds.is_empty()) {
+                    return self.in_lanes(*index, *extent, *lanes, &folds, body);
+                }
                 let exchanges = self.exchange(carries)?;
                 self.range(*index, 0, *extent, body, &exchanges)?;
                 self.settle(&exchanges)
             }
-            (Extent::Scalar(extent), _) => {
+            Extent::Scalar(extent) => {
                 let extent = self.uniform(*extent)?;
                 let exchanges = self.exchange(carries)?;
                 let some = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, extent, 0);
@@ -68,20 +69,21 @@ impl Nest<'_, '_, '_> {
         &mut self,
         index: IndexId,
         extent: usize,
-        plan: vector::Plan,
+        width: usize,
+        folds: &[(VarId, Code)],
         body: &[Stmt],
     ) -> Result<(), Problem> {
-        let full = extent - extent % plan.width;
+        let full = extent - extent % width;
         let mut accumulators = Vec::new();
-        self.lanes = Some((index, plan.width));
-        for (var, code) in &plan.folds {
+        self.lanes = Some((index, width));
+        for (var, code) in folds {
             let dtype = self.p.vars[*var];
-            let identity = vector::identity(*code, dtype)
-                .ok_or_else(|| Problem::internal(format!("no identity of {code:?}")))?;
+            let neutral = neutral(*code, dtype)
+                .ok_or_else(|| Problem::internal(format!("no neutral element of {code:?}")))?;
             let outer = self.state.vars[*var].take();
             self.state.vars[*var] = Some(self.declare(*var));
-            let identity = Lanes::One(scalar::literal(self.b, identity));
-            self.set(*var, &identity)?;
+            let neutral = Lanes::One(scalar::literal(self.b, neutral));
+            self.set(*var, &neutral)?;
             accumulators.push((*var, *code, outer));
         }
         self.range(index, 0, full, body, &[])?;
@@ -336,6 +338,15 @@ impl Nest<'_, '_, '_> {
             });
         });
     }
+}
+
+/// What lanes begin to fold with.
+fn neutral(code: Code, dtype: Dtype) -> Option<Literal> {
+    let neutral = code.neutral(dtype);
+    if planted(Fault::MinIdentity) && matches!(code, Code::Min) && dtype == Dtype::I32 {
+        return neutral.map(|_| Literal::zero(dtype));
+    }
+    neutral
 }
 
 /// Buffers that hold something else after a body.

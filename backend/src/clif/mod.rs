@@ -3,8 +3,8 @@
 //! Every kernel becomes a function of its call [`record`](crate::record), callees before those that
 //! call them. Long kernels are cut into [`parts`], one function each, which an entry calls in order.
 //! Within a part, [`nest`] translates statements, with [`loops`], [`access`], [`variables`] and
-//! [`calls`]; [`scalar`] gives single elements their meaning; [`vector`] chooses loops that do several
-//! iterations at once, and [`lanes`] holds values in them.
+//! [`calls`]; [`scalar`] gives single elements their meaning, and [`lanes`] holds the values of loops that do several
+//! rounds at once.
 //!
 //! A load whose guard is false reads zeros of the context instead of its element, which costs one
 //! conditional move and no branch.
@@ -24,13 +24,12 @@ mod parts;
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod portable_tests;
 #[cfg(test)]
-mod recursive;
+mod random_tests;
 mod scalar;
 mod symbols;
 #[cfg(test)]
 mod tests;
 mod variables;
-mod vector;
 
 pub(crate) use symbols::Symbols;
 

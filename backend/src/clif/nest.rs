@@ -4,7 +4,7 @@
 //! [`access`](super::access), variables in [`variables`](super::variables), calls in
 //! [`calls`](super::calls); branches and values stand here.
 
-use super::lanes::{LaneBuilder, Lanes};
+use super::lanes::{self, LaneBuilder, Lanes};
 use super::parts::Parts;
 use super::scalar;
 use super::symbols::Functions;
@@ -13,12 +13,12 @@ use crate::kernel::{
     Arg, BufferId, Expr, IndexId, Kernel, KernelId, Program, ScalarId, Stmt, VarId,
 };
 use crate::record::{self, Layout};
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use cranelift_module::FuncId;
 use smallvec::SmallVec;
-use tapeloom_ir::{OrderedMap, Problem};
+use tapeloom_ir::{Dtype, OrderedMap, Problem};
 
 /// Tables that outlive a part, so that a kernel of many parts does not make them many times.
 #[derive(Default)]
@@ -146,7 +146,12 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
     /// The emitter of operations in the present lanes.
     pub(super) fn emit(&mut self) -> LaneBuilder<'_, 'f, 'm> {
         let width = self.width();
-        LaneBuilder { b: self.b, functions: self.functions, width }
+        LaneBuilder { b: self.b, functions: self.functions, width, vectors: self.vectors }
+    }
+
+    /// The vector register for a dtype in the present lanes.
+    pub(super) fn vector(&self, dtype: Dtype) -> Option<Type> {
+        lanes::vector(self.vectors, dtype, self.width())
     }
 
     pub(super) fn width(&self) -> usize {

@@ -177,9 +177,7 @@ fn mentions(stmt: &Stmt, arg: Arg) -> bool {
     let mut found = false;
     visit(std::slice::from_ref(stmt), &mut |s| {
         s.args(&mut |a| found |= a == arg);
-        if let Stmt::Var { var, .. } | Stmt::Set { var, .. } = s {
-            found |= Arg::Var(*var) == arg;
-        }
+        found |= s.assigned().is_some_and(|(var, _)| Arg::Var(var) == arg);
     });
     found
 }

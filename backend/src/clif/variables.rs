@@ -1,6 +1,6 @@
 //! Variables of a kernel: accumulators, one for all lanes or one for each.
 
-use super::lanes::{self, Lanes};
+use super::lanes::Lanes;
 use super::nest::Nest;
 use super::scalar;
 use crate::kernel::VarId;
@@ -25,7 +25,7 @@ impl Nest<'_, '_, '_> {
     pub(super) fn declare(&mut self, var: VarId) -> Slot {
         let (dtype, width) = (self.p.vars[var], self.width());
         let scalar = scalar::register(dtype);
-        match lanes::vector(dtype, width) {
+        match self.vector(dtype) {
             _ if width == 1 => Slot::One(self.b.declare_var(scalar)),
             Some(ty) => {
                 let count = width / ty.lane_count() as usize;

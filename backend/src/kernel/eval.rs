@@ -5,6 +5,7 @@
 //! read, so that a read before the first write shows; [`shadow`] makes an error of it.
 
 use super::memory::{Memory, Spot, filled};
+use super::partial::Partial;
 use super::shadow::Shadow;
 use super::{
     Address, Arg, BufferId, Call, Carry, Contract, Expr, Extent, IndexId, Kernel, Matrix, Place,
@@ -167,16 +168,20 @@ impl<'a> Machine<'a, '_> {
                 let body = if f.arg(*condition).bits != 0 { then } else { otherwise };
                 self.block(f, body)?;
             }
-            Stmt::For { index, extent, rounds, carries, body } => {
+            Stmt::For { index, extent, rounds, lanes, carries, body } => {
                 let extent = match extent {
                     Extent::Constant(n) => i64::try_from(*n).unwrap_or(i64::MAX),
                     Extent::Scalar(a) => f.arg(*a).bits as i64,
                 };
                 let home = f.homes(carries);
                 self.begin_loop(*rounds != Rounds::Serial);
+                let mut partial = Partial::of(&f.k.vars, body, *lanes, extent);
                 for i in 0..extent {
                     f.indices[*index] = i;
+                    partial.turn(i, &mut f.vars);
                     self.round(f, carries, body)?;
+                    partial.turn(i, &mut f.vars);
+                    partial.settle(i, &mut f.vars);
                 }
                 self.end_loop(f, carries, &home);
             }

@@ -21,17 +21,20 @@
 //! }
 //! ```
 //!
-//! Loops say how their rounds depend on each other ([`Rounds`]), may have an extent that is known at
-//! run time only, and may carry arrays from one round to the next ([`Carry`]). Branches, `while` and
-//! calls of other kernels of the program complete the language.
+//! Loops say how their rounds depend on each other ([`Rounds`]) and how many of them go side by side
+//! ([`choose_lanes`]), may have an extent that is known at run time only, and may carry arrays from one
+//! round to the next ([`Carry`]). Branches, `while` and calls of other kernels of the program complete
+//! the language.
 //!
 //! The text form prints, parses and verifies; an interpreter defines the meaning, and every
 //! generator of machine code is tested against it. All addresses count elements, not bytes.
 
 mod eval;
 mod fill;
+mod lanes;
 mod memory;
 mod parse;
+mod partial;
 mod print;
 mod range;
 mod registers;
@@ -46,13 +49,15 @@ mod walk;
 
 pub use eval::{Listener, eval, listen, shadow};
 pub(crate) use fill::filled;
+pub use lanes::choose_lanes;
+pub(crate) use lanes::combine;
 pub use parse::parse;
 pub use registers::registers;
 pub use rounds::claim;
 pub use splice::splice;
 pub use split::split_loops;
 pub use verify::{VerifyError, check, verify};
-pub use walk::{Access, Map, visit};
+pub use walk::{Access, Assign, Map, visit};
 
 use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
@@ -102,6 +107,16 @@ impl Program {
     pub fn kernels(&self) -> impl Iterator<Item = (Option<KernelId>, &Kernel)> {
         let callees = self.callees.iter().map(|(id, k)| (Some(id), k));
         callees.chain([(None, &self.entry)])
+    }
+
+    /// Whether a library contracts, in an order of its own. Everything else is the same in every bit
+    /// whatever runs the kernels.
+    pub fn contracts(&self) -> bool {
+        let mut found = false;
+        for (_, kernel) in self.kernels() {
+            visit(&kernel.body, &mut |s| found |= matches!(s, Stmt::Contract(_)));
+        }
+        found
     }
 
     /// How many statements a run executes; a product in a contraction counts as one. Saturates, and
@@ -306,6 +321,8 @@ pub enum Stmt {
         extent: Extent,
         /// How its rounds depend on each other.
         rounds: Rounds,
+        /// How many rounds go side by side, see [`choose_lanes`]: 1, or a power of two.
+        lanes: usize,
         /// Arrays that rounds hand on; only where rounds run in order.
         carries: Vec<Carry>,
         /// What.
@@ -352,8 +369,7 @@ pub enum Stmt {
         /// Its new value.
         value: Arg,
     },
-    /// `v = code v, value`: one step of a reduction. Generators may use several accumulators and
-    /// combine them in an order that depends on the program alone.
+    /// `v = code v, value`: one step of a reduction.
     Fold {
         /// The variable.
         var: VarId,

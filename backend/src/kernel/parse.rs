@@ -231,7 +231,7 @@ impl<'a> Parser<'a> {
         Ok(Stmt::Fold { var, code, value: self.arg()? })
     }
 
-    /// `i0 in 8 carry b3 = b4 { .. }`
+    /// `i0 in 8 lanes 4 { .. }`, `i0 in 8 carry b3 = b4 { .. }`
     fn loop_(&mut self, rounds: Rounds) -> Result<Stmt, Problem> {
         let index: IndexId = self.id()?;
         self.program.indices = self.program.indices.max(index.index() as u32 + 1);
@@ -243,8 +243,9 @@ impl<'a> Parser<'a> {
         } else {
             Extent::Constant(self.number()?)
         };
+        let lanes = if self.take("lanes") { self.number()? } else { 1 };
         let carries = self.carries()?;
-        Ok(Stmt::For { index, extent, rounds, carries, body: self.block()? })
+        Ok(Stmt::For { index, extent, rounds, lanes, carries, body: self.block()? })
     }
 
     fn carries(&mut self) -> Result<Vec<Carry>, Problem> {

@@ -206,8 +206,11 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
                 block(p, f, body, depth + 1)?;
                 writeln!(f, "{:1$}}}", "", depth * 2)?;
             }
-            Stmt::For { index, extent, rounds, carries, body } => {
+            Stmt::For { index, extent, rounds, lanes, carries, body } => {
                 write!(f, "{rounds} {index} in {extent}")?;
+                if *lanes != 1 {
+                    write!(f, " lanes {lanes}")?;
+                }
                 carried(f, carries)?;
                 writeln!(f, " {{")?;
                 block(p, f, body, depth + 1)?;

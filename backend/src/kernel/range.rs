@@ -79,19 +79,10 @@ impl<'a> Ranges<'a> {
 
     /// Before and behind a block that may run, or run again: its variables may hold anything.
     pub(super) fn change_all(&mut self, body: &[Stmt]) {
-        visit(body, &mut |stmt| match stmt {
-            Stmt::Var { var, .. } | Stmt::Set { var, .. } | Stmt::Fold { var, .. } => {
-                self.change(*var);
+        visit(body, &mut |stmt| {
+            if let Some((var, _)) = stmt.assigned() {
+                self.change(var);
             }
-            Stmt::Nest { .. }
-            | Stmt::For { .. }
-            | Stmt::While { .. }
-            | Stmt::If { .. }
-            | Stmt::Let { .. }
-            | Stmt::Store { .. }
-            | Stmt::Contract(_)
-            | Stmt::Call(_)
-            | Stmt::Probe { .. } => {}
         });
     }
 

@@ -13,12 +13,16 @@
 //! [`claim`] writes the strongest claim that this proves; the verifier refuses claims that it refutes.
 
 use super::visit;
-use super::{Access, Arg, BufferId, Extent, IndexId, Kernel, Place, Rounds, ScalarId, Stmt, VarId};
+use super::{
+    Access, Arg, Assign, BufferId, Extent, IndexId, Kernel, Place, Rounds, ScalarId, Stmt, VarId,
+};
 use cranelift_entity::EntitySet;
 use tapeloom_ir::Code;
 
-/// Comparisons worth the time that they take.
+/// Comparisons worth the time that they take: for a claim, which every loop makes, and for rounds that
+/// go side by side, which few loops do and speed depends on.
 const MOST: usize = 1 << 16;
+const MOST_ABREAST: usize = 1 << 22;
 
 /// Whether rounds meet in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,7 +44,7 @@ pub fn claim(kernel: &mut Kernel) {
 
 fn claim_block(kernel: &Kernel, body: &mut [Stmt]) {
     for stmt in body {
-        if let Stmt::For { index, extent, rounds, carries, body } = stmt {
+        if let Stmt::For { index, extent, rounds, carries, body, .. } = stmt {
             *rounds = match variables(body).0 {
                 weak @ (Rounds::Parallel | Rounds::Fold)
                     if carries.is_empty()
@@ -59,16 +63,13 @@ fn claim_block(kernel: &Kernel, body: &mut [Stmt]) {
 
 /// The strongest claim that the variables of a body allow, and why none stronger.
 pub(crate) fn variables(body: &[Stmt]) -> (Rounds, String) {
-    let mut s = Variables::default();
-    visit(body, &mut |stmt| s.stmt(stmt));
-    let outside = |v: &VarId| !s.declared.contains(v);
+    let s = Variables::of(body);
     if s.reports {
         return (Rounds::Serial, "rounds report in order".to_owned());
     }
-    if let Some(v) = s.set.iter().find(|v| outside(v)) {
+    if let Some(v) = s.set.iter().find(|v| !s.declared.contains(v)) {
         return (Rounds::Serial, format!("{v} is set in one round for the next"));
     }
-    s.folds.retain(|(v, _)| !s.declared.contains(v));
     for (i, (v, code)) in s.folds.iter().enumerate() {
         if s.read.contains(v) {
             return (Rounds::Serial, format!("{v} is read while it is folded into"));
@@ -83,10 +84,23 @@ pub(crate) fn variables(body: &[Stmt]) -> (Rounds, String) {
     }
 }
 
+/// The variables from outside that a body folds into, each once, with the code.
+pub(crate) fn folds(body: &[Stmt]) -> Vec<(VarId, Code)> {
+    let mut folds: Vec<(VarId, Code)> = Vec::new();
+    for (var, code) in Variables::of(body).folds {
+        if folds.iter().all(|(v, _)| *v != var) {
+            folds.push((var, code));
+        }
+    }
+    folds
+}
+
+/// What a body does to variables.
 #[derive(Default)]
 struct Variables {
     declared: Vec<VarId>,
     set: Vec<VarId>,
+    /// Into variables from outside.
     folds: Vec<(VarId, Code)>,
     read: Vec<VarId>,
     /// Whether anything is reported.
@@ -94,29 +108,30 @@ struct Variables {
 }
 
 impl Variables {
+    fn of(body: &[Stmt]) -> Variables {
+        let mut s = Variables::default();
+        visit(body, &mut |stmt| s.stmt(stmt));
+        s.folds.retain(|(v, _)| !s.declared.contains(v));
+        s
+    }
+
     fn stmt(&mut self, stmt: &Stmt) {
-        match stmt {
-            Stmt::Var { var, .. } => self.declared.push(*var),
-            Stmt::Set { var, .. } => self.set.push(*var),
-            Stmt::Probe { .. } => self.reports = true,
-            Stmt::Fold { var, code, value } => {
-                self.folds.push((*var, *code));
-                if let Arg::Var(v) = value {
-                    self.read.push(*v);
-                }
-                return;
+        self.reports |= matches!(stmt, Stmt::Probe { .. });
+        let mut folded = None;
+        match stmt.assigned() {
+            Some((var, Assign::Declare)) => self.declared.push(var),
+            Some((var, Assign::Set)) => self.set.push(var),
+            Some((var, Assign::Fold(code))) => {
+                self.folds.push((var, code));
+                folded = Some(var);
             }
-            Stmt::Nest { .. }
-            | Stmt::For { .. }
-            | Stmt::While { .. }
-            | Stmt::If { .. }
-            | Stmt::Let { .. }
-            | Stmt::Store { .. }
-            | Stmt::Contract(_)
-            | Stmt::Call(_) => {}
+            None => {}
         }
         stmt.args(&mut |a| {
-            if let Arg::Var(v) = a {
+            // A fold reads what it folds into, once.
+            if let Arg::Var(v) = a
+                && folded.take_if(|f| *f == v).is_none()
+            {
                 self.read.push(v);
             }
         });
@@ -125,6 +140,17 @@ impl Variables {
 
 /// Whether one round of a loop touches what another one writes.
 pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[Stmt]) -> Meet {
+    meet(kernel, index, extent, body, false)
+}
+
+/// Whether that many rounds at a time may go side by side, each statement in all of them before the
+/// next one: no two of them touch what the other writes, but for a statement that writes where its
+/// data say, since it writes in the order of rounds.
+pub(crate) fn abreast(kernel: &Kernel, index: IndexId, rounds: usize, body: &[Stmt]) -> bool {
+    meet(kernel, index, Extent::Constant(rounds), body, true) == Meet::Never
+}
+
+fn meet(kernel: &Kernel, index: IndexId, extent: Extent, body: &[Stmt], abreast: bool) -> Meet {
     if let Extent::Constant(0 | 1) = extent {
         return Meet::Never;
     }
@@ -132,7 +158,8 @@ pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[St
     survey.block(body, true);
     let defined = survey.defined(body);
     let stores = survey.accesses.iter().filter(|(a, _)| a.write).count();
-    if !survey.known || stores.saturating_mul(survey.accesses.len()) > MOST {
+    let most = if abreast { MOST_ABREAST } else { MOST };
+    if !survey.known || stores.saturating_mul(survey.accesses.len()) > most {
         return Meet::Maybe;
     }
     let mut meet = Meet::Never;
@@ -144,6 +171,15 @@ pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[St
             let found = match overlap(kernel, store.buffer, other.buffer) {
                 Overlap::None => Meet::Never,
                 Overlap::Unknown => Meet::Maybe,
+                // One statement, once a round, wherever it writes.
+                Overlap::Same
+                    if abreast
+                        && i == k
+                        && store.address.dynamic.is_some()
+                        && survey.inside.is_empty() =>
+                {
+                    Meet::Never
+                }
                 Overlap::Same => {
                     let certain = *plain && *always && store.buffer == other.buffer;
                     survey.meet(store, other, extent, &defined, certain, i == k)

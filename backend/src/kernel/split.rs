@@ -54,9 +54,10 @@ fn block(program: &mut Kernel, body: Vec<Stmt>) -> Result<Vec<Stmt>, Problem> {
         for inside in stmt.blocks_mut() {
             *inside = block(program, std::mem::take(inside))?;
         }
-        // What two ranges carry would exchange places once more between them.
+        // What two ranges carry would exchange places once more between them, and lanes of two would
+        // fold in another order.
         let (index, extent, rounds, body) = match stmt {
-            Stmt::For { index, extent: Extent::Constant(n), rounds, carries, body }
+            Stmt::For { index, extent: Extent::Constant(n), rounds, lanes: 1, carries, body }
                 if carries.is_empty() =>
             {
                 (index, n, rounds, body)
@@ -73,7 +74,7 @@ fn block(program: &mut Kernel, body: Vec<Stmt>) -> Result<Vec<Stmt>, Problem> {
             || size(&body).saturating_mul(ranges) > MOST_STATEMENTS
         {
             let (extent, carries) = (Extent::Constant(extent), Vec::new());
-            out.push(Stmt::For { index, extent, rounds, carries, body });
+            out.push(Stmt::For { index, extent, rounds, lanes: 1, carries, body });
             continue;
         }
         let ends = cuts.iter().copied().chain([extent]);
@@ -184,7 +185,8 @@ fn range(
         return Err(Problem::internal(message));
     }
     let (extent, carries) = (Extent::Constant(end - start), Vec::new());
-    out.push(Stmt::For { index: inner, extent, rounds, carries, body: sweep(looped) });
+    let body = sweep(looped);
+    out.push(Stmt::For { index: inner, extent, rounds, lanes: 1, carries, body });
     Ok(())
 }
 

@@ -4,8 +4,8 @@
 
 use super::{Listener, eval, listen, parse, shadow, verify};
 use crate::Executable;
-use tapeloom_ir::Tensor;
 use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
+use tapeloom_ir::{Literal, Tensor};
 
 extern "C" fn exp(x: f64) -> f64 {
     x.exp()
@@ -309,6 +309,28 @@ fn the_verifier_finds_faults() {
         (
             "for i0 in 2 { %0: f64 = load b2[i0] store b2[i0 + 1], 1.0 }",
             "one writes b2[i0 + 1], another reads b2[i0]",
+        ),
+        // Lanes.
+        ("for i0 in 9 lanes 3 {}", "i0 cannot run in 3 lanes: 3 is no power of two up to 9"),
+        ("for i0 in 2 lanes 0 {}", "0 is no power of two up to 2"),
+        ("for i0 in 2 lanes 4 {}", "4 is no power of two up to 2"),
+        ("for i0 in 1000 lanes 128 {}", "128 is no power of two up to 64"),
+        ("for i0 in (2) lanes 2 {}", "its extent is known at run time only"),
+        ("serial i0 in 2 lanes 2 carry b2 = b2.1 { store b2.1[i0], 1.0 }", "is carried"),
+        ("for i0 in 2 lanes 2 { for i1 in 2 lanes 2 {} }", "a loop inside has lanes"),
+        ("for i0 in 2 lanes 2 { for i1 in (2) {} }", "a loop inside runs as data say"),
+        ("for i0 in 2 lanes 2 { if true {} }", "there is a branch inside"),
+        (
+            "var v0: f64 = 0.0 serial i0 in 2 lanes 2 { v0 = 1.0 }",
+            "v0 is set in one round for the next",
+        ),
+        (
+            "var v0: f64 = 0.0 fold i0 in 2 lanes 2 { v0 = sub v0, 1.0 }",
+            "v0 is folded into by sub, which has no neutral element",
+        ),
+        (
+            "serial i0 in 2 lanes 2 { %0: f64 = load b2[i0] store b2[i0 + 1], 1.0 }",
+            "rounds may touch what those beside them write",
         ),
         // Carries.
         ("serial i0 in 2 carry b2 = b2.1 {}", "b2.1 is carried, but no round writes it"),
@@ -858,4 +880,29 @@ fn loads_that_find_something_else_are_errors() {
                     contract f64 2 x 2 x 2: b2[0; 2, 1] = b0[0; 2, 1] * b0[6; 2, 1]";
     let error = shadowed(contract).unwrap_err();
     assert!(error.contains("b0[8] is read where b1 was written since"), "{error}");
+}
+
+/// The order of a fold is the kernel's: partial values, halves first, then the rest.
+#[test]
+fn lanes_fold_in_their_order() {
+    let sum = |lanes: &str, n: usize| {
+        let text = format!(
+            "program @f {{ buffer b0: f64[11] input 0 buffer b1: f64[] output 0 nest {{ \
+             var v0: f64 = 0.7 fold i0 in {n} {lanes} {{ %0: f64 = load b0[i0] v0 = add v0, %0 }} \
+             store b1[0], v0 }} }}"
+        );
+        let x: Vec<f64> = (0..11).map(|i| 1.0 / f64::from(3 * i + 1)).collect();
+        let program = parse(&text, &|_| None).unwrap();
+        (eval(&program, &[Tensor::vector(&x)]).unwrap()[0].literals().next().unwrap(), x)
+    };
+    let (in_order, x) = sum("", 11);
+    assert_eq!(in_order, Literal::f64(x.iter().fold(0.7, |v, x| v + x)));
+    let (lanes, x) = sum("lanes 4", 11);
+    let p: Vec<f64> = (0..4).map(|i| x[i] + x[i + 4]).collect();
+    let all = 0.7 + ((p[0] + p[2]) + (p[1] + p[3]));
+    assert_eq!(lanes, Literal::f64(x[8..].iter().fold(all, |v, x| v + x)));
+    assert_ne!(lanes, in_order);
+    let (none_left, x) = sum("lanes 8", 8);
+    let p: Vec<f64> = (0..4).map(|i| x[i] + x[i + 4]).collect();
+    assert_eq!(none_left, Literal::f64(0.7 + ((p[0] + p[2]) + (p[1] + p[3]))));
 }

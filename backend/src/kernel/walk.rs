@@ -28,6 +28,7 @@ use super::{
     Stmt, VarId, View,
 };
 use smallvec::SmallVec;
+use tapeloom_ir::Code;
 
 /// Memory that a statement touches: the elements `address + Σ i * stride` with i below each extent.
 #[derive(Clone, Debug)]
@@ -44,6 +45,17 @@ pub struct Access<'a> {
     pub reach: SmallVec<[(usize, i64); 4]>,
     /// Touched only if true.
     pub guard: Option<Arg>,
+}
+
+/// How a variable gets a value.
+#[derive(Clone, Copy, Debug)]
+pub enum Assign {
+    /// Its first one: here it is declared.
+    Declare,
+    /// Another one.
+    Set,
+    /// What it holds with something folded in.
+    Fold(Code),
 }
 
 /// Calls `f` with every statement of a block and of the blocks inside, outer ones first.
@@ -115,6 +127,24 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Probe { .. } => &[],
+        }
+    }
+
+    /// The variable that a statement gives a value, and how.
+    pub fn assigned(&self) -> Option<(VarId, Assign)> {
+        match self {
+            Stmt::Var { var, .. } => Some((*var, Assign::Declare)),
+            Stmt::Set { var, .. } => Some((*var, Assign::Set)),
+            Stmt::Fold { var, code, .. } => Some((*var, Assign::Fold(*code))),
+            Stmt::Nest { .. }
+            | Stmt::For { .. }
+            | Stmt::While { .. }
+            | Stmt::If { .. }
+            | Stmt::Let { .. }
+            | Stmt::Store { .. }
+            | Stmt::Contract(_)
+            | Stmt::Call(_)
+            | Stmt::Probe { .. } => None,
         }
     }
 
@@ -258,13 +288,14 @@ pub trait Map {
     fn stmt(&mut self, stmt: &Stmt) -> Stmt {
         match stmt {
             Stmt::Nest { body } => Stmt::Nest { body: self.block(body) },
-            Stmt::For { index, extent, rounds, carries, body } => {
+            Stmt::For { index, extent, rounds, lanes, carries, body } => {
                 let extent = match extent {
                     Extent::Constant(n) => Extent::Constant(*n),
                     Extent::Scalar(a) => Extent::Scalar(self.arg(*a)),
                 };
-                let (index, rounds, carries) = (self.index(*index), *rounds, self.carries(carries));
-                Stmt::For { index, extent, rounds, carries, body: self.block(body) }
+                let (index, rounds, lanes) = (self.index(*index), *rounds, *lanes);
+                let (carries, body) = (self.carries(carries), self.block(body));
+                Stmt::For { index, extent, rounds, lanes, carries, body }
             }
             Stmt::While { head, condition, carries, body } => {
                 // The condition is defined by the head.

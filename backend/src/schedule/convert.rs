@@ -122,7 +122,7 @@ impl<'a> Convert<'a> {
                 // What its rounds are is claimed in the end.
                 let (extent, rounds) = (Extent::Constant(*extent), Rounds::Serial);
                 let (carries, body) = (Vec::new(), self.block(body)?);
-                Stmt::For { index: new, extent, rounds, carries, body }
+                Stmt::For { index: new, extent, rounds, lanes: 1, carries, body }
             }
             Tree::Let { value, expr } => {
                 let expr = match expr {

@@ -2,18 +2,28 @@
 
 use super::Verifier;
 use crate::kernel::rounds::{self, Meet};
-use crate::kernel::{Carry, Extent, IndexId, Place, Rounds, Stmt, visit};
+use crate::kernel::{Carry, Place, Rounds, Stmt, lanes, visit};
 
 impl Verifier<'_> {
-    /// What a loop claims of its rounds must not be seen to be wrong.
-    pub(super) fn claim(
-        &mut self,
-        index: IndexId,
-        extent: Extent,
-        claimed: Rounds,
-        carries: &[Carry],
-        body: &[Stmt],
-    ) {
+    /// What a loop claims of its rounds must not be seen to be wrong, and lanes must be legal.
+    pub(super) fn claim(&mut self, stmt: &Stmt) {
+        let Stmt::For { index, extent, rounds: claimed, lanes, carries, body } = stmt else {
+            return;
+        };
+        let (index, claimed) = (*index, *claimed);
+        if claimed == Rounds::Serial && *lanes == 1 {
+            return;
+        }
+        let mut valid = true;
+        visit(body, &mut |s| {
+            s.accesses(&mut |a| valid &= self.p.buffers.is_valid(a.buffer));
+        });
+        if valid
+            && *lanes != 1
+            && let Some(why) = lanes::refused(self.p, stmt, *lanes)
+        {
+            self.error(format!("{index} cannot run in {lanes} lanes: {why}"));
+        }
         if claimed == Rounds::Serial {
             return;
         }
@@ -26,14 +36,7 @@ impl Verifier<'_> {
                 "the rounds of {index} are no `{claimed}`: {c} is carried; say `serial`"
             ));
         }
-        let exist = |s: &Stmt| {
-            let mut all = true;
-            s.accesses(&mut |a| all &= self.p.buffers.is_valid(a.buffer));
-            all
-        };
-        let mut valid = true;
-        visit(body, &mut |s| valid &= exist(s));
-        if valid && let Meet::Always(what) = rounds::memory(self.p, index, extent, body) {
+        if valid && let Meet::Always(what) = rounds::memory(self.p, index, *extent, body) {
             self.error(format!("the rounds of {index} are no `{claimed}`: {what}; say `serial`"));
         }
     }

@@ -252,7 +252,7 @@ impl<'a> Verifier<'a> {
                     self.ranges.change_all(head);
                     self.ranges.change_all(rounds);
                 }
-                Stmt::For { index, extent, rounds, carries, body } => {
+                Stmt::For { index, extent, carries, body, .. } => {
                     if let Extent::Scalar(a) = extent {
                         let found = self.arg(*a);
                         self.fits("an extent", Some(Dtype::I64), found);
@@ -263,7 +263,7 @@ impl<'a> Verifier<'a> {
                     if self.indices[*index].replace(Some(*extent)).is_some() {
                         self.error(format!("{index} is used by two loops"));
                     }
-                    self.claim(*index, *extent, *rounds, carries, body);
+                    self.claim(stmt);
                     let open = self.carries(carries, body);
                     self.ranges.count(*index, *extent);
                     let never = self.ranges.rounds(*extent).1 == 0;

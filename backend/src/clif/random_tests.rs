@@ -1,10 +1,11 @@
 //! Random recursive kernels: loops of constant and run-time extent, branches, `while`, carries in place
 //! and in turns, contractions that add, calls of kernels that are as random.
 //!
-//! Text, verifier, the checking interpreter, split loops and machine code must agree on each in every
-//! bit, and on what is reported in which order:
-//! numbers are small integers, so that sums may be taken in any order. A run of a few hundred is part
-//! of the tests; `KERNELS=50000 cargo test --release -p tapeloom-backend recursive` is a long one, and
+//! Text, verifier, the checking interpreter and machine code must agree on each in every bit, in lanes
+//! and in order, and on what is reported in which order. A library contracts in an order of its own, so
+//! in kernels with contractions numbers are small integers, which split loops and lanes do not change
+//! then. A run of a few hundred is part of the tests;
+//! `KERNELS=50000 cargo test --release -p tapeloom-backend recursive` is a long one, and
 //! `KERNELS_SEED=n` begins elsewhere.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
@@ -12,8 +13,8 @@
 use super::tests::{Random, compare, tensor};
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Call, Carry, Contract, Expr, Extent, Held, IndexId, Kernel,
-    KernelId, Matrix, Place, Program, Rounds, Stmt, VarId, Version, View, claim, eval, listen,
-    parse, registers, shadow, splice, split_loops, verify, visit,
+    KernelId, Matrix, Place, Program, Rounds, Stmt, VarId, Version, View, choose_lanes, claim,
+    eval, listen, parse, registers, splice, split_loops, verify, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
@@ -29,6 +30,8 @@ struct Generator<'a> {
     callees: &'a PrimaryMap<KernelId, Kernel>,
     k: Kernel,
     size: usize,
+    /// Whether there are contractions.
+    contracts: bool,
     /// Arguments, never written.
     inputs: [BufferId; 2],
     /// Buffers of f64 that hold something everywhere, and the version that they hold.
@@ -69,8 +72,7 @@ fn store(held: Held, address: Address, value: Arg, guard: Option<Arg>) -> Stmt {
 fn kernel(
     r: &mut Random,
     callees: &PrimaryMap<KernelId, Kernel>,
-    size: usize,
-    budget: usize,
+    (size, budget, contracts): (usize, usize, bool),
     entry: bool,
 ) -> Kernel {
     let mut k = Kernel::new("random");
@@ -104,6 +106,7 @@ fn kernel(
         callees,
         k,
         size,
+        contracts,
         inputs,
         arrays: arrays.clone(),
         spare: vec![spare, other],
@@ -162,7 +165,7 @@ impl Generator<'_> {
     }
 
     fn for_(&self, index: IndexId, extent: Extent, carries: Vec<Carry>, body: Vec<Stmt>) -> Stmt {
-        Stmt::For { index, extent, rounds: Rounds::Serial, carries, body }
+        Stmt::For { index, extent, rounds: Rounds::Serial, lanes: 1, carries, body }
     }
 
     fn code(&mut self, body: &mut Vec<Stmt>, code: Code, args: &[Arg]) -> Arg {
@@ -361,7 +364,7 @@ impl Generator<'_> {
             }
             10 | 11 if !deep => self.counted(body),
             12 if !deep => self.while_(body),
-            13 => self.contract(body),
+            13 if self.contracts => self.contract(body),
             14 if !self.callees.is_empty() => self.call(body),
             15 => self.fold(body),
             16 => {
@@ -542,15 +545,17 @@ impl Generator<'_> {
     }
 }
 
-fn program(seed: u64) -> Program {
+/// A program, and whether it has contractions.
+fn program(seed: u64) -> (Program, bool) {
     let mut r = Random(seed);
     let mut callees = PrimaryMap::new();
+    let contracts = r.below(2) == 0;
     for _ in 0..r.below(3) {
-        let callee = kernel(&mut r, &callees, CALLEE, 12, false);
+        let callee = kernel(&mut r, &callees, (CALLEE, 12, contracts), false);
         callees.push(callee);
     }
-    let entry = kernel(&mut r, &callees, ENTRY, 30, true);
-    Program { callees, entry }
+    let entry = kernel(&mut r, &callees, (ENTRY, 30, contracts), true);
+    (Program { callees, entry }, contracts)
 }
 
 #[test]
@@ -558,42 +563,55 @@ fn random_recursive_kernels() {
     let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
     let (count, seed) = (number("KERNELS").unwrap_or(200), number("KERNELS_SEED").unwrap_or(0));
     let mut r = Random(7);
-    let mut numbers = |dtype| {
-        let x: Vec<_> = (0..ENTRY).map(|_| Literal::of(dtype, r.below(9) as f64 - 3.0)).collect();
+    let mut numbers = |dtype, by: f64| {
+        let number = |r: &mut Random| Literal::of(dtype, (r.below(9) as f64 - 3.0) / by);
+        let x: Vec<_> = (0..ENTRY).map(|_| number(&mut r)).collect();
         tensor(dtype, &x)
     };
-    let args = [numbers(Dtype::F64), numbers(Dtype::I64)];
-    let mut met = [0; 9];
+    let integers = [numbers(Dtype::F64, 1.0), numbers(Dtype::I64, 1.0)];
+    // The order of a sum shows.
+    let thirds = [numbers(Dtype::F64, 3.0), integers[1].clone()];
+    let mut met = [0; 10];
     for seed in seed..seed + count {
-        let p = program(seed);
-        let valid = |p: &Program| {
+        let (p, contracts) = program(seed);
+        let args = if contracts { &integers } else { &thirds };
+        let told_by = |p: &Program| {
             let errors = verify(p);
             assert!(errors.is_empty(), "{p}\nseed {seed}: {errors:?}");
+            let again =
+                parse(&p.to_string(), &|_| None).unwrap_or_else(|e| panic!("{seed}: {e}\n{p}"));
+            assert_eq!(again.to_string(), p.to_string());
+            assert_eq!(verify(&again), []);
+            let mut told = Vec::new();
+            let results = listen(p, args, &mut |number, all| told.push((number, all.to_vec())));
+            (results.unwrap_or_else(|e| panic!("{p}\nseed {seed}: {e}")), told)
         };
-        valid(&p);
-        let again = parse(&p.to_string(), &|_| None).unwrap_or_else(|e| panic!("{seed}: {e}\n{p}"));
-        assert_eq!(again.to_string(), p.to_string());
-        valid(&again);
-        let mut want_told = Vec::new();
-        let want = listen(&p, &args, &mut |number, all| want_told.push((number, all.to_vec())));
-        let want = want.unwrap_or_else(|e| panic!("{p}\nseed {seed}: {e}"));
+        let want = told_by(&p);
         let mut spliced = p.clone();
         splice(&mut spliced);
-        valid(&spliced);
-        let again =
-            shadow(&spliced, &args).unwrap_or_else(|e| panic!("{spliced}\nseed {seed}: {e}"));
-        assert_eq!(again, want, "{p}\n{spliced}\nseed {seed}");
+        assert_eq!(told_by(&spliced), want, "{p}\n{spliced}\nseed {seed}");
         registers(&mut spliced);
-        valid(&spliced);
-        let again = eval(&spliced, &args).unwrap_or_else(|e| panic!("{spliced}\nseed {seed}: {e}"));
-        assert_eq!(again, want, "{p}\n{spliced}\nseed {seed}");
-        let mut split = if seed % 3 == 0 { p.clone() } else { spliced.clone() };
-        split_loops(&mut split).unwrap();
-        valid(&split);
-        let p = [&split, &p, &spliced][seed as usize % 3];
-        let told = compare(p, &args, &want, 0.0, &format!("seed {seed}"));
-        assert_eq!(told, want_told, "seed {seed}");
-        for (_, k) in p.kernels() {
+        assert_eq!(verify(&spliced), [], "{spliced}\nseed {seed}");
+        let again = eval(&spliced, args).unwrap_or_else(|e| panic!("{spliced}\nseed {seed}: {e}"));
+        assert_eq!(again, want.0, "{p}\n{spliced}\nseed {seed}");
+        let plain = seed % 3 == 0;
+        let mut made = if plain { p } else { spliced };
+        if seed % 5 > 0 {
+            split_loops(&mut made).unwrap();
+        }
+        if seed % 4 > 0 {
+            choose_lanes(&mut made);
+        }
+        // Sums in another order are other sums.
+        let (results, told) = match plain {
+            true => told_by(&made),
+            false => (eval(&made, args).unwrap(), want.1.clone()),
+        };
+        assert_eq!(verify(&made), [], "{made}\nseed {seed}");
+        let got = compare(&made, args, &results, 0.0, &format!("seed {seed}"));
+        assert!(!(plain || contracts) || got == told, "{made}\nseed {seed}: {got:?}");
+        assert!(!contracts || (results, told) == want, "{made}\nseed {seed}");
+        for (_, k) in made.kernels() {
             visit(&k.body, &mut |s| {
                 let kind = match s {
                     Stmt::For { extent: Extent::Scalar(_), .. } => 0,
@@ -601,6 +619,7 @@ fn random_recursive_kernels() {
                     Stmt::If { .. } => 2,
                     Stmt::Call(_) => 3,
                     Stmt::Contract(c) => 4 + usize::from(c.accumulate),
+                    Stmt::For { lanes: 2.., .. } => 9,
                     Stmt::For { rounds: Rounds::Parallel, .. } => 6,
                     Stmt::For { rounds: Rounds::Fold, .. } => 7,
                     Stmt::Probe { .. } => 8,

@@ -1,0 +1,283 @@
+//! Which loops run in lanes, how many, and what that means.
+//!
+//! A loop in lanes takes that many rounds side by side: scalars are held once per lane, in vectors
+//! where there are some, and a variable from outside that is folded into has a partial value per lane.
+//! That is part of what the kernel says, because sums of floats show in which order they are taken:
+//!
+//! ```text
+//! fold i0 in 11 lanes 4 {          p = (0, 0, 0, 0)                  the neutral element of `add`
+//!   %0: f64 = load b0[i0]          p[i % 4] += b0[i]    i = 0 .. 8   full lanes
+//!   v0 = add v0, %0                v0 += (p[0] + p[2]) + (p[1] + p[3])    halves first
+//! }                                v0 += b0[i]          i = 8 .. 11  the rest, one by one
+//! ```
+//!
+//! So the bits of a fold are those of its kernel on every machine and in the interpreter, however wide
+//! the vectors are, or if there are none. [`choose_lanes`] chooses once, for a program whose loops are
+//! as they will be; its numbers suit vectors of 128 bits and are the same everywhere.
+//!
+//! Lanes are legal where no round touches what another of those beside it writes ([`refused`]), and
+//! worth it where enough of the body has vector instructions. Any loop of a nest can be the one:
+//! usually the innermost, but for rows of three elements the loop over the rows, whose body then holds
+//! small loops.
+
+use super::rounds;
+use super::{Access, Expr, Extent, IndexId, Kernel, Program, Rounds, Stmt, VarId, visit};
+use tapeloom_ir::prim::Gives;
+use tapeloom_ir::{Code, Dtype};
+
+/// Rounds side by side where each variable is of 64 bits, and where some are of 32.
+const ONE: usize = 2;
+const ONE_NARROW: usize = 4;
+
+/// Several partial values hide the latency of adding, so that a loop that folds and has at most so many
+/// statements takes that many times as many rounds side by side; others are bound by issue.
+const TIMES: [(usize, usize); 2] = [(8, 4), (24, 2)];
+
+/// More lanes than any machine has: code grows with them.
+const MOST: usize = 64;
+
+/// Loops inside with fewer rounds are not worth lanes of their own.
+const SMALL: usize = 8;
+
+/// Gives lanes to every loop of a program that should run in them.
+///
+/// ```
+/// use tapeloom_backend::kernel;
+/// let text = "program @sum {
+///   buffer b0: f64[100] input 0
+///   buffer b1: f64[] output 0
+///   nest {
+///     var v0: f64 = 0.0
+///     fold i0 in 100 {
+///       %0: f64 = load b0[i0]
+///       v0 = add v0, %0
+///     }
+///     store b1[0], v0
+///   }
+/// }";
+/// let mut program = kernel::parse(text, &|_| None)?;
+/// kernel::choose_lanes(&mut program);
+/// assert!(program.to_string().contains("fold i0 in 100 lanes 8 {"));
+/// # Ok::<(), tapeloom_ir::Problem>(())
+/// ```
+pub fn choose_lanes(program: &mut Program) {
+    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+        let mut body = std::mem::take(&mut kernel.body);
+        block(kernel, &mut body);
+        kernel.body = body;
+    }
+}
+
+fn block(k: &Kernel, body: &mut [Stmt]) {
+    for stmt in body {
+        let plan = plan(k, stmt);
+        match (stmt, plan) {
+            (Stmt::For { lanes, .. }, Some(plan)) => *lanes = plan.lanes,
+            (stmt, _) => stmt.blocks_mut().into_iter().for_each(|inside| block(k, inside)),
+        }
+    }
+}
+
+/// Partial values as one: halves first, so that of vectors whole ones are folded before their lanes.
+pub(crate) fn combine<T: Copy, E>(
+    mut partial: impl AsMut<[T]>,
+    mut fold: impl FnMut(T, T) -> Result<T, E>,
+) -> Result<Option<T>, E> {
+    let mut left = partial.as_mut();
+    while left.len() > 1 {
+        let (low, high) = left.split_at_mut(left.len() / 2);
+        for (x, y) in low.iter_mut().zip(high) {
+            *x = fold(*x, *y)?;
+        }
+        left = low;
+    }
+    Ok(left.first().copied())
+}
+
+/// Why a loop cannot have so many lanes; nothing where it can.
+pub(super) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
+    let Stmt::For { index, extent, rounds, carries, body, .. } = stmt else {
+        return Some("it is no loop".to_owned());
+    };
+    let Extent::Constant(extent) = *extent else {
+        return Some("its extent is known at run time only".to_owned());
+    };
+    let most = extent.min(MOST);
+    if !lanes.is_power_of_two() || lanes > most {
+        return Some(format!("{lanes} is no power of two up to {most}"));
+    }
+    if let Some(c) = carries.first() {
+        return Some(format!("{c} is carried"));
+    }
+    // Lanes go the same way and as often.
+    let mut apart = None;
+    visit(body, &mut |stmt| {
+        apart = apart.or(match stmt {
+            Stmt::For { extent: Extent::Scalar(_), .. } => Some("a loop inside runs as data say"),
+            Stmt::For { carries, .. } if !carries.is_empty() => Some("a loop inside carries"),
+            Stmt::For { lanes, .. } if *lanes != 1 => Some("a loop inside has lanes"),
+            Stmt::While { .. } => Some("there is a `while` inside"),
+            Stmt::If { .. } => Some("there is a branch inside"),
+            Stmt::Contract(_) => Some("there is a contraction inside"),
+            Stmt::Call(_) => Some("there is a call inside"),
+            Stmt::Probe { .. } => Some("there is a probe inside"),
+            Stmt::Nest { .. }
+            | Stmt::For { .. }
+            | Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. } => None,
+        });
+    });
+    if let Some(why) = apart {
+        return Some(why.to_owned());
+    }
+    if let (Rounds::Serial, why) = rounds::variables(body) {
+        return Some(why);
+    }
+    let neutral = |(v, code): &(VarId, Code)| k.vars.get(*v).and_then(|d| code.neutral(*d));
+    if let Some((v, code)) = rounds::folds(body).iter().find(|f| neutral(f).is_none()) {
+        return Some(format!("{v} is folded into by {code}, which has no neutral element"));
+    }
+    let apart = *rounds != Rounds::Serial || rounds::abreast(k, *index, lanes, body);
+    (!apart).then(|| "rounds may touch what those beside them write".to_owned())
+}
+
+/// How to run a loop in lanes.
+struct Plan {
+    lanes: usize,
+    /// About how many scalar instructions a pair of lanes saves.
+    gain: i64,
+}
+
+/// Plans a loop, if it should run in lanes.
+fn plan(k: &Kernel, stmt: &Stmt) -> Option<Plan> {
+    let Stmt::For { index, extent: Extent::Constant(extent), body, .. } = stmt else { return None };
+    if *extent < 2 {
+        return None;
+    }
+    let mut s = Survey {
+        k,
+        index: *index,
+        gain: 0,
+        statements: 0,
+        narrow: false,
+        declared: Vec::new(),
+        folds: false,
+        folds_inside: false,
+        inside: false,
+        calls: false,
+        better_inside: false,
+    };
+    s.block(body);
+    if s.better_inside || s.gain <= 0 {
+        return None;
+    }
+    let one = if s.narrow { ONE_NARROW } else { ONE };
+    let times = TIMES.iter().find(|(most, _)| s.statements <= *most).map_or(1, |t| t.1);
+    let several = (s.folds || s.folds_inside) && !s.calls;
+    let most = if several { times * one } else { one };
+    let lanes = std::iter::successors(Some(most), |w| Some(w / 2)).find(|w| w <= extent)?;
+    let legal = lanes >= one && refused(k, stmt, lanes).is_none();
+    legal.then_some(Plan { lanes, gain: s.gain })
+}
+
+/// What speaks for lanes in a loop's body, and against them.
+struct Survey<'a> {
+    k: &'a Kernel,
+    index: IndexId,
+    /// Vector instructions gained, less the work of taking vectors apart and together.
+    gain: i64,
+    statements: usize,
+    /// Whether f32 occurs: its vectors have four lanes.
+    narrow: bool,
+    declared: Vec<VarId>,
+    /// Whether variables from outside are folded into, and whether loops inside fold into a lane's own.
+    folds: bool,
+    folds_inside: bool,
+    /// Whether a loop inside is around.
+    inside: bool,
+    /// Whether functions are called, which leave no register alone.
+    calls: bool,
+    /// Whether a loop inside gains more from lanes.
+    better_inside: bool,
+}
+
+impl Survey<'_> {
+    fn block(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            self.statements += 1;
+            stmt.accesses(&mut |a| self.access(&a));
+            let (before, around) = (self.gain, self.inside);
+            self.inside |= matches!(stmt, Stmt::For { .. });
+            stmt.blocks().into_iter().for_each(|b| self.block(b));
+            self.inside = around;
+            match stmt {
+                Stmt::For { extent: Extent::Constant(extent), .. } => {
+                    let here = self.gain - before;
+                    self.better_inside |=
+                        *extent >= SMALL && plan(self.k, stmt).is_some_and(|p| p.gain >= here);
+                }
+                Stmt::Let { value, expr } => {
+                    self.dtype(self.k.scalars[*value]);
+                    if let Expr::Code(code, args) = expr
+                        && let Some(last) = args.last()
+                    {
+                        self.code(*code, self.k.dtype(*last));
+                    }
+                }
+                Stmt::Var { var, .. } => {
+                    self.dtype(self.k.vars[*var]);
+                    self.declared.push(*var);
+                }
+                Stmt::Fold { var, code, .. } => {
+                    let dtype = self.k.vars[*var];
+                    self.dtype(dtype);
+                    self.code(*code, dtype);
+                    let own = self.declared.contains(var);
+                    self.folds |= !own;
+                    self.folds_inside |= own && self.inside;
+                }
+                // Those that lanes rule out are refused.
+                Stmt::Nest { .. }
+                | Stmt::For { extent: Extent::Scalar(_), .. }
+                | Stmt::While { .. }
+                | Stmt::If { .. }
+                | Stmt::Set { .. }
+                | Stmt::Store { .. }
+                | Stmt::Contract(_)
+                | Stmt::Call(_)
+                | Stmt::Probe { .. } => {}
+            }
+        }
+    }
+
+    fn dtype(&mut self, dtype: Dtype) {
+        self.narrow |= dtype == Dtype::F32;
+    }
+
+    fn code(&mut self, code: Code, dtype: Dtype) {
+        let called = code.called(dtype).is_some();
+        self.calls |= called;
+        self.gain += match code.row().gives {
+            // Calls take vectors apart; the call itself costs more than that.
+            _ if called => 0,
+            Gives::Dtype(_) => -1,
+            Gives::Same | Gives::Truth if dtype.is_float() => 2,
+            Gives::Same | Gives::Truth => 0,
+        };
+    }
+
+    fn access(&mut self, access: &Access<'_>) {
+        let dtype = self.k.buffers[access.buffer].ty.dtype;
+        let anywhere = access.address.dynamic.is_some() || access.guard.is_some();
+        self.gain += match access.address.stride(self.index) {
+            _ if anywhere || !dtype.is_float() => -1,
+            0 if access.write => -1,
+            0 => 0,
+            1 => 2,
+            _ => -1,
+        };
+    }
+}
