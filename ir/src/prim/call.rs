@@ -10,7 +10,7 @@
 use super::toolbox::scatter_tangents;
 use super::{
     Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
-    Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Total, Types,
+    Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
 };
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
@@ -135,8 +135,7 @@ impl Primitive for Call {
         let b = cx.b;
         let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
         let known = x.len() - b.with_module(|m| m.function(self.function).linear_params.len());
-        // A total that runs already goes through the callee, which adds to the part that it reads. The
-        // callee adds cotangents as they are, so signs are settled before.
+        // A total that runs already goes through the callee, which adds to the part that it reads.
         let running =
             |i: usize, into: &Cotangents| matches!(x[i], Arg::Linear(_)) && into.total[i].is_some();
         let onto: Vec<Onto> = (known..x.len())
@@ -144,13 +143,7 @@ impl Primitive for Call {
             .collect();
         let of = cx.ask(|regions, m| regions.transpose(m, self.function, &nonzero, &onto))?;
         let mut args: Vec<Atom> = x[..known].iter().filter_map(Arg::known).collect();
-        let negated = onto.contains(&Onto::Total) && std::mem::take(&mut into.negated);
-        args.extend(ct.iter().flatten().map(|ct| Total { atom: *ct, negated }.settle(b)));
-        for (total, _) in
-            into.total[known..].iter_mut().zip(&onto).filter(|(_, o)| **o == Onto::Total)
-        {
-            args.extend(total.take().map(|total| total.settle(b)));
-        }
+        args.extend(into.hand_over(b, ct, known, &onto));
         let slots = (known..x.len()).zip(&of.nonzero).filter(|(_, on)| **on).map(|(i, _)| i);
         for (i, back) in slots.zip(b.emit(self.to(of.function), &args)) {
             if let Arg::Linear(_) = x[i] {

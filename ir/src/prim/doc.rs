@@ -38,6 +38,8 @@ pub enum Family {
     Reduction,
     /// Functions run by functions, and how their derivatives are taken.
     Calls,
+    /// Functions run or left out, once or many times, as values say.
+    Control,
     /// The operand itself, and something that transforms or passes are told.
     Marks,
 }
@@ -54,6 +56,7 @@ impl Family {
         Family::Indexing,
         Family::Reduction,
         Family::Calls,
+        Family::Control,
         Family::Marks,
     ];
 
@@ -69,6 +72,7 @@ impl Family {
             Family::Indexing => "Computed indices",
             Family::Reduction => "Reductions and contractions",
             Family::Calls => "Calls",
+            Family::Control => "Branches and loops",
             Family::Marks => "Marks",
         }
     }
@@ -94,6 +98,10 @@ impl Family {
             Family::Reduction => "Axes are named by the attributes and disappear from the shape.",
             Family::Calls => {
                 "They run other functions of the module; a derivative runs the derived function."
+            }
+            Family::Control => {
+                "They run other functions, or leave them out, as values say that are known when the \
+                 program runs; a derivative does the same with derived functions."
             }
             Family::Marks => {
                 "They give back their operand, and tell transforms or passes something; nothing is \

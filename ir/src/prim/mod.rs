@@ -44,6 +44,7 @@ mod gather;
 mod integer_pow;
 mod iota;
 mod keep;
+mod lanes;
 mod linear_call;
 mod loops;
 mod lower;

@@ -131,6 +131,24 @@ impl Cotangents {
         self.total[i] = Some(self.total[i].map_or(ct, |before| before.plus(b, ct)));
     }
 
+    /// What a region that adds to totals of its own accord is given: the cotangents of its results, then
+    /// the totals of the linear operands, from `first` on, that are to be added to. The region adds
+    /// cotangents as they are, so signs are settled before.
+    pub(super) fn hand_over(
+        &mut self,
+        b: &Builder<'_>,
+        ct: &[Option<Atom>],
+        first: usize,
+        onto: &[Onto],
+    ) -> Vec<Atom> {
+        let negated = onto.contains(&Onto::Total) && std::mem::take(&mut self.negated);
+        let mut args: Vec<Atom> =
+            ct.iter().flatten().map(|ct| Total { atom: *ct, negated }.settle(b)).collect();
+        let handed = self.total[first..].iter_mut().zip(onto).filter(|(_, o)| **o == Onto::Total);
+        args.extend(handed.filter_map(|(total, _)| Some(total.take()?.settle(b))));
+        args
+    }
+
     /// From here on the rule works with the cotangent itself: before a step that does not end in a
     /// loop with what comes next (a contraction, a scatter), negation is cheaper than after it.
     pub(crate) fn settle(&mut self, b: &Builder<'_>, ct: Atom) -> Atom {

@@ -36,6 +36,20 @@ pub(super) fn arrow(params: &[Type], results: &[Type]) -> String {
     format!("({}) -> ({})", list(params), list(results))
 }
 
+/// A function of ordinary and of linear parameters of those types.
+pub(super) fn function(
+    module: &mut Module,
+    name: &str,
+    [params, linear]: [&[Type]; 2],
+    body: impl FnOnce(&Builder<'_>, &[Atom], &[Atom]) -> Vec<Atom>,
+) -> Result<FuncId, Problem> {
+    let mut draft = Draft::new(name);
+    let params: Vec<Atom> = params.iter().map(|ty| draft.param(ty.clone())).collect();
+    let linear: Vec<Atom> = linear.iter().map(|ty| draft.linear_param(ty.clone())).collect();
+    let results = body(&Builder::new(module, &mut draft), &params, &linear);
+    draft.finish(module, results)
+}
+
 /// The function that an equation calls, unless it has rules of its own.
 pub(super) fn called(op: &Op) -> Option<FuncId> {
     op.opened(Role::is_call)

@@ -1,0 +1,371 @@
+//! `cond{branches}`: one of several functions, chosen when the program runs.
+//!
+//! ```text
+//! %3: f64[] = cond{branches=[@no,@yes]} %0, %1, %2
+//! ```
+//!
+//! The first operand says which: a `bool[]` (false is the first of two) or an `i64[]` (the nearest
+//! that there is); the others are the arguments. One branch runs, the others do not: nothing in them
+//! costs time, has an effect or gives a nan.
+
+mod record;
+mod samples;
+
+use super::lanes::Lanes;
+use super::toolbox::{arrow, function, instantiate, scatter_tangents};
+use super::{
+    Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
+    Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Scalar, Types,
+};
+use crate::builder::Builder;
+use crate::function::{Atom, FuncId};
+use crate::literal::Literal;
+use crate::module::Module;
+use crate::policy::Policy;
+use crate::problem::{Kind, Problem};
+use crate::question::{Onto, Residual, TransposeOf, Wanted};
+use crate::tensor::Tensor;
+use crate::types::{Dtype, Type};
+use record::Record;
+
+/// `cond{branches}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Cond {
+    /// The functions, all of one type.
+    pub branches: Vec<FuncId>,
+}
+
+notation!(Cond = "cond" { branches });
+
+impl Cond {
+    /// Which branch a value of the first operand means.
+    fn chosen(&self, which: Literal) -> usize {
+        match which.dtype {
+            Dtype::Bool => usize::from(!which.is_zero()),
+            _ => usize::try_from(which.bits as i64).unwrap_or(0).min(self.branches.len() - 1),
+        }
+    }
+
+    /// What is asked of each branch, so that the answers fit one another: what is there in one of them
+    /// is forced in all, and this is the second answer.
+    fn alike<T>(
+        &self,
+        mut ask: impl FnMut(FuncId, &[bool]) -> Result<T, Problem>,
+        there: impl Fn(&T) -> &Vec<bool>,
+    ) -> Result<(Vec<T>, Vec<bool>), Problem> {
+        let mut all = |forced: &[bool]| -> Result<Vec<T>, Problem> {
+            self.branches.iter().map(|f| ask(*f, forced)).collect()
+        };
+        let some = union(all(&[])?.iter().map(|of| there(of).as_slice()));
+        Ok((all(&some)?, some))
+    }
+
+    /// The branches over a batch whose members choose for themselves: each branch runs if any member
+    /// takes it, and only those that take it are seen ([`Lanes`]).
+    fn masked(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        size: usize,
+        x: &[Atom],
+        batched: &[bool],
+    ) -> Result<Batched, Problem> {
+        let b = cx.b;
+        let outputs = b.with_module(|m| m.function(self.branches[0]).results.len());
+        let wanted = vec![Wanted::Batched; outputs];
+        let mut y: Option<Vec<Atom>> = None;
+        for (k, branch) in self.branches.iter().enumerate() {
+            let of = cx.ask(|regions, m| {
+                if m.effects(*branch) == Effects::Ordered {
+                    let name = &m.function(*branch).name;
+                    let message =
+                        format!("@{name} has an effect, and only part of a batch takes it");
+                    let help =
+                        "let all members of a batch take one branch where something is reported";
+                    return Err(Problem::new(Kind::Arguments, message, help));
+                }
+                regions.batch(m, *branch, size, batched, &wanted)
+            })?;
+            if size == 0 {
+                let args = &x[1..];
+                let y = b.emit(Call::inline(of.function), args);
+                return Ok(Batched { y, batched: vec![true; outputs].into() });
+            }
+            let lanes = Lanes::new(b, self.takes(b, x[0], k));
+            let skipped = b.with_module(|m| {
+                let f = m.get(of.function);
+                let mut known = f.param_types();
+                let linear = known.split_off(f.params.len());
+                let zeros = |b: &Builder<'_>, _: &[Atom], _: &[Atom]| {
+                    f.result_types().iter().map(|ty| instantiate(b, None, ty)).collect()
+                };
+                function(m, &format!("{}.skipped", f.name), [&known, &linear], zeros)
+            })?;
+            let known = b.with_module(|m| m.function(of.function).params.len());
+            let mut args = vec![lanes.any()];
+            args.extend(x[1..].iter().zip(batched).enumerate().map(|(i, (x, on))| match on {
+                true if i < known => lanes.safe(*x),
+                true => lanes.zero(*x),
+                false => *x,
+            }));
+            let found = b.emit(Cond { branches: vec![skipped, of.function] }, &args);
+            y = Some(match y {
+                None => found.to_vec(),
+                Some(y) => found.iter().zip(y).map(|(x, y)| lanes.choose(*x, y)).collect(),
+            });
+        }
+        let y = y.unwrap_or_default().into();
+        Ok(Batched { y, batched: vec![true; outputs].into() })
+    }
+
+    /// Which members take branch `k`.
+    fn takes(&self, b: &Builder<'_>, which: Atom, k: usize) -> Atom {
+        match b.dtype_of(which) {
+            Dtype::Bool if k == 0 => b.emit1(Scalar::Not, &[which]),
+            Dtype::Bool => which,
+            _ => {
+                let number = |n: usize| Atom::from(Literal::i64(n as i64));
+                let least = b.emit1(Scalar::Max, &[which, number(0)]);
+                let near = b.emit1(Scalar::Min, &[least, number(self.branches.len() - 1)]);
+                b.emit1(Scalar::Eq, &[near, number(k)])
+            }
+        }
+    }
+
+    /// All branches have the type of the first.
+    fn check(&self, module: &Module) -> Result<(), Problem> {
+        let wrong = |message: String| {
+            let help = "the branches take the same operands and give results of the same types";
+            Err(Problem::new(Kind::Arguments, message, help))
+        };
+        let Some((first, others)) = self.branches.split_first() else {
+            return wrong("`cond` has no branch".to_owned());
+        };
+        let first = module.function(*first);
+        for other in others.iter().map(|f| module.function(*f)) {
+            let types = |f: &crate::Function| (f.param_types(), f.result_types());
+            if types(first) != types(other) || first.params.len() != other.params.len() {
+                let ([x, y], [a, b]) = ([first, other].map(|f| f.param_types()), {
+                    [first, other].map(|f| f.result_types())
+                });
+                return wrong(format!(
+                    "the branches @{} and @{} differ: {} and {}",
+                    first.name,
+                    other.name,
+                    arrow(&x, &a),
+                    arrow(&y, &b)
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether any of the masks is set, position by position.
+fn union<'a>(masks: impl Iterator<Item = &'a [bool]>) -> Vec<bool> {
+    masks.fold(Vec::new(), |all, mask| {
+        (0..mask.len()).map(|i| mask[i] || all.get(i) == Some(&true)).collect()
+    })
+}
+
+/// The functions among the answers.
+fn functions<T>(derived: &[T], function: impl Fn(&T) -> FuncId) -> Vec<FuncId> {
+    derived.iter().map(function).collect()
+}
+
+impl Primitive for Cond {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Control,
+            name: "cond{branches}".into(),
+            math: "y.. = fₓ(z..), where operand 0 says which f".into(),
+            types: "bool (of two) or i64, then the operands of the branches, which have one type"
+                .into(),
+            derivative:
+                "of the branch taken; what it keeps takes as much room as the largest needs".into(),
+            edges:
+                "a number out of range chooses the nearest branch; over a batch that chooses for \
+                    itself, every branch runs that any member takes, and nobody else is seen by it"
+                    .into(),
+        }]
+    }
+
+    fn outputs(&self, module: &Module) -> usize {
+        self.branches.first().map_or(0, |f| module.function(*f).results.len())
+    }
+
+    fn infer(&self, module: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        self.check(module)?;
+        let f = module.function(self.branches[0]);
+        let which = match operands.first() {
+            Some(Operand { ty: Type::Array(a), .. }) if a.shape.is_empty() => Some(a.dtype),
+            _ => None,
+        };
+        match which {
+            Some(Dtype::I64) => {}
+            Some(Dtype::Bool) if self.branches.len() == 2 => {}
+            Some(Dtype::Bool) => {
+                let message = format!(
+                    "a truth value chooses between two branches, not {}",
+                    self.branches.len()
+                );
+                return Err(Problem::new(Kind::Arguments, message, "choose by an i64"));
+            }
+            _ => {
+                let found = operands.first().map_or("nothing".to_owned(), |o| o.ty.to_string());
+                let message = format!("`cond` chooses by a bool[] or an i64[], found {found}");
+                return Err(Problem::new(Kind::Arguments, message, "compare, or convert to i64"));
+            }
+        }
+        super::call::check_arguments(&f.name, &f.param_types(), &operands[1..])?;
+        Ok(f.result_types().into())
+    }
+
+    fn eval(&self, module: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        let branch = self.branches[self.chosen(operands[0].at(0))];
+        crate::eval::eval(module, branch, &operands[1..])
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        let active: Vec<bool> = dx[1..].iter().map(Option::is_some).collect();
+        let (derived, active_out) = self.alike(
+            |f, forced| cx.ask(|regions, m| regions.jvp(m, f, &active, forced)),
+            |of| &of.active_out,
+        )?;
+        let args: Vec<Atom> = x.iter().copied().chain(dx.iter().flatten().copied()).collect();
+        let outputs = cx.b.emit(Cond { branches: functions(&derived, |of| of.function) }, &args);
+        let (y, dy) = outputs.split_at(active_out.len());
+        Ok(Dual { y: y.into(), dy: scatter_tangents(&active_out, dy).into() })
+    }
+
+    fn linearize(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        let active: Vec<bool> = dx[1..].iter().map(Option::is_some).collect();
+        let (derived, active_out) = self.alike(
+            |f, forced| {
+                cx.ask(|regions, m| regions.linearize(m, f, &active, forced, Policy::Everything))
+            },
+            |of| &of.active_out,
+        )?;
+        let record = Record::new(cx, &derived);
+        let y = cx.b.emit(Cond { branches: record.written(cx, &derived)? }, x);
+        let mut args = vec![x[0]];
+        args.extend(Residual::pick(&record.read, &x[1..], &y));
+        let branches = record.reading(cx, &derived, &args[1..])?;
+        args.extend(dx.iter().flatten());
+        let dy = cx.b.emit(Cond { branches }, &args);
+        let y = y[..active_out.len()].into();
+        Ok(Dual { y, dy: scatter_tangents(&active_out, &dy).into() })
+    }
+
+    fn is_linear(&self, module: &Module, operands: &[Linearity]) -> bool {
+        let known = 1 + module.function(self.branches[0]).params.len();
+        operands.iter().enumerate().all(|(i, o)| match o {
+            Linearity::Constant => i < known,
+            Linearity::Zero => true,
+            Linearity::Linear => i >= known,
+        })
+    }
+
+    fn transpose(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        let b = cx.b;
+        let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
+        let known = x.len() - b.with_module(|m| m.function(self.branches[0]).linear_params.len());
+        let mut transposed = |onto: &[Onto]| -> Result<Vec<TransposeOf>, Problem> {
+            let ask = |f: &FuncId| cx.ask(|regions, m| regions.transpose(m, *f, &nonzero, onto));
+            self.branches.iter().map(ask).collect()
+        };
+        // What one branch gives, all give; a total that runs goes through those that add to it.
+        let some = union(transposed(&[])?.iter().map(|of| of.nonzero.as_slice()));
+        let onto = (known..x.len()).zip(&some).map(|(i, some)| match (some, &x[i]) {
+            (false, _) => Onto::Nothing,
+            (true, Arg::Linear(_)) if into.total[i].is_some() => Onto::Total,
+            (true, Arg::Linear(_) | Arg::Known(_)) => Onto::Zeros,
+        });
+        let onto: Vec<Onto> = onto.collect();
+        let derived = transposed(&onto)?;
+        let mut args: Vec<Atom> = x[..known].iter().filter_map(Arg::known).collect();
+        args.extend(into.hand_over(b, ct, known, &onto));
+        let back = b.emit(Cond { branches: functions(&derived, |of| of.function) }, &args);
+        let slots = (known..x.len()).zip(&some).filter(|(_, some)| **some).map(|(i, _)| i);
+        for (i, back) in slots.zip(back) {
+            if let Arg::Linear(_) = x[i] {
+                into.add(b, i, back);
+            }
+        }
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        size: usize,
+        x: &[Atom],
+        batched: &[bool],
+    ) -> Result<Batched, Problem> {
+        if batched[0] {
+            return self.masked(cx, size, x, &batched[1..]);
+        }
+        let (derived, batched) = self.alike(
+            |f, lifted| {
+                let wanted = |on: &bool| if *on { Wanted::Batched } else { Wanted::AsIs };
+                let wanted: Vec<Wanted> = lifted.iter().map(wanted).collect();
+                cx.ask(|regions, m| regions.batch(m, f, size, &batched[1..], &wanted))
+            },
+            |of| &of.batched_out,
+        )?;
+        let y = cx.b.emit(Cond { branches: functions(&derived, |of| of.function) }, x);
+        Ok(Batched { y, batched: batched.into() })
+    }
+
+    fn regions(&self) -> RegionList {
+        self.branches.iter().map(|f| Role::Branch.of(*f)).collect()
+    }
+
+    fn with_regions(&self, functions: &[FuncId]) -> Op {
+        Cond { branches: functions.to_vec() }.into()
+    }
+
+    fn prune(
+        &self,
+        regions: &mut dyn Regions,
+        module: &mut Module,
+        used: &[bool],
+    ) -> Result<Prune, Problem> {
+        let (derived, params) =
+            self.alike(|f, kept| regions.prune(module, f, used, kept), |of| &of.params)?;
+        let op = Cond { branches: functions(&derived, |of| of.function) }.into();
+        let operands = std::iter::once(true).chain(params).collect();
+        Ok(Prune::Smaller { op, operands, outputs: used.to_vec() })
+    }
+
+    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Branch { branches: self.branches.clone() }
+    }
+
+    fn effects(&self, module: &Module) -> Effects {
+        self.branches.iter().map(|f| module.effects(*f)).max().unwrap_or_default()
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples(module: &mut Module) -> Vec<Sample> {
+        samples::all(module)
+    }
+}

@@ -1,0 +1,76 @@
+//! Lanes: members of a batch, some of which take part in a computation and some of which do not.
+//!
+//! A branch that some members take, or a round that some still need, runs on the whole batch at once.
+//! A member that takes no part must not be seen: its own values may lie where the function has poles,
+//! and a cotangent of zero times an infinite partial is nan; an inner loop might never end on them. So
+//! it runs on the values of the first member that does take part, and what comes out is dropped:
+//!
+//! ```text
+//! y = where(alive, f(where(alive, x, x[first])), otherwise)
+//! ```
+//!
+//! Every value on the way, in derivatives of any order too, is then one that a member which takes part
+//! has anyway. `x[first]` carries no derivative, so the tangents of the others are zeros on the way in
+//! and their cotangents are zeros on the way out, also those that all members add up.
+//!
+//! Alternative: a primitive that runs `f` on all and masks what comes out, as its own transpose. It
+//! would need a copy for each member of whatever they share, so that cotangents are masked before they
+//! are summed, and could not help a loop that does not end.
+
+use super::elementwise::zeros_like;
+use super::{
+    ArgReduce, Broadcast, DynamicSlice, Extremum, Reduce, Reducer, Reshape, Scalar, StopGradient,
+};
+use crate::builder::Builder;
+use crate::function::Atom;
+use crate::literal::Literal;
+use smallvec::SmallVec;
+
+/// Which members of a batch take part.
+pub(super) struct Lanes<'b, 'm> {
+    b: &'b Builder<'m>,
+    /// `bool[size]`
+    alive: Atom,
+    /// The first that takes part, an `i64[]`; the first of all if none does.
+    first: Atom,
+}
+
+impl<'b, 'm> Lanes<'b, 'm> {
+    /// The members where `alive`, a `bool[size]` that is not empty, is true.
+    pub(super) fn new(b: &'b Builder<'m>, alive: Atom) -> Lanes<'b, 'm> {
+        let first = b.emit1(ArgReduce { axis: 0, extremum: Extremum::Max }, &[alive]);
+        Lanes { b, alive, first }
+    }
+
+    /// Whether any takes part.
+    pub(super) fn any(&self) -> Atom {
+        self.b.emit1(Reduce { reducer: Reducer::Or, axes: vec![0] }, &[self.alive])
+    }
+
+    /// `x` with the value of the first that takes part in the place of those that do not.
+    pub(super) fn safe(&self, x: Atom) -> Atom {
+        let (b, shape) = (self.b, self.b.shape_of(x));
+        let mut sizes = shape.to_vec();
+        sizes[0] = 1;
+        let zero = Atom::from(Literal::i64(0));
+        let starts = std::iter::once(self.first).chain((1..shape.len()).map(|_| zero));
+        let read: SmallVec<[Atom; 4]> = std::iter::once(x).chain(starts).collect();
+        let row = b.emit1(DynamicSlice { sizes }, &read);
+        let row = b.emit1(Reshape { shape: shape[1..].into() }, &[row]);
+        let row = b.emit1(StopGradient, &[row]);
+        let dims = (1..shape.len()).collect();
+        self.choose(x, b.emit1(Broadcast { shape, dims }, &[row]))
+    }
+
+    /// `x`, in which the computation is linear, with zeros in the place of those that do not.
+    pub(super) fn zero(&self, x: Atom) -> Atom {
+        self.choose(x, zeros_like(self.b, x))
+    }
+
+    /// `x` where members take part, `y` where they do not.
+    pub(super) fn choose(&self, x: Atom, y: Atom) -> Atom {
+        let b = self.b;
+        let mask = Broadcast { shape: b.shape_of(x), dims: vec![0] };
+        b.emit1(Scalar::Select, &[b.emit1(mask, &[self.alive]), x, y])
+    }
+}
