@@ -20,19 +20,24 @@
 //! Nothing is carried but what a slot says: a loop reads no value but its operands, and every round
 //! begins with what the one before it left.
 
+mod backward;
+mod batch;
 mod eval;
+mod forward;
 mod infer;
+mod prune;
 mod rounds;
+mod samples;
 
 pub use rounds::{Direction, Rounds, Slot, Trip};
 
 use super::{
-    Arg, Batched, Cotangents, Doc, Dual, Effects, Linearity, Lowering, Op, Operand, Primitive,
-    Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
+    Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
+    Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
 };
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
-use crate::problem::{Kind, Problem};
+use crate::problem::Problem;
 use crate::tensor::Tensor;
 
 /// `loop{body, trip, direction, takes}`
@@ -46,19 +51,31 @@ pub struct Loop {
 
 notation!(Loop = "loop" { body, rounds(trip, condition, reads, direction, takes) });
 
-/// A rule that is not there yet.
-fn missing(rule: &str) -> Problem {
-    Problem::new(Kind::NotDifferentiable, format!("`loop` has no {rule} yet"), "")
+impl Loop {
+    /// How many outputs say how many rounds there were.
+    fn trips(&self) -> usize {
+        usize::from(matches!(self.rounds.trip, Trip::While { .. }))
+    }
 }
 
 impl Primitive for Loop {
     fn docs() -> Vec<Doc> {
-        Vec::new()
+        vec![Doc {
+            family: Family::Control,
+            name: "loop{body, trip, direction, takes}".into(),
+            math: "(c.., y_i..) = f(c.., x_i..) for every i, c.. carried from round to round".into(),
+            types: "an i64 if the number of rounds is one, then what `takes` says: constants, starts of \
+                    carries, arrays with one element for each round"
+                .into(),
+            derivative: "the loop of the derived body; reverse mode runs the other way, over what the \
+                         rounds kept"
+                .into(),
+            edges: "without rounds, carries are what they were; a negative number of rounds is 0".into(),
+        }]
     }
 
     fn outputs(&self, module: &Module) -> usize {
-        let trips = usize::from(matches!(self.rounds.trip, Trip::While { .. }));
-        module.function(self.body).results.len() + trips
+        module.function(self.body).results.len() + self.trips()
     }
 
     fn infer(&self, module: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
@@ -69,20 +86,29 @@ impl Primitive for Loop {
         eval::eval(self, module, operands)
     }
 
-    fn jvp(&self, _: &mut RuleCx<'_, '_>, _: &[Atom], _: &[Option<Atom>]) -> Result<Dual, Problem> {
-        Err(missing("forward derivative"))
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        forward::jvp(self, cx, x, dx)
     }
 
     fn linearize(
         &self,
-        _: &mut RuleCx<'_, '_>,
-        _: &[Atom],
-        _: &[Option<Atom>],
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
-        Err(missing("reverse derivative"))
+        forward::linearize(self, cx, x, dx)
     }
 
     fn is_linear(&self, module: &Module, operands: &[Linearity]) -> bool {
+        // How often a condition holds depends on what it reads.
+        if let Trip::While { .. } = self.rounds.trip {
+            return false;
+        }
         let known = module.function(self.body).params.len();
         let params = (0..self.rounds.lead()).map(|_| 0).chain(self.rounds.params());
         params.zip(operands).all(|(p, o)| match o {
@@ -94,22 +120,22 @@ impl Primitive for Loop {
 
     fn transpose(
         &self,
-        _: &mut RuleCx<'_, '_>,
-        _: &[Arg],
-        _: &[Option<Atom>],
-        _: &mut Cotangents,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
     ) -> Result<(), Problem> {
-        Err(missing("transpose"))
+        backward::transpose(self, cx, x, ct, into)
     }
 
     fn batch(
         &self,
-        _: &mut RuleCx<'_, '_>,
-        _: usize,
-        _: &[Atom],
-        _: &[bool],
+        cx: &mut RuleCx<'_, '_>,
+        size: usize,
+        x: &[Atom],
+        batched: &[bool],
     ) -> Result<Batched, Problem> {
-        Err(missing("batching rule"))
+        batch::batch(self, cx, size, x, batched)
     }
 
     fn regions(&self) -> RegionList {
@@ -130,8 +156,13 @@ impl Primitive for Loop {
         of.into()
     }
 
-    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        Ok(Prune::Whole)
+    fn prune(
+        &self,
+        regions: &mut dyn Regions,
+        module: &mut Module,
+        used: &[bool],
+    ) -> Result<Prune, Problem> {
+        prune::prune(self, regions, module, used)
     }
 
     fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
@@ -146,7 +177,7 @@ impl Primitive for Loop {
         Vec::new()
     }
 
-    fn samples(_: &mut Module) -> Vec<Sample> {
-        Vec::new()
+    fn samples(module: &mut Module) -> Vec<Sample> {
+        samples::all(module)
     }
 }

@@ -1,0 +1,66 @@
+//! A loop over a batch: every round runs for the whole batch.
+//!
+//! A carry has the batch if its start has it or if a round gives it the batch; a start without it is
+//! repeated. Elements and what is stacked have the rounds on axis 0, inside the batch.
+
+use super::{Loop, Slot, Trip};
+use crate::function::Atom;
+use crate::prim::elementwise::materialize_lead;
+use crate::prim::{Batched, Permute, RuleCx};
+use crate::problem::{Kind, Problem};
+use crate::question::Wanted;
+
+pub(super) fn batch(
+    of: &Loop,
+    cx: &mut RuleCx<'_, '_>,
+    size: usize,
+    x: &[Atom],
+    batched: &[bool],
+) -> Result<Batched, Problem> {
+    let (derived, on) = of.settled(
+        of.of_params(batched.iter().copied()),
+        |on, forced| {
+            let wanted = |on: &bool| if *on { Wanted::Batched } else { Wanted::AsIs };
+            let wanted: Vec<Wanted> = forced.iter().map(wanted).collect();
+            cx.ask(|regions, m| regions.batch(m, of.body, size, on, &wanted))
+        },
+        |derived| &derived.batched_out,
+    )?;
+    let differs = match &of.rounds.trip {
+        Trip::Static(_) => false,
+        Trip::Runtime => batched[0],
+        Trip::While { reads, .. } => reads.iter().any(|p| on[*p]),
+    };
+    if differs {
+        return Err(Problem::new(
+            Kind::Target,
+            "the members of a batch need different numbers of rounds, which is not there yet",
+            "run the loop for one member at a time",
+        ));
+    }
+    let (b, lead) = (cx.b, of.rounds.lead());
+    let mut args = x[..lead].to_vec();
+    for ((p, x), lifted) in of.rounds.params().zip(&x[lead..]).zip(&batched[lead..]) {
+        args.push(match of.rounds.takes[p] {
+            Slot::Xs if *lifted => exchanged(cx, *x),
+            Slot::Carry(_) if on[p] && !lifted => materialize_lead(b, size, *x),
+            Slot::Index | Slot::Const | Slot::Carry(_) | Slot::Xs => *x,
+        });
+    }
+    let y = b.emit(Loop { body: derived.function, rounds: of.rounds.clone() }, &args);
+    let stacked = |r: usize| derived.batched_out[r] && of.rounds.carrier(r).is_none();
+    let mut lifted = derived.batched_out.clone();
+    lifted.resize(y.len(), false);
+    let output = |(r, y): (usize, &Atom)| match r < derived.batched_out.len() && stacked(r) {
+        true => exchanged(cx, *y),
+        false => *y,
+    };
+    Ok(Batched { y: y.iter().enumerate().map(output).collect(), batched: lifted.into() })
+}
+
+/// The same array with its first two axes exchanged.
+fn exchanged(cx: &RuleCx<'_, '_>, x: Atom) -> Atom {
+    let rank = cx.b.shape_of(x).len();
+    let permutation = [1, 0].into_iter().chain(2..rank).collect();
+    cx.b.emit1(Permute { permutation }, &[x])
+}

@@ -1,0 +1,290 @@
+//! Derivatives of a loop that run in its direction: the tangents of a round beside its values, or in a
+//! loop of their own behind it.
+//!
+//! ```text
+//! jvp:        (x.., dx..) -> (y.., dy..)       the rounds of the body's jvp
+//! linearize:  x.. -> (y.., kept..)             the rounds of its forward half, which stack what they keep
+//!             (residuals..; dx..) -> dy..      the rounds of its linear half
+//! ```
+//!
+//! A carry has a tangent if its start has one or if a round makes one; which do is found by asking
+//! until no more come, at most once for each carry.
+//!
+//! What the linear rounds read of the others costs memory for every round only if it has to: a constant
+//! and an element are read again, the number of the round is there, a stacked result is read again, and
+//! what follows from constants alone is computed once, outside. The rest is stacked: one array for each
+//! value, with one element for each round.
+
+use super::{Loop, Slot, Trip};
+use crate::function::{Atom, FuncId};
+use crate::policy::Policy;
+use crate::prim::toolbox::{instantiate, scatter_tangents};
+use crate::prim::{Dual, Effects, RuleCx};
+use crate::problem::{Kind, Problem};
+use crate::question::{LinearizeOf, Residual};
+use std::sync::Arc;
+
+pub(super) fn jvp(
+    of: &Loop,
+    cx: &mut RuleCx<'_, '_>,
+    x: &[Atom],
+    dx: &[Option<Atom>],
+) -> Result<Dual, Problem> {
+    let (derived, active) = of.settled(
+        of.of_params(dx.iter().map(Option::is_some)),
+        |active, forced| cx.ask(|regions, m| regions.jvp(m, of.body, active, forced)),
+        |derived| &derived.active_out,
+    )?;
+    let results = derived.active_out.len();
+    let mut op = Loop { body: derived.function, rounds: of.rounds.clone() };
+    op.rounds.takes.extend(of.tangent_slots(&active, &derived.active_out, results));
+    let args = [x, &of.tangents(cx, x, dx, &active)].concat();
+    let mut y = cx.b.emit(op, &args).to_vec();
+    let dy: Vec<Atom> = y.drain(results..y.len() - of.trips()).collect();
+    Ok(of.dual(y, &derived.active_out, &dy))
+}
+
+pub(super) fn linearize(
+    of: &Loop,
+    cx: &mut RuleCx<'_, '_>,
+    x: &[Atom],
+    dx: &[Option<Atom>],
+) -> Result<Dual, Problem> {
+    let (derived, active) = of.settled(
+        of.of_params(dx.iter().map(Option::is_some)),
+        |active, forced| {
+            cx.ask(|regions, m| regions.linearize(m, of.body, active, forced, Policy::Everything))
+        },
+        |derived| &derived.active_out,
+    )?;
+    let (y, read) = Kept::new(of, cx, &derived, x)?.run()?;
+    let mut takes: Vec<Slot> = read.iter().map(|r| r.slot).collect();
+    takes.extend(of.tangent_slots(&active, &derived.active_out, 0));
+    let mut op = Loop { body: derived.lin, rounds: of.rounds.clone() };
+    op.rounds.takes = takes;
+    // The rounds of a loop that asks a condition are counted, and those derived from it follow the count.
+    let mut args = x[..of.rounds.lead()].to_vec();
+    if let Trip::While { .. } = of.rounds.trip {
+        op.rounds.trip = Trip::Runtime;
+        args.extend(y.last());
+    }
+    args.extend(read.iter().filter_map(|r| r.operand));
+    args.extend(of.tangents(cx, x, dx, &active));
+    let dy = match derived.active_out.contains(&true) {
+        true => cx.b.emit(op, &args).to_vec(),
+        false => Vec::new(),
+    };
+    Ok(of.dual(y, &derived.active_out, &dy))
+}
+
+impl Loop {
+    /// A mask over operands as one over the parameters of the body.
+    pub(super) fn of_params(&self, operands: impl Iterator<Item = bool>) -> Vec<bool> {
+        let mut mask = vec![false; self.rounds.takes.len()];
+        for (p, on) in self.rounds.params().zip(operands.skip(self.rounds.lead())) {
+            mask[p] = on;
+        }
+        mask
+    }
+
+    /// What is asked of the body about some of its parameters, when as many carries are among them as
+    /// its results make necessary, and the carried results of those are forced.
+    pub(super) fn settled<T>(
+        &self,
+        mut on: Vec<bool>,
+        mut ask: impl FnMut(&[bool], &[bool]) -> Result<T, Problem>,
+        out: impl Fn(&T) -> &Vec<bool>,
+    ) -> Result<(T, Vec<bool>), Problem> {
+        loop {
+            let answer = ask(&on, &[])?;
+            let mut forced = vec![false; out(&answer).len()];
+            let mut settled = true;
+            for (p, slot) in self.rounds.takes.iter().enumerate() {
+                if let Slot::Carry(r) = slot {
+                    settled &= on[p] || !out(&answer)[*r];
+                    on[p] |= out(&answer)[*r];
+                    forced[*r] = on[p];
+                }
+            }
+            if settled {
+                return Ok((ask(&on, &forced)?, on));
+            }
+        }
+    }
+
+    /// The slots of tangents: those of their parameters, carried by the tangents of the results, which
+    /// begin at `first`.
+    fn tangent_slots(&self, active: &[bool], active_out: &[bool], first: usize) -> Vec<Slot> {
+        let rank = |r: usize| active_out[..r].iter().filter(|on| **on).count();
+        let slots = self.rounds.takes.iter().zip(active).filter(|(_, on)| **on);
+        let tangent = |slot: &Slot| match *slot {
+            Slot::Carry(r) => Slot::Carry(first + rank(r)),
+            Slot::Index | Slot::Const | Slot::Xs => *slot,
+        };
+        slots.map(|(slot, _)| tangent(slot)).collect()
+    }
+
+    /// The tangents of the operands whose parameters have one.
+    fn tangents(
+        &self,
+        cx: &RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+        active: &[bool],
+    ) -> Vec<Atom> {
+        let lead = self.rounds.lead();
+        let operands = self.rounds.params().zip(x[lead..].iter().zip(&dx[lead..]));
+        let operands = operands.filter(|(p, _)| active[*p]);
+        operands.map(|(_, (x, dx))| instantiate(cx.b, *dx, &cx.b.type_of(*x))).collect()
+    }
+
+    /// Outputs, the number of rounds among them if it is one, and the tangents of those that have any.
+    fn dual(&self, y: Vec<Atom>, active_out: &[bool], dy: &[Atom]) -> Dual {
+        let trips = (0..self.trips()).map(|_| None);
+        let dy = scatter_tangents(active_out, dy).into_iter().chain(trips).collect();
+        Dual { y: y.into(), dy }
+    }
+}
+
+/// How the linear rounds get a residual.
+struct Reading {
+    slot: Slot,
+    /// None for the number of the round.
+    operand: Option<Atom>,
+}
+
+/// Where a residual comes from.
+enum Origin {
+    /// It is there in every round.
+    There(Reading),
+    /// A value of the forward half that follows from constants, the n-th of those.
+    Hoisted(usize),
+    /// The n-th result of the forward rounds, which stack it.
+    Stacked(usize),
+}
+
+/// The forward rounds of a loop, and what the linear ones read of them.
+struct Kept<'a, 'b, 'm> {
+    of: &'a Loop,
+    cx: &'a mut RuleCx<'b, 'm>,
+    x: &'a [Atom],
+    residuals: &'a [Residual],
+    /// The forward half of the body, and how many of its results are those of the body.
+    fwd: Arc<crate::Function>,
+    fwd_id: FuncId,
+    own: usize,
+    /// Which of its results follow from constants alone.
+    known: Vec<bool>,
+    /// The results of the forward rounds, as atoms of the forward half.
+    results: Vec<Atom>,
+    /// The results of the forward half that are computed outside.
+    hoisted: Vec<usize>,
+}
+
+impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
+    fn new(
+        of: &'a Loop,
+        cx: &'a mut RuleCx<'b, 'm>,
+        derived: &'a LinearizeOf,
+        x: &'a [Atom],
+    ) -> Result<Kept<'a, 'b, 'm>, Problem> {
+        let constant: Vec<bool> = of.rounds.takes.iter().map(|s| *s == Slot::Const).collect();
+        let (fwd, known) = cx.ask(|regions, m| {
+            let fwd = m.get(derived.fwd);
+            // What is more than its value stays where it is.
+            let known = match m.effects(derived.fwd) {
+                Effects::Pure => regions.unzip(m, derived.fwd, &constant)?.known_out,
+                Effects::Fixed | Effects::Ordered => vec![false; fwd.results.len()],
+            };
+            Ok((fwd, known))
+        })?;
+        let own = derived.active_out.len();
+        let results = fwd.results[..own].to_vec();
+        let (residuals, hoisted) = (&derived.residuals, Vec::new());
+        Ok(Kept { of, cx, x, residuals, fwd, fwd_id: derived.fwd, own, known, results, hoisted })
+    }
+
+    /// The outputs of the loop, and how the linear rounds get every residual.
+    fn run(mut self) -> Result<(Vec<Atom>, Vec<Reading>), Problem> {
+        let residuals = self.residuals.iter();
+        let origins: Vec<Origin> = residuals.map(|r| self.origin(*r)).collect();
+        if self.results.len() > self.own && !matches!(self.of.rounds.trip, Trip::Static(_)) {
+            return Err(Problem::new(
+                Kind::NotDifferentiable,
+                "the reverse derivative of a loop keeps values of every round, and there is no place \
+                 yet for those of a loop whose number of rounds is known only when it runs",
+                "use forward mode, or a loop with a fixed number of rounds",
+            ));
+        }
+        let mut used = vec![false; self.fwd.results.len()];
+        self.hoisted.iter().for_each(|r| used[*r] = true);
+        let hoisted = match self.hoisted.is_empty() {
+            true => Vec::new(),
+            false => {
+                let fwd = self.fwd_id;
+                let part = self.cx.ask(|regions, m| regions.prune(m, fwd, &used, &[]))?;
+                let params = part.params.iter().enumerate().filter(|(_, on)| **on);
+                let args: Vec<Atom> = params.filter_map(|(p, _)| self.operand(p)).collect();
+                self.cx.b.inline(part.function, &args)
+            }
+        };
+        // Results that are hoisted come in the order of the function.
+        let place = |n: usize| self.hoisted.iter().filter(|r| **r < self.hoisted[n]).count();
+        let forward = self.cx.b.with_module(|m| {
+            let mut forward = (*self.fwd).clone();
+            forward.results.clone_from(&self.results);
+            m.add(forward)
+        })?;
+        let op = Loop { body: forward, rounds: self.of.rounds.clone() };
+        let y = self.cx.b.emit(op, self.x).to_vec();
+        let reading = |origin| match origin {
+            Origin::There(reading) => reading,
+            Origin::Hoisted(n) => Reading { slot: Slot::Const, operand: Some(hoisted[place(n)]) },
+            Origin::Stacked(n) => Reading { slot: Slot::Xs, operand: Some(y[n]) },
+        };
+        let read = origins.into_iter().map(reading).collect();
+        let mut outputs = y[..self.own].to_vec();
+        outputs.extend(&y[y.len() - self.of.trips()..]);
+        Ok((outputs, read))
+    }
+
+    /// The operand of a parameter; none for the number of the round.
+    fn operand(&self, p: usize) -> Option<Atom> {
+        let rounds = &self.of.rounds;
+        let place = rounds.params().position(|q| q == p)?;
+        self.x.get(rounds.lead() + place).copied()
+    }
+
+    fn origin(&mut self, residual: Residual) -> Origin {
+        let there = |slot, operand| Origin::There(Reading { slot, operand });
+        match residual {
+            Residual::Parameter(p) => match self.of.rounds.takes[p] {
+                slot @ (Slot::Index | Slot::Const | Slot::Xs) => there(slot, self.operand(p)),
+                // What no round changes is what it was.
+                Slot::Carry(r) if self.fwd.results[r] == self.fwd.params[p].into() => {
+                    there(Slot::Const, self.operand(p))
+                }
+                Slot::Carry(_) => self.stacked(self.fwd.params[p].into()),
+            },
+            Residual::Result(r) | Residual::Kept(r) if self.known[r] => {
+                let seen = self.hoisted.iter().position(|h| *h == r);
+                Origin::Hoisted(seen.unwrap_or_else(|| {
+                    self.hoisted.push(r);
+                    self.hoisted.len() - 1
+                }))
+            }
+            Residual::Result(r) | Residual::Kept(r) => self.stacked(self.fwd.results[r]),
+        }
+    }
+
+    /// A result of the forward rounds that is that value, and stacked: one that is there, or a new one.
+    fn stacked(&mut self, value: Atom) -> Origin {
+        let of = self.of;
+        let free = |r: &usize| of.rounds.carrier(*r).is_none();
+        let found = (0..self.results.len()).find(|r| self.results[*r] == value && free(r));
+        Origin::Stacked(found.unwrap_or_else(|| {
+            self.results.push(value);
+            self.results.len() - 1
+        }))
+    }
+}
