@@ -7,7 +7,7 @@
 //! its primitives and the table of codes, and names neither.
 
 use crate::{Agreement, Elements, Failure};
-use tapeloom_ir::prim::{Code, Continuity, Fold, Lowering, Operand, Rounds, Slot, Trip};
+use tapeloom_ir::prim::{Code, Continuity, Fold, Lowering, Operand, Rounds, Slot, Step, Trip};
 use tapeloom_ir::{FuncId, Literal, Module, Tensor, Type};
 
 /// What is promised of a value.
@@ -139,7 +139,11 @@ fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
             }
         }
         Lowering::Reduce { .. } => all,
-        Lowering::ArgReduce { .. } => jump(all),
+        Lowering::ArgReduce { .. } | Lowering::ArgSort { .. } => jump(all),
+        Lowering::Cumulate { step: Step::Fold(Code::Max | Code::Min), .. } => all,
+        // In one order on every engine.
+        Lowering::Cumulate { .. } if wild => Trust::Open,
+        Lowering::Cumulate { .. } => folded,
         Lowering::Contract { .. } => {
             if wild && all != Trust::Exact {
                 Trust::Open

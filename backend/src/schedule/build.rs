@@ -120,7 +120,8 @@ impl Flatten<'_> {
                 },
             })
             .collect();
-        let kind = match e.op.lower(self.module, &views) {
+        let lowering = e.op.lower(self.module, &views);
+        let kind = match lowering {
             Lowering::Call(callee) => {
                 let callee = self.module.get(callee);
                 return Ok(Some(frame(callee, &operands, e.outputs.clone())));
@@ -168,6 +169,20 @@ impl Flatten<'_> {
             Lowering::Iota { axis } => NodeKind::Iota { axis },
             Lowering::Reduce { code, identity, axes } => NodeKind::Reduce { code, identity, axes },
             Lowering::ArgReduce { axis, largest } => NodeKind::ArgReduce { axis, largest },
+            Lowering::Cumulate { .. } | Lowering::ArgSort { .. } => {
+                let ty = array(&f.types[e.outputs[0]])?;
+                let x = types.first().and_then(Type::as_array);
+                match self.calls.routine(&lowering, x, ty) {
+                    Some(callee) => {
+                        let kind = RegionKind::Call(callee);
+                        let region = Region { kind, results: 1, ordered: false };
+                        let results = self.region(region, operands, &[ty], e.op.name(), loc);
+                        top.values[e.outputs[0]] = results.first().copied().map(Source::Node);
+                        return Ok(None);
+                    }
+                    None => NodeKind::Empty,
+                }
+            }
             Lowering::Contract { batch, contract } => NodeKind::Contract { batch, contract },
             Lowering::DynamicSlice => {
                 let whole = self.graph.array(operands[0]).shape;

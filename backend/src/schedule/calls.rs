@@ -15,12 +15,15 @@
 //! So a function of two calls of a large one is large, however deep they nest: what is written out
 //! grows with the text of the functions, never with the tree of their calls.
 
-use crate::kernel::KernelId;
+use super::routine;
+use crate::kernel::{self, Kernel, KernelId};
 use crate::plan::CallRow;
 use cranelift_entity::EntityRef;
 use std::collections::BTreeMap;
 use tapeloom_ir::prim::{Effects, Lowering, Operand, Role};
-use tapeloom_ir::{Atom, FuncId, Module, Op, OrderedMap, Problem, Type};
+use tapeloom_ir::{
+    ArrayType, Atom, Equation, FuncId, Function, Module, Op, OrderedMap, Problem, Type,
+};
 
 /// Functions with fewer equations are inlined.
 const LEAST_NODES: usize = 4;
@@ -32,6 +35,9 @@ const MOST_WRITTEN_OUT: usize = 10_000;
 #[derive(Default)]
 pub(crate) struct Calls {
     kernels: OrderedMap<FuncId, KernelId>,
+    routines: OrderedMap<String, KernelId>,
+    /// The kernels of routines, which have the first numbers.
+    pub(crate) made: Vec<Kernel>,
     /// In the order of their numbers: callees before those that call them.
     pub(crate) kept: Vec<FuncId>,
     /// What was decided of each outlined function, and why.
@@ -102,11 +108,14 @@ impl Calls {
             }
         }
         let mut calls = Calls::default();
+        for f in &oldest_first {
+            calls.make_routines(module, *f)?;
+        }
         for f in oldest_first.iter().filter(|f| known[f].outlined) {
             let Known { size, sites, kept, ref updates, .. } = known[f];
             let updates = updates.contains(&true);
             if kept {
-                calls.kernels.insert(*f, KernelId::new(calls.kept.len()));
+                calls.kernels.insert(*f, KernelId::new(calls.made.len() + calls.kept.len()));
                 calls.kept.push(*f);
             }
             let name = module.function(*f).name.clone();
@@ -114,6 +123,32 @@ impl Calls {
             calls.rows.push(CallRow { name, equations: size, sites, updates, kernel });
         }
         Ok(calls)
+    }
+
+    /// The kernels of the equations of a function that are routines.
+    fn make_routines(&mut self, module: &Module, function: FuncId) -> Result<(), Problem> {
+        let f = module.function(function);
+        for e in &f.equations {
+            let Some(Type::Array(y)) = e.outputs.first().map(|o| &f.types[*o]) else { continue };
+            let x = e.operands.first().map(|x| f.type_of(*x));
+            let x = x.as_ref().and_then(Type::as_array);
+            let Some(text) = routine::text(&lowering(module, f, e), x, y) else { continue };
+            if !self.routines.contains_key(&text) {
+                self.made.push(kernel::parse(&text, &|_| None)?.entry);
+                self.routines.insert(text, KernelId::new(self.made.len() - 1));
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernel of an equation that is a routine, given the types of its first operand and its output.
+    pub(crate) fn routine(
+        &self,
+        lowering: &Lowering,
+        x: Option<&ArrayType>,
+        y: &ArrayType,
+    ) -> Option<KernelId> {
+        self.routines.get(&routine::text(lowering, x, y)?).copied()
     }
 
     /// The kernel of a function that is compiled once.
@@ -133,13 +168,7 @@ fn updated(module: &Module, function: FuncId, known: &BTreeMap<FuncId, Known>) -
         }
     };
     for e in &f.equations {
-        let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
-        let operands: Vec<Operand<'_>> = types
-            .iter()
-            .zip(&e.operands)
-            .map(|(ty, a)| Operand { ty, literal: a.literal() })
-            .collect();
-        match e.op.lower(module, &operands) {
+        match lowering(module, f, e) {
             Lowering::DynamicUpdateSlice | Lowering::Scatter { .. } => mark(e.operands[0]),
             Lowering::Call(callee) => {
                 let of_callee = known.get(&callee).map_or(&[][..], |k| &k.updates);
@@ -152,6 +181,8 @@ fn updated(module: &Module, function: FuncId, known: &BTreeMap<FuncId, Known>) -
             | Lowering::Iota { .. }
             | Lowering::Reduce { .. }
             | Lowering::ArgReduce { .. }
+            | Lowering::Cumulate { .. }
+            | Lowering::ArgSort { .. }
             | Lowering::Contract { .. }
             | Lowering::DynamicSlice
             | Lowering::Gather { .. }
@@ -162,6 +193,14 @@ fn updated(module: &Module, function: FuncId, known: &BTreeMap<FuncId, Known>) -
         }
     }
     updates
+}
+
+/// What an equation asks for.
+fn lowering(module: &Module, f: &Function, e: &Equation) -> Lowering {
+    let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
+    let operand = |(ty, a): (_, &Atom)| Operand { ty, literal: a.literal() };
+    let operands: Vec<Operand<'_>> = types.iter().zip(&e.operands).map(operand).collect();
+    e.op.lower(module, &operands)
 }
 
 /// Whether a function does something, and all that it takes and gives is arrays with elements.

@@ -20,6 +20,7 @@
 //!
 //! 1. `calls`: which functions are compiled once, each by what follows; `build` makes the `graph`: other
 //!    calls inlined, dead equations gone, a node per equation; `empty`: arrays without elements gone;
+//!    `routine`: kernels for sorting, and for what needs the element before it;
 //!    `library`: which contractions (`contraction`) a library does; `regions`: calls and effects (`region`), what
 //!    they read and where they write;
 //! 2. `member`: which axes each computed node loops over, in which `order`, and what it `reads`;
@@ -60,6 +61,7 @@ mod reads;
 mod recompute;
 mod region;
 mod regions;
+mod routine;
 mod scalars;
 mod storage;
 mod strided;
@@ -97,7 +99,7 @@ pub fn schedule(module: &Module, func: FuncId) -> Result<Program, Problem> {
 /// Those of [`schedule`].
 pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
     let calls = calls::Calls::of(module, func)?;
-    let mut callees = PrimaryMap::new();
+    let mut callees: PrimaryMap<KernelId, Kernel> = calls.made.iter().cloned().collect();
     for callee in &calls.kept {
         let (kernel, _) = kernel(module, *callee, &calls, &callees)?;
         callees.push(kernel);

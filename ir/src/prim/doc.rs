@@ -36,6 +36,8 @@ pub enum Family {
     Indexing,
     /// Many elements to fewer: sums, extremes, contractions.
     Reduction,
+    /// Along an axis that stays: partial folds, recurrences.
+    Cumulative,
     /// Functions run by functions, and how their derivatives are taken.
     Calls,
     /// Functions run or left out, once or many times, as values say.
@@ -55,6 +57,7 @@ impl Family {
         Family::Movement,
         Family::Indexing,
         Family::Reduction,
+        Family::Cumulative,
         Family::Calls,
         Family::Control,
         Family::Marks,
@@ -71,6 +74,7 @@ impl Family {
             Family::Movement => "Movement",
             Family::Indexing => "Computed indices",
             Family::Reduction => "Reductions and contractions",
+            Family::Cumulative => "Along an axis",
             Family::Calls => "Calls",
             Family::Control => "Branches and loops",
             Family::Marks => "Marks",
@@ -96,6 +100,9 @@ impl Family {
                  integers and have no tangents."
             }
             Family::Reduction => "Axes are named by the attributes and disappear from the shape.",
+            Family::Cumulative => {
+                "One axis is named by the attributes, and stays; `reverse` runs from its last element."
+            }
             Family::Calls => {
                 "They run other functions of the module; a derivative runs the derived function."
             }

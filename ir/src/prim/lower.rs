@@ -1,4 +1,4 @@
-//! Lowerings: what a backend has to do, in seventeen target-neutral shapes.
+//! Lowerings: what a backend has to do, in nineteen target-neutral shapes.
 //!
 //! A backend never sees a primitive. It matches on [`Lowering`], which says in terms of loops and
 //! indices what the primitive means: apply scalar code, read elsewhere, reduce, contract, ...
@@ -49,6 +49,24 @@ pub enum Lowering {
         axis: usize,
         /// Maximum or minimum.
         largest: bool,
+    },
+    /// Along an axis, each element from the one before it: `y[i] = step(y[i-1], ..)`, beginning with
+    /// the last operand's element.
+    Cumulate {
+        /// The axis.
+        axis: usize,
+        /// From the last element to the first.
+        reverse: bool,
+        /// What is done at an element.
+        step: Step,
+    },
+    /// Indices (i64) of the elements along an axis in ascending or descending order; equal ones keep
+    /// theirs, and nan is largest.
+    ArgSort {
+        /// The axis.
+        axis: usize,
+        /// The largest first.
+        descending: bool,
     },
     /// `y[batch, m, n] = sum_k x0[batch, m, k] x1[batch, k, n]`; pairs are (axis of x0, axis of x1).
     Contract {
@@ -105,6 +123,15 @@ pub enum Lowering {
     },
     /// It cannot be run, for the reason given.
     Missing(Problem),
+}
+
+/// One step along an axis.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// `y[i] = code(y[i-1], x0[i])`
+    Fold(Code),
+    /// `y[i] = x0[i] y[i-1] + x1[i]`
+    Affine,
 }
 
 /// One source of a view: an operand and, for each of its axes, which index is read.

@@ -20,6 +20,7 @@ mod notation;
 
 mod addressing;
 mod argreduce;
+mod argsort;
 mod array;
 mod attr;
 mod boxes;
@@ -32,6 +33,7 @@ mod code;
 mod concatenate;
 mod cond;
 mod convert;
+mod cumulate;
 mod custom;
 mod doc;
 mod dot;
@@ -53,6 +55,7 @@ mod pad;
 mod permute;
 mod polygamma;
 mod probe;
+mod recurrence;
 mod reduce;
 mod reduce_rows;
 mod region;
@@ -70,6 +73,7 @@ mod toolbox;
 
 pub use addressing::Bounds;
 pub use argreduce::{ArgReduce, Extremum};
+pub use argsort::ArgSort;
 pub use array::{ArrayPrimitive, Tangent};
 pub use attr::{Attr, Attributes};
 pub use broadcast::Broadcast;
@@ -81,6 +85,7 @@ pub use code::{
 pub use concatenate::Concatenate;
 pub use cond::Cond;
 pub use convert::Convert;
+pub use cumulate::{Cumulate, Cumulation};
 pub use custom::CustomCall;
 pub use doc::{Doc, Family};
 pub use dot::Dot;
@@ -94,13 +99,14 @@ pub use keep::Keep;
 pub use linear_call::LinearCall;
 pub use loops::{Direction, Loop, Rounds, Slot, Trip};
 pub(crate) use lower::step as step_index;
-pub use lower::{AxisMap, Lowering, Piece};
+pub use lower::{AxisMap, Lowering, Piece, Step};
 pub use movement::{Movement, View};
 pub use notation::{Notation, Written};
 pub use pad::Pad;
 pub use permute::Permute;
 pub use polygamma::Polygamma;
 pub use probe::{Probe, Reports, reports};
+pub use recurrence::Recurrence;
 pub use reduce::{Reduce, Reducer};
 pub use region::{Region, RegionList, Role};
 pub use reshape::Reshape;
@@ -248,6 +254,7 @@ primitives! {
         Scalar, IntegerPow, Polygamma, Convert,
         Broadcast, Reshape, Permute, Slice, DynamicSlice, DynamicUpdateSlice, Pad, Concatenate, Rev, Iota,
         Reduce, ArgReduce, Dot,
+        Cumulate, Recurrence, ArgSort,
         Gather, Scatter,
         StopGradient, Keep, Probe;
     regions:

@@ -191,6 +191,8 @@ impl Op {
             Lowering::Iota { .. }
             | Lowering::Reduce { .. }
             | Lowering::ArgReduce { .. }
+            | Lowering::Cumulate { .. }
+            | Lowering::ArgSort { .. }
             | Lowering::Contract { .. }
             | Lowering::DynamicSlice
             | Lowering::DynamicUpdateSlice

@@ -18,7 +18,7 @@
 //! assert_eq!(Code::Mul.sign(&[unknown, unknown], true), Sign::Plus, "a square");
 //! ```
 
-use super::{Combine, Lowering, Op, Operand};
+use super::{Combine, Lowering, Op, Operand, Step};
 use crate::literal::Literal;
 use crate::module::Module;
 use crate::prim::code::Code;
@@ -258,7 +258,10 @@ impl Op {
                 }
                 code.fold_sign(Given::literal(identity), given[0])
             }
-            Lowering::ArgReduce { .. } => Sign::Plus,
+            Lowering::ArgReduce { .. } | Lowering::ArgSort { .. } => Sign::Plus,
+            Lowering::Cumulate { step: Step::Fold(Code::Max | Code::Min), .. } => at(0),
+            Lowering::Cumulate { step: Step::Fold(code), .. } => code.fold_sign(given[0], given[0]),
+            Lowering::Cumulate { step: Step::Affine, .. } => Sign::Any,
             Lowering::Contract { .. } => {
                 let product = Given { dtype: y.dtype, sign: Code::Mul.sign(given, false), value: None };
                 Code::Add.fold_sign(Given::literal(Literal::zero(y.dtype)), product)

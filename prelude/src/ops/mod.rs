@@ -14,6 +14,7 @@ mod broadcasting;
 mod compare;
 mod composed;
 mod create;
+mod cumulative;
 mod division;
 mod elementwise;
 mod index;
@@ -25,6 +26,7 @@ mod numbers;
 mod reduce;
 mod sampled;
 mod shape;
+mod sorting;
 mod special;
 mod statistics;
 
@@ -50,6 +52,7 @@ pub(crate) mod functions {
     pub use super::matrices::{diag_indices, multi_dot, toeplitz, tri};
     pub use super::sampled::{interp, polyval};
     pub use super::shape::{concat, stack};
+    pub use super::sorting::lexsort;
 }
 
 pub(crate) use broadcasting::{binary, broadcast_shapes, broadcast_together, broadcast_var};

@@ -165,6 +165,17 @@ def var(v):
     return mean([(x - mean(v)) ** 2 for x in v])
 
 
+def partial(fold):
+    return lambda v: [fold(v[:i + 1]) for i in range(len(v))]
+
+
+def quantile(v, q):
+    place = q * (len(v) - 1)
+    low = int(mp.floor(place))
+    v = sorted(v)
+    return v[low] + (place - low) * (v[low + 1] - v[low])
+
+
 def logsumexp(v):
     m = max(v)
     return m + mp.log(mp.fsum(mp.exp(x - m) for x in v))
@@ -344,6 +355,17 @@ FUNCTIONS = {
     "softmax": row(nn.softmax, softmax),
     "log_softmax": row(nn.log_softmax, lambda v: [x - logsumexp(v) for x in v]),
     "layer_norm": row(jax_layer_norm, layer_norm),
+    "cumsum": row(jnp.cumsum, partial(mp.fsum)),
+    "cumprod": row(jnp.cumprod, partial(mp.fprod)),
+    "cummax": row(lax.cummax, partial(max)),
+    "cummin": row(lax.cummin, partial(min)),
+    "cumlogsumexp": row(lax.cumlogsumexp, partial(logsumexp)),
+    "sort": row(jnp.sort, sorted),
+    "sort_descending": row(lambda v: jnp.sort(v, descending=True), lambda v: sorted(v, reverse=True)),
+    "argsort": row(jnp.argsort, None, 0),
+    "argsort_descending": row(lambda v: jnp.argsort(v, descending=True), None, 0),
+    "median": row(jnp.median, lambda v: sorted(v)[1]),
+    "quantile(0.3)": row(lambda v: jnp.quantile(v, 0.3), lambda v: quantile(v, mpf(0.3))),
 }
 
 # -- Recording --------------------------------------------------------------------------------------

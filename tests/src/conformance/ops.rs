@@ -119,9 +119,35 @@ fn reduction(params: &Value, f: fn(Var, Vec<usize>) -> Var) -> Option<Operation>
     one(move |x| f(x[0], axes.clone().unwrap_or((0..x[0].rank()).collect())))
 }
 
+/// A fold along the `axis` of the parameters, in either direction.
+fn cumulative(
+    params: &Value,
+    forward: fn(Var, i64) -> Var,
+    reverse: fn(Var, i64) -> Var,
+) -> Option<Operation> {
+    let axis = params["axis"].as_i64()?;
+    let f = if params["reverse"] == true { reverse } else { forward };
+    one(move |x| f(x[0], axis))
+}
+
 fn structural(name: &str, params: &Value) -> Option<Operation> {
     let p = params.clone();
     match name {
+        "cumsum" => cumulative(&p, Var::cumsum, Var::cumsum_reverse),
+        "cumprod" => cumulative(&p, Var::cumprod, Var::cumprod_reverse),
+        "cummax" => cumulative(&p, Var::cummax, Var::cummax_reverse),
+        "cummin" => cumulative(&p, Var::cummin, Var::cummin_reverse),
+        "cumlogsumexp" => cumulative(&p, Var::cumlogsumexp, Var::cumlogsumexp_reverse),
+        "sort" => one(move |x| x[0].sort(p["dimension"].as_i64().unwrap_or(-1))),
+        "argsort" => one(move |x| x[0].argsort(p["dimension"].as_i64().unwrap_or(-1))),
+        "sort_key_val" => Some(Rc::new(move |x| {
+            let (keys, values) = x[0].sort_key_val(x[1], p["dimension"].as_i64().unwrap_or(-1));
+            vec![keys, values]
+        })),
+        "top_k" => Some(Rc::new(move |x| {
+            let (values, indices) = x[0].top_k(p["k"].as_u64().unwrap_or(0) as usize);
+            vec![values, indices]
+        })),
         "integer_pow" => one(move |x| x[0].powi(p["y"].as_i64().unwrap_or(0) as i32)),
         "polygamma" => one(move |x| x[0].polygamma(p["n"].as_u64().unwrap_or(0) as u32)),
         "select" => one(|x| select(x[0], x[1], x[2])),

@@ -1,7 +1,9 @@
 //! Genes that fold axes: reductions, searches, contractions.
 
 use super::{Gene, Generator, Value};
-use tapeloom_ir::prim::{ArgReduce, Dot, Extremum, Reduce, Reducer};
+use tapeloom_ir::prim::{
+    ArgReduce, ArgSort, Cumulate, Cumulation, Dot, Extremum, Recurrence, Reduce, Reducer,
+};
 use tapeloom_ir::{Dtype, Shape};
 
 impl Generator<'_, '_> {
@@ -34,6 +36,46 @@ impl Generator<'_, '_> {
             let extremum = [Extremum::Max, Extremum::Min][self.rng.index(2)];
             self.push(ArgReduce { axis, extremum }, &[x.atom], 0.0);
         }
+    }
+
+    pub(super) fn sorted(&mut self, gene: Gene) {
+        let x = self.any(gene.operands[0]);
+        if let Some((axis, n)) = self.some_axis(&x) {
+            let descending = self.rng.index(2) == 0;
+            self.push(ArgSort { axis, descending }, &[x.atom], n as f64);
+        }
+    }
+
+    pub(super) fn cumulated(&mut self, gene: Gene) {
+        let x = self.any(gene.operands[0]);
+        let Some((axis, n)) = self.some_axis(&x) else { return };
+        let mut all = vec![(Cumulation::Max, x.bound), (Cumulation::Min, x.bound)];
+        if x.ty.dtype != Dtype::Bool {
+            all.push((Cumulation::Sum, n as f64 * x.bound));
+            all.push((Cumulation::Prod, x.bound.max(1.0).powi(n as i32)));
+        }
+        let (cumulation, bound) = all[self.rng.index(all.len())];
+        let reverse = self.rng.index(2) == 0;
+        self.push(Cumulate { cumulation, axis, reverse }, &[x.atom], bound.max(1.0));
+    }
+
+    pub(super) fn recurrence(&mut self, gene: Gene) {
+        let x = self.number(gene.operands[0]);
+        let Some((axis, n)) = self.some_axis(&x) else { return };
+        let a = self.pick(x.ty.dtype, gene.operands[1]);
+        let a = self.matching(&a, &x.ty.shape);
+        // Factors up to 1, so that nothing grows but by a sum.
+        let a = self.within(&a, 1.0);
+        let reverse = self.rng.index(2) == 0;
+        let bound = (n as f64 * x.bound).max(1.0);
+        self.push(Recurrence { axis, reverse }, &[a.atom, x.atom], bound);
+    }
+
+    /// An axis and its extent.
+    fn some_axis(&mut self, x: &Value) -> Option<(usize, usize)> {
+        let rank = x.ty.shape.len();
+        let axis = (rank > 0).then(|| self.rng.index(rank))?;
+        Some((axis, x.ty.shape[axis]))
     }
 
     pub(super) fn dot(&mut self, gene: Gene) {

@@ -41,7 +41,20 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
     ("a quotient of recorded functions: of sums by `sqrt`", "corrcoef"),
     ("`div_floor` and `mod_floor` side by side", "div_mod"),
     ("`mul` by a recorded `sigmoid`", "glu"),
+    (
+        "a recorded function from the other end",
+        "cumlogsumexp_reverse cummax_reverse cummin_reverse cumprod_reverse cumsum_reverse",
+    ),
+    (
+        "sums of products, whose edges are those of `mul` and `sum`, from either end",
+        "linear_recurrence linear_recurrence_reverse",
+    ),
+    (
+        "the recorded `sort` and `argsort`, or the recorded `median` and `quantile`, of other arguments",
+        "lexsort median_axis percentile percentile_axis quantile_axis sort_key_val top_k",
+    ),
     ("a lookup and a straight line between two elements", "interp"),
+    ("sums of remainders, whose edges are those of `mod_floor`", "unwrap_phase"),
     ("composed of `softmax` and `log_softmax`", "cross_entropy dot_product_attention"),
     ("says how attention weighs, and computes nothing", "bias causal mask new scale"),
 ];
@@ -81,7 +94,7 @@ fn function<'t>(inside: &str, line: &'t str) -> Option<&'t str> {
         ("unary" | "two" | "comparisons", [name, "=", _]) => Some(*name),
         ("reductions", [name, axis, ..]) if axis.ends_with("_axis") => Some(*name),
         ("operators", [_, name, ..]) => Some(*name),
-        ("" | "unary" | "two" | "comparisons" | "reductions", _) => None,
+        ("" | "unary" | "two" | "comparisons" | "reductions" | "cumulative", _) => None,
         (other, _) => panic!("what public functions does `{other}!` make? say so here"),
     };
     name.filter(|n| word(n))

@@ -161,6 +161,17 @@ pub const FUNCTIONS: &[(&str, Form)] = &[
     ("softmax", Row(|x| x.softmax(-1))),
     ("log_softmax", Row(|x| x.log_softmax(-1))),
     ("layer_norm", Row(|x| x.layer_norm(-1, 1e-5))),
+    ("cumsum", Row(|x| x.cumsum(-1))),
+    ("cumprod", Row(|x| x.cumprod(-1))),
+    ("cummax", Row(|x| x.cummax(-1))),
+    ("cummin", Row(|x| x.cummin(-1))),
+    ("cumlogsumexp", Row(|x| x.cumlogsumexp(-1))),
+    ("sort", Row(|x| x.sort(-1))),
+    ("sort_descending", Row(|x| x.sort_descending(-1))),
+    ("argsort", Row(|x| x.argsort(-1))),
+    ("argsort_descending", Row(|x| x.argsort_descending(-1))),
+    ("median", Row(|x| x.median_axis(-1))),
+    ("quantile(0.3)", Row(|x| x.quantile_axis(0.3, -1))),
 ];
 
 /// An index that is known only when the program runs.

@@ -9,11 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// What names wait for, stated once.
 const WAITING: &[(&str, &str)] = &[
-    (
-        "a sort",
-        "argsort argwhere extract flatnonzero intersect1d lexsort median nonzero partition percentile quantile sort sort_key_val top_k unique",
-    ),
-    ("cumulative operations", "cumlogsumexp cummax cummin cumprod cumsum unwrap"),
+    ("shapes that depend on data", "argwhere extract flatnonzero intersect1d nonzero unique"),
     (
         "convolutions and windows",
         "avg_pool conv conv_general_dilated conv_transpose convolve correlate max_pool reduce_window",

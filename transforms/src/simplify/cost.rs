@@ -89,6 +89,9 @@ pub(crate) fn shape_of(
         Lowering::Iota { .. } => (out * 0.5, true, true),
         Lowering::Reduce { code, .. } => (of(0) * f64::from(code.row().flops), true, false),
         Lowering::ArgReduce { .. } => (of(0) * 2.0, true, false),
+        Lowering::ArgSort { .. } => (out * 64.0, false, false),
+        // A call; each element waits for the one before it.
+        Lowering::Cumulate { .. } => (out * 4.0, false, false),
         Lowering::Contract { contract, .. } => {
             let extent = |(axis, _): &(usize, usize)| {
                 let array = operands.first().and_then(|o| o.ty.as_array());
