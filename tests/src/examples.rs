@@ -333,4 +333,67 @@ func @layers(%0: f64[2,3], %1: f64[3,2], %2: f64[2,2,2]) -> (f64[2,2]) {
 }",
         args: "f64[2,3] {0.5, -1.25, 2.0, 1.5, -0.75, 0.25}; f64[3,2] {0.5, 0.25, -0.5, 1.0, 0.125, -0.75}; f64[2,2,2] {1.0, -0.5, 0.75, 0.25, 2.0, 1.5, -1.0, 0.5}",
     },
+    Example {
+        name: "recurrent",
+        about: "a loop over elements, with a carry, a constant and stacked results",
+        text: "
+func @step(%0: f64[2,2], %1: f64[2], %2: f64[2]) -> (f64[2], f64[2]) {
+  %3: f64[2] = dot{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} %0, %1
+  %4: f64[2] = add %3, %2
+  %5: f64[2] = tanh %4
+  %6: f64[2] = mul %5, %2
+  return %5, %6
+}
+func @recurrent(%0: f64[2,2], %1: f64[2], %2: f64[3,2]) -> (f64[2], f64[3,2]) {
+  %3: f64[2], %4: f64[3,2] = loop{body=@step, trip=3, direction=down, takes=[const,carry0,xs]} %0, %1, %2
+  return %3, %4
+}",
+        args: "f64[2,2] {0.5, -1.25, 0.75, 1.5}; f64[2] {0.5, -0.25}; f64[3,2] {0.5, 0.25, -0.5, 1.0, 0.125, -0.75}",
+    },
+    Example {
+        name: "places",
+        about: "a loop that updates places of an array by places of another, and counts",
+        text: "
+func @place(%0: i64[], %1: f64[3], %2: f64[4], %3: i64[]) -> (f64[3], i64[]) {
+  %4: f64[1] = dynamic_slice{sizes=[1]} %2, %3
+  %5: f64[1] = dynamic_slice{sizes=[1]} %1, %0
+  %6: f64[1] = sin %5
+  %7: f64[1] = mul %6, %4
+  %8: f64[3] = dynamic_update_slice %1, %7, %0
+  %9: i64[] = add %3, 2
+  return %8, %9
+}
+func @places(%0: f64[3], %1: f64[4], %2: i64[]) -> (f64[3], i64[]) {
+  %3: f64[3], %4: i64[] = loop{body=@place, trip=4, direction=up, takes=[index,carry0,const,carry1]} %0, %1, %2
+  return %3, %4
+}",
+        args: "f64[3] {0.5, -1.25, 2.0}; f64[4] {1.5, 0.25, -0.75, 2.0}; -1",
+    },
+    Example {
+        name: "branching",
+        about: "a branch on a value, with a pole in the side that is not taken; a choice in a loop",
+        text: "
+func @log(%0: f64[], %1: f64[2]) -> (f64[2], f64[]) {
+  %2: f64[] = log %0
+  %3: f64[2] = broadcast{shape=[2], dims=[]} %2
+  %4: f64[2] = mul %3, %1
+  return %4, %2
+}
+func @exp(%0: f64[], %1: f64[2]) -> (f64[2], f64[]) {
+  %2: f64[2] = exp %1
+  return %2, %0
+}
+func @choose(%0: i64[], %1: f64[], %2: f64[2]) -> (f64[], f64[2]) {
+  %3: f64[2], %4: f64[] = cond{branches=[@exp,@log,@exp]} %0, %1, %2
+  %5: f64[] = mul %4, 0.5
+  return %5, %3
+}
+func @branching(%0: f64[], %1: f64[2]) -> (f64[2], f64[], f64[], f64[3,2]) {
+  %2: bool[] = gt %0, 0.0
+  %3: f64[2], %4: f64[] = cond{branches=[@exp,@log]} %2, %0, %1
+  %5: f64[], %6: f64[3,2] = loop{body=@choose, trip=3, direction=up, takes=[index,carry0,const]} %0, %1
+  return %3, %4, %5, %6
+}",
+        args: "0.75; f64[2] {0.5, -0.25}",
+    },
 ];

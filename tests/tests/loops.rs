@@ -1,0 +1,229 @@
+//! Loops and branches under transforms: what the laws over samples and examples do not show.
+
+use tapeloom_ir::prim::{Direction, Lowering, Operand};
+use tapeloom_ir::question::Residual;
+use tapeloom_ir::{FuncId, Module, Tensor, Type, parse_module, print_function};
+use tapeloom_tests::{Agreement, EXAMPLES, Elements, Rng, run};
+use tapeloom_transforms::{batch, jvp, linearize, transpose, vjp};
+
+fn read(text: &str) -> (Module, FuncId) {
+    let module = parse_module(text).unwrap();
+    let f = module.iter().last().unwrap().0;
+    (module, f)
+}
+
+/// The directions of the loops of a function.
+fn directions(m: &Module, f: FuncId) -> Vec<Direction> {
+    let f = m.function(f);
+    let direction = |i: usize| match lowering(m, f, i) {
+        Lowering::Loop { rounds, .. } => Some(rounds.direction),
+        _ => None,
+    };
+    (0..f.equations.len()).filter_map(direction).collect()
+}
+
+fn lowering(m: &Module, f: &tapeloom_ir::Function, i: usize) -> Lowering {
+    let e = &f.equations[i];
+    let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
+    let operands: Vec<Operand<'_>> = (types.iter().zip(&e.operands))
+        .map(|(ty, a)| Operand { ty, literal: a.literal() })
+        .collect();
+    e.op.lower(m, &operands)
+}
+
+#[test]
+fn transposed_twice_a_loop_is_itself() {
+    let example = EXAMPLES.iter().find(|e| e.name == "recurrent").unwrap();
+    let (mut m, case) = example.read().unwrap();
+    let of = linearize(&mut m, case.f, &case.floats()).unwrap();
+    let y = run(&m, of.fwd, &case.args).unwrap();
+    let residuals = Residual::pick(&of.residuals, &case.args, &y);
+    let back = transpose(&mut m, of.lin, &[true, true]).unwrap();
+    assert_eq!(back.nonzero, [true, true, true]);
+    let again = transpose(&mut m, back.function, &[true, true, true]).unwrap();
+    assert_eq!(again.nonzero, [true, true]);
+    assert_eq!(directions(&m, of.lin), [Direction::Down]);
+    assert_eq!(directions(&m, back.function), [Direction::Up]);
+    assert_eq!(directions(&m, again.function), [Direction::Down]);
+    let dx = case.directions(&mut Rng::new(3), &case.floats());
+    let [want, got] =
+        [of.lin, again.function].map(|f| run(&m, f, &[&residuals[..], &dx].concat()).unwrap());
+    Agreement::relative(1e-14).check_all(&got, &want).unwrap();
+}
+
+/// Under vmap every member takes its own side; those that are not taken have poles there.
+#[test]
+fn what_is_not_taken_is_not_seen() {
+    let (mut m, f) = read(
+        "func @log(%0: f64[], %1: f64[]) -> (f64[]) {
+  %2: f64[] = log %0
+  %3: f64[] = div %1, %0
+  %4: f64[] = add %2, %3
+  return %4
+}
+func @rest(%0: f64[], %1: f64[]) -> (f64[]) {
+  %2: f64[] = exp %0
+  %3: f64[] = mul %2, %1
+  return %3
+}
+func @f(%0: f64[], %1: f64[]) -> (f64[]) {
+  %2: bool[] = gt %0, 0.0
+  %3: f64[] = cond{branches=[@rest,@log]} %2, %0, %1
+  return %3
+}",
+    );
+    let of = vjp(&mut m, f, &[true, true]).unwrap();
+    let all = batch(&mut m, of.function, 5, &[true, false, true]).unwrap();
+    for xs in [
+        [-1.0, 0.0, 2.0, f64::NEG_INFINITY, -0.0],
+        [0.0, 0.0, -1.0, 0.0, -3.0],
+        [1.0, 2.0, 3.0, 4.0, f64::INFINITY],
+    ] {
+        let w = Tensor::from(0.5);
+        let cts = [1.0, 2.0, 3.0, 4.0, 5.0];
+        let got = run(&m, all.function, &[Tensor::from(xs), w.clone(), Tensor::from(cts)]).unwrap();
+        for (lane, (x, ct)) in xs.into_iter().zip(cts).enumerate() {
+            let args = [Tensor::from(x), w.clone(), Tensor::from(ct)];
+            let want = run(&m, of.function, &args).unwrap();
+            for (got, want) in got.iter().zip(&want) {
+                assert_eq!(got.at(lane).to_f64(), want.at(0).to_f64(), "{x}");
+            }
+        }
+        // What the members share: the sum of what each gives it.
+        let shared = batch(&mut m, f, 5, &[true, false]).unwrap();
+        let shared = vjp(&mut m, shared.function, &[false, true]).unwrap();
+        let args = [Tensor::from(xs), w.clone(), Tensor::from(cts)];
+        let sum = run(&m, shared.function, &args).unwrap()[1].at(0).to_f64();
+        let want: f64 = (0..5).map(|lane| got[2].at(lane).to_f64()).sum();
+        assert!((sum - want).abs() <= 1e-14 * want.abs(), "{sum} {want}");
+    }
+}
+
+/// Elements that a function computes; of an update, those that change.
+fn work(m: &Module, f: FuncId) -> usize {
+    let of = |i: usize| {
+        let g = m.function(f);
+        let e = &g.equations[i];
+        let elements = |ty: &Type| ty.as_array().map_or(0, |a| a.shape.elements());
+        match lowering(m, g, i) {
+            Lowering::DynamicUpdateSlice => elements(&g.type_of(e.operands[1])),
+            Lowering::Loop { body, rounds } => match rounds.trip {
+                tapeloom_ir::prim::Trip::Static(n) => n * work(m, body),
+                _ => panic!("a loop of unknown length"),
+            },
+            Lowering::Call(g) => work(m, g),
+            _ => e.outputs.iter().map(|o| elements(&g.types[*o])).sum(),
+        }
+    };
+    (0..m.function(f).equations.len()).map(of).sum()
+}
+
+/// The sum of `sin x[i]` over n rounds; and `x[i] <- sin x[i]` in each.
+fn reads_and_updates(n: usize, size: usize) -> (Module, FuncId) {
+    read(&format!(
+        "func @read(%0: i64[], %1: f64[{size}], %2: f64[1]) -> (f64[1]) {{
+  %3: f64[1] = dynamic_slice{{sizes=[1]}} %1, %0
+  %4: f64[1] = sin %3
+  %5: f64[1] = add %2, %4
+  return %5
+}}
+func @update(%0: i64[], %1: f64[{size}]) -> (f64[{size}]) {{
+  %2: f64[1] = dynamic_slice{{sizes=[1]}} %1, %0
+  %3: f64[1] = sin %2
+  %4: f64[{size}] = dynamic_update_slice %1, %3, %0
+  return %4
+}}
+func @f(%0: f64[{size}], %1: f64[1]) -> (f64[1], f64[{size}]) {{
+  %2: f64[1] = loop{{body=@read, trip={n}, direction=up, takes=[index,const,carry0]}} %0, %1
+  %3: f64[{size}] = loop{{body=@update, trip={n}, direction=up, takes=[index,carry0]}} %0
+  return %2, %3
+}}"
+    ))
+}
+
+/// Reading one place of a constant in every round costs the places and one array, not an array for each
+/// round; and of an update of one place, the place is kept and not the array.
+#[test]
+fn places_cost_what_they_are() {
+    let cost = |n: usize, size: usize| {
+        let (mut m, f) = reads_and_updates(n, size);
+        let of = vjp(&mut m, f, &[true, true]).unwrap();
+        let x: Vec<f64> = (0..size).map(|i| i as f64 / 7.0).collect();
+        let ones = |n: usize| Tensor::from(vec![1.0; n]);
+        let args = [Tensor::from(x.clone()), Tensor::from([0.0]), ones(1), ones(size)];
+        let ct = &run(&m, of.function, &args).unwrap()[2];
+        for (i, x) in x.iter().enumerate() {
+            let want = if i < n { 2.0 * x.cos() } else { 1.0 };
+            assert!((ct.at(i).to_f64() - want).abs() < 1e-12, "{i}");
+        }
+        let results = m.function(of.fwd).result_types();
+        let kept: usize = results.iter().filter_map(Type::as_array).map(|a| a.bytes()).sum();
+        (work(&m, of.function), kept - 8 * (1 + size))
+    };
+    let (less, kept) = cost(8, 4096);
+    assert!(kept <= 2 * 8 * 8, "{kept} bytes are kept of 8 rounds");
+    assert!(less <= 3 * 4096 + 40 * 8, "{less} elements are computed");
+    assert_eq!(cost(64, 4096).0 - less, cost(64, 128).0 - cost(8, 128).0);
+}
+
+/// Nothing is kept of a round that later ones need not: constants, elements, the number of the round and
+/// carries that stay are read again, and what follows from constants is computed once.
+#[test]
+fn only_what_changes_is_stacked() {
+    let (mut m, f) = read(
+        "func @step(%0: i64[], %1: f64[3], %2: f64[3], %3: f64[3], %4: f64[3]) -> (f64[3], f64[3]) {
+  %5: f64[3] = exp %1
+  %6: f64[3] = mul %5, %3
+  %7: f64[3] = mul %4, %3
+  %8: f64[3] = dynamic_slice{sizes=[3]} %2, %0
+  %9: f64[3] = add %6, %7
+  %10: f64[3] = add %8, %9
+  return %10, %3
+}
+func @f(%0: f64[3], %1: f64[3], %2: f64[3], %3: f64[5,3]) -> (f64[3], f64[3]) {
+  %4: f64[3], %5: f64[3] = loop{body=@step, trip=5, direction=up, takes=[index,const,carry0,carry1,xs]} %0, %1, %2, %3
+  return %4, %5
+}",
+    );
+    let of = linearize(&mut m, f, &[false, true, false, false]).unwrap();
+    let program = print_function(&m, of.fwd);
+    assert!(of.residuals.iter().all(|r| matches!(r, Residual::Parameter(_))), "{program}");
+    let of = linearize(&mut m, f, &[false, true, true, true]).unwrap();
+    let kept: Vec<String> =
+        m.function(of.fwd).result_types().iter().skip(2).map(Type::to_string).collect();
+    // `exp k`, once.
+    assert_eq!(kept, ["f64[3]"], "{}", print_function(&m, of.fwd));
+}
+
+/// Loops on a condition in forward mode: x doubles, with a sine, until it is 1 or more.
+#[test]
+fn forward_mode_follows_a_condition() {
+    let (mut m, f) = read(
+        "func @below(%0: f64[]) -> (bool[]) {
+  %1: bool[] = lt %0, 1.0
+  return %1
+}
+func @step(%0: f64[], %1: f64[]) -> (f64[]) {
+  %2: f64[] = sin %0
+  %3: f64[] = mul %2, %1
+  %4: f64[] = add %0, %0
+  %5: f64[] = add %4, %3
+  return %5
+}
+func @f(%0: f64[], %1: f64[]) -> (f64[], i64[]) {
+  %2: f64[], %3: i64[] = loop{body=@step, trip=while, condition=@below, reads=[0], direction=up, takes=[carry0,const]} %0, %1
+  return %2, %3
+}",
+    );
+    let of = jvp(&mut m, f, &[true, true]).unwrap();
+    let [x, k, dx, dk] = [0.05, 0.1, 1.0, 0.5];
+    let args = [x, k, dx, dk].map(Tensor::from);
+    let y = run(&m, of.function, &args).unwrap();
+    assert_eq!(y[1].at(0).to_f64(), 5.0);
+    let at = |h: f64| {
+        let args = [x + h * dx, k + h * dk].map(Tensor::from);
+        run(&m, f, &args).unwrap()[0].at(0).to_f64()
+    };
+    let slope = (at(1e-6) - at(-1e-6)) / 2e-6;
+    assert!((y[2].at(0).to_f64() - slope).abs() < 1e-7 * slope.abs(), "{y:?} {slope}");
+}
