@@ -195,11 +195,8 @@ func @f(%0: f64[3], %1: f64[3], %2: f64[3], %3: f64[5,3]) -> (f64[3], f64[3]) {
     assert_eq!(kept, ["f64[3]"], "{}", print_function(&m, of.fwd));
 }
 
-/// Loops on a condition in forward mode: x doubles, with a sine, until it is 1 or more.
-#[test]
-fn forward_mode_follows_a_condition() {
-    let (mut m, f) = read(
-        "func @below(%0: f64[]) -> (bool[]) {
+/// x doubles, and a sine more, until it is 1 or more.
+const DOUBLED: &str = "func @below(%0: f64[]) -> (bool[]) {
   %1: bool[] = lt %0, 1.0
   return %1
 }
@@ -213,8 +210,23 @@ func @step(%0: f64[], %1: f64[]) -> (f64[]) {
 func @f(%0: f64[], %1: f64[]) -> (f64[], i64[]) {
   %2: f64[], %3: i64[] = loop{body=@step, trip=while, condition=@below, reads=[0], direction=up, takes=[carry0,const]} %0, %1
   return %2, %3
-}",
-    );
+}";
+
+/// As many rounds as a number says, each a logarithm, which soon has none.
+const COUNTED: &str = "func @step(%0: i64[], %1: f64[], %2: f64[]) -> (f64[]) {
+  %3: f64[] = log %1
+  %4: f64[] = mul %3, %2
+  return %4
+}
+func @f(%0: i64[], %1: f64[], %2: f64[]) -> (f64[]) {
+  %3: f64[] = loop{body=@step, trip=runtime, direction=up, takes=[index,carry0,const]} %0, %1, %2
+  return %3
+}";
+
+/// Loops on a condition in forward mode.
+#[test]
+fn forward_mode_follows_a_condition() {
+    let (mut m, f) = read(DOUBLED);
     let of = jvp(&mut m, f, &[true, true]).unwrap();
     let [x, k, dx, dk] = [0.05, 0.1, 1.0, 0.5];
     let args = [x, k, dx, dk].map(Tensor::from);
@@ -226,4 +238,45 @@ func @f(%0: f64[], %1: f64[]) -> (f64[], i64[]) {
     };
     let slope = (at(1e-6) - at(-1e-6)) / 2e-6;
     assert!((y[2].at(0).to_f64() - slope).abs() < 1e-7 * slope.abs(), "{y:?} {slope}");
+}
+
+/// A batch whose members need different numbers of rounds: each is what it is alone, values and
+/// tangents alike, though rounds that it does not need have poles.
+#[test]
+fn members_of_a_batch_end_by_themselves() {
+    let xs = [0.05, 2.0, 0.3, 1.0, 1e-9];
+    let starts = [9.0, 2.0, 0.5, 1e9, 1.0];
+    let numbers = Tensor::from([2i64, 1, 0, 3, -1]);
+    for (text, args) in [
+        (DOUBLED, vec![Tensor::from(xs), Tensor::from(0.1)]),
+        (COUNTED, vec![numbers, Tensor::from(starts), Tensor::from(1.5)]),
+    ] {
+        let (mut m, f) = read(text);
+        let floats: Vec<bool> = args.iter().map(|t| t.dtype().is_float()).collect();
+        let of = jvp(&mut m, f, &floats).unwrap();
+        let tangents = [Tensor::from([1.0, -2.0, 3.0, 0.5, 1.0]), Tensor::from(0.25)];
+        let args = [args, tangents.into()].concat();
+        let lifted: Vec<bool> = args.iter().map(|t| !t.shape().is_empty()).collect();
+        let all = batch(&mut m, of.function, 5, &lifted).unwrap();
+        assert!(all.batched_out.iter().all(|on| *on));
+        let got = run(&m, all.function, &args).unwrap();
+        for lane in 0..5 {
+            let one = |t: &Tensor| {
+                if t.shape().is_empty() { t.clone() } else { Tensor::from(t.at(lane)) }
+            };
+            let alone: Vec<Tensor> = args.iter().map(one).collect();
+            let want = run(&m, of.function, &alone).unwrap();
+            for (got, want) in got.iter().zip(&want) {
+                assert_eq!(got.at(lane), want.at(0), "lane {lane} of {text}");
+            }
+        }
+        let nobody = batch(&mut m, of.function, 0, &lifted).unwrap();
+        let nothing = |t: &Tensor| match t.shape().is_empty() {
+            true => t.clone(),
+            false => Tensor::zeros(&[0], t.dtype()).unwrap(),
+        };
+        let args: Vec<Tensor> = args.iter().map(nothing).collect();
+        let none = run(&m, nobody.function, &args).unwrap();
+        assert!(none.iter().all(|t| t.shape() == [0]));
+    }
 }

@@ -7,7 +7,7 @@ use super::{Loop, Slot, Trip};
 use crate::function::Atom;
 use crate::prim::elementwise::materialize_lead;
 use crate::prim::{Batched, Permute, RuleCx};
-use crate::problem::{Kind, Problem};
+use crate::problem::Problem;
 use crate::question::Wanted;
 
 pub(super) fn batch(
@@ -32,11 +32,7 @@ pub(super) fn batch(
         Trip::While { reads, .. } => reads.iter().any(|p| on[*p]),
     };
     if differs {
-        return Err(Problem::new(
-            Kind::Target,
-            "the members of a batch need different numbers of rounds, which is not there yet",
-            "run the loop for one member at a time",
-        ));
+        return super::ragged::batch(of, cx, size, x, batched);
     }
     let (b, lead) = (cx.b, of.rounds.lead());
     let mut args = x[..lead].to_vec();

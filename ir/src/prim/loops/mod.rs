@@ -26,6 +26,7 @@ mod eval;
 mod forward;
 mod infer;
 mod prune;
+mod ragged;
 mod rounds;
 mod samples;
 
