@@ -55,6 +55,8 @@ pub struct Row {
     pub primitive: &'static str,
     /// The user's line.
     pub location: Loc,
+    /// The names under which values in it are kept for the backward pass.
+    pub kept: Vec<Arc<str>>,
 }
 
 impl fmt::Display for Plan {
@@ -64,7 +66,10 @@ impl fmt::Display for Plan {
         for r in &self.rows {
             lines.push([
                 r.buffer.to_string(),
-                r.primitive.to_owned(),
+                match r.kept.join(", ") {
+                    names if names.is_empty() => r.primitive.to_owned(),
+                    names => format!("{}, kept {names}", r.primitive),
+                },
                 r.ty.to_string(),
                 r.ty.bytes().to_string(),
                 match r.place {

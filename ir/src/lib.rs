@@ -53,7 +53,7 @@ pub use prim::{Code, Op, Scalar};
 pub use problem::{Kind, Problem};
 pub use tensor::{Element, Line, Tensor};
 pub use text::{
-    ParseError, parse_module, parse_type, print_equation, print_function, print_functions,
+    ParseError, is_word, parse_module, parse_type, print_equation, print_function, print_functions,
     print_module,
 };
 pub use types::{ArrayType, Dtype, Shape, Type};

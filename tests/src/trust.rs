@@ -128,7 +128,7 @@ fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
         },
         Lowering::View { .. }
         | Lowering::Reshape
-        | Lowering::Alias
+        | Lowering::Alias { .. }
         | Lowering::Report { .. }
         | Lowering::Iota { .. } => all,
         Lowering::Reduce { .. } if lowering.sums() => {

@@ -61,6 +61,24 @@ fn a_chain_has_one_layer_at_a_time_in_memory() {
     assert!(4 * one <= all, "{one} of {all}");
 }
 
+/// What the backward pass reads again is marked in the kernels, as what was written there.
+#[test]
+fn what_is_kept_is_marked_in_memory() {
+    let (w, x) = (wave(&[24, 24]), wave(&[64, 24]));
+    let explained = |layers: &dyn Fn((Var, Var)) -> Var| {
+        let f = jit(grad(move |(w, x): (Var, Var)| layers((w, x)).sum()));
+        f.explain((&w, &x)).unwrap()
+    };
+    let e = explained(&chain(4, checkpoint(layer)));
+    let kernels = e.kernels();
+    let marked: Vec<&str> = kernels.lines().filter(|l| l.ends_with("kept recompute")).collect();
+    // Both arguments, and what the first three layers give.
+    assert_eq!(marked.len(), 5, "{e}");
+    assert_eq!(marked.iter().filter(|l| l.contains("input")).count(), 2, "{e}");
+    assert!(e.to_string().contains("tanh, kept recompute"), "{e}");
+    assert!(!explained(&chain(4, layer)).to_string().contains("kept"));
+}
+
 /// Outlined and checkpointed, recursion over sizes has a gradient as small as itself: a kernel or a few
 /// for every size, though the calls are `n!`.
 #[test]

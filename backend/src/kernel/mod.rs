@@ -60,7 +60,8 @@ pub use verify::{VerifyError, check, verify};
 pub use walk::{Access, Assign, Map, visit};
 
 use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
-use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
+use std::sync::Arc;
+use tapeloom_ir::{ArrayType, Code, Dtype, Literal, OrderedMap};
 
 /// A kernel that others call. Displays as `k3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -151,6 +152,8 @@ pub struct Kernel {
     pub indices: u32,
     /// The values that buffers hold after their first ones, in order: version 1, 2, ..
     pub versions: SecondaryMap<BufferId, Vec<Version>>,
+    /// The values that somebody marked as kept, and under which names: the tape.
+    pub kept: OrderedMap<Held, Vec<Arc<str>>>,
     /// Bytes of workspace that a call needs, the frames of its callees included: the exact peak beside
     /// arguments and results.
     pub workspace: usize,
@@ -168,7 +171,16 @@ impl Kernel {
             vars: PrimaryMap::new(),
             indices: 0,
             versions: SecondaryMap::new(),
+            kept: OrderedMap::default(),
             workspace: 0,
+        }
+    }
+
+    /// Marks a value as kept under that name.
+    pub fn keep(&mut self, held: Held, name: Arc<str>) {
+        let names = self.kept.entry(held).or_default();
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
 

@@ -29,7 +29,7 @@ use super::{
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::prim::{Library, Parameter};
-use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem};
+use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem, is_word};
 
 /// Reads a program; `library` finds functions by name.
 ///
@@ -119,6 +119,7 @@ impl<'a> Parser<'a> {
             other => return Err(self.wanted("input, output or workspace", other)),
         };
         self.program.buffers.push(Buffer { ty: ArrayType::new(dtype, shape), place });
+        self.kept(Held { buffer: id, version: 0 })?;
         while self.take("version") {
             let (of, version) = self.held()?;
             let versions = &mut self.program.versions[id];
@@ -136,6 +137,24 @@ impl<'a> Parser<'a> {
                 }
             }
             self.program.versions[id].push(Version { continues });
+            self.kept(Held { buffer: id, version })?;
+        }
+        Ok(())
+    }
+
+    /// `kept recompute, mine`, or nothing.
+    fn kept(&mut self, held: Held) -> Result<(), Problem> {
+        if self.take("kept") {
+            loop {
+                let name = self.next();
+                if !is_word(name) {
+                    return Err(self.wanted("a name", name));
+                }
+                self.program.keep(held, name.into());
+                if !self.take(",") {
+                    break;
+                }
+            }
         }
         Ok(())
     }

@@ -28,18 +28,28 @@ impl Display for Kernel {
             writeln!(f, "  workspace {}", self.workspace)?;
         }
         for (id, b) in &self.buffers {
-            writeln!(f, "  buffer {id}: {} {}", b.ty, b.place)?;
+            write!(f, "  buffer {id}: {} {}", b.ty, b.place)?;
+            kept(self, f, held(id, 0))?;
             for (n, version) in self.versions[id].iter().enumerate() {
-                write!(f, "  version {}", held(id, n as u32 + 1))?;
-                match version.continues {
-                    Some(before) => writeln!(f, " continues {}", held(id, before))?,
-                    None => writeln!(f)?,
+                let now = held(id, n as u32 + 1);
+                write!(f, "  version {now}")?;
+                if let Some(before) = version.continues {
+                    write!(f, " continues {}", held(id, before))?;
                 }
+                kept(self, f, now)?;
             }
         }
         block(self, f, &self.body, 1)?;
         writeln!(f, "}}")
     }
+}
+
+/// The end of the line that declares a value: under which names it is kept.
+fn kept(k: &Kernel, f: &mut Formatter<'_>, held: Held) -> fmt::Result {
+    for (i, name) in k.kept.get(&held).into_iter().flatten().enumerate() {
+        write!(f, "{} {name}", if i == 0 { " kept" } else { "," })?;
+    }
+    writeln!(f)
 }
 
 /// A value that a buffer holds.

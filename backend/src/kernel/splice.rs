@@ -141,6 +141,10 @@ impl Body<'_> {
         let (own, scalars) = (SecondaryMap::new(), SecondaryMap::new());
         let (vars, indices) = (SecondaryMap::new(), SecondaryMap::new());
         let mut body = Body { kernel, callee, call, own, scalars, vars, indices };
+        for (held, names) in &callee.kept {
+            let (held, _) = body.place(held.buffer);
+            names.iter().for_each(|name| body.kernel.keep(held, name.clone()));
+        }
         body.block(&callee.body)
     }
 

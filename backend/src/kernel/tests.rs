@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use super::{Listener, eval, listen, parse, shadow, verify};
+use super::{BufferId, Held, Listener, eval, listen, parse, shadow, splice, verify};
 use crate::Executable;
 use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 use tapeloom_ir::{Literal, Tensor};
@@ -905,4 +905,51 @@ fn lanes_fold_in_their_order() {
     let (none_left, x) = sum("lanes 8", 8);
     let p: Vec<f64> = (0..4).map(|i| x[i] + x[i + 4]).collect();
     assert_eq!(none_left, Literal::f64(0.7 + ((p[0] + p[2]) + (p[1] + p[3]))));
+}
+
+/// What somebody keeps is data: it prints, parses and goes where the kernel's values go.
+#[test]
+fn marks_of_what_is_kept_round_trip() {
+    let text = "\
+program @f {
+  workspace 64
+  buffer b0: f64[2] input 0 kept recompute
+  buffer b1: f64[2] workspace 0
+  version b1.1 kept mine, recompute
+  version b1.2 continues b1.1 kept mine
+  buffer b2: f64[] output 0
+  store b2[0], 1.0
+}
+";
+    let program = parse(text, &|_| None).unwrap();
+    assert_eq!(program.to_string(), text);
+    assert_eq!(verify(&program), []);
+    let refused = |change: &dyn Fn(&mut crate::kernel::Kernel)| {
+        let mut program = program.clone();
+        change(&mut program.entry);
+        verify(&program)[0].to_string()
+    };
+    let held = |buffer, version| Held { buffer: BufferId::from_u32(buffer), version };
+    let unknown = refused(&|k| k.keep(held(7, 0), "mine".into()));
+    assert!(unknown.contains("b7 is kept, but does not exist"), "{unknown}");
+    let later = refused(&|k| k.keep(held(1, 3), "mine".into()));
+    assert!(later.contains("b1.3 is not declared"), "{later}");
+    let word = refused(&|k| k.keep(held(1, 0), "two words".into()));
+    assert!(word.contains("b1 is kept under a name that is no word: \"two words\""), "{word}");
+    assert!(parse(&text.replace("mine, recompute", "mine,"), &|_| None).is_err());
+}
+
+#[test]
+fn spliced_bodies_keep_what_they_kept() {
+    let text = "kernel k0 @f inline { workspace 64 buffer b0: f64[] input 0 kept mine \
+         buffer b1: f64[] output 0 buffer b2: f64[] workspace 0 kept other \
+         nest { %0: f64 = load b0[0] store b2[0], %0 %1: f64 = load b2[0] store b1[0], %1 } } \
+         program @x { workspace 128 buffer b0: f64[2] input 0 buffer b1: f64[] output 0 \
+         call k0(b0[1; 1]) to (b1[0; 1]) frame 64 }";
+    let mut program = parse(text, &|_| None).unwrap();
+    splice(&mut program);
+    assert_eq!(verify(&program), []);
+    let text = program.to_string();
+    assert!(text.contains("buffer b0: f64[2] input 0 kept mine\n"), "{text}");
+    assert!(text.contains("workspace 64 kept other\n"), "{text}");
 }

@@ -56,7 +56,7 @@ impl Flatten<'_> {
         for (i, p) in f.all_params().enumerate() {
             let ty = array(&f.types[p])?.clone();
             let operands = SmallVec::new();
-            let node = Node { kind: NodeKind::Input(i), operands, ty, name: "input", loc: None };
+            let node = Node::new(NodeKind::Input(i), operands, ty, "input", None);
             args.push(Source::Node(self.graph.nodes.push(node)));
         }
         let mut stack = vec![frame(f, &args, SmallVec::new())];
@@ -131,7 +131,10 @@ impl Flatten<'_> {
                 let message = format!("`{}` is not compiled yet", e.op.name());
                 return Err(Problem::new(Kind::Target, message, "run it by the interpreter"));
             }
-            Lowering::Alias => {
+            Lowering::Alias { kept } => {
+                if let (Some(name), Source::Node(node)) = (kept, operands[0]) {
+                    self.graph.keep(node, name);
+                }
                 top.values[e.outputs[0]] = Some(operands[0]);
                 return Ok(None);
             }
@@ -230,7 +233,7 @@ impl Flatten<'_> {
             chain = below.unwrap_or(0) + 1;
         }
         let many = matches!(&kind, NodeKind::View { pieces, .. } if pieces.len() > MAX_PIECES);
-        let mut node = self.graph.nodes.push(Node { kind, operands, ty, name: e.op.name(), loc });
+        let mut node = self.graph.nodes.push(Node::new(kind, operands, ty, e.op.name(), loc));
         if many || chain > MAX_CHAIN {
             node = self.graph.copy(Source::Node(node));
             chain = 0;
@@ -257,7 +260,7 @@ impl Flatten<'_> {
         for n in 0..types.len().max(1) {
             let kind = NodeKind::Result { of, n };
             let ty = types.get(n).map_or(&nobody_reads, |ty| *ty).clone();
-            let node = Node { kind, operands: operands.clone(), ty, name, loc };
+            let node = Node::new(kind, operands.clone(), ty, name, loc);
             let result = self.graph.nodes.push(node);
             if n == 0 {
                 operands = SmallVec::from_slice(&[Source::Node(result)]);

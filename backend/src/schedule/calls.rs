@@ -177,7 +177,7 @@ fn updated(module: &Module, function: FuncId, known: &BTreeMap<FuncId, Known>) -
             Lowering::Elementwise(_)
             | Lowering::View { .. }
             | Lowering::Reshape
-            | Lowering::Alias
+            | Lowering::Alias { .. }
             | Lowering::Iota { .. }
             | Lowering::Reduce { .. }
             | Lowering::ArgReduce { .. }

@@ -9,8 +9,8 @@ use super::region::RegionKind;
 use super::storage::Storage;
 use super::tree::{At, Def, NodeMatrix, RegionStep, Span, Tree};
 use crate::kernel::{
-    Address, Arg, BufferId, Call, Contract, Expr, Extent, IndexId, Matrix, Rounds, ScalarId, Stmt,
-    VarId, Version, View,
+    self, Address, Arg, BufferId, Call, Contract, Expr, Extent, IndexId, Matrix, Rounds, ScalarId,
+    Stmt, VarId, Version, View,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
@@ -42,6 +42,11 @@ impl Held {
             }
         }
         held
+    }
+
+    /// A node in that buffer.
+    pub(crate) fn at(&self, node: NodeId, buffer: BufferId) -> kernel::Held {
+        kernel::Held { buffer, version: self.of_node[node] }
     }
 }
 

@@ -9,10 +9,11 @@ use super::region::RegionKind;
 use super::storage::Storage;
 use super::sweep::sweep;
 use super::tree::Tree;
-use crate::kernel::{Buffer, BufferId, Kernel, KernelId, Place, ScalarId, claim};
+use crate::kernel::{self, Buffer, BufferId, Kernel, KernelId, Place, ScalarId, claim};
 use crate::plan::{Plan, Row};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
-use tapeloom_ir::{ArrayType, Kind, Problem};
+use std::sync::Arc;
+use tapeloom_ir::{ArrayType, Kind, OrderedMap, Problem};
 
 /// The kernel and its memory plan. `params` are the types of the function's parameters.
 pub(crate) fn finish(
@@ -97,6 +98,11 @@ pub(crate) fn finish(
     let held = Held::of(graph, &emitted, &of_node);
     let mut convert = Convert::new(graph, &emitted, &storage, &of_node, &held, &frames);
     let body = convert.block(&emitted.body)?;
+    // The marks are on what is in memory; what is not, is not kept.
+    let marked = graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty());
+    let marked =
+        marked.filter_map(|(id, node)| Some((held.at(id, of_node[id]?), node.kept.clone())));
+    let kept: OrderedMap<kernel::Held, Vec<Arc<str>>> = marked.collect();
     let plan = Plan {
         rows: rows
             .iter()
@@ -110,6 +116,7 @@ pub(crate) fn finish(
                     last,
                     primitive: graph.nodes[*id].name,
                     location: graph.nodes[*id].loc,
+                    kept: names(&kept, *buffer),
                 }
             })
             .collect(),
@@ -127,8 +134,18 @@ pub(crate) fn finish(
         vars,
         indices,
         versions: held.versions,
+        kept,
         workspace: peak,
     };
     claim(&mut kernel);
     Ok((kernel, plan))
+}
+
+/// The names under which a buffer keeps any of its values.
+fn names(kept: &OrderedMap<kernel::Held, Vec<Arc<str>>>, buffer: BufferId) -> Vec<Arc<str>> {
+    let of = kept.iter().filter(|(held, _)| held.buffer == buffer);
+    let mut names: Vec<Arc<str>> = of.flat_map(|(_, names)| names.iter().cloned()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }

@@ -14,6 +14,7 @@ use super::region::{Region, RegionId};
 use crate::machine::Machine;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use smallvec::SmallVec;
+use std::sync::Arc;
 use tapeloom_ir::prim::{Bounds, Combine, Piece};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Loc, OrderedMap, OrderedSet};
 
@@ -122,9 +123,21 @@ pub(crate) struct Node {
     pub(crate) name: &'static str,
     /// The user's line, for reports.
     pub(crate) loc: Loc,
+    /// The names under which it is kept.
+    pub(crate) kept: Vec<Arc<str>>,
 }
 
 impl Node {
+    pub(crate) fn new(
+        kind: NodeKind,
+        operands: SmallVec<[Source; 2]>,
+        ty: ArrayType,
+        name: &'static str,
+        loc: Loc,
+    ) -> Node {
+        Node { kind, operands, ty, name, loc, kept: Vec::new() }
+    }
+
     /// The first result of the region of which this is another one.
     pub(crate) fn first_result(&self) -> Option<NodeId> {
         match self.kind {
@@ -153,6 +166,19 @@ impl Graph {
         }
     }
 
+    /// Marks a value, and what it moves: a movement of one array has no memory of its own.
+    pub(crate) fn keep(&mut self, node: NodeId, name: Arc<str>) {
+        let mut at = Some(node);
+        while let Some(id) = at {
+            let node = &mut self.nodes[id];
+            if !node.kept.contains(&name) {
+                node.kept.push(name.clone());
+            }
+            let one = node.kind.is_movement() && node.operands.len() == 1;
+            at = node.operands.first().filter(|_| one).and_then(|s| s.node());
+        }
+    }
+
     pub(crate) fn copy(&mut self, source: Source) -> NodeId {
         let ty = self.array(source);
         let loc = source.node().and_then(|n| self.nodes[n].loc);
@@ -160,7 +186,7 @@ impl Graph {
             0 => (NodeKind::Empty, SmallVec::new()),
             _ => (NodeKind::Copy, SmallVec::from_slice(&[source])),
         };
-        self.nodes.push(Node { kind, operands, ty, name: "copy", loc })
+        self.nodes.push(Node::new(kind, operands, ty, "copy", loc))
     }
 
     /// Every result must be a computed node of its own, since it is written to memory of its own.

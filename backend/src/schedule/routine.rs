@@ -30,7 +30,7 @@ pub(crate) fn text(lowering: &Lowering, x: Option<&ArrayType>, y: &ArrayType) ->
         Lowering::Elementwise(_)
         | Lowering::View { .. }
         | Lowering::Reshape
-        | Lowering::Alias
+        | Lowering::Alias { .. }
         | Lowering::Iota { .. }
         | Lowering::Reduce { .. }
         | Lowering::ArgReduce { .. }

@@ -106,7 +106,7 @@ impl ArrayPrimitive for Keep {
     }
 
     fn lower(&self, _: &[Operand<'_>]) -> Lowering {
-        Lowering::Alias
+        Lowering::Alias { kept: Some(self.name.clone()) }
     }
 
     fn rewrites() -> Vec<Rewrite> {

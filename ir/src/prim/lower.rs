@@ -9,6 +9,7 @@ use crate::literal::Literal;
 use crate::problem::Problem;
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Shape};
+use std::sync::Arc;
 
 /// What to do for an equation with one output (or, for one that runs functions, many).
 #[derive(Clone, Debug)]
@@ -27,7 +28,10 @@ pub enum Lowering {
     /// The same elements in row-major order under another shape.
     Reshape,
     /// The operand itself.
-    Alias,
+    Alias {
+        /// The name under which it is kept, where a mark says so.
+        kept: Option<Arc<str>>,
+    },
     /// `y[i]` is the index along `axis`, in the output's dtype.
     Iota {
         /// The axis counted along.

@@ -182,7 +182,7 @@ impl Op {
     ) -> Option<Literal> {
         match self.lower(module, operands) {
             Lowering::Elementwise(code) => Some(code.eval(values)),
-            Lowering::Reshape | Lowering::Alias => values.first().copied(),
+            Lowering::Reshape | Lowering::Alias { .. } => values.first().copied(),
             Lowering::View { pieces, fill } => {
                 let mut sources = pieces.iter().map(|p| p.operand).chain(fill);
                 let first = values[sources.next()?];

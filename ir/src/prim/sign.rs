@@ -239,7 +239,7 @@ impl Op {
         match self.lower(module, operands) {
             Lowering::Elementwise(code) => code.sign(given, same),
             Lowering::Reshape
-            | Lowering::Alias
+            | Lowering::Alias { .. }
             | Lowering::DynamicSlice
             // An index out of range reads an element inside, or 0.
             | Lowering::Gather { .. } => at(0),

@@ -61,7 +61,7 @@ impl ArrayPrimitive for StopGradient {
     }
 
     fn lower(&self, _: &[Operand<'_>]) -> Lowering {
-        Lowering::Alias
+        Lowering::Alias { kept: None }
     }
 
     fn rewrites() -> Vec<Rewrite> {

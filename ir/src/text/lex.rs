@@ -62,7 +62,7 @@ pub(super) fn in_name(c: char) -> bool {
 }
 
 /// Whether a text is read as one word that stands for nothing else.
-pub(crate) fn is_word(text: &str) -> bool {
+pub fn is_word(text: &str) -> bool {
     let alone = |t: &Token<'_>| t.tok == Tok::Word(text) && !matches!(text, "true" | "false");
     lex(text).first().is_some_and(alone) && Dtype::from_name(text).is_none()
 }

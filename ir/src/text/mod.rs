@@ -39,7 +39,7 @@ mod lex;
 mod parse;
 mod print;
 
-pub(crate) use lex::is_word;
+pub use lex::is_word;
 pub use parse::{ParseError, parse_module, parse_type};
 pub use print::{print_equation, print_function, print_functions, print_module};
 

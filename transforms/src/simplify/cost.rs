@@ -85,7 +85,7 @@ pub(crate) fn shape_of(
         // Index arithmetic, and loads that are not contiguous.
         Lowering::View { .. } => (out * 0.1, true, true),
         Lowering::Reshape => (out * 0.05, true, true),
-        Lowering::Alias => (0.0, true, true),
+        Lowering::Alias { .. } => (0.0, true, true),
         Lowering::Iota { .. } => (out * 0.5, true, true),
         Lowering::Reduce { code, .. } => (of(0) * f64::from(code.row().flops), true, false),
         Lowering::ArgReduce { .. } => (of(0) * 2.0, true, false),

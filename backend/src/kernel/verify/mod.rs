@@ -22,7 +22,7 @@ use super::{
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use std::fmt;
-use tapeloom_ir::{Dtype, Kind, OrderedMap, Problem};
+use tapeloom_ir::{Dtype, Kind, OrderedMap, Problem, is_word};
 
 /// A broken invariant: which one, where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -198,6 +198,15 @@ impl<'a> Verifier<'a> {
                     let held = held(id, before as u32 + 1);
                     self.error(format!("{held} continues a version that comes after it"));
                 }
+            }
+        }
+        for (held, names) in &p.kept {
+            match p.buffers.is_valid(held.buffer) {
+                true => self.version(held.buffer, held.version),
+                false => self.error(format!("{held} is kept, but does not exist")),
+            }
+            if let Some(name) = names.iter().find(|name| !is_word(name)) {
+                self.error(format!("{held} is kept under a name that is no word: {name:?}"));
             }
         }
         outputs.sort_unstable();
