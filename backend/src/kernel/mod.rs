@@ -279,7 +279,7 @@ pub struct Held {
 }
 
 /// Where a buffer is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub enum Place {
     /// The n-th argument; read only.
     Input(usize),

@@ -18,17 +18,22 @@
 //! from its dtype. A sum is at least what is left of it after taking away a condition, since that is
 //! at least 0: so 4 %0 + i0 loses its first term by the first condition. Sums of machine integers wrap;
 //! one that might is an atom of its own. A variable is an atom for as long as nothing is stored to it:
-//! every value remembers when it was defined, and so which value of a variable it read. This is interval arithmetic with the conditions of Farkas'
-//! lemma found by a short search, sound and incomplete: what is not proved counts as possible.
+//! every value remembers when it was defined, and so which value of a variable it read. This is interval
+//! arithmetic with the conditions of Farkas' lemma found by a short search, sound and incomplete: what is
+//! not proved counts as possible.
 
 use super::{Address, Arg, Expr, Extent, IndexId, Kernel, ScalarId, Stmt, VarId, visit};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap};
 
-/// Steps that the search for one access takes at most, and definitions that it looks through.
+/// Steps that the search for one access takes at most.
 const STEPS: usize = 4_000;
+/// Definitions that it looks through one behind the other, and in all: under every branch of a `select`
+/// it looks again. When that is spent it still sees a clamp at the end, which is what matters most.
 const DEPTH: usize = 48;
+const LOOKS: usize = 4_000;
+const SPENT: usize = 4;
 
 /// From the least to the greatest.
 pub(super) type Range = (i128, i128);
@@ -43,7 +48,7 @@ enum Atom {
 }
 
 /// Something in `rest`, plus multiples of atoms.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Sum {
     rest: Range,
     terms: SmallVec<[(Atom, i128); 4]>,
@@ -101,9 +106,7 @@ impl<'a> Ranges<'a> {
         match extent {
             Extent::Constant(n) => (n as i128, n as i128),
             Extent::Scalar(a) => {
-                let mut search = Search::new(self);
-                self.facts.iter().for_each(|(fact, holds)| search.assume(*fact, *holds));
-                let (low, high) = search.arg(a);
+                let (low, high) = Search::under(self, None).arg(a);
                 (low.max(0), high.max(0))
             }
         }
@@ -111,10 +114,7 @@ impl<'a> Ranges<'a> {
 
     /// Where an address lies if the guard holds; `None` if it cannot.
     pub(super) fn address(&self, address: &Address, guard: Option<Arg>) -> Option<Range> {
-        let mut search = Search::new(self);
-        for (fact, holds) in self.facts.iter().copied().chain(guard.map(|g| (g, true))) {
-            search.assume(fact, holds);
-        }
+        let mut search = Search::under(self, guard);
         if search.dead {
             return None;
         }
@@ -138,26 +138,47 @@ struct Search<'r, 'a> {
     dead: bool,
     /// What values can be under these conditions.
     known: OrderedMap<ScalarId, Range>,
+    /// What values are sums of, where it is certain under these conditions that they do not wrap.
+    sums: OrderedMap<ScalarId, Option<Sum>>,
     /// When the operands that are being looked at were read.
     now: usize,
     steps: usize,
     depth: usize,
+    looks: usize,
 }
 
 impl<'r, 'a> Search<'r, 'a> {
-    fn new(r: &'r Ranges<'a>) -> Self {
-        let (conditions, known) = (Vec::new(), OrderedMap::default());
-        Search { r, conditions, dead: false, known, now: r.now, steps: 0, depth: 0 }
+    /// The search where all facts and the guard hold.
+    fn under(r: &'r Ranges<'a>, guard: Option<Arg>) -> Self {
+        let (known, sums) = (OrderedMap::default(), OrderedMap::default());
+        let conditions = Vec::new();
+        let (dead, now) = (false, r.now);
+        let mut search =
+            Search { r, conditions, dead, known, sums, now, steps: 0, depth: 0, looks: 0 };
+        // Twice: a later fact can be why a value that an earlier one is about is a sum.
+        for _ in 0..2 {
+            for (fact, holds) in r.facts.iter().copied().chain(guard.map(|g| (g, true))) {
+                search.assume(fact, holds);
+            }
+        }
+        search
     }
 
-    /// Goes on with operands that were read then.
-    fn at<T>(&mut self, then: usize, f: impl FnOnce(&mut Self) -> T) -> T {
-        let before = std::mem::replace(&mut self.now, then);
-        self.depth += 1;
+    /// Looks through a definition, with operands that were read then; `None` where it lies too deep.
+    fn at<T>(&mut self, then: usize, f: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        let before = (self.now, self.depth);
+        self.looks += 1;
+        if self.looks > LOOKS {
+            self.depth = self.depth.max(DEPTH - SPENT);
+        }
+        if self.depth >= DEPTH {
+            self.depth = before.1;
+            return None;
+        }
+        (self.now, self.depth) = (then, self.depth + 1);
         let found = f(self);
-        self.depth -= 1;
-        self.now = before;
-        found
+        (self.now, self.depth) = before;
+        Some(found)
     }
 
     /// A bool holds, or does not.
@@ -176,36 +197,34 @@ impl<'r, 'a> Search<'r, 'a> {
 
     /// A code gives true, or false.
     fn assume_code(&mut self, code: Code, args: &[Arg], holds: bool) {
-        if self.depth < DEPTH {
-            match (code, args) {
-                (Code::And | Code::Mul | Code::Min, [x, y]) if holds => {
-                    self.assume(*x, true);
-                    self.assume(*y, true);
-                }
-                (Code::Or | Code::Add | Code::Max, [x, y]) if !holds => {
-                    self.assume(*x, false);
-                    self.assume(*y, false);
-                }
-                (Code::Not, [x]) => self.assume(*x, !holds),
-                // not (x < y) is y <= x
-                (Code::Lt, [x, y]) if holds => self.ordered(*x, *y, 1),
-                (Code::Lt, [x, y]) => self.ordered(*y, *x, 0),
-                (Code::Le, [x, y]) if holds => self.ordered(*x, *y, 0),
-                (Code::Le, [x, y]) => self.ordered(*y, *x, 1),
-                (Code::Gt, [x, y]) if holds => self.ordered(*y, *x, 1),
-                (Code::Gt, [x, y]) => self.ordered(*x, *y, 0),
-                (Code::Ge, [x, y]) if holds => self.ordered(*y, *x, 0),
-                (Code::Ge, [x, y]) => self.ordered(*x, *y, 1),
-                (Code::Eq, [x, y]) if holds => {
-                    self.ordered(*x, *y, 0);
-                    self.ordered(*y, *x, 0);
-                }
-                (Code::Ne, [x, y]) if !holds => {
-                    self.ordered(*x, *y, 0);
-                    self.ordered(*y, *x, 0);
-                }
-                _ => {}
+        match (code, args) {
+            (Code::And | Code::Mul | Code::Min, [x, y]) if holds => {
+                self.assume(*x, true);
+                self.assume(*y, true);
             }
+            (Code::Or | Code::Add | Code::Max, [x, y]) if !holds => {
+                self.assume(*x, false);
+                self.assume(*y, false);
+            }
+            (Code::Not, [x]) => self.assume(*x, !holds),
+            // not (x < y) is y <= x
+            (Code::Lt, [x, y]) if holds => self.ordered(*x, *y, 1),
+            (Code::Lt, [x, y]) => self.ordered(*y, *x, 0),
+            (Code::Le, [x, y]) if holds => self.ordered(*x, *y, 0),
+            (Code::Le, [x, y]) => self.ordered(*y, *x, 1),
+            (Code::Gt, [x, y]) if holds => self.ordered(*y, *x, 1),
+            (Code::Gt, [x, y]) => self.ordered(*x, *y, 0),
+            (Code::Ge, [x, y]) if holds => self.ordered(*y, *x, 0),
+            (Code::Ge, [x, y]) => self.ordered(*x, *y, 1),
+            (Code::Eq, [x, y]) if holds => {
+                self.ordered(*x, *y, 0);
+                self.ordered(*y, *x, 0);
+            }
+            (Code::Ne, [x, y]) if !holds => {
+                self.ordered(*x, *y, 0);
+                self.ordered(*y, *x, 0);
+            }
+            _ => {}
         }
     }
 
@@ -217,8 +236,11 @@ impl<'r, 'a> Search<'r, 'a> {
         let sum = self.sum(y).plus(&self.sum(x), -1);
         let sum = sum.plus(&Sum::constant(by), -1);
         self.dead |= sum.terms.is_empty() && sum.rest.1 < 0;
-        self.conditions.push(sum);
-        self.known.clear();
+        if !self.conditions.contains(&sum) {
+            self.conditions.push(sum);
+            self.known.clear();
+            self.sums.clear();
+        }
     }
 
     /// An operand as a sum.
@@ -237,12 +259,17 @@ impl<'r, 'a> Search<'r, 'a> {
 
     /// What a value is a sum of, if it certainly does not wrap.
     fn definition(&mut self, s: ScalarId) -> Option<Sum> {
+        if let Some(known) = self.sums.get(&s) {
+            return known.clone();
+        }
         let Some((Expr::Code(code, args), then)) = self.r.definitions[s] else { return None };
         let dtype = *self.r.k.scalars.get(s)?;
-        if self.depth >= DEPTH || !dtype.is_integer() {
+        if !dtype.is_integer() {
             return None;
         }
-        self.at(then, |search| search.sum_of(*code, args, limits(dtype)))
+        let found = self.at(then, |search| search.sum_of(*code, args, limits(dtype))).flatten();
+        self.sums.insert(s, found.clone());
+        found
     }
 
     /// The sum that a code computes, if it is one and lies within the limits.
@@ -319,11 +346,11 @@ impl<'r, 'a> Search<'r, 'a> {
         match atom {
             Atom::Index(i) => match self.r.extents[i] {
                 Some((Extent::Constant(n), _)) => (0, (n as i128 - 1).max(0)),
-                Some((Extent::Scalar(a), then)) if self.depth < DEPTH => {
-                    let high = self.at(then, |search| search.arg(a).1);
-                    (0, (high - 1).max(0))
+                Some((Extent::Scalar(a), then)) => {
+                    let range = self.at(then, |search| search.arg(a));
+                    (0, (range.unwrap_or(limits(Dtype::I64)).1 - 1).max(0))
                 }
-                Some((Extent::Scalar(_), _)) | None => limits(Dtype::I64),
+                None => limits(Dtype::I64),
             },
             Atom::Var(v, _) => limits(self.r.k.vars[v]),
             Atom::Scalar(s) => {
@@ -337,8 +364,8 @@ impl<'r, 'a> Search<'r, 'a> {
                 // Ends what a program defines by itself, which is an error found elsewhere.
                 self.known.insert(s, limits);
                 let found = match self.r.definitions[s] {
-                    Some((Expr::Code(code, args), then)) if self.depth < DEPTH => {
-                        self.at(then, |search| search.code(*code, args, limits))
+                    Some((Expr::Code(code, args), then)) => {
+                        self.at(then, |search| search.code(*code, args, limits)).unwrap_or(limits)
                     }
                     Some(_) | None => limits,
                 };
@@ -392,7 +419,7 @@ impl<'r, 'a> Search<'r, 'a> {
                 }
             }
             (Code::Select, [c, x, y]) => {
-                let (x, y) = (self.under(*c, true, *x), self.under(*c, false, *y));
+                let (x, y) = (self.range_if(*c, true, *x), self.range_if(*c, false, *y));
                 match (x, y) {
                     (Some(x), Some(y)) => (x.0.min(y.0), x.1.max(y.1)),
                     (Some(only), None) | (None, Some(only)) => only,
@@ -422,14 +449,14 @@ impl<'r, 'a> Search<'r, 'a> {
     }
 
     /// What an operand can be where a condition holds or does not; `None` if that cannot be.
-    fn under(&mut self, condition: Arg, holds: bool, x: Arg) -> Option<Range> {
+    fn range_if(&mut self, condition: Arg, holds: bool, x: Arg) -> Option<Range> {
         let before = self.conditions.len();
-        let known = std::mem::take(&mut self.known);
+        let (known, sums) = (std::mem::take(&mut self.known), std::mem::take(&mut self.sums));
         let dead = self.dead;
         self.assume(condition, holds);
         let range = if self.dead { None } else { Some(self.arg(x)) };
         self.conditions.truncate(before);
-        self.known = known;
+        (self.known, self.sums) = (known, sums);
         self.dead = dead;
         range
     }

@@ -431,6 +431,15 @@ fn run_time_indices_want_a_proof() {
              %4: bool = and %2, %3 %5: f64 = load b0[(%0)] if %4",
             Some("-9223372036854775808"),
         ),
+        // A sum that is none before what it is made of is held, too.
+        (
+            "%0: i64 = load b1[0] %1: i64 = load b1[1] %2: i64 = add %0, %1 \
+             %3: bool = ge %2, 0 %4: bool = le %2, 3 %5: bool = ge %0, 0 %6: bool = le %0, 4 \
+             %7: bool = ge %1, 0 %8: bool = le %1, 4 %9: bool = and %3, %4 %10: bool = and %9, %5 \
+             %11: bool = and %10, %6 %12: bool = and %11, %7 %13: bool = and %12, %8 \
+             %14: i64 = mul %2, 5 %15: i64 = add %14, %0 %16: f64 = load b0[(%15)] if %13",
+            None,
+        ),
         // Quotients and remainders.
         ("for i0 in 100 { %0: i64 = rem i0, 20 %1: f64 = load b0[(%0)] }", None),
         ("for i0 in 100 { %0: i64 = div i0, 5 %1: f64 = load b0[(%0)] }", None),
@@ -557,6 +566,48 @@ fn run_time_indices_want_a_proof() {
                 assert!(found && !errors.is_empty(), "{body}: {errors:?}");
             }
         }
+    }
+}
+
+/// What is made of a value twice over, sixty times, is looked at a bounded number of times, and the
+/// clamps behind it are seen all the same.
+#[test]
+fn proofs_of_shared_values_end() {
+    let chain = |step: &dyn Fn(usize) -> String| (2..62).map(step).collect::<String>();
+    let clamped = |body: String| {
+        format!(
+            "%0: i64 = load b1[0] %1: i64 = load b1[1] {body} \
+             %62: i64 = clamp 0, %61, 3 %63: i64 = clamp 0, %60, 4 %64: i64 = mul %62, 5 \
+             %65: i64 = add %64, %63 %66: f64 = load b0[(%65)]"
+        )
+    };
+    let (a, b) = (|i: usize| i - 2, |i: usize| i - 1);
+    let sums = |code: &str, i: usize| format!("%{i}: i64 = {code} %{}, %{} ", a(i), b(i));
+    let selected = |i: usize| {
+        let (a, b, test, sum) = (a(i), b(i), 100 + i, 200 + i);
+        format!(
+            "%{test}: bool = lt %{a}, %{b} %{sum}: i64 = add %{a}, %{b} \
+             %{i}: i64 = select %{test}, %{sum}, %{a} "
+        )
+    };
+    let held = chain(&|i| format!("%{}: bool = and %{}, %{} ", 100 + i, 98 + i, 99 + i));
+    for body in [
+        clamped(chain(&|i| sums("add", i))),
+        clamped(chain(&|i| sums("max", i))),
+        clamped(chain(&selected)),
+        format!(
+            "%0: i64 = load b1[0] %100: bool = ge %0, 0 %101: bool = lt %0, 20 {held} \
+             %1: f64 = load b0[(%0)] if %161"
+        ),
+    ] {
+        let text = format!(
+            "program @x {{ buffer b0: f64[4,5] input 0 buffer b1: i64[4] input 1 \
+             buffer b2: f64[4] output 0 nest {{ store b2[0], 0.0 {body} }} }}"
+        );
+        assert_eq!(verify(&parse(&text, &library).unwrap()), [], "{body}");
+        let text =
+            text.replace("clamp 0, %61, 3", "clamp 0, %61, 4").replace("ge %0, 0", "ge %0, -1");
+        assert_eq!(verify(&parse(&text, &library).unwrap()).len(), 1, "{body}");
     }
 }
 
@@ -692,6 +743,45 @@ fn the_verifier_checks_what_is_given_up() {
                  for i0 in 4 { store b0[i0], 1.0 } call k0(b0[0; 4]) to (b0[0; 4]) frame 64 }";
     let outcome = shadow(&parse(fresh, &library).unwrap(), &[]).map(|_| ());
     assert!(outcome.unwrap_err().message.contains("b0.1[0] is read where"));
+}
+
+/// Of many operands and results, what is written is apart from all others.
+#[test]
+fn what_calls_write_is_apart() {
+    let mut state = 1u64;
+    let mut next = |n: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % n
+    };
+    let mut refused = 0;
+    for _ in 0..300 {
+        // Two elements each, of two buffers that share bytes.
+        let reads = 1 + next(3);
+        let places: Vec<u64> = (0..reads + 2).map(|_| next(31)).collect();
+        let view = |p: &u64| match p {
+            0..15 => format!("b0[{p}; 2]"),
+            _ => format!("b1[{}; 2]", p - 8),
+        };
+        let views: Vec<String> = places.iter().map(view).collect();
+        let (operands, outputs) = views.split_at(reads as usize);
+        let inputs: String =
+            (0..reads).map(|i| format!("buffer b{}: f64[2] input {i} ", i + 2)).collect();
+        let text = format!(
+            "kernel k0 @f {{ buffer b0: f64[2] output 0 buffer b1: f64[2] output 1 {inputs} \
+             for i0 in 2 {{ store b0[i0], 1.0 store b1[i0], 1.0 }} }} \
+             program @x {{ workspace 256 buffer b0: f64[16] workspace 0 buffer b1: f64[24] workspace 64 \
+             call k0({}) to ({}) frame 0 }}",
+            operands.join(", "),
+            outputs.join(", ")
+        );
+        let meet = |i: usize, j: usize| i != j && places[i].abs_diff(places[j]) < 2;
+        let n = places.len();
+        let wrong = (n - 2..n).any(|i| (0..n).any(|j| meet(i, j)));
+        let errors = verify(&parse(&text, &library).unwrap());
+        assert_eq!(errors.is_empty(), !wrong, "{text}: {errors:?}");
+        refused += usize::from(wrong);
+    }
+    assert!(refused > 50);
 }
 
 #[test]

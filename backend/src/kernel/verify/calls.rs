@@ -4,6 +4,15 @@
 use super::{Verifier, spread};
 use crate::kernel::{Access, Call, Contract, Place, View};
 
+/// Bytes that a call may touch.
+struct Span<'a> {
+    place: Place,
+    from: i128,
+    to: i128,
+    view: &'a View,
+    write: bool,
+}
+
 impl Verifier<'_> {
     pub(super) fn contract(&mut self, c: &Contract) {
         if !c.dtype.is_float() {
@@ -62,40 +71,50 @@ impl Verifier<'_> {
                 c.frame, callee.workspace, self.p.workspace
             ));
         }
-        let mut given = Vec::new();
+        // What is given up is the result's by now.
+        let mut given = vec![false; c.operands.len()];
         for b in callee.buffers.values() {
             let Place::Given { input, output } = b.place else { continue };
             let (Some(old), Some(new)) = (c.operands.get(input), c.outputs.get(output)) else {
                 continue;
             };
-            given.push((input, c.operands.len() + output));
+            given[input] = true;
             if (old.buffer, &old.at) != (new.buffer, &new.at) {
                 self.error(format!("{old} is given up for {new}, but lies elsewhere"));
             }
         }
-        let all: Vec<(&View, bool)> = c
-            .operands
-            .iter()
-            .map(|v| (v, false))
-            .chain(c.outputs.iter().map(|v| (v, true)))
-            .collect();
-        for (i, (v, write)) in all.iter().enumerate() {
-            let this = v.access(*write);
-            let frame = i128::from(c.frame as u64)..end.unwrap_or(usize::MAX) as i128;
-            if let Some((Place::Workspace(_), from, to)) = self.bytes(&this)
-                && from < frame.end
-                && frame.start < to
-            {
-                self.error(format!("{v} lies in the frame of the call"));
+        let frame = i128::from(c.frame as u64)..end.unwrap_or(usize::MAX) as i128;
+        let kept = c.operands.iter().zip(given).filter(|(_, given)| !given);
+        let views = kept.map(|(v, _)| (v, false));
+        let mut spans = Vec::new();
+        for (view, write) in views.chain(c.outputs.iter().map(|v| (v, true))) {
+            let Some((place, from, to)) = self.bytes(&view.access(write)) else { continue };
+            if matches!(place, Place::Workspace(_)) && from < frame.end && frame.start < to {
+                self.error(format!("{view} lies in the frame of the call"));
             }
-            for (k, (other, also)) in all[..i].iter().enumerate() {
-                if given.contains(&(k, i)) {
-                    continue;
-                }
-                if (*write || *also)
-                    && let Some(common) = self.common(&this, &other.access(*also))
-                {
-                    self.error(format!("the call writes {v} beside {other}: {common}"));
+            spans.push(Span { place, from, to, view, write });
+        }
+        self.apart(spans);
+    }
+
+    /// What is written overlaps nothing else: of what begins before a span in the same memory, that which
+    /// ends last is looked at, and that which is written and ends last.
+    fn apart(&mut self, mut spans: Vec<Span<'_>>) {
+        spans.sort_by_key(|s| (s.place, s.from));
+        let (mut any, mut written): (Option<&Span<'_>>, Option<&Span<'_>>) = (None, None);
+        for s in &spans {
+            let other = if s.write { any } else { written };
+            if let Some(other) = other.filter(|o| o.place == s.place && o.to > s.from) {
+                let (low, high, place) = (s.from, s.to.min(other.to), s.place);
+                let (it, beside) = if s.write { (s, other) } else { (other, s) };
+                let (it, beside) = (it.view, beside.view);
+                self.error(format!(
+                    "the call writes {it} beside {beside}: both have bytes {low}..{high} of {place}"
+                ));
+            }
+            for last in [Some(&mut any), s.write.then_some(&mut written)].into_iter().flatten() {
+                if last.is_none_or(|l| l.place != s.place || l.to < s.to) {
+                    *last = Some(s);
                 }
             }
         }
