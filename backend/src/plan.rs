@@ -32,8 +32,6 @@ pub struct CallRow {
     pub equations: usize,
     /// How often it would be written out.
     pub sites: usize,
-    /// Whether it updates an argument, which only inlined code does in place.
-    pub updates: bool,
     /// What it is compiled to; `None` where its calls are inlined.
     pub kernel: Option<KernelId>,
 }
@@ -94,10 +92,9 @@ impl fmt::Display for Plan {
         }
         let s = if self.steps == 1 { "" } else { "s" };
         writeln!(f, "{} step{s}, workspace of {} bytes", self.steps, self.peak)?;
-        for CallRow { name, equations, sites, updates, kernel } in &self.calls {
-            let updates = if *updates { ", updates an argument" } else { "" };
+        for CallRow { name, equations, sites, kernel } in &self.calls {
             let kept = kernel.map_or("inlined".to_owned(), |k| format!("compiled once, as {k}"));
-            writeln!(f, "@{name}: {kept} ({equations} equations, {sites} times{updates})")?;
+            writeln!(f, "@{name}: {kept} ({equations} equations, {sites} times)")?;
         }
         Ok(())
     }

@@ -36,7 +36,6 @@ mod tensor_text;
 mod text_test;
 pub mod transformer;
 pub mod trust;
-mod uncompiled;
 pub mod words;
 
 pub use agreement::{Agreement, rounded};
@@ -47,7 +46,6 @@ pub use random::{EDGES, Rng, edge_tensors};
 pub use samples::{Case, cases};
 pub use tensor_text::{read_tensor, read_tensors, show_tensor, show_tensors};
 pub use text_test::TextTest;
-pub use uncompiled::compiled;
 
 use tapeloom_ir::{FuncId, Module, Problem, Tensor, print_function, verify};
 

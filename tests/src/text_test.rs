@@ -28,9 +28,9 @@
 //! An error that a step reports is the answer, too. Programs are verified after each step, what is
 //! printed is parsed and printed again, and what is run is run by machine code as well.
 
-use crate::{Agreement, Failure, compiled, read_tensors, run};
+use crate::{Agreement, Failure, read_tensors, run};
 use std::collections::BTreeMap;
-use tapeloom_backend::Target;
+use tapeloom_backend::{Options, compile};
 use tapeloom_ir::{FuncId, Module, Problem, Tensor, parse_module, print_functions, print_module};
 use tapeloom_transforms::{Pipeline, as_linear, batch, jvp, linearize, transpose, vjp};
 
@@ -135,11 +135,10 @@ impl<'t> TextTest<'t> {
                 Ok(_) => {
                     let results = run(module, f, args)?;
                     let args: Vec<&Tensor> = args.iter().collect();
-                    if let Some(code) = compiled(module, f, Target::host())? {
-                        Agreement::relative(1e-10)
-                            .check_all(&code.call(&args)?, &results)
-                            .map_err(|e| format!("machine code disagrees: {e}"))?;
-                    }
+                    let native = compile(module, f, &Options::default())?.call(&args)?;
+                    Agreement::relative(1e-10)
+                        .check_all(&native, &results)
+                        .map_err(|e| format!("machine code disagrees: {e}"))?;
                     for y in results {
                         all += &format!("{}\n", crate::show_tensor(&y));
                     }

@@ -14,8 +14,8 @@ use crate::calculus::{
     stack,
 };
 use crate::trust::{self, Trust, trusts};
-use crate::{Agreement, Case, Failure, Rng, compiled, run};
-use tapeloom_backend::{Report, Target};
+use crate::{Agreement, Case, Failure, Rng, run};
+use tapeloom_backend::{Options, Report, Target, compile};
 use tapeloom_ir::prim::{Exactness, Region, Role};
 use tapeloom_ir::{FuncId, Kind, Literal, Module, Op, Tensor, Type, print_function, verify};
 use tapeloom_transforms::{BEFORE_CODE, PASSES, Pipeline, batch, jvp, vjp};
@@ -287,7 +287,7 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
     let args: Vec<&Tensor> = case.args.iter().collect();
     let mut by_kernels: Option<Vec<Tensor>> = None;
     for target in [Target::Interpreter, Target::host()] {
-        let Some(code) = compiled(m, f, target.clone())? else { continue };
+        let code = compile(m, f, &Options { target: target.clone() })?;
         let program =
             |e: String| format!("{target}: {e}\n{}{}", print_function(m, f), code.report().program);
         within_budget(m, case.f, f, code.report()).map_err(program)?;

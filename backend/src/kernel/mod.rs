@@ -208,6 +208,11 @@ impl Kernel {
         inputs
     }
 
+    /// The arguments that callers give up, with the results in whose places they lie.
+    pub fn given(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.buffers.values().filter_map(|b| Some((b.place.input()?, b.place.output()?)))
+    }
+
     /// The buffer of each result, in order.
     pub fn outputs(&self) -> Vec<(BufferId, &ArrayType)> {
         let mut outputs: Vec<(usize, BufferId, &ArrayType)> = Vec::new();

@@ -338,6 +338,9 @@ pub(crate) fn overlap(p: &Kernel, a: BufferId, b: BufferId) -> Overlap {
         return Overlap::Same;
     }
     let (x, y) = (&p.buffers[a], &p.buffers[b]);
+    if x.ty.bytes() == 0 || y.ty.bytes() == 0 {
+        return Overlap::None;
+    }
     match (x.place, y.place) {
         (Place::Workspace(i), Place::Workspace(j)) => {
             if i == j && x.ty.dtype == y.ty.dtype {

@@ -1,22 +1,29 @@
 //! From a function to its graph: calls inlined unless they stay (`calls`), constants folded, every result in memory of its own.
 
-use super::calls::Calls;
+use super::calls::{Calls, Gives, carries};
 use super::empty::{Simpler, simplify};
 use super::graph::{Graph, Node, NodeId, NodeKind, Source};
 use super::region::{Region, RegionKind};
+use crate::kernel::{Kernel, KernelId};
 use crate::machine::Machine;
-use cranelift_entity::SecondaryMap;
+use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use tapeloom_ir::prim::{AxisMap, Effects, Lowering, Operand, Piece, Role};
+use tapeloom_ir::prim::{AxisMap, Effects, Lowering, Operand, Piece, Role, Rounds, Trip};
 use tapeloom_ir::{
-    ArrayType, Atom, Code, Dtype, FuncId, Function, Kind, Literal, Loc, Module, Problem, Shape,
-    Type, ValueId,
+    ArrayType, Atom, Code, Dtype, FuncId, Function, Kind, Literal, Module, Problem, Shape, Type,
+    ValueId,
 };
 
 /// The graph of a function.
-pub(crate) fn build(module: &Module, calls: &Calls, function: FuncId) -> Result<Graph, Problem> {
-    let mut flat = Flatten { module, calls, graph: Graph::default(), chain: SecondaryMap::new() };
+pub(crate) fn build(
+    module: &Module,
+    calls: &Calls,
+    callees: &PrimaryMap<KernelId, Kernel>,
+    function: FuncId,
+) -> Result<Graph, Problem> {
+    let (graph, chain) = (Graph::default(), SecondaryMap::new());
+    let mut flat = Flatten { module, calls, callees, graph, chain };
     let results = flat.run(function)?;
     let mut graph = flat.graph;
     graph.give_results_memory(&results);
@@ -43,6 +50,8 @@ struct Frame {
 pub(crate) struct Flatten<'a> {
     module: &'a Module,
     calls: &'a Calls,
+    /// Kernels of functions that are compiled by themselves, so far.
+    callees: &'a PrimaryMap<KernelId, Kernel>,
     graph: Graph,
     /// Number of movement nodes on the way to a computed node.
     chain: SecondaryMap<NodeId, u32>,
@@ -95,16 +104,10 @@ impl Flatten<'_> {
             operands.push(read(top, *a)?);
         }
         let outlined = e.op.opened(|role| role == Role::Outline);
-        if let Some(callee) = outlined.and_then(|f| self.calls.kernel(f)) {
-            let kind = RegionKind::Call(callee);
-            let ordered = e.op.effects(self.module) == Effects::Ordered;
-            let types = e.outputs.iter().map(|o| array(&f.types[*o]));
-            let types: Vec<&ArrayType> = types.collect::<Result<_, _>>()?;
-            let region = Region { kind, results: types.len(), ordered };
-            let results = self.region(region, operands, &types, e.op.name(), loc);
-            for (output, result) in e.outputs.iter().zip(results) {
-                top.values[*output] = Some(Source::Node(result));
-            }
+        if let Some(callee) = outlined.and_then(|f| self.calls.kernel(f, Gives::Updated)) {
+            let mut region = Region::new(RegionKind::Call(callee), e.outputs.len());
+            region.begins = self.callees[callee].given().collect();
+            self.region(region, top, operands)?;
             return Ok(None);
         }
         let types: SmallVec<[Type; 2]> =
@@ -127,9 +130,17 @@ impl Flatten<'_> {
                 return Ok(Some(frame(callee, &operands, e.outputs.clone())));
             }
             Lowering::Missing(problem) => return Err(problem),
-            Lowering::Branch { .. } | Lowering::Loop { .. } => {
-                let message = format!("`{}` is not compiled yet", e.op.name());
-                return Err(Problem::new(Kind::Target, message, "run it by the interpreter"));
+            Lowering::Branch { branches } => {
+                let carries = || Gives::Carried(Vec::new());
+                let branches = branches.into_iter().map(|f| self.unit(f, carries()));
+                let branches = branches.collect::<Result<_, _>>()?;
+                let region = Region::new(RegionKind::Branch(branches), e.outputs.len());
+                self.region(region, top, operands)?;
+                return Ok(None);
+            }
+            Lowering::Loop { body, rounds } => {
+                self.rounds(body, rounds, top, operands)?;
+                return Ok(None);
             }
             Lowering::Alias { kept } => {
                 if let (Some(name), Source::Node(node)) = (kept, operands[0]) {
@@ -139,10 +150,8 @@ impl Flatten<'_> {
                 return Ok(None);
             }
             Lowering::Report { number } => {
-                let kind = RegionKind::Probe(number);
-                let region = Region { kind, results: 0, ordered: true };
                 top.values[e.outputs[0]] = Some(operands[0]);
-                self.region(region, operands, &[], e.op.name(), loc);
+                self.region(Region::new(RegionKind::Probe(number), 0), top, operands)?;
                 return Ok(None);
             }
             Lowering::Elementwise(code) => {
@@ -177,10 +186,7 @@ impl Flatten<'_> {
                 let x = types.first().and_then(Type::as_array);
                 match self.calls.routine(&lowering, x, ty) {
                     Some(callee) => {
-                        let kind = RegionKind::Call(callee);
-                        let region = Region { kind, results: 1, ordered: false };
-                        let results = self.region(region, operands, &[ty], e.op.name(), loc);
-                        top.values[e.outputs[0]] = results.first().copied().map(Source::Node);
+                        self.region(Region::new(RegionKind::Call(callee), 1), top, operands)?;
                         return Ok(None);
                     }
                     None => NodeKind::Empty,
@@ -245,29 +251,84 @@ impl Flatten<'_> {
 }
 
 impl Flatten<'_> {
-    /// The results of a region, as nodes.
+    fn unit(&self, function: FuncId, gives: Gives) -> Result<KernelId, Problem> {
+        let kernel = self.calls.kernel(function, gives);
+        kernel.ok_or_else(|| Problem::internal("the body of a region is no kernel"))
+    }
+
+    /// A loop. What it carries begins as operands; without rounds, that is all there is.
+    fn rounds(
+        &mut self,
+        body: FuncId,
+        rounds: Rounds,
+        top: &mut Frame,
+        operands: SmallVec<[Source; 2]>,
+    ) -> Result<(), Problem> {
+        let carries = carries(&rounds);
+        let slot = |p: usize| rounds.lead() + rounds.params().take_while(|q| *q < p).count();
+        let begins: Vec<(usize, usize)> = carries.iter().map(|(p, r)| (slot(*p), *r)).collect();
+        let f = top.function.clone();
+        let e = &f.equations[top.next - 1];
+        if rounds.trip == Trip::Static(0) {
+            for (r, output) in e.outputs.iter().enumerate() {
+                let begun = begins.iter().find(|(_, result)| *result == r);
+                top.values[*output] = Some(match begun {
+                    Some((slot, _)) => operands[*slot],
+                    None => {
+                        let (kind, operands) = (NodeKind::Empty, SmallVec::new());
+                        let (ty, loc) =
+                            (array(&f.types[*output])?.clone(), f.location(top.next - 1));
+                        let node = Node::new(kind, operands, ty, e.op.name(), loc);
+                        Source::Node(self.graph.nodes.push(node))
+                    }
+                });
+            }
+            return Ok(());
+        }
+        let condition = match &rounds.trip {
+            Trip::While { condition, .. } => {
+                Some(self.unit(*condition, Gives::Carried(Vec::new()))?)
+            }
+            Trip::Static(_) | Trip::Runtime => None,
+        };
+        let body = self.unit(body, Gives::Carried(carries.clone()))?;
+        let given: Vec<(usize, usize)> = self.callees[body].given().collect();
+        let turns = carries.iter().filter(|pair| !given.contains(pair));
+        let exchanged = turns.map(|(_, result)| *result).collect();
+        let kind = RegionKind::Loop { body, condition, rounds };
+        let region = Region { begins, exchanged, ..Region::new(kind, e.outputs.len()) };
+        self.region(region, top, operands)
+    }
+
+    /// The results of the equation before the next one, which is a region.
     fn region(
         &mut self,
-        region: Region,
+        mut region: Region,
+        top: &mut Frame,
         mut operands: SmallVec<[Source; 2]>,
-        types: &[&ArrayType],
-        name: &'static str,
-        loc: Loc,
-    ) -> Vec<NodeId> {
+    ) -> Result<(), Problem> {
+        let f = top.function.clone();
+        let (e, loc) = (&f.equations[top.next - 1], f.location(top.next - 1));
+        region.ordered = e.op.effects(self.module) == Effects::Ordered;
+        let results = region.results;
         let of = self.graph.regions.push(region);
-        let nobody_reads = ArrayType::new(Dtype::Bool, []);
-        let mut results = Vec::with_capacity(types.len());
-        for n in 0..types.len().max(1) {
+        for n in 0..results.max(1) {
+            let output = e.outputs.get(n).filter(|_| n < results);
+            let ty = match output {
+                Some(output) => array(&f.types[*output])?.clone(),
+                None => ArrayType::new(Dtype::Bool, []),
+            };
             let kind = NodeKind::Result { of, n };
-            let ty = types.get(n).map_or(&nobody_reads, |ty| *ty).clone();
-            let node = Node::new(kind, operands.clone(), ty, name, loc);
-            let result = self.graph.nodes.push(node);
+            let node = Node::new(kind, operands.clone(), ty, e.op.name(), loc);
+            let result = Source::Node(self.graph.nodes.push(node));
             if n == 0 {
-                operands = SmallVec::from_slice(&[Source::Node(result)]);
+                operands = SmallVec::from_slice(&[result]);
             }
-            results.push(result);
+            if let Some(output) = output {
+                top.values[*output] = Some(result);
+            }
         }
-        results
+        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which calls stay calls.
+//! Which functions are compiled by themselves: what is called, and what loops and branches run.
 //!
 //! A function that the user outlined is compiled once and called, if that saves code: if it would be
 //! written out several times, and has [`LEAST_NODES`] equations or more. Other calls are inlined.
@@ -8,19 +8,18 @@
 //! size(f)  = Σ over the equations of f: 1, or for a call the size of its callee
 //! ```
 //!
-//! A function that updates an argument is inlined as long as no more than [`MOST_WRITTEN_OUT`] equations
-//! come of it: its caller may have no more need of the argument, and only code that knows updates it in
-//! place.
-//!
 //! So a function of two calls of a large one is large, however deep they nest: what is written out
 //! grows with the text of the functions, never with the tree of their calls.
+//!
+//! What a branch or a round runs is a kernel, too, whose body takes the place of its calls in the end
+//! ([`crate::kernel::splice`]) unless it has more than [`MOST_SPLICED`] equations.
 
 use super::routine;
 use crate::kernel::{self, Kernel, KernelId};
 use crate::plan::CallRow;
 use cranelift_entity::EntityRef;
-use std::collections::BTreeMap;
-use tapeloom_ir::prim::{Effects, Lowering, Operand, Role};
+use std::collections::{BTreeMap, BTreeSet};
+use tapeloom_ir::prim::{Effects, Lowering, Operand, Role, Rounds, Slot};
 use tapeloom_ir::{
     ArrayType, Atom, Equation, FuncId, Function, Module, Op, OrderedMap, Problem, Type,
 };
@@ -28,18 +27,37 @@ use tapeloom_ir::{
 /// Functions with fewer equations are inlined.
 const LEAST_NODES: usize = 4;
 
-/// Functions that update an argument are inlined up to this many equations in all.
-const MOST_WRITTEN_OUT: usize = 10_000;
+/// Longer bodies of loops and branches stay kernels, so that machine code comes in portions.
+const MOST_SPLICED: usize = 4_000;
 
-/// The functions that are compiled once.
+/// A function that is compiled by itself.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct Unit {
+    pub(crate) function: FuncId,
+    pub(crate) gives: Gives,
+}
+
+/// Which arguments a function may write its results over.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) enum Gives {
+    /// None: it is the program.
+    Nothing,
+    /// Those that it updates: it is called.
+    Updated,
+    /// Those that a loop carries, parameters and results: it is a round. A branch carries nothing.
+    Carried(Vec<(usize, usize)>),
+}
+
+/// The functions that are compiled by themselves.
 #[derive(Default)]
 pub(crate) struct Calls {
-    kernels: OrderedMap<FuncId, KernelId>,
+    kernels: OrderedMap<Unit, KernelId>,
     routines: OrderedMap<String, KernelId>,
     /// The kernels of routines, which have the first numbers.
     pub(crate) made: Vec<Kernel>,
-    /// In the order of their numbers: callees before those that call them.
-    pub(crate) kept: Vec<FuncId>,
+    /// In the order of their numbers: callees before those that call them; and whether the body
+    /// takes the place of calls.
+    pub(crate) kept: Vec<(Unit, bool)>,
     /// What was decided of each outlined function, and why.
     pub(crate) rows: Vec<CallRow>,
 }
@@ -47,14 +65,21 @@ pub(crate) struct Calls {
 /// What is known of a function.
 #[derive(Default)]
 struct Known {
-    /// The functions that its equations run, and whether the user asked for a call.
-    runs: Vec<(FuncId, bool)>,
+    /// The functions that its equations run, and how.
+    runs: Vec<(FuncId, Run)>,
     size: usize,
     sites: usize,
     outlined: bool,
     kept: bool,
-    /// Whether each parameter is updated.
-    updates: Vec<bool>,
+    /// As what loops and branches run it.
+    bodies: BTreeSet<Gives>,
+}
+
+/// How an equation runs a function.
+enum Run {
+    Inlined,
+    Outlined,
+    Body(Gives),
 }
 
 impl Calls {
@@ -72,7 +97,14 @@ impl Calls {
                     if region.function >= f {
                         return Err(Problem::internal("a function runs a later one"));
                     }
-                    runs.push((region.function, region.role == Role::Outline));
+                    let how = match region.role {
+                        Role::Branch | Role::Round => {
+                            Run::Body(carried(module, &e.op, region.function))
+                        }
+                        Role::Outline => Run::Outlined,
+                        Role::Inline | Role::Ruled | Role::Checkpoint | Role::Rule => Run::Inlined,
+                    };
+                    runs.push((region.function, how));
                 }
             }
             work.extend(runs.iter().map(|(callee, _)| *callee));
@@ -86,9 +118,7 @@ impl Calls {
             let own = equations.iter().filter(|e| !runs(&e.op)).count();
             let of_callees = known[f].runs.iter().map(|(callee, _)| known[callee].size);
             let size = of_callees.fold(own, usize::saturating_add);
-            let updates = updated(module, *f, &known);
-            let own = known.entry(*f).or_default();
-            (own.size, own.updates) = (size, updates);
+            known.entry(*f).or_default().size = size;
         }
         known.entry(entry).or_default().sites = 1;
         for f in oldest_first.iter().rev() {
@@ -97,30 +127,41 @@ impl Calls {
                 && own.sites > 1
                 && own.size >= LEAST_NODES
                 && *f != entry
-                && (!own.updates.contains(&true)
-                    || own.sites.saturating_mul(own.size) > MOST_WRITTEN_OUT)
                 && has_elements(module, *f);
             let times = if own.kept { 1 } else { own.sites };
-            for (callee, outlined) in std::mem::take(&mut own.runs) {
+            let times = times.saturating_add(own.bodies.len());
+            for (callee, how) in std::mem::take(&mut own.runs) {
                 let callee = known.entry(callee).or_default();
+                match how {
+                    Run::Body(gives) => {
+                        callee.bodies.insert(gives);
+                        continue;
+                    }
+                    Run::Outlined => callee.outlined = true,
+                    Run::Inlined => {}
+                }
                 callee.sites = callee.sites.saturating_add(times);
-                callee.outlined |= outlined;
             }
         }
         let mut calls = Calls::default();
         for f in &oldest_first {
             calls.make_routines(module, *f)?;
         }
-        for f in oldest_first.iter().filter(|f| known[f].outlined) {
-            let Known { size, sites, kept, ref updates, .. } = known[f];
-            let updates = updates.contains(&true);
-            if kept {
-                calls.kernels.insert(*f, KernelId::new(calls.made.len() + calls.kept.len()));
-                calls.kept.push(*f);
+        for f in &oldest_first {
+            let Known { size, sites, kept, outlined, ref bodies, .. } = known[f];
+            let called = kept.then_some(&Gives::Updated);
+            for gives in called.into_iter().chain(bodies) {
+                let unit = Unit { function: *f, gives: gives.clone() };
+                let inline = *gives != Gives::Updated && size <= MOST_SPLICED;
+                let number = calls.made.len() + calls.kept.len();
+                calls.kernels.insert(unit.clone(), KernelId::new(number));
+                calls.kept.push((unit, inline));
             }
-            let name = module.function(*f).name.clone();
-            let kernel = calls.kernel(*f);
-            calls.rows.push(CallRow { name, equations: size, sites, updates, kernel });
+            if outlined {
+                let name = module.function(*f).name.clone();
+                let kernel = calls.kernel(*f, Gives::Updated);
+                calls.rows.push(CallRow { name, equations: size, sites, kernel });
+            }
         }
         Ok(calls)
     }
@@ -151,48 +192,27 @@ impl Calls {
         self.routines.get(&routine::text(lowering, x, y)?).copied()
     }
 
-    /// The kernel of a function that is compiled once.
-    pub(crate) fn kernel(&self, function: FuncId) -> Option<KernelId> {
-        self.kernels.get(&function).copied()
+    /// The kernel of a function that is compiled by itself.
+    pub(crate) fn kernel(&self, function: FuncId, gives: Gives) -> Option<KernelId> {
+        self.kernels.get(&Unit { function, gives }).copied()
     }
 }
 
-/// Which parameters a function updates, by itself or in what it calls.
-fn updated(module: &Module, function: FuncId, known: &BTreeMap<FuncId, Known>) -> Vec<bool> {
-    let f = module.function(function);
-    let params: Vec<Atom> = f.all_params().map(Atom::from).collect();
-    let mut updates = vec![false; params.len()];
-    let mut mark = |atom: Atom| {
-        if let Some(p) = params.iter().position(|p| *p == atom) {
-            updates[p] = true;
-        }
+/// What a loop carries through its body.
+fn carried(module: &Module, op: &Op, body: FuncId) -> Gives {
+    Gives::Carried(match op.lower(module, &[]) {
+        Lowering::Loop { body: of, rounds } if of == body => carries(&rounds),
+        _ => Vec::new(),
+    })
+}
+
+/// The parameters of a loop's body that it carries, with the results that they carry.
+pub(crate) fn carries(rounds: &Rounds) -> Vec<(usize, usize)> {
+    let carry = |(p, slot): (usize, &Slot)| match slot {
+        Slot::Carry(result) => Some((p, *result)),
+        Slot::Index | Slot::Const | Slot::Xs => None,
     };
-    for e in &f.equations {
-        match lowering(module, f, e) {
-            Lowering::DynamicUpdateSlice | Lowering::Scatter { .. } => mark(e.operands[0]),
-            Lowering::Call(callee) => {
-                let of_callee = known.get(&callee).map_or(&[][..], |k| &k.updates);
-                e.operands.iter().zip(of_callee).filter(|(_, on)| **on).for_each(|(a, _)| mark(*a));
-            }
-            Lowering::Elementwise(_)
-            | Lowering::View { .. }
-            | Lowering::Reshape
-            | Lowering::Alias { .. }
-            | Lowering::Iota { .. }
-            | Lowering::Reduce { .. }
-            | Lowering::ArgReduce { .. }
-            | Lowering::Cumulate { .. }
-            | Lowering::ArgSort { .. }
-            | Lowering::Contract { .. }
-            | Lowering::DynamicSlice
-            | Lowering::Gather { .. }
-            | Lowering::Report { .. }
-            | Lowering::Branch { .. }
-            | Lowering::Loop { .. }
-            | Lowering::Missing(_) => {}
-        }
-    }
-    updates
+    rounds.takes.iter().enumerate().filter_map(carry).collect()
 }
 
 /// What an equation asks for.

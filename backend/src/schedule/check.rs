@@ -4,7 +4,8 @@
 //! and nobody can say any more which of the two a load means. So before memory is given out:
 //!
 //! - every load of a node comes after a store of it, and nobody stores to arguments;
-//! - an update takes over a node's memory alone, and neither an argument's nor a result's;
+//! - what takes over a node's memory begins as it and does so alone; it is no result's memory, and no
+//!   argument's that the caller has not given up for the result that comes of it;
 //! - whoever loads or stores that node does so before the update's first store, and in no loop with
 //!   it, since the loop's next iteration would come after;
 //! - what has an effect happens once, in the order of the program;
@@ -12,15 +13,17 @@
 //!
 //! Debug builds check every program. [`crate::kernel::shadow`] asks the same of memory when it runs.
 
+use super::calls::Gives;
 use super::graph::{Graph, Node, NodeId, NodeKind};
 use super::tree::{Def, Tree};
 use crate::kernel::IndexId;
-use cranelift_entity::SecondaryMap;
+use cranelift_entity::{EntityRef, SecondaryMap};
 use tapeloom_ir::{OrderedSet, Problem};
 
 /// What is wrong with the trees; nothing if all invariants hold.
 fn faults(
     graph: &Graph,
+    gives: &Gives,
     body: &[Tree],
     takes: &SecondaryMap<NodeId, Option<NodeId>>,
 ) -> Vec<String> {
@@ -48,11 +51,20 @@ fn faults(
         if let Some(other) = taken[base].replace(update) {
             w.fault(format!("{other} and {update} both take over the memory of {base}"));
         }
-        let node = &graph.nodes[update];
-        if !node.kind.is_update() || node.operands[0].node() != Some(base) {
+        let begins =
+            graph.base(update).and_then(|(of, slot)| graph.nodes[of].operands[slot].node());
+        if begins != Some(base) {
             w.fault(format!("{update} takes over the memory of {base} without updating it"));
         }
-        if matches!(graph.nodes[base].kind, NodeKind::Input(_)) || results.contains(&base) {
+        let argument = match graph.nodes[base].kind {
+            NodeKind::Input(p) => {
+                let end = last_taker(graph, takes, update);
+                let result = graph.results.iter().position(|r| *r == end);
+                !result.is_some_and(|r| gives.allows(p, r))
+            }
+            _ => false,
+        };
+        if argument || results.contains(&base) {
             w.fault(format!("{update} takes over {base}, an argument or a result"));
         }
         let Some(begins) = w.stores[update].clone() else { continue };
@@ -68,16 +80,24 @@ fn faults(
     w.faults
 }
 
+/// What has the memory in the end.
+fn last_taker(graph: &Graph, takes: &SecondaryMap<NodeId, Option<NodeId>>, from: NodeId) -> NodeId {
+    // What takes over comes later.
+    let later = graph.nodes.keys().skip(from.index() + 1);
+    later.fold(from, |end, n| if takes[n] == Some(end) { n } else { end })
+}
+
 /// The first faults as an error that names the pass that made them.
 ///
 /// # Errors
 /// [`tapeloom_ir::Kind::Internal`] when an invariant is broken.
 pub(crate) fn check(
     graph: &Graph,
+    gives: &Gives,
     body: &[Tree],
     takes: &SecondaryMap<NodeId, Option<NodeId>>,
 ) -> Result<(), Problem> {
-    let faults = faults(graph, body, takes);
+    let faults = faults(graph, gives, body, takes);
     if faults.is_empty() {
         return Ok(());
     }
@@ -163,8 +183,9 @@ impl Walk<'_> {
 
     fn load(&mut self, node: NodeId) {
         match self.graph.nodes[node].kind {
+            NodeKind::Input(_) => {}
             // What has no elements is never written.
-            NodeKind::Input(_) | NodeKind::Empty => {}
+            _ if self.graph.nodes[node].ty.shape.elements() == 0 => {}
             _ if self.stores[node].is_some() => {}
             // An update in place has the elements of what it updates.
             _ if self.takes[node].is_some() => {}
@@ -205,7 +226,7 @@ mod tests {
     use crate::schedule::calls::Calls;
     use crate::schedule::region::{Region, RegionKind};
     use crate::schedule::tree::{At, NodeMatrix, Product, RegionStep, Span};
-    use cranelift_entity::EntityRef;
+    use cranelift_entity::PrimaryMap;
     use tapeloom_ir::{Dtype, Literal, parse_module};
 
     /// Two updates of one value; the first may take its memory over, the second not.
@@ -219,7 +240,8 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
   return %4, %5
 }";
         let module = parse_module(text).unwrap();
-        build(&module, &Calls::default(), module.iter().last().unwrap().0).unwrap()
+        build(&module, &Calls::default(), &PrimaryMap::new(), module.iter().last().unwrap().0)
+            .unwrap()
     }
 
     fn named(graph: &Graph, name: &str) -> Vec<NodeId> {
@@ -281,7 +303,7 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
                 _ => updates[0],
             });
         }
-        faults(&graph, &trees(&graph, text), &taken)
+        faults(&graph, &Gives::Nothing, &trees(&graph, text), &taken)
     }
 
     #[test]
@@ -331,16 +353,16 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
         };
         let callee = KernelId::new(0);
         let kind = RegionKind::Call(callee);
-        let region = graph.regions.push(Region { kind, results: 1, ordered: false });
+        let region = graph.regions.push(Region::new(kind, 1));
         let called = |operand, result| {
             let operands = vec![Span { node: operand, offset: 0, elements: 1 }];
             Tree::Region(RegionStep { first: result, region, operands, results: vec![result] })
         };
-        assert_eq!(faults(&graph, &[called(x, e)], &SecondaryMap::new()), [""; 0]);
-        assert_eq!(faults(&graph, &[called(e, e)], &SecondaryMap::new()).len(), 1);
-        assert_eq!(faults(&graph, &[called(x, x)], &SecondaryMap::new()).len(), 1);
-        assert_eq!(faults(&graph, &[call(x, e)], &SecondaryMap::new()), [""; 0]);
-        assert_eq!(faults(&graph, &[call(e, e)], &SecondaryMap::new()).len(), 1);
-        assert_eq!(faults(&graph, &[call(x, x)], &SecondaryMap::new()).len(), 1);
+        assert_eq!(faults(&graph, &Gives::Nothing, &[called(x, e)], &SecondaryMap::new()), [""; 0]);
+        assert_eq!(faults(&graph, &Gives::Nothing, &[called(e, e)], &SecondaryMap::new()).len(), 1);
+        assert_eq!(faults(&graph, &Gives::Nothing, &[called(x, x)], &SecondaryMap::new()).len(), 1);
+        assert_eq!(faults(&graph, &Gives::Nothing, &[call(x, e)], &SecondaryMap::new()), [""; 0]);
+        assert_eq!(faults(&graph, &Gives::Nothing, &[call(e, e)], &SecondaryMap::new()).len(), 1);
+        assert_eq!(faults(&graph, &Gives::Nothing, &[call(x, x)], &SecondaryMap::new()).len(), 1);
     }
 }

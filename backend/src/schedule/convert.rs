@@ -5,12 +5,11 @@ use super::affine::{Affine, Term};
 use super::collapse::collapse;
 use super::emit::Emitted;
 use super::graph::{Graph, NodeId, NodeKind};
-use super::region::RegionKind;
 use super::storage::Storage;
-use super::tree::{At, Def, NodeMatrix, RegionStep, Span, Tree};
+use super::tree::{At, Def, NodeMatrix, Tree};
 use crate::kernel::{
-    self, Address, Arg, BufferId, Call, Contract, Expr, Extent, IndexId, Matrix, Rounds, ScalarId,
-    Stmt, VarId, Version, View,
+    self, Address, Arg, Buffer, BufferId, Contract, Expr, Extent, IndexId, Kernel, KernelId,
+    Matrix, Rounds, ScalarId, Stmt, VarId, Version,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
@@ -50,12 +49,23 @@ impl Held {
     }
 }
 
+/// Where everything lies.
+#[derive(Clone, Copy)]
+pub(crate) struct Memory<'a> {
+    pub(crate) storage: &'a Storage,
+    pub(crate) of_node: &'a SecondaryMap<NodeId, Option<BufferId>>,
+    /// Where the frames of regions begin, by their first results.
+    pub(crate) frames: &'a OrderedMap<NodeId, usize>,
+    pub(crate) callees: &'a PrimaryMap<KernelId, Kernel>,
+}
+
 /// What has been converted so far.
 pub(crate) struct Convert<'a> {
-    graph: &'a Graph,
-    storage: &'a Storage,
-    of_node: &'a SecondaryMap<NodeId, Option<BufferId>>,
-    held: &'a Held,
+    pub(crate) graph: &'a Graph,
+    pub(crate) memory: Memory<'a>,
+    /// Regions add some of their own.
+    pub(crate) buffers: PrimaryMap<BufferId, Buffer>,
+    pub(crate) held: Held,
     old: &'a Emitted,
     pub(crate) scalars: PrimaryMap<ScalarId, Dtype>,
     pub(crate) vars: PrimaryMap<VarId, Dtype>,
@@ -63,8 +73,6 @@ pub(crate) struct Convert<'a> {
     new_scalar: SecondaryMap<ScalarId, Option<ScalarId>>,
     new_var: SecondaryMap<VarId, Option<VarId>>,
     new_index: SecondaryMap<IndexId, Option<IndexId>>,
-    /// Where the frames of regions lie, by their first results.
-    frames: &'a OrderedMap<NodeId, usize>,
     /// Run-time indices times strides, for each block that is open.
     scaled: Vec<OrderedMap<(ScalarId, i64), Arg>>,
 }
@@ -73,17 +81,15 @@ impl<'a> Convert<'a> {
     pub(crate) fn new(
         graph: &'a Graph,
         old: &'a Emitted,
-        storage: &'a Storage,
-        of_node: &'a SecondaryMap<NodeId, Option<BufferId>>,
-        held: &'a Held,
-        frames: &'a OrderedMap<NodeId, usize>,
+        memory: Memory<'a>,
+        buffers: PrimaryMap<BufferId, Buffer>,
+        held: Held,
     ) -> Convert<'a> {
         Convert {
             graph,
-            storage,
-            of_node,
+            memory,
+            buffers,
             held,
-            frames,
             old,
             scalars: PrimaryMap::new(),
             vars: PrimaryMap::new(),
@@ -119,7 +125,7 @@ impl<'a> Convert<'a> {
                 out: self.matrix(p.out)?,
                 batch: p.batch.clone(),
             }),
-            Tree::Region(r) => self.region(r)?,
+            Tree::Region(r) => return self.region(r, out),
             Tree::For { index, extent, body } => {
                 let new = IndexId::new(self.indices as usize);
                 self.indices += 1;
@@ -170,29 +176,6 @@ impl<'a> Convert<'a> {
         Ok(())
     }
 
-    fn region(&self, r: &RegionStep) -> Result<Stmt, Problem> {
-        let view = |p: Span| -> Result<View, Problem> {
-            let (buffer, version) = self.buffer(p.node)?;
-            let at = Address::constant(p.offset);
-            Ok(View { buffer, version, at, elements: p.elements })
-        };
-        let whole = |n: &NodeId| {
-            let elements = self.graph.nodes[*n].ty.shape.elements();
-            view(Span { node: *n, offset: 0, elements })
-        };
-        let operands: Vec<View> = r.operands.iter().map(|p| view(*p)).collect::<Result<_, _>>()?;
-        let outputs: Vec<View> = r.results.iter().map(whole).collect::<Result<_, _>>()?;
-        let frame = self.frames.get(&r.first).copied().unwrap_or(0);
-        Ok(match self.graph.regions[r.region].kind {
-            RegionKind::Call(callee) => Stmt::Call(Call { callee, operands, outputs, frame }),
-            RegionKind::Probe(number) => {
-                let [view] = <[View; 1]>::try_from(operands)
-                    .map_err(|_| Problem::internal("a probe has one operand"))?;
-                Stmt::Probe { number, view }
-            }
-        })
-    }
-
     fn arg(&self, arg: Arg) -> Result<Arg, Problem> {
         let lost = || Problem::internal("the scheduler used a value before its definition");
         match arg {
@@ -208,8 +191,8 @@ impl<'a> Convert<'a> {
     }
 
     /// The buffer that holds a node, and as which of its versions.
-    fn buffer(&self, node: NodeId) -> Result<(BufferId, u32), Problem> {
-        let buffer = self.of_node[node];
+    pub(crate) fn buffer(&self, node: NodeId) -> Result<(BufferId, u32), Problem> {
+        let buffer = self.memory.of_node[node];
         let buffer = buffer.ok_or_else(|| Problem::internal(format!("{node} has no memory")))?;
         Ok((buffer, self.held.of_node[node]))
     }
@@ -218,11 +201,11 @@ impl<'a> Convert<'a> {
         let position = match at {
             At::Flat(a) => a.clone(),
             At::Axes(index) => {
-                let strides = self.storage.shape(self.graph, node).strides();
+                let strides = self.memory.storage.shape(self.graph, node).strides();
                 let mut position = Affine::default();
                 for (axis, (a, stride)) in index.iter().zip(&strides).enumerate() {
                     let is_input = matches!(self.graph.nodes[node].kind, NodeKind::Input(_));
-                    if is_input || !self.storage.dropped(node, axis) {
+                    if is_input || !self.memory.storage.dropped(node, axis) {
                         position = position.add(&a.scale(*stride as i64, 0));
                     }
                 }
@@ -258,7 +241,7 @@ impl<'a> Convert<'a> {
         Ok(address)
     }
 
-    fn integer(&mut self, code: Code, x: Arg, y: Arg, out: &mut Vec<Stmt>) -> Arg {
+    pub(crate) fn integer(&mut self, code: Code, x: Arg, y: Arg, out: &mut Vec<Stmt>) -> Arg {
         let value = self.scalars.push(Dtype::I64);
         out.push(Stmt::Let { value, expr: Expr::Code(code, vec![x, y]) });
         Arg::Scalar(value)

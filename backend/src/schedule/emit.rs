@@ -26,6 +26,7 @@
 //! loops of TVM, found greedily.
 
 use super::affine::{Affine, Index, Term};
+use super::calls::Gives;
 use super::emitter::{Accumulator, Block, Emitter, Pattern, Placed, ScalarInfo};
 use super::graph::{Graph, NodeId, NodeKind, Source};
 use super::member::{Member, Part, Runs};
@@ -48,8 +49,9 @@ pub(crate) struct Emitted {
 }
 
 /// Emits the members in loop nests.
-pub(crate) fn emit(graph: &Graph, members: Vec<Member>) -> Result<Emitted, Problem> {
+pub(crate) fn emit(graph: &Graph, gives: &Gives, members: Vec<Member>) -> Result<Emitted, Problem> {
     let last_reader = super::members::last_readers(graph, &members);
+    let given = super::donation::given(graph, gives, &members, &last_reader);
     let order: Vec<usize> = (0..members.len()).collect();
     let mut emit = Emitter {
         graph,
@@ -57,6 +59,7 @@ pub(crate) fn emit(graph: &Graph, members: Vec<Member>) -> Result<Emitted, Probl
         accumulators: members.iter().map(|_| None).collect(),
         members,
         last_reader,
+        given,
         scalars: PrimaryMap::new(),
         vars: PrimaryMap::new(),
         var_levels: SecondaryMap::new(),
@@ -178,6 +181,16 @@ impl Emitter<'_> {
         } else if let Some(results) = self.regions.remove(&node) {
             let step = super::regions::step(self.graph, node, results)?;
             step.nodes().for_each(|n| self.needs[n] = true);
+            for (slot, result) in &self.graph.regions[step.region].begins {
+                let result = step.results[*result];
+                if self.taken(*m, result).is_none() {
+                    self.blocks.push(Block::default());
+                    self.starts.clear();
+                    self.copy_into(result, self.graph.nodes[node].operands[*slot])?;
+                    let code = self.blocks.pop().map_or(Vec::new(), |b| b.code);
+                    self.body.extend((!code.is_empty()).then_some(Tree::Nest(code)));
+                }
+            }
             Tree::Region(step)
         } else {
             return Ok(false);

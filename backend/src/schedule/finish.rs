@@ -1,11 +1,12 @@
 //! From loop trees to a [`Kernel`]: what nobody needs goes, buffers for the nodes that need memory, their
 //! places, and the table of them.
 
-use super::convert::{Convert, Held};
+use super::calls::Gives;
+use super::control::Frame;
+use super::convert::{Convert, Held, Memory};
 use super::emit::Emitted;
 use super::graph::{Graph, NodeId, NodeKind};
 use super::memory::{self, Life};
-use super::region::RegionKind;
 use super::storage::Storage;
 use super::sweep::sweep;
 use super::tree::Tree;
@@ -20,13 +21,14 @@ pub(crate) fn finish(
     name: &str,
     params: &[ArrayType],
     graph: &Graph,
+    gives: &Gives,
     mut emitted: Emitted,
     callees: &PrimaryMap<KernelId, Kernel>,
 ) -> Result<(Kernel, Plan), Problem> {
     let mut live: SecondaryMap<ScalarId, bool> = SecondaryMap::with_capacity(emitted.scalars.len());
     sweep(&mut emitted.body, &emitted.needs, &mut live);
 
-    let storage = Storage::of(graph, &emitted);
+    let storage = Storage::of(graph, gives, &emitted);
     let mut buffers: PrimaryMap<BufferId, Buffer> = PrimaryMap::new();
     let mut of_node: SecondaryMap<NodeId, Option<BufferId>> = SecondaryMap::new();
     for (i, ty) in params.iter().enumerate() {
@@ -35,13 +37,23 @@ pub(crate) fn finish(
     for (id, node) in graph.nodes.iter() {
         if let NodeKind::Input(i) = node.kind {
             of_node[id] = Some(BufferId::new(i));
+            of_node[storage.root(id)] = Some(BufferId::new(i));
         }
     }
     let mut rows = Vec::new();
     for (i, r) in graph.results.iter().enumerate() {
         let root = storage.root(*r);
-        let ty = graph.nodes[*r].ty.clone();
-        let buffer = buffers.push(Buffer { ty, place: Place::Output(i) });
+        let buffer = match of_node[root] {
+            // An argument that was given up lies there.
+            Some(argument) => {
+                buffers[argument].place = Place::Given { input: argument.index(), output: i };
+                argument
+            }
+            None => {
+                let ty = graph.nodes[*r].ty.clone();
+                buffers.push(Buffer { ty, place: Place::Output(i) })
+            }
+        };
         of_node[root] = Some(buffer);
         rows.push((root, buffer));
     }
@@ -70,12 +82,9 @@ pub(crate) fn finish(
     let mut framed = Vec::new();
     for (step, tree) in emitted.body.iter().enumerate() {
         if let Tree::Region(r) = tree {
-            let bytes = match graph.regions[r.region].kind {
-                RegionKind::Call(callee) => callees[callee].workspace,
-                RegionKind::Probe(_) => 0,
-            };
+            let frame = Frame::of(graph, r, callees);
             framed.push(r.first);
-            lives.push(Life { first: step, last: step, bytes });
+            lives.push(Life { first: step, last: step, bytes: frame.bytes });
         }
     }
     let (offsets, peak) = memory::plan(&lives).ok_or_else(|| {
@@ -96,8 +105,10 @@ pub(crate) fn finish(
     }
 
     let held = Held::of(graph, &emitted, &of_node);
-    let mut convert = Convert::new(graph, &emitted, &storage, &of_node, &held, &frames);
+    let memory = Memory { of_node: &of_node, storage: &storage, frames: &frames, callees };
+    let mut convert = Convert::new(graph, &emitted, memory, buffers, held);
     let body = convert.block(&emitted.body)?;
+    let Convert { scalars, vars, indices, buffers, held, .. } = convert;
     // The marks are on what is in memory; what is not, is not kept.
     let marked = graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty());
     let marked =
@@ -124,7 +135,6 @@ pub(crate) fn finish(
         peak,
         calls: Vec::new(),
     };
-    let (scalars, vars, indices) = (convert.scalars, convert.vars, convert.indices);
     let mut kernel = Kernel {
         name: name.to_owned(),
         inline: false,

@@ -195,7 +195,11 @@ impl Graph {
         for r in results {
             let own = r.node().filter(|n| {
                 let kind = &self.nodes[*n].kind;
-                !kind.is_movement() && !matches!(kind, NodeKind::Input(_)) && taken.insert(*n)
+                let moves = match kind {
+                    NodeKind::Result { of, n } => self.regions[*of].exchanged.contains(n),
+                    kind => kind.is_movement() || matches!(kind, NodeKind::Input(_)),
+                };
+                !moves && taken.insert(*n)
             });
             let node = own.unwrap_or_else(|| self.copy(*r));
             self.results.push(node);
@@ -252,9 +256,23 @@ impl Graph {
         }
     }
 
-    /// Whether an update reads `base` in its new elements or its indices.
-    pub(crate) fn reads_beside(&self, update: NodeId, base: NodeId) -> bool {
-        self.nodes[update].operands[1..].iter().any(|o| self.reaches(*o, base))
+    /// What a node begins as, of which it changes some: the node whose operand that is, and which.
+    pub(crate) fn base(&self, id: NodeId) -> Option<(NodeId, usize)> {
+        let node = &self.nodes[id];
+        match &node.kind {
+            NodeKind::Result { of, n } => {
+                let begins = &self.regions[*of].begins;
+                let (slot, _) = begins.iter().find(|(_, result)| result == n)?;
+                Some((node.first_result().unwrap_or(id), *slot))
+            }
+            kind => kind.is_update().then_some((id, 0)),
+        }
+    }
+
+    /// Whether a node reads `base` in other operands than that.
+    pub(crate) fn reads_beside(&self, id: NodeId, slot: usize, base: NodeId) -> bool {
+        let operands = self.nodes[id].operands.iter().enumerate();
+        operands.filter(|(s, _)| *s != slot).any(|(_, o)| self.reaches(*o, base))
     }
 
     /// Whether a source is `base` or a movement of it. Chains are short, but several may share nodes.

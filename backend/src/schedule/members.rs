@@ -168,7 +168,6 @@ fn finish(
             *at = position[*at];
         }
     }
-    reads.retain(|r| !matches!(graph.nodes[r.node].kind, NodeKind::Input(_)));
     let axes: SmallVec<[Axis; 4]> = order.iter().map(|i| axes[*i]).collect();
     let mut member = Member { node, part, unrolled_from: axes.len(), axes, reads };
     while member.unrolled_from > 0 && member.rest(member.unrolled_from - 1) <= UNROLLED {
@@ -182,8 +181,7 @@ fn finish(
 pub(crate) fn last_readers(graph: &Graph, members: &[Member]) -> SecondaryMap<NodeId, usize> {
     let mut last: SecondaryMap<NodeId, usize> = SecondaryMap::with_capacity(graph.nodes.len());
     for (position, m) in members.iter().enumerate() {
-        let node = &graph.nodes[m.node];
-        let base = node.kind.is_update().then(|| node.operands[0].node()).flatten();
+        let base = graph.base(m.node).and_then(|(of, slot)| graph.nodes[of].operands[slot].node());
         let written = |n: NodeId| planted(Fault::UpdateTakesOver) && base == Some(n);
         // A part of a node "reads" the parts before it.
         for r in m.reads.iter().filter(|r| r.node != m.node && !written(r.node)) {

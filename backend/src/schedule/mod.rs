@@ -18,20 +18,21 @@
 //!
 //! The stations, each a file:
 //!
-//! 1. `calls`: which functions are compiled once, each by what follows; `build` makes the `graph`: other
-//!    calls inlined, dead equations gone, a node per equation; `empty`: arrays without elements gone;
-//!    `routine`: kernels for sorting, and for what needs the element before it;
-//!    `library`: which contractions (`contraction`) a library does; `regions`: calls and effects (`region`), what
-//!    they read and where they write;
+//! 1. `calls`: which functions are compiled by themselves, each by what follows; `build` makes the
+//!    `graph`: other calls inlined, dead equations gone, a node per equation; `empty`: arrays without
+//!    elements gone; `routine`: kernels for sorting, and for what needs the element before it;
+//!    `library`: which contractions (`contraction`) a library does; `regions`: calls, loops, branches
+//!    and effects (`region`), what they read and where they write;
 //! 2. `member`: which axes each computed node loops over, in which `order`, and what it `reads`;
 //!    `pieces`: copies that are written in parts;
 //! 3. `emit`: which nodes share a loop (`timeline`), and the loops as trees (`tree`); `fold`, `unroll`,
-//!    `update`: what happens in them; `scalars`: blocks and the scalars in them; `check`: the
-//!    invariants of the trees;
+//!    `update`: what happens in them; `donation`: whose memory is taken over; `scalars`: blocks and the
+//!    scalars in them; `check`: the invariants of the trees;
 //! 4. beneath it `element`: the code of one element, through views (`view`) by index arithmetic
 //!    (`affine`, `position`), or computed again (`recompute`);
 //! 5. `finish`: what nobody needs goes (`sweep`), nodes that need memory get it (`storage`, and `memory`
-//!    says where it lies), trees become statements (`convert`), perfect nests one loop (`collapse`).
+//!    says where it lies), trees become statements (`convert`, of regions `control`), perfect nests one
+//!    loop (`collapse`).
 //!
 //! Every station is linear in the size of the program, and recursion is bounded by the rank of
 //! arrays: a hundred thousand scalar equations become straight-line code in portions.
@@ -42,7 +43,9 @@ mod calls;
 mod check;
 mod collapse;
 mod contraction;
+mod control;
 mod convert;
+mod donation;
 mod element;
 mod emit;
 mod emitter;
@@ -73,6 +76,8 @@ mod update;
 mod view;
 
 #[cfg(test)]
+mod looping;
+#[cfg(test)]
 mod overwriting;
 #[cfg(test)]
 mod snapshots;
@@ -81,6 +86,7 @@ mod tests;
 
 use crate::kernel::{Kernel, KernelId, Program};
 use crate::plan::Plan;
+use calls::{Gives, Unit};
 use cranelift_entity::PrimaryMap;
 use tapeloom_ir::{ArrayType, FuncId, Module, Problem};
 
@@ -100,11 +106,12 @@ pub fn schedule(module: &Module, func: FuncId) -> Result<Program, Problem> {
 pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
     let calls = calls::Calls::of(module, func)?;
     let mut callees: PrimaryMap<KernelId, Kernel> = calls.made.iter().cloned().collect();
-    for callee in &calls.kept {
-        let (kernel, _) = kernel(module, *callee, &calls, &callees)?;
-        callees.push(kernel);
+    for (unit, inline) in &calls.kept {
+        let (kernel, _) = kernel(module, unit, &calls, &callees)?;
+        callees.push(Kernel { inline: *inline, ..kernel });
     }
-    let (entry, mut plan) = kernel(module, func, &calls, &callees)?;
+    let unit = Unit { function: func, gives: Gives::Nothing };
+    let (entry, mut plan) = kernel(module, &unit, &calls, &callees)?;
     plan.calls = calls.rows;
     Ok((Program { callees, entry }, plan))
 }
@@ -112,21 +119,21 @@ pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
 /// One function as loop nests. Those that it calls have been made.
 fn kernel(
     module: &Module,
-    func: FuncId,
+    unit: &Unit,
     calls: &calls::Calls,
     callees: &PrimaryMap<KernelId, Kernel>,
 ) -> Result<(Kernel, Plan), Problem> {
-    let mut graph = build::build(module, calls, func)?;
+    let mut graph = build::build(module, calls, callees, unit.function)?;
     let mut copied = library::copied(&graph);
     copied.extend(regions::copied(&graph));
     graph.copy_operands(&copied.into_iter().collect::<Vec<_>>());
-    let f = module.function(func);
+    let f = module.function(unit.function);
     let params: Vec<ArrayType> =
         f.all_params().filter_map(|p| f.types[p].as_array().cloned()).collect();
     let members = members::members(&graph);
-    let emitted = emit::emit(&graph, members)?;
+    let emitted = emit::emit(&graph, &unit.gives, members)?;
     if cfg!(debug_assertions) {
-        check::check(&graph, &emitted.body, &emitted.takes)?;
+        check::check(&graph, &unit.gives, &emitted.body, &emitted.takes)?;
     }
-    finish::finish(&f.name, &params, &graph, emitted, callees)
+    finish::finish(&f.name, &params, &graph, &unit.gives, emitted, callees)
 }

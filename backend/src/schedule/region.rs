@@ -1,6 +1,11 @@
 //! Regions: what gives several results at once, or has an effect, or both.
 //!
-//! A call of a function that is compiled once is one. In the graph a region is its results
+//! A call of a function that is compiled once is one, and so are loops and branches. What they run is a
+//! kernel each, scheduled by itself like any function; its workspace is a frame in the memory of the
+//! graph, alive for the one step that the region is. So whatever is read in a loop lives to its end,
+//! what a round works out lives in that round, and nothing else need be known of what is inside.
+//!
+//! In the graph a region is its results
 //! (`NodeKind::Result`), in the trees a step of its own.
 //!
 //! A region with an ordered effect runs though nobody reads its results, and such regions run in the
@@ -9,6 +14,7 @@
 
 use crate::kernel::KernelId;
 use cranelift_entity::entity_impl;
+use tapeloom_ir::prim::Rounds;
 
 /// A region of a graph. Displays as `r3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,6 +27,11 @@ pub(crate) struct Region {
     pub(crate) kind: RegionKind,
     /// Number of its results.
     pub(crate) results: usize,
+    /// Results that begin as operands: which operand, which result. What nobody reads any more the
+    /// result takes over, with its memory; anything else is copied there before.
+    pub(crate) begins: Vec<(usize, usize)>,
+    /// Results that a round does not make where it finds what it carries: two places take turns.
+    pub(crate) exchanged: Vec<usize>,
     /// Whether it has an ordered effect.
     pub(crate) ordered: bool,
 }
@@ -30,6 +41,23 @@ pub(crate) struct Region {
 pub(crate) enum RegionKind {
     /// Calls a function that is compiled once.
     Call(KernelId),
+    /// Runs one of several kernels: the first operand says which.
+    Branch(Vec<KernelId>),
+    /// Runs a kernel round after round.
+    Loop {
+        body: KernelId,
+        /// Whether there is another round, of a loop that asks.
+        condition: Option<KernelId>,
+        rounds: Rounds,
+    },
     /// Reports its operand to whoever listens; it has no result.
     Probe(u32),
+}
+
+impl Region {
+    /// One that takes nothing over and has no effect.
+    pub(crate) fn new(kind: RegionKind, results: usize) -> Region {
+        let (begins, exchanged) = (Vec::new(), Vec::new());
+        Region { kind, results, begins, exchanged, ordered: false }
+    }
 }

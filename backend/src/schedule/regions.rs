@@ -1,9 +1,10 @@
 //! Regions as steps: what they read and where they write.
 //!
 //! Operands lie in memory without gaps: an array as it is, a view of consecutive elements as a place in
-//! what it views. Others are copied first, once. Results are written where the parent wants them.
+//! what it views. Others are copied first, once. Results are written where the parent wants them; one
+//! that begins as an operand has taken that over, or it was copied there before.
 
-use super::graph::{Graph, NodeId};
+use super::graph::{Graph, NodeId, Source};
 use super::strided::contiguous;
 use super::tree::{RegionStep, Span};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,10 @@ use tapeloom_ir::Problem;
 pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     let regions = graph.nodes.iter().filter(|(_, node)| node.kind.region().is_some());
     let slots = regions.flat_map(|(id, node)| {
-        let gaps = |s: &usize| contiguous(graph, node.operands[*s]).is_none();
+        let begins = node.kind.region().map_or(&[][..], |r| &graph.regions[r].begins);
+        // What a result begins as goes to its place.
+        let begun = move |s: &usize| begins.iter().any(|(slot, _)| slot == s);
+        let gaps = move |s: &usize| !begun(s) && contiguous(graph, node.operands[*s]).is_none();
         (0..node.operands.len()).filter(gaps).map(move |slot| (id, slot))
     });
     slots.collect()
@@ -40,12 +44,17 @@ pub(crate) fn step(graph: &Graph, id: NodeId, results: Vec<NodeId>) -> Result<Re
     let Some(region) = node.kind.region() else {
         return Err(Problem::internal(format!("{id} runs and is no region")));
     };
-    let place = |s| {
-        let (node, offset) = contiguous(graph, s)
+    let begins = &graph.regions[region].begins;
+    let place = |(slot, s): (usize, &Source)| {
+        let elements = graph.array(*s).shape.elements();
+        if let Some((_, result)) = begins.iter().find(|(begun, _)| *begun == slot) {
+            return Ok(Span { node: results[*result], offset: 0, elements });
+        }
+        let (node, offset) = contiguous(graph, *s)
             .ok_or_else(|| Problem::internal(format!("an operand of {id} is not in memory")))?;
-        Ok(Span { node, offset, elements: graph.array(s).shape.elements() })
+        Ok(Span { node, offset, elements })
     };
-    let operands = node.operands.iter().map(|s| place(*s)).collect::<Result<_, _>>()?;
+    let operands = node.operands.iter().enumerate().map(place).collect::<Result<_, _>>()?;
     Ok(RegionStep { first: id, region, operands, results })
 }
 

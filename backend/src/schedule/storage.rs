@@ -6,6 +6,7 @@
 //! where another node ends takes that one's memory.
 
 use super::affine::{Affine, Index};
+use super::calls::Gives;
 use super::emit::Emitted;
 use super::graph::{Graph, NodeId, NodeKind};
 use super::tree::{At, Def, Tree};
@@ -36,7 +37,7 @@ struct Meeting {
 }
 
 impl Storage {
-    pub(crate) fn of(graph: &Graph, emitted: &Emitted) -> Storage {
+    pub(crate) fn of(graph: &Graph, gives: &Gives, emitted: &Emitted) -> Storage {
         let mut storage = Storage {
             roots: SecondaryMap::with_capacity(graph.nodes.len()),
             life: SecondaryMap::with_capacity(graph.nodes.len()),
@@ -61,15 +62,32 @@ impl Storage {
             storage.visit(std::slice::from_ref(step), position, &mut 0, &mut met);
             meetings.push(met);
         }
-        storage.reuse(graph, &meetings);
+        storage.reuse(graph, gives, &meetings);
         storage
     }
 
     /// Where a node dies in the step that begins another of the same type, and both are met at the
     /// same index in every iteration, the load before the store, the second takes the memory of the
     /// first. Backwards, so that chains are resolved when they are met.
-    fn reuse(&mut self, graph: &Graph, meetings: &[OrderedMap<NodeId, Meeting>]) {
-        let input = |id: NodeId| matches!(graph.nodes[id].kind, NodeKind::Input(_));
+    ///
+    /// What a loop carries dies in the round, too: the argument is there from the beginning, and
+    /// the one node that may begin in its place is the result that is carried.
+    fn reuse(&mut self, graph: &Graph, gives: &Gives, meetings: &[OrderedMap<NodeId, Meeting>]) {
+        let input = |id: NodeId| match graph.nodes[id].kind {
+            NodeKind::Input(p) => Some(p),
+            _ => None,
+        };
+        let mut result: SecondaryMap<NodeId, Option<usize>> = SecondaryMap::new();
+        for (n, id) in graph.results.iter().enumerate() {
+            result[self.root(*id)] = Some(n);
+        }
+        let carried = |id: NodeId, by: NodeId| match (gives, input(id)) {
+            (_, None) => true,
+            (Gives::Carried(pairs), Some(p)) => {
+                result[by].is_some_and(|result| pairs.contains(&(p, result)))
+            }
+            (Gives::Nothing | Gives::Updated, Some(_)) => false,
+        };
         let mut after: SecondaryMap<NodeId, bool> = SecondaryMap::new();
         let mut merged: Vec<(NodeId, NodeId)> = Vec::new();
         for (position, met) in meetings.iter().enumerate().rev() {
@@ -77,16 +95,18 @@ impl Storage {
             let mut born: Vec<(NodeId, &Meeting)> = Vec::new();
             for (id, m) in met {
                 let Some((first, last)) = self.life[*id] else { continue };
+                let mut axes = 0..graph.nodes[*id].ty.shape.len();
                 let whole = m.index.is_some()
-                    && !(0..graph.nodes[*id].ty.shape.len()).any(|a| self.dropped(*id, a));
-                if !whole || input(*id) {
+                    && (input(*id).is_some() || !axes.any(|a| self.dropped(*id, a)));
+                if !whole {
                     continue;
                 }
                 let (loaded, stored) = (m.last_load.is_some(), m.first_store.is_some());
-                if first < position && last == position && loaded && !stored && !self.fixed[*id] {
+                let before = first < position || input(*id).is_some();
+                if before && last == position && loaded && !stored && !self.fixed[*id] {
                     dying.push((*id, m));
                 }
-                if first == position && stored && !loaded {
+                if first == position && stored && !loaded && input(*id).is_none() {
                     born.push((*id, m));
                 }
             }
@@ -95,6 +115,7 @@ impl Storage {
             for (y, new) in born {
                 let fits = |(x, old): &&(NodeId, &Meeting)| {
                     !after[*x]
+                        && carried(*x, self.root(y))
                         && graph.nodes[*x].ty == graph.nodes[y].ty
                         && old.index == new.index
                         && old.last_load < new.first_store

@@ -45,7 +45,13 @@ pub(super) fn check_all(module: &Module, f: FuncId, all: &[&[Tensor]], tolerance
     kernel::choose_lanes(&mut program);
     let errors = kernel::verify(&program);
     assert!(errors.is_empty(), "{errors:?}\n{program}");
-    let machine = crate::Executable::new(&program).unwrap();
+    let mut compiled = program.clone();
+    kernel::splice(&mut compiled);
+    kernel::registers(&mut compiled);
+    kernel::split_loops(&mut compiled).unwrap();
+    let errors = kernel::verify(&compiled);
+    assert!(errors.is_empty(), "{errors:?}\n{program}\n{compiled}");
+    let machine = crate::Executable::new(&compiled).unwrap();
     for args in all {
         let want = eval(module, f, args).unwrap();
         let got = kernel::shadow(&program, args).unwrap_or_else(|e| panic!("{e}\n{program}"));

@@ -8,7 +8,6 @@ use super::emitter::{Block, Emitter};
 use super::graph::{NodeId, NodeKind, Source};
 use super::tree::{At, Def, Tree};
 use crate::kernel::Arg;
-use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Combine;
 use tapeloom_ir::{Code, Problem};
 
@@ -18,35 +17,24 @@ impl Emitter<'_> {
     pub(crate) fn update(&mut self, m: usize) -> Result<(), Problem> {
         let id = self.members[m].node;
         let node = &self.graph.nodes[id];
-        let base = node.operands[0];
         self.needs[id] = true;
-        let free = |n: &NodeId| {
-            let kind = &self.graph.nodes[*n].kind;
-            !kind.is_movement()
-                && !matches!(kind, NodeKind::Input(_))
-                && (self.last_reader[*n] == m
-                    || planted(Fault::UpdateTakesOver) && self.last_reader[*n] < m)
-                && !self.graph.reads_beside(id, *n)
-                && !self.overwritten[*n]
-                && !self.is_result[*n]
-        };
-        match base.node().filter(free) {
-            Some(n) => {
-                self.needs[n] = true;
-                self.overwritten[n] = true;
-                self.takes[id] = Some(n);
-            }
-            None => {
-                let shape = node.ty.shape.clone();
-                self.nest(&shape, |emit, index| {
-                    let value = emit.element(base, index, None)?;
-                    let at = At::Axes(index.clone());
-                    emit.push(Tree::Store { node: id, at, value, guard: None });
-                    Ok(())
-                })?;
-            }
+        if self.taken(m, id).is_none() {
+            self.copy_into(id, node.operands[0])?;
         }
         self.updates(id)
+    }
+
+    /// Stores all elements of an array in the place of a node that begins as it.
+    pub(crate) fn copy_into(&mut self, id: NodeId, base: Source) -> Result<(), Problem> {
+        let shape = self.graph.nodes[id].ty.shape.clone();
+        if shape.elements() == 0 {
+            return Ok(());
+        }
+        self.nest(&shape, |emit, index| {
+            let value = emit.element(base, index, None)?;
+            emit.push(Tree::Store { node: id, at: At::Axes(index.clone()), value, guard: None });
+            Ok(())
+        })
     }
 
     /// Loops over all elements of a shape; axes of extent 1 are no loops.

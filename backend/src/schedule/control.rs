@@ -1,0 +1,378 @@
+//! Regions as statements: calls, reports, branches and loops of calls.
+//!
+//! ```text
+//! loop{body=@step, trip=8, direction=up, takes=[const,carry0,xs]} %0, %1, %2
+//!
+//! serial i0 in 8 carry b3 = b3.1 {
+//!   call k0(b0[0; 1], b3[0; 1], b2[i0*4; 4]) to (b3.1[0; 1], b4[i0*4; 4]) frame 64
+//! }
+//! ```
+//!
+//! What is carried lies in one place if the body takes over what it is given, and otherwise in two that
+//! exchange places; elements are read where they are and written where they belong. Behind the
+//! workspace of what is called a frame has room for those second places, for the number of a round and
+//! for the answer of a condition.
+
+use super::convert::Convert;
+use super::graph::Graph;
+use super::region::RegionKind;
+use super::tree::{RegionStep, Span};
+use crate::kernel::{
+    Address, Arg, Buffer, BufferId, Call, Carry, Expr, Extent, Held, IndexId, Kernel, KernelId,
+    Place, Rounds, Stmt, Version, View,
+};
+use cranelift_entity::{EntityRef, PrimaryMap};
+use tapeloom_ir::prim::{self, Direction, Slot, Trip};
+use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Problem};
+
+/// What a region works in: bytes from its beginning.
+pub(crate) struct Frame {
+    pub(crate) bytes: usize,
+    /// The number of a round, where the body asks for it.
+    index: usize,
+    /// The answer of a condition.
+    truth: usize,
+    /// The second places of what exchanges places, in order.
+    next: Vec<usize>,
+}
+
+/// Every buffer begins at a multiple of this.
+const LINE: usize = 64;
+
+impl Frame {
+    pub(crate) fn of(
+        graph: &Graph,
+        step: &RegionStep,
+        callees: &PrimaryMap<KernelId, Kernel>,
+    ) -> Frame {
+        let region = &graph.regions[step.region];
+        let workspace = |k: &KernelId| callees[*k].workspace;
+        let mut at = match &region.kind {
+            RegionKind::Call(callee) => workspace(callee),
+            RegionKind::Branch(branches) => branches.iter().map(workspace).max().unwrap_or(0),
+            RegionKind::Loop { body, condition, .. } => {
+                condition.iter().chain([body]).map(workspace).max().unwrap_or(0)
+            }
+            RegionKind::Probe(_) => 0,
+        };
+        let mut place = |bytes: usize| {
+            let here = at.checked_next_multiple_of(LINE).unwrap_or(usize::MAX);
+            at = here.saturating_add(bytes);
+            here
+        };
+        let (mut index, mut truth) = (0, 0);
+        if let RegionKind::Loop { condition, rounds, .. } = &region.kind {
+            if rounds.takes.contains(&Slot::Index) {
+                index = place(Dtype::I64.bytes());
+            }
+            if condition.is_some() {
+                truth = place(Dtype::Bool.bytes());
+            }
+        }
+        let bytes = |n: &usize| graph.nodes[step.results[*n]].ty.bytes();
+        let next = region.exchanged.iter().map(|n| place(bytes(n))).collect();
+        Frame { bytes: at, index, truth, next }
+    }
+}
+
+/// What runs in a round, and on what.
+struct Round<'s> {
+    step: &'s RegionStep,
+    rounds: &'s prim::Rounds,
+    body: KernelId,
+    frame: usize,
+    /// Where the number of the round is.
+    number: Option<View>,
+    /// For each result that is carried, in which places.
+    carries: Vec<(usize, Carry)>,
+}
+
+impl Convert<'_> {
+    /// The statement of a region.
+    pub(crate) fn region(&mut self, r: &RegionStep, out: &mut Vec<Stmt>) -> Result<(), Problem> {
+        let graph = self.graph;
+        let frame = self.memory.frames.get(&r.first).copied().unwrap_or(0);
+        let stmt = match &graph.regions[r.region].kind {
+            RegionKind::Call(callee) => {
+                let (operands, outputs) = (self.spans(&r.operands)?, self.results(r)?);
+                Stmt::Call(Call { callee: *callee, operands, outputs, frame })
+            }
+            RegionKind::Probe(number) => {
+                let view = self.span(first(&r.operands)?)?;
+                Stmt::Probe { number: *number, view }
+            }
+            RegionKind::Branch(branches) => self.branch(r, branches, frame)?,
+            RegionKind::Loop { body, condition, rounds } => {
+                self.loop_(r, (*body, *condition), rounds, frame)?
+            }
+        };
+        out.push(stmt);
+        Ok(())
+    }
+
+    fn span(&self, p: &Span) -> Result<View, Problem> {
+        let (buffer, version) = self.buffer(p.node)?;
+        Ok(View { buffer, version, at: Address::constant(p.offset), elements: p.elements })
+    }
+
+    fn spans(&self, spans: &[Span]) -> Result<Vec<View>, Problem> {
+        spans.iter().map(|s| self.span(s)).collect()
+    }
+
+    /// Where the results of a region are.
+    fn results(&self, r: &RegionStep) -> Result<Vec<View>, Problem> {
+        let whole = |node| {
+            let elements = self.graph.nodes[node].ty.shape.elements();
+            self.span(&Span { node, offset: 0, elements })
+        };
+        r.results.iter().map(|n| whole(*n)).collect()
+    }
+
+    /// A buffer of the frame.
+    fn own(&mut self, ty: ArrayType, offset: usize) -> BufferId {
+        self.buffers.push(Buffer { ty, place: Place::Workspace(offset) })
+    }
+
+    /// The first element of a view.
+    fn scalar(&mut self, view: &View, dtype: Dtype, out: &mut Vec<Stmt>) -> Arg {
+        let View { buffer, version, at, .. } = view.clone();
+        let value = self.scalars.push(dtype);
+        out.push(Stmt::Let {
+            value,
+            expr: Expr::Load { buffer, version, address: at, guard: None },
+        });
+        Arg::Scalar(value)
+    }
+
+    /// One of several calls: a truth value chooses the second, a number the nearest that there is.
+    fn branch(
+        &mut self,
+        r: &RegionStep,
+        branches: &[KernelId],
+        frame: usize,
+    ) -> Result<Stmt, Problem> {
+        let views = self.spans(&r.operands)?;
+        let (which, operands) = (&views[0], &views[1..]);
+        let outputs = self.results(r)?;
+        let call = |callee: KernelId| {
+            let (operands, outputs) = (operands.to_vec(), outputs.clone());
+            vec![Stmt::Call(Call { callee, operands, outputs, frame })]
+        };
+        let dtype = self.buffers[which.buffer].ty.dtype;
+        let mut code = Vec::new();
+        let which = self.scalar(which, dtype, &mut code);
+        let Some((last, others)) = branches.split_last() else {
+            return Err(Problem::internal("a branch into nothing"));
+        };
+        let mut chosen = call(*last);
+        for (k, branch) in others.iter().enumerate().rev() {
+            let mut block = Vec::new();
+            let (condition, then, otherwise) = match dtype {
+                Dtype::Bool => (which, chosen, call(*branch)),
+                _ => {
+                    let value = self.scalars.push(Dtype::Bool);
+                    let args = vec![which, Arg::Literal(Literal::i64(k as i64))];
+                    block.push(Stmt::Let { value, expr: Expr::Code(Code::Le, args) });
+                    (Arg::Scalar(value), call(*branch), chosen)
+                }
+            };
+            block.push(Stmt::If { condition, then, otherwise });
+            chosen = block;
+        }
+        code.extend(chosen);
+        Ok(Stmt::Nest { body: code })
+    }
+
+    /// Calls of the body, round after round.
+    fn loop_(
+        &mut self,
+        r: &RegionStep,
+        (body, condition): (KernelId, Option<KernelId>),
+        rounds: &prim::Rounds,
+        frame: usize,
+    ) -> Result<Stmt, Problem> {
+        let layout = Frame::of(self.graph, r, self.memory.callees);
+        let carries = self.carried(r, rounds, frame, &layout)?;
+        let number = rounds.takes.contains(&Slot::Index).then(|| {
+            let buffer = self.own(ArrayType::new(Dtype::I64, []), frame + layout.index);
+            View { buffer, version: 0, at: Address::default(), elements: 1 }
+        });
+        let round = Round { step: r, rounds, body, frame, number, carries };
+        let carries: Vec<Carry> = round.carries.iter().map(|(_, c)| *c).collect();
+        if let (Some(condition), Trip::While { reads, .. }) = (condition, &rounds.trip) {
+            return self.while_(&round, condition, reads, carries, frame + layout.truth);
+        }
+        let index = IndexId::new(self.indices as usize);
+        self.indices += 1;
+        let mut code = Vec::new();
+        let (extent, last) = match rounds.trip {
+            Trip::Static(n) => (Extent::Constant(n), Arg::Literal(Literal::i64(n as i64 - 1))),
+            Trip::Runtime | Trip::While { .. } => {
+                let trip = self.span(first(&r.operands)?)?;
+                let n = self.scalar(&trip, Dtype::I64, &mut code);
+                let one = Arg::Literal(Literal::i64(1));
+                let last = match (rounds.direction, &round.number) {
+                    (Direction::Down, Some(_)) => self.integer(Code::Sub, n, one, &mut code),
+                    (Direction::Up, _) | (Direction::Down, None) => n,
+                };
+                (Extent::Scalar(n), last)
+            }
+        };
+        let mut body = Vec::new();
+        if let Some(number) = &round.number {
+            let value = match rounds.direction {
+                Direction::Up => Arg::Index(index),
+                Direction::Down => self.integer(Code::Sub, last, Arg::Index(index), &mut body),
+            };
+            body.push(store(number, value));
+        }
+        body.push(self.call(&round, index)?);
+        let stmt = Stmt::For { index, extent, rounds: Rounds::Serial, lanes: 1, carries, body };
+        code.push(stmt);
+        Ok(Stmt::nest(code))
+    }
+
+    /// A loop that asks before each round; it counts its rounds in its last result.
+    fn while_(
+        &mut self,
+        round: &Round<'_>,
+        condition: KernelId,
+        reads: &[usize],
+        carries: Vec<Carry>,
+        truth: usize,
+    ) -> Result<Stmt, Problem> {
+        let results = self.results(round.step)?;
+        let Some(count) = results.last() else {
+            return Err(Problem::internal("a loop with a condition that does not count"));
+        };
+        let zero = store(count, Arg::Literal(Literal::i64(0)));
+        let buffer = self.own(ArrayType::new(Dtype::Bool, []), truth);
+        let answer = View { buffer, version: 0, at: Address::default(), elements: 1 };
+        let operand = |p: &usize| self.operand(round, *p, None);
+        let operands = reads.iter().map(operand).collect::<Result<_, _>>()?;
+        let outputs = vec![answer.clone()];
+        let mut head =
+            vec![Stmt::Call(Call { callee: condition, operands, outputs, frame: round.frame })];
+        let condition = self.scalar(&answer, Dtype::Bool, &mut head);
+        let mut body = Vec::new();
+        if let Some(number) = &round.number {
+            let n = self.scalar(count, Dtype::I64, &mut body);
+            body.push(store(number, n));
+        }
+        // The number of the round is its own: no index of a loop is there.
+        let none = IndexId::new(0);
+        body.push(self.call(round, none)?);
+        let n = self.scalar(count, Dtype::I64, &mut body);
+        let next = self.integer(Code::Add, n, Arg::Literal(Literal::i64(1)), &mut body);
+        body.push(store(count, next));
+        Ok(Stmt::Nest { body: vec![zero, Stmt::While { head, condition, carries, body }] })
+    }
+
+    /// In which places a loop carries its results.
+    fn carried(
+        &mut self,
+        r: &RegionStep,
+        rounds: &prim::Rounds,
+        frame: usize,
+        layout: &Frame,
+    ) -> Result<Vec<(usize, Carry)>, Problem> {
+        let exchanged = &self.graph.regions[r.region].exchanged;
+        let mut carries = Vec::new();
+        for (n, node) in r.results.iter().enumerate() {
+            if rounds.carrier(n).is_none() {
+                continue;
+            }
+            let (buffer, version) = self.buffer(*node)?;
+            let now = Held { buffer, version };
+            let next = match exchanged.iter().position(|e| *e == n) {
+                Some(turn) => {
+                    let ty = self.graph.nodes[*node].ty.clone();
+                    let buffer = self.own(ty, frame + layout.next[turn]);
+                    Held { buffer, version: 0 }
+                }
+                None => {
+                    let versions = &mut self.held.versions[buffer];
+                    versions.push(Version { continues: Some(version) });
+                    Held { buffer, version: versions.len() as u32 }
+                }
+            };
+            carries.push((n, Carry { now, next }));
+        }
+        Ok(carries)
+    }
+
+    /// The call of a round.
+    fn call(&self, round: &Round<'_>, index: IndexId) -> Result<Stmt, Problem> {
+        let params = 0..round.rounds.takes.len();
+        let operands =
+            params.map(|p| self.operand(round, p, Some(index))).collect::<Result<_, _>>()?;
+        let results = self.results(round.step)?;
+        let mut outputs = Vec::new();
+        for (n, ty) in self.memory.callees[round.body].outputs().into_iter().enumerate() {
+            let elements = ty.1.shape.elements();
+            outputs.push(match round.carries.iter().find(|(result, _)| *result == n) {
+                Some((_, Carry { next, .. })) => {
+                    let Held { buffer, version } = *next;
+                    View { buffer, version, at: Address::default(), elements }
+                }
+                None => element(&results[n], round.rounds, index, elements),
+            });
+        }
+        Ok(Stmt::Call(Call { callee: round.body, operands, outputs, frame: round.frame }))
+    }
+
+    /// What a parameter of the body is in a round.
+    fn operand(
+        &self,
+        round: &Round<'_>,
+        p: usize,
+        index: Option<IndexId>,
+    ) -> Result<View, Problem> {
+        let rounds = round.rounds;
+        let slot = rounds.lead() + rounds.params().take_while(|q| *q < p).count();
+        let missing = || Problem::internal("a loop takes more than it is given");
+        let given = || self.span(round.step.operands.get(slot).ok_or_else(missing)?);
+        match (rounds.takes[p], index) {
+            (Slot::Index, _) => round.number.clone().ok_or_else(missing),
+            (Slot::Const, _) => given(),
+            (Slot::Carry(n), _) => {
+                let carry = round.carries.iter().find(|(result, _)| *result == n);
+                let Held { buffer, version } = carry.ok_or_else(missing)?.1.now;
+                let elements = given()?.elements;
+                Ok(View { buffer, version, at: Address::default(), elements })
+            }
+            (Slot::Xs, Some(index)) => {
+                let all = given()?;
+                let elements = match rounds.trip {
+                    Trip::Static(n) => all.elements / n.max(1),
+                    Trip::Runtime | Trip::While { .. } => return Err(missing()),
+                };
+                Ok(element(&all, rounds, index, elements))
+            }
+            (Slot::Xs, None) => Err(missing()),
+        }
+    }
+}
+
+/// The element of an array that belongs to the round.
+fn element(all: &View, rounds: &prim::Rounds, index: IndexId, elements: usize) -> View {
+    let mut at = all.at.clone();
+    let stride = elements as i64;
+    match (rounds.direction, &rounds.trip) {
+        (Direction::Down, Trip::Static(n)) => {
+            at.offset += stride * (*n as i64 - 1);
+            at.terms.push((index, -stride));
+        }
+        (Direction::Up | Direction::Down, _) => at.terms.push((index, stride)),
+    }
+    View { at, elements, ..all.clone() }
+}
+
+fn store(to: &View, value: Arg) -> Stmt {
+    let View { buffer, version, at, .. } = to.clone();
+    Stmt::Store { buffer, version, address: at, value, guard: None }
+}
+
+fn first(spans: &[Span]) -> Result<&Span, Problem> {
+    spans.first().ok_or_else(|| Problem::internal("a region without an operand"))
+}
