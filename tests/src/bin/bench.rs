@@ -8,10 +8,12 @@
 //! - `transformer_*_ms`: loss and gradient of blocks of a transformer, a batch of sequences at once;
 //!   `tests/peers/transformer.py` prints the same rows for JAX.
 //!
-//! - `rounds_SIZE_FUNCTION_ratio`: a hundred calls of an outlined step over the step written out.
+//! - `rounds_SIZE_FUNCTION_ratio`: a hundred calls of an outlined step over the step written out;
+//! - `ode_value_ratio`, `ode_grad_ratio`: a hundred thousand steps of a scalar differential equation, and
+//!   their gradient, over the value by a loop in Rust.
 //!
 //! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer,
-//! rounds.
+//! rounds, ode.
 //!
 //! `bench --programs` prints how large programs are instead (equations, kernels, arithmetic, and the
 //! time to compile them): those benchmarked, the examples, and the samples of every primitive, each
@@ -22,12 +24,16 @@
 
 use serde_json::{Value, json};
 use std::error::Error;
+use std::hint::black_box;
 use std::time::Instant;
 use tapeloom::prelude::*;
+use tapeloom_backend::{Options, compile};
+use tapeloom_ir::parse_module;
 use tapeloom_tests::gradbench;
 use tapeloom_tests::repeated::{rnn, rnn_arguments, rnn_written_out};
 use tapeloom_tests::tally::{Tally, derivatives};
 use tapeloom_tests::transformer::{self, Extents};
+use tapeloom_transforms::{BEFORE_CODE, Pipeline, vjp};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -58,7 +64,7 @@ type Print<'a> = &'a dyn Fn(&str, f64, &str);
 /// A word, and what is measured where the word is given.
 type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 
-const GROUPS: [Group; 6] = [
+const GROUPS: [Group; 7] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         Ok(())
@@ -103,7 +109,57 @@ const GROUPS: [Group; 6] = [
         }
         Ok(())
     }),
+    ("ode", |print| {
+        let [rust, value, gradient] = ode()?;
+        print("ode_value_ratio", value / rust, "1");
+        print("ode_grad_ratio", gradient / rust, "1");
+        Ok(())
+    }),
 ];
+
+/// Steps of x' = p x (1 - x) by Euler's method, as many as `ODE_STEPS`.
+const ODE: &str = "
+func @step(%0: f64[], %1: f64[]) -> (f64[]) {
+  %2: f64[] = sub 1.0, %0
+  %3: f64[] = mul %0, %2
+  %4: f64[] = mul %3, %1
+  %5: f64[] = add %0, %4
+  return %5
+}
+func @ode(%0: f64[], %1: f64[]) -> (f64[]) {
+  %2: f64[] = mul %1, 0.0001
+  %3: f64[] = loop{body=@step, trip=100000, direction=up, takes=[carry0,const]} %0, %2
+  return %3
+}";
+const ODE_STEPS: usize = 100_000;
+
+/// Seconds of the loop in Rust, of the compiled loop, and of its gradient.
+fn ode() -> Outcome<[f64; 3]> {
+    let mut module = parse_module(ODE).map_err(|e| e[0].clone())?;
+    let f = module.iter().last().ok_or("no function")?.0;
+    let gradient = vjp(&mut module, f, &[true, true])?.function;
+    let (x, p) = (0.01, 1.5);
+    let by_rust = || {
+        let (mut x, p) = (black_box(x), black_box(p) * 0.0001);
+        for _ in 0..ODE_STEPS {
+            x += x * (1.0 - x) * p;
+        }
+        black_box(x);
+        Ok(())
+    };
+    let mut seconds = [median(101, 1, by_rust)?, 0.0, 0.0];
+    for (f, seconds) in [f, gradient].into_iter().zip(&mut seconds[1..]) {
+        let f = BEFORE_CODE.parse::<Pipeline>()?.run(&mut module, f, |_, _, _| {})?;
+        let code = compile(&module, f, &Options::default())?;
+        let args = [x, p, 1.0].map(Tensor::from);
+        let args: Vec<&Tensor> = args.iter().take(module.function(f).params.len()).collect();
+        *seconds = median(101, 1, || {
+            code.call(&args)?;
+            Ok(())
+        })?;
+    }
+    Ok(seconds)
+}
 
 /// Seconds of a call.
 fn rounds<B: Tree<Var>>(
