@@ -76,7 +76,7 @@ pub struct Report {
 /// [`Kind::TooLarge`] where an array does not fit in memory.
 pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runnable, Problem> {
     let start = Instant::now();
-    let (mut program, plan) = schedule::plan(module, func)?;
+    let (mut program, plan) = schedule::plan_on(options.target.machine(), module, func)?;
     kernel::splice(&mut program);
     kernel::registers(&mut program);
     kernel::split_loops(&mut program)?;

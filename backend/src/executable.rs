@@ -38,8 +38,9 @@
 
 use crate::jit::{CodeReport, MachineCode};
 use crate::kernel::{self, Listener, Program};
+use crate::machine::Machine;
 use crate::record::Context;
-use crate::target::isa;
+use crate::target::{Target, isa};
 use crate::{gemm, no_memory};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use smallvec::SmallVec;
@@ -97,13 +98,17 @@ impl Executable {
     /// cannot run it.
     pub fn on(program: &Program, triple: &Triple) -> Result<Executable, Problem> {
         kernel::check(program)?;
-        Executable::made(program, isa(triple)?)
+        Executable::made(program, Target::Native(triple.clone()).machine(), isa(triple)?)
     }
 
     /// Compiles a verified program to those instructions.
-    pub(crate) fn made(program: &Program, isa: OwnedTargetIsa) -> Result<Executable, Problem> {
+    pub(crate) fn made(
+        program: &Program,
+        machine: Machine,
+        isa: OwnedTargetIsa,
+    ) -> Result<Executable, Problem> {
         // Cranelift reports its own faults by panicking; they stay on this side.
-        let compiled = catch_unwind(AssertUnwindSafe(|| MachineCode::new(program, isa)));
+        let compiled = catch_unwind(AssertUnwindSafe(|| MachineCode::new(program, machine, isa)));
         let (code, report) = compiled.unwrap_or_else(|_| {
             Err(Problem::internal(format!(
                 "the code generator panicked on @{}",

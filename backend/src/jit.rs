@@ -7,6 +7,7 @@
 
 use crate::clif::{self, Symbols};
 use crate::kernel::Program;
+use crate::machine::Machine;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_jit::{JITBuilder, JITModule};
 use std::fmt;
@@ -65,6 +66,7 @@ impl MachineCode {
     /// Compiles a verified program.
     pub(crate) fn new(
         program: &Program,
+        machine: Machine,
         isa: OwnedTargetIsa,
     ) -> Result<(MachineCode, CodeReport), Problem> {
         let symbols = Symbols::of(program);
@@ -78,7 +80,7 @@ impl MachineCode {
         // Wrapped at once: from here on every way out frees the memory.
         let mut owner = Owner(Some(JITModule::new(builder)));
         let Some(module) = owner.0.as_mut() else { return Err(Problem::internal("no module")) };
-        let t = clif::translate(program, &symbols, module)?;
+        let t = clif::translate(program, machine, &symbols, module)?;
         let start = Instant::now();
         module
             .finalize_definitions()

@@ -1,10 +1,12 @@
 //! Machines as numbers: what the scheduler must know of one to choose well.
 //!
-//! Every choice is right on every machine; these say which is fast. They were measured on one, x86-64
-//! with vectors of 128 bits, by the programs of the benchmarks, and stand for all: every graph carries
-//! [`Machine::MEASURED`], so that kernels are the same everywhere. Numbers that bound what a pass costs to run, or what Cranelift does, stand with the pass;
-//! those of the cost model of rewrites do, too, since which form a program takes must not depend on
-//! where it is compiled.
+//! Every choice is right on every machine; these say which is fast. A [`Target`](crate::Target) says which
+//! machine it is. They were measured on one, x86-64 with vectors of 128 bits, by the programs of the
+//! benchmarks, and stand for all, so that kernels are the same everywhere, and snapshots with them.
+//!
+//! Numbers that bound what a pass costs to run, or what Cranelift does, stand with the pass; those of
+//! the cost model of rewrites do, too, since which form a program takes must not depend on where it is
+//! compiled. So do those of lanes: how a fold is taken apart is what the kernel computes, not how fast.
 
 /// What is fast on a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,6 +14,15 @@ pub(crate) struct Machine {
     /// Arrays of at most this many elements (in each item of a batch) are held in registers: they are
     /// unrolled, updated and concatenated there.
     pub(crate) registers: usize,
+    /// The inner axes of an array are unrolled where together they have at most this many elements,
+    pub(crate) unrolled: usize,
+    /// and axes that are at most so long are inner ones.
+    pub(crate) tiny: usize,
+    /// A loop of at most so many rounds, and of at most so many statements in all of them, is written out.
+    pub(crate) written_out: (usize, usize),
+    /// So many values and so many addresses that a loop does not change stay in registers.
+    pub(crate) held_values: usize,
+    pub(crate) held_addresses: usize,
     /// This many elements stay in the cache until whoever comes next reads them.
     pub(crate) cached: usize,
     /// Matrices with a smaller extent are not worth a call of the matrix library,
@@ -32,6 +43,11 @@ impl Machine {
     /// The machine that everything was measured on.
     pub(crate) const MEASURED: Machine = Machine {
         registers: 64,
+        unrolled: 9,
+        tiny: 4,
+        written_out: (4, 16),
+        held_values: 8,
+        held_addresses: 4,
         cached: 1 << 16,
         call_extent: 8,
         call_work: 4096,

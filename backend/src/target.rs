@@ -10,6 +10,7 @@
 //! assert_eq!(Target::Interpreter.to_string(), "interpreter");
 //! ```
 
+use crate::machine::Machine;
 use cranelift_codegen::isa::{self, LookupError, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use std::fmt;
@@ -29,6 +30,13 @@ impl Target {
     /// Machine code for the machine that this process runs on.
     pub fn host() -> Target {
         Target::Native(Triple::host())
+    }
+
+    /// What is fast there. The interpreter runs the kernels of machine code, so that both agree.
+    pub(crate) fn machine(&self) -> Machine {
+        match self {
+            Target::Native(_) | Target::Interpreter => Machine::MEASURED,
+        }
     }
 }
 

@@ -122,14 +122,13 @@ impl Nest<'_, '_, '_> {
         body: &[Stmt],
         exchanges: &[Exchange],
     ) -> Result<(), Problem> {
-        /// Statements that a loop of few iterations may become.
-        const UNROLLED: usize = 16;
         let step = match self.lanes {
             Some((i, width)) if i == index => width,
             _ => 1,
         };
         let times = (to - from) / step;
-        if times <= 1 || (times <= 4 && times * simple(body) <= UNROLLED) {
+        let (rounds, statements) = self.machine.written_out;
+        if times <= 1 || (times <= rounds && times * simple(body) <= statements) {
             for i in 0..times {
                 let at = At::Constant((from + i * step) as i64);
                 self.loops.push(Counter { index, at, scaled: SmallVec::new() });
@@ -299,8 +298,6 @@ impl Nest<'_, '_, '_> {
         body: &[Stmt],
         exchanges: &[Exchange],
     ) -> Result<usize, Problem> {
-        /// More would not stay in registers.
-        const MOST: usize = 8;
         let before = self.hoisted.len();
         let mut stored = stores(body);
         stored.extend(exchanges.iter().flat_map(|e| e.buffers));
@@ -312,7 +309,7 @@ impl Nest<'_, '_, '_> {
             let input = matches!(self.p.buffers[*buffer].place, Place::Input(_));
             let fixed = address.dynamic.is_none() && address.stride(index) == 0;
             let alone = stored.iter().all(|s| disjoint(self.p, *s, *buffer));
-            if !input && fixed && alone && self.hoisted.len() < before + MOST {
+            if !input && fixed && alone && self.hoisted.len() < before + self.machine.held_values {
                 let x = self.load(*buffer, address, None)?;
                 self.state.scalars[*value] = Some(x);
                 self.hoisted.push(*value);
@@ -323,15 +320,14 @@ impl Nest<'_, '_, '_> {
 
     /// Strides in bytes with which `index` occurs and that no addressing mode scales by.
     fn strides(&self, index: IndexId, body: &[Stmt], found: &mut SmallVec<[i64; 4]>) {
-        /// More counters than this would not stay in registers.
-        const MOST: usize = 4;
         visit(body, &mut |stmt| {
             stmt.accesses(&mut |access| {
                 let size = self.p.buffers[access.buffer].ty.dtype.bytes() as i64;
                 for (i, stride) in &access.address.terms {
                     let bytes = stride * size;
                     let other = *i == index && !matches!(bytes, 0 | 1 | 2 | 4 | 8);
-                    if other && found.len() < MOST && !found.contains(&bytes) {
+                    if other && found.len() < self.machine.held_addresses && !found.contains(&bytes)
+                    {
                         found.push(bytes);
                     }
                 }

@@ -34,6 +34,7 @@ mod variables;
 pub(crate) use symbols::Symbols;
 
 use crate::kernel::{Kernel, KernelId, Program};
+use crate::machine::Machine;
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, UserFuncName, Value, types};
 use cranelift_codegen::isa::CallConv;
@@ -65,6 +66,7 @@ pub(crate) struct Translation {
 /// Translates a program into functions of `module`, whatever kind of module that is.
 pub(crate) fn translate(
     program: &Program,
+    machine: Machine,
     symbols: &Symbols,
     module: &mut dyn Module,
 ) -> Result<Translation, Problem> {
@@ -73,6 +75,7 @@ pub(crate) fn translate(
         context: functions.module().make_context(),
         builder: FunctionBuilderContext::new(),
         signature: signature(functions.module()),
+        machine,
         t: Translation {
             entry: FuncId::from_u32(0),
             // Spills lie behind the entry's frame.
@@ -105,6 +108,7 @@ struct Compiler {
     context: Context,
     builder: FunctionBuilderContext,
     signature: Signature,
+    machine: Machine,
     t: Translation,
 }
 
@@ -124,8 +128,15 @@ impl Compiler {
         let mut state = nest::State::default();
         let mut ids = Vec::new();
         for (part, of) in cut.parts.iter().enumerate() {
-            let subject =
-                nest::Subject { program, p, entry: id.is_none(), kernels, cut: &cut, part };
+            let subject = nest::Subject {
+                machine: self.machine,
+                program,
+                p,
+                entry: id.is_none(),
+                kernels,
+                cut: &cut,
+                part,
+            };
             let id =
                 self.function(functions, &format!("{name}.{part}"), |b, functions, record| {
                     let mut nest = nest::Nest::new(subject, &mut state, b, functions, record);

@@ -12,6 +12,7 @@ use super::variables::Slot;
 use crate::kernel::{
     Arg, BufferId, Expr, IndexId, Kernel, KernelId, Program, ScalarId, Stmt, VarId,
 };
+use crate::machine::Machine;
 use crate::record::{self, Layout};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -46,6 +47,7 @@ pub(super) enum At {
 /// What is translated, and what is known of it.
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
+    pub(super) machine: Machine,
     pub(super) program: &'a Program,
     pub(super) p: &'a Kernel,
     /// Whether it is the program's entry.
@@ -58,6 +60,7 @@ pub(super) struct Subject<'a> {
 
 /// The translation of one part.
 pub(super) struct Nest<'a, 'f, 'm> {
+    pub(super) machine: Machine,
     pub(super) program: &'a Program,
     pub(super) p: &'a Kernel,
     pub(super) entry: bool,
@@ -92,7 +95,7 @@ pub(super) struct Nest<'a, 'f, 'm> {
 
 impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
     pub(super) fn new(
-        Subject { program, p, entry, kernels, cut, part }: Subject<'a>,
+        Subject { machine, program, p, entry, kernels, cut, part }: Subject<'a>,
         state: &'a mut State,
         b: &'a mut FunctionBuilder<'f>,
         functions: &'a mut Functions<'m>,
@@ -104,6 +107,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         let frame = b.ins().load(types::I64, flags, record, record::FRAME as i32);
         let vectors = functions.has_vectors();
         Nest {
+            machine,
             program,
             p,
             entry,

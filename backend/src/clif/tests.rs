@@ -9,6 +9,7 @@ use crate::kernel::{
     Address, Arg, Buffer, BufferId, Contract, Expr, Extent, IndexId, Kernel, Matrix, Place,
     Program, Rounds, ScalarId, Stmt, VarId, choose_lanes, claim, eval, parse, verify,
 };
+use crate::machine::Machine;
 use crate::target::baseline;
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
@@ -669,7 +670,7 @@ fn random_kernels() {
 /// Lanes are the kernel's: a machine without vectors computes the same bits.
 #[track_caller]
 fn without_vectors(p: &Program, args: &[Tensor]) {
-    let code = Executable::made(p, baseline(&Triple::host()).unwrap()).unwrap();
+    let code = Executable::made(p, Machine::MEASURED, baseline(&Triple::host()).unwrap()).unwrap();
     let got = code.call(&args.iter().collect::<Vec<_>>()).unwrap();
     for (got, want) in got.iter().zip(eval(p, args).unwrap()) {
         assert!(got.literals().zip(want.literals()).all(|(x, y)| close(x, y, 0.0)), "{p}");

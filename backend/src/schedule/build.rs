@@ -22,7 +22,8 @@ pub(crate) fn build(
     callees: &PrimaryMap<KernelId, Kernel>,
     function: FuncId,
 ) -> Result<Graph, Problem> {
-    let (graph, chain) = (Graph::default(), SecondaryMap::new());
+    let graph = Graph { machine: calls.machine, ..Graph::default() };
+    let chain = SecondaryMap::new();
     let mut flat = Flatten { module, calls, callees, graph, chain };
     let results = flat.run(function)?;
     let mut graph = flat.graph;

@@ -16,6 +16,7 @@
 
 use super::routine;
 use crate::kernel::{self, Kernel, KernelId};
+use crate::machine::Machine;
 use crate::plan::CallRow;
 use cranelift_entity::EntityRef;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +52,8 @@ pub(crate) enum Gives {
 /// The functions that are compiled by themselves.
 #[derive(Default)]
 pub(crate) struct Calls {
+    /// What they are scheduled for.
+    pub(crate) machine: Machine,
     kernels: OrderedMap<Unit, KernelId>,
     routines: OrderedMap<String, KernelId>,
     /// The kernels of routines, which have the first numbers.

@@ -11,9 +11,6 @@ use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Piece;
 
-/// Trailing axes that together have at most this many elements are unrolled.
-const UNROLLED: usize = 9;
-
 /// The members of a graph, in an order in which what is read comes first.
 pub(crate) fn members(graph: &Graph) -> Vec<Member> {
     let mut all = Vec::new();
@@ -170,7 +167,9 @@ fn finish(
     }
     let axes: SmallVec<[Axis; 4]> = order.iter().map(|i| axes[*i]).collect();
     let mut member = Member { node, part, unrolled_from: axes.len(), axes, reads };
-    while member.unrolled_from > 0 && member.rest(member.unrolled_from - 1) <= UNROLLED {
+    while member.unrolled_from > 0
+        && member.rest(member.unrolled_from - 1) <= graph.machine.unrolled
+    {
         member.unrolled_from -= 1;
     }
     member

@@ -85,12 +85,13 @@ mod snapshots;
 mod tests;
 
 use crate::kernel::{Kernel, KernelId, Program};
+use crate::machine::Machine;
 use crate::plan::Plan;
 use calls::{Gives, Unit};
 use cranelift_entity::PrimaryMap;
 use tapeloom_ir::{ArrayType, FuncId, Module, Problem};
 
-/// The function as loop nests.
+/// The function as loop nests, for the machine that everything was measured on.
 ///
 /// # Errors
 /// [`tapeloom_ir::Kind::Target`] where a value is not an array,
@@ -104,7 +105,17 @@ pub fn schedule(module: &Module, func: FuncId) -> Result<Program, Problem> {
 /// # Errors
 /// Those of [`schedule`].
 pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
-    let calls = calls::Calls::of(module, func)?;
+    plan_on(Machine::MEASURED, module, func)
+}
+
+/// The same for that machine.
+pub(crate) fn plan_on(
+    machine: Machine,
+    module: &Module,
+    func: FuncId,
+) -> Result<(Program, Plan), Problem> {
+    let mut calls = calls::Calls::of(module, func)?;
+    calls.machine = machine;
     let mut callees: PrimaryMap<KernelId, Kernel> = calls.made.iter().cloned().collect();
     for (unit, inline) in &calls.kept {
         let (kernel, _) = kernel(module, unit, &calls, &callees)?;

@@ -7,9 +7,6 @@ use super::graph::{Graph, NodeId, NodeKind};
 use super::member::{Axis, Read, Runs};
 use smallvec::SmallVec;
 
-/// Axes of at most this extent go last.
-const TINY: usize = 4;
-
 /// Which axis comes first, second, ...
 pub(crate) fn order(
     graph: &Graph,
@@ -25,7 +22,7 @@ pub(crate) fn order(
     if folds {
         by_memory(graph, node, axes, reads, &mut order);
     }
-    order.sort_by_key(|i| axes[*i].extent <= TINY);
+    order.sort_by_key(|i| axes[*i].extent <= graph.machine.tiny);
     order
 }
 
