@@ -8,7 +8,7 @@ use crate::function::{Atom, FuncId, Function, ValueId};
 use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
-use crate::types::Type;
+use crate::value::Value;
 use cranelift_entity::SecondaryMap;
 
 /// Runs a function on concrete arguments.
@@ -16,10 +16,23 @@ use cranelift_entity::SecondaryMap;
 /// # Errors
 /// [`Kind::Arguments`] when arguments do not fit the parameters; whatever a primitive reports.
 pub fn eval(module: &Module, function: FuncId, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    let args: Vec<Value> = args.iter().cloned().map(Value::from).collect();
+    Value::arrays(&eval_values(module, function, &args)?)
+}
+
+/// As [`eval`], for functions that take or give tapes, too.
+///
+/// # Errors
+/// Those of [`eval`].
+pub fn eval_values(
+    module: &Module,
+    function: FuncId,
+    args: &[Value],
+) -> Result<Vec<Value>, Problem> {
     deeper(|| run(module, module.function(function), args))
 }
 
-fn run(module: &Module, f: &Function, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+fn run(module: &Module, f: &Function, args: &[Value]) -> Result<Vec<Value>, Problem> {
     let params: Vec<ValueId> = f.all_params().collect();
     if params.len() != args.len() {
         return Err(Problem::new(
@@ -28,10 +41,10 @@ fn run(module: &Module, f: &Function, args: &[Tensor]) -> Result<Vec<Tensor>, Pr
             "",
         ));
     }
-    let mut values: SecondaryMap<ValueId, Option<Tensor>> =
+    let mut values: SecondaryMap<ValueId, Option<Value>> =
         SecondaryMap::with_capacity(f.types.len());
     for (i, (p, arg)) in params.iter().zip(args).enumerate() {
-        if f.types[*p] != Type::Array(arg.ty().clone()) {
+        if f.types[*p] != arg.ty() {
             return Err(Problem::new(
                 Kind::Arguments,
                 format!("argument {i} of @{} must be {}, got {}", f.name, f.types[*p], arg.ty()),
@@ -52,9 +65,9 @@ fn run(module: &Module, f: &Function, args: &[Tensor]) -> Result<Vec<Tensor>, Pr
                 values[v] = None;
             }
         }
-        let outputs = e.op.eval(module, &operands)?;
+        let outputs = e.op.run(module, &operands)?;
         for (v, y) in e.outputs.iter().zip(outputs) {
-            debug_assert_eq!(f.types[*v], Type::Array(y.ty().clone()), "{}", e.op.name());
+            debug_assert_eq!(f.types[*v], y.ty(), "{}", e.op.name());
             if uses[*v] > 0 {
                 values[*v] = Some(y);
             }
@@ -63,9 +76,9 @@ fn run(module: &Module, f: &Function, args: &[Tensor]) -> Result<Vec<Tensor>, Pr
     f.results.iter().map(|r| read(&values, *r)).collect()
 }
 
-fn read(values: &SecondaryMap<ValueId, Option<Tensor>>, a: Atom) -> Result<Tensor, Problem> {
+fn read(values: &SecondaryMap<ValueId, Option<Value>>, a: Atom) -> Result<Value, Problem> {
     match a {
-        Atom::Literal(l) => Ok(Tensor::from(l)),
+        Atom::Literal(l) => Ok(Tensor::from(l).into()),
         Atom::Value(v) => values[v]
             .clone()
             .ok_or_else(|| Problem::internal(format!("{v} is read before it is defined"))),

@@ -38,12 +38,13 @@ mod tensor;
 mod text;
 pub mod trace;
 mod types;
+mod value;
 mod verify;
 
 pub use builder::{Builder, Draft};
 pub use copying::{Atoms, Copying, rebuild};
 pub use depth::{DEEPEST_CALL, DEEPEST_CLOSURE, deeper};
-pub use eval::eval;
+pub use eval::{eval, eval_values};
 pub use function::{Atom, Equation, FuncId, Function, Loc, Operands, Outputs, ValueId};
 pub use literal::Literal;
 pub use map::{OrderedMap, OrderedSet};
@@ -57,4 +58,5 @@ pub use text::{
     print_module,
 };
 pub use types::{ArrayType, Dtype, Shape, Type};
+pub use value::{Tape, Value};
 pub use verify::{VerifyError, verify, verify_module};

@@ -3,7 +3,8 @@
 use tapeloom_ir::prim::{Direction, Lowering, Operand};
 use tapeloom_ir::question::Residual;
 use tapeloom_ir::{FuncId, Module, Tensor, Type, parse_module, print_function};
-use tapeloom_tests::{Agreement, EXAMPLES, Elements, Rng, run};
+use tapeloom_tests::calculus::{check_differences, check_products};
+use tapeloom_tests::{Agreement, Case, EXAMPLES, Elements, Failure, Rng, run};
 use tapeloom_transforms::{batch, jvp, linearize, transpose, vjp};
 
 fn read(text: &str) -> (Module, FuncId) {
@@ -238,6 +239,156 @@ fn forward_mode_follows_a_condition() {
     };
     let slope = (at(1e-6) - at(-1e-6)) / 2e-6;
     assert!((y[2].at(0).to_f64() - slope).abs() < 1e-7 * slope.abs(), "{y:?} {slope}");
+}
+
+/// A loop on a condition in a loop over elements in a loop on a condition; the innermost keeps what it
+/// reads, and so does a branch around it.
+const NESTED: &str = "func @below(%0: f64[]) -> (bool[]) {
+  %1: bool[] = lt %0, 2.0
+  return %1
+}
+func @grow(%0: f64[], %1: f64[]) -> (f64[]) {
+  %2: f64[] = sin %1
+  %3: f64[] = mul %0, %2
+  %4: f64[] = exp %3
+  %5: f64[] = add %0, %4
+  return %5
+}
+func @until(%0: f64[], %1: f64[]) -> (f64[], f64[]) {
+  %2: f64[], %3: i64[] = loop{body=@grow, trip=while, condition=@below, reads=[0], direction=up, takes=[carry0,const]} %0, %1
+  %4: f64[] = convert{to=f64} %3
+  %5: f64[] = mul %2, 0.25
+  %6: f64[] = mul %5, %4
+  return %5, %6
+}
+func @stay(%0: f64[], %1: f64[]) -> (f64[], f64[]) {
+  %2: f64[] = mul %0, %1
+  return %2, %0
+}
+func @element(%0: i64[], %1: f64[], %2: f64[], %3: f64[]) -> (f64[], f64[]) {
+  %4: f64[], %5: f64[] = cond{branches=[@until,@until,@stay]} %0, %1, %3
+  %6: f64[] = mul %5, %2
+  return %4, %6
+}
+func @outer(%0: f64[], %1: f64[], %2: f64[3]) -> (f64[], f64[]) {
+  %3: f64[], %4: f64[3] = loop{body=@element, trip=3, direction=up, takes=[index,carry0,const,xs]} %0, %0, %2
+  %5: f64[] = reduce_sum{axes=[0]} %4
+  %6: f64[] = add %1, %5
+  %7: f64[] = mul %3, 1.125
+  return %7, %6
+}
+func @less(%0: f64[]) -> (bool[]) {
+  %1: bool[] = lt %0, 9.0
+  return %1
+}
+func @f(%0: f64[], %1: f64[3]) -> (f64[], f64[]) {
+  %2: f64[], %3: f64[], %4: i64[] = loop{body=@outer, trip=while, condition=@less, reads=[1], direction=up, takes=[carry0,carry1,const]} %0, %0, %1
+  return %2, %3
+}";
+
+/// Reverse mode against forward mode, in words of transforms.
+#[test]
+fn reverse_mode_follows_a_condition() {
+    let cases = [
+        (DOUBLED, vec![Tensor::from(0.05), Tensor::from(0.1)]),
+        (DOUBLED, vec![Tensor::from(3.0), Tensor::from(0.1)]),
+        (COUNTED, vec![Tensor::scalar(3i64), Tensor::from(1e9), Tensor::from(1.5)]),
+        (COUNTED, vec![Tensor::scalar(0i64), Tensor::from(2.0), Tensor::from(1.5)]),
+        (NESTED, vec![Tensor::from(0.3), Tensor::from([0.5, -0.75, 1.25])]),
+    ];
+    let mut failures = Vec::new();
+    for (text, args) in cases {
+        let (mut m, f) = read(text);
+        let case = Case { name: "while".into(), f, args, smooth: true };
+        // x, ct -> y, ctx and x, dx -> y, dy, each of the other, and of itself.
+        let mut words = vec![case];
+        for letters in 0..3 {
+            for case in std::mem::take(&mut words) {
+                if let Err(e) = reverse(&mut m, &case) {
+                    let program = print_function(&m, case.f);
+                    failures.push(format!("{} after {letters}: {e}\n{program}", case.name));
+                    continue;
+                }
+                if letters < 2 {
+                    words.extend(longer(&mut m, &case));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} fail, the first: {}", failures.len(), failures[0]);
+}
+
+/// The jvp and the vjp of a case as cases.
+fn longer(m: &mut Module, case: &Case) -> [Case; 2] {
+    let floats = case.floats();
+    let (forward, back) = (jvp(m, case.f, &floats).unwrap(), vjp(m, case.f, &floats).unwrap());
+    [("jvp", forward.function), ("vjp", back.function)].map(|(letter, f)| {
+        let more = m.function(f).param_types().split_off(case.args.len());
+        let mut rng = Rng::new(5);
+        let more = more.iter().filter_map(Type::as_array).map(|ty| rng.tensor(ty));
+        let args = case.args.iter().cloned().chain(more).collect();
+        Case { name: format!("{letter}({})", case.name), f, args, smooth: true }
+    })
+}
+
+/// `<ct, J dx> = <Jᵀ ct, dx>`, and `J dx` against differences.
+fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
+    let floats = case.floats();
+    let (forward, back) = (jvp(m, case.f, &floats)?, vjp(m, case.f, &floats)?);
+    let mut rng = Rng::new(9);
+    let dx = case.directions(&mut rng, &floats);
+    let mut y = run(m, forward.function, &[&case.args[..], &dx].concat())?;
+    let dy = y.split_off(forward.active_out.len());
+    let mut tangents = dy.iter().cloned();
+    let spread: Vec<Option<Tensor>> =
+        forward.active_out.iter().map(|on| on.then(|| tangents.next()).flatten()).collect();
+    check_differences(m, case.f, &case.args, &floats, &dx, &spread)?;
+    let ct: Vec<Tensor> = dy.iter().map(|t| rng.tensor(t.ty())).collect();
+    let mut back_y = run(m, back.function, &[&case.args[..], &ct].concat())?;
+    let ctx = back_y.split_off(y.len());
+    Agreement::Exact.check_all(&back_y, &y)?;
+    let active = floats.iter().filter(|on| **on).count();
+    assert_eq!(ctx.len(), active);
+    check_products(1e-10, [&ct, &dy], [&ctx, &dx], 1e-10)
+}
+
+/// The gradient of a batch whose members end by themselves is that of each.
+#[test]
+fn gradients_of_a_batch_are_those_of_its_members() {
+    let starts = [0.05, 2.0, 0.3, 1.0, 1e-9];
+    let large = [9.0, 2.0, 0.5, 1e9, 1.0];
+    let numbers = Tensor::from([2i64, 1, 0, 3, -1]);
+    for (text, args) in [
+        (DOUBLED, vec![Tensor::from(starts), Tensor::from(0.1)]),
+        (COUNTED, vec![numbers, Tensor::from(large), Tensor::from(1.5)]),
+    ] {
+        let (mut m, f) = read(text);
+        let floats: Vec<bool> = args.iter().map(|t| t.dtype().is_float()).collect();
+        let of = vjp(&mut m, f, &floats).unwrap();
+        let args = [args, vec![Tensor::from([1.0, -2.0, 3.0, 0.5, 1.0])]].concat();
+        let lifted: Vec<bool> = args.iter().map(|t| !t.shape().is_empty()).collect();
+        let all = batch(&mut m, of.function, 5, &lifted).unwrap();
+        let got = run(&m, all.function, &args).unwrap();
+        let mut shared = 0.0;
+        for lane in 0..5 {
+            let one = |t: &Tensor| {
+                if t.shape().is_empty() { t.clone() } else { Tensor::from(t.at(lane)) }
+            };
+            let alone: Vec<Tensor> = args.iter().map(one).collect();
+            let want = run(&m, of.function, &alone).unwrap();
+            for (got, want) in got.iter().zip(&want) {
+                assert_eq!(got.at(lane), want.at(0), "lane {lane} of {text}");
+            }
+            shared += want.last().unwrap().at(0).to_f64();
+        }
+        // The other way round, what the members share gets the sum.
+        let last = args.len() - 1;
+        let all = batch(&mut m, f, 5, &lifted[..last]).unwrap();
+        let of = vjp(&mut m, all.function, &floats).unwrap();
+        let ctx = run(&m, of.function, &args).unwrap();
+        let sum = ctx.last().unwrap().at(0).to_f64();
+        assert!((sum - shared).abs() <= 1e-12 * shared.abs(), "{sum} {shared}");
+    }
 }
 
 /// A batch whose members need different numbers of rounds: each is what it is alone, values and

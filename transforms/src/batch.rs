@@ -12,7 +12,12 @@ use tapeloom_ir::{Atom, Builder, Copying, Draft, FuncId, Module, Problem, Type, 
 fn leading(ty: &Type, size: usize) -> Result<Type, Problem> {
     match ty {
         Type::Array(a) => Ok(Type::array(a.dtype, &a.shape.with_leading(size))),
-        Type::Tape(_) | Type::Ref(_) => {
+        // Every record has the whole batch.
+        Type::Tape(fields) => {
+            let fields = fields.iter().map(|ty| leading(ty, size));
+            Ok(Type::Tape(fields.collect::<Result<_, _>>()?))
+        }
+        Type::Ref(_) => {
             Err(Problem::internal(format!("a parameter of type {ty} cannot be batched")))
         }
     }

@@ -18,6 +18,7 @@ use crate::module::Module;
 use crate::problem::Result;
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Type};
+use crate::value::Value;
 use smallvec::{SmallVec, smallvec};
 
 /// A tangent; `None` is zero, whatever the tangents of the variables are.
@@ -80,8 +81,8 @@ impl<P: ArrayPrimitive> Primitive for P {
         Ok(smallvec![Type::Array(self.infer(operands)?)])
     }
 
-    fn eval(&self, _: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>> {
-        Ok(vec![self.eval(operands)?])
+    fn run(&self, _: &Module, operands: &[Value]) -> Result<Vec<Value>> {
+        Ok(vec![self.eval(&Value::arrays(operands)?)?.into()])
     }
 
     fn jvp(&self, cx: &mut RuleCx<'_, '_>, x: &[Atom], dx: &[Tangent]) -> Result<Dual> {

@@ -19,6 +19,7 @@ use crate::problem::{Kind, Problem};
 use crate::question::{Onto, Residual};
 use crate::tensor::Tensor;
 use crate::types::Type;
+use crate::value::Value;
 use smallvec::smallvec;
 
 /// `call{function, outline, checkpoint}`
@@ -80,8 +81,8 @@ impl Primitive for Call {
         Ok(f.result_types().into())
     }
 
-    fn eval(&self, module: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-        crate::eval::eval(module, self.function, operands)
+    fn run(&self, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
+        crate::eval::eval_values(module, self.function, operands)
     }
 
     fn jvp(

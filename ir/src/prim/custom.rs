@@ -47,6 +47,7 @@ use crate::problem::{Kind, Problem};
 use crate::question::Wanted;
 use crate::tensor::Tensor;
 use crate::types::Type;
+use crate::value::Value;
 
 /// `custom_call{function, jvp, fwd, bwd}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -197,8 +198,8 @@ impl Primitive for CustomCall {
         call(self.function).infer(module, operands)
     }
 
-    fn eval(&self, module: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-        call(self.function).eval(module, operands)
+    fn run(&self, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
+        call(self.function).run(module, operands)
     }
 
     fn jvp(

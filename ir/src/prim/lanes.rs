@@ -24,6 +24,7 @@ use super::{
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
+use crate::types::{ArrayType, Type};
 use smallvec::SmallVec;
 
 /// Which members of a batch take part.
@@ -49,7 +50,9 @@ impl<'b, 'm> Lanes<'b, 'm> {
 
     /// `x` with the value of the first that takes part in the place of those that do not.
     pub(super) fn safe(&self, x: Atom) -> Atom {
-        let (b, shape) = (self.b, self.b.shape_of(x));
+        // The records of a tape were written by rounds that saw members that took part alone.
+        let Type::Array(ArrayType { shape, .. }) = self.b.type_of(x) else { return x };
+        let b = self.b;
         let mut sizes = shape.to_vec();
         sizes[0] = 1;
         let zero = Atom::from(Literal::i64(0));

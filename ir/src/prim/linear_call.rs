@@ -27,6 +27,7 @@ use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::tensor::Tensor;
 use crate::types::Type;
+use crate::value::Value;
 
 /// `linear_call{apply, transpose, residuals}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -161,8 +162,8 @@ impl Primitive for LinearCall {
         Ok(y.into())
     }
 
-    fn eval(&self, module: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-        self.call(module)?.eval(module, operands)
+    fn run(&self, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
+        self.call(module)?.run(module, operands)
     }
 
     fn jvp(

@@ -128,6 +128,7 @@ use crate::function::{Atom, FuncId};
 use crate::module::Module;
 use crate::problem::Problem;
 use crate::tensor::Tensor;
+use crate::value::Value;
 
 /// What the system asks of any primitive, and what one with regions has to write; for those without,
 /// [`ArrayPrimitive`] is less. The value of the implementing type holds the attributes.
@@ -145,7 +146,7 @@ pub trait Primitive: Notation {
 
     /// The meaning: outputs from concrete operands. Literal operands of elementwise primitives come
     /// as scalars.
-    fn eval(&self, module: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem>;
+    fn run(&self, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem>;
 
     /// Forward mode: emits the outputs and their tangents. `dx[i]` is `None` where operand i does
     /// not depend on the variables of differentiation; a `None` tangent of an output means the same.
@@ -300,6 +301,15 @@ impl Op {
             }
         }
         all
+    }
+
+    /// Outputs from operands, all of them arrays.
+    ///
+    /// # Errors
+    /// What the primitive reports.
+    pub fn eval(&self, module: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        let operands: Vec<Value> = operands.iter().cloned().map(Value::from).collect();
+        Value::arrays(&self.run(module, &operands)?)
     }
 
     /// The samples of all primitives; regions they need are added to `module`.

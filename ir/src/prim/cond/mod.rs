@@ -24,8 +24,8 @@ use crate::module::Module;
 use crate::policy::Policy;
 use crate::problem::{Kind, Problem};
 use crate::question::{Onto, Residual, TransposeOf, Wanted};
-use crate::tensor::Tensor;
 use crate::types::{Dtype, Type};
+use crate::value::Value;
 use record::Record;
 
 /// `cond{branches}`
@@ -75,6 +75,14 @@ impl Cond {
         let mut y: Option<Vec<Atom>> = None;
         for (k, branch) in self.branches.iter().enumerate() {
             let of = cx.ask(|regions, m| {
+                if let Some(ty) =
+                    m.function(*branch).result_types().iter().find(|ty| ty.as_array().is_none())
+                {
+                    let message = format!("the members of a batch choose branches that keep {ty}");
+                    let help =
+                        "put the loop of unknown length outside the branch, or map over members";
+                    return Err(Problem::new(Kind::Target, message, help));
+                }
                 if m.effects(*branch) == Effects::Ordered {
                     let name = &m.function(*branch).name;
                     let message =
@@ -220,9 +228,9 @@ impl Primitive for Cond {
         Ok(f.result_types().into())
     }
 
-    fn eval(&self, module: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-        let branch = self.branches[self.chosen(operands[0].at(0))];
-        crate::eval::eval(module, branch, &operands[1..])
+    fn run(&self, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
+        let branch = self.branches[self.chosen(operands[0].array()?.at(0))];
+        crate::eval::eval_values(module, branch, &operands[1..])
     }
 
     fn jvp(

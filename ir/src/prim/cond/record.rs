@@ -33,7 +33,9 @@ impl Record {
             let kept = cx.b.with_module(|m| m.function(of.fwd).result_types().split_off(results));
             let mut free: Vec<bool> = record.fields.iter().map(|_| true).collect();
             let place = |ty: Type| {
-                let found = (0..free.len()).find(|i| free[*i] && record.fields[*i] == ty);
+                // A tape has a field to itself, which is empty where other branches ran.
+                let shared = |i: &usize| free[*i] && record.fields[*i] == ty;
+                let found = ty.as_array().and_then(|_| (0..free.len()).find(shared));
                 let field = found.unwrap_or_else(|| {
                     record.fields.push(ty);
                     free.push(true);

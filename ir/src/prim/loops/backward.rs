@@ -8,7 +8,8 @@
 //! Every round takes the cotangents that the round behind it left in the carries, and one for each
 //! stacked result. What a round takes of a constant it adds to a running total, which is carried, too:
 //! so reading one element of a large constant in each of n rounds costs n elements and one array, not n
-//! arrays.
+//! arrays. What it takes of elements that have a cotangent already it adds to that, element by element:
+//! outside, tapes could not be added.
 
 use super::{Loop, Slot};
 use crate::function::Atom;
@@ -43,12 +44,13 @@ pub(super) fn transpose(
             break some;
         }
     };
-    let onto = |(slot, some): (&Slot, &bool)| match slot {
-        Slot::Const if *some => Onto::Total,
-        Slot::Carry(r) if nonzero[*r] => Onto::Zeros,
+    let onto = |q: usize| match linear[q] {
+        Slot::Const if some[q] => Onto::Total,
+        Slot::Carry(r) if nonzero[r] => Onto::Zeros,
+        Slot::Xs if some[q] && into.total[first + q].is_some() => Onto::Total,
         Slot::Index | Slot::Const | Slot::Carry(_) | Slot::Xs => Onto::Nothing,
     };
-    let onto: Vec<Onto> = linear.iter().zip(&some).map(onto).collect();
+    let onto: Vec<Onto> = (0..linear.len()).map(onto).collect();
     let back = cx.ask(|regions, m| regions.transpose(m, of.body, &nonzero, &onto))?;
 
     // The place of a linear parameter's cotangent among the results.
@@ -62,7 +64,10 @@ pub(super) fn transpose(
         carrier.map_or(Slot::Xs, carried)
     }));
     let totals = (0..linear.len()).filter(|q| onto[*q] == Onto::Total);
-    op.rounds.takes.extend(totals.clone().map(carried));
+    op.rounds.takes.extend(totals.clone().map(|q| match linear[q] {
+        Slot::Xs => Slot::Xs,
+        Slot::Index | Slot::Const | Slot::Carry(_) => carried(q),
+    }));
 
     let zeros = |q: usize| instantiate(b, None, &body.types[body.linear_params[q]]);
     for q in totals {

@@ -9,6 +9,7 @@ use crate::prim::elementwise::materialize_lead;
 use crate::prim::{Batched, Permute, RuleCx};
 use crate::problem::Problem;
 use crate::question::Wanted;
+use crate::types::Type;
 
 pub(super) fn batch(
     of: &Loop,
@@ -38,7 +39,7 @@ pub(super) fn batch(
     let mut args = x[..lead].to_vec();
     for ((p, x), lifted) in of.rounds.params().zip(&x[lead..]).zip(&batched[lead..]) {
         args.push(match of.rounds.takes[p] {
-            Slot::Xs if *lifted => exchanged(cx, *x),
+            Slot::Xs if *lifted => inside(cx, *x),
             Slot::Carry(_) if on[p] && !lifted => materialize_lead(b, size, *x),
             Slot::Index | Slot::Const | Slot::Carry(_) | Slot::Xs => *x,
         });
@@ -48,15 +49,16 @@ pub(super) fn batch(
     let mut lifted = derived.batched_out.clone();
     lifted.resize(y.len(), false);
     let output = |(r, y): (usize, &Atom)| match r < derived.batched_out.len() && stacked(r) {
-        true => exchanged(cx, *y),
+        true => inside(cx, *y),
         false => *y,
     };
     Ok(Batched { y: y.iter().enumerate().map(output).collect(), batched: lifted.into() })
 }
 
-/// The same array with its first two axes exchanged.
-fn exchanged(cx: &RuleCx<'_, '_>, x: Atom) -> Atom {
-    let rank = cx.b.shape_of(x).len();
-    let permutation = [1, 0].into_iter().chain(2..rank).collect();
+/// The batch and the rounds exchanged, which are the first two axes; the records of a tape have the
+/// batch inside already.
+fn inside(cx: &RuleCx<'_, '_>, x: Atom) -> Atom {
+    let Type::Array(ty) = cx.b.type_of(x) else { return x };
+    let permutation = [1, 0].into_iter().chain(2..ty.shape.len()).collect();
     cx.b.emit1(Permute { permutation }, &[x])
 }

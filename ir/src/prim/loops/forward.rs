@@ -12,15 +12,15 @@
 //!
 //! What the linear rounds read of the others costs memory for every round only if it has to: a constant
 //! and an element are read again, the number of the round is there, a stacked result is read again, and
-//! what follows from constants alone is computed once, outside. The rest is stacked: one array for each
-//! value, with one element for each round.
+//! what follows from constants alone is computed once, outside. The rest is stacked: for each value one
+//! array with an element for each round, or a tape if their number is not known.
 
 use super::{Loop, Slot, Trip};
 use crate::function::{Atom, FuncId};
 use crate::policy::Policy;
 use crate::prim::toolbox::{instantiate, scatter_tangents};
 use crate::prim::{Dual, Effects, RuleCx};
-use crate::problem::{Kind, Problem};
+use crate::problem::Problem;
 use crate::question::{LinearizeOf, Residual};
 use std::sync::Arc;
 
@@ -208,14 +208,6 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
     fn run(mut self) -> Result<(Vec<Atom>, Vec<Reading>), Problem> {
         let residuals = self.residuals.iter();
         let origins: Vec<Origin> = residuals.map(|r| self.origin(*r)).collect();
-        if self.results.len() > self.own && !matches!(self.of.rounds.trip, Trip::Static(_)) {
-            return Err(Problem::new(
-                Kind::NotDifferentiable,
-                "the reverse derivative of a loop keeps values of every round, and there is no place \
-                 yet for those of a loop whose number of rounds is known only when it runs",
-                "use forward mode, or a loop with a fixed number of rounds",
-            ));
-        }
         let mut used = vec![false; self.fwd.results.len()];
         self.hoisted.iter().for_each(|r| used[*r] = true);
         let hoisted = match self.hoisted.is_empty() {

@@ -7,10 +7,15 @@ use crate::prim::{Effects, Operand, Types};
 use crate::problem::{Kind, Problem};
 use crate::types::{ArrayType, Dtype, Type};
 
-/// An array with one element of that type for each round.
-pub(super) fn stacked(ty: &Type, trip: usize) -> Option<Type> {
-    let ty = ty.as_array()?;
-    Some(ArrayType::new(ty.dtype, ty.shape.with_leading(trip)).into())
+/// One value of that type for each round: an array if it is an array and their number is known, else a
+/// tape.
+pub(super) fn stacked(ty: &Type, trip: &Trip) -> Type {
+    match (ty, trip) {
+        (Type::Array(ty), Trip::Static(n)) => {
+            ArrayType::new(ty.dtype, ty.shape.with_leading(*n)).into()
+        }
+        (ty, Trip::Static(_) | Trip::Runtime | Trip::While { .. }) => Type::Tape(vec![ty.clone()]),
+    }
 }
 
 pub(super) fn infer(
@@ -32,20 +37,13 @@ pub(super) fn infer(
     if let Trip::While { condition, reads } = &rounds.trip {
         check_condition(rounds, module, (*condition, reads), &params)?;
     }
-    let wanted = wanted(rounds, f, &params)?;
+    let wanted = wanted(rounds, &params);
     super::super::call::check_arguments(&format!("{} in a loop", f.name), &wanted, operands)?;
-    let output = |(r, ty): (usize, &Type)| match (rounds.carrier(r), &rounds.trip) {
-        (Some(_), _) => Ok(ty.clone()),
-        (None, Trip::Static(n)) => stacked(ty, *n).ok_or_else(|| {
-            wrong(format!("result {r} of @{} is {ty}, which cannot be stacked", f.name))
-        }),
-        (None, Trip::Runtime | Trip::While { .. }) => Err(wrong(format!(
-            "result {r} of @{} is carried by no parameter, and only a loop whose number of rounds is \
-             known can stack it",
-            f.name
-        ))),
+    let output = |(r, ty): (usize, &Type)| match rounds.carrier(r) {
+        Some(_) => ty.clone(),
+        None => stacked(ty, &rounds.trip),
     };
-    let mut outputs = results.iter().enumerate().map(output).collect::<Result<Types, _>>()?;
+    let mut outputs: Types = results.iter().enumerate().map(output).collect();
     if let Trip::While { .. } = rounds.trip {
         outputs.push(Type::scalar(Dtype::I64));
     }
@@ -53,18 +51,11 @@ pub(super) fn infer(
 }
 
 /// The types of the operands.
-fn wanted(rounds: &Rounds, f: &Function, params: &[Type]) -> Result<Vec<Type>, Problem> {
-    let trip = (0..rounds.lead()).map(|_| Ok(Type::scalar(Dtype::I64)));
-    let operand = |p: usize| match (rounds.takes[p], &rounds.trip) {
-        (Slot::Xs, Trip::Static(n)) => stacked(&params[p], *n).ok_or_else(|| {
-            wrong(format!("parameter {p} of @{} is {}, no element", f.name, params[p]))
-        }),
-        (Slot::Xs, Trip::Runtime | Trip::While { .. }) => Err(wrong(format!(
-            "parameter {p} of @{} is an element for each round, and only a loop whose number of \
-             rounds is known has arrays of those",
-            f.name
-        ))),
-        (Slot::Index | Slot::Const | Slot::Carry(_), _) => Ok(params[p].clone()),
+fn wanted(rounds: &Rounds, params: &[Type]) -> Vec<Type> {
+    let trip = (0..rounds.lead()).map(|_| Type::scalar(Dtype::I64));
+    let operand = |p: usize| match rounds.takes[p] {
+        Slot::Xs => stacked(&params[p], &rounds.trip),
+        Slot::Index | Slot::Const | Slot::Carry(_) => params[p].clone(),
     };
     trip.chain(rounds.params().map(operand)).collect()
 }

@@ -32,14 +32,18 @@ mod samples;
 
 pub use rounds::{Direction, Rounds, Slot, Trip};
 
+use super::toolbox::{function, instantiate};
 use super::{
     Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
     Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
 };
+use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
+use crate::literal::Literal;
 use crate::module::Module;
 use crate::problem::Problem;
-use crate::tensor::Tensor;
+use crate::types::Type;
+use crate::value::Value;
 
 /// `loop{body, trip, direction, takes}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -56,6 +60,23 @@ impl Loop {
     /// How many outputs say how many rounds there were.
     fn trips(&self) -> usize {
         usize::from(matches!(self.rounds.trip, Trip::While { .. }))
+    }
+}
+
+/// A tape without records: that of a loop without rounds.
+pub(super) fn empty_tape(b: &Builder<'_>, fields: &[Type]) -> Atom {
+    let body = b.with_module(|m| {
+        function(m, "no_round", [&[], &[]], |b, _, _| {
+            fields.iter().map(|ty| instantiate(b, None, ty)).collect()
+        })
+    });
+    let rounds = Rounds { trip: Trip::Runtime, direction: Direction::Up, takes: Vec::new() };
+    match body {
+        Ok(body) => b.emit1(Loop { body, rounds }, &[Literal::i64(0).into()]),
+        Err(problem) => {
+            b.fail(problem);
+            Literal::i64(0).into()
+        }
     }
 }
 
@@ -83,7 +104,7 @@ impl Primitive for Loop {
         infer::infer(self, module, operands)
     }
 
-    fn eval(&self, module: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn run(&self, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
         eval::eval(self, module, operands)
     }
 

@@ -39,7 +39,11 @@ pub(super) fn batch(
     }
     let derived = cx.ask(|regions, m| {
         check_effects(m, of.body)?;
-        let wanted = vec![Wanted::Batched; m.function(of.body).results.len()];
+        let wanted = |r: usize| match rounds.carrier(r) {
+            Some(_) => Wanted::Batched,
+            None => Wanted::AsIs,
+        };
+        let wanted: Vec<Wanted> = (0..m.function(of.body).results.len()).map(wanted).collect();
         regions.batch(m, of.body, size, &on, &wanted)
     })?;
     let results = derived.batched_out.len();
@@ -91,15 +95,15 @@ pub(super) fn batch(
             Loop { body, rounds: Rounds { trip, direction: Direction::Up, takes } }
         }
     };
-    let counted = matches!(rounds.trip, Trip::While { .. });
     let mut y = b.emit(op, &args).to_vec();
-    if counted {
+    let mut batched = derived.batched_out;
+    if let Trip::While { .. } = rounds.trip {
         // What each member had, not what all together had nor who goes on.
         y.truncate(results + 2);
         y.remove(results);
+        batched.push(true);
     }
-    let batched = y.iter().map(|_| true).collect();
-    Ok(Batched { y: y.into(), batched })
+    Ok(Batched { y: y.into(), batched: batched.into() })
 }
 
 fn check_effects(m: &Module, body: FuncId) -> Result<(), Problem> {

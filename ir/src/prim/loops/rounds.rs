@@ -7,11 +7,15 @@
 //! | `index` | i | none |
 //! | `const` | the operand | one value for all rounds |
 //! | `carryN` | what result N was in the round before | what the first round takes |
-//! | `xs` | element i of the operand | one element for each round, along axis 0 |
+//! | `xs` | element i of the operand | one element for each round |
 //!
 //! A result that some parameter carries is an output of the loop as the last round left it; without
 //! any round, the output is the operand. The other results are *stacked*: their outputs have one
-//! element for each round, along axis 0.
+//! element for each round.
+//!
+//! Where the number of rounds is part of the program, elements are those of an array along axis 0. Else
+//! they are the records of a tape, which only derived loops have: element i is what round i left, in
+//! whichever direction it is read.
 //!
 //! Since slots are said one by one, a body takes its parameters in any order. So a function derived
 //! from a body (with tangents behind, or residuals before, or the cotangents of its results in place of
