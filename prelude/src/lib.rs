@@ -63,6 +63,7 @@ mod error;
 mod function;
 pub mod jit;
 pub mod ops;
+pub mod random;
 pub mod transform;
 pub mod tree;
 pub mod var;
@@ -86,6 +87,7 @@ pub mod prelude {
     pub use crate::check::{check_grads, check_rule};
     pub use crate::jit::{Jit, jit, run};
     pub use crate::ops::functions::*;
+    pub use crate::random;
     pub use crate::transform::*;
     pub use crate::tree::{
         Args, Tree, clip_by_global_norm, global_norm, ones_like, ravel, ravel_tensors, tree_dot,

@@ -93,6 +93,11 @@ fn sizes() {
         "tensordot": |x, n| x.tensordot(x, &[(n, n)]);
         "dot_general": |x, n| x.dot_general(x, &[(0, n)], &[(n, 0)]);
         "pad_like": |x, n| x.pad_like(&[(n.min(1000), 0)], Padding::Reflect);
+        "top_k": |x, n| x.top_k(n);
+        "split_n": |x, n| (x, random::split_n(random::key(0), n));
+        "uniform": |x, n| (x, random::uniform(random::key(0), [n, n], Dtype::F32));
+        "permutation": |x, n| (x, random::permutation(random::key(0), n));
+        "choice": |x, n| random::choice(random::key(0), x, [n]);
         "pad_like wrap": |x, n| x.pad_like(&[(0, n)], Padding::Wrap);
     }
 }
@@ -136,6 +141,19 @@ fn axes_and_offsets() {
         "var_axis": |x, n| x.var_axis(n);
         "max_axis": |x, n| x.max_axis([n, n]);
         "argmax": |x, n| x.argmax(n);
+        "cumsum": |x, n| x.cumsum(n);
+        "cumlogsumexp": |x, n| x.cumlogsumexp_reverse(n);
+        "linear_recurrence": |x, n| x.linear_recurrence(x, n);
+        "unwrap_phase": |x, n| x.unwrap_phase(n);
+        "sort": |x, n| x.sort(n);
+        "argsort": |x, n| x.argsort_descending(n);
+        "sort_key_val": |x, n| x.sort_key_val(x, n);
+        "lexsort": |x, n| lexsort(&[x, x], n);
+        "quantile": |x, n| x.quantile_axis(n as f64, n);
+        "median": |x, n| x.median_axis([n, n]);
+        "categorical": |x, n| random::categorical(random::key(n), x, n);
+        "shuffle": |x, n| random::shuffle(random::key(n), x, n);
+        "randint": |x, n| (x, random::randint(random::key(0), [2], n, 3, Dtype::I64));
         "cumulative softmax": |x, n| x.softmax(n);
         "layer_norm": |x, n| x.layer_norm(n, 0.0);
         "logsumexp_axis": |x, n| x.logsumexp_axis(n);

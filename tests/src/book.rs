@@ -22,6 +22,7 @@ chapters! {
     introduction = "../../book/src/introduction.md";
     passes = "../../book/src/passes.md";
     quick_start = "../../book/src/quick-start.md";
+    randomness = "../../book/src/randomness.md";
     recipes = "../../book/src/recipes.md";
     tour = "../../book/src/tour.md";
 }

@@ -70,6 +70,7 @@ pub(super) fn emit(
         | Code::ShiftLeft
         | Code::ShiftRightArithmetic
         | Code::ShiftRightLogical
+        | Code::RandomBits
         | Code::Clamp
         | Code::Select
         | Code::Convert(_) => return None,

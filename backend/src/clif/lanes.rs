@@ -196,6 +196,7 @@ impl LaneBuilder<'_, '_, '_> {
                 | Code::ShiftLeft
                 | Code::ShiftRightArithmetic
                 | Code::ShiftRightLogical
+                | Code::RandomBits
                 | Code::Clamp
                 | Code::Select
                 | Code::IsFinite

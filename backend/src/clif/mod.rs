@@ -23,6 +23,7 @@ mod parts;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod portable_tests;
+mod random;
 #[cfg(test)]
 mod random_tests;
 mod scalar;

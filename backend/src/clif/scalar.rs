@@ -13,6 +13,7 @@
 //! ```
 
 use super::float;
+use super::random;
 use super::symbols::Functions;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
@@ -106,6 +107,7 @@ fn bool_code(b: &mut FunctionBuilder<'_>, code: Code, x: Value, y: Value) -> Opt
         | Code::ShiftLeft
         | Code::ShiftRightArithmetic
         | Code::ShiftRightLogical
+        | Code::RandomBits
         | Code::Clamp
         | Code::Select
         | Code::IsFinite
@@ -174,6 +176,7 @@ fn int_code(
             let by = b.ins().select(fits, y, most);
             b.ins().sshr(x, by)
         }
+        Code::RandomBits => random::bits(b, x, y),
         Code::IntegerPow(n) => {
             let power = power(x, n.unsigned_abs(), |x, y| b.ins().imul(x, y));
             let one = b.ins().iconst(ty, 1);

@@ -80,7 +80,7 @@ pub use broadcast::Broadcast;
 pub use call::Call;
 pub use code::{
     Code, CodeRow, Continuity, Domain, Fold, Gives, Library, LibraryFn, Neutral, Parameter, Takes,
-    power,
+    Words, power, threefry2x32,
 };
 pub use concatenate::Concatenate;
 pub use cond::Cond;

@@ -195,6 +195,7 @@ impl Code {
             | Code::ShiftLeft
             | Code::ShiftRightArithmetic
             | Code::ShiftRightLogical
+            | Code::RandomBits
             | Code::IsFinite => Sign::Any,
         }
     }

@@ -55,6 +55,7 @@ pub(crate) mod functions {
     pub use super::sorting::lexsort;
 }
 
+pub(crate) use axes::resolve_axis;
 pub(crate) use broadcasting::{binary, broadcast_shapes, broadcast_together, broadcast_var};
 pub(crate) use create::{eye_var, full_var, zeros_like_type};
 pub(crate) use shape::{insert_axis, move_axis, reshape, slice_axis};

@@ -148,6 +148,16 @@ fn structural(name: &str, params: &Value) -> Option<Operation> {
             let (values, indices) = x[0].top_k(p["k"].as_u64().unwrap_or(0) as usize);
             vec![values, indices]
         })),
+        "threefry2x32" => one(|x| {
+            // Keys and counters are pairs of words, the first the high one; so are the bits.
+            let wide = |words: Var| words.convert(Dtype::U64);
+            let half = x[1].len() / 2;
+            let key = (wide(x[0].index(0)) << 32) | wide(x[0].index(1));
+            let words = wide(x[1]);
+            let counter = (words.slice_axis(0, ..half) << 32) | words.slice_axis(0, half..);
+            let bits = random::threefry2x32(key, counter);
+            concat(&[bits >> 32, bits], 0).convert(Dtype::U32)
+        }),
         "integer_pow" => one(move |x| x[0].powi(p["y"].as_i64().unwrap_or(0) as i32)),
         "polygamma" => one(move |x| x[0].polygamma(p["n"].as_u64().unwrap_or(0) as u32)),
         "select" => one(|x| select(x[0], x[1], x[2])),

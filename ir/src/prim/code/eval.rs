@@ -64,6 +64,7 @@ impl Code {
             | Code::ShiftLeft
             | Code::ShiftRightArithmetic
             | Code::ShiftRightLogical
+            | Code::RandomBits
             | Code::Select
             | Code::Clamp
             | Code::IsFinite

@@ -40,6 +40,7 @@ fn float<T: Float>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
         | Code::ShiftLeft
         | Code::ShiftRightArithmetic
         | Code::ShiftRightLogical
+        | Code::RandomBits
         | Code::Select
         | Code::Convert(_) => T::ZERO,
     })

@@ -1,5 +1,6 @@
 //! The codes on integers.
 
+use super::threefry;
 use super::{Code, Number, Outcome, power};
 use crate::literal::Literal;
 use crate::types::Dtype;
@@ -26,6 +27,7 @@ fn integer<T: Int>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
         Code::ShiftLeft => a.shl(b),
         Code::ShiftRightArithmetic => a.sar(b),
         Code::ShiftRightLogical => a.shr(b),
+        Code::RandomBits => a.random_bits(b),
         Code::IntegerPow(n) => {
             let power = power(a, n.unsigned_abs(), T::wrapping_mul).unwrap_or(T::ONE);
             if n < 0 { T::ONE.div(power) } else { power }
@@ -63,6 +65,7 @@ trait Int: Copy + Ord {
     fn shl(self, y: Self) -> Self;
     fn sar(self, y: Self) -> Self;
     fn shr(self, y: Self) -> Self;
+    fn random_bits(self, counter: Self) -> Self;
 }
 
 macro_rules! ints {
@@ -83,6 +86,9 @@ macro_rules! ints {
             fn signum(self) -> $t { $t::from(self > 0).wrapping_sub($t::from(self < Self::ZERO)) }
             fn and(self, y: $t) -> $t { self & y }
             fn or(self, y: $t) -> $t { self | y }
+            fn random_bits(self, counter: $t) -> $t {
+                threefry::random_bits(self as u64, counter as u64) as $t
+            }
             fn xor(self, y: $t) -> $t { self ^ y }
             fn not(self) -> $t { !self }
             fn shl(self, y: $t) -> $t {

@@ -21,6 +21,7 @@ mod library;
 mod power;
 mod table;
 mod text;
+mod threefry;
 
 #[cfg(test)]
 mod tests;
@@ -29,10 +30,11 @@ pub(crate) use eval::{Number, Outcome};
 pub use library::{Library, LibraryFn};
 pub use power::power;
 pub use table::{CodeRow, Continuity, Domain, Fold, Gives, Neutral, Parameter, Takes};
+pub use threefry::{Words, threefry2x32};
 
 use crate::types::Dtype;
 use Continuity::{Continuous, Jumps};
-use Domain::{Any, Bits, Float, Integer, Number as Numbers};
+use Domain::{Any, Bits, Float, Integer, Number as Numbers, Wide};
 use Fold::{Exact, No, Rounded};
 use Gives::{Same, Truth};
 use Neutral::{Greatest, Least, One, Ones, Zero};
@@ -124,6 +126,8 @@ codes! {
     ShiftRightArithmetic = "shift_right_arithmetic", Equal(2), Integer, Same, false, No, 1, Jumps, None;
     /// `x >> y` filling with zeros; 0 where `y` is not below the number of bits.
     ShiftRightLogical = "shift_right_logical", Equal(2), Integer, Same, false, No, 1, Jumps, None;
+    /// 64 random bits for the key `x` and the counter `y`: the block function Threefry-2x32.
+    RandomBits = "random_bits", Equal(2), Wide, Same, false, No, 64, Jumps, None;
     /// `min(max(x, lo), hi)` of `lo, x, hi`.
     Clamp = "clamp", Equal(3), Numbers, Same, false, No, 2, Continuous, None;
     /// `c ? x : y` for a bool `c`.

@@ -109,6 +109,8 @@ pub enum Domain {
     Bits,
     /// Integers.
     Integer,
+    /// u64.
+    Wide,
 }
 
 impl Domain {
@@ -120,6 +122,7 @@ impl Domain {
             Domain::Float => dtype.is_float(),
             Domain::Bits => !dtype.is_float(),
             Domain::Integer => dtype.is_integer(),
+            Domain::Wide => dtype == Dtype::U64,
         }
     }
 }

@@ -283,6 +283,26 @@ pub(super) const SHIFT_RIGHT_LOGICAL: Row = Row {
     )],
 };
 
+/// 64 random bits.
+pub(super) const RANDOM_BITS: Row = Row {
+    code: Code::RandomBits,
+    math: "Threefry-2x32 of the counter y under the key x, high words first",
+    signature: Signature::Wide,
+    partials: &[BITS, BITS],
+    linear: Linear::No,
+    edges: "each key and counter has its bits, the same everywhere",
+    smooth: &[],
+    edge: &[
+        &[0.0, 0.0],
+        &[0.0, 1.0],
+        &[1.0, 0.0],
+        &[42.0, 7.0],
+        &[1e19, 1.8e19],
+        &[4294967296.0, 3.0],
+    ],
+    rewrites: &[],
+};
+
 /// `x is finite`
 pub(super) const IS_FINITE: Row = Row {
     code: Code::IsFinite,

@@ -158,6 +158,7 @@ scalars! {
     ShiftLeft = logic::SHIFT_LEFT,
     ShiftRightArithmetic = logic::SHIFT_RIGHT_ARITHMETIC,
     ShiftRightLogical = logic::SHIFT_RIGHT_LOGICAL,
+    RandomBits = logic::RANDOM_BITS,
     IsFinite(is_finite 1) = logic::IS_FINITE,
 }
 

@@ -23,6 +23,8 @@ pub enum Signature {
     Bits,
     /// Integers of one dtype to the same.
     Integer,
+    /// u64 to the same.
+    Wide,
     /// A bool and two operands of one dtype to that dtype.
     Choose,
 }
@@ -38,6 +40,7 @@ impl Signature {
             Signature::Test => "floats to bool",
             Signature::Bits => "bools or integers to the same",
             Signature::Integer => "integers to the same",
+            Signature::Wide => "u64 to the same",
             Signature::Choose => "a bool and two of anything to the same",
         }
     }
@@ -87,6 +90,7 @@ impl Row {
             Signature::Compare => (true, "an operand", "operands"),
             Signature::Bits => (!last.is_float(), "a bool or an integer", "bools or integers"),
             Signature::Integer => (last.is_integer(), "an integer", "integers"),
+            Signature::Wide => (last == Dtype::U64, "a u64", "u64"),
             Signature::Choose => {
                 let ok = dtypes[0] == Dtype::Bool && equal(&dtypes[1..]);
                 let want = "a bool and two operands of one dtype";
@@ -120,6 +124,7 @@ impl Row {
             Signature::Compare => &Dtype::ALL,
             Signature::Bits => &[Dtype::Bool, Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64],
             Signature::Integer => &[Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64],
+            Signature::Wide => &[Dtype::U64],
         };
         let operand = |points: &[&[f64]], i: usize, dtype: Dtype| {
             let choice = self.signature == Signature::Choose && i == 0;

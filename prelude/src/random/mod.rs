@@ -1,0 +1,215 @@
+//! Random numbers without state: keys, bits and samples.
+//!
+//! A *key* is a `u64`. Every function that samples takes one and gives the same numbers for it, always
+//! and on every machine; other numbers need another key, which [`split`] and [`fold_in`] make. So there
+//! is no state to carry through transforms: a sample inside [`grad`](crate::grad),
+//! [`vmap`](crate::vmap) or a loop is what it is outside, and is the same when it is computed again.
+//!
+//! ```
+//! use tapeloom::prelude::*;
+//! let noisy = jit(|(seed, x): (Var, Var)| {
+//!     let [first, second] = random::split(random::key(seed));
+//!     let noise = random::normal(first, x.shape(), Dtype::F64);
+//!     select(random::bernoulli(second, 0.5, x.shape()), x + 0.1 * noise, x)
+//! });
+//! let x = Tensor::from([1.0, 2.0, 3.0]);
+//! assert_eq!(noisy.call((7i64, &x))?, noisy.call((7i64, &x))?);
+//!
+//! // One key for each row of a batch.
+//! let rows = jit(|seed: Var| {
+//!     vmap(|key: Var| random::uniform(key, [3], Dtype::F64))(random::split_n(random::key(seed), 2))
+//! });
+//! assert_eq!(rows.call(7i64)?.shape(), [2, 3]);
+//! # Ok::<(), tapeloom::Error>(())
+//! ```
+//!
+//! Samples move with the parameters of their distribution: the derivative of a normal number in its
+//! mean is 1 (reparameterisation). Bits, keys and choices have no derivative.
+//!
+//! **A key is used once.** Two samples of one key are equal or alike, whatever their distributions are.
+//!
+//! Bits are those of JAX (Threefry-2x32, `jax_threefry_partitionable`), and so are keys, uniform
+//! numbers, [`bernoulli`], [`randint`] and [`permutation`], bit by bit; a key of JAX is the two halves
+//! of ours, the high one first.
+
+mod distributions;
+mod integers;
+
+pub use distributions::{
+    bernoulli, categorical, exponential, gumbel, laplace, normal, rademacher, truncated_normal,
+    uniform, uniform_between,
+};
+pub use integers::{choice, permutation, randint, shuffle};
+
+use crate::Var;
+use crate::ops::{binary, iota, reshape, wrong};
+use crate::var::{IntoVar, caller, on_behalf};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Scalar, Shape};
+
+/// The key of a seed, which is an integer scalar. Seeds next to each other are as good as others.
+///
+/// Errors: `dtype` if the seed is no integer.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let x = run(|()| random::uniform(random::key(0), [], Dtype::F64), ())?;
+/// assert_eq!(x.item::<f64>()?, 0.41845711171638644);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "PRNGKey")]
+#[track_caller]
+pub fn key(seed: impl IntoVar) -> Var {
+    let at = caller();
+    let dtype = seed.default_dtype();
+    let seed = seed.into_var(dtype, at);
+    let ty = seed.ty(at);
+    if !ty.dtype.is_integer() {
+        let problem = Problem::new(
+            Kind::Dtype,
+            format!("`key` of a seed that is {ty}"),
+            "a seed is an integer",
+        );
+        return wrong(problem, &[seed], ArrayType::new(Dtype::U64, ty.shape), at);
+    }
+    on_behalf("key", at, || seed.convert(Dtype::U64))
+}
+
+/// `N` keys out of one, which is used up.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(|seed: Var| {
+///     let [for_noise, for_batches] = random::split(random::key(seed));
+///     (random::normal(for_noise, [2], Dtype::F32), random::permutation(for_batches, 4))
+/// });
+/// let (noise, order) = f.call(1i64)?;
+/// assert_eq!((noise.shape(), order.shape()), (&[2][..], &[4][..]));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn split<const N: usize>(key: Var) -> [Var; N] {
+    let at = caller();
+    let keys = draw("split", key, &[N].into(), Dtype::U64, at, |bits| bits);
+    on_behalf("split", at, || std::array::from_fn(|i| keys.index(i)))
+}
+
+/// An array of `n` keys out of one, which is used up: one for each round of a loop, or for each item
+/// of a batch under [`vmap`](crate::vmap).
+///
+/// Errors: `dtype` or `shape` if the key is none.
+#[track_caller]
+pub fn split_n(key: Var, n: usize) -> Var {
+    draw("split_n", key, &[n].into(), Dtype::U64, caller(), |bits| bits)
+}
+
+/// The key for a number, say of a round or a worker: other numbers give other keys. Of the number, an
+/// integer scalar, the lowest 32 bits count.
+///
+/// Errors: `dtype` if the number is no integer; `dtype` or `shape` if the key is none.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(|(seed, step): (Var, Var)| {
+///     random::uniform(random::fold_in(random::key(seed), step), [], Dtype::F64)
+/// });
+/// assert_ne!(f.call((0i64, 1i64))?, f.call((0i64, 2i64))?);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn fold_in(key: Var, data: impl IntoVar) -> Var {
+    let at = caller();
+    let dtype = data.default_dtype();
+    let data = data.into_var(dtype, at);
+    let ty = data.ty(at);
+    let guess = ArrayType::new(Dtype::U64, Shape::scalar());
+    if let Some(problem) = no_key("fold_in", key, at) {
+        return wrong(problem, &[key, data], guess, at);
+    }
+    if !ty.dtype.is_integer() || !ty.shape.is_empty() {
+        let message = format!("`fold_in` of {ty} into a key");
+        let problem = Problem::new(Kind::Dtype, message, "give an integer scalar");
+        return wrong(problem, &[key, data], guess, at);
+    }
+    on_behalf("fold_in", at, || threefry2x32(key, data.convert(Dtype::U32).convert(Dtype::U64)))
+}
+
+/// Random bits: every number of `dtype`, u32 or u64, is as likely.
+///
+/// Errors: `dtype` if it is another; `dtype` or `shape` if the key is none.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let bits = run(|()| random::bits(random::key(0), [2], Dtype::U32), ())?;
+/// assert_eq!(bits.to_vec::<u32>()?, [4070199207, 4202968722]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn bits(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
+    let at = caller();
+    let shape = shape.into();
+    match dtype {
+        Dtype::U64 => draw("bits", key, &shape, dtype, at, |bits| bits),
+        Dtype::U32 => draw("bits", key, &shape, dtype, at, low_bits),
+        Dtype::Bool | Dtype::I32 | Dtype::I64 | Dtype::F32 | Dtype::F64 => {
+            let message = format!("`bits` in {dtype}");
+            let problem = Problem::new(Kind::Dtype, message, "bits are u32 or u64");
+            wrong(problem, &[key], ArrayType::new(dtype, shape), at)
+        }
+    }
+}
+
+/// 64 random bits for each key and counter: the block function under all samples, element by element
+/// with the usual broadcasting.
+///
+/// Source: Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3* (2011).
+///
+/// Errors: `dtype` unless both are u64; `shape` if they do not broadcast.
+#[track_caller]
+pub fn threefry2x32(key: Var, counter: impl IntoVar) -> Var {
+    let at = caller();
+    let counter = counter.beside(key, at);
+    binary(Scalar::RandomBits, key, counter, at)
+}
+
+/// More elements are in no array.
+const MOST: usize = isize::MAX as usize / 8;
+
+/// What is wrong with a key, if anything.
+fn no_key(name: &str, key: Var, at: Loc) -> Option<Problem> {
+    let ty = key.ty(at);
+    if ty.dtype != Dtype::U64 {
+        let message = format!("`{name}` needs a key, got {ty}");
+        return Some(Problem::new(Kind::Dtype, message, "make one of a seed, with `random::key`"));
+    }
+    let help = "take one of them, or map over them with `vmap`";
+    let message = || format!("`{name}` needs one key, got {ty}");
+    (!ty.shape.is_empty()).then(|| Problem::new(Kind::Shape, message(), help))
+}
+
+/// A sample of that shape, made of 64 bits for each element: those of its position in row-major order.
+fn draw(
+    name: &'static str,
+    key: Var,
+    shape: &Shape,
+    dtype: Dtype,
+    at: Loc,
+    body: impl FnOnce(Var) -> Var,
+) -> Var {
+    if let Some(problem) = no_key(name, key, at) {
+        return wrong(problem, &[key], ArrayType::new(dtype, shape.clone()), at);
+    }
+    let Some(n) = shape.checked_elements().filter(|n| *n <= MOST) else {
+        let message = format!("`{name}` of shape {shape}");
+        let problem = Problem::new(Kind::TooLarge, message, "no memory holds so many elements");
+        return wrong(problem, &[key], ArrayType::new(dtype, shape.clone()), at);
+    };
+    on_behalf(name, at, || {
+        let counter = reshape(iota([n], 0, Dtype::U64), shape.clone(), at);
+        body(threefry2x32(key, counter))
+    })
+}
+
+/// 32 of 64 random bits, as u32: both halves count.
+fn low_bits(bits: Var) -> Var {
+    ((bits >> 32) ^ bits).convert(Dtype::U32)
+}
