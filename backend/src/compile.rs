@@ -73,10 +73,11 @@ pub struct Report {
 ///
 /// # Errors
 /// [`Kind::Target`] where a value is not an array or this machine cannot run the program,
-/// [`Kind::TooLarge`] where an array does not fit in memory.
+/// [`Kind::TooLarge`] where an array does not fit in memory, or calls nest too deep for a stack.
 pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runnable, Problem> {
     let start = Instant::now();
     let (mut program, plan) = schedule::plan_on(options.target.machine(), module, func)?;
+    kernel::shallow(&program)?;
     kernel::splice(&mut program);
     kernel::registers(&mut program);
     kernel::split_loops(&mut program)?;

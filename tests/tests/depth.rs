@@ -1,6 +1,7 @@
 //! Calls that nest: every walk over them fits on the stack of an ordinary thread, and what is deeper than
 //! the limit is refused by name before any walk begins.
 
+use std::rc::Rc;
 use tapeloom::prelude::*;
 use tapeloom::{Error, Kind};
 use tapeloom_backend::{Options, compile};
@@ -160,6 +161,35 @@ fn deeper_calls_are_refused() {
             );
         }
         too_deep(&parse_module(&text).unwrap_err()[0].problem);
+    });
+}
+
+/// Functions that were traced before may call each other deeper than closures nest. Compiled, they run on
+/// the stack.
+#[test]
+fn compiled_calls_are_as_deep_as_the_stack_holds() {
+    let chain = |n: usize| {
+        move |x: Var| {
+            let (mut f, mut y): (Rc<dyn Fn(Var) -> Var>, Var) = (Rc::new(|x: Var| x.sin()), x);
+            for _ in 0..n {
+                let before = f;
+                f = Rc::new(outline(move |x: Var| before((x.sin() * x.cos() + x).tanh()) * 0.5));
+                y = f(y);
+            }
+            y
+        }
+    };
+    on_a_small_stack(move || {
+        let deep = run(chain(450), 0.3).unwrap().item::<f64>().unwrap();
+        let step = |x: f64| (x.sin() * x.cos() + x).tanh();
+        let by_hand =
+            (1..=450).fold(0.3, |y, n: i32| (0..n).fold(y, |x, _| step(x)).sin() * 0.5_f64.powi(n));
+        assert!((deep - by_hand).abs() <= 1e-12 * by_hand.abs(), "{deep} {by_hand}");
+        let error = run(chain(510), 0.3).unwrap_err();
+        assert_eq!(error.kind(), Kind::TooLarge, "{error}");
+        let error = error.to_string();
+        assert!(error.contains(" deep, and 500 is the most that can"), "{error}");
+        assert!(error.contains(file!()), "{error}");
     });
 }
 

@@ -56,6 +56,7 @@ pub use registers::registers;
 pub use rounds::claim;
 pub use splice::splice;
 pub use split::split_loops;
+pub(crate) use verify::shallow;
 pub use verify::{VerifyError, check, verify};
 pub use walk::{Access, Assign, Map, visit};
 

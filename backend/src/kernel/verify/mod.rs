@@ -50,19 +50,12 @@ impl fmt::Display for VerifyError {
 /// Checks a program; an empty answer means that all invariants hold.
 pub fn verify(program: &Program) -> Vec<VerifyError> {
     let mut errors = Vec::new();
-    let mut depths: PrimaryMap<KernelId, usize> = PrimaryMap::new();
+    let depth = depth(program);
+    if depth > DEEPEST_CALL {
+        let message = format!("calls nest {depth} deep, more than {DEEPEST_CALL}");
+        errors.push(VerifyError { kernel: None, step: None, message });
+    }
     for (kernel, p) in program.kernels() {
-        let mut depth = 0;
-        visit(&p.body, &mut |s| {
-            if let Stmt::Call(c) = s {
-                depth = depth.max(depths.get(c.callee).map_or(1, |d| d + 1));
-            }
-        });
-        if depth > DEEPEST_CALL {
-            let message = format!("calls nest {depth} deep, more than {DEEPEST_CALL}");
-            errors.push(VerifyError { kernel, step: None, message });
-        }
-        depths.push(depth);
         let mut v = Verifier {
             program,
             kernel,
@@ -80,6 +73,40 @@ pub fn verify(program: &Program) -> Vec<VerifyError> {
         errors.extend(v.errors);
     }
     errors
+}
+
+/// How deep the calls of a program nest.
+fn depth(program: &Program) -> usize {
+    let mut depths: PrimaryMap<KernelId, usize> = PrimaryMap::new();
+    for (_, p) in program.kernels() {
+        let mut depth = 0;
+        visit(&p.body, &mut |s| {
+            if let Stmt::Call(c) = s {
+                depth = depth.max(depths.get(c.callee).map_or(1, |d| d + 1));
+            }
+        });
+        depths.push(depth);
+    }
+    depths.values().copied().max().unwrap_or(0)
+}
+
+/// Refuses what a user may ask for and a stack does not hold: calls that nest too deep.
+///
+/// # Errors
+/// [`Kind::TooLarge`], which names the depth.
+pub(crate) fn shallow(program: &Program) -> Result<(), Problem> {
+    let depth = depth(program);
+    if depth <= DEEPEST_CALL {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Kind::TooLarge,
+        format!(
+            "compiled calls of outlined functions nest {depth} deep, and {DEEPEST_CALL} is the most \
+             that can"
+        ),
+        "apply some of the functions without `outline`",
+    ))
 }
 
 /// Checks a program; the first errors become one problem.
@@ -109,7 +136,7 @@ enum State {
     Gone,
 }
 
-/// Calls within calls, so that none exhausts the stack: more than functions nest.
+/// Calls within calls, so that none exhausts the stack.
 const DEEPEST_CALL: usize = 500;
 
 /// A larger number of an input would take memory, whatever it means.
