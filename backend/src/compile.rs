@@ -63,6 +63,9 @@ pub struct Report {
     pub plan: Plan,
     /// Bytes of workspace of a call, beside arguments and results: exact.
     pub peak: usize,
+    /// How many loads and stores are confined, since no proof was found that they need not be
+    /// ([`kernel::confine`]).
+    pub confined: usize,
     /// Time from function to kernels.
     pub lower: Duration,
     /// Time from kernels to machine code.
@@ -82,7 +85,12 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     kernel::registers(&mut program);
     kernel::split_loops(&mut program)?;
     kernel::choose_lanes(&mut program);
-    if cfg!(debug_assertions) {
+    let confined = kernel::confine(&mut program).unwrap_or_default();
+    if confined > 0 {
+        kernel::choose_lanes(&mut program);
+    }
+    // Machine code is verified where it is made.
+    if cfg!(debug_assertions) || matches!(options.target, Target::Interpreter) {
         kernel::check(&program)?;
     }
     let lower = start.elapsed();
@@ -100,7 +108,8 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
         Running::Native(e) => e.report().workspace_bytes,
         Running::Interpreter(_) => plan.peak,
     };
-    let report = Report { target: options.target.clone(), program, plan, peak, lower, code };
+    let report =
+        Report { target: options.target.clone(), program, plan, peak, confined, lower, code };
     Ok(Runnable { running, params, report, checked: Arc::default() })
 }
 
@@ -184,6 +193,9 @@ impl fmt::Display for Report {
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
         writeln!(f, "{}", self.program)?;
         write!(f, "{}", self.plan)?;
+        if self.confined > 0 {
+            writeln!(f, "{} loads and stores are confined to their buffers", self.confined)?;
+        }
         let (lower, code) = (ms(self.lower), ms(self.code));
         writeln!(f, "for {}: lower {lower:.3} ms, code {code:.3} ms", self.target)
     }
@@ -220,6 +232,7 @@ mod tests {
             program: program.clone(),
             plan: Plan::default(),
             peak: 16,
+            confined: 0,
             lower: Duration::ZERO,
             code: Duration::ZERO,
         };

@@ -71,9 +71,11 @@ pub fn choose_lanes(program: &mut Program) {
 fn block(k: &Kernel, body: &mut [Stmt]) {
     for stmt in body {
         let plan = plan(k, stmt);
-        match (stmt, plan) {
-            (Stmt::For { lanes, .. }, Some(plan)) => *lanes = plan.lanes,
-            (stmt, _) => stmt.blocks_mut().into_iter().for_each(|inside| block(k, inside)),
+        if let Stmt::For { lanes, .. } = stmt {
+            *lanes = plan.as_ref().map_or(1, |plan| plan.lanes);
+        }
+        if plan.is_none() {
+            stmt.blocks_mut().into_iter().for_each(|inside| block(k, inside));
         }
     }
 }

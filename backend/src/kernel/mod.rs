@@ -29,6 +29,7 @@
 //! The text form prints, parses and verifies; an interpreter defines the meaning, and every
 //! generator of machine code is tested against it. All addresses count elements, not bytes.
 
+mod confine;
 mod eval;
 mod fill;
 mod lanes;
@@ -47,6 +48,7 @@ mod tests;
 mod verify;
 mod walk;
 
+pub use confine::confine;
 pub use eval::{Listener, eval, listen, shadow};
 pub(crate) use fill::filled;
 pub use lanes::choose_lanes;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use super::{BufferId, Held, Listener, eval, listen, parse, shadow, splice, verify};
+use super::{BufferId, Held, Listener, confine, eval, listen, parse, shadow, splice, verify};
 use crate::Executable;
 use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 use tapeloom_ir::{Literal, Tensor};
@@ -1042,4 +1042,48 @@ fn spliced_bodies_keep_what_they_kept() {
     let text = program.to_string();
     assert!(text.contains("buffer b0: f64[2] input 0 kept mine\n"), "{text}");
     assert!(text.contains("workspace 64 kept other\n"), "{text}");
+}
+
+/// Whatever the index is, and whether the access is a load or a store, guarded or in a loop.
+#[test]
+fn what_is_not_proved_is_confined() {
+    let text = "\
+program @f {
+  buffer b0: f64[3] input 0
+  buffer b1: i64[] input 1
+  buffer b2: f64[4] output 0
+  %0: i64 = load b1[0]
+  for i0 in 4 {
+    store b2[i0], 0.0
+  }
+  serial i1 in 2 {
+    %1: bool = lt %0, 9
+    %2: f64 = load b0[i1*2 + (%0)]
+    %3: f64 = load b0[-1 + (%0)] if %1
+    %4: f64 = add %2, %3
+    store b2[i1 + (%0)], %4
+  }
+}
+";
+    let mut program = parse(text, &|_| None).unwrap();
+    assert_eq!(verify(&program).len(), 3);
+    assert_eq!(confine(&mut program), Ok(3));
+    assert_eq!(verify(&program), []);
+    assert_eq!(confine(&mut program), Ok(0));
+    let run = |i: i64| {
+        let args = [Tensor::from([1.0, 2.0, 4.0]), Tensor::from(i)];
+        eval(&program, &args).unwrap()[0].to_vec::<f64>().unwrap()
+    };
+    // Inside as without: b0[i0*2 + 1] + b0[0] to b2[i0 + 1], where b0[3] is the nearest, b0[2].
+    assert_eq!(run(1), [0.0, 3.0, 5.0, 0.0]);
+    assert_eq!(run(-50), [2.0, 0.0, 0.0, 0.0]);
+    assert_eq!(run(50), [0.0, 0.0, 0.0, 4.0]);
+    assert_eq!(run(i64::MAX)[3], 4.0);
+
+    // What else is wrong stays wrong.
+    let mut wrong =
+        parse(&text.replace("bool = lt %0, 9", "bool = lt %0, 9.0"), &|_| None).unwrap();
+    let before = wrong.to_string();
+    assert!(confine(&mut wrong).is_err());
+    assert_eq!(wrong.to_string(), before);
 }

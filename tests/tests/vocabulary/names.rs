@@ -22,7 +22,7 @@ const WAITING: &[(&str, &str)] = &[
     ("complex arrays", "imag real"),
     (
         "loops and branches",
-        "associative_scan cond custom_linear_solve custom_root fori_loop gcd map scan switch while_loop",
+        "cond custom_linear_solve custom_root fori_loop gcd map scan switch while_loop",
     ),
     ("loops, for their series", "betainc gammainc gammaincc zeta"),
     ("rows of the scalar table", "bessel_jn exp1 expi i0 i0e i1 i1e"),

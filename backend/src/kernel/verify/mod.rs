@@ -31,6 +31,9 @@ pub struct VerifyError {
     pub kernel: Option<KernelId>,
     /// The step; `None` for buffers.
     pub step: Option<usize>,
+    /// The load or store, by its place among all statements of the kernel ([`visit`]), of which there is
+    /// no proof that it stays within its buffer, if that is what is wrong.
+    pub unproved: Option<usize>,
     /// What is wrong.
     pub message: String,
 }
@@ -53,7 +56,7 @@ pub fn verify(program: &Program) -> Vec<VerifyError> {
     let depth = depth(program);
     if depth > DEEPEST_CALL {
         let message = format!("calls nest {depth} deep, more than {DEEPEST_CALL}");
-        errors.push(VerifyError { kernel: None, step: None, message });
+        errors.push(VerifyError { kernel: None, step: None, unproved: None, message });
     }
     for (kernel, p) in program.kernels() {
         let mut v = Verifier {
@@ -61,6 +64,7 @@ pub fn verify(program: &Program) -> Vec<VerifyError> {
             kernel,
             p,
             step: None,
+            statement: 0,
             errors: Vec::new(),
             scalars: SecondaryMap::with_default(State::Undefined),
             vars: SecondaryMap::with_default(State::Undefined),
@@ -147,6 +151,8 @@ struct Verifier<'a> {
     kernel: Option<KernelId>,
     p: &'a Kernel,
     step: Option<usize>,
+    /// How many statements have been looked at.
+    statement: usize,
     errors: Vec<VerifyError>,
     scalars: SecondaryMap<ScalarId, State>,
     vars: SecondaryMap<VarId, State>,
@@ -161,7 +167,8 @@ struct Verifier<'a> {
 
 impl<'a> Verifier<'a> {
     fn error(&mut self, message: String) {
-        self.errors.push(VerifyError { kernel: self.kernel, step: self.step, message });
+        let (kernel, step) = (self.kernel, self.step);
+        self.errors.push(VerifyError { kernel, step, unproved: None, message });
     }
 
     fn run(&mut self) {
@@ -258,6 +265,7 @@ impl<'a> Verifier<'a> {
                 self.step = Some(i);
             }
             stmt.accesses(&mut |a| self.access(&a, dead));
+            self.statement += 1;
             match stmt {
                 Stmt::Nest { body } => self.block(body, dead),
                 Stmt::Contract(c) => self.contract(c),
@@ -480,6 +488,8 @@ impl<'a> Verifier<'a> {
             self.error(format!(
                 "{what} {reaches} elements {low}..={high} of a buffer of {elements} elements"
             ));
+            let unproved = a.reach.is_empty().then_some(self.statement);
+            self.errors.last_mut().into_iter().for_each(|e| e.unproved = unproved);
         }
     }
 

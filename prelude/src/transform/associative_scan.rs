@@ -1,0 +1,158 @@
+//! `associative_scan`: all prefixes of a sequence under an associative function, in few steps.
+
+use super::vectorize::vectorize;
+use crate::Var;
+use crate::closure::rebuild;
+use crate::function::{Function, one};
+use crate::ops::{concat, stack};
+use crate::tree::{Tree, flatten, leaf_paths};
+use crate::var::{caller, on_behalf};
+use std::ops::Range;
+use tapeloom_ir::trace;
+use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
+
+/// All prefixes under an associative function: `((A, A) -> A) -> (sequence of A -> sequence of A)`.
+///
+/// Axis 0 of every leaf is the sequence: `y[0] = x[0]`, `y[i] = f((y[i-1], x[i]))`. Since `f` is
+/// associative, neighbours are combined in pairs, the prefixes of the pairs are found the same way, and
+/// every other prefix is one step away from one of those: at most 2 n uses of `f` for n elements, in
+/// 2 log2 n batches. The program has `f` once for each batch, whatever n is. For a function that is not
+/// associative (rounding aside) the result means nothing.
+///
+/// `scan` takes its steps one after the other, may carry what is of another type than the elements, and
+/// asks nothing of its function. Sums and products of numbers have names of their own
+/// ([`Var::cumsum`], [`Var::linear_recurrence`]).
+///
+/// Errors: `shape` if a leaf is a scalar or leaves differ in length, or if `f` gives an element of another
+/// type than those it takes.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let products = jit(associative_scan(|(a, b): (Var, Var)| a.dot(b)));
+/// let quarter = [[0.0, -1.0], [1.0, 0.0]];
+/// let turns = Tensor::from([quarter, quarter, quarter]);
+/// let y = products.call(&turns)?;
+/// assert_eq!(y.slice_axis(0, 2..3)?.to_vec::<f64>()?, [0.0, 1.0, -1.0, 0.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Source: Blelloch, "Prefix Sums and Their Applications" (1990); JAX's `associative_scan`.
+#[doc(alias = "prefix_sum", alias = "accumulate")]
+#[track_caller]
+pub fn associative_scan<A: Tree<Var>, F: Function<(A, A), A, M>, M>(f: F) -> impl Fn(A) -> A {
+    let f = one(f);
+    let at = caller();
+    move |x| prefixes(&f, x, at)
+}
+
+fn prefixes<A: Tree<Var>>(f: impl Fn((A, A)) -> A, x: A, at: Loc) -> A {
+    let (structure, leaves) = flatten(&x);
+    let types: Vec<ArrayType> = leaves.iter().map(|v| v.ty(at)).collect();
+    let tree = |leaves: &[Var]| rebuild::<A>(&structure, leaves.to_vec(), at);
+    let n = match length::<A>(&structure, &types) {
+        Ok(n) => n,
+        Err(problem) => {
+            trace::record(problem, &leaves.iter().map(|v| v.handle).collect::<Vec<_>>(), at);
+            let poison = types.into_iter().map(|ty| Var::poison(ty, at));
+            return tree(&poison.collect::<Vec<_>>());
+        }
+    };
+    let combine = |a: &[Var], b: &[Var]| {
+        let (given, mut y) = flatten(&vectorize(at, &f, &0, &0, (tree(a), tree(b))));
+        let paths = leaf_paths::<Var, A>(&given, "result");
+        for (i, (y, a)) in y.iter_mut().zip(a).enumerate() {
+            let (found, expected) = (y.ty(at), a.ty(at));
+            if found != expected {
+                let problem = Problem::new(
+                    Kind::Shape,
+                    format!(
+                        "`{}` of the function given to `associative_scan` is {}, and its arguments \
+                         have {} there",
+                        paths[i],
+                        element(&found),
+                        element(&expected)
+                    ),
+                    "return what the function takes: it is used on its own results",
+                );
+                trace::record(problem, &[y.handle], at);
+                *y = Var::poison(expected, at);
+            }
+        }
+        y
+    };
+    tree(&scan(&combine, &leaves, n, at))
+}
+
+/// The type of one element of a sequence.
+fn element(ty: &ArrayType) -> ArrayType {
+    ArrayType::new(ty.dtype, ty.shape.without(&[0]))
+}
+
+/// The length that all leaves have in common.
+fn length<A: Tree<Var>>(structure: &A::Structure, types: &[ArrayType]) -> Result<usize, Problem> {
+    let paths = leaf_paths::<Var, A>(structure, "argument");
+    let wrong = |message: String| {
+        Err(Problem::new(
+            Kind::Shape,
+            message,
+            "give every leaf one element for each step, along axis 0",
+        ))
+    };
+    let mut known: Option<(usize, &str)> = None;
+    for (ty, path) in types.iter().zip(&paths) {
+        match (ty.shape.first(), known) {
+            (None, _) => {
+                return wrong(format!("`{path}` of `associative_scan` is {ty}, not a sequence"));
+            }
+            (Some(n), None) => known = Some((*n, path)),
+            (Some(n), Some((m, first))) if *n != m => {
+                return wrong(format!(
+                    "sequences of different length: `{first}` has {m} elements, `{path}` has {n}"
+                ));
+            }
+            (Some(_), Some(_)) => {}
+        }
+    }
+    Ok(known.map_or(0, |(n, _)| n))
+}
+
+/// ```text
+/// x:        x0  x1  x2  x3  x4
+/// pairs:      x01     x23
+/// prefixes:   y1      y3            of the pairs
+/// y:        x0  y1  y1∘x2  y3  y3∘x4
+/// ```
+fn scan(combine: &impl Fn(&[Var], &[Var]) -> Vec<Var>, x: &[Var], n: usize, at: Loc) -> Vec<Var> {
+    if n < 2 {
+        return x.to_vec();
+    }
+    let each = |x: &[Var], part: &dyn Fn(Var) -> Var| -> Vec<Var> {
+        on_behalf("associative_scan", at, || x.iter().map(|v| part(*v)).collect())
+    };
+    let both = |x: &[Var], y: &[Var], join: &dyn Fn(Var, Var) -> Var| -> Vec<Var> {
+        on_behalf("associative_scan", at, || x.iter().zip(y).map(|(x, y)| join(*x, *y)).collect())
+    };
+    let every_other = |range: Range<usize>| each(x, &|v| v.slice_step(0, range.clone(), 2));
+    let pairs = combine(&every_other(0..n / 2 * 2), &every_other(1..n));
+    let odd = scan(combine, &pairs, n / 2, at);
+    let mut even = each(x, &|v| v.slice_axis(0, 0..1));
+    if n > 2 {
+        // The prefixes that end at 2, 4, ..: one step behind those that end before them.
+        let before = each(&odd, &|v| v.slice_axis(0, 0..(n - 1) / 2));
+        let behind = combine(&before, &every_other(2..n));
+        even = both(&even, &behind, &|x, y| concat(&[x, y], 0));
+    }
+    both(&even, &odd, &|even, odd| interleave(even, odd, n))
+}
+
+/// `even[0], odd[0], even[1], odd[1], ..`, n elements.
+fn interleave(even: Var, odd: Var, n: usize) -> Var {
+    let half = n / 2;
+    let mut shape = even.shape();
+    shape[0] = 2 * half;
+    let pairs = stack(&[even.slice_axis(0, 0..half), odd], 1).reshape(shape);
+    match n % 2 {
+        0 => pairs,
+        _ => concat(&[pairs, even.slice_axis(0, half..half + 1)], 0),
+    }
+}
