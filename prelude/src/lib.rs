@@ -63,6 +63,7 @@ mod error;
 mod function;
 pub mod jit;
 pub mod ops;
+pub mod optim;
 pub mod random;
 pub mod transform;
 pub mod tree;
@@ -87,13 +88,13 @@ pub mod prelude {
     pub use crate::check::{check_grads, check_rule};
     pub use crate::jit::{Jit, jit, run};
     pub use crate::ops::functions::*;
-    pub use crate::random;
     pub use crate::transform::*;
     pub use crate::tree::{
         Args, Tree, clip_by_global_norm, global_norm, ones_like, ravel, ravel_tensors, tree_dot,
         tree_leaves, tree_map, tree_map2, tree_map3, tree_paths, tree_sum, zeros_like,
     };
     pub use crate::var::{IntoVar, Var};
+    pub use crate::{optim, random};
     pub use tapeloom_derive::Tree;
     pub use tapeloom_ir::{Dtype, Shape, Tensor};
 }

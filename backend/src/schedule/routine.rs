@@ -119,7 +119,8 @@ fn cumulate(
 
 /// A merge sort from the bottom up: runs of 1, 2, 4, .. elements are merged, keys and their positions
 /// side by side, from one half of the workspace to the other. Which of two runs gives the next element
-/// is chosen without a branch, since no machine could guess it; a choice of the right run only where
+/// is chosen without a branch, since no machine could guess it: what is chosen is a place,
+/// for a choice between floats is a branch to some machines. A choice of the right run only where
 /// its key is smaller keeps equal elements in order.
 fn argsort(text: &mut String, x: &ArrayType, axis: usize, descending: bool) -> std::fmt::Result {
     let (outer, n, inner) = rows(x, axis);
@@ -182,23 +183,22 @@ fn argsort(text: &mut String, x: &ArrayType, axis: usize, descending: bool) -> s
           %19: bool = or %16, %18
           %20: bool = or %11, %19
           %21: bool = and %10, %20
-          %22: {dtype} = select %21, %13, %12
-          store b3[i4], %22
-          %23: i64 = load b4[(%7)]
-          %24: i64 = load b4[(%8)]
-          %25: i64 = select %21, %24, %23
-          store b5[i4], %25
-          %26: i64 = convert{{to=i64}} %21
-          %27: i64 = add v1, %26
-          %28: i64 = sub 1, %26
-          %29: i64 = add v0, %28
-          v1 = %27
-          v0 = %29
+          %22: i64 = select %21, %8, %7
+          %23: {dtype} = load b2[(%22)]
+          store b3[i4], %23
+          %24: i64 = load b4[(%22)]
+          store b5[i4], %24
+          %25: i64 = convert{{to=i64}} %21
+          %26: i64 = add v1, %25
+          %27: i64 = sub 1, %25
+          %28: i64 = add v0, %27
+          v1 = %26
+          v0 = %28
         }}
       }}
       for i5 in {n} {{
-        %30: i64 = load b4[i5]
-        store b1[i0*{row} + i1 + i5*{inner}], %30
+        %29: i64 = load b4[i5]
+        store b1[i0*{row} + i1 + i5*{inner}], %29
       }}
     }}
   }}

@@ -30,7 +30,7 @@ const WAITING: &[(&str, &str)] = &[
     ("loops that reject samples", "beta_sample dirichlet gamma poisson"),
     ("effects", "debug_nans debug_print pure_callback"),
     ("the shape of a result without its program", "eval_shape"),
-    ("a module of optimisers", "adagrad adam adamw cosine_decay lbfgs rmsprop sgd"),
+    ("more optimisers", "adagrad cosine_decay lbfgs rmsprop"),
 ];
 
 /// Names that mean something else here, and what has their meaning.
