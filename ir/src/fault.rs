@@ -55,6 +55,7 @@ faults! {
     LaneTailNarrow = "lane-tail-narrow", "the last iteration after full lanes of f32 is left out";
     PruneMask = "prune-mask", "the mask of a pruned function names the wrong parameters";
     Mark = "mark", "local rules take the operand of a mark for the mark";
+    LaneOrder = "lane-order", "machine code combines partial values in another order than the kernel says";
     CallOrder = "call-order", "inlining hands the first two arguments over in the wrong order";
 }
 

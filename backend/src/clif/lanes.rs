@@ -298,8 +298,13 @@ impl LaneBuilder<'_, '_, '_> {
         registers: &[Value],
     ) -> Result<Value, Problem> {
         let empty = || Problem::internal("no lanes");
+        let mut registers = Registers::from(registers);
+        if planted(Fault::LaneOrder) && registers.len() > 1 && dtype.is_float() {
+            registers = self.each(&Lanes::Vector(registers), dtype);
+            registers.swap(1, 2);
+        }
         let ty = registers.first().map(|r| self.b.func.dfg.value_type(*r)).ok_or_else(empty)?;
-        let last = combine(Registers::from(registers), |x, y| {
+        let last = combine(registers, |x, y| {
             if ty.is_vector()
                 && let Some(v) = float::emit(self.b, ty, code, x, y)
             {
