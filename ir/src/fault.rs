@@ -56,6 +56,12 @@ faults! {
     PruneMask = "prune-mask", "the mask of a pruned function names the wrong parameters";
     Mark = "mark", "local rules take the operand of a mark for the mark";
     LaneOrder = "lane-order", "machine code combines partial values in another order than the kernel says";
+    Frame = "frame", "what a region runs is given less workspace than it has";
+    Element = "element", "the elements of a loop that counts down are read counting up";
+    GivenUp = "given-up", "an argument is given up though it is still read";
+    BranchTaken = "branch-taken", "a truth value takes the other branch";
+    Registers = "registers", "what a loop stores is taken for what was known before it";
+    Effect = "effect", "an effect beside which nobody reads anything is dropped";
     CallOrder = "call-order", "inlining hands the first two arguments over in the wrong order";
 }
 

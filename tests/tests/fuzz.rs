@@ -57,6 +57,7 @@ fn the_generator_meets_what_programs_are_made_of() {
     let (mut names, mut dtypes) = (BTreeSet::new(), BTreeMap::new());
     let (mut large, mut empty, mut repeated, mut passed) = (0, 0, 0, 0);
     let (mut rewritten, mut several) = (0, 0);
+    let (mut loops, mut branches) = (0, 0);
     for seed in seeds(0).take(1000) {
         let mut m = Module::new();
         let case = Recipe::draw(seed).program(&mut m).unwrap();
@@ -72,9 +73,11 @@ fn the_generator_meets_what_programs_are_made_of() {
                     Op::Gather(g) => several += usize::from(g.axes.len() > 1),
                     Op::Scatter(s) => several += usize::from(s.axes.len() > 1),
                     Op::DynamicUpdateSlice(_) => {}
+                    Op::Loop(_) => loops += 1,
+                    Op::Cond(_) => branches += 1,
                     _ => continue,
                 }
-                if !matches!(e.op, Op::Gather(_)) {
+                if matches!(e.op, Op::Scatter(_) | Op::DynamicUpdateSlice(_)) {
                     rewritten += usize::from(!bases.insert(e.operands[0]));
                 }
             }
@@ -87,6 +90,6 @@ fn the_generator_meets_what_programs_are_made_of() {
     }
     assert!(names.len() >= 80, "only {} primitives: {names:?}", names.len());
     assert!(Dtype::ALL.iter().all(|d| dtypes.get(d) > Some(&200)), "{dtypes:?}");
-    let counts = [large, empty, repeated, passed, rewritten, several];
+    let counts = [large, empty, repeated, passed, rewritten, several, loops, branches];
     assert!(counts.iter().all(|n| *n >= 50), "{counts:?}");
 }

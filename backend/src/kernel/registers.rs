@@ -29,6 +29,7 @@ use super::{
 };
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::collections::{BTreeMap, BTreeSet};
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Literal};
 
 /// A loop has at most so many elements in variables, so many of one buffer.
@@ -213,6 +214,9 @@ impl Promote<'_> {
 
     /// What a statement stores somewhere inside is not known any more.
     fn forget(&mut self, stmt: &Stmt) {
+        if planted(Fault::Registers) {
+            return;
+        }
         visit(std::slice::from_ref(stmt), &mut |s| {
             s.accesses(&mut |a| {
                 if a.write {
@@ -280,8 +284,20 @@ impl Map for Promote<'_> {
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         let (exchange, known) = (std::mem::take(&mut self.exchange), self.known.clone());
         let mut out = Vec::with_capacity(body.len());
+        self.statements(body, &mut out);
+        out.extend(exchange);
+        // What became known in the block ends with it; what it stores nobody took for known.
+        self.known = known;
+        out
+    }
+}
+
+impl Promote<'_> {
+    fn statements(&mut self, body: &[Stmt], out: &mut Vec<Stmt>) {
         for stmt in body {
             match stmt {
+                // It runs as it stands, so that what it finds out stays known.
+                Stmt::Nest { body } => self.statements(body, out),
                 Stmt::Let { value, expr: Expr::Load { buffer, address, .. } }
                     if let Some((element, var)) = Promote::var(self, *buffer, address) =>
                 {
@@ -311,10 +327,6 @@ impl Map for Promote<'_> {
                 }
             }
         }
-        out.extend(exchange);
-        // What became known in the block ends with it; what it stores nobody took for known.
-        self.known = known;
-        out
     }
 }
 

@@ -22,6 +22,7 @@ use crate::kernel::{
     Place, Rounds, Stmt, Version, View,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{self, Direction, Slot, Trip};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Problem};
 
@@ -71,7 +72,8 @@ impl Frame {
         }
         let bytes = |n: &usize| graph.nodes[step.results[*n]].ty.bytes();
         let next = region.exchanged.iter().map(|n| place(bytes(n))).collect();
-        Frame { bytes: at, index, truth, next }
+        let bytes = if planted(Fault::Frame) { at / 2 } else { at };
+        Frame { bytes, index, truth, next }
     }
 }
 
@@ -168,6 +170,7 @@ impl Convert<'_> {
         for (k, branch) in others.iter().enumerate().rev() {
             let mut block = Vec::new();
             let (condition, then, otherwise) = match dtype {
+                Dtype::Bool if planted(Fault::BranchTaken) => (which, call(*branch), chosen),
                 Dtype::Bool => (which, chosen, call(*branch)),
                 _ => {
                     let value = self.scalars.push(Dtype::Bool);
@@ -359,7 +362,7 @@ fn element(all: &View, rounds: &prim::Rounds, index: IndexId, elements: usize) -
     let mut at = all.at.clone();
     let stride = elements as i64;
     match (rounds.direction, &rounds.trip) {
-        (Direction::Down, Trip::Static(n)) => {
+        (Direction::Down, Trip::Static(n)) if !planted(Fault::Element) => {
             at.offset += stride * (*n as i64 - 1);
             at.terms.push((index, -stride));
         }

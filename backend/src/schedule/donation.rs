@@ -42,7 +42,7 @@ pub(crate) fn given(
         let mut node = *root;
         while let Some((of, slot)) = graph.base(node)
             && let Some(base) = graph.nodes[of].operands[slot].node()
-            && member[of].is_some_and(|m| last_reader[base] == m)
+            && (planted(Fault::GivenUp) || member[of].is_some_and(|m| last_reader[base] == m))
             && !graph.reads_beside(of, slot, base)
             && !graph.results.contains(&base)
         {
@@ -76,7 +76,9 @@ impl Emitter<'_> {
             NodeKind::Input(_) => self.given[base],
             kind => !kind.is_movement(),
         };
+        let given = planted(Fault::GivenUp) && self.given[base];
         let last = self.last_reader[base] == m
+            || given
             || planted(Fault::UpdateTakesOver) && self.last_reader[base] < m;
         let free = owned
             && last

@@ -15,6 +15,7 @@ use crate::machine::Machine;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Bounds, Combine, Piece};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Loc, OrderedMap, OrderedSet};
 
@@ -296,7 +297,8 @@ impl Graph {
             live[*r] = true;
         }
         for (id, node) in &self.nodes {
-            live[id] |= node.kind.region().is_some_and(|r| self.regions[r].ordered);
+            let ordered = |r: RegionId| self.regions[r].ordered && !planted(Fault::Effect);
+            live[id] |= node.kind.region().is_some_and(ordered);
         }
         for index in (0..self.nodes.len()).rev() {
             let id = NodeId::new(index);

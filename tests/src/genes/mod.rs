@@ -14,6 +14,7 @@
 //! laws hold there too. *Wild* ones compute anything with anything, infinities, nan and both zeros
 //! included, and are compared bit for bit.
 
+mod control;
 mod folds;
 mod indexing;
 mod maps;
@@ -215,6 +216,8 @@ const KINDS: &[Step] = &[
     |g, e| g.updates(e),
     |g, e| g.call(e),
     |g, e| g.call(e),
+    |g, e| g.rounds(e),
+    |g, e| g.branch(e),
 ];
 
 impl Generator<'_, '_> {
@@ -413,9 +416,7 @@ impl Generator<'_, '_> {
         let mut operands = Vec::new();
         for (i, ty) in params.iter().enumerate() {
             let Type::Array(ty) = ty else { return };
-            let x = self.pick(ty.dtype, gene.operands[i % 2].wrapping_add(i as u8 / 2));
-            let x = self.matching(&x, &ty.shape);
-            operands.push(self.within(&x, 8.0).atom);
+            operands.push(self.argument(ty, gene, i));
         }
         let op: Op = match self.rng.index(6) {
             5 => Call::checkpoint(function, Policy::Nothing).into(),
