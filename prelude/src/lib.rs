@@ -58,6 +58,7 @@ extern crate self as tapeloom;
 
 mod check;
 mod closure;
+pub mod control;
 mod dtype;
 mod error;
 mod function;
@@ -70,6 +71,7 @@ pub mod tree;
 pub mod var;
 
 pub use check::{check_grads, check_rule};
+pub use control::*;
 pub use error::Error;
 pub use function::{Function, One, Two};
 pub use jit::{Compiled, Explanation, Jit, Stage, jit, run};
@@ -86,6 +88,7 @@ pub use var::{IntoVar, Var};
 /// Everything that programs usually need: `use tapeloom::prelude::*;`
 pub mod prelude {
     pub use crate::check::{check_grads, check_rule};
+    pub use crate::control::*;
     pub use crate::jit::{Jit, jit, run};
     pub use crate::ops::functions::*;
     pub use crate::transform::*;

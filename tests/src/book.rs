@@ -16,6 +16,7 @@ chapters! {
     arrays = "../../book/src/arrays.md";
     backend = "../../book/src/backend.md";
     coming_from_jax = "../../book/src/coming-from-jax.md";
+    control_flow = "../../book/src/control-flow.md";
     conventions = "../../book/src/conventions.md";
     errors = "../../book/src/errors.md";
     fast_programs = "../../book/src/fast-programs.md";

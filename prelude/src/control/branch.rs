@@ -1,0 +1,165 @@
+//! `cond` and `switch`: one closure of several.
+
+use crate::Var;
+use crate::closure::{Staged, rebuild, stage_params};
+use crate::function::{Function, one};
+use crate::tree::{Tree, different, flatten, leaf_paths};
+use crate::var::caller;
+use tapeloom_ir::prim::Cond;
+use tapeloom_ir::trace::{self, Diagnostic, Handle, Note, Param};
+use tapeloom_ir::{ArrayType, Atom, Builder, Draft, FuncId, Kind, Loc, Module, Problem, Type};
+
+/// `yes(x)` if `which` is true, else `no(x)`: only one of them runs.
+///
+/// Both give trees of one form, with leaves of equal types. Derivatives are those of the branch taken;
+/// the other one has no say, whatever poles it has. Under `vmap`, where members may differ, both run, and
+/// each member is seen by its own only.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(grad(|x: Var| cond(x.gt(0.0), |x: Var| x.sqrt(), |x: Var| -x, x)));
+/// assert_eq!(f.call(4.0)?.item::<f64>()?, 0.25);
+/// assert_eq!(f.call(0.0)?.item::<f64>()?, -1.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `arguments` when `which` is not one truth value, `shape` or `dtype` when the branches give
+/// different results.
+#[track_caller]
+pub fn cond<A, B, F, G, M, N>(which: Var, yes: F, no: G, x: A) -> B
+where
+    A: Tree<Var>,
+    B: Tree<Var>,
+    F: Function<A, B, M>,
+    G: Function<A, B, N>,
+{
+    let (yes, no) = (one(yes), one(no));
+    choose("cond", caller(), which, &no, &[&yes], x)
+}
+
+/// `branches[i](x)`: the closure of that number, or the nearest that there is.
+///
+/// As [`cond`], for any number of closures; `i` is an `i64`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(|(i, x): (Var, Var)| switch(i, [&|x: Var| x.sin(), &|x: Var| x.cos(), &|x| x * x], x));
+/// assert_eq!(f.call((7i64, 3.0))?.item::<f64>()?, 9.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn switch<A: Tree<Var>, B: Tree<Var>, const N: usize>(
+    i: Var,
+    branches: [&dyn Fn(A) -> B; N],
+    x: A,
+) -> B {
+    const { assert!(N > 0, "`switch` needs a branch") };
+    choose("switch", caller(), i, branches[0], &branches[1..], x)
+}
+
+fn choose<A: Tree<Var>, B: Tree<Var>>(
+    transform: &'static str,
+    at: Loc,
+    which: Var,
+    first: &dyn Fn(A) -> B,
+    rest: &[&dyn Fn(A) -> B],
+    x: A,
+) -> B {
+    let (structure, args) = flatten(&x);
+    let params: Vec<Param> = args.iter().map(|v| Param::like(v.handle, at)).collect();
+    let trace = |f: &dyn Fn(A) -> B| {
+        stage_params::<A, B>(transform, at, f, &structure, args.clone(), &params)
+    };
+    let first = trace(first);
+    let rest: Vec<Staged<B::Structure>> = rest.iter().map(|f| trace(f)).collect();
+    let staged = || std::iter::once(&first).chain(&rest);
+    let alike = rest.iter().all(|other| same_results::<B>(&first, other, at));
+    let functions: Option<Vec<FuncId>> = staged().map(Staged::function).collect();
+    let bound = functions.filter(|_| alike).and_then(|functions| {
+        // Every branch takes what any of them captures.
+        let mut captures: Vec<Handle> = Vec::new();
+        let mut place = |h: &Handle| {
+            captures.iter().position(|known| known.is_same(*h)).unwrap_or_else(|| {
+                captures.push(*h);
+                captures.len() - 1
+            })
+        };
+        let picks: Vec<Vec<usize>> =
+            staged().map(|s| s.captures().iter().map(&mut place).collect()).collect();
+        let types: Vec<Type> = captures.iter().map(|h| trace::type_of(*h, at)).collect();
+        let whole = |m: &mut Module| -> Result<Vec<FuncId>, Problem> {
+            let each = functions.iter().zip(&picks);
+            each.map(|(f, picks)| with_captures(m, *f, args.len(), &types, picks)).collect()
+        };
+        let branches = match trace::with_module(whole)? {
+            Ok(branches) => branches,
+            Err(problem) => {
+                first.report(Diagnostic::new(problem, at));
+                return None;
+            }
+        };
+        let operands = std::iter::once(which.handle).chain(args.iter().map(|v| v.handle));
+        let operands: Vec<Handle> = operands.chain(captures).collect();
+        Some(trace::bind(Cond { branches }, &operands, at))
+    });
+    let results = match bound {
+        Some(results) => results.into_iter().map(Var::new).collect(),
+        None => first.poison(&first.result_types()),
+    };
+    rebuild(first.output(), results, at)
+}
+
+/// Whether two branches give results of one form and one type; if not, it is reported.
+fn same_results<B: Tree<Var>>(
+    one: &Staged<B::Structure>,
+    other: &Staged<B::Structure>,
+    at: Loc,
+) -> bool {
+    let report = |kind, message: String, notes| {
+        let help = "give trees of one form, with leaves of equal types, from every branch";
+        let problem = Problem::new(kind, message, help);
+        one.report(Diagnostic { problem, at, notes, context: Vec::new() });
+        false
+    };
+    if one.output() != other.output() {
+        let sides = ["one branch", "another"];
+        let found = different::<Var, B>(one.output(), other.output(), "", sides);
+        return report(Kind::Arguments, format!("branches differ: {found}"), Vec::new());
+    }
+    let paths = leaf_paths::<Var, B>(one.output(), "result");
+    let (types, others) = (one.result_types(), other.result_types());
+    let mut alike = true;
+    for (i, (a, b)) in types.iter().zip(&others).enumerate().filter(|(_, (a, b))| a != b) {
+        if one.poisoned_results()[i] || other.poisoned_results()[i] {
+            continue;
+        }
+        let kind = if a.dtype == b.dtype { Kind::Shape } else { Kind::Dtype };
+        let note = |of: &Staged<B::Structure>, ty: &ArrayType, role: &str| Note {
+            role: role.to_owned(),
+            what: ty.to_string(),
+            born: of.result_born(i),
+        };
+        let notes = vec![note(one, a, "one branch"), note(other, b, "another")];
+        alike =
+            report(kind, format!("`{}` is {a} in one branch and {b} in another", paths[i]), notes);
+    }
+    alike
+}
+
+/// The function with other captures: those of `types`, of which its own are the ones picked.
+fn with_captures(
+    m: &mut Module,
+    f: FuncId,
+    args: usize,
+    types: &[Type],
+    picks: &[usize],
+) -> Result<FuncId, Problem> {
+    let function = m.get(f);
+    let mut draft = Draft::new(function.name.clone());
+    let params = function.param_types().into_iter().take(args).chain(types.iter().cloned());
+    let params: Vec<Atom> = params.map(|ty| draft.param(ty)).collect();
+    let (own, captures) = params.split_at(args);
+    let all: Vec<Atom> = own.iter().copied().chain(picks.iter().map(|i| captures[*i])).collect();
+    let results = Builder::new(m, &mut draft).inline(f, &all);
+    draft.finish(m, results)
+}

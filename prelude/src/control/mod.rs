@@ -1,0 +1,19 @@
+//! Control flow: branches and loops on values that are known only when the program runs.
+//!
+//! | function | runs |
+//! |---|---|
+//! | [`cond`] | one of two closures |
+//! | [`switch`] | one of several closures |
+//! | [`scan`], [`scan_reverse`] | a closure for each element of arrays, with a carry |
+//! | [`fori_loop`] | a closure so many times, with a carry |
+//! | [`map`] | a closure for each element of arrays |
+//!
+//! A Rust `if` or `for` decides while the program is traced, and a Rust loop writes its body out as often
+//! as it runs. These are traced once, compiled to a branch or a loop, and differentiated as such. What
+//! their closures use from outside is passed along.
+
+mod branch;
+mod rounds;
+
+pub use branch::{cond, switch};
+pub use rounds::{fori_loop, map, scan, scan_reverse};

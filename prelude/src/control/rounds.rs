@@ -1,0 +1,233 @@
+//! `scan`, `fori_loop` and `map`: a closure run round after round.
+
+use crate::Var;
+use crate::closure::{Staged, rebuild, stage_params};
+use crate::function::{Function, one};
+use crate::tree::{Tree, different, flatten, leaf_paths};
+use crate::var::caller;
+use tapeloom_ir::prim::{Direction, Loop, Rounds, Slot, Trip};
+use tapeloom_ir::trace::{self, Diagnostic, Handle, Note, Param};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem};
+
+/// Runs `f` on a carry and each element of `xs`, the first one first: `(carry, x) -> (carry, y)`. Gives
+/// the last carry, and all `y` stacked.
+///
+/// The leaves of `xs` have one extent in common, that of axis 0; a round takes the elements along it. A
+/// carry keeps its types. The body is traced and compiled once; reverse mode keeps what it needs of every
+/// round, and runs the other way.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // y' = -y, by Euler's rule, with a step for each interval.
+/// let solve = |(y, h): (Var, Var)| scan(|(y, h): (Var, Var)| (y - h * y, y), y, h).0;
+/// let f = jit(value_and_grad(solve));
+/// let (y, (dy, dh)) = f.call((1.0, [0.5, 0.25]))?;
+/// assert_eq!((y.item::<f64>()?, dy.item::<f64>()?), (0.375, 0.375));
+/// assert_eq!(dh, Tensor::from([-0.75, -0.5]));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` when the leaves of `xs` have no extent in common, `shape` or `dtype` when a round
+/// changes the type of a carry.
+#[track_caller]
+pub fn scan<C, X, Y, F, M>(f: F, init: C, xs: X) -> (C, Y)
+where
+    C: Tree<Var>,
+    X: Tree<Var>,
+    Y: Tree<Var>,
+    F: Function<(C, X), (C, Y), M>,
+{
+    over("scan", caller(), Direction::Up, one(f), init, xs)
+}
+
+/// As [`scan`], from the last element to the first. Element i of the stacked results still belongs to
+/// element i of `xs`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let suffix_sums = jit(|x: Var| scan_reverse(|(s, x): (Var, Var)| (s + x, s + x), x.sum() * 0.0, x).1);
+/// assert_eq!(suffix_sums.call([1.0, 2.0, 3.0])?, Tensor::from([6.0, 5.0, 3.0]));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn scan_reverse<C, X, Y, F, M>(f: F, init: C, xs: X) -> (C, Y)
+where
+    C: Tree<Var>,
+    X: Tree<Var>,
+    Y: Tree<Var>,
+    F: Function<(C, X), (C, Y), M>,
+{
+    over("scan_reverse", caller(), Direction::Down, one(f), init, xs)
+}
+
+/// Runs `f` on each element of `xs` and stacks what it gives.
+///
+/// One element after the other: where all elements at once are wanted, use [`vmap`](crate::vmap).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(|x: Var| map(|row: Var| row.dot(row), x));
+/// assert_eq!(f.call([[1.0, 2.0], [3.0, 4.0]])?, Tensor::from([5.0, 25.0]));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn map<X: Tree<Var>, Y: Tree<Var>, F: Function<X, Y, M>, M>(f: F, xs: X) -> Y {
+    let f = one(f);
+    over("map", caller(), Direction::Up, move |((), x)| ((), f(x)), (), xs).1
+}
+
+/// Runs `f` on the number of the round (an `i64` from 0 on) and a carry, `n` times:
+/// `(i, carry) -> carry`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let sqrt = jit(grad(|a: Var| fori_loop(6, |(_, x): (Var, Var)| (x + a / x) / 2.0, a)));
+/// assert!((sqrt.call(4.0)?.item::<f64>()? - 0.25).abs() < 1e-12);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` or `dtype` when a round changes the type of a carry.
+#[track_caller]
+pub fn fori_loop<C, F, M>(n: usize, f: F, init: C) -> C
+where
+    C: Tree<Var>,
+    F: Function<(Var, C), C, M>,
+{
+    let (f, at) = (one(f), caller());
+    let (form, carries) = flatten(&init);
+    let index = Param::new(ArrayType::new(Dtype::I64, []), at);
+    let params: Vec<Param> =
+        std::iter::once(index).chain(carries.iter().map(|v| Param::like(v.handle, at))).collect();
+    // The number of the round is no argument: it has a slot, and only its form is needed here.
+    let (structure, _) = flatten(&(Var::literal(Literal::i64(0), at), init));
+    let staged = stage_params::<(Var, C), C>("fori_loop", at, f, &structure, carries, &params);
+    let fits =
+        same_form::<C>(&staged, staged.output(), &form, at) && same_types::<C>(&staged, &form, at);
+    let slots = std::iter::once(Slot::Index).chain((0..staged.args.len()).map(Slot::Carry));
+    let results = rolled(&staged, fits, n, Direction::Up, slots.collect());
+    rebuild(staged.output(), results, at)
+}
+
+fn over<C: Tree<Var>, X: Tree<Var>, Y: Tree<Var>>(
+    transform: &'static str,
+    at: Loc,
+    direction: Direction,
+    f: impl FnOnce((C, X)) -> (C, Y),
+    init: C,
+    xs: X,
+) -> (C, Y) {
+    let (form, carries) = flatten(&init);
+    let (_, elements) = flatten(&xs);
+    let (structure, args) = flatten(&(init, xs));
+    let n = common_extent(transform, &elements, at);
+    let carry = carries.iter().map(|v| Param::like(v.handle, at));
+    let element = elements.iter().map(|v| {
+        let ty = v.ty(at);
+        let inner = ty.shape.get(1..).unwrap_or(&[]);
+        Param { ty: ArrayType::new(ty.dtype, inner).into(), ..Param::like(v.handle, at) }
+    });
+    let params: Vec<Param> = carry.chain(element).collect();
+    let staged = stage_params::<(C, X), (C, Y)>(transform, at, f, &structure, args, &params);
+    // Any leaves will do for the form of the carry.
+    let nothing = Var::literal(Literal::i64(0), at);
+    let given: (C, Y) = rebuild(staged.output(), vec![nothing; staged.result_types().len()], at);
+    let (given, _) = flatten(&given.0);
+    let fits = n.is_some()
+        && same_form::<C>(&staged, &given, &form, at)
+        && same_types::<C>(&staged, &form, at);
+    let slots = (0..carries.len()).map(Slot::Carry).chain(elements.iter().map(|_| Slot::Xs));
+    let results = rolled(&staged, fits, n.unwrap_or(0), direction, slots.collect());
+    rebuild(staged.output(), results, at)
+}
+
+/// The extent of axis 0 that all leaves have; if there is none, it is reported.
+fn common_extent(transform: &'static str, elements: &[Var], at: Loc) -> Option<usize> {
+    let wrong = |message: String, handles: &[Handle]| {
+        let help = "every leaf has one element for each round, along axis 0";
+        trace::record(Problem::new(Kind::Shape, message, help), handles, at);
+        None
+    };
+    let Some(first) = elements.first() else {
+        return wrong(format!("`{transform}` has no array to go over; `fori_loop` counts"), &[]);
+    };
+    let extent = |v: &Var| v.ty(at).shape.first().copied();
+    for v in elements {
+        match (extent(first), extent(v)) {
+            (Some(n), Some(m)) if n == m => {}
+            (Some(n), Some(m)) => {
+                let message = format!("`{transform}` goes over arrays of {n} and of {m} elements");
+                return wrong(message, &[first.handle, v.handle]);
+            }
+            (None, _) => {
+                return wrong(format!("`{transform}` goes over a scalar"), &[first.handle]);
+            }
+            (_, None) => return wrong(format!("`{transform}` goes over a scalar"), &[v.handle]),
+        }
+    }
+    extent(first)
+}
+
+/// Whether a round gives a carry of the form that it takes; if not, it is reported.
+fn same_form<C: Tree<Var>>(
+    staged: &Staged<impl Sized>,
+    given: &C::Structure,
+    taken: &C::Structure,
+    at: Loc,
+) -> bool {
+    if given == taken {
+        return true;
+    }
+    let found = different::<Var, C>(taken, given, "carry", ["the start", "a round"]);
+    let help = "a round gives a carry of the form that it takes";
+    let problem =
+        Problem::new(Kind::Arguments, format!("a round changes the carry: {found}"), help);
+    staged.report(Diagnostic::new(problem, at));
+    false
+}
+
+/// Whether a round gives carries of the types that it takes; if not, it is reported.
+fn same_types<C: Tree<Var>>(staged: &Staged<impl Sized>, form: &C::Structure, at: Loc) -> bool {
+    let paths = leaf_paths::<Var, C>(form, "carry");
+    let (taken, given) = (staged.arg_types(), staged.result_types());
+    let mut same = true;
+    for (i, path) in paths.iter().enumerate() {
+        let (before, after) = (&taken[i], &given[i]);
+        if before == after || staged.poisoned_results()[i] {
+            continue;
+        }
+        same = false;
+        let kind = if before.dtype == after.dtype { Kind::Shape } else { Kind::Dtype };
+        let message = format!("`{path}` starts as {before}, and a round makes it {after}");
+        let help = "a carry keeps its type: convert or reshape it, at the start or in the round";
+        let note = |role: &str, ty: &ArrayType, born| Note {
+            role: role.to_owned(),
+            what: ty.to_string(),
+            born,
+        };
+        let notes = vec![
+            note("start", before, staged.args[i].handle.born()),
+            note("after a round", after, staged.result_born(i)),
+        ];
+        let problem = Problem::new(kind, message, help);
+        staged.report(Diagnostic { problem, at, notes, context: Vec::new() });
+    }
+    same
+}
+
+/// The outputs of the loop of a closure: slots of its parameters, then constants for what it captures.
+fn rolled(
+    staged: &Staged<impl Sized>,
+    fits: bool,
+    n: usize,
+    direction: Direction,
+    mut takes: Vec<Slot>,
+) -> Vec<Var> {
+    let Some(body) = staged.function().filter(|_| fits) else {
+        return staged.poison(&staged.result_types());
+    };
+    takes.extend(staged.captures().iter().map(|_| Slot::Const));
+    let rounds = Rounds { trip: Trip::Static(n), direction, takes };
+    let operands: Vec<Handle> =
+        staged.args.iter().map(|v| v.handle).chain(staged.captures().iter().copied()).collect();
+    trace::bind(Loop { body, rounds }, &operands, staged.at).into_iter().map(Var::new).collect()
+}

@@ -1,0 +1,81 @@
+//! Branches and loops as users write them: what goes wrong, and that captures and trees go through.
+#![allow(clippy::panic, reason = "tests")]
+
+use tapeloom::prelude::*;
+use tapeloom::{Error, Kind};
+
+fn refused<A: Tree<Var>, B: Tree<Var>>(f: impl Fn(A) -> B, args: impl Args<A>) -> Error {
+    match jit(f).call(args) {
+        Err(error) => error,
+        Ok(_) => panic!("nothing was refused"),
+    }
+}
+
+#[track_caller]
+fn says(error: &Error, kind: Kind, words: &[&str]) {
+    let text = error.to_string();
+    assert_eq!(error.kind(), kind, "{text}");
+    for word in words.iter().chain(&["prelude/tests/control.rs"]) {
+        assert!(text.contains(word), "no {word} in {text}");
+    }
+}
+
+#[test]
+fn a_carry_keeps_its_type() {
+    let wider = |x: Var| fori_loop(3, |(_, c): (Var, Var)| c.broadcast_to([2]), x);
+    says(&refused(wider, 1.0), Kind::Shape, &["`carry` starts as f64[]", "f64[2]"]);
+    let single = |x: Var| scan(|(c, x): (Var, Var)| (c.convert(Dtype::F32), x), x.sum(), x).0;
+    says(&refused(single, [1.0, 2.0]), Kind::Dtype, &["`carry` starts as f64[]", "f32[]"]);
+    let longer = |x: Var| {
+        let more = |(_, c): (Var, Vec<Var>)| [c.clone(), c].concat();
+        fori_loop(3, more, vec![x])
+    };
+    says(&refused(longer, 1.0), Kind::Arguments, &["a round changes the carry"]);
+}
+
+#[test]
+fn elements_have_an_extent_in_common() {
+    let uneven = |(x, y): (Var, Var)| map(|(x, y): (Var, Var)| x + y, (x, y));
+    says(&refused(uneven, ([1.0, 2.0], [1.0])), Kind::Shape, &["of 2 and of 1 elements"]);
+    says(&refused(|x: Var| map(|x: Var| x, x), 1.0), Kind::Shape, &["goes over a scalar"]);
+    let none = |x: Var| scan(|(c, ()): (Var, ())| (c, c), x, ()).0;
+    says(&refused(none, 1.0), Kind::Shape, &["no array to go over"]);
+}
+
+#[test]
+fn branches_give_the_same() {
+    let shapes = |x: Var| cond(x.gt(0.0), |x: Var| x.broadcast_to([2]), |x: Var| x, x);
+    says(&refused(shapes, 1.0), Kind::Shape, &["`result` is f64[] in one branch and f64[2]"]);
+    let forms = |x: Var| cond(x.gt(0.0), |x: Var| vec![x], |x: Var| vec![x, x], x)[0];
+    says(&refused(forms, 1.0), Kind::Arguments, &["branches differ"]);
+    let many = |x: Var| cond(x.gt(0.0), |x: Var| x, |x: Var| -x, x);
+    says(&refused(many, [1.0, 2.0]), Kind::Arguments, &["chooses by a bool[]", "bool[2]"]);
+}
+
+#[test]
+fn errors_inside_are_told_once() {
+    let inside = |x: Var| fori_loop(3, |(_, c): (Var, Var)| c.dot(c).reshape([7]), x);
+    let text = refused(inside, [1.0, 2.0]).to_string();
+    assert_eq!(text.matches("error[").count(), 1, "{text}");
+}
+
+#[test]
+fn closures_use_what_is_around_them() -> Result<(), Error> {
+    // Σ_i w_i over rounds of a branch that uses w, k and the number of the round.
+    let f = |(w, k): (Var, Var)| {
+        let round = |(i, (s, n)): (Var, (Var, Var))| {
+            let y = cond(n.lt(2.0), |s: Var| s + k * w.index(0), |s: Var| s * k + w.index(1), s);
+            (y + i.convert(Dtype::F64), n + 1.0)
+        };
+        fori_loop(4, round, (w.sum() * 0.0, w.sum() * 0.0)).0
+    };
+    let (w, k) = ([0.5, -1.5], 2.0);
+    // s: 2·0.5 + 0, + 2·0.5 + 1, · 2 - 1.5 + 2, · 2 - 1.5 + 3.
+    let (y, (dw, dk)) = jit(value_and_grad(f)).call((w, k))?;
+    assert_eq!(y.item::<f64>()?, 14.5);
+    assert_eq!(dw, Tensor::from([16.0, 3.0]));
+    assert_eq!(dk.item::<f64>()?, 16.5);
+    let many = jit(vmap(move |k: Var| f((constant(&Tensor::from(w)), k))));
+    assert_eq!(many.call([2.0, 2.0])?, Tensor::from([14.5, 14.5]));
+    Ok(())
+}
