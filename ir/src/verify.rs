@@ -170,11 +170,16 @@ impl Verifier<'_> {
             }
             return Linearity::Linear;
         }
-        // A linear map of zeros is zero: broadcast zeros count as linear.
-        let zeros = operands.iter().all(|o| *o == Linearity::Zero);
-        let as_linear: SmallVec<[Linearity; 3]> =
-            operands.iter().map(|_| Linearity::Linear).collect();
-        if zeros && !operands.is_empty() && op.is_linear(self.module, &as_linear) {
+        // What is linear in its zeros is zero: zeros broadcast, gathered, multiplied by anything.
+        let linear_in_zeros: SmallVec<[Linearity; 3]> = operands
+            .iter()
+            .map(|o| match o {
+                Linearity::Zero => Linearity::Linear,
+                Linearity::Constant | Linearity::Linear => Linearity::Constant,
+            })
+            .collect();
+        let zeros = linear_in_zeros.contains(&Linearity::Linear);
+        if zeros && op.is_linear(self.module, &linear_in_zeros) {
             return Linearity::Zero;
         }
         Linearity::Constant

@@ -98,3 +98,22 @@ fn rules_are_checked_against_the_function() {
     let error = check_rule(f, marked, [1.0, 2.0]).unwrap_err();
     assert!(error.to_string().contains("forward derivative 0, element 0"), "{error}");
 }
+
+/// The rule of the outer function is the derivative of the inner one, which captures: the tangents of the
+/// captures are zeros there, and zeros times anything are zeros to the check that rules are linear.
+#[test]
+fn rules_within_rules_may_capture() {
+    let f = |(c, x): (Var, Var)| {
+        let h = move |x: Var| (c * x).sin() * c.index(1);
+        let inner = move |x: Var| custom_jvp(h, move |x, dx| jvp(h)((x, dx)))(x);
+        custom_jvp(inner, move |x, dx| jvp(inner)((x, dx)))(x).sum()
+    };
+    let plain = |(c, x): (Var, Var)| ((c * x).sin() * c.index(1)).sum();
+    let args = ([0.5, -1.5], [0.25, 2.0]);
+    let (c, x) = run(grad(f), args).unwrap();
+    let (c1, x1) = run(grad(plain), args).unwrap();
+    for (a, b) in [(c, c1), (x, x1)] {
+        let (a, b) = (a.to_vec::<f64>().unwrap(), b.to_vec::<f64>().unwrap());
+        assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-14), "{a:?} {b:?}");
+    }
+}
