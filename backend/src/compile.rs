@@ -134,10 +134,10 @@ impl Runnable {
         }
     }
 
-    /// As [`call`](Compiled::call), with somebody who listens to the program's reports.
+    /// As [`call`](Runnable::call), with somebody who listens to the program's reports.
     ///
     /// # Errors
-    /// Those of [`call`](Compiled::call); [`Kind::Internal`] when the listener panics.
+    /// Those of [`call`](Runnable::call); [`Kind::Internal`] when the listener panics.
     pub fn listen(&self, args: &[&Tensor], listener: Listener<'_>) -> Result<Vec<Tensor>, Problem> {
         match &self.running {
             Running::Native(e) => e.listen(args, listener),

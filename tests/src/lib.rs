@@ -13,7 +13,6 @@
 //! - [`marks`]: what it means that no pass looks through a `keep`;
 //! - [`tally`]: how large programs are when they are compiled;
 //! - [`transformer`]: blocks of a transformer, to measure;
-//! - [`compiled`]: what the backend does not compile yet, passed by;
 //! - [`words`]: transforms one after the other, each tested against the program before it;
 //! - [`TextTest`]: a program, what to do with it, and what must come out.
 
