@@ -85,21 +85,14 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     kernel::registers(&mut program);
     kernel::split_loops(&mut program)?;
     kernel::choose_lanes(&mut program);
-    let confined = kernel::confine(&mut program).unwrap_or_default();
-    if confined > 0 {
-        kernel::choose_lanes(&mut program);
-    }
-    // Machine code is verified where it is made.
-    if cfg!(debug_assertions) || matches!(options.target, Target::Interpreter) {
-        kernel::check(&program)?;
-    }
+    let confined = kernel::confine(&mut program)?;
     let lower = start.elapsed();
     let start = Instant::now();
     let program = Arc::new(program);
     let f = module.function(func);
     let params = f.all_params().filter_map(|p| f.types[p].as_array().cloned()).collect();
     let running = match &options.target {
-        Target::Native(triple) => Running::Native(Executable::on(&program, triple)?),
+        Target::Native(triple) => Running::Native(Executable::verified(&program, triple)?),
         Target::Interpreter => Running::Interpreter(program.clone()),
     };
     let code = start.elapsed();

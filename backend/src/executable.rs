@@ -98,6 +98,11 @@ impl Executable {
     /// cannot run it.
     pub fn on(program: &Program, triple: &Triple) -> Result<Executable, Problem> {
         kernel::check(program)?;
+        Executable::verified(program, triple)
+    }
+
+    /// [`Executable::on`] for a program that has been verified.
+    pub(crate) fn verified(program: &Program, triple: &Triple) -> Result<Executable, Problem> {
         Executable::made(program, Target::Native(triple.clone()).machine(), isa(triple)?)
     }
 

@@ -14,23 +14,25 @@
 //!
 //! Kernels that are not the scheduler's are not confined but refused ([`super::verify`]).
 
-use super::{Address, Arg, Expr, Kernel, KernelId, Program, ScalarId, Stmt, VerifyError, verify};
+use super::verify::refused;
+use super::{
+    Address, Arg, Expr, Kernel, KernelId, Program, ScalarId, Stmt, check, choose_lanes, verify,
+};
 use std::collections::BTreeSet;
-use tapeloom_ir::{Code, Dtype, Literal};
+use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// Confines the loads and stores of a program that nothing else is wrong with; gives how many there
-/// were, or what is wrong.
+/// Verifies a program of which nothing but proofs may be missing, and confines the loads and stores that
+/// miss one; gives how many.
 ///
 /// # Errors
-/// What [`verify`] says of the program, where it is more than missing proofs.
-pub fn confine(program: &mut Program) -> Result<usize, Vec<VerifyError>> {
+/// [`tapeloom_ir::Kind::Verify`] where more than proofs is missing.
+pub fn confine(program: &mut Program) -> Result<usize, Problem> {
     let errors = verify(program);
     let unproved: Option<BTreeSet<(Option<KernelId>, usize)>> =
         errors.iter().map(|e| Some((e.kernel, e.unproved?))).collect();
-    let Some(unproved) = unproved else { return Err(errors) };
-    if unproved.is_empty() {
-        return Ok(0);
-    }
+    let Some(unproved) = unproved.filter(|_| !errors.is_empty()) else {
+        return refused(program, &errors).map(|()| 0);
+    };
     let ids: Vec<Option<KernelId>> = program.callees.keys().map(Some).chain([None]).collect();
     for id in ids {
         let kernel = match id {
@@ -41,6 +43,9 @@ pub fn confine(program: &mut Program) -> Result<usize, Vec<VerifyError>> {
         block(kernel, &mut body, &mut 0, &|statement| unproved.contains(&(id, statement)));
         kernel.body = body;
     }
+    // An index that is computed is another loop to run in lanes.
+    choose_lanes(program);
+    check(program)?;
     Ok(unproved.len())
 }
 

@@ -118,7 +118,11 @@ pub(crate) fn shallow(program: &Program) -> Result<(), Problem> {
 /// # Errors
 /// [`Kind::Verify`] when an invariant is broken.
 pub fn check(program: &Program) -> Result<(), Problem> {
-    let errors = verify(program);
+    refused(program, &verify(program))
+}
+
+/// The first errors of a program as one problem, if there are any.
+pub(super) fn refused(program: &Program, errors: &[VerifyError]) -> Result<(), Problem> {
     if errors.is_empty() {
         return Ok(());
     }
