@@ -19,7 +19,7 @@ fn then(((a, b), (c, d)): ((Var, Var), (Var, Var))) -> (Var, Var) {
 fn prefixes_of_every_length_are_those_one_by_one() {
     for n in [0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 31, 100] {
         let (a, b) = (numbers(n), numbers(n));
-        let (p, y) = run(associative_scan(then), (&a, &b)).unwrap();
+        let (p, y) = run(|x| associative_scan(then, x), (&a, &b)).unwrap();
         let recurrence = |(a, b): (Var, Var)| (a.cumprod(0), b.linear_recurrence(a, 0));
         let (p1, y1) = run(recurrence, (&a, &b)).unwrap();
         CLOSE.check_all(&[p, y], &[p1, y1]).unwrap();
@@ -30,7 +30,7 @@ fn prefixes_of_every_length_are_those_one_by_one() {
 #[test]
 fn a_running_product_and_its_gradient() {
     let x = numbers(13);
-    let scan = |x: Var| associative_scan(|(a, b): (Var, Var)| a * b)(x);
+    let scan = |x: Var| associative_scan(|(a, b): (Var, Var)| a * b, x);
     CLOSE.check(&run(scan, &x).unwrap(), &run(|x: Var| x.cumprod(0), &x).unwrap()).unwrap();
     let of = |f: fn(Var) -> Var| run(grad(move |x| (f(x) * f(x)).sum()), &x).unwrap();
     CLOSE.check(&of(scan), &of(|x| x.cumprod(0))).unwrap();
@@ -46,7 +46,7 @@ fn a_running_product_and_its_gradient() {
 #[test]
 fn work_is_linear_and_the_program_logarithmic() {
     let equations = |n: usize| {
-        let f = jit(|(w, x): (Var, Var)| associative_scan(|(a, b): (Var, Var)| a.dot(w).dot(b))(x));
+        let f = jit(|(w, x): (Var, Var)| associative_scan(|(a, b): (Var, Var)| a.dot(w).dot(b), x));
         let x = Tensor::full(&[n, 2, 2], 0.5).unwrap();
         let explained = f.explain((Tensor::full(&[2, 2], 0.5).unwrap(), x)).unwrap();
         let text = &explained.stages()[0].text;
@@ -62,20 +62,20 @@ fn wrong_sequences_and_functions_are_told() {
     let problem = |e: tapeloom::Error| e.to_string();
     let x = numbers(4);
     let mul = |(a, b): (Var, Var)| a * b;
-    let scalar = problem(run(associative_scan(mul), 1.0).unwrap_err());
-    assert!(
-        scalar.contains("`argument` of `associative_scan` is f64[], not a sequence"),
-        "{scalar}"
-    );
+    let scalar = problem(run(|x: Var| associative_scan(mul, x), 1.0).unwrap_err());
+    assert!(scalar.contains("`associative_scan` goes over a scalar"), "{scalar}");
     assert!(scalar.contains("associative_scan.rs"), "{scalar}");
-    let lengths = problem(run(associative_scan(then), (&x, numbers(3))).unwrap_err());
-    assert!(lengths.contains("`argument.0` has 4 elements, `argument.1` has 3"), "{lengths}");
-    let grows = associative_scan(|(a, b): (Var, Var)| stack(&[a, b], 0));
+    let lengths = problem(run(|x| associative_scan(then, x), (&x, numbers(3))).unwrap_err());
+    assert!(
+        lengths.contains("`associative_scan` goes over arrays of 4 and of 3 elements"),
+        "{lengths}"
+    );
+    let grows = |x: Var| associative_scan(|(a, b): (Var, Var)| stack(&[a, b], 0), x);
     let grows = problem(run(grows, &x).unwrap_err());
     let says = "`result` of the function given to `associative_scan` is f64[2], and its arguments have f64[] there";
     assert!(grows.contains(says), "{grows}");
     assert_eq!(grows.matches("associative_scan` is").count(), 1, "{grows}");
-    let inner = associative_scan(|(a, b): (Var, Var)| a.dot(b.reshape([7])));
+    let inner = |x: Var| associative_scan(|(a, b): (Var, Var)| a.dot(b.reshape([7])), x);
     let inner = problem(run(inner, &x).unwrap_err());
     assert!(
         inner.contains("tests/associative_scan.rs") && !inner.contains("prelude/src"),

@@ -141,7 +141,7 @@ fn over<C: Tree<Var>, X: Tree<Var>, Y: Tree<Var>>(
 }
 
 /// The extent of axis 0 that all leaves have; if there is none, it is reported.
-fn common_extent(transform: &'static str, elements: &[Var], at: Loc) -> Option<usize> {
+pub(super) fn common_extent(transform: &'static str, elements: &[Var], at: Loc) -> Option<usize> {
     let wrong = |message: String, handles: &[Handle]| {
         let help = "every leaf has one element for each round, along axis 0";
         trace::record(Problem::new(Kind::Shape, message, help), handles, at);

@@ -11,7 +11,6 @@
 //! | [`jacfwd`], [`jacrev`] | `A -> Var` | `A -> A`, the Jacobian |
 //! | [`hessian`], [`hvp`] | `A -> Var` | second derivatives |
 //! | [`vmap`] | `A -> B` | the same over a batch |
-//! | [`associative_scan`] | `(A, A) -> A` | sequence of `A` to all its prefixes |
 //! | [`checkpoint`] | `A -> B` | the same, computed again in reverse mode instead of kept |
 //! | [`outline`] | `A -> B` | the same, traced and differentiated once |
 //! | [`custom_jvp`], [`custom_vjp`], [`custom_rules`] | `A -> B` | the same, with derivative rules of its own |
@@ -20,7 +19,6 @@
 //! So they compose in any order: `grad(grad(f))`, `vmap(grad(f))`, `jvp` of `vjp`, and a closure may
 //! use any `Var` around it.
 
-mod associative_scan;
 mod checkpoint;
 mod custom;
 mod forward;
@@ -30,7 +28,6 @@ mod outline;
 mod reverse;
 mod vectorize;
 
-pub use associative_scan::associative_scan;
 pub use checkpoint::checkpoint;
 pub use custom::{custom_jvp, custom_rules, custom_vjp};
 pub use forward::{jvp, linearize};
@@ -40,6 +37,7 @@ pub use outline::outline;
 pub use reverse::{linear_transpose, vjp};
 #[doc(hidden)]
 pub use vectorize::axes_of_struct;
+pub(crate) use vectorize::vectorize;
 pub use vectorize::{AxisLeaf, BatchAxes, vmap, vmap_axes};
 
 pub(crate) use outline::call_once_traced;

@@ -178,7 +178,7 @@ tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3, A4 X4 4, A5 X5 5);
 tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3, A4 X4 4, A5 X5 5, A6 X6 6);
 tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3, A4 X4 4, A5 X5 5, A6 X6 6, A7 X7 7);
 
-pub(super) fn vectorize<A: Tree<Var>, B: Tree<Var>>(
+pub(crate) fn vectorize<A: Tree<Var>, B: Tree<Var>>(
     at: Loc,
     f: impl Fn(A) -> B,
     in_axes: &impl BatchAxes<A>,

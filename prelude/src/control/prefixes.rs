@@ -1,17 +1,18 @@
 //! `associative_scan`: all prefixes of a sequence under an associative function, in few steps.
 
-use super::vectorize::vectorize;
+use super::rounds::common_extent;
 use crate::Var;
 use crate::closure::rebuild;
 use crate::function::{Function, one};
 use crate::ops::{concat, stack};
+use crate::transform::vectorize;
 use crate::tree::{Tree, flatten, leaf_paths};
 use crate::var::{caller, on_behalf};
 use std::ops::Range;
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
 
-/// All prefixes under an associative function: `((A, A) -> A) -> (sequence of A -> sequence of A)`.
+/// All prefixes of `xs` under an associative function of two elements: `(x, x) -> x`.
 ///
 /// Axis 0 of every leaf is the sequence: `y[0] = x[0]`, `y[i] = f((y[i-1], x[i]))`. Since `f` is
 /// associative, neighbours are combined in pairs, the prefixes of the pairs are found the same way, and
@@ -19,7 +20,7 @@ use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
 /// 2 log2 n batches. The program has `f` once for each batch, whatever n is. For a function that is not
 /// associative (rounding aside) the result means nothing.
 ///
-/// `scan` takes its steps one after the other, may carry what is of another type than the elements, and
+/// [`scan`](crate::scan) takes its steps one after the other, may carry what is of another type than the elements, and
 /// asks nothing of its function. Sums and products of numbers have names of their own
 /// ([`Var::cumsum`], [`Var::linear_recurrence`]).
 ///
@@ -28,7 +29,7 @@ use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// let products = jit(associative_scan(|(a, b): (Var, Var)| a.dot(b)));
+/// let products = jit(|x: Var| associative_scan(|(a, b): (Var, Var)| a.dot(b), x));
 /// let quarter = [[0.0, -1.0], [1.0, 0.0]];
 /// let turns = Tensor::from([quarter, quarter, quarter]);
 /// let y = products.call(&turns)?;
@@ -39,23 +40,13 @@ use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
 /// Source: Blelloch, "Prefix Sums and Their Applications" (1990); JAX's `associative_scan`.
 #[doc(alias = "prefix_sum", alias = "accumulate")]
 #[track_caller]
-pub fn associative_scan<A: Tree<Var>, F: Function<(A, A), A, M>, M>(f: F) -> impl Fn(A) -> A {
-    let f = one(f);
-    let at = caller();
-    move |x| prefixes(&f, x, at)
-}
-
-fn prefixes<A: Tree<Var>>(f: impl Fn((A, A)) -> A, x: A, at: Loc) -> A {
-    let (structure, leaves) = flatten(&x);
-    let types: Vec<ArrayType> = leaves.iter().map(|v| v.ty(at)).collect();
+pub fn associative_scan<A: Tree<Var>, F: Function<(A, A), A, M>, M>(f: F, xs: A) -> A {
+    let (f, at) = (one(f), caller());
+    let (structure, leaves) = flatten(&xs);
     let tree = |leaves: &[Var]| rebuild::<A>(&structure, leaves.to_vec(), at);
-    let n = match length::<A>(&structure, &types) {
-        Ok(n) => n,
-        Err(problem) => {
-            trace::record(problem, &leaves.iter().map(|v| v.handle).collect::<Vec<_>>(), at);
-            let poison = types.into_iter().map(|ty| Var::poison(ty, at));
-            return tree(&poison.collect::<Vec<_>>());
-        }
+    let Some(n) = common_extent("associative_scan", &leaves, at) else {
+        let poison = leaves.iter().map(|v| Var::poison(v.ty(at), at));
+        return tree(&poison.collect::<Vec<_>>());
     };
     let combine = |a: &[Var], b: &[Var]| {
         let (given, mut y) = flatten(&vectorize(at, &f, &0, &0, (tree(a), tree(b))));
@@ -86,34 +77,6 @@ fn prefixes<A: Tree<Var>>(f: impl Fn((A, A)) -> A, x: A, at: Loc) -> A {
 /// The type of one element of a sequence.
 fn element(ty: &ArrayType) -> ArrayType {
     ArrayType::new(ty.dtype, ty.shape.without(&[0]))
-}
-
-/// The length that all leaves have in common.
-fn length<A: Tree<Var>>(structure: &A::Structure, types: &[ArrayType]) -> Result<usize, Problem> {
-    let paths = leaf_paths::<Var, A>(structure, "argument");
-    let wrong = |message: String| {
-        Err(Problem::new(
-            Kind::Shape,
-            message,
-            "give every leaf one element for each step, along axis 0",
-        ))
-    };
-    let mut known: Option<(usize, &str)> = None;
-    for (ty, path) in types.iter().zip(&paths) {
-        match (ty.shape.first(), known) {
-            (None, _) => {
-                return wrong(format!("`{path}` of `associative_scan` is {ty}, not a sequence"));
-            }
-            (Some(n), None) => known = Some((*n, path)),
-            (Some(n), Some((m, first))) if *n != m => {
-                return wrong(format!(
-                    "sequences of different length: `{first}` has {m} elements, `{path}` has {n}"
-                ));
-            }
-            (Some(_), Some(_)) => {}
-        }
-    }
-    Ok(known.map_or(0, |(n, _)| n))
 }
 
 /// ```text
