@@ -1,0 +1,482 @@
+//! Loops and branches against their bodies written out, under every transform and on both engines.
+//!
+//! Each pair is one function of `f64[4]`, once with `scan`, `fori_loop`, `map`, `cond` and `switch`, and
+//! once with Rust's own loops, which write the rounds into the program.
+
+use std::rc::Rc;
+use tapeloom::prelude::*;
+use tapeloom_tests::Agreement;
+
+/// Equal but for the order of sums.
+const CLOSE: Agreement = Agreement::Within { relative: 1e-10, absolute: 1e-10 };
+
+type F = Rc<dyn Fn(Var) -> Var>;
+
+fn element(x: Var, i: usize) -> Var {
+    x.index(i as i64)
+}
+
+/// A name, the function with loops, the same written out.
+fn pairs() -> Vec<(&'static str, F, F)> {
+    let mut pairs: Vec<(&'static str, F, F)> = Vec::new();
+    macro_rules! pair {
+        ($name:literal, $looped:expr, $written:expr) => {
+            pairs.push(($name, Rc::new($looped), Rc::new($written)))
+        };
+    }
+    pair!(
+        "carry and results",
+        |x: Var| scan(|(c, x): (Var, Var)| ((c + x).sin() * x, c * c), x.sum(), x).1.sum(),
+        |x: Var| {
+            let mut c = x.sum();
+            let mut t = c * 0.0;
+            for i in 0..4 {
+                t = t + c * c;
+                let e = element(x, i);
+                c = (c + e).sin() * e;
+            }
+            t
+        }
+    );
+    pair!(
+        "swap",
+        |x: Var| {
+            let (a, b) = fori_loop(5, |(_, (a, b)): (Var, (Var, Var))| (b, a), (x.sin(), x.exp()));
+            (a * 2.0 + b).sum()
+        },
+        |x: Var| (x.exp() * 2.0 + x.sin()).sum()
+    );
+    pair!(
+        "index",
+        |x: Var| fori_loop(
+            4,
+            |(i, c): (Var, Var)| c * x.index(i) + i.convert(Dtype::F64),
+            x.index(0)
+        ),
+        |x: Var| {
+            let mut c = element(x, 0);
+            for i in 0..4 {
+                c = c * element(x, i) + i as f64;
+            }
+            c
+        }
+    );
+    pair!(
+        "set in place",
+        |x: Var| fori_loop(
+            4,
+            |(i, c): (Var, Var)| c.at(i).set(c.index((i + 1).rem(4)).sin()),
+            x * x
+        )
+        .dot(x),
+        |x: Var| {
+            let mut c = x * x;
+            for i in 0..4usize {
+                c = c.at(i as i64).set(element(c, (i + 1) % 4).sin());
+            }
+            c.dot(x)
+        }
+    );
+    pair!(
+        "added in place",
+        |x: Var| fori_loop(
+            6,
+            |(i, c): (Var, Var)| c.at(i.rem(4)).add(c.index((i * 3).rem(4)) * x.index(i.rem(3))),
+            x
+        )
+        .dot(x),
+        |x: Var| {
+            let mut c = x;
+            for i in 0..6usize {
+                c = c.at((i % 4) as i64).add(element(c, i * 3 % 4) * element(x, i % 3));
+            }
+            c.dot(x)
+        }
+    );
+    pair!(
+        "zero trips",
+        |x: Var| fori_loop(0, |(_, c): (Var, Var)| c.sin() * x, x).sum(),
+        |x: Var| x.sum()
+    );
+    pair!(
+        "one trip",
+        |x: Var| fori_loop(1, |(_, c): (Var, Var)| c.sin() * x, x).sum(),
+        |x: Var| (x.sin() * x).sum()
+    );
+    pair!(
+        "int carry",
+        |x: Var| {
+            let (_, s) = fori_loop(
+                5,
+                |(i, (k, s)): (Var, (Var, Var))| ((k + i * 3).rem(4), s * x.index(k) + 1.0),
+                (ones([], Dtype::I64), x.sum()),
+            );
+            s
+        },
+        |x: Var| {
+            let mut k = 1usize;
+            let mut s = x.sum();
+            for i in 0..5 {
+                s = s * element(x, k) + 1.0;
+                k = (k + i * 3) % 4;
+            }
+            s
+        }
+    );
+    pair!(
+        "bool carry",
+        |x: Var| {
+            let (_, s) = scan(
+                |((b, s), e): ((Var, Var), Var)| ((!b, select(b, s * e, s + e.sin())), ()),
+                (x.sum().gt(100.0), x.sum()),
+                x,
+            )
+            .0;
+            s
+        },
+        |x: Var| {
+            let mut s = x.sum();
+            for i in 0..4 {
+                let e = element(x, i);
+                s = if i % 2 == 1 { s * e } else { s + e.sin() };
+            }
+            s
+        }
+    );
+    pair!(
+        "nested",
+        |x: Var| scan(
+            |(c, e): (Var, Var)| {
+                let y = scan(|(d, g): (Var, Var)| (d * g.cos() + e, d), c, x);
+                (y.0, y.1.sum())
+            },
+            x.index(1),
+            x
+        )
+        .1
+        .dot(x),
+        |x: Var| {
+            let mut c = element(x, 1);
+            let mut t = c * 0.0;
+            for i in 0..4 {
+                let e = element(x, i);
+                let mut d = c;
+                let mut s = c * 0.0;
+                for j in 0..4 {
+                    s = s + d;
+                    d = d * element(x, j).cos() + e;
+                }
+                c = d;
+                t = t + s * element(x, i);
+            }
+            t
+        }
+    );
+    pair!(
+        "reverse",
+        |x: Var| {
+            let (c, y) = scan_reverse(|(c, e): (Var, Var)| (c * e.cos() + e, c + e), x.index(2), x);
+            (y * x).sum() * c
+        },
+        |x: Var| {
+            let mut c = element(x, 2);
+            let mut t = c * 0.0;
+            for i in (0..4).rev() {
+                let e = element(x, i);
+                t = t + (c + e) * e;
+                c = c * e.cos() + e;
+            }
+            t * c
+        }
+    );
+    pair!(
+        "cond in scan",
+        |x: Var| scan(
+            |(c, e): (Var, Var)| (
+                cond(e.gt(0.0), move |c: Var| c * e.ln(), move |c: Var| c.sin() + e, c),
+                c * e
+            ),
+            x.sum(),
+            x
+        )
+        .1
+        .sum(),
+        |x: Var| {
+            let mut c = x.sum();
+            let mut t = c * 0.0;
+            for i in 0..4 {
+                let e = element(x, i);
+                t = t + c * e;
+                let safe = select(e.gt(0.0), e, 1.0);
+                c = select(e.gt(0.0), c * safe.ln(), c.sin() + e);
+            }
+            t
+        }
+    );
+    pair!(
+        "scan in cond",
+        |x: Var| cond(
+            x.sum().gt(0.0),
+            |x: Var| scan(|(c, e): (Var, Var)| (c * e, c), x.index(0), x).1.sum(),
+            |x: Var| scan(|(c, e): (Var, Var)| (c + e.exp(), c.sin()), x.index(0), x).1.sum(),
+            x
+        ),
+        |x: Var| {
+            let mut a = element(x, 0);
+            let mut t = a * 0.0;
+            let mut b = a;
+            let mut s = t;
+            for i in 0..4 {
+                let e = element(x, i);
+                t = t + a;
+                a = a * e;
+                s = s + b.sin();
+                b = b + e.exp();
+            }
+            select(x.sum().gt(0.0), t, s)
+        }
+    );
+    pair!(
+        "switch in loop",
+        |x: Var| fori_loop(
+            5,
+            |(i, c): (Var, Var)| switch(
+                i - 1,
+                [&|c: Var| c.sin(), &|c: Var| c * x, &|c: Var| c * c * 0.5],
+                c
+            ),
+            x
+        )
+        .sum(),
+        |x: Var| {
+            let mut c = x;
+            for i in 0..5i64 {
+                c = match i - 1 {
+                    -1 | 0 => c.sin(),
+                    1 => c * x,
+                    _ => c * c * 0.5,
+                };
+            }
+            c.sum()
+        }
+    );
+    pair!(
+        "checkpoint body",
+        |x: Var| scan(
+            |(c, e): (Var, Var)| {
+                let y = checkpoint(|(c, e): (Var, Var)| (c * e).sin() * c.exp())((c, e));
+                (y, y * y)
+            },
+            x.index(0),
+            x
+        )
+        .1
+        .sum(),
+        |x: Var| {
+            let mut c = element(x, 0);
+            let mut t = c * 0.0;
+            for i in 0..4 {
+                c = (c * element(x, i)).sin() * c.exp();
+                t = t + c * c;
+            }
+            t
+        }
+    );
+    pair!(
+        "outline body",
+        |x: Var| {
+            let f = outline(|(c, e): (Var, Var)| (c * e).sin() * (c + x.sum()));
+            let g = |c: Var| scan(|(c, e): (Var, Var)| (f((c, e)), c), c, x).0;
+            g(x.index(0)) * g(x.index(1))
+        },
+        |x: Var| {
+            let g = |mut c: Var| {
+                for i in 0..4 {
+                    c = (c * element(x, i)).sin() * (c + x.sum());
+                }
+                c
+            };
+            g(element(x, 0)) * g(element(x, 1))
+        }
+    );
+    pair!(
+        "custom in body",
+        |x: Var| {
+            let f = |c: Var| {
+                custom_jvp(
+                    |c: Var| c.sin() * c,
+                    |c: Var, dc: Var| (c.sin() * c, (c.sin() + c * c.cos()) * dc),
+                )(c)
+            };
+            fori_loop(4, |(_, c): (Var, Var)| f(c) + x, x).sum()
+        },
+        |x: Var| {
+            let mut c = x;
+            for _ in 0..4 {
+                c = c.sin() * c + x;
+            }
+            c.sum()
+        }
+    );
+    pair!(
+        "grad in body",
+        |x: Var| fori_loop(
+            3,
+            |(_, c): (Var, Var)| c - 0.1 * grad(|c: Var| ((c * x).sin() * c).sum())(c),
+            x
+        )
+        .sum(),
+        |x: Var| {
+            let mut c = x;
+            for _ in 0..3 {
+                c = c - 0.1 * grad(|c: Var| ((c * x).sin() * c).sum())(c);
+            }
+            c.sum()
+        }
+    );
+    pair!(
+        "vmap in body",
+        |x: Var| fori_loop(
+            3,
+            |(i, c): (Var, Var)| vmap(|e: Var| e.sin() * c.sum() * 0.1 + i.convert(Dtype::F64))(c),
+            x
+        )
+        .sum(),
+        |x: Var| {
+            let mut c = x;
+            for i in 0..3 {
+                c = c.sin() * c.sum() * 0.1 + i as f64;
+            }
+            c.sum()
+        }
+    );
+    pair!(
+        "matrix carry",
+        |x: Var| {
+            let a = x.expand_dims(0) * x.expand_dims(1).sin();
+            fori_loop(3, |(_, m): (Var, Var)| m.dot(a) * 0.5 + m.t(), a).sum()
+        },
+        |x: Var| {
+            let a = x.expand_dims(0) * x.expand_dims(1).sin();
+            let mut m = a;
+            for _ in 0..3 {
+                m = m.dot(a) * 0.5 + m.t();
+            }
+            m.sum()
+        }
+    );
+    pair!("map", |x: Var| map(|e: Var| (e * x).sin().sum() * e, x).dot(x), |x: Var| {
+        let y: Vec<Var> = (0..4).map(|i| (element(x, i) * x).sin().sum() * element(x, i)).collect();
+        stack(&y, 0).dot(x)
+    });
+    pair!(
+        "stop_gradient",
+        |x: Var| scan(|(c, e): (Var, Var)| (c.stop_gradient() * e, c * e), x.sum(), x).1.sum(),
+        |x: Var| {
+            let mut c = x.sum();
+            let mut t = c * 0.0;
+            for i in 0..4 {
+                let e = element(x, i);
+                t = t + c * e;
+                c = c.stop_gradient() * e;
+            }
+            t
+        }
+    );
+    pair!(
+        "constant carry",
+        |x: Var| {
+            let (_, s) =
+                fori_loop(3, |(_, (k, s)): (Var, (Var, Var))| (k, s * k + x), (x.sin(), x));
+            s.sum()
+        },
+        |x: Var| {
+            let k = x.sin();
+            let mut s = x;
+            for _ in 0..3 {
+                s = s * k + x;
+            }
+            s.sum()
+        }
+    );
+    pair!(
+        "places that data choose",
+        |x: Var| scan(
+            |(c, e): (Var, Var)| {
+                let i = (e * 3.0).floor().convert(Dtype::I64).abs().rem(4);
+                (c.at(i).add(e * c.index((i + 1).rem(4))), c.index(i))
+            },
+            x,
+            x
+        )
+        .1
+        .sum(),
+        |x: Var| {
+            let mut c = x;
+            let mut t = x.sum() * 0.0;
+            for k in 0..4 {
+                let e = element(x, k);
+                let i = (e * 3.0).floor().convert(Dtype::I64).abs().rem(4);
+                t = t + c.index(i);
+                c = c.at(i).add(e * c.index((i + 1).rem(4)));
+            }
+            t
+        }
+    );
+    pairs
+}
+
+/// The function under a transform, or two, or three.
+fn transformed(f: &F) -> Vec<(&'static str, F)> {
+    let f = || {
+        let f = f.clone();
+        move |x: Var| f(x)
+    };
+    let batch = |x: Var| stack(&[x, x * -0.5, x + 1.0], 0);
+    let (each, each_slope, all) = (f(), grad(f()), f());
+    let curvature = hessian(f());
+    vec![
+        ("value", Rc::new(f())),
+        ("grad", Rc::new(grad(f()))),
+        ("jacfwd", Rc::new(jacfwd(f()))),
+        ("hessian", Rc::new(hessian(f()))),
+        ("jacrev of grad", Rc::new(jacrev(grad(f())))),
+        ("jacfwd of jacfwd", Rc::new(jacfwd(jacfwd(f())))),
+        ("vmap", Rc::new(move |x: Var| vmap(&each)(batch(x)))),
+        ("vmap of grad", Rc::new(move |x: Var| vmap(&each_slope)(batch(x)))),
+        ("grad of vmap", Rc::new(grad(move |x: Var| (vmap(&all)(batch(x)) * 0.3).sin().sum()))),
+        (
+            "grad of hessian",
+            Rc::new(grad(move |x: Var| {
+                let h = curvature(x);
+                (h * h).sum()
+            })),
+        ),
+        ("grad of checkpoint", Rc::new(grad(checkpoint(f())))),
+    ]
+}
+
+#[test]
+fn loops_are_their_bodies_written_out() {
+    let points = [Tensor::from([0.5, -1.25, 2.0, 0.75]), Tensor::from([-0.5, -1.5, 0.3, -0.75])];
+    let mut wrong = Vec::new();
+    for (name, looped, written) in pairs() {
+        let both = transformed(&looped).into_iter().zip(transformed(&written));
+        for (n, ((transform, looped), (_, written))) in both.enumerate() {
+            let written = jit(move |x: Var| written(x));
+            let again = looped.clone();
+            let native = jit(move |x: Var| looped(x));
+            let interpreted = jit(move |x: Var| again(x)).interpreted();
+            let x = &points[n % 2];
+            let want = written.call(x).unwrap();
+            for (engine, got) in [("native", native.call(x)), ("interpreted", interpreted.call(x))]
+            {
+                let found = got.map_err(|e| e.to_string()).and_then(|y| CLOSE.check(&y, &want));
+                if let Err(reason) = found {
+                    wrong.push(format!("{name}, {transform}, {engine}: {reason}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
