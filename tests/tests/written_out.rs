@@ -31,7 +31,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
             let mut c = x.sum();
             let mut t = c * 0.0;
             for i in 0..4 {
-                t = t + c * c;
+                t += c * c;
                 let e = element(x, i);
                 c = (c + e).sin() * e;
             }
@@ -163,11 +163,11 @@ fn pairs() -> Vec<(&'static str, F, F)> {
                 let mut d = c;
                 let mut s = c * 0.0;
                 for j in 0..4 {
-                    s = s + d;
+                    s += d;
                     d = d * element(x, j).cos() + e;
                 }
                 c = d;
-                t = t + s * element(x, i);
+                t += s * element(x, i);
             }
             t
         }
@@ -183,7 +183,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
             let mut t = c * 0.0;
             for i in (0..4).rev() {
                 let e = element(x, i);
-                t = t + (c + e) * e;
+                t += (c + e) * e;
                 c = c * e.cos() + e;
             }
             t * c
@@ -206,7 +206,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
             let mut t = c * 0.0;
             for i in 0..4 {
                 let e = element(x, i);
-                t = t + c * e;
+                t += c * e;
                 let safe = select(e.gt(0.0), e, 1.0);
                 c = select(e.gt(0.0), c * safe.ln(), c.sin() + e);
             }
@@ -228,10 +228,10 @@ fn pairs() -> Vec<(&'static str, F, F)> {
             let mut s = t;
             for i in 0..4 {
                 let e = element(x, i);
-                t = t + a;
-                a = a * e;
-                s = s + b.sin();
-                b = b + e.exp();
+                t += a;
+                a *= e;
+                s += b.sin();
+                b += e.exp();
             }
             select(x.sum().gt(0.0), t, s)
         }
@@ -277,7 +277,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
             let mut t = c * 0.0;
             for i in 0..4 {
                 c = (c * element(x, i)).sin() * c.exp();
-                t = t + c * c;
+                t += c * c;
             }
             t
         }
@@ -377,7 +377,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
             let mut t = c * 0.0;
             for i in 0..4 {
                 let e = element(x, i);
-                t = t + c * e;
+                t += c * e;
                 c = c.stop_gradient() * e;
             }
             t
@@ -417,7 +417,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
             for k in 0..4 {
                 let e = element(x, k);
                 let i = (e * 3.0).floor().convert(Dtype::I64).abs().rem(4);
-                t = t + c.index(i);
+                t += c.index(i);
                 c = c.at(i).add(e * c.index((i + 1).rem(4)));
             }
             t

@@ -10,10 +10,12 @@
 //!
 //! - `rounds_SIZE_FUNCTION_ratio`: a hundred calls of an outlined step over the step written out;
 //! - `ode_value_ratio`, `ode_grad_ratio`: a hundred thousand steps of a scalar differential equation, and
-//!   their gradient, over the value by a loop in Rust.
+//!   their gradient, over the value by a loop in Rust;
+//! - `rnn_STEPS_{value,grad,compile}_ms`: a recurrent network of 32 units; `tests/peers/rnn.py` prints the
+//!   same rows for JAX.
 //!
 //! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer,
-//! rounds, ode.
+//! rounds, ode, rnn.
 //!
 //! `bench --programs` prints how large programs are instead (equations, kernels, arithmetic, and the
 //! time to compile them): those benchmarked, the examples, and the samples of every primitive, each
@@ -27,13 +29,10 @@ use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
 use tapeloom::prelude::*;
-use tapeloom_backend::{Options, compile};
-use tapeloom_ir::parse_module;
 use tapeloom_tests::gradbench;
 use tapeloom_tests::repeated::{rnn, rnn_arguments, rnn_written_out};
 use tapeloom_tests::tally::{Tally, derivatives};
 use tapeloom_tests::transformer::{self, Extents};
-use tapeloom_transforms::{BEFORE_CODE, Pipeline, vjp};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -64,7 +63,7 @@ type Print<'a> = &'a dyn Fn(&str, f64, &str);
 /// A word, and what is measured where the word is given.
 type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         Ok(())
@@ -115,50 +114,73 @@ const GROUPS: [Group; 7] = [
         print("ode_grad_ratio", gradient / rust, "1");
         Ok(())
     }),
+    ("rnn", |print| {
+        for steps in [1_000, 100_000] {
+            let [value, gradient, compile] = recurrent(steps)?;
+            print(&format!("rnn_{steps}_value_ms"), value, "ms");
+            print(&format!("rnn_{steps}_grad_ms"), gradient, "ms");
+            print(&format!("rnn_{steps}_compile_ms"), compile, "ms");
+        }
+        Ok(())
+    }),
 ];
 
-/// Steps of x' = p x (1 - x) by Euler's method, as many as `ODE_STEPS`.
-const ODE: &str = "
-func @step(%0: f64[], %1: f64[]) -> (f64[]) {
-  %2: f64[] = sub 1.0, %0
-  %3: f64[] = mul %0, %2
-  %4: f64[] = mul %3, %1
-  %5: f64[] = add %0, %4
-  return %5
-}
-func @ode(%0: f64[], %1: f64[]) -> (f64[]) {
-  %2: f64[] = mul %1, 0.0001
-  %3: f64[] = loop{body=@step, trip=100000, direction=up, takes=[carry0,const]} %0, %2
-  return %3
-}";
-const ODE_STEPS: usize = 100_000;
-
-/// Seconds of the loop in Rust, of the compiled loop, and of its gradient.
+/// Seconds of the steps of x' = p x (1 - x) by Euler's method: in Rust, here, and with the gradient.
 fn ode() -> Outcome<[f64; 3]> {
-    let mut module = parse_module(ODE).map_err(|e| e[0].clone())?;
-    let f = module.iter().last().ok_or("no function")?.0;
-    let gradient = vjp(&mut module, f, &[true, true])?.function;
+    const STEPS: usize = 100_000;
     let (x, p) = (0.01, 1.5);
     let by_rust = || {
         let (mut x, p) = (black_box(x), black_box(p) * 0.0001);
-        for _ in 0..ODE_STEPS {
+        for _ in 0..STEPS {
             x += x * (1.0 - x) * p;
         }
         black_box(x);
         Ok(())
     };
-    let mut seconds = [median(101, 1, by_rust)?, 0.0, 0.0];
-    for (f, seconds) in [f, gradient].into_iter().zip(&mut seconds[1..]) {
-        let f = BEFORE_CODE.parse::<Pipeline>()?.run(&mut module, f, |_, _, _| {})?;
-        let code = compile(&module, f, &Options::default())?;
-        let args = [x, p, 1.0].map(Tensor::from);
-        let args: Vec<&Tensor> = args.iter().take(module.function(f).params.len()).collect();
-        *seconds = median(101, 1, || {
-            code.call(&args)?;
-            Ok(())
-        })?;
-    }
-    Ok(seconds)
+    let solve = |(x, p): (Var, Var)| {
+        let p = p * 0.0001;
+        fori_loop(STEPS, |(_, x): (Var, Var)| x + x * (1.0 - x) * p, x)
+    };
+    let (value, gradient) = (jit(solve), jit(grad(solve)));
+    let args = (&Tensor::from(x), &Tensor::from(p));
+    let value = || {
+        value.call(args)?;
+        Ok(())
+    };
+    let gradient = || {
+        gradient.call(args)?;
+        Ok(())
+    };
+    Ok([median(101, 1, by_rust)?, median(101, 1, value)?, median(101, 1, gradient)?])
+}
+
+/// Milliseconds of so many rounds of a recurrent network of 32 units: value, gradient, and what it takes
+/// to compile the gradient.
+fn recurrent(steps: usize) -> Outcome<[f64; 3]> {
+    let numbers = |n: usize, scale: f64| -> Tensor {
+        (0..n).map(|i| scale * (i as f64 * 0.7 + (i as f64).sqrt()).sin()).collect()
+    };
+    let w = numbers(32 * 32, 0.2).reshape(&[32, 32])?;
+    let xs = numbers(steps * 32, 1.0).reshape(&[steps, 32])?;
+    let loss = |(w, xs): (Var, Var)| {
+        let round = |(h, x): (Var, Var)| ((h.dot(w) + x).tanh(), ());
+        let (h, ()) = scan(round, zeros([32], Dtype::F64), xs);
+        (h * h).mean()
+    };
+    let (value, gradient) = (jit(loss), jit(grad(loss)));
+    let start = Instant::now();
+    gradient.compile((&w, &xs))?;
+    let compile = start.elapsed().as_secs_f64();
+    let value = || {
+        value.call((&w, &xs))?;
+        Ok(())
+    };
+    let gradient = || {
+        gradient.call((&w, &xs))?;
+        Ok(())
+    };
+    let samples = 11;
+    Ok([median(samples, 1, value)?, median(samples, 1, gradient)?, compile].map(|s| s * 1e3))
 }
 
 /// Seconds of a call.
