@@ -480,3 +480,14 @@ fn loops_are_their_bodies_written_out() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// Neither the program nor its kernels grow with the number of rounds, forward or backward.
+#[test]
+fn a_hundred_thousand_rounds_are_as_small_a_program_as_a_hundred() {
+    let lines = |n: usize| {
+        let round = |(c, x): (Var, Var)| ((c * x).sin() + x, c);
+        let f = jit(value_and_grad(move |x: Var| scan(round, x.index(0), x).1.sum()));
+        f.explain(Tensor::full(&[n], 0.5).unwrap()).unwrap().to_string().lines().count()
+    };
+    assert_eq!(lines(100), lines(100_000));
+}
