@@ -158,6 +158,33 @@ fn structural(name: &str, params: &Value) -> Option<Operation> {
             let bits = random::threefry2x32(key, counter);
             concat(&[bits >> 32, bits], 0).convert(Dtype::U32)
         }),
+        "cond" => one(|x| {
+            let yes = |(x, y): (Var, Var)| x * y.sin();
+            let no = |(x, y): (Var, Var)| x + y * y;
+            cond(x[0], yes, no, (x[1], x[2]))
+        }),
+        "switch" => {
+            one(|x| switch(x[0], [&|x: Var| x.sin(), &|x: Var| x.cos(), &|x: Var| x.powi(3)], x[1]))
+        }
+        "scan_rnn" => Some(Rc::new(|x| {
+            let w = x[1];
+            let round = |(h, x): (Var, Var)| {
+                let z = (w.dot(h) + x).tanh();
+                (z, 2.0 * z)
+            };
+            let (h, y) = scan(round, x[0], x[2]);
+            vec![h, y]
+        })),
+        "scan_reverse" => Some(Rc::new(|x| {
+            let round = |(c, x): (Var, Var)| (c * x.cos(), c + x);
+            let (c, y) = scan_reverse(round, x[0], x[1]);
+            vec![c, y]
+        })),
+        "fori_newton_sqrt" => one(move |x| {
+            let (a, trips) = (x[0], p["trips"].as_u64().unwrap_or(0) as usize);
+            fori_loop(trips, |(_, x): (Var, Var)| 0.5 * (x + a / x), a)
+        }),
+        "assoc_scan_mul" => one(|x| associative_scan(|(a, b): (Var, Var)| a * b, x[0])),
         "integer_pow" => one(move |x| x[0].powi(p["y"].as_i64().unwrap_or(0) as i32)),
         "polygamma" => one(move |x| x[0].polygamma(p["n"].as_u64().unwrap_or(0) as u32)),
         "select" => one(|x| select(x[0], x[1], x[2])),
