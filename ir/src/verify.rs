@@ -113,7 +113,8 @@ impl Verifier<'_> {
 
     fn read(&mut self, equation: Option<usize>, a: Atom) -> Linearity {
         match a {
-            Atom::Literal(l) if l.is_zero() => Linearity::Zero,
+            // Only floats are linear: `false` and the integer 0 are values like others.
+            Atom::Literal(l) if l.is_zero() && l.dtype.is_float() => Linearity::Zero,
             Atom::Literal(_) => Linearity::Constant,
             Atom::Value(v) => self.linearity[v].unwrap_or_else(|| {
                 self.error(equation, Kind::Verify, format!("{v} is read before it is defined"));
@@ -206,6 +207,29 @@ mod tests {
     use crate::prim::Call;
     use crate::{Draft, Dtype, Literal, Scalar};
     use cranelift_entity::EntityRef;
+
+    /// Zeros stay zeros through what is linear in them, whatever stands beside them, also what is
+    /// zero and no float.
+    #[test]
+    fn zeros_are_linear() {
+        let linear = |zeros: &str| {
+            let text = format!(
+                "func @f(%0: f64[3]; %1: f64[1]) -> (f64[1]) {{
+  %2: f64[3] = broadcast{{shape=[3], dims=[]}} 0.0
+  {zeros}
+  %4: f64[1] = dynamic_slice{{sizes=[1]}} %3, 0
+  %5: f64[1] = add %4, %1
+  return %5
+}}"
+            );
+            crate::parse_module(&text).is_ok()
+        };
+        assert!(linear("%3: f64[3] = mul %0, %2"));
+        assert!(linear("%3: f64[3] = neg %2"));
+        assert!(linear("%3: f64[3] = select false, %2, %2"));
+        assert!(!linear("%3: f64[3] = add %0, %2"));
+        assert!(!linear("%3: f64[3] = cos %2"));
+    }
 
     /// What no builder makes: wrong types, arities and order; all of it is found, without panic.
     #[test]

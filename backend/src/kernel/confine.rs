@@ -43,7 +43,7 @@ pub fn confine(program: &mut Program) -> Result<usize, Problem> {
         block(kernel, &mut body, &mut 0, &|statement| unproved.contains(&(id, statement)));
         kernel.body = body;
     }
-    // An index that is computed is another loop to run in lanes.
+    // A loop with computed indices may be better off with other lanes, or none.
     choose_lanes(program);
     check(program)?;
     Ok(unproved.len())

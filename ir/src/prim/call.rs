@@ -7,7 +7,7 @@
 //! A call marked `checkpoint` is the boundary of a policy: linearized, the function keeps what the
 //! policy says ([`Policy`]). It stays a call until no derivative can be asked of it any more.
 
-use super::toolbox::scatter_tangents;
+use super::toolbox::{fits, scatter_tangents};
 use super::{
     Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
     Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
@@ -119,11 +119,7 @@ impl Primitive for Call {
 
     fn is_linear(&self, module: &Module, operands: &[Linearity]) -> bool {
         let known = module.function(self.function).params.len();
-        operands.iter().enumerate().all(|(i, o)| match o {
-            Linearity::Constant => i < known,
-            Linearity::Zero => true,
-            Linearity::Linear => i >= known,
-        })
+        fits(known, operands.iter().copied().enumerate())
     }
 
     fn transpose(

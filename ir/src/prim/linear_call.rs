@@ -16,7 +16,7 @@
 //!
 //! Source: JAX's `custom_derivatives.linear_call`.
 
-use super::toolbox::{arrow, as_operands, instantiate};
+use super::toolbox::{arrow, as_operands, fits, instantiate};
 use super::{
     Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
     Primitive, Prune, Reduce, Reducer, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
@@ -192,11 +192,7 @@ impl Primitive for LinearCall {
     }
 
     fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
-        operands.iter().enumerate().all(|(i, o)| match o {
-            Linearity::Constant => i < self.residuals,
-            Linearity::Zero => true,
-            Linearity::Linear => i >= self.residuals,
-        })
+        fits(self.residuals, operands.iter().copied().enumerate())
     }
 
     fn transpose(

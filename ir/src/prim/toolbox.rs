@@ -1,6 +1,6 @@
 //! What the rules of region primitives share: functions made to fit one another.
 
-use super::{Op, Reduce, Reducer, Role, RuleCx, elementwise};
+use super::{Linearity, Op, Reduce, Reducer, Role, RuleCx, elementwise};
 use crate::builder::{Builder, Draft};
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
@@ -86,6 +86,15 @@ pub fn as_linear(
         None => module.add(function),
         Some(error) => Err(error.problem),
     }
+}
+
+/// Whether what goes to each parameter of a function fits it: the first `known` are not linear.
+pub(super) fn fits(known: usize, given: impl IntoIterator<Item = (usize, Linearity)>) -> bool {
+    given.into_iter().all(|(parameter, given)| match given {
+        Linearity::Constant => parameter < known,
+        Linearity::Zero => true,
+        Linearity::Linear => parameter >= known,
+    })
 }
 
 /// The transpose of `(k..; x..) -> y..` as a function of all of `y` that gives all of `x`, with

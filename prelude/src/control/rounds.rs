@@ -41,11 +41,11 @@ where
 }
 
 /// As [`scan`], from the last element to the first. Element i of the stacked results still belongs to
-/// element i of `xs`.
+/// element i of `xs`. Errors are those of [`scan`].
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// let suffix_sums = jit(|x: Var| scan_reverse(|(s, x): (Var, Var)| (s + x, s + x), x.sum() * 0.0, x).1);
+/// let suffix_sums = jit(|x: Var| scan_reverse(|(s, x): (Var, Var)| (s + x, s + x), zeros([], Dtype::F64), x).1);
 /// assert_eq!(suffix_sums.call([1.0, 2.0, 3.0])?, Tensor::from([6.0, 5.0, 3.0]));
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
@@ -63,6 +63,8 @@ where
 /// Runs `f` on each element of `xs` and stacks what it gives.
 ///
 /// One element after the other: where all elements at once are wanted, use [`vmap`](crate::vmap).
+///
+/// Errors: `shape` when the leaves of `xs` have no extent in common.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -12,7 +12,7 @@ mod record;
 mod samples;
 
 use super::lanes::Lanes;
-use super::toolbox::{arrow, function, instantiate, scatter_tangents};
+use super::toolbox::{arrow, fits, function, instantiate, scatter_tangents};
 use super::{
     Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
     Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Scalar, Types,
@@ -276,11 +276,7 @@ impl Primitive for Cond {
 
     fn is_linear(&self, module: &Module, operands: &[Linearity]) -> bool {
         let known = 1 + module.function(self.branches[0]).params.len();
-        operands.iter().enumerate().all(|(i, o)| match o {
-            Linearity::Constant => i < known,
-            Linearity::Zero => true,
-            Linearity::Linear => i >= known,
-        })
+        fits(known, operands.iter().copied().enumerate())
     }
 
     fn transpose(

@@ -32,7 +32,7 @@ mod samples;
 
 pub use rounds::{Direction, Rounds, Slot, Trip};
 
-use super::toolbox::{function, instantiate};
+use super::toolbox::{fits, function, instantiate};
 use super::{
     Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
     Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
@@ -133,11 +133,7 @@ impl Primitive for Loop {
         }
         let known = module.function(self.body).params.len();
         let params = (0..self.rounds.lead()).map(|_| 0).chain(self.rounds.params());
-        params.zip(operands).all(|(p, o)| match o {
-            Linearity::Constant => p < known,
-            Linearity::Zero => true,
-            Linearity::Linear => p >= known,
-        })
+        fits(known, params.zip(operands.iter().copied()))
     }
 
     fn transpose(
