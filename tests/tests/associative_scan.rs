@@ -41,10 +41,9 @@ fn a_running_product_and_its_gradient() {
     CLOSE.check(&y, &run(|x: Var| batch(x).cumprod(1), &x).unwrap()).unwrap();
 }
 
-/// What it captures is shared, and work grows with the length alone: uses of the function at most
-/// 2 n, in 2 log2 n batches.
+/// What it captures is shared, and the program has the function 2 log2 n times at most.
 #[test]
-fn work_is_linear_and_the_program_logarithmic() {
+fn the_program_is_logarithmic() {
     let equations = |n: usize| {
         let f = jit(|(w, x): (Var, Var)| associative_scan(|(a, b): (Var, Var)| a.dot(w).dot(b), x));
         let x = Tensor::full(&[n, 2, 2], 0.5).unwrap();

@@ -47,6 +47,8 @@ where
 /// assert_eq!(f.call((7i64, 3.0))?.item::<f64>()?, 9.0);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+///
+/// Errors: those of [`cond`]; `arguments` when `i` is not one number.
 #[track_caller]
 pub fn switch<A: Tree<Var>, B: Tree<Var>, const N: usize>(
     i: Var,

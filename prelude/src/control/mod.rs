@@ -1,4 +1,5 @@
-//! Control flow: branches and loops on values that are known only when the program runs.
+//! Control flow: branches on values that are known when the program runs, and loops of as many rounds as
+//! are known when it is traced.
 //!
 //! | function | runs |
 //! |---|---|

@@ -24,8 +24,8 @@ use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
 /// asks nothing of its function. Sums and products of numbers have names of their own
 /// ([`Var::cumsum`], [`Var::linear_recurrence`]).
 ///
-/// Errors: `shape` if a leaf is a scalar or leaves differ in length, or if `f` gives an element of another
-/// type than those it takes.
+/// Errors: `shape` if a leaf is a scalar or leaves differ in length; `shape` or `dtype` if `f` gives an
+/// element of another type than those it takes.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -54,8 +54,9 @@ pub fn associative_scan<A: Tree<Var>, F: Function<(A, A), A, M>, M>(f: F, xs: A)
         for (i, (y, a)) in y.iter_mut().zip(a).enumerate() {
             let (found, expected) = (y.ty(at), a.ty(at));
             if found != expected {
+                let same = found.dtype == expected.dtype;
                 let problem = Problem::new(
-                    Kind::Shape,
+                    if same { Kind::Shape } else { Kind::Dtype },
                     format!(
                         "`{}` of the function given to `associative_scan` is {}, and its arguments \
                          have {} there",
