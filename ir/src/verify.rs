@@ -113,8 +113,7 @@ impl Verifier<'_> {
 
     fn read(&mut self, equation: Option<usize>, a: Atom) -> Linearity {
         match a {
-            // Only floats are linear: `false` and the integer 0 are values like others.
-            Atom::Literal(l) if l.is_zero() && l.dtype.is_float() => Linearity::Zero,
+            Atom::Literal(l) if l.is_zero() => Linearity::Zero,
             Atom::Literal(_) => Linearity::Constant,
             Atom::Value(v) => self.linearity[v].unwrap_or_else(|| {
                 self.error(equation, Kind::Verify, format!("{v} is read before it is defined"));
@@ -171,16 +170,19 @@ impl Verifier<'_> {
             }
             return Linearity::Linear;
         }
-        // What is linear in its zeros is zero: zeros broadcast, gathered, multiplied by anything.
-        let linear_in_zeros: SmallVec<[Linearity; 3]> = operands
-            .iter()
-            .map(|o| match o {
-                Linearity::Zero => Linearity::Linear,
-                Linearity::Constant | Linearity::Linear => Linearity::Constant,
-            })
-            .collect();
-        let zeros = linear_in_zeros.contains(&Linearity::Linear);
-        if zeros && op.is_linear(self.module, &linear_in_zeros) {
+        // What is linear in its zeros is zero: zeros broadcast, gathered, multiplied by anything. Zeros that
+        // are no floats (`false`, a place) may be values like others, too.
+        let atoms = &self.f.equations[i].operands;
+        let integer = |a: &Atom| a.literal().is_some_and(|l| !l.dtype.is_float());
+        let linear_in = |floats_alone: bool| {
+            let given = |(o, a): (&Linearity, &Atom)| match o {
+                Linearity::Zero if !(floats_alone && integer(a)) => Linearity::Linear,
+                Linearity::Zero | Linearity::Constant | Linearity::Linear => Linearity::Constant,
+            };
+            let given: SmallVec<[Linearity; 3]> = operands.iter().zip(atoms).map(given).collect();
+            given.contains(&Linearity::Linear) && op.is_linear(self.module, &given)
+        };
+        if linear_in(false) || linear_in(true) {
             return Linearity::Zero;
         }
         Linearity::Constant

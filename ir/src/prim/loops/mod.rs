@@ -132,8 +132,9 @@ impl Primitive for Loop {
             return false;
         }
         let known = module.function(self.body).params.len();
-        let params = (0..self.rounds.lead()).map(|_| 0).chain(self.rounds.params());
-        fits(known, params.zip(operands.iter().copied()))
+        // The number of rounds is an integer, which is never linear.
+        let given = operands[self.rounds.lead()..].iter().copied();
+        fits(known, self.rounds.params().zip(given))
     }
 
     fn transpose(
