@@ -298,7 +298,10 @@ impl<'r, 'a> Search<'r, 'a> {
 
     fn range(&mut self, sum: &Sum) -> Range {
         let negative = Sum::constant(0).plus(sum, -1);
-        (self.least(sum, &mut SmallVec::new()), -self.least(&negative, &mut SmallVec::new()))
+        let low = self.least(sum, &mut SmallVec::new());
+        // What has saturated says nothing: the negative of the least number is no bound.
+        let high = self.least(&negative, &mut SmallVec::new()).checked_neg();
+        (low, high.unwrap_or(i128::MAX))
     }
 
     /// A lower bound of a sum.

@@ -1080,7 +1080,9 @@ program @f {
     assert_eq!(run(50), [0.0, 0.0, 0.0, 4.0]);
     assert_eq!(run(i64::MAX)[3], 4.0);
 
-    // What else is wrong stays wrong.
+    // What is outside for certain misses no proof, and what else is wrong stays wrong.
+    let certain = text.replace("load b1[0]", "load b1[1]");
+    assert!(confine(&mut parse(&certain, &|_| None).unwrap()).is_err());
     let mut wrong =
         parse(&text.replace("bool = lt %0, 9", "bool = lt %0, 9.0"), &|_| None).unwrap();
     let before = wrong.to_string();

@@ -479,20 +479,22 @@ impl<'a> Verifier<'a> {
         if constant && !outside(low, high) {
             return;
         }
-        let mut reaches = "reaches";
+        let mut sought = false;
         if !constant || a.guard.is_some() || !self.ranges.facts.is_empty() {
             // Values and conditions are asked only where nothing simpler decides.
             let Some(found) = self.ranges.address(a.address, a.guard) else { return };
             (low, high) = found;
-            reaches = "may reach";
+            sought = true;
         }
         if outside(low, high) {
             let (low, high) = (low.saturating_add(reach.0), high.saturating_add(reach.1));
             let what = format!("{}[{}]", held(a.buffer, a.version), a.address);
+            let reaches = if sought { "may reach" } else { "reaches" };
             self.error(format!(
                 "{what} {reaches} elements {low}..={high} of a buffer of {elements} elements"
             ));
-            let unproved = a.reach.is_empty().then_some(self.statement);
+            // What is outside for certain misses no proof.
+            let unproved = (sought && a.reach.is_empty()).then_some(self.statement);
             self.errors.last_mut().into_iter().for_each(|e| e.unproved = unproved);
         }
     }
