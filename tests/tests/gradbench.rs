@@ -78,3 +78,28 @@ fn gmm() {
 fn ba() {
     replay("ba");
 }
+
+#[test]
+fn ode() {
+    replay("ode");
+}
+
+#[test]
+fn lstm() {
+    replay("lstm");
+}
+
+#[test]
+fn det() {
+    replay("det");
+}
+
+#[test]
+fn ht_c() {
+    replay("ht_c");
+}
+
+#[test]
+fn ht_s() {
+    replay("ht_s");
+}

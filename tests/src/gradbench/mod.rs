@@ -8,11 +8,15 @@
 //! Each eval is a file: the objective as a user would write it, derivatives by the library alone.
 
 mod ba;
+mod det;
 mod gmm;
 mod hello;
+mod ht;
 mod kmeans;
 mod llsq;
 mod lse;
+mod lstm;
+mod ode;
 
 pub use gmm::{Mixture, objective as gmm_objective};
 
@@ -48,7 +52,18 @@ pub struct Eval {
 }
 
 /// Every eval that is written.
-pub const EVALS: &[Eval] = &[hello::EVAL, lse::EVAL, llsq::EVAL, kmeans::EVAL, gmm::EVAL, ba::EVAL];
+pub const EVALS: &[Eval] = &[
+    hello::EVAL,
+    lse::EVAL,
+    llsq::EVAL,
+    kmeans::EVAL,
+    gmm::EVAL,
+    ba::EVAL,
+    ode::EVAL,
+    lstm::EVAL,
+    det::EVAL,
+    ht::EVAL,
+];
 
 /// What compiling a function of an eval for an input does.
 ///

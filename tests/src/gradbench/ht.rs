@@ -1,0 +1,210 @@
+//! `ht`: hand tracking, the distances of a posed hand model from measured points, and their Jacobian.
+//!
+//! Bones form a tree. The pose turns each relative to its parent; a vertex of the skin goes with a
+//! weighted mean of the bones. Each measured point belongs to a vertex, or, where the parameters `us`
+//! say where in it, to a triangle. A `u` moves its own point only, so the Jacobian has two columns for
+//! all of them: that of a shift of every first component, and that of every second.
+
+use super::{Answer, Eval, Failure, matrix, measure, natural, numbers, rows};
+use serde_json::{Value, json};
+use tapeloom::prelude::*;
+
+pub(super) const EVAL: Eval =
+    Eval { module: "ht", functions: &[("objective", value), ("jacobian", jacobian)] };
+
+/// What is measured and the model that is laid into it.
+#[derive(Clone, Tree)]
+struct Hand<T> {
+    /// From a bone to its parent at rest, `[bones, 4, 4]`.
+    relative: T,
+    /// From the world at rest to a bone, `[bones, 4, 4]`.
+    inverse: T,
+    /// The vertices at rest, `[vertices, 4]`, homogeneous.
+    rest: T,
+    /// How much each bone moves each vertex, `[vertices, bones]`.
+    weights: T,
+    /// The vertices that each point belongs to, `[1 or 3, points]`.
+    corners: T,
+    /// The points, `[points, 3]`.
+    points: T,
+    /// Of each bone, its parent, which comes earlier.
+    #[tree(static)]
+    parents: Vec<Option<usize>>,
+    /// Whether it is the other hand.
+    #[tree(static)]
+    mirrored: bool,
+}
+
+/// The turn of a joint by `x` about the first axis, then by `z` about the third: `[4, 4]`, homogeneous.
+fn joint((x, z): (Var, Var)) -> Var {
+    let (sx, cx, sz, cz) = (x.sin(), x.cos(), z.sin(), z.cos());
+    let (zero, one) = (x.zeros_like(), x.ones_like());
+    let row = |r: [Var; 4]| stack(&r, 0);
+    let rows = [
+        row([cz, -sz * cx, sz * sx, zero]),
+        row([sz, cz * cx, -cz * sx, zero]),
+        row([zero, sx, cx, zero]),
+        row([zero, zero, zero, one]),
+    ];
+    stack(&rows, 0)
+}
+
+/// The rotation about the axis `r` by the angle `|r|`: `[3, 3]`.
+fn rotation(r: Var) -> Var {
+    let squared = r.square().sum();
+    let turned = squared.gt(1e-8);
+    // Without a turn the axis is anything, and the division is kept away from zero.
+    let angle = select(turned, squared, 1.0).sqrt();
+    let axis = r / angle;
+    let (sin, cos) = (angle.sin(), angle.cos());
+    let (zero, [x, y, z]) = (r.index(0).zeros_like(), [0, 1, 2].map(|i| axis.index(i)));
+    let cross = stack(&[zero, -z, y, z, zero, -x, -y, x, zero], 0).reshape([3, 3]);
+    let same = eye(3, r.dtype());
+    select(turned, cos * same + sin * cross + (1.0 - cos) * axis.outer(axis), same)
+}
+
+/// Where each bone takes the vertices from rest, `[bones, 4, 4]`.
+///
+/// A finger has four bones. The first stays, the second turns about two axes, the others about one.
+fn bones(hand: &Hand<Var>, fingers: Var) -> Var {
+    let fingers = fingers.reshape([5, 4]);
+    // The wrist comes before the fingers and the forearm after them; both stay.
+    let every = |angles: Var| angles.pad(&[(0, 0), (1, 0)], 0.0).reshape([20]).pad(&[(1, 1)], 0.0);
+    let x = every(fingers.take(constant(&Tensor::from([0i64, 2, 3])), 1));
+    let z = every(fingers.slice_axis(1, 1..2).pad(&[(0, 0), (0, 2)], 0.0));
+    let posed = hand.relative.matmul(vmap(joint)((x, z)));
+    // Bones of one depth are multiplied together, behind all those less deep.
+    let parents = &hand.parents;
+    let depth = |mut bone: usize| {
+        let mut depth = 0;
+        while let Some(parent) = parents[bone] {
+            (bone, depth) = (parent, depth + 1);
+        }
+        depth
+    };
+    let pick = |from: Var, which: Vec<usize>| {
+        from.take(constant(&which.into_iter().map(|i| i as i64).collect::<Tensor>()), 0)
+    };
+    let mut order: Vec<usize> = Vec::new();
+    let mut placed: Option<Var> = None;
+    for level in 0.. {
+        let here: Vec<usize> = (0..parents.len()).filter(|b| depth(*b) == level).collect();
+        if here.is_empty() {
+            break;
+        }
+        let own = pick(posed, here.clone());
+        let before = |bone: &usize| order.iter().position(|b| Some(*b) == parents[*bone]);
+        let above: Vec<usize> = here.iter().filter_map(before).collect();
+        placed = Some(match placed {
+            None => own,
+            Some(all) => concat(&[all, pick(all, above).matmul(own)], 0),
+        });
+        order.extend(here);
+    }
+    let back = (0..order.len()).filter_map(|b| order.iter().position(|o| *o == b)).collect();
+    pick(placed.unwrap_or(posed), back).matmul(hand.inverse)
+}
+
+/// Point less model, `[points, 3]`. `theta` is the turn of the hand, its place, and the fingers.
+fn objective(hand: &Hand<Var>, theta: Var, us: Var) -> Var {
+    let turns = bones(hand, theta.slice_axis(0, 6..)).slice_axis(1, ..3);
+    let spread = einsum("vb,bij->vij", &[hand.weights, turns]);
+    let skin = einsum("vij,vj->vi", &[spread, hand.rest]);
+    let skin = if hand.mirrored { skin * constant(&Tensor::from([-1.0, 1.0, 1.0])) } else { skin };
+    let skin = skin.dot(rotation(theta.slice_axis(0, ..3)).t()) + theta.slice_axis(0, 3..6);
+    let at = skin.take(hand.corners, 0);
+    let placed = match us.shape()[1] {
+        0 => at.index(0),
+        _ => {
+            let (u, v) = (us.slice_axis(1, 0..1), us.slice_axis(1, 1..2));
+            u * at.index(0) + v * at.index(1) + (1.0 - u - v) * at.index(2)
+        }
+    };
+    hand.points - placed
+}
+
+struct Input {
+    hand: Hand<Tensor>,
+    theta: Tensor,
+    us: Tensor,
+}
+
+fn list(value: &Value) -> Result<&Vec<Value>, Failure> {
+    value.as_array().ok_or("a list is missing".into())
+}
+
+fn table(value: &Value) -> Result<Tensor, Failure> {
+    let (flat, rows, columns) = matrix(value)?;
+    Ok(Tensor::new(&[rows, columns], flat)?)
+}
+
+/// Matrices of 4 by 4.
+fn frames(value: &Value) -> Result<Tensor, Failure> {
+    let each: Vec<Vec<f64>> =
+        list(value)?.iter().map(|m| Ok(matrix(m)?.0)).collect::<Result<_, Failure>>()?;
+    Ok(Tensor::new(&[each.len(), 4, 4], each.concat())?)
+}
+
+/// The vertices of each point: those of its triangle, or the one that it lies at.
+fn corners(data: &Value, in_triangles: bool) -> Result<Tensor, Failure> {
+    let of = list(&data["correspondences"])?;
+    let vertex = |i: &Value| natural(i).map(|i| i as i64);
+    let corner = |k: usize| {
+        of.iter().map(move |i| match in_triangles {
+            true => vertex(&data["model"]["triangles"][natural(i)?][k]),
+            false => vertex(i),
+        })
+    };
+    let count = if in_triangles { 3 } else { 1 };
+    let flat: Vec<i64> = (0..count).flat_map(corner).collect::<Result<_, Failure>>()?;
+    Ok(Tensor::new(&[count, of.len()], flat)?)
+}
+
+fn read(input: &Value) -> Result<Input, Failure> {
+    let (data, model) = (&input["data"], &input["data"]["model"]);
+    let points = table(&data["points"])?;
+    let (us, located, parameters) = matrix(&input["us"])?;
+    Ok(Input {
+        us: Tensor::new(&[points.shape()[0], parameters], us)?,
+        theta: Tensor::from(numbers(&input["theta"])?),
+        hand: Hand {
+            relative: frames(&model["base_relatives"])?,
+            inverse: frames(&model["inverse_base_absolutes"])?,
+            rest: table(&model["base_positions"])?,
+            weights: table(&model["weights"])?,
+            corners: corners(data, located > 0)?,
+            points,
+            // A root says -1.
+            parents: list(&model["parents"])?.iter().map(|p| natural(p).ok()).collect(),
+            mirrored: model["is_mirrored"] == true,
+        },
+    })
+}
+
+fn value(input: &Value) -> Result<Answer, Failure> {
+    let Input { hand, theta, us } = read(input)?;
+    let f = jit(|(hand, theta, us): (Hand<Var>, Var, Var)| objective(&hand, theta, us));
+    measure(
+        input,
+        || f.explain((&hand, &theta, &us)),
+        || f.call((&hand, &theta, &us)),
+        |err| Ok(json!(err.as_slice::<f64>()?)),
+    )
+}
+
+/// One row a coordinate of a point; first the columns of `us`, then those of `theta`.
+fn jacobian(input: &Value) -> Result<Answer, Failure> {
+    let Input { hand, theta, us } = read(input)?;
+    let f = jit(|(hand, theta, us): (Hand<Var>, Var, Var)| {
+        let shift = zeros([us.shape()[1]], us.dtype());
+        let moved = |(shift, theta): (Var, Var)| objective(&hand, theta, us + shift).flatten();
+        let (of_us, of_theta) = jacfwd(moved)((shift, theta));
+        concat(&[of_us, of_theta], 1)
+    });
+    measure(
+        input,
+        || f.explain((&hand, &theta, &us)),
+        || f.call((&hand, &theta, &us)),
+        |j| rows(&j),
+    )
+}
