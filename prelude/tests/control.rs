@@ -79,3 +79,38 @@ fn closures_use_what_is_around_them() -> Result<(), Error> {
     assert_eq!(many.call([2.0, 2.0])?, Tensor::from([14.5, 14.5]));
     Ok(())
 }
+
+#[test]
+fn conditions_are_single_truth_values_and_counts_single_integers() {
+    let many = |x: Var| while_loop(|x: Var| x.lt(10.0), |x: Var| x * 2.0, x);
+    says(&refused(many, [1.0, 2.0]), Kind::Shape, &["a single bool", "bool[2]"]);
+    let number = |x: Var| while_loop(|x: Var| x, |x: Var| x * 2.0, x);
+    says(&refused(number, 1.0), Kind::Dtype, &["a single bool", "f64[]"]);
+    let wider = |x: Var| while_loop(|x: Var| x.sum().lt(9.0), |x: Var| concat(&[x, x], 0), x);
+    says(&refused(wider, [1.0]), Kind::Shape, &["`carry` starts as f64[1]", "f64[2]"]);
+    let twice = |n: Var| fori_loop(n, |(_, x): (Var, Var)| x * 2.0, n.zeros_like());
+    says(&refused(twice, 2.5), Kind::Dtype, &["a number of rounds, a single i64", "f64[]"]);
+    says(&refused(twice, [1i64]), Kind::Shape, &["a number of rounds, a single i64", "i64[1]"]);
+}
+
+/// Condition and body use what is around them, the same and not the same, and the carry is a tree.
+#[test]
+fn conditions_and_bodies_share_what_they_use() {
+    let f = |(x, a, b, limit): (Var, Var, Var, Var)| {
+        let below = |(x, n): (Var, Var)| (x + b).lt(limit) & n.lt(50);
+        let (x, n) = while_loop(below, |(x, n)| (a * x + b, n + 1), (x, constant(&0i64.into())));
+        (x, n)
+    };
+    let host = |mut x: f64, a: f64, b: f64, limit: f64| {
+        let mut n = 0i64;
+        while x + b < limit && n < 50 {
+            (x, n) = (a * x + b, n + 1);
+        }
+        (x, n)
+    };
+    let jit = jit(f);
+    for (x, a, b, limit) in [(1.0, 1.5, 0.25, 100.0), (1.0, 1.5, 0.25, 0.0), (1.0, 0.5, 0.5, 9.0)] {
+        let (y, n) = jit.call((x, a, b, limit)).unwrap();
+        assert_eq!((y.item::<f64>().unwrap(), n.item::<i64>().unwrap()), host(x, a, b, limit));
+    }
+}

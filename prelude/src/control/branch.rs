@@ -1,5 +1,6 @@
 //! `cond` and `switch`: one closure of several.
 
+use super::shared::Shared;
 use crate::Var;
 use crate::closure::{Staged, rebuild, stage_params};
 use crate::function::{Function, one};
@@ -7,7 +8,7 @@ use crate::tree::{Tree, different, flatten, leaf_paths};
 use crate::var::caller;
 use tapeloom_ir::prim::Cond;
 use tapeloom_ir::trace::{self, Diagnostic, Handle, Note, Param};
-use tapeloom_ir::{ArrayType, Atom, Builder, Draft, FuncId, Kind, Loc, Module, Problem, Type};
+use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Module, Problem};
 
 /// `yes(x)` if `which` is true, else `no(x)`: only one of them runs.
 ///
@@ -79,19 +80,11 @@ fn choose<A: Tree<Var>, B: Tree<Var>>(
     let functions: Option<Vec<FuncId>> = staged().map(Staged::function).collect();
     let bound = functions.filter(|_| alike).and_then(|functions| {
         // Every branch takes what any of them captures.
-        let mut captures: Vec<Handle> = Vec::new();
-        let mut place = |h: &Handle| {
-            captures.iter().position(|known| known.is_same(*h)).unwrap_or_else(|| {
-                captures.push(*h);
-                captures.len() - 1
-            })
-        };
-        let picks: Vec<Vec<usize>> =
-            staged().map(|s| s.captures().iter().map(&mut place).collect()).collect();
-        let types: Vec<Type> = captures.iter().map(|h| trace::type_of(*h, at)).collect();
+        let captures: Vec<&[Handle]> = staged().map(Staged::captures).collect();
+        let shared = Shared::of(&captures, at);
         let whole = |m: &mut Module| -> Result<Vec<FuncId>, Problem> {
-            let each = functions.iter().zip(&picks);
-            each.map(|(f, picks)| with_captures(m, *f, args.len(), &types, picks)).collect()
+            let each = functions.iter().enumerate();
+            each.map(|(i, f)| shared.with(m, *f, args.len(), i)).collect()
         };
         let branches = match trace::with_module(whole)? {
             Ok(branches) => branches,
@@ -101,7 +94,7 @@ fn choose<A: Tree<Var>, B: Tree<Var>>(
             }
         };
         let operands = std::iter::once(which.handle).chain(args.iter().map(|v| v.handle));
-        let operands: Vec<Handle> = operands.chain(captures).collect();
+        let operands: Vec<Handle> = operands.chain(shared.captures).collect();
         Some(trace::bind(Cond { branches }, &operands, at))
     });
     let results = match bound {
@@ -146,22 +139,4 @@ fn same_results<B: Tree<Var>>(
             report(kind, format!("`{}` is {a} in one branch and {b} in another", paths[i]), notes);
     }
     alike
-}
-
-/// The function with other captures: those of `types`, of which its own are the ones picked.
-fn with_captures(
-    m: &mut Module,
-    f: FuncId,
-    args: usize,
-    types: &[Type],
-    picks: &[usize],
-) -> Result<FuncId, Problem> {
-    let function = m.get(f);
-    let mut draft = Draft::new(function.name.clone());
-    let params = function.param_types().into_iter().take(args).chain(types.iter().cloned());
-    let params: Vec<Atom> = params.map(|ty| draft.param(ty)).collect();
-    let (own, captures) = params.split_at(args);
-    let all: Vec<Atom> = own.iter().copied().chain(picks.iter().map(|i| captures[*i])).collect();
-    let results = Builder::new(m, &mut draft).inline(f, &all);
-    draft.finish(m, results)
 }

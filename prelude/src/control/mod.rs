@@ -1,12 +1,12 @@
-//! Control flow: branches on values that are known when the program runs, and loops of as many rounds as
-//! are known when it is traced.
+//! Control flow: branches on values that are known when the program runs, and loops.
 //!
 //! | function | runs |
 //! |---|---|
 //! | [`cond`] | one of two closures |
 //! | [`switch`] | one of several closures |
 //! | [`scan`], [`scan_reverse`] | a closure for each element of arrays, with a carry |
-//! | [`fori_loop`] | a closure so many times, with a carry |
+//! | [`fori_loop`] | a closure so many times, with a carry; the number may be known only when it runs |
+//! | [`while_loop`] | a closure as long as a condition holds, with a carry |
 //! | [`map`] | a closure for each element of arrays |
 //! | [`associative_scan`] | a closure of two elements, so that all prefixes are combined in few steps |
 //!
@@ -17,7 +17,8 @@
 mod branch;
 mod prefixes;
 mod rounds;
+mod shared;
 
 pub use branch::{cond, switch};
 pub use prefixes::associative_scan;
-pub use rounds::{fori_loop, map, scan, scan_reverse};
+pub use rounds::{Count, fori_loop, map, scan, scan_reverse, while_loop};

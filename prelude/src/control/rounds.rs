@@ -1,5 +1,6 @@
-//! `scan`, `fori_loop` and `map`: a closure run round after round.
+//! `scan`, `fori_loop`, `while_loop` and `map`: a closure run round after round.
 
+use super::shared::Shared;
 use crate::Var;
 use crate::closure::{Staged, rebuild, stage_params};
 use crate::function::{Function, one};
@@ -7,7 +8,7 @@ use crate::tree::{Tree, different, flatten, leaf_paths};
 use crate::var::caller;
 use tapeloom_ir::prim::{Direction, Loop, Rounds, Slot, Trip};
 use tapeloom_ir::trace::{self, Diagnostic, Handle, Note, Param};
-use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Module, Problem};
 
 /// Runs `f` on a carry and each element of `xs`, the first one first: `(carry, x) -> (carry, y)`. Gives
 /// the last carry, and all `y` stacked.
@@ -78,6 +79,26 @@ pub fn map<X: Tree<Var>, Y: Tree<Var>, F: Function<X, Y, M>, M>(f: F, xs: X) -> 
     over("map", caller(), Direction::Up, move |((), x)| ((), f(x)), (), xs).1
 }
 
+/// How many rounds a [`fori_loop`] has: a `usize`, which is part of the program, or a [`Var`] (a single
+/// `i64`), which is known when the program runs.
+pub trait Count {
+    /// The number as a loop takes it.
+    #[doc(hidden)]
+    fn rounds(self) -> Result<usize, Var>;
+}
+
+impl Count for usize {
+    fn rounds(self) -> Result<usize, Var> {
+        Ok(self)
+    }
+}
+
+impl Count for Var {
+    fn rounds(self) -> Result<usize, Var> {
+        Err(self)
+    }
+}
+
 /// Runs `f` on the number of the round (an `i64` from 0 on) and a carry, `n` times:
 /// `(i, carry) -> carry`.
 ///
@@ -88,9 +109,21 @@ pub fn map<X: Tree<Var>, Y: Tree<Var>, F: Function<X, Y, M>, M>(f: F, xs: X) -> 
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` or `dtype` when a round changes the type of a carry.
+/// `n` may also be a `Var`, a single `i64` that is known when the program runs: one program then does
+/// for all numbers of rounds. A negative one is none.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let power = jit(|(x, n): (Var, Var)| fori_loop(n, |(_, y): (Var, Var)| x * y, x.ones_like()));
+/// assert_eq!(power.call((2.0, 10i64))?.item::<f64>()?, 1024.0);
+/// assert_eq!(power.call((2.0, 0i64))?.item::<f64>()?, 1.0);
+/// assert_eq!(power.programs(), 1);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` or `dtype` when a round changes the type of a carry, or `n` is not a single `i64`.
 #[track_caller]
-pub fn fori_loop<C, F, M>(n: usize, f: F, init: C) -> C
+pub fn fori_loop<C, F, M>(n: impl Count, f: F, init: C) -> C
 where
     C: Tree<Var>,
     F: Function<(Var, C), C, M>,
@@ -103,11 +136,122 @@ where
     // The number of the round is no argument: it has a slot, and only its form is needed here.
     let (structure, _) = flatten(&(Var::literal(Literal::i64(0), at), init));
     let staged = stage_params::<(Var, C), C>("fori_loop", at, f, &structure, carries, &params);
-    let fits =
+    let mut fits =
         same_form::<C>(&staged, staged.output(), &form, at) && same_types::<C>(&staged, &form, at);
     let slots = std::iter::once(Slot::Index).chain((0..staged.args.len()).map(Slot::Carry));
-    let results = rolled(&staged, fits, n, Direction::Up, slots.collect());
+    let (trip, lead) = match n.rounds() {
+        Ok(n) => (Trip::Static(n), None),
+        Err(n) => {
+            fits &= single(&staged, "fori_loop", "a number of rounds", Dtype::I64, n);
+            (Trip::Runtime, Some(n))
+        }
+    };
+    let results = rolled(&staged, fits, trip, lead, Direction::Up, slots.collect());
     rebuild(staged.output(), results, at)
+}
+
+/// Runs `f` on a carry as long as `condition` of it is true: `carry -> carry`. How often is known only
+/// when the program runs.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let small = |(x, _): (Var, Var)| x.lt(100.0);
+/// let squares = move |x: Var| while_loop(small, |(x, n)| (x * x, n + 1), (x, constant(&0i64.into())));
+/// let (x, n) = jit(squares).call(3.0)?;
+/// assert_eq!((x.item::<f64>()?, n.item::<i64>()?), (6561.0, 3));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Derivatives are those of the rounds that there were. Under [`vmap`](crate::vmap) members may have
+/// different numbers of rounds, and one that has ended keeps its carry.
+///
+/// Errors: `shape` or `dtype` when a round changes the type of a carry, or the condition is not a single
+/// truth value; `arguments` when the condition has an effect.
+#[track_caller]
+pub fn while_loop<C, P, F, M, N>(condition: P, f: F, init: C) -> C
+where
+    C: Tree<Var>,
+    P: Function<C, Var, M>,
+    F: Function<C, C, N>,
+{
+    let (condition, f, at) = (one(condition), one(f), caller());
+    let (form, carries) = flatten(&init);
+    let params: Vec<Param> = carries.iter().map(|v| Param::like(v.handle, at)).collect();
+    let asked =
+        stage_params::<C, Var>("while_loop", at, condition, &form, carries.clone(), &params);
+    let staged = stage_params::<C, C>("while_loop", at, f, &form, carries, &params);
+    let fits = same_form::<C>(&staged, staged.output(), &form, at)
+        && same_types::<C>(&staged, &form, at)
+        && answers(&asked, at);
+    let functions = asked.function().zip(staged.function()).filter(|_| fits);
+    let bound = functions.and_then(|(condition, body)| {
+        let shared = Shared::of(&[staged.captures(), asked.captures()], at);
+        let whole = |m: &mut Module| {
+            let n = staged.args.len();
+            Ok((shared.with(m, body, n, 0)?, shared.with(m, condition, n, 1)?))
+        };
+        let (body, condition) = match trace::with_module(whole)? {
+            Ok(functions) => functions,
+            Err(problem) => {
+                staged.report(Diagnostic::new(problem, at));
+                return None;
+            }
+        };
+        let slots = (0..staged.args.len()).map(Slot::Carry);
+        let takes: Vec<Slot> = slots.chain(shared.captures.iter().map(|_| Slot::Const)).collect();
+        let trip = Trip::While { condition, reads: (0..takes.len()).collect() };
+        let rounds = Rounds { trip, direction: Direction::Up, takes };
+        let operands: Vec<Handle> =
+            staged.args.iter().map(|v| v.handle).chain(shared.captures).collect();
+        let mut results = trace::bind(Loop { body, rounds }, &operands, at);
+        // The last one says how many rounds there were.
+        results.pop();
+        Some(results)
+    });
+    let results = match bound {
+        Some(results) => results.into_iter().map(Var::new).collect(),
+        None => staged.poison(&staged.result_types()),
+    };
+    rebuild(staged.output(), results, at)
+}
+
+/// Whether a condition gives a single truth value; if not, it is reported.
+fn answers(asked: &Staged<impl Sized>, at: Loc) -> bool {
+    let (types, want) = (asked.result_types(), ArrayType::new(Dtype::Bool, []));
+    if types == [want] || asked.poisoned_results().contains(&true) {
+        return !asked.poisoned_results().contains(&true);
+    }
+    let found = types.first().map(ToString::to_string).unwrap_or_default();
+    let message =
+        format!("the condition of `while_loop` must give a single bool, and gives {found}");
+    let help = "reduce it with `.all()` or `.any()`, or compare";
+    let kind = match types.first() {
+        Some(ty) if ty.dtype == Dtype::Bool => Kind::Shape,
+        _ => Kind::Dtype,
+    };
+    let note = Note { role: "condition".to_owned(), what: found, born: asked.result_born(0) };
+    let problem = Problem::new(kind, message, help);
+    asked.report(Diagnostic { problem, at, notes: vec![note], context: Vec::new() });
+    false
+}
+
+/// Whether a value is a single one of that dtype; if not, it is reported.
+fn single(staged: &Staged<impl Sized>, transform: &str, what: &str, dtype: Dtype, v: Var) -> bool {
+    if trace::is_poison(v.handle) {
+        return false;
+    }
+    let ty = v.ty(staged.at);
+    if ty == ArrayType::new(dtype, []) {
+        return true;
+    }
+    let kind = if ty.dtype == dtype { Kind::Shape } else { Kind::Dtype };
+    let message = format!("`{transform}` takes {what}, a single {dtype}, and got {ty}");
+    let help = match kind {
+        Kind::Shape => "take one element of it".to_owned(),
+        _ => format!("convert it: `n.convert(Dtype::{dtype:?})`"),
+    };
+    trace::record(Problem::new(kind, message, help), &[v.handle], staged.at);
+    false
 }
 
 fn over<C: Tree<Var>, X: Tree<Var>, Y: Tree<Var>>(
@@ -138,7 +282,8 @@ fn over<C: Tree<Var>, X: Tree<Var>, Y: Tree<Var>>(
         && same_form::<C>(&staged, &given, &form, at)
         && same_types::<C>(&staged, &form, at);
     let slots = (0..carries.len()).map(Slot::Carry).chain(elements.iter().map(|_| Slot::Xs));
-    let results = rolled(&staged, fits, n.unwrap_or(0), direction, slots.collect());
+    let trip = Trip::Static(n.unwrap_or(0));
+    let results = rolled(&staged, fits, trip, None, direction, slots.collect());
     rebuild(staged.output(), results, at)
 }
 
@@ -217,10 +362,12 @@ fn same_types<C: Tree<Var>>(staged: &Staged<impl Sized>, form: &C::Structure, at
 }
 
 /// The outputs of the loop of a closure: slots of its parameters, then constants for what it captures.
+/// What leads is the number of rounds, where that is a value.
 fn rolled(
     staged: &Staged<impl Sized>,
     fits: bool,
-    n: usize,
+    trip: Trip,
+    lead: Option<Var>,
     direction: Direction,
     mut takes: Vec<Slot>,
 ) -> Vec<Var> {
@@ -228,8 +375,8 @@ fn rolled(
         return staged.poison(&staged.result_types());
     };
     takes.extend(staged.captures().iter().map(|_| Slot::Const));
-    let rounds = Rounds { trip: Trip::Static(n), direction, takes };
-    let operands: Vec<Handle> =
-        staged.args.iter().map(|v| v.handle).chain(staged.captures().iter().copied()).collect();
+    let rounds = Rounds { trip, direction, takes };
+    let operands = lead.iter().chain(&staged.args).map(|v| v.handle);
+    let operands: Vec<Handle> = operands.chain(staged.captures().iter().copied()).collect();
     trace::bind(Loop { body, rounds }, &operands, staged.at).into_iter().map(Var::new).collect()
 }

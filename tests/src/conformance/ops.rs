@@ -184,6 +184,9 @@ fn structural(name: &str, params: &Value) -> Option<Operation> {
             let (a, trips) = (x[0], p["trips"].as_u64().unwrap_or(0) as usize);
             fori_loop(trips, |(_, x): (Var, Var)| 0.5 * (x + a / x), a)
         }),
+        "while_double" => {
+            one(|x| while_loop(|x: Var| x.lt(1.0), |x: Var| 2.0 * x + 0.1 * x.sin(), x[0]))
+        }
         "assoc_scan_mul" => one(|x| associative_scan(|(a, b): (Var, Var)| a * b, x[0])),
         "integer_pow" => one(move |x| x[0].powi(p["y"].as_i64().unwrap_or(0) as i32)),
         "polygamma" => one(move |x| x[0].polygamma(p["n"].as_u64().unwrap_or(0) as u32)),
