@@ -170,19 +170,15 @@ impl Verifier<'_> {
             }
             return Linearity::Linear;
         }
-        // What is linear in its zeros is zero: zeros broadcast, gathered, multiplied by anything. Zeros that
-        // are no floats (`false`, a place) may be values like others, too.
-        let atoms = &self.f.equations[i].operands;
-        let integer = |a: &Atom| a.literal().is_some_and(|l| !l.dtype.is_float());
-        let linear_in = |floats_alone: bool| {
-            let given = |(o, a): (&Linearity, &Atom)| match o {
-                Linearity::Zero if !(floats_alone && integer(a)) => Linearity::Linear,
-                Linearity::Zero | Linearity::Constant | Linearity::Linear => Linearity::Constant,
-            };
-            let given: SmallVec<[Linearity; 3]> = operands.iter().zip(atoms).map(given).collect();
-            given.contains(&Linearity::Linear) && op.is_linear(self.module, &given)
+        // What is linear in one of its zeros, the others being what they are, is zero: zeros broadcast,
+        // gathered, multiplied by anything, by zeros, too.
+        let linear_in = |i: usize| {
+            let mut given = SmallVec::<[Linearity; 3]>::from_slice(operands);
+            given[i] = Linearity::Linear;
+            op.is_linear(self.module, &given)
         };
-        if linear_in(false) || linear_in(true) {
+        let mut zeros = (0..operands.len()).filter(|i| operands[*i] == Linearity::Zero);
+        if zeros.any(linear_in) {
             return Linearity::Zero;
         }
         Linearity::Constant
@@ -216,7 +212,13 @@ mod tests {
     fn zeros_are_linear() {
         let linear = |zeros: &str| {
             let text = format!(
-                "func @f(%0: f64[3]; %1: f64[1]) -> (f64[1]) {{
+                "func @scaled(%0: f64[]; %1: f64[3], %2: f64[3]) -> (f64[3]) {{
+  %3: f64[3] = broadcast{{shape=[3], dims=[]}} %0
+  %4: f64[3] = mul %3, %1
+  %5: f64[3] = add %2, %4
+  return %5
+}}
+func @f(%0: f64[3]; %1: f64[1]) -> (f64[1]) {{
   %2: f64[3] = broadcast{{shape=[3], dims=[]}} 0.0
   {zeros}
   %4: f64[1] = dynamic_slice{{sizes=[1]}} %3, 0
@@ -227,6 +229,11 @@ mod tests {
             crate::parse_module(&text).is_ok()
         };
         assert!(linear("%3: f64[3] = mul %0, %2"));
+        assert!(linear("%3: f64[3] = mul %2, %2"));
+        assert!(linear("%3: f64[3] = mul 0.0, %2"));
+        assert!(linear(
+            "%3: f64[3] = call{function=@scaled, outline=true, checkpoint=everything} 0.0, %2, %2"
+        ));
         assert!(linear("%3: f64[3] = neg %2"));
         assert!(linear("%3: f64[3] = select false, %2, %2"));
         assert!(!linear("%3: f64[3] = add %0, %2"));

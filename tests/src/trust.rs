@@ -141,6 +141,7 @@ fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
         Lowering::Reduce { .. } => all,
         Lowering::ArgReduce { .. } | Lowering::ArgSort { .. } => jump(all),
         Lowering::Cumulate { step: Step::Fold(Code::Max | Code::Min), .. } => all,
+        Lowering::Cumulate { step: Step::Segments, .. } if x[0] != Trust::Exact => Trust::Open,
         // In one order on every engine.
         Lowering::Cumulate { .. } if wild => Trust::Open,
         Lowering::Cumulate { .. } => folded,

@@ -286,6 +286,36 @@ func @f(%0: f64[], %1: f64[3]) -> (f64[], f64[]) {
   return %2, %3
 }";
 
+/// A loop of three rounds around one whose number of rounds and values are constants, which keeps what it
+/// reads on a tape.
+const INNER: &str = "func @step(%0: f64[]) -> (f64[]) {
+  %1: f64[] = sin %0
+  return %1
+}
+func @round(%0: f64[], %1: i64[], %2: f64[]) -> (f64[]) {
+  %3: f64[] = loop{body=@step, trip=runtime, direction=up, takes=[carry0]} %1, %2
+  %4: f64[] = mul %0, %3
+  return %4
+}
+func @f(%0: f64[], %1: i64[], %2: f64[]) -> (f64[]) {
+  %3: f64[] = loop{body=@round, trip=3, direction=up, takes=[carry0,const,const]} %0, %1, %2
+  return %3
+}";
+
+/// A loop that keeps nothing but the number of its rounds.
+const HALVED: &str = "func @above(%0: f64[]) -> (bool[]) {
+  %1: bool[] = gt %0, 1.0
+  return %1
+}
+func @half(%0: f64[]) -> (f64[]) {
+  %1: f64[] = mul %0, 0.5
+  return %1
+}
+func @f(%0: f64[]) -> (f64[]) {
+  %1: f64[], %2: i64[] = loop{body=@half, trip=while, condition=@above, reads=[0], direction=up, takes=[carry0]} %0
+  return %1
+}";
+
 /// Reverse mode against forward mode, in words of transforms.
 #[test]
 fn reverse_mode_follows_a_condition() {
@@ -295,6 +325,8 @@ fn reverse_mode_follows_a_condition() {
         (COUNTED, vec![Tensor::scalar(3i64), Tensor::from(1e9), Tensor::from(1.5)]),
         (COUNTED, vec![Tensor::scalar(0i64), Tensor::from(2.0), Tensor::from(1.5)]),
         (NESTED, vec![Tensor::from(0.3), Tensor::from([0.5, -0.75, 1.25])]),
+        (INNER, vec![Tensor::from(0.75), Tensor::scalar(2i64), Tensor::from(1.25)]),
+        (HALVED, vec![Tensor::from(5.0)]),
     ];
     let mut failures = Vec::new();
     for (text, args) in cases {
@@ -352,6 +384,44 @@ fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
     check_products(1e-10, [&ct, &dy], [&ctx, &dx], 1e-10)
 }
 
+/// The arguments of one member of a batch.
+fn alone(args: &[Tensor], lane: usize) -> Vec<Tensor> {
+    let one = |t: &Tensor| match t.shape().is_empty() {
+        true => t.clone(),
+        false => Tensor::from(t.at(lane)),
+    };
+    args.iter().map(one).collect()
+}
+
+/// What follows from constants alone is not computed outside of a loop that might not run, if it might
+/// not end: where there is no round, nothing of it runs.
+#[test]
+fn a_loop_without_rounds_runs_nothing() {
+    let (mut m, f) = read(
+        "func @positive(%0: f64[]) -> (bool[]) {
+  %1: bool[] = gt %0, 0.0
+  return %1
+}
+func @step(%0: f64[]) -> (f64[]) {
+  return %0
+}
+func @round(%0: f64[], %1: f64[]) -> (f64[]) {
+  %2: f64[], %3: i64[] = loop{body=@step, trip=while, condition=@positive, reads=[0], direction=up, takes=[carry0]} %1
+  %4: f64[] = mul %0, %2
+  return %4
+}
+func @f(%0: f64[], %1: i64[], %2: f64[]) -> (f64[]) {
+  %3: f64[] = loop{body=@round, trip=runtime, direction=up, takes=[carry0,const]} %1, %0, %2
+  return %3
+}",
+    );
+    // One round would never end.
+    let args = [Tensor::from(0.5), Tensor::scalar(0i64), Tensor::from(1.0), Tensor::from(3.0)];
+    let of = vjp(&mut m, f, &[true, false, true]).unwrap();
+    let y = run(&m, of.function, &args).unwrap();
+    assert_eq!(y, [0.5, 3.0, 0.0].map(Tensor::from));
+}
+
 /// The gradient of a batch whose members end by themselves is that of each.
 #[test]
 fn gradients_of_a_batch_are_those_of_its_members() {
@@ -371,10 +441,7 @@ fn gradients_of_a_batch_are_those_of_its_members() {
         let got = run(&m, all.function, &args).unwrap();
         let mut shared = 0.0;
         for lane in 0..5 {
-            let one = |t: &Tensor| {
-                if t.shape().is_empty() { t.clone() } else { Tensor::from(t.at(lane)) }
-            };
-            let alone: Vec<Tensor> = args.iter().map(one).collect();
+            let alone = alone(&args, lane);
             let want = run(&m, of.function, &alone).unwrap();
             for (got, want) in got.iter().zip(&want) {
                 assert_eq!(got.at(lane), want.at(0), "lane {lane} of {text}");
@@ -412,10 +479,7 @@ fn members_of_a_batch_end_by_themselves() {
         assert!(all.batched_out.iter().all(|on| *on));
         let got = run(&m, all.function, &args).unwrap();
         for lane in 0..5 {
-            let one = |t: &Tensor| {
-                if t.shape().is_empty() { t.clone() } else { Tensor::from(t.at(lane)) }
-            };
-            let alone: Vec<Tensor> = args.iter().map(one).collect();
+            let alone = alone(&args, lane);
             let want = run(&m, of.function, &alone).unwrap();
             for (got, want) in got.iter().zip(&want) {
                 assert_eq!(got.at(lane), want.at(0), "lane {lane} of {text}");

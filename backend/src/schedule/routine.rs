@@ -65,7 +65,8 @@ fn cumulate(
     step: Step,
 ) -> std::fmt::Result {
     let (outer, n, inner) = rows(y, axis);
-    let (ty, dtype, row) = (format!("{}[{}]", y.dtype, y.shape.elements()), y.dtype, n * inner);
+    let (dtype, row, all) = (y.dtype, n * inner, y.shape.elements());
+    let ty = format!("{dtype}[{all}]");
     // Positions of the first row, of the second, and the way to the next.
     let (first, second, by) = match reverse {
         false => (0, inner as i64, inner as i64),
@@ -73,7 +74,7 @@ fn cumulate(
     };
     let (x, z) = match step {
         Step::Fold(_) => ("b0", "b1"),
-        Step::Affine => ("b1", "b2"),
+        Step::Affine | Step::Segments => ("b1", "b2"),
     };
     // From `v`, at `at`, the next element and where it is stored.
     let next = |v: &str, at: &str| match step {
@@ -82,11 +83,21 @@ fn cumulate(
             "%2: {dtype} = load b0[{at}]\n%4: {dtype} = mul %2, {v}\n%5: {dtype} = load b1[{at}]\n\
              %3: {dtype} = add %4, %5"
         ),
+        Step::Segments => format!(
+            "%2: bool = load b0[{at}]\n%5: {dtype} = load b1[{at}]\n%4: {dtype} = add {v}, %5\n\
+             %3: {dtype} = select %2, %4, %5"
+        ),
     };
-    writeln!(text, "program @cumulate {{\nbuffer b0: {ty} input 0")?;
+    let given = match step {
+        Step::Fold(_) | Step::Affine => dtype,
+        Step::Segments => Dtype::Bool,
+    };
+    writeln!(text, "program @cumulate {{\nbuffer b0: {given}[{all}] input 0")?;
     match step {
         Step::Fold(_) => writeln!(text, "buffer b1: {ty} output 0")?,
-        Step::Affine => writeln!(text, "buffer b1: {ty} input 1\nbuffer b2: {ty} output 0")?,
+        Step::Affine | Step::Segments => {
+            writeln!(text, "buffer b1: {ty} input 1\nbuffer b2: {ty} output 0")?;
+        }
     }
     let at = |offset: i64, more: &str| format!("i0*{row}{more} + {offset}");
     let load_first = |more: &str| format!("%0: {dtype} = load {x}[{}]", at(first as i64, more));

@@ -7,8 +7,9 @@
 //! Positions are integers, so there is no derivative. Sorting itself is a gather with them, and so are
 //! the k largest and the median: a gathered value has the right derivative.
 
+use super::along::{along, rows};
 use super::movement::one_array;
-use super::recurrence::along;
+
 use super::{
     Arg, ArrayPrimitive, Code, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
     Rewrite, Sample, Tangent,
@@ -65,19 +66,14 @@ impl ArrayPrimitive for ArgSort {
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let x = &operands[0];
         let mut y = Tensor::zeros_of(&ArrayType::new(Dtype::I64, x.shape()))?;
-        let (n, inner) = (x.shape()[self.axis], x.ty().shape.strides()[self.axis]);
-        if x.elements() == 0 {
-            return Ok(y);
-        }
-        for row in 0..x.elements() / n {
-            let start = row / inner * inner * n + row % inner;
-            let mut places: Vec<usize> = (0..n).collect();
+        for row in rows(x.ty(), self.axis) {
+            let mut places: Vec<usize> = (0..row.len()).collect();
             places.sort_by(|i, j| {
-                let order = order(x.at(start + i * inner), x.at(start + j * inner));
+                let order = order(x.at(row[*i]), x.at(row[*j]));
                 if self.descending { order.reverse() } else { order }
             });
-            for (i, place) in places.into_iter().enumerate() {
-                y.put(start + i * inner, Literal::i64(place as i64));
+            for (at, place) in row.iter().zip(places) {
+                y.put(*at, Literal::i64(place as i64));
             }
         }
         Ok(y)

@@ -8,9 +8,9 @@
 //! no storage of partial products, and are right where factors are zero. An extremum shares its tangent
 //! evenly among the elements that attain it so far, as `reduce_max` does.
 
+use super::along::{along, before, walk};
 use super::movement::one_array;
 use super::notation::{Notation, Word};
-use super::recurrence::{along, before, walk};
 use super::{
     Arg, ArrayPrimitive, Code, Cotangents, Doc, Effects, Equality, Family, Linearity, Lowering,
     Operand, Recurrence, Reducer, Rewrite, Sample, Scalar, Step, Tangent,
@@ -157,7 +157,7 @@ impl ArrayPrimitive for Cumulate {
                     b.emit1(Scalar::Select, &[condition, x, literal(0.0).into()])
                 };
                 let ones = super::elementwise::full(b, &b.shape_of(*x), literal(1.0));
-                let stays = number(b.emit1(Scalar::Eq, &[last, y]), ones);
+                let stays = b.emit1(Scalar::Eq, &[last, y]);
                 let attains = b.emit1(Scalar::Eq, &[*x, y]);
                 let count = recurrence(stays, number(attains, ones));
                 // Nothing equals nan, which does not move.
@@ -263,6 +263,19 @@ mod tests {
         assert_eq!(along(0), Tensor::from([6.0, 6.0, 3.0, 2.0, 0.0]));
         assert_eq!(along(1), Tensor::from([0.0, 0.0, 0.0, 0.0, 0.0]));
         assert_eq!(along(3), Tensor::from([0.0, 0.0, 0.0, 2.0, 0.0]));
+    }
+
+    /// What is infinite stays with the elements that share the extremum; before and after it, it would
+    /// be nan through a factor of 0.
+    #[test]
+    fn infinite_tangents_stay_where_they_are() {
+        let x = [Tensor::from([-1.0, 0.0, 2.0])];
+        let dx = Tensor::from([1.0, f64::INFINITY, 0.25]);
+        let op = op(Cumulation::Max, false);
+        assert_eq!(tangent(op.clone(), &x, &[Some(dx.clone())]), dx);
+        let back = Recurrence { axis: 0, reverse: true };
+        let none = Tensor::from([false; 3]);
+        assert_eq!(eval1(back, &[none, dx.clone()]), dx);
     }
 
     #[test]

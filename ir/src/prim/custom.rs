@@ -35,7 +35,7 @@
 //! Models: JAX's `custom_jvp` and `custom_vjp`, on one function.
 
 use super::toolbox::{
-    arrow, as_linear, as_operands, called, instantiate, scatter_tangents, transposed,
+    arrow, as_linear, as_operands, called, instantiate, scatter_tangents, signature, transposed,
 };
 use super::{
     Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, LinearCall, Linearity, Lowering,
@@ -87,7 +87,7 @@ impl CustomCall {
                     "the {rule} rule @{} of @{} must have the type {want}, found {}",
                     g.name,
                     f.name,
-                    arrow(&g.param_types(), &g.result_types())
+                    signature(g)
                 ),
                 "tangents and cotangents are those of float operands and outputs, in order",
             )

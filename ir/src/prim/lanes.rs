@@ -13,17 +13,21 @@
 //! has anyway. `x[first]` carries no derivative, so the tangents of the others are zeros on the way in
 //! and their cotangents are zeros on the way out, also those that all members add up.
 //!
+//! Tapes stay as they are: their records were written by rounds that saw members that took part alone,
+//! and hold zeros for the others where they hold cotangents.
+//!
 //! Alternative: a primitive that runs `f` on all and masks what comes out, as its own transpose. It
 //! would need a copy for each member of whatever they share, so that cotangents are masked before they
 //! are summed, and could not help a loop that does not end.
 
-use super::elementwise::zeros_like;
+use super::elementwise::zeros;
 use super::{
     ArgReduce, Broadcast, DynamicSlice, Extremum, Reduce, Reducer, Reshape, Scalar, StopGradient,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
 use crate::literal::Literal;
+use crate::problem::{Kind, Problem};
 use crate::types::{ArrayType, Type};
 use smallvec::SmallVec;
 
@@ -50,7 +54,6 @@ impl<'b, 'm> Lanes<'b, 'm> {
 
     /// `x` with the value of the first that takes part in the place of those that do not.
     pub(super) fn safe(&self, x: Atom) -> Atom {
-        // The records of a tape were written by rounds that saw members that took part alone.
         let Type::Array(ArrayType { shape, .. }) = self.b.type_of(x) else { return x };
         let b = self.b;
         let mut sizes = shape.to_vec();
@@ -67,13 +70,20 @@ impl<'b, 'm> Lanes<'b, 'm> {
 
     /// `x`, in which the computation is linear, with zeros in the place of those that do not.
     pub(super) fn zero(&self, x: Atom) -> Atom {
-        self.choose(x, zeros_like(self.b, x))
+        let Type::Array(ty) = self.b.type_of(x) else { return x };
+        self.choose(x, zeros(self.b, &ty))
     }
 
     /// `x` where members take part, `y` where they do not.
     pub(super) fn choose(&self, x: Atom, y: Atom) -> Atom {
         let b = self.b;
-        let mask = Broadcast { shape: b.shape_of(x), dims: vec![0] };
+        let ty = b.type_of(x);
+        let Type::Array(ArrayType { shape, .. }) = ty else {
+            let message = format!("the members of a batch end by themselves, and {ty} is carried");
+            b.fail(Problem::new(Kind::Target, message, "carry arrays, or map over the members"));
+            return x;
+        };
+        let mask = Broadcast { shape, dims: vec![0] };
         b.emit1(Scalar::Select, &[b.emit1(mask, &[self.alive]), x, y])
     }
 }

@@ -16,7 +16,7 @@
 //!
 //! Source: JAX's `custom_derivatives.linear_call`.
 
-use super::toolbox::{arrow, as_operands, fits, instantiate};
+use super::toolbox::{as_operands, fits, instantiate, signature};
 use super::{
     Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
     Primitive, Prune, Reduce, Reducer, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
@@ -86,8 +86,8 @@ impl LinearCall {
                         "@{} and @{} are not of transposed types: {} and {}",
                         f.name,
                         g.name,
-                        arrow(&f.param_types(), &f.result_types()),
-                        arrow(&g.param_types(), &g.result_types()),
+                        signature(f),
+                        signature(g),
                     ),
                     "a map from (k, x) to y has a transpose from (k, y) to x",
                 ))

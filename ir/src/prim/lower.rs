@@ -136,6 +136,8 @@ pub enum Step {
     Fold(Code),
     /// `y[i] = x0[i] y[i-1] + x1[i]`
     Affine,
+    /// `y[i] = y[i-1] + x1[i]` where `x0[i]` is true, `x1[i]` where it is false
+    Segments,
 }
 
 /// One source of a view: an operand and, for each of its axes, which index is read.

@@ -19,6 +19,7 @@
 mod notation;
 
 mod addressing;
+mod along;
 mod argreduce;
 mod argsort;
 mod array;

@@ -4,6 +4,9 @@
 //! with `reverse`, from the last element to the first. Moving averages, filters and linear state-space
 //! models are recurrences, and so are the derivatives of cumulative products and extrema.
 //!
+//! Where `a` is of truth values, sums begin anew where it is false: `y[i] = x[i]` there, whatever stands
+//! before. A factor of 0 would let through what is not finite, as nan.
+//!
 //! It is closed under differentiation: the tangent is a recurrence with the same `a`, and its transpose
 //! one in the other direction.
 //!
@@ -12,8 +15,9 @@
 //! ct_x[i] = a[i+1] ct_x[i+1] + ct[i]
 //! ```
 
+use super::along::{along, before, walk};
 use super::{
-    Arg, ArrayPrimitive, Code, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Pad,
+    Arg, ArrayPrimitive, Code, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
     Rewrite, Sample, Scalar, Step, Tangent, elementwise,
 };
 use crate::builder::Builder;
@@ -34,53 +38,6 @@ pub struct Recurrence {
 
 notation!(Recurrence = "recurrence" { axis, reverse });
 
-/// The type of what runs along an axis of `x`.
-pub(super) fn along(name: &str, axis: usize, x: &ArrayType) -> Result<ArrayType> {
-    if axis < x.shape.len() {
-        return Ok(x.clone());
-    }
-    Err(Problem::new(
-        Kind::Shape,
-        format!("`{name}` along axis {axis} of {x}"),
-        "the axis is smaller than the rank",
-    ))
-}
-
-/// The elements that stand one before those of `x`, and `first` before the first.
-pub(super) fn before(b: &Builder<'_>, x: Atom, axis: usize, reverse: bool, first: Literal) -> Atom {
-    let rank = b.shape_of(x).len();
-    let mut pad = Pad { low: vec![0; rank], high: vec![0; rank], interior: vec![0; rank] };
-    let by = if reverse { -1 } else { 1 };
-    (pad.low[axis], pad.high[axis]) = (by, -by);
-    b.emit1(pad, &[x, first.into()])
-}
-
-/// An array of type `ty` whose elements are made one after the other along an axis: from where an
-/// element stands and the one before it.
-pub(super) fn walk(
-    ty: &ArrayType,
-    axis: usize,
-    reverse: bool,
-    mut next: impl FnMut(usize, Option<Literal>) -> Literal,
-) -> Result<Tensor> {
-    let mut y = Tensor::zeros_of(ty)?;
-    let (n, inner) = (ty.shape[axis], ty.shape.strides()[axis]);
-    if y.elements() == 0 {
-        return Ok(y);
-    }
-    for row in 0..y.elements() / n {
-        let start = row / inner * inner * n + row % inner;
-        let mut last = None;
-        for i in 0..n {
-            let at = start + if reverse { n - 1 - i } else { i } * inner;
-            let value = next(at, last);
-            y.put(at, value);
-            last = Some(value);
-        }
-    }
-    Ok(y)
-}
-
 impl ArrayPrimitive for Recurrence {
     const EFFECTS: Effects = Effects::Pure;
 
@@ -89,25 +46,29 @@ impl ArrayPrimitive for Recurrence {
             family: Family::Cumulative,
             name: "recurrence{axis, reverse}".into(),
             math: "y[i] = a[i] y[i-1] + x[i] along the axis, y[0] = x[0]".into(),
-            types: "two arrays of numbers to the same".into(),
+            types: "two arrays of numbers to the same; a may be bool".into(),
             derivative:
                 "∂a, ∂x: recurrence of a and t_a[i] y[i-1] + t_x[i]; its transpose runs the \
                          other way"
                     .into(),
-            edges: "from the last element with reverse; the first of a is never read".into(),
+            edges: "from the last element with reverse; the first of a is never read; where a is \
+                    false, y[i] = x[i]"
+                .into(),
         }]
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let [Operand { ty: Type::Array(a), .. }, Operand { ty: Type::Array(x), .. }] = operands
         else {
-            return Err(Problem::new(Kind::Arguments, "`recurrence` takes two arrays", ""));
+            let message = "`recurrence` takes two arrays";
+            return Err(Problem::new(Kind::Arguments, message, "first factors, then terms"));
         };
-        if a != x || x.dtype == Dtype::Bool {
+        let fits = a.dtype == x.dtype || a.dtype == Dtype::Bool;
+        if a.shape != x.shape || !fits || x.dtype == Dtype::Bool {
             return Err(Problem::new(
                 if a.shape == x.shape { Kind::Dtype } else { Kind::Shape },
                 format!("`recurrence` of {a} and {x}"),
-                "it takes two arrays of numbers of one type",
+                "it takes two arrays of numbers of one type, or truth values and numbers of one shape",
             ));
         }
         along("recurrence", self.axis, x)
@@ -115,9 +76,15 @@ impl ArrayPrimitive for Recurrence {
 
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let (a, x) = (&operands[0], &operands[1]);
-        walk(x.ty(), self.axis, self.reverse, |i, before| match before {
-            Some(before) => Code::Add.eval(&[Code::Mul.eval(&[a.at(i), before]), x.at(i)]),
-            None => x.at(i),
+        let handed_on = |i: usize, before: Literal| match a.dtype() {
+            Dtype::Bool => (!a.at(i).is_zero()).then_some(before),
+            _ => Some(Code::Mul.eval(&[a.at(i), before])),
+        };
+        walk(x.ty(), self.axis, self.reverse, |i, before| {
+            match before.and_then(|before| handed_on(i, before)) {
+                Some(before) => Code::Add.eval(&[before, x.at(i)]),
+                None => x.at(i),
+            }
         })
     }
 
@@ -138,7 +105,7 @@ impl ArrayPrimitive for Recurrence {
     fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         let Some(a) = x[0].known() else { return Ok(()) };
         let back = Recurrence { reverse: !self.reverse, ..self.clone() };
-        let next = before(b, a, self.axis, back.reverse, Literal::zero(b.dtype_of(ct)));
+        let next = before(b, a, self.axis, back.reverse, Literal::zero(b.dtype_of(a)));
         into.add(b, 1, b.emit1(back, &[next, ct]));
         Ok(())
     }
@@ -152,8 +119,10 @@ impl ArrayPrimitive for Recurrence {
         Ok(b.emit1(Recurrence { axis: self.axis + 1, ..self.clone() }, &both))
     }
 
-    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
-        Lowering::Cumulate { axis: self.axis, reverse: self.reverse, step: Step::Affine }
+    fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
+        let goes_on = operands[0].ty.as_array().is_some_and(|a| a.dtype == Dtype::Bool);
+        let step = if goes_on { Step::Segments } else { Step::Affine };
+        Lowering::Cumulate { axis: self.axis, reverse: self.reverse, step }
     }
 
     fn rewrites() -> Vec<Rewrite> {
@@ -163,6 +132,7 @@ impl ArrayPrimitive for Recurrence {
     fn samples() -> Vec<Sample> {
         let a = Tensor::from([[0.5, -1.0, 2.0], [3.0, 0.75, 0.0]]);
         let x = Tensor::from([[1.5, -2.0, 0.25], [-0.5, 4.0, -1.0]]);
+        let on = Tensor::from([[true, false, true], [false, true, true]]);
         let wild = Tensor::from([[f32::NAN, 1.0, f32::INFINITY], [0.0, -0.0, 2.0]]);
         let ints = Tensor::from([[3u32, 2, u32::MAX], [0, 1, 2]]);
         let none = Tensor::from([[0.0; 3]; 0]);
@@ -170,6 +140,8 @@ impl ArrayPrimitive for Recurrence {
         for (axis, reverse) in [(0, false), (1, false), (0, true), (1, true)] {
             let op = Recurrence { axis, reverse };
             all.push(Sample::smooth(op.clone(), vec![a.clone(), x.clone()]));
+            all.push(Sample::smooth(op.clone(), vec![on.clone(), x.clone()]));
+            all.push(Sample::edge(op.clone(), vec![on.clone(), wild.clone()]));
             for x in [&wild, &ints, &none] {
                 all.push(Sample::edge(op.clone(), vec![x.clone(), x.clone()]));
             }

@@ -262,7 +262,7 @@ impl Op {
             Lowering::ArgReduce { .. } | Lowering::ArgSort { .. } => Sign::Plus,
             Lowering::Cumulate { step: Step::Fold(Code::Max | Code::Min), .. } => at(0),
             Lowering::Cumulate { step: Step::Fold(code), .. } => code.fold_sign(given[0], given[0]),
-            Lowering::Cumulate { step: Step::Affine, .. } => Sign::Any,
+            Lowering::Cumulate { step: Step::Affine | Step::Segments, .. } => Sign::Any,
             Lowering::Contract { .. } => {
                 let product = Given { dtype: y.dtype, sign: Code::Mul.sign(given, false), value: None };
                 Code::Add.fold_sign(Given::literal(Literal::zero(y.dtype)), product)

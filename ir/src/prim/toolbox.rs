@@ -2,7 +2,7 @@
 
 use super::{Linearity, Op, Reduce, Reducer, Role, RuleCx, elementwise};
 use crate::builder::{Builder, Draft};
-use crate::function::{Atom, FuncId};
+use crate::function::{Atom, FuncId, Function};
 use crate::module::Module;
 use crate::problem::Problem;
 use crate::question::{Onto, Wanted};
@@ -30,11 +30,20 @@ pub(super) fn scatter_tangents(active: &[bool], tangents: &[Atom]) -> Vec<Option
 
 /// `(a, b) -> (c)`
 pub(super) fn arrow(params: &[Type], results: &[Type]) -> String {
-    let list = |types: &[Type]| {
-        let names: Vec<String> = types.iter().map(Type::to_string).collect();
-        names.join(", ")
-    };
     format!("({}) -> ({})", list(params), list(results))
+}
+
+/// The type of a function: `(a, b) -> (c)`, and `(a; b) -> (c)` if it is linear in b.
+pub(super) fn signature(f: &Function) -> String {
+    let params = f.param_types();
+    let (first, linear) = params.split_at(f.params.len());
+    let gap = if linear.is_empty() { "" } else { "; " };
+    format!("({}{gap}{}) -> ({})", list(first), list(linear), list(&f.result_types()))
+}
+
+fn list(types: &[Type]) -> String {
+    let names: Vec<String> = types.iter().map(Type::to_string).collect();
+    names.join(", ")
 }
 
 /// A function of ordinary and of linear parameters of those types.

@@ -12,7 +12,7 @@ mod record;
 mod samples;
 
 use super::lanes::Lanes;
-use super::toolbox::{arrow, fits, function, instantiate, scatter_tangents};
+use super::toolbox::{fits, function, instantiate, scatter_tangents, signature};
 use super::{
     Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
     Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Scalar, Types,
@@ -150,17 +150,14 @@ impl Cond {
         };
         let first = module.function(*first);
         for other in others.iter().map(|f| module.function(*f)) {
-            let types = |f: &crate::Function| (f.param_types(), f.result_types());
-            if types(first) != types(other) || first.params.len() != other.params.len() {
-                let ([x, y], [a, b]) = ([first, other].map(|f| f.param_types()), {
-                    [first, other].map(|f| f.result_types())
-                });
+            let types = |f: &crate::Function| (f.params.len(), f.param_types(), f.result_types());
+            if types(first) != types(other) {
                 return wrong(format!(
                     "the branches @{} and @{} differ: {} and {}",
                     first.name,
                     other.name,
-                    arrow(&x, &a),
-                    arrow(&y, &b)
+                    signature(first),
+                    signature(other)
                 ));
             }
         }

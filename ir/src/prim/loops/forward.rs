@@ -12,14 +12,20 @@
 //!
 //! What the linear rounds read of the others costs memory for every round only if it has to: a constant
 //! and an element are read again, the number of the round is there, a stacked result is read again, and
-//! what follows from constants alone is computed once, outside. The rest is stacked: for each value one
-//! array with an element for each round, or a tape if their number is not known.
+//! what follows from constants alone is computed once, outside, if it is an array. The rest is stacked:
+//! for each value one array with an element for each round, or a tape if their number is not known.
+//!
+//! A tape is never computed outside, though the rounds that wrote it read constants alone: it would be
+//! a constant of the linear rounds, and the cotangent of a constant is a sum, which tapes have not.
+//! And where there may be no round, nothing is computed outside that might not end.
 
-use super::{Loop, Slot, Trip};
+use super::{Loop, Rounds, Slot, Trip};
 use crate::function::{Atom, FuncId};
+use crate::map::OrderedSet;
+use crate::module::Module;
 use crate::policy::Policy;
 use crate::prim::toolbox::{instantiate, scatter_tangents};
-use crate::prim::{Dual, Effects, RuleCx};
+use crate::prim::{Dual, Effects, Op, RuleCx};
 use crate::problem::Problem;
 use crate::question::{LinearizeOf, Residual};
 use std::sync::Arc;
@@ -173,7 +179,7 @@ struct Kept<'a, 'b, 'm> {
     fwd: Arc<crate::Function>,
     fwd_id: FuncId,
     own: usize,
-    /// Which of its results follow from constants alone.
+    /// Which of its results may be computed outside: arrays that follow from constants alone.
     known: Vec<bool>,
     /// The results of the forward rounds, as atoms of the forward half.
     results: Vec<Atom>,
@@ -192,10 +198,20 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         let (fwd, known) = cx.ask(|regions, m| {
             let fwd = m.get(derived.fwd);
             // What is more than its value stays where it is.
-            let known = match m.effects(derived.fwd) {
-                Effects::Pure => regions.unzip(m, derived.fwd, &constant)?.known_out,
+            let mut known = match m.effects(derived.fwd) {
+                Effects::Pure => {
+                    let parts = regions.unzip(m, derived.fwd, &constant)?;
+                    let runs = matches!(of.rounds.trip, Trip::Static(1..));
+                    match runs || !may_not_end(m, parts.known) {
+                        true => parts.known_out,
+                        false => vec![false; fwd.results.len()],
+                    }
+                }
                 Effects::Fixed | Effects::Ordered => vec![false; fwd.results.len()],
             };
+            for (known, ty) in known.iter_mut().zip(fwd.result_types()) {
+                *known &= ty.as_array().is_some();
+            }
             Ok((fwd, known))
         })?;
         let own = derived.active_out.len();
@@ -279,4 +295,22 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
             self.results.len() - 1
         }))
     }
+}
+
+/// Whether a function, or one that it runs, has a loop on a condition.
+fn may_not_end(m: &Module, f: FuncId) -> bool {
+    let mut seen = OrderedSet::default();
+    let mut open = vec![f];
+    while let Some(f) = open.pop() {
+        if !seen.insert(f) {
+            continue;
+        }
+        for e in &m.function(f).equations {
+            if let Op::Loop(Loop { rounds: Rounds { trip: Trip::While { .. }, .. }, .. }) = &e.op {
+                return true;
+            }
+            open.extend(e.op.regions().iter().filter(|r| r.role.runs()).map(|r| r.function));
+        }
+    }
+    false
 }

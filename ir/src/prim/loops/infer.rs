@@ -3,6 +3,7 @@
 use super::{Direction, Loop, Rounds, Slot, Trip};
 use crate::function::Function;
 use crate::module::Module;
+use crate::prim::toolbox::{arrow, signature};
 use crate::prim::{Effects, Operand, Types};
 use crate::problem::{Kind, Problem};
 use crate::types::{ArrayType, Dtype, Type};
@@ -26,15 +27,18 @@ pub(super) fn infer(
     let (f, rounds) = (module.function(of.body), &of.rounds);
     let (params, results) = (f.param_types(), f.result_types());
     if params.len() != rounds.takes.len() {
-        return Err(wrong(format!(
-            "the loop says where {} parameters come from, and @{} has {}",
-            rounds.takes.len(),
-            f.name,
-            params.len()
-        )));
+        let (slots, name, n) = (rounds.takes.len(), &f.name, params.len());
+        let message =
+            format!("the loop says where {slots} parameters come from, and @{name} has {n}");
+        return Err(wrong(message, "`takes` has one slot for every parameter of the body"));
     }
     slots(rounds, f, &params, &results)?;
     if let Trip::While { condition, reads } = &rounds.trip {
+        if !f.linear_params.is_empty() {
+            let message =
+                format!("a loop with a condition has a body, @{}, that is linear", f.name);
+            return Err(wrong(message, "how often it runs would depend on what is linear"));
+        }
         check_condition(rounds, module, (*condition, reads), &params)?;
     }
     let wanted = wanted(rounds, &params);
@@ -66,27 +70,34 @@ fn slots(rounds: &Rounds, f: &Function, params: &[Type], results: &[Type]) -> Re
     for (p, (slot, ty)) in rounds.takes.iter().zip(params).enumerate() {
         match slot {
             Slot::Index if *ty != Type::scalar(Dtype::I64) || p >= known => {
-                return Err(wrong(format!(
-                    "the number of the round is an ordinary i64[], and parameter {p} of @{} is {ty}",
+                let linear = if p >= known { "linear, " } else { "" };
+                let message = format!(
+                    "the number of the round goes to parameter {p} of @{}, which is {linear}{ty}",
                     f.name
-                )));
+                );
+                return Err(wrong(message, "an ordinary parameter of type i64[] takes it"));
             }
             Slot::Carry(r) => {
                 let Some(next) = results.get(*r) else {
-                    return Err(wrong(format!("@{} has no result {r} to carry", f.name)));
+                    let message = format!("@{} has no result {r} to carry", f.name);
+                    return Err(wrong(message, "`carryN` names a result of the body, from 0 on"));
                 };
                 if rounds.carrier(*r) != Some(p) {
-                    return Err(wrong(format!("result {r} of @{} is carried twice", f.name)));
+                    let message = format!("result {r} of @{} is carried twice", f.name);
+                    return Err(wrong(message, "give the result twice and carry each once"));
                 }
                 if next != ty {
-                    return Err(changed(p, ty, next));
+                    return Err(changed(&f.name, (p, ty), (*r, next)));
                 }
                 // What is linear in one round is linear in all, if it is all that is carried.
                 if p < known && known < params.len() {
-                    return Err(wrong(format!(
+                    let message = format!(
                         "@{} has linear parameters, and parameter {p}, which is not, is carried",
                         f.name
-                    )));
+                    );
+                    let help =
+                        "what is carried in a linear loop is linear; stack the others before";
+                    return Err(wrong(message, help));
                 }
             }
             Slot::Index | Slot::Const | Slot::Xs => {}
@@ -107,25 +118,21 @@ fn check_condition(
         match rounds.takes.get(*p) {
             Some(Slot::Const | Slot::Carry(_)) => {}
             Some(Slot::Index | Slot::Xs) | None => {
-                return Err(wrong(format!(
-                    "the condition @{} reads parameter {p}, and only constants and carries have a \
-                     value before a round begins",
-                    c.name
-                )));
+                let message = format!("the condition @{} reads parameter {p} of the body", c.name);
+                let help = "only constants and carries have a value before a round begins";
+                return Err(wrong(message, help));
             }
         }
     }
     let read: Vec<Type> = reads.iter().map(|p| params[*p].clone()).collect();
     if c.param_types() != read || c.result_types() != [Type::scalar(Dtype::Bool)] {
-        let (found, want) = (
-            super::super::toolbox::arrow(&c.param_types(), &c.result_types()),
-            super::super::toolbox::arrow(&read, &[Type::scalar(Dtype::Bool)]),
-        );
+        let (found, want) = (signature(c), arrow(&read, &[Type::scalar(Dtype::Bool)]));
         let message = format!("the condition @{} must be {want}, found {found}", c.name);
         return Err(Problem::new(Kind::Arguments, message, "a condition gives one truth value"));
     }
     if rounds.direction != Direction::Up {
-        return Err(wrong("a loop with a condition begins at round 0".to_owned()));
+        let message = "a loop with a condition runs down".to_owned();
+        return Err(wrong(message, "its last round is not known before it runs: direction=up"));
     }
     if module.effects(condition) == Effects::Ordered {
         let message = format!("the condition @{} has an effect", c.name);
@@ -135,14 +142,15 @@ fn check_condition(
     Ok(())
 }
 
-fn wrong(message: String) -> Problem {
-    Problem::new(Kind::Arguments, message, "")
+fn wrong(message: String, help: &str) -> Problem {
+    Problem::new(Kind::Arguments, message, help)
 }
 
 /// A carry that a round makes another type of.
-fn changed(p: usize, before: &Type, after: &Type) -> Problem {
+fn changed(f: &str, (p, before): (usize, &Type), (r, after): (usize, &Type)) -> Problem {
     let dtype = |ty: &Type| ty.as_array().map(|a| a.dtype);
     let kind = if dtype(before) == dtype(after) { Kind::Shape } else { Kind::Dtype };
-    let message = format!("carry {p} is {before} before a round and {after} after it");
+    let message =
+        format!("parameter {p} of @{f} is {before}, and result {r}, which it carries, {after}");
     Problem::new(kind, message, "what is carried keeps its type; convert or reshape it in the body")
 }

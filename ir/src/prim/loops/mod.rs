@@ -189,7 +189,7 @@ impl Primitive for Loop {
     }
 
     fn effects(&self, module: &Module) -> Effects {
-        module.effects(self.body)
+        self.regions().iter().map(|r| module.effects(r.function)).max().unwrap_or_default()
     }
 
     fn rewrites() -> Vec<Rewrite> {
