@@ -213,7 +213,7 @@ impl<'a> Builder<'a> {
     /// The extents of an atom that is an array (none for a tape).
     pub fn shape_of(&self, atom: Atom) -> crate::types::Shape {
         match self.type_of(atom) {
-            Type::Array(a) | Type::Ref(a) => a.shape,
+            Type::Array(a) => a.shape,
             Type::Tape(_) => crate::types::Shape::scalar(),
         }
     }
@@ -221,7 +221,7 @@ impl<'a> Builder<'a> {
     /// The element type of an atom that is an array (`bool` for a tape).
     pub fn dtype_of(&self, atom: Atom) -> Dtype {
         match self.type_of(atom) {
-            Type::Array(a) | Type::Ref(a) => a.dtype,
+            Type::Array(a) => a.dtype,
             Type::Tape(_) => Dtype::Bool,
         }
     }

@@ -18,6 +18,8 @@ pub enum Kind {
     Dtype,
     /// A handle was used outside the trace it belongs to.
     Escaped,
+    /// Mutable state was written where it cannot be, or used after its end.
+    State,
     /// A derivative that does not exist was asked for.
     NotDifferentiable,
     /// A function that must be linear is not.
@@ -40,10 +42,11 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 12] = [
+    pub const ALL: [Kind; 13] = [
         Kind::Shape,
         Kind::Dtype,
         Kind::Escaped,
+        Kind::State,
         Kind::NotDifferentiable,
         Kind::NotLinear,
         Kind::Arguments,
@@ -61,6 +64,7 @@ impl Kind {
             Kind::Shape => "shape",
             Kind::Dtype => "dtype",
             Kind::Escaped => "escaped",
+            Kind::State => "state",
             Kind::NotDifferentiable => "not-differentiable",
             Kind::NotLinear => "not-linear",
             Kind::Arguments => "arguments",

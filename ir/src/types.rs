@@ -1,10 +1,10 @@
 //! Types: what a value of the language can be.
 //!
 //! Everything a program computes is an *array* of a dtype with a static shape, written
-//! `f64[3,4]` (a scalar is `f64[]`). Two more types exist for programs under transformation:
-//! a *tape*, the sequence of records that a loop's forward half leaves for its backward half,
-//! written `tape<f64[3], bool[]>`, whose length is known only at run time, and a *ref*,
-//! a mutable array that exists only before functionalization, written `ref<f64[3]>`.
+//! `f64[3,4]` (a scalar is `f64[]`). Derived programs have one type more: a *tape*, the sequence of
+//! records that a loop's forward half leaves for its backward half, written `tape<f64[3], bool[]>`,
+//! whose length is known only at run time. There is no type of mutable state: a [`crate::trace::State`]
+//! is an array at every point of a program.
 //!
 //! ```
 //! use tapeloom_ir::{Dtype, Type};
@@ -235,8 +235,6 @@ pub enum Type {
     /// A sequence of records with those fields, of a length that is known only when it has been
     /// written: what the forward half of a loop without a fixed end leaves for its backward half.
     Tape(Vec<Type>),
-    /// Mutable state; it exists only before functionalization.
-    Ref(ArrayType),
 }
 
 impl Type {
@@ -254,12 +252,12 @@ impl Type {
     pub fn as_array(&self) -> Option<&ArrayType> {
         match self {
             Type::Array(a) => Some(a),
-            Type::Tape(_) | Type::Ref(_) => None,
+            Type::Tape(_) => None,
         }
     }
 
-    /// The type of its tangents, which is that of its cotangents: float arrays and refs have tangents
-    /// of their own type, a tape has records of those fields that have any.
+    /// The type of its tangents, which is that of its cotangents: float arrays have tangents of their
+    /// own type, a tape has records of those fields that have any.
     ///
     /// ```
     /// let tape = tapeloom_ir::parse_type("tape<f64[3], bool[], tape<i64[], f32[]>>")?;
@@ -269,7 +267,7 @@ impl Type {
     /// ```
     pub fn tangent(&self) -> Option<Type> {
         match self {
-            Type::Array(a) | Type::Ref(a) => a.dtype.is_float().then(|| self.clone()),
+            Type::Array(a) => a.dtype.is_float().then(|| self.clone()),
             Type::Tape(fields) => {
                 let tangents: Vec<Type> = fields.iter().filter_map(Type::tangent).collect();
                 (!tangents.is_empty()).then_some(Type::Tape(tangents))
@@ -280,7 +278,7 @@ impl Type {
     /// Whether a value of this type has a tangent.
     pub fn has_tangent(&self) -> bool {
         match self {
-            Type::Array(a) | Type::Ref(a) => a.dtype.is_float(),
+            Type::Array(a) => a.dtype.is_float(),
             Type::Tape(fields) => fields.iter().any(Type::has_tangent),
         }
     }
@@ -288,7 +286,7 @@ impl Type {
     /// Whether it is the type of its own tangents: what linear parameters are of.
     pub fn is_linear(&self) -> bool {
         match self {
-            Type::Array(a) | Type::Ref(a) => a.dtype.is_float(),
+            Type::Array(a) => a.dtype.is_float(),
             Type::Tape(fields) => !fields.is_empty() && fields.iter().all(Type::is_linear),
         }
     }
@@ -304,7 +302,6 @@ impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Type::Array(a) => write!(f, "{a}"),
-            Type::Ref(a) => write!(f, "ref<{a}>"),
             Type::Tape(fields) => {
                 let fields: Vec<String> = fields.iter().map(Type::to_string).collect();
                 write!(f, "tape<{}>", fields.join(", "))

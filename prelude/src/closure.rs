@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 use tapeloom_ir::prim::Call;
 use tapeloom_ir::question::Residual;
-use tapeloom_ir::trace::{self, Closed, Context, Diagnostic, Handle, Note, Param, Traced};
+use tapeloom_ir::trace::{self, Closed, Context, Diagnostic, Handle, Held, Note, Param, Traced};
 use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Module, Problem, Type};
 
 thread_local! {
@@ -58,6 +58,20 @@ pub(crate) fn stage_params<A: Tree<Var>, B: Tree<Var>>(
     Staged { transform, at, closed, args }
 }
 
+/// As [`stage_params`], for a closure that is run where it stands and may write to state from outside:
+/// whoever runs the function hands the results on by [`Staged::settle`].
+pub(crate) fn stage_body<A: Tree<Var>, B: Tree<Var>>(
+    transform: &'static str,
+    at: Loc,
+    f: impl FnOnce(A) -> B,
+    structure: &A::Structure,
+    args: Vec<Var>,
+    params: &[Param],
+) -> Staged<B::Structure> {
+    let closed = trace::body(transform, at, params, |h| apply::<A, B>(f, structure, h, at));
+    Staged { transform, at, closed, args }
+}
+
 /// Traces a whole program.
 pub(crate) fn trace_program<A: Tree<Var>, B: Tree<Var>>(
     transform: &'static str,
@@ -102,6 +116,33 @@ impl<S> Staged<S> {
     /// Values that the closure uses from outside.
     pub(crate) fn captures(&self) -> &[Handle] {
         &self.closed.captures
+    }
+
+    /// What the closure uses from outside, and which of it is state.
+    pub(crate) fn taken(&self) -> (&[Handle], &[Held]) {
+        (&self.closed.captures, &self.closed.held)
+    }
+
+    /// State from outside that the closure uses.
+    pub(crate) fn held(&self) -> &[Held] {
+        &self.closed.held
+    }
+
+    /// State from outside that the closure writes: its last values are the function's last results.
+    pub(crate) fn written(&self) -> impl Iterator<Item = &Held> {
+        self.closed.held.iter().filter(|held| held.written)
+    }
+
+    /// The closure's own results; what more the function gave is what state is now.
+    pub(crate) fn settle(&self, mut results: Vec<Handle>) -> Vec<Var> {
+        let last = results.split_off(self.closed.types.len().min(results.len()));
+        self.written().zip(last).for_each(|(held, value)| held.state.put(value));
+        results.into_iter().map(Var::new).collect()
+    }
+
+    /// After an error: what the closure writes is poison.
+    pub(crate) fn spoil(&self) {
+        self.written().for_each(|held| held.state.spoil(self.at));
     }
 
     /// Types of the results.

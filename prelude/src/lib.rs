@@ -66,6 +66,7 @@ pub mod jit;
 pub mod ops;
 pub mod optim;
 pub mod random;
+pub mod state;
 pub mod transform;
 pub mod tree;
 pub mod var;
@@ -76,6 +77,7 @@ pub use error::Error;
 pub use function::{Function, One, Two};
 pub use jit::{Compiled, Explanation, Jit, Stage, jit, run};
 pub use ops::functions::*;
+pub use state::Ref;
 pub use tapeloom_derive::Tree;
 pub use tapeloom_ir::{ArrayType, Dtype, Element, Kind, Problem, Shape, Tensor};
 pub use transform::*;
@@ -91,6 +93,7 @@ pub mod prelude {
     pub use crate::control::*;
     pub use crate::jit::{Jit, jit, run};
     pub use crate::ops::functions::*;
+    pub use crate::state::Ref;
     pub use crate::transform::*;
     pub use crate::tree::{
         Args, Tree, clip_by_global_norm, global_norm, ones_like, ravel, ravel_tensors, tree_dot,

@@ -102,7 +102,7 @@ impl Var {
 
     pub(crate) fn ty(self, at: Loc) -> ArrayType {
         match trace::type_of(self.handle, at) {
-            Type::Array(a) | Type::Ref(a) => a,
+            Type::Array(a) => a,
             Type::Tape(_) => ArrayType::new(Dtype::F64, Shape::scalar()),
         }
     }

@@ -25,6 +25,7 @@ chapters! {
     quick_start = "../../book/src/quick-start.md";
     randomness = "../../book/src/randomness.md";
     recipes = "../../book/src/recipes.md";
+    state = "../../book/src/state.md";
     tour = "../../book/src/tour.md";
 }
 

@@ -19,7 +19,7 @@ pub fn replaced(m: &mut Module, id: FuncId) -> Result<FuncId, Failure> {
         let op: Op = match &f.equations[i].op {
             Op::Keep(_) => match draft.type_of(operands[0]) {
                 Type::Array(x) if x.dtype.is_float() || x.dtype.is_signed() => Scalar::Neg.into(),
-                Type::Array(_) | Type::Tape(_) | Type::Ref(_) => Scalar::Not.into(),
+                Type::Array(_) | Type::Tape(_) => Scalar::Not.into(),
             },
             op => {
                 let regions = op.regions();

@@ -17,7 +17,7 @@ pub fn read_tensor(text: &str) -> Result<Tensor, Problem> {
     let wrong = |message: String| Problem::new(Kind::Parse, message, "");
     let ty = match parse_type(ty.trim()).map_err(|e| e.problem)? {
         Type::Array(ty) => ty,
-        other @ (Type::Tape(_) | Type::Ref(_)) => {
+        other @ Type::Tape(_) => {
             return Err(wrong(format!("{other} is not the type of a tensor")));
         }
     };

@@ -17,9 +17,6 @@ fn leading(ty: &Type, size: usize) -> Result<Type, Problem> {
             let fields = fields.iter().map(|ty| leading(ty, size));
             Ok(Type::Tape(fields.collect::<Result<_, _>>()?))
         }
-        Type::Ref(_) => {
-            Err(Problem::internal(format!("a parameter of type {ty} cannot be batched")))
-        }
     }
 }
 

@@ -390,7 +390,7 @@ fn array(ty: &Type) -> Result<&ArrayType, Problem> {
             format!("an array of type {a} does not fit in memory"),
             "make the array smaller, or compute it in parts",
         )),
-        Type::Tape(_) | Type::Ref(_) => Err(Problem::new(
+        Type::Tape(_) => Err(Problem::new(
             Kind::Target,
             format!("a value of type {ty} cannot be compiled"),
             "functionalize the program before compiling it",

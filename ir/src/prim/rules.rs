@@ -66,7 +66,7 @@ impl Arg {
     pub(crate) fn shape(&self, b: &Builder<'_>) -> Shape {
         match self {
             Arg::Known(a) => b.shape_of(*a),
-            Arg::Linear(Type::Array(a) | Type::Ref(a)) => a.shape.clone(),
+            Arg::Linear(Type::Array(a)) => a.shape.clone(),
             Arg::Linear(Type::Tape(_)) => Shape::scalar(),
         }
     }

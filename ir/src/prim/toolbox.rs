@@ -15,10 +15,6 @@ pub fn instantiate(b: &Builder<'_>, x: Option<Atom>, ty: &Type) -> Atom {
         (Some(x), _) => x,
         (None, Type::Array(ty)) => elementwise::zeros(b, ty),
         (None, Type::Tape(fields)) => super::loops::empty_tape(b, fields),
-        (None, Type::Ref(_)) => {
-            b.fail(Problem::internal(format!("there are no zeros of type {ty}")));
-            crate::literal::Literal::f64(0.0).into()
-        }
     }
 }
 

@@ -15,7 +15,7 @@
 //!   operands: values or literals. Attributes are integers, lists of integers, truth values,
 //!   dtypes, words and functions: `name{at=3, axes=[0,1], flag=true, dtype=f32, mode=clip, body=@g}`.
 //! - Literals are `2.5`, `3`, `2.5f32`, `3u32`, `true` and bits (see [`crate::Literal`]); types are
-//!   `f64[3,4]`, `tape<f64[3], bool[]>` and `ref<f64[]>` (see [`crate::Type`]).
+//!   `f64[3,4]` and `tape<f64[3], bool[]>` (see [`crate::Type`]).
 //!
 //! The parser takes any names for values (`%x`); the printer numbers them, parameters first, then
 //! outputs in order. So `parse ∘ print` is the identity, up to names of functions that clash: those

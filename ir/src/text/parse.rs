@@ -462,13 +462,6 @@ impl<'t> Parser<'t> {
 
     fn ty(&mut self, depth: usize) -> Parsed<Type> {
         match self.tok() {
-            Tok::Word("ref") => {
-                self.next();
-                self.sign('<')?;
-                let array = self.array_type()?;
-                self.sign('>')?;
-                Ok(Type::Ref(array))
-            }
             Tok::Word("tape") if depth < MAX_NESTING => {
                 self.next();
                 self.sign('<')?;

@@ -52,6 +52,13 @@ pub struct Context {
     pub at: Loc,
 }
 
+impl fmt::Display for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the closure given to `{}`", self.transform)?;
+        self.at.map_or(Ok(()), |at| write!(f, " {}", place(at)))
+    }
+}
+
 impl Diagnostic {
     /// A problem at the line it names, or at the given one, with nothing else known.
     pub fn new(problem: Problem, at: Loc) -> Diagnostic {

@@ -6,6 +6,7 @@
 //! passes after the arguments. This is closure conversion, done while the closure runs.
 
 use super::diagnostic::{Context, Diagnostic, Note, in_standard_library, place};
+use super::state::Known;
 use super::{Handle, WITHIN};
 use crate::builder::{Draft, infer};
 use crate::function::{Atom, Loc, ValueId};
@@ -22,26 +23,49 @@ use std::any::Any;
 /// Diagnostics kept per trace: a wrong line in a host loop must not fill the memory.
 const MOST_DIAGNOSTICS: usize = 64;
 
+/// How a closure is run, on which depends whether it may write to state from outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Runs {
+    /// As a function, which a transform changes or calls as often as it likes.
+    AsFunction,
+    /// Where it stands: the body of a loop, a branch.
+    InPlace,
+}
+
+/// What an extra parameter of a frame stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Captured {
+    /// A value, by its frame and id.
+    Value(u64, ValueId),
+    /// What a state was when the frame met it, by its number.
+    State(u64),
+}
+
 /// A function under construction.
 pub(super) struct Frame {
     /// Unique among all frames of the process.
     pub(super) id: u64,
     pub(super) draft: Draft,
     pub(super) context: Context,
-    /// Lifted values by their frame and id: each as a handle there, and as an extra parameter here, in
-    /// the order of these.
-    captures: OrderedMap<(u64, ValueId), (Handle, Atom)>,
+    pub(super) runs: Runs,
+    /// Lifted values: each as a handle of an enclosing frame, and as an extra parameter here, in the
+    /// order of these.
+    pub(super) captures: OrderedMap<Captured, (Handle, Atom)>,
+    /// What states are now, by their numbers.
+    pub(super) states: OrderedMap<u64, Handle>,
     /// Values that a wrong operation left behind.
     pub(super) poison: OrderedSet<ValueId>,
 }
 
 impl Frame {
-    pub(super) fn new(id: u64, context: Context) -> Frame {
+    pub(super) fn new(id: u64, context: Context, runs: Runs) -> Frame {
         Frame {
             id,
             draft: Draft::new(context.transform),
             context,
+            runs,
             captures: OrderedMap::default(),
+            states: OrderedMap::default(),
             poison: OrderedSet::default(),
         }
     }
@@ -67,6 +91,8 @@ pub(super) struct Trace {
     captured: OrderedMap<(usize, ArrayType), (Tensor, Atom)>,
     /// Frames that are finished, to say which one a handle escaped from.
     pub(super) closed: OrderedMap<u64, Context>,
+    /// Every state that was made, by its number.
+    pub(super) states: OrderedMap<u64, Known>,
     /// What callers remember for the length of the trace, by their own number.
     pub(super) memo: OrderedMap<u64, Vec<Box<dyn Any>>>,
 }
@@ -82,6 +108,7 @@ impl Trace {
             diagnostics: Vec::new(),
             captured: OrderedMap::default(),
             closed: OrderedMap::default(),
+            states: OrderedMap::default(),
             memo: OrderedMap::default(),
         }
     }
@@ -118,7 +145,7 @@ impl Trace {
             Atom::Value(_) if self.frames[top].id == h.frame => return Ok(h.atom),
             Atom::Value(v) => v,
         };
-        let key = (h.frame, value);
+        let key = Captured::Value(h.frame, value);
         if let Some((_, atom)) = self.frames[top].captures.get(&key) {
             return Ok(*atom);
         }
@@ -143,16 +170,16 @@ impl Trace {
         Ok(atom)
     }
 
-    fn escaped(&self, h: Handle) -> Problem {
-        let from = match self.closed.get(&h.frame) {
-            Some(Context { transform, at: Some(at) }) => {
-                format!("the closure given to `{transform}` {}, which has returned", place(at))
-            }
-            Some(Context { transform, at: None }) => {
-                format!("the closure given to `{transform}`, which has returned")
-            }
+    /// What a frame is called that is not open.
+    pub(super) fn whence(&self, frame: u64) -> String {
+        match self.closed.get(&frame) {
+            Some(context) => format!("{context}, which has returned"),
             None => "another trace".to_owned(),
-        };
+        }
+    }
+
+    fn escaped(&self, h: Handle) -> Problem {
+        let from = self.whence(h.frame);
         let made = h.born.map_or(String::new(), |l| format!(" made {}", place(l)));
         if h.frame == super::NOWHERE {
             return Problem::new(

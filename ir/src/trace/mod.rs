@@ -33,8 +33,10 @@
 
 mod diagnostic;
 mod frame;
+mod state;
 
 pub use diagnostic::{Context, Diagnostic, Note};
+pub use state::{Held, State, body};
 
 use crate::depth::{DEEPEST_CLOSURE, too_deep};
 use crate::function::{Atom, FuncId, Loc};
@@ -44,7 +46,7 @@ use crate::prim::Op;
 use crate::problem::Problem;
 use crate::tensor::Tensor;
 use crate::types::{Dtype, Type};
-use frame::{Frame, Trace};
+use frame::{Frame, Runs, Trace};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -145,6 +147,8 @@ pub struct Closed<R> {
     pub function: Option<FuncId>,
     /// Values of enclosing frames to pass after the arguments.
     pub captures: Vec<Handle>,
+    /// State from outside: what of it is captured, and what is a result more, after the closure's own.
+    pub held: Vec<Held>,
     /// Types of the results (guesses where they are poison).
     pub types: Vec<Type>,
     /// Which results are errors or their consequences.
@@ -206,6 +210,16 @@ pub fn frame<R>(
     params: &[Param],
     f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
 ) -> Closed<R> {
+    close(transform, at, params, Runs::AsFunction, f)
+}
+
+fn close<R>(
+    transform: &'static str,
+    at: Loc,
+    params: &[Param],
+    runs: Runs,
+    f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
+) -> Closed<R> {
     let depth = with_trace(|t| t.frames.len()).unwrap_or(0);
     if depth > DEEPEST_CLOSURE {
         // There is no `R` without running the closure, which may go on like this until the stack is
@@ -216,16 +230,19 @@ pub fn frame<R>(
     }
     // Outside any trace there is nobody to report to; the closure runs once so that `R` exists.
     let context = Context { transform, at };
-    let guard = if active() { Guard::push_frame(context) } else { Guard::push_trace(context) };
+    let guard =
+        if active() { Guard::push_frame(context, runs) } else { Guard::push_trace(context) };
     let handles = declare(params);
     let (results, output) = f(&handles);
     let closed = with_trace(|t| {
-        let atoms = t.results(&results, at);
+        let mut atoms = t.results(&results, at);
         let types = results
             .iter()
             .map(|h| t.type_of(*h).unwrap_or(Type::scalar(Dtype::F64)))
             .collect::<Vec<Type>>();
         let poison = atoms.iter().map(Option::is_none).collect::<Vec<bool>>();
+        let (held, last) = t.held();
+        atoms.extend(t.results(&last, at));
         let frame = t.frames.pop()?;
         let captures = frame.captures();
         t.closed.insert(frame.id, frame.context);
@@ -241,12 +258,12 @@ pub fn frame<R>(
             },
             Some(_) | None => None,
         };
-        Some((function, captures, types, poison))
+        Some((function, captures, held, types, poison))
     });
     drop(guard);
-    let (function, captures, types, poison) = closed.flatten().unwrap_or_default();
+    let (function, captures, held, types, poison) = closed.flatten().unwrap_or_default();
     let born = results.iter().map(|h| h.born).collect();
-    Closed { function, captures, types, poison, born, output }
+    Closed { function, captures, held, types, poison, born, output }
 }
 
 /// Emits an equation into the top frame. A wrong one is recorded and gives poison.
@@ -334,12 +351,17 @@ pub fn is_live(h: Handle) -> bool {
     with_trace(|t| t.type_of(h).is_some()).unwrap_or(false)
 }
 
+/// Where a handle belongs that cannot be used now: a closure that has returned, another trace.
+pub fn gone(h: Handle) -> Option<String> {
+    with_trace(|t| t.type_of(h).is_none().then(|| t.whence(h.frame))).flatten()
+}
+
 /// Whether a handle is what an operation outside any trace gave: no number, and of no use in a trace.
 pub fn is_nowhere(h: Handle) -> bool {
     h.frame == NOWHERE && h.atom.value().is_some()
 }
 
-/// A number that no other call of this function gives, for [`remember`].
+/// A number that no other call of this function gives: of frames, of states, for [`remember`].
 pub fn unique() -> u64 {
     NEXT_FRAME.fetch_add(1, Ordering::Relaxed)
 }
@@ -400,14 +422,14 @@ struct Guard {
 impl Guard {
     fn push_trace(context: Context) -> Guard {
         let guard = Guard::here();
-        let frame = Frame::new(NEXT_FRAME.fetch_add(1, Ordering::Relaxed), context);
+        let frame = Frame::new(unique(), context, Runs::AsFunction);
         STACK.with_borrow_mut(|stack| stack.push(Trace::new(frame)));
         guard
     }
 
-    fn push_frame(context: Context) -> Guard {
+    fn push_frame(context: Context, runs: Runs) -> Guard {
         let guard = Guard::here();
-        let frame = Frame::new(NEXT_FRAME.fetch_add(1, Ordering::Relaxed), context);
+        let frame = Frame::new(unique(), context, runs);
         with_trace(|t| t.frames.push(frame));
         guard
     }

@@ -2,7 +2,7 @@
 
 use super::shared::Shared;
 use crate::Var;
-use crate::closure::{Staged, rebuild, stage_params};
+use crate::closure::{Staged, rebuild, stage_body};
 use crate::function::{Function, one};
 use crate::tree::{Tree, different, flatten, leaf_paths};
 use crate::var::caller;
@@ -71,7 +71,7 @@ fn choose<A: Tree<Var>, B: Tree<Var>>(
     let (structure, args) = flatten(&x);
     let params: Vec<Param> = args.iter().map(|v| Param::like(v.handle, at)).collect();
     let trace = |f: &dyn Fn(A) -> B| {
-        stage_params::<A, B>(transform, at, f, &structure, args.clone(), &params)
+        stage_body::<A, B>(transform, at, f, &structure, args.clone(), &params)
     };
     let first = trace(first);
     let rest: Vec<Staged<B::Structure>> = rest.iter().map(|f| trace(f)).collect();
@@ -79,12 +79,11 @@ fn choose<A: Tree<Var>, B: Tree<Var>>(
     let alike = rest.iter().all(|other| same_results::<B>(&first, other, at));
     let functions: Option<Vec<FuncId>> = staged().map(Staged::function).collect();
     let bound = functions.filter(|_| alike).and_then(|functions| {
-        // Every branch takes what any of them captures.
-        let captures: Vec<&[Handle]> = staged().map(Staged::captures).collect();
-        let shared = Shared::of(&captures, at);
+        let taken: Vec<_> = staged().map(Staged::taken).collect();
+        let shared = Shared::of(&taken, at);
         let whole = |m: &mut Module| -> Result<Vec<FuncId>, Problem> {
-            let each = functions.iter().enumerate();
-            each.map(|(i, f)| shared.with(m, *f, args.len(), i)).collect()
+            let each = functions.iter().zip(staged()).enumerate();
+            each.map(|(i, (f, of))| shared.leaving(m, *f, of, i)).collect()
         };
         let branches = match trace::with_module(whole)? {
             Ok(branches) => branches,
@@ -94,12 +93,15 @@ fn choose<A: Tree<Var>, B: Tree<Var>>(
             }
         };
         let operands = std::iter::once(which.handle).chain(args.iter().map(|v| v.handle));
-        let operands: Vec<Handle> = operands.chain(shared.captures).collect();
-        Some(trace::bind(Cond { branches }, &operands, at))
+        let operands: Vec<Handle> = operands.chain(shared.captures.iter().copied()).collect();
+        Some(shared.settle(trace::bind(Cond { branches }, &operands, at).to_vec()))
     });
     let results = match bound {
         Some(results) => results.into_iter().map(Var::new).collect(),
-        None => first.poison(&first.result_types()),
+        None => {
+            staged().for_each(Staged::spoil);
+            first.poison(&first.result_types())
+        }
     };
     rebuild(first.output(), results, at)
 }

@@ -2,7 +2,7 @@
 
 use super::shared::Shared;
 use crate::Var;
-use crate::closure::{Staged, rebuild, stage_params};
+use crate::closure::{Staged, rebuild, stage_body, stage_params};
 use crate::function::{Function, one};
 use crate::tree::{Tree, different, flatten, leaf_paths};
 use crate::var::caller;
@@ -135,7 +135,7 @@ where
         std::iter::once(index).chain(carries.iter().map(|v| Param::like(v.handle, at))).collect();
     // The number of the round is no argument: it has a slot, and only its form is needed here.
     let (structure, _) = flatten(&(Var::literal(Literal::i64(0), at), init));
-    let staged = stage_params::<(Var, C), C>("fori_loop", at, f, &structure, carries, &params);
+    let staged = stage_body::<(Var, C), C>("fori_loop", at, f, &structure, carries, &params);
     let mut fits =
         same_form::<C>(&staged, staged.output(), &form, at) && same_types::<C>(&staged, &form, at);
     let slots = std::iter::once(Slot::Index).chain((0..staged.args.len()).map(Slot::Carry));
@@ -179,16 +179,16 @@ where
     let params: Vec<Param> = carries.iter().map(|v| Param::like(v.handle, at)).collect();
     let asked =
         stage_params::<C, Var>("while_loop", at, condition, &form, carries.clone(), &params);
-    let staged = stage_params::<C, C>("while_loop", at, f, &form, carries, &params);
+    let staged = stage_body::<C, C>("while_loop", at, f, &form, carries, &params);
     let fits = same_form::<C>(&staged, staged.output(), &form, at)
         && same_types::<C>(&staged, &form, at)
         && answers(&asked, at);
     let functions = asked.function().zip(staged.function()).filter(|_| fits);
     let bound = functions.and_then(|(condition, body)| {
-        let shared = Shared::of(&[staged.captures(), asked.captures()], at);
+        let shared = Shared::of(&[staged.taken(), asked.taken()], at);
         let whole = |m: &mut Module| {
             let n = staged.args.len();
-            Ok((shared.with(m, body, n, 0)?, shared.with(m, condition, n, 1)?))
+            Ok((shared.leaving(m, body, &staged, 0)?, shared.with(m, condition, n, 1)?))
         };
         let (body, condition) = match trace::with_module(whole)? {
             Ok(functions) => functions,
@@ -198,19 +198,25 @@ where
             }
         };
         let slots = (0..staged.args.len()).map(Slot::Carry);
-        let takes: Vec<Slot> = slots.chain(shared.captures.iter().map(|_| Slot::Const)).collect();
+        let own = staged.args.len();
+        let place =
+            |i| shared.written.get_index_of(&i).map_or(Slot::Const, |k| Slot::Carry(own + k));
+        let takes: Vec<Slot> = slots.chain((0..shared.captures.len()).map(place)).collect();
         let trip = Trip::While { condition, reads: (0..takes.len()).collect() };
         let rounds = Rounds { trip, direction: Direction::Up, takes };
         let operands: Vec<Handle> =
-            staged.args.iter().map(|v| v.handle).chain(shared.captures).collect();
+            staged.args.iter().map(|v| v.handle).chain(shared.captures.iter().copied()).collect();
         let mut results = trace::bind(Loop { body, rounds }, &operands, at);
         // The last one says how many rounds there were.
         results.pop();
-        Some(results)
+        Some(shared.settle(results.to_vec()))
     });
     let results = match bound {
         Some(results) => results.into_iter().map(Var::new).collect(),
-        None => staged.poison(&staged.result_types()),
+        None => {
+            staged.spoil();
+            staged.poison(&staged.result_types())
+        }
     };
     rebuild(staged.output(), results, at)
 }
@@ -273,7 +279,7 @@ fn over<C: Tree<Var>, X: Tree<Var>, Y: Tree<Var>>(
         Param { ty: ArrayType::new(ty.dtype, inner).into(), ..Param::like(v.handle, at) }
     });
     let params: Vec<Param> = carry.chain(element).collect();
-    let staged = stage_params::<(C, X), (C, Y)>(transform, at, f, &structure, args, &params);
+    let staged = stage_body::<(C, X), (C, Y)>(transform, at, f, &structure, args, &params);
     // Any leaves will do for the form of the carry.
     let nothing = Var::literal(Literal::i64(0), at);
     let given: (C, Y) = rebuild(staged.output(), vec![nothing; staged.result_types().len()], at);
@@ -361,7 +367,8 @@ fn same_types<C: Tree<Var>>(staged: &Staged<impl Sized>, form: &C::Structure, at
     same
 }
 
-/// The outputs of the loop of a closure: slots of its parameters, then constants for what it captures.
+/// The outputs of the loop of a closure: slots of its parameters, then constants for what it captures,
+/// and carries for state that it writes.
 /// What leads is the number of rounds, where that is a value.
 fn rolled(
     staged: &Staged<impl Sized>,
@@ -372,11 +379,16 @@ fn rolled(
     mut takes: Vec<Slot>,
 ) -> Vec<Var> {
     let Some(body) = staged.function().filter(|_| fits) else {
+        staged.spoil();
         return staged.poison(&staged.result_types());
     };
+    let own = takes.len();
     takes.extend(staged.captures().iter().map(|_| Slot::Const));
+    for (k, held) in staged.written().enumerate() {
+        takes[own + held.capture] = Slot::Carry(staged.result_types().len() + k);
+    }
     let rounds = Rounds { trip, direction, takes };
     let operands = lead.iter().chain(&staged.args).map(|v| v.handle);
     let operands: Vec<Handle> = operands.chain(staged.captures().iter().copied()).collect();
-    trace::bind(Loop { body, rounds }, &operands, staged.at).into_iter().map(Var::new).collect()
+    staged.settle(trace::bind(Loop { body, rounds }, &operands, staged.at).to_vec())
 }

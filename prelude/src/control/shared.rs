@@ -1,48 +1,118 @@
-//! What several closures use from outside: functions that run in each other's place, or on each other's
-//! values, take what any of them uses.
+//! Closures that run on the same values: every one takes what any of them captures, and leaves what any
+//! of them writes.
 
-use tapeloom_ir::trace::{self, Handle};
-use tapeloom_ir::{Atom, Builder, Draft, FuncId, Loc, Module, Problem, Type};
+use crate::closure::Staged;
+use tapeloom_ir::trace::{self, Handle, Held, State};
+use tapeloom_ir::{
+    Atom, Builder, Draft, FuncId, Loc, Module, OrderedMap, OrderedSet, Problem, Type,
+};
 
-/// The captures of several closures, each once.
+/// The captures of several closures as one list.
+#[derive(Default)]
 pub(super) struct Shared {
+    /// All of them.
     pub(super) captures: Vec<Handle>,
     types: Vec<Type>,
-    /// For each closure, which of those its own are.
+    /// Which of them are what state is before.
+    states: OrderedMap<usize, State>,
+    /// Which of those a closure writes.
+    pub(super) written: OrderedSet<usize>,
+    /// For each closure: which of them are its own.
     picks: Vec<Vec<usize>>,
 }
 
 impl Shared {
-    pub(super) fn of(closures: &[&[Handle]], at: Loc) -> Shared {
-        let mut captures: Vec<Handle> = Vec::new();
-        let mut place = |h: &Handle| {
-            captures.iter().position(|known| known.is_same(*h)).unwrap_or_else(|| {
-                captures.push(*h);
-                captures.len() - 1
-            })
-        };
-        let picks = closures.iter().map(|own| own.iter().map(&mut place).collect()).collect();
-        let types = captures.iter().map(|h| trace::type_of(*h, at)).collect();
-        Shared { captures, types, picks }
+    pub(super) fn of(closures: &[(&[Handle], &[Held])], at: Loc) -> Shared {
+        let mut shared = Shared::default();
+        for (captures, held) in closures {
+            let held = |i: usize| held.iter().find(|held| held.capture == i);
+            let places = captures.iter().enumerate();
+            let picks = places.map(|(i, h)| shared.place(*h, held(i))).collect();
+            shared.picks.push(picks);
+        }
+        shared.types = shared.captures.iter().map(|h| trace::type_of(*h, at)).collect();
+        shared
     }
 
-    /// The function of the n-th closure, which has so many arguments, taking all captures behind them.
+    /// Where a capture stands. State has a place of its own, whatever its value is at first.
+    fn place(&mut self, h: Handle, held: Option<&Held>) -> usize {
+        let state = held.map(|held| held.state);
+        let same = |(i, known): (usize, &Handle)| {
+            known.is_same(h) && self.states.get(&i).copied() == state
+        };
+        let place = self.captures.iter().enumerate().position(same).unwrap_or_else(|| {
+            self.captures.push(h);
+            self.captures.len() - 1
+        });
+        if let Some(held) = held {
+            self.states.insert(place, held.state);
+            if held.written {
+                self.written.insert(place);
+            }
+        }
+        place
+    }
+
+    /// The function of closure `i`, of so many arguments, with all captures.
     pub(super) fn with(
         &self,
         m: &mut Module,
         f: FuncId,
         args: usize,
-        n: usize,
+        i: usize,
+    ) -> Result<FuncId, Problem> {
+        self.widened(m, f, args, i, |results, _| results)
+    }
+
+    /// As [`Shared::with`], and after its own results the function gives what is left of all state that
+    /// any of the closures writes.
+    pub(super) fn leaving<S>(
+        &self,
+        m: &mut Module,
+        f: FuncId,
+        staged: &Staged<S>,
+        i: usize,
+    ) -> Result<FuncId, Problem> {
+        let own = staged.result_types().len();
+        self.widened(m, f, staged.args.len(), i, |mut results, captures| {
+            let last = results.split_off(own);
+            let mut now = captures.to_vec();
+            for (held, last) in staged.written().zip(last) {
+                now[self.picks[i][held.capture]] = last;
+            }
+            results.extend(self.written.iter().map(|place| now[*place]));
+            results
+        })
+    }
+
+    fn widened(
+        &self,
+        m: &mut Module,
+        f: FuncId,
+        args: usize,
+        i: usize,
+        results: impl FnOnce(Vec<Atom>, &[Atom]) -> Vec<Atom>,
     ) -> Result<FuncId, Problem> {
         let function = m.get(f);
         let mut draft = Draft::new(function.name.clone());
-        let params =
-            function.param_types().into_iter().take(args).chain(self.types.iter().cloned());
+        let own = function.param_types().into_iter().take(args);
+        let params = own.chain(self.types.iter().cloned());
         let params: Vec<Atom> = params.map(|ty| draft.param(ty)).collect();
         let (own, captures) = params.split_at(args);
-        let picked = self.picks[n].iter().map(|i| captures[*i]);
+        let picked = self.picks[i].iter().map(|i| captures[*i]);
         let all: Vec<Atom> = own.iter().copied().chain(picked).collect();
-        let results = Builder::new(m, &mut draft).inline(f, &all);
-        draft.finish(m, results)
+        let found = Builder::new(m, &mut draft).inline(f, &all);
+        draft.finish(m, results(found, captures))
+    }
+
+    /// The own results; what more there is is what state is now.
+    pub(super) fn settle(&self, mut results: Vec<Handle>) -> Vec<Handle> {
+        let own = results.len() - self.written.len().min(results.len());
+        for (place, value) in self.written.iter().zip(results.split_off(own)) {
+            if let Some(state) = self.states.get(place) {
+                state.put(value);
+            }
+        }
+        results
     }
 }

@@ -258,7 +258,7 @@ impl At {
     #[doc(alias = "gather")]
     #[track_caller]
     pub fn get(self) -> Var {
-        read(self.array, &self.positions, caller())
+        self.read(caller())
     }
 
     /// The array with `value` there.
@@ -309,10 +309,23 @@ impl At {
         self.write(Combine::Min, value, caller())
     }
 
-    fn write(self, combine: Combine, value: impl IntoVar, at: Loc) -> Var {
+    pub(crate) fn of(array: Var, positions: Vec<Position>) -> At {
+        At { array, positions }
+    }
+
+    /// The axes that indices of an array of that shape bring, or what is wrong with them.
+    pub(crate) fn lead(shape: &Shape, positions: &[Position], at: Loc) -> Result<Shape, Problem> {
+        places(shape, positions, at).map(|places| places.lead)
+    }
+
+    pub(crate) fn read(self, at: Loc) -> Var {
+        read(self.array, &self.positions, at)
+    }
+
+    pub(crate) fn write(self, combine: Combine, value: impl IntoVar, at: Loc) -> Var {
         let ty = self.array.ty(at);
         let value = value.beside(self.array, at);
-        let places = match places(self.array, &self.positions, at) {
+        let places = match places(&ty.shape, &self.positions, at) {
             Ok(places) => places,
             Err(problem) => return wrong(problem, &[self.array], ty, at),
         };
@@ -368,8 +381,7 @@ impl Places {
     }
 }
 
-fn places(x: Var, positions: &[Position], at: Loc) -> Result<Places, Problem> {
-    let shape = x.ty(at).shape;
+fn places(shape: &Shape, positions: &[Position], at: Loc) -> Result<Places, Problem> {
     if positions.len() > shape.len() {
         return Err(Problem::new(
             Kind::Shape,
@@ -417,7 +429,7 @@ fn places(x: Var, positions: &[Position], at: Loc) -> Result<Places, Problem> {
 fn read(x: Var, positions: &[Position], at: Loc) -> Var {
     let ty = x.ty(at);
     let n = positions.len();
-    let places = match places(x, positions, at) {
+    let places = match places(&ty.shape, positions, at) {
         Ok(places) => places,
         Err(problem) => {
             let shape = ty.shape.get(n..).unwrap_or_default().into();
@@ -439,7 +451,7 @@ fn read(x: Var, positions: &[Position], at: Loc) -> Var {
 }
 
 /// Negative indices counted from the front. Unsigned ones stay.
-pub(super) fn from_front(index: Var, extent: usize, at: Loc) -> Var {
+pub(crate) fn from_front(index: Var, extent: usize, at: Loc) -> Var {
     let dtype = index.ty(at).dtype;
     if !dtype.is_signed() || dtype.is_float() {
         return index;
@@ -455,7 +467,7 @@ pub(super) fn from_front(index: Var, extent: usize, at: Loc) -> Var {
 }
 
 /// Integers as i64. What u64 holds beyond is beyond every axis, and must not become negative.
-fn widened(index: Var, at: Loc) -> Var {
+pub(crate) fn widened(index: Var, at: Loc) -> Var {
     let dtype = index.ty(at).dtype;
     let within = match Literal::exact_integer(dtype, i64::MAX.into()) {
         Some(most) if dtype == Dtype::U64 => binary(Scalar::Min, index, Var::literal(most, at), at),
@@ -465,7 +477,7 @@ fn widened(index: Var, at: Loc) -> Var {
 }
 
 /// Repeats to a shape; a literal becomes an array.
-pub(super) fn materialize(x: Var, shape: &Shape, at: Loc) -> Var {
+pub(crate) fn materialize(x: Var, shape: &Shape, at: Loc) -> Var {
     match x.handle.as_literal() {
         Some(l) => super::full_var(shape, l, at),
         None => broadcast_var(x, shape, at),
@@ -497,6 +509,27 @@ fn strided(
         Ok(axis) => axis,
         Err(problem) => return wrong(problem, &[x], ty, at),
     };
+    let what = || format!("axis {axis} of {ty}");
+    let (start, limit) = match bounds(name, range, ty.shape[axis], step, what) {
+        Ok(bounds) => bounds,
+        Err(problem) => return wrong(problem, &[x], ty, at),
+    };
+    if step == 1 {
+        return slice_axis(x, axis, start, limit, at);
+    }
+    let mut slice = Slice::dense(vec![0; ty.shape.len()], ty.shape.to_vec());
+    (slice.start[axis], slice.limit[axis], slice.strides[axis]) = (start, limit, step);
+    emit(slice, &[x], at)
+}
+
+/// First and last place (exclusive) of a range of an axis, which is `what`.
+pub(crate) fn bounds(
+    name: &str,
+    range: &impl RangeBounds<usize>,
+    extent: usize,
+    step: usize,
+    what: impl Fn() -> String,
+) -> Result<(usize, usize), Problem> {
     let start = match range.start_bound() {
         Bound::Included(i) => *i,
         Bound::Excluded(i) => i.saturating_add(1),
@@ -506,19 +539,14 @@ fn strided(
         // Beyond every axis, as what the saturated sum stands for.
         Bound::Included(i) => i.saturating_add(1),
         Bound::Excluded(i) => *i,
-        Bound::Unbounded => ty.shape[axis],
+        Bound::Unbounded => extent,
     };
-    if start > limit || limit > ty.shape[axis] || step == 0 {
-        let message = format!("`{name}` of {start}..{limit} by {step} along axis {axis} of {ty}");
-        let help = "the range must lie within the axis, and the step be at least 1";
-        return wrong(Problem::new(Kind::Shape, message, help), &[x], ty, at);
+    if start <= limit && limit <= extent && step > 0 {
+        return Ok((start, limit));
     }
-    if step == 1 {
-        return slice_axis(x, axis, start, limit, at);
-    }
-    let mut slice = Slice::dense(vec![0; ty.shape.len()], ty.shape.to_vec());
-    (slice.start[axis], slice.limit[axis], slice.strides[axis]) = (start, limit, step);
-    emit(slice, &[x], at)
+    let message = format!("`{name}` of {start}..{limit} by {step} along {}", what());
+    let help = "the range must lie within the axis, and the step be at least 1";
+    Err(Problem::new(Kind::Shape, message, help))
 }
 
 fn arg_reduce(extremum: Extremum, x: Var, axis: impl Axis, at: Loc) -> Var {

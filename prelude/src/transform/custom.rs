@@ -186,6 +186,7 @@ impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
         let fwd = Closed {
             function: fwd.function,
             captures: fwd.captures,
+            held: fwd.held,
             types: fwd.types,
             poison: fwd.poison,
             born: fwd.born,

@@ -6,7 +6,7 @@ use crate::function::{Function, one};
 use crate::tree::{Tree, flatten};
 use crate::var::caller;
 use std::rc::Rc;
-use tapeloom_ir::trace::{self, Handle};
+use tapeloom_ir::trace::{self, Handle, Held};
 use tapeloom_ir::{ArrayType, FuncId, Loc};
 
 /// The same function, traced once per kind of argument and then called: `(A -> B) -> (A -> B)`.
@@ -43,7 +43,20 @@ struct Outlined<S, T> {
     types: Vec<ArrayType>,
     function: FuncId,
     captures: Vec<Handle>,
+    /// Which captures are state, of which a call reads what it is then.
+    held: Vec<Held>,
     output: T,
+}
+
+impl<S, T> Outlined<S, T> {
+    /// What to pass for the captures now; `None` if there is one that has no value any more.
+    fn captures(&self) -> Option<Vec<Handle>> {
+        let mut captures = self.captures.clone();
+        for held in &self.held {
+            captures[held.capture] = held.state.now()?;
+        }
+        captures.iter().all(|h| trace::is_live(*h)).then_some(captures)
+    }
 }
 
 /// Calls `f`, tracing it unless this `number` has been traced for such arguments in this trace.
@@ -60,11 +73,10 @@ pub(crate) fn call_once_traced<A: Tree<Var>, B: Tree<Var>>(
         o.structure == structure
             && o.types == types
             // A capture of a frame that is closed by now cannot be passed again.
-            && o.captures.iter().all(|h| trace::is_live(*h))
+            && o.captures().is_some()
     });
-    if let Some(known) = known {
-        let operands: Vec<Handle> =
-            args.iter().map(|v| v.handle).chain(known.captures.iter().copied()).collect();
+    if let Some((known, captures)) = known.and_then(|k| k.captures().map(|c| (k, c))) {
+        let operands: Vec<Handle> = args.iter().map(|v| v.handle).chain(captures).collect();
         let call = tapeloom_ir::prim::Call::outline(known.function);
         let results = trace::bind(call, &operands, at).into_iter().map(Var::new).collect();
         return rebuild(&known.output, results, at);
@@ -75,8 +87,12 @@ pub(crate) fn call_once_traced<A: Tree<Var>, B: Tree<Var>>(
         return rebuild(staged.output(), staged.poison(&staged.result_types()), at);
     };
     let (output, captures) = (staged.output().clone(), staged.captures().to_vec());
+    let held = staged.held().to_vec();
     let results = staged.call(function, &staged.args, [], true);
     let tree = rebuild(&output, results, at);
-    trace::remember(number, Rc::new(Outlined { structure, types, function, captures, output }));
+    trace::remember(
+        number,
+        Rc::new(Outlined { structure, types, function, captures, held, output }),
+    );
     tree
 }

@@ -102,9 +102,7 @@ impl Stack {
     fn new(ty: &Type, trip: &Trip) -> Result<Stack, Problem> {
         Ok(match super::infer::stacked(ty, trip) {
             Type::Array(ty) => Stack::Array(Tensor::zeros_of(&ty)?),
-            Type::Tape(_) | Type::Ref(_) => {
-                Stack::Tape(Tape { fields: vec![ty.clone()], records: Vec::new() })
-            }
+            Type::Tape(_) => Stack::Tape(Tape { fields: vec![ty.clone()], records: Vec::new() }),
         })
     }
 

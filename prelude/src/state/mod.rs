@@ -1,0 +1,375 @@
+//! Mutable state: [`Ref`], an array that a program writes to.
+//!
+//! ```
+//! use tapeloom::prelude::*;
+//! // The running maximum of a sequence, and how often it rose.
+//! let f = jit(|x: Var| {
+//!     let (most, rises) = (Ref::new(f64::NEG_INFINITY), Ref::new(0));
+//!     map(
+//!         |x: Var| {
+//!             rises.add(x.gt(most.get()).convert(Dtype::I64));
+//!             most.max(x);
+//!         },
+//!         x,
+//!     );
+//!     (most.get(), rises.get())
+//! });
+//! let (most, rises) = f.call([2.0, 1.0, 3.0])?;
+//! assert_eq!((most.item::<f64>()?, rises.item::<i64>()?), (3.0, 2));
+//! # Ok::<(), tapeloom::Error>(())
+//! ```
+//!
+//! What is traced has no state: reading gives the value of the moment, and writing names another. A body
+//! of a loop or a branch that writes to a `Ref` from outside carries it, as if it had been an argument
+//! and a result. So derivatives and batches of programs with state are those of their pure forms, and
+//! what is updated in place in those is updated in place in these.
+//!
+//! Model: JAX's `Ref`s, and the views of numpy.
+
+mod view;
+
+use crate::Var;
+use crate::ops::{Axis, Index, Indices, broadcast_shapes, materialize, wrong};
+use crate::var::{IntoVar, caller};
+use std::fmt;
+use std::ops::RangeBounds;
+use std::rc::Rc;
+use tapeloom_ir::prim::Combine;
+use tapeloom_ir::trace::{self, State};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
+use view::View;
+
+/// An array that is written to while a program is traced, or a view of a part of one.
+///
+/// A `Ref` is `Copy`, and so a name: all copies are the same array. It keeps its type. [`Ref::at`],
+/// [`Ref::slice_axis`] and their relatives give views, which are `Ref`s, too: what is written through a
+/// view is seen by the whole and by every other view, and the other way round.
+///
+/// Bodies of loops and branches may use what was made outside them. The closures of transforms (`grad`,
+/// `vmap`, ..) and those that are called (`outline`, [`Jit::apply`](crate::Jit::apply)) may read it.
+///
+/// A `Ref` is no tree: it is no argument of a closure and no result of one.
+///
+/// ```compile_fail
+/// use tapeloom::prelude::*;
+/// let f = jit(|x: Var| Ref::new(x)); // the trait bound `Ref: Tree<Var>` is not satisfied
+/// ```
+#[doc(alias = "MutableArray", alias = "variable", alias = "state", alias = "new_ref")]
+#[derive(Clone, Copy)]
+pub struct Ref {
+    state: State,
+    /// Under this number the trace remembers what is seen; 0 for the whole.
+    view: u64,
+}
+
+impl Ref {
+    /// State that holds `value` first. A number is an `f64` or `i64`, as it is written.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(|x: Var| {
+    ///     let r = Ref::new(x);
+    ///     fori_loop(3, |(i, ()): (Var, ())| r.mul(i.convert(Dtype::F64) + 1.0), ());
+    ///     r.get()
+    /// });
+    /// assert_eq!(f.call(2.0)?.item::<f64>()?, 12.0);
+    /// assert_eq!(jit(grad(|x| f.apply(x))).call(2.0)?.item::<f64>()?, 6.0);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn new(value: impl IntoVar) -> Ref {
+        let at = caller();
+        let dtype = value.firm_dtype(at).unwrap_or(value.default_dtype());
+        Ref { state: State::new(value.into_var(dtype, at).handle, at), view: 0 }
+    }
+
+    /// Its value now.
+    ///
+    /// Errors, as of all methods: `escaped` when the closure that made it has returned, `state` when it
+    /// was frozen.
+    #[track_caller]
+    pub fn get(self) -> Var {
+        self.read("get", caller())
+    }
+
+    /// Replaces its value, which is broadcast to its shape.
+    ///
+    /// Errors, as of all methods that write: `state` in the closure of a transform or a call, if the
+    /// `Ref` was made outside; `shape` or `dtype` for a value of another type.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(|x: Var| {
+    ///     let r = Ref::new(x);
+    ///     r.at(0).set(0.0);
+    ///     r.slice_axis(0, 2..).set(arange(2, Dtype::F64));
+    ///     r.get()
+    /// });
+    /// assert_eq!(f.call([1.0, 2.0, 3.0, 4.0])?, Tensor::from([0.0, 2.0, 0.0, 1.0]));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn set(self, value: impl IntoVar) {
+        self.combine(Combine::Set, "set", value, caller());
+    }
+
+    /// Replaces its value and gives the one before.
+    #[track_caller]
+    pub fn swap(self, value: impl IntoVar) -> Var {
+        let at = caller();
+        let before = self.read("swap", at);
+        self.combine(Combine::Set, "swap", value, at);
+        before
+    }
+
+    /// Adds to its value. In a loop this is done in place, and reverse mode keeps nothing for it.
+    #[doc(alias = "addupdate", alias = "accumulate")]
+    #[track_caller]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "as `x.at(i).add(v)`; it changes what it is of"
+    )]
+    pub fn add(self, value: impl IntoVar) {
+        self.combine(Combine::Add, "add", value, caller());
+    }
+
+    /// Multiplies its value.
+    #[track_caller]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "as `x.at(i).mul(v)`; it changes what it is of"
+    )]
+    pub fn mul(self, value: impl IntoVar) {
+        self.combine(Combine::Mul, "mul", value, caller());
+    }
+
+    /// Keeps the larger of its value and that one, element by element.
+    #[track_caller]
+    pub fn max(self, value: impl IntoVar) {
+        self.combine(Combine::Max, "max", value, caller());
+    }
+
+    /// Keeps the smaller of its value and that one, element by element.
+    #[track_caller]
+    pub fn min(self, value: impl IntoVar) {
+        self.combine(Combine::Min, "min", value, caller());
+    }
+
+    /// Replaces its value by a function of it.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(|x: Var| {
+    ///     let r = Ref::new(x);
+    ///     r.at(1).update(|row| row.cumsum(0));
+    ///     r.get()
+    /// });
+    /// assert_eq!(f.call([[1.0, 1.0], [1.0, 1.0]])?, Tensor::from([[1.0, 1.0], [1.0, 2.0]]));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn update(self, f: impl FnOnce(Var) -> Var) {
+        let at = caller();
+        let value = f(self.read("update", at));
+        self.combine(Combine::Set, "update", value, at);
+    }
+
+    /// The last value: to use it, or a view of it, after this is an error that names both lines.
+    ///
+    /// Errors: `state` when it was made outside the closure that freezes it.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let late = run(|x: Var| {
+    ///     let r = Ref::new(x);
+    ///     let y = r.freeze();
+    ///     r.add(1.0);
+    ///     y
+    /// }, 2.0);
+    /// assert!(late.unwrap_err().to_string().contains("which `freeze` ended at"));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "into_inner", alias = "take")]
+    #[track_caller]
+    pub fn freeze(self) -> Var {
+        let at = caller();
+        self.part(Var::new(self.state.end("freeze", at)), at)
+    }
+
+    /// The extents of what it holds.
+    #[track_caller]
+    pub fn shape(self) -> Shape {
+        self.ty().shape
+    }
+
+    /// The element type of what it holds.
+    #[track_caller]
+    pub fn dtype(self) -> Dtype {
+        self.ty().dtype
+    }
+}
+
+/// Views.
+impl Ref {
+    /// A view of what stands at these indices of the leading axes, as [`Var::at`] reads and writes it: a
+    /// run-time index out of range reads the nearest element, and what is written there is dropped.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(|(x, i): (Var, Var)| {
+    ///     let r = Ref::new(x);
+    ///     let row = r.at(i);
+    ///     r.add(1.0);
+    ///     row.at(0).mul(10.0);
+    ///     (row.get(), r.get())
+    /// });
+    /// let (row, all) = f.call(([[1.0, 2.0], [3.0, 4.0]], 1i64))?;
+    /// assert_eq!(row, Tensor::from([40.0, 5.0]));
+    /// assert_eq!(all, Tensor::from([[2.0, 3.0], [40.0, 5.0]]));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Errors, as of all views: `shape` for what lies outside or has no such axis, `dtype` for an index
+    /// that is no integer. What index arrays name has no views of its own.
+    #[doc(alias = "index", alias = "row")]
+    #[track_caller]
+    pub fn at(self, indices: impl Indices) -> Ref {
+        let at = caller();
+        self.seeing(at, |view| view.at(&indices.positions(), at))
+    }
+
+    /// A view of what stands at an index of one axis.
+    #[track_caller]
+    pub fn at_axis(self, axis: impl Axis, index: impl Index) -> Ref {
+        let at = caller();
+        self.seeing(at, |view| view.at_axis(axis, index.position(), at))
+    }
+
+    /// A view of a range of an axis, known while tracing.
+    #[track_caller]
+    pub fn slice_axis(self, axis: impl Axis, range: impl RangeBounds<usize>) -> Ref {
+        let at = caller();
+        self.seeing(at, |view| view.slice("slice_axis", axis, &range, at))
+    }
+
+    /// A view of a range of each leading axis, known while tracing.
+    #[track_caller]
+    pub fn slice<R: RangeBounds<usize>, const N: usize>(self, ranges: [R; N]) -> Ref {
+        let at = caller();
+        let mut axes = 0..;
+        ranges.iter().fold(self, |r, range| {
+            let axis: i32 = axes.next().unwrap_or(i32::MAX);
+            r.seeing(at, |view| view.slice("slice", axis, range, at))
+        })
+    }
+
+    /// A view of the box of extents `sizes` that begins at `starts` (one integer scalar per axis;
+    /// negative ones count from the end), moved so that it fits.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(|(x, i): (Var, Var)| {
+    ///     let r = Ref::new(x);
+    ///     r.dynamic_slice(&[i], [2]).add(10.0);
+    ///     r.get()
+    /// });
+    /// assert_eq!(f.call(([1.0, 2.0, 3.0], 1i64))?, Tensor::from([1.0, 12.0, 13.0]));
+    /// assert_eq!(f.call(([1.0, 2.0, 3.0], 7i64))?, Tensor::from([1.0, 12.0, 13.0]));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn dynamic_slice<I: Index>(self, starts: &[I], sizes: impl Into<Shape>) -> Ref {
+        let at = caller();
+        let starts: Vec<_> = starts.iter().map(|i| i.position()).collect();
+        self.seeing(at, |view| view.dynamic_slice(&starts, &sizes.into(), at))
+    }
+
+    /// The view that `narrow` makes of this one.
+    fn seeing(self, at: Loc, narrow: impl FnOnce(&View) -> Result<View, Problem>) -> Ref {
+        let base = self.base_type();
+        let whole = || Rc::new(View::whole(&base, at));
+        let view = self.seen().unwrap_or_else(whole);
+        match narrow(&view) {
+            Ok(mut view) => {
+                let number = trace::unique();
+                view.born = at;
+                trace::remember(number, Rc::new(view));
+                Ref { state: self.state, view: number }
+            }
+            Err(problem) => {
+                let value = self.state.now().map(|_| self.read("view", at).handle);
+                trace::record(problem, value.as_slice(), at);
+                Ref { state: State::new(Var::poison(view.ty(&base), at).handle, at), view: 0 }
+            }
+        }
+    }
+
+    fn base_type(self) -> ArrayType {
+        let known = self.state.ty().and_then(|ty| ty.as_array().cloned());
+        known.unwrap_or(ArrayType::new(Dtype::F64, Shape::scalar()))
+    }
+
+    fn ty(self) -> ArrayType {
+        let base = self.base_type();
+        self.seen().map_or(base.clone(), |view| view.ty(&base))
+    }
+
+    /// What is seen of the array, unless it is all.
+    fn seen(self) -> Option<Rc<View>> {
+        match self.view {
+            0 => None,
+            number => trace::recall::<Rc<View>>(number, |_| true),
+        }
+    }
+
+    fn read(self, what: &'static str, at: Loc) -> Var {
+        self.part(Var::new(self.state.get(what, at)), at)
+    }
+
+    /// What is seen of the whole.
+    fn part(self, whole: Var, at: Loc) -> Var {
+        let Some(view) = self.seen() else { return whole };
+        match view.stale() {
+            None => view.read(whole, at),
+            Some(problem) => wrong(problem, &[], view.ty(&self.base_type()), at),
+        }
+    }
+
+    fn combine(self, combine: Combine, what: &'static str, value: impl IntoVar, at: Loc) {
+        let whole = Var::new(self.state.get(what, at));
+        let ty = self.ty();
+        let value = value.beside(whole, at);
+        let given = value.ty(at);
+        let fits = broadcast_shapes(&given.shape, &ty.shape).as_ref() == Some(&ty.shape);
+        let view = self.seen();
+        let stale = view.as_ref().and_then(|view| view.stale());
+        let problem = stale.or_else(|| {
+            (!fits || given.dtype != ty.dtype).then(|| {
+                Problem::new(
+                    if fits { Kind::Dtype } else { Kind::Shape },
+                    format!("`{what}` gives {given} to a `Ref` of {ty}"),
+                    "a `Ref` keeps its type: convert or reshape the value, or begin with another one",
+                )
+            })
+        });
+        if let Some(problem) = problem {
+            trace::record(problem, &[whole.handle, value.handle], at);
+            return self.state.spoil(at);
+        }
+        let value = materialize(value, &ty.shape, at);
+        let whole = match view {
+            Some(view) => view.write(whole, combine, value, at),
+            None => view::combined(combine, whole, value, at),
+        };
+        self.state.set(whole.handle, what, at);
+    }
+}
+
+impl fmt::Debug for Ref {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.state.ty() {
+            Some(_) => write!(f, "Ref({})", self.ty()),
+            None => write!(f, "Ref(escaped)"),
+        }
+    }
+}

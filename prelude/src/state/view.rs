@@ -1,0 +1,411 @@
+//! Views: which part of an array is seen, and how it is read and written.
+//!
+//! A view is a box of the array, at places that are known while tracing or when the program runs, of
+//! which some axes are gone; a view of a view is another box, since the places are added. Index arrays,
+//! which name no box, come last. So one access costs what is seen, however many views there are in
+//! between, and all views of an array are of the same thing: its value of the moment.
+
+use crate::Var;
+use crate::ops::{
+    At, Axis, Position, binary, bounds, emit, from_front, materialize, position, reshape,
+    resolve_axis, widened,
+};
+use std::ops::RangeBounds;
+use tapeloom_ir::prim::{Combine, DynamicSlice, DynamicUpdateSlice, Slice};
+use tapeloom_ir::trace;
+use tapeloom_ir::{ArrayType, Kind, Literal, Loc, Problem, Scalar, Shape};
+
+/// A part of an array.
+pub(super) struct View {
+    /// For every axis of the array.
+    axes: Vec<Along>,
+    /// Index arrays for the first axes that are left.
+    points: Vec<Position>,
+    /// The axes that those bring.
+    lead: Shape,
+    /// The line that made it.
+    pub(super) born: Loc,
+}
+
+/// What is seen along an axis.
+#[derive(Clone, Copy)]
+struct Along {
+    /// Where it begins.
+    start: Start,
+    /// How much there is.
+    extent: usize,
+    /// How much the array has.
+    of: usize,
+    seen: Seen,
+}
+
+#[derive(Clone, Copy)]
+enum Start {
+    Known(usize),
+    /// An `i64` scalar.
+    Run(Var),
+}
+
+#[derive(Clone, Copy)]
+enum Seen {
+    /// All of it.
+    All,
+    /// One place, and the axis is gone.
+    One,
+    /// One place, known when the program runs: counted from the start, an `i64` that may lie outside.
+    Index(Var),
+}
+
+impl View {
+    /// All of an array.
+    pub(super) fn whole(ty: &ArrayType, born: Loc) -> View {
+        let all = |n: &usize| Along { start: Start::Known(0), extent: *n, of: *n, seen: Seen::All };
+        let axes = ty.shape.iter().map(all).collect();
+        View { axes, points: Vec::new(), lead: Shape::scalar(), born }
+    }
+
+    /// What is seen of an array of that type.
+    pub(super) fn ty(&self, base: &ArrayType) -> ArrayType {
+        let left = self.left();
+        let rest = left.skip(self.points.len()).map(|axis| self.axes[axis].extent);
+        let shape: Shape = self.lead.iter().copied().chain(rest).collect();
+        ArrayType { dtype: base.dtype, shape }
+    }
+
+    /// The axes of the box.
+    fn left(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.axes.len()).filter(|axis| matches!(self.axes[*axis].seen, Seen::All))
+    }
+
+    fn inner(&self) -> Shape {
+        self.left().map(|axis| self.axes[axis].extent).collect()
+    }
+
+    // -- Views of views --------------------------------------------------------------------------
+
+    /// The view at indices of the leading axes.
+    pub(super) fn at(&self, indices: &[Position], at: Loc) -> Result<View, Problem> {
+        let shape = self.narrowed()?;
+        let array = |p: &Position| match p {
+            Position::Dynamic(v) => !v.ty(at).shape.is_empty(),
+            Position::Static(_) => false,
+        };
+        if indices.len() > shape.len() {
+            return Err(Problem::new(
+                Kind::Shape,
+                format!("{} indices into a `Ref` of shape {shape}", indices.len()),
+                "give at most one index per axis",
+            ));
+        }
+        if indices.iter().any(array) {
+            let lead = At::lead(&shape, indices, at)?;
+            return Ok(View { points: indices.to_vec(), lead, ..self.copied() });
+        }
+        indices.iter().try_fold(self.copied(), |view, index| view.at_axis(0, *index, at))
+    }
+
+    /// The view at an index of an axis.
+    pub(super) fn at_axis(
+        &self,
+        axis: impl Axis,
+        index: Position,
+        at: Loc,
+    ) -> Result<View, Problem> {
+        let shape = self.narrowed()?;
+        let number = resolve_axis("at_axis", axis, &shape)?;
+        let extent = shape[number];
+        let mut view = self.copied();
+        let along = self.along(&mut view, number);
+        match index {
+            Position::Static(i) => {
+                let i = position(i, extent).ok_or_else(|| {
+                    Problem::new(
+                        Kind::Shape,
+                        format!("index {i} is out of range for a `Ref` of shape {shape}"),
+                        "indices run from 0, or from the end with negative numbers",
+                    )
+                })?;
+                along.start = along.start.plus(Start::Known(i), at);
+                along.seen = Seen::One;
+            }
+            Position::Dynamic(_) if extent == 0 => {
+                let message =
+                    format!("an index into a `Ref` of shape {shape}, which has no elements");
+                return Err(Problem::new(Kind::Shape, message, "check `shape` first"));
+            }
+            Position::Dynamic(i) => along.seen = Seen::Index(scalar_index(i, extent, at)?),
+        }
+        Ok(view)
+    }
+
+    /// The view of a range of an axis.
+    pub(super) fn slice(
+        &self,
+        name: &str,
+        axis: impl Axis,
+        range: &impl RangeBounds<usize>,
+        at: Loc,
+    ) -> Result<View, Problem> {
+        let shape = self.narrowed()?;
+        let number = resolve_axis(name, axis, &shape)?;
+        let what = || format!("axis {number} of a `Ref` of shape {shape}");
+        let (start, limit) = bounds(name, range, shape[number], 1, what)?;
+        let mut view = self.copied();
+        let along = self.along(&mut view, number);
+        along.start = along.start.plus(Start::Known(start), at);
+        along.extent = limit - start;
+        Ok(view)
+    }
+
+    /// The view of the box of those sizes, moved so that it fits.
+    pub(super) fn dynamic_slice(
+        &self,
+        starts: &[Position],
+        sizes: &Shape,
+        at: Loc,
+    ) -> Result<View, Problem> {
+        let shape = self.narrowed()?;
+        let fits = sizes.iter().zip(shape.iter()).all(|(size, extent)| size <= extent);
+        if !fits || sizes.len() != shape.len() || starts.len() != shape.len() {
+            let n = starts.len();
+            return Err(Problem::new(
+                Kind::Shape,
+                format!(
+                    "`dynamic_slice` with {n} starts and sizes {sizes} of a `Ref` of shape {shape}"
+                ),
+                "give one start and one size per axis, and no size beyond its extent",
+            ));
+        }
+        let mut view = self.copied();
+        for (number, (start, size)) in starts.iter().zip(sizes.iter()).enumerate() {
+            let extent = shape[number];
+            let most = extent - size;
+            let start = match start {
+                Position::Static(i) => {
+                    let i = if *i < 0 { i.saturating_add_unsigned(extent as u64) } else { *i };
+                    Start::Known(usize::try_from(i).unwrap_or(0).min(most))
+                }
+                Position::Dynamic(v) => Start::Run(within(scalar_index(*v, extent, at)?, most, at)),
+            };
+            let along = self.along(&mut view, number);
+            along.start = along.start.plus(start, at);
+            along.extent = *size;
+        }
+        Ok(view)
+    }
+
+    /// The shape that a view of this one goes into.
+    fn narrowed(&self) -> Result<Shape, Problem> {
+        if !self.points.is_empty() {
+            return Err(Problem::new(
+                Kind::Shape,
+                "a view of what index arrays name",
+                "index the `Ref` with all indices at once, or read it by `get` and index the value",
+            ));
+        }
+        Ok(self.inner())
+    }
+
+    fn copied(&self) -> View {
+        View { axes: self.axes.clone(), points: Vec::new(), lead: Shape::scalar(), born: self.born }
+    }
+
+    /// In a copy, what stands for an axis that is left in this one.
+    fn along<'v>(&self, copy: &'v mut View, number: usize) -> &'v mut Along {
+        let axis = self.left().nth(number).unwrap_or(0);
+        &mut copy.axes[axis]
+    }
+
+    // -- Reading and writing ---------------------------------------------------------------------
+
+    /// What is seen of `base`.
+    pub(super) fn read(&self, base: Var, at: Loc) -> Var {
+        if let Some(positions) = self.positions() {
+            return At::of(base, positions).read(at);
+        }
+        let part = reshape(self.part(base, at), self.inner(), at);
+        match self.points.is_empty() {
+            true => part,
+            false => At::of(part, self.points.clone()).read(at),
+        }
+    }
+
+    /// `base` with `value`, which is of the type of what is seen, combined with that.
+    pub(super) fn write(&self, base: Var, combine: Combine, value: Var, at: Loc) -> Var {
+        if let Some(positions) = self.positions() {
+            return At::of(base, positions).write(combine, value, at);
+        }
+        let new = if self.points.is_empty() {
+            let value = reshape(value, self.sizes(), at);
+            let hit = self.hit(at);
+            if let (Combine::Set, None) = (combine, hit) {
+                value
+            } else {
+                let old = self.part(base, at);
+                let new = combined(combine, old, value, at);
+                hit.map_or(new, |hit| {
+                    let hit = materialize(hit, &self.sizes(), at);
+                    emit(Scalar::Select, &[hit, new, old], at)
+                })
+            }
+        } else {
+            let part = reshape(self.part(base, at), self.inner(), at);
+            let part = At::of(part, self.points.clone()).write(combine, value, at);
+            reshape(part, self.sizes(), at)
+        };
+        let operands: Vec<Var> = [base, new].into_iter().chain(self.starts(at)).collect();
+        emit(DynamicUpdateSlice, &operands, at)
+    }
+
+    /// Whether run-time indices lie inside, if there are any: a write to what lies outside is dropped.
+    fn hit(&self, at: Loc) -> Option<Var> {
+        let inside = self.axes.iter().filter_map(|along| match along.seen {
+            Seen::Index(i) => {
+                let from = binary(Scalar::Le, literal(0, at), i, at);
+                let to = binary(Scalar::Lt, i, literal(along.extent, at), at);
+                Some(binary(Scalar::And, from, to, at))
+            }
+            Seen::All | Seen::One => None,
+        });
+        inside.reduce(|x, y| binary(Scalar::And, x, y, at))
+    }
+
+    /// The box, with all axes of the array.
+    fn part(&self, base: Var, at: Loc) -> Var {
+        let sizes = self.sizes();
+        let known = self.axes.iter().map(|along| match (along.start, along.seen) {
+            (Start::Known(start), Seen::All | Seen::One) => Some(start),
+            (Start::Known(_), Seen::Index(_)) | (Start::Run(_), _) => None,
+        });
+        match known.collect::<Option<Vec<usize>>>() {
+            Some(starts) => {
+                let limits =
+                    starts.iter().zip(sizes.iter()).map(|(start, size)| start + size).collect();
+                emit(Slice::dense(starts, limits), &[base], at)
+            }
+            None => {
+                let operands: Vec<Var> = [base].into_iter().chain(self.starts(at)).collect();
+                emit(DynamicSlice { sizes: sizes.to_vec() }, &operands, at)
+            }
+        }
+    }
+
+    /// Extents of the box, 1 where an axis is gone.
+    fn sizes(&self) -> Shape {
+        let size = |along: &Along| match along.seen {
+            Seen::All => along.extent,
+            Seen::One | Seen::Index(_) => 1,
+        };
+        self.axes.iter().map(size).collect()
+    }
+
+    /// Where the box begins. An index that lies outside is moved to the nearest place inside.
+    fn starts(&self, at: Loc) -> Vec<Var> {
+        let start = |along: &Along| {
+            let start = match along.seen {
+                Seen::All | Seen::One => along.start,
+                Seen::Index(i) => along.start.plus(Start::Run(within(i, along.extent - 1, at)), at),
+            };
+            match start {
+                Start::Known(start) => literal(start, at),
+                Start::Run(v) => v,
+            }
+        };
+        self.axes.iter().map(start).collect()
+    }
+
+    /// The view as indices of the leading axes, if it is no more than that: then it is read and written
+    /// as arrays are, by one gather or scatter.
+    fn positions(&self) -> Option<Vec<Position>> {
+        let gone = self.axes.iter().take_while(|along| !matches!(along.seen, Seen::All)).count();
+        let whole =
+            |along: &Along| matches!(along.start, Start::Known(0)) && along.extent == along.of;
+        let (front, rest) = self.axes.split_at(gone);
+        if !rest.iter().all(|along| matches!(along.seen, Seen::All) && whole(along)) {
+            return None;
+        }
+        let front = front.iter().map(|along| match (along.seen, along.start) {
+            (Seen::Index(i), _) if whole(along) => Some(Position::Dynamic(i)),
+            (Seen::One, Start::Known(start)) => Some(Position::Static(start as i64)),
+            (Seen::One, Start::Run(start)) => Some(Position::Dynamic(start)),
+            (Seen::Index(_) | Seen::All, _) => None,
+        });
+        let front: Option<Vec<Position>> = front.collect();
+        // Index arrays are for the first axes that are left, and indices of several kinds mix.
+        front
+            .map(|front| front.into_iter().chain(self.points.iter().copied()).collect())
+            .filter(|positions: &Vec<Position>| !positions.is_empty())
+    }
+
+    /// What is wrong with a view of which an index is no longer there.
+    pub(super) fn stale(&self) -> Option<Problem> {
+        let starts = self.axes.iter().filter_map(|along| match along.start {
+            Start::Run(v) => Some(v),
+            Start::Known(_) => None,
+        });
+        let indices = self.axes.iter().filter_map(|along| match along.seen {
+            Seen::Index(v) => Some(v),
+            Seen::All | Seen::One => None,
+        });
+        let points = self.points.iter().filter_map(|position| match position {
+            Position::Dynamic(v) => Some(*v),
+            Position::Static(_) => None,
+        });
+        let from = starts.chain(indices).chain(points).find_map(|v| trace::gone(v.handle))?;
+        let made = self.born.map_or(String::new(), |at| format!(" made at {at}"));
+        Some(Problem::new(
+            Kind::Escaped,
+            format!("a view{made} is used where its index does not exist: that belongs to {from}"),
+            "make the view where it is used, from the `Ref` and an index that is there",
+        ))
+    }
+}
+
+impl Start {
+    fn plus(self, other: Start, at: Loc) -> Start {
+        let sum = |x, y| Start::Run(binary(Scalar::Add, x, y, at));
+        match (self, other) {
+            (Start::Known(a), Start::Known(b)) => Start::Known(a + b),
+            (Start::Known(0), other) => other,
+            (Start::Known(a), Start::Run(v)) | (Start::Run(v), Start::Known(a)) => {
+                sum(v, literal(a, at))
+            }
+            (Start::Run(a), Start::Run(b)) => sum(a, b),
+        }
+    }
+}
+
+/// What is there with `value`, element by element.
+pub(super) fn combined(combine: Combine, old: Var, value: Var, at: Loc) -> Var {
+    let scalar = match combine {
+        Combine::Set => return value,
+        Combine::Add => Scalar::Add,
+        Combine::Mul => Scalar::Mul,
+        Combine::Max => Scalar::Max,
+        Combine::Min => Scalar::Min,
+    };
+    binary(scalar, old, value, at)
+}
+
+/// A run-time index of one axis, counted from the front.
+fn scalar_index(i: Var, extent: usize, at: Loc) -> Result<Var, Problem> {
+    let ty = i.ty(at);
+    if ty.dtype.is_integer() && ty.shape.is_empty() {
+        return Ok(from_front(widened(i, at), extent, at));
+    }
+    Err(Problem::new(
+        if ty.dtype.is_integer() { Kind::Shape } else { Kind::Dtype },
+        format!("an index of one axis must be an integer, got {ty}"),
+        "convert it, as in `i.convert(Dtype::I64)`; index arrays go to `at`",
+    ))
+}
+
+/// `clamp(i, 0, most)`
+fn within(i: Var, most: usize, at: Loc) -> Var {
+    let above = binary(Scalar::Max, i, literal(0, at), at);
+    binary(Scalar::Min, above, literal(most, at), at)
+}
+
+fn literal(i: usize, at: Loc) -> Var {
+    Var::literal(Literal::i64(i as i64), at)
+}
