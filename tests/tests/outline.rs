@@ -111,6 +111,33 @@ fn a_body_that_calls_itself_twice_is_a_kernel_a_level() {
     assert!(plan.contains("inlined (268435455 equations, 1 times)"), "{plan}");
 }
 
+/// Callers that read different small results share a function; one that leaves out real work, or needs
+/// less, is one of its own.
+#[test]
+fn what_is_read_of_a_call_makes_no_kernel_of_its_own() {
+    let program = |masks: &'static [[bool; 3]]| {
+        move |(x, w): (Var, Var)| {
+            let step = outline(|(x, w): (Var, Var)| {
+                let y = x.dot(w).tanh();
+                (y.index(0) * 2.0, (y * y).sum(), x.dot(w * w).sin().sum())
+            });
+            let mut sum = x.sum();
+            for mask in masks {
+                let (a, b, c) = step((x * sum, w));
+                let terms = [a, b, c].into_iter().zip(mask).filter(|(_, on)| **on);
+                sum = terms.fold(sum, |sum, (term, _)| sum + term);
+            }
+            sum
+        }
+    };
+    let (x, w) = (Tensor::from([0.5; 16]), Tensor::from([[0.1; 16]; 16]));
+    let of = |masks| kernels(&jit(program(masks)).explain((&x, &w)).unwrap()).0;
+    let light = of(&[[true; 3], [true, false, true], [false, true, true], [true; 3]]);
+    assert_eq!(count(&light, "kernel "), 1, "{light}");
+    let heavy = of(&[[true; 3], [true; 3], [true, true, false], [true, true, false]]);
+    assert_eq!(count(&heavy, "kernel "), 2, "{heavy}");
+}
+
 /// What a call reads where it lies, and what is copied first: rows of a matrix are places in it, columns
 /// are not, and one column is copied once. A result may be written over, and be the program's.
 #[test]

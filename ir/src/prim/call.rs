@@ -2,7 +2,10 @@
 //!
 //! Transforms inside a trace leave calls behind, so that nested derivatives stay linear in size; a
 //! pass inlines them. A call marked `outline` is kept as a call: the user asked for the function to
-//! be there once. Its derivatives are calls of the derived functions, marked likewise.
+//! be there once. Its derivatives are calls of the derived functions, marked likewise. Callers that
+//! read different results share one function, unless one with fewer saves real work; callers that
+//! differ in what they differentiate by do not, for a zero that is there is not a tangent that is
+//! absent: behind a pole it makes `0 · inf`.
 //!
 //! A call marked `checkpoint` is the boundary of a policy: linearized, the function keeps what the
 //! policy says ([`Policy`]). It stays a call until no derivative can be asked of it any more.
@@ -12,11 +15,11 @@ use super::{
     Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
     Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
 };
-use crate::function::{Atom, FuncId};
+use crate::function::{Atom, Equation, FuncId, ValueId};
 use crate::module::Module;
 use crate::policy::Policy;
 use crate::problem::{Kind, Problem};
-use crate::question::{Onto, Residual};
+use crate::question::{Onto, PruneOf, Residual};
 use crate::tensor::Tensor;
 use crate::types::Type;
 use crate::value::Value;
@@ -182,6 +185,9 @@ impl Primitive for Call {
         used: &[bool],
     ) -> Result<Prune, Problem> {
         let of = regions.prune(module, self.function, used, &[])?;
+        if self.outline && !saves(module, self.function, &of) {
+            return Ok(Prune::Whole);
+        }
         let op = self.to(of.function).into();
         Ok(Prune::Smaller { op, operands: of.params, outputs: used.to_vec() })
     }
@@ -219,6 +225,33 @@ impl Primitive for Call {
         .map(|call| Sample::smooth(call, operands.clone()))
         .into()
     }
+}
+
+/// Whether a part of an outlined function is worth a function of its own: it needs less, or does at
+/// least [`LEAST_SAVED`] less. Otherwise callers that read different results share the whole.
+fn saves(module: &Module, whole: FuncId, part: &PruneOf) -> bool {
+    let called = |f: FuncId| {
+        let equations = module.function(f).equations.iter();
+        equations.flat_map(|e| e.op.regions()).map(|r| r.function).collect::<Vec<_>>()
+    };
+    let (before, after) = (work(module, whole), work(module, part.function));
+    part.params.contains(&false)
+        || called(whole) != called(part.function)
+        || before - after > before * LEAST_SAVED
+}
+
+/// The share of its work that a function must save by leaving results out.
+const LEAST_SAVED: f64 = 0.125;
+
+/// How many elements the equations of a function read and write, and the function returns.
+fn work(module: &Module, f: FuncId) -> f64 {
+    let f = module.function(f);
+    let elements = |ty: &Type| ty.as_array().map_or(0.0, |a| a.shape.elements() as f64);
+    let value = |v: ValueId| elements(&f.types[v]);
+    let read = |e: &Equation| e.operands.iter().filter_map(|a| a.value()).map(value).sum::<f64>();
+    let made = |e: &Equation| e.outputs.iter().copied().map(value).sum::<f64>();
+    let returned = f.result_types().iter().map(elements).sum::<f64>();
+    f.equations.iter().map(|e| read(e) + made(e)).sum::<f64>() + returned
 }
 
 /// Checks operands against parameter types.
