@@ -36,6 +36,7 @@ mod cond;
 mod convert;
 mod cumulate;
 mod custom;
+mod diagonal;
 mod doc;
 mod dot;
 mod dot_rows;
@@ -88,6 +89,7 @@ pub use cond::Cond;
 pub use convert::Convert;
 pub use cumulate::{Cumulate, Cumulation};
 pub use custom::CustomCall;
+pub use diagonal::Diagonal;
 pub use doc::{Doc, Family};
 pub use dot::Dot;
 pub use dynamic_slice::DynamicSlice;
@@ -254,7 +256,7 @@ macro_rules! primitives {
 primitives! {
     arrays:
         Scalar, IntegerPow, Polygamma, Convert,
-        Broadcast, Reshape, Permute, Slice, DynamicSlice, DynamicUpdateSlice, Pad, Concatenate, Rev, Iota,
+        Broadcast, Reshape, Permute, Slice, DynamicSlice, DynamicUpdateSlice, Pad, Concatenate, Rev, Diagonal, Iota,
         Reduce, ArgReduce, Dot,
         Cumulate, Recurrence, ArgSort,
         Gather, Scatter,

@@ -1,7 +1,7 @@
 //! Genes that move elements: views, slices, paddings, repetitions, pieces joined.
 
 use super::{Gene, Generator, Value};
-use tapeloom_ir::prim::{Broadcast, Concatenate, Pad, Permute, Reshape, Rev, Slice};
+use tapeloom_ir::prim::{Broadcast, Concatenate, Diagonal, Pad, Permute, Reshape, Rev, Slice};
 use tapeloom_ir::{Atom, Shape};
 
 impl Generator<'_, '_> {
@@ -17,6 +17,11 @@ impl Generator<'_, '_> {
                     permutation.reverse();
                 }
                 self.push(Permute { permutation }, &[x.atom], x.bound);
+            }
+            1 if rank > 1 && self.rng.index(2) == 0 => {
+                let j = 1 + self.rng.index(rank - 1);
+                let i = self.rng.index(j);
+                self.push(Diagonal { axes: vec![i, j] }, &[x.atom], x.bound);
             }
             1 => {
                 let axes = self.axes(&x);
