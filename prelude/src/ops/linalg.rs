@@ -1,12 +1,12 @@
 //! Products of arrays: `dot`, `matmul`, `outer`, `einsum`.
 
-use super::shape::{permute, reshape, slice_axis};
+use super::shape::permute;
 use super::{broadcast_shapes, broadcast_var, emit, wrong};
 use crate::Var;
 use crate::var::{IntoVar, caller};
 use std::fmt;
-use tapeloom_ir::prim::{Dot, Iota, Pad, Reduce, Reducer};
-use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape};
+use tapeloom_ir::prim::{Diagonal, Dot, Reduce, Reducer};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Shape};
 
 impl Var {
     /// The product that sums over the last axis of `self` and the first of a vector `y`, or the last
@@ -83,7 +83,7 @@ impl Var {
         super::linalg::contract("dot_general", self, y, batch.to_vec(), contract.to_vec(), at)
     }
 
-    /// The sum of the diagonal of a square matrix (of the last two axes).
+    /// The sum of the diagonal of a matrix (of the last two axes).
     #[track_caller]
     pub fn trace(self) -> Var {
         let at = caller();
@@ -93,8 +93,8 @@ impl Var {
             let message = format!("`trace` needs a matrix, got {ty}");
             return wrong(Problem::new(Kind::Shape, message, ""), &[self], ty, at);
         }
-        let x = mask_diagonal(self, rank - 2, rank - 1, at);
-        emit(Reduce { reducer: Reducer::Sum, axes: vec![rank - 2, rank - 1] }, &[x], at)
+        let x = emit(Diagonal { axes: vec![rank - 2, rank - 1] }, &[self], at);
+        emit(Reduce { reducer: Reducer::Sum, axes: vec![rank - 2] }, &[x], at)
     }
 
     /// The diagonal of a matrix (of the last two axes): of n by m, min(n, m) elements.
@@ -109,22 +109,12 @@ impl Var {
     pub fn diagonal(self) -> Var {
         let at = caller();
         let ty = self.ty(at);
-        let [ref batch @ .., n, m] = *ty.shape else {
+        let rank = ty.shape.len();
+        if rank < 2 {
             let message = format!("`diagonal` needs a matrix, got {ty}");
             return wrong(Problem::new(Kind::Shape, message, ""), &[self], ty, at);
-        };
-        let (rank, k) = (ty.shape.len(), n.min(m));
-        let square = slice_axis(slice_axis(self, rank - 2, 0, k, at), rank - 1, 0, k, at);
-        let with = |ends: &[usize]| [batch, ends].concat().into();
-        // With one more element to a row the diagonal is the first column.
-        let row = reshape(square, with(&[k.saturating_mul(k)]), at);
-        let low = vec![0; rank - 1];
-        let mut high = low.clone();
-        high[rank - 2] = i64::try_from(k).unwrap_or(i64::MAX);
-        let pad = Pad { interior: vec![0; rank - 1], low, high };
-        let longer = emit(pad, &[row, Var::literal(Literal::zero(ty.dtype), at)], at);
-        let rows = reshape(longer, with(&[k, k.saturating_add(1)]), at);
-        reshape(slice_axis(rows, rank - 1, 0, 1, at), with(&[k]), at)
+        }
+        emit(Diagonal { axes: vec![rank - 2, rank - 1] }, &[self], at)
     }
 }
 
@@ -225,14 +215,6 @@ fn matmul(x: Var, y: Var, at: Loc) -> Var {
             contract("matmul", x, y, (0..n).map(|i| (i, i)).collect(), vec![(n + 1, n)], at)
         }
     }
-}
-
-/// Zeros off the diagonal of two axes.
-fn mask_diagonal(x: Var, i: usize, j: usize, at: Loc) -> Var {
-    let ty = x.ty(at);
-    let index = |axis| emit(Iota { shape: ty.shape.clone(), axis, dtype: Dtype::I64 }, &[], at);
-    let on = emit(Scalar::Eq, &[index(i), index(j)], at);
-    emit(Scalar::Select, &[on, x, Var::literal(Literal::zero(ty.dtype), at)], at)
 }
 
 /// A label of an axis: a letter, or a place of the ellipsis counted from its end.
@@ -408,8 +390,7 @@ fn diagonals(mut term: Term, at: Loc) -> Term {
         match (i + 1..term.labels.len()).find(|j| term.labels[*j] == label) {
             None => i += 1,
             Some(j) => {
-                let masked = mask_diagonal(term.x, i, j, at);
-                term.x = emit(Reduce { reducer: Reducer::Sum, axes: vec![j] }, &[masked], at);
+                term.x = emit(Diagonal { axes: vec![i, j] }, &[term.x], at);
                 term.labels.remove(j);
             }
         }
