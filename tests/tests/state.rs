@@ -1,47 +1,311 @@
 //! Programs with mutable state against their pure forms.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::rc::Rc;
 use tapeloom::prelude::*;
+use tapeloom_tests::fuzz::seeds;
+use tapeloom_tests::imperative::{Statement, draw, model, mutated, pure};
+use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences};
 
-/// A loop with a branch, in which two arrays are read and written.
-#[test]
-fn a_branch_in_a_loop_writes() {
-    let mutated = |x: Var| {
-        let (r, s) = (Ref::new(x), Ref::new(0.0));
-        let round = |(i, ()): (Var, ())| {
-            let (x, before) = (r.at(i), r.at((i + 4) % 5));
-            x.add(before.get().sin());
-            cond(x.get().gt(0.5), |()| s.add(x.get()), |()| r.at(0).set(0.25), ());
-        };
-        fori_loop(5, round, ());
-        (r.get() * r.get()).sum() + s.get()
-    };
-    let pure = |x: Var| {
-        let round = |(i, (r, s)): (Var, (Var, Var))| {
-            let r = r.at(i).add(r.index((i + 4) % 5).sin());
-            let yes = |(r, s): (Var, Var)| (r, s + r.index(i));
-            cond(r.index(i).gt(0.5), yes, |(r, s): (Var, Var)| (r.at(0).set(0.25), s), (r, s))
-        };
-        let (r, s) = fori_loop(5, round, (x, zeros([], Dtype::F64)));
-        (r * r).sum() + s
-    };
-    let x = Tensor::from([0.1, 0.6, -0.7, 0.3, 0.9]);
-    assert_eq!(jit(mutated).call(&x).unwrap(), jit(pure).call(&x).unwrap());
-    assert_eq!(jit(grad(mutated)).call(&x).unwrap(), jit(grad(pure)).call(&x).unwrap());
+fn points() -> [Tensor; 2] {
+    [Tensor::from([0.5, -1.25, 2.0, 0.75]), Tensor::from([-0.5, -1.5, 0.3, -0.75])]
 }
 
-/// The condition of a loop reads what its body writes.
+/// What is wrong with a program: three meanings that are to be one.
+fn wrong(program: &Rc<Vec<Statement>>, transforms: &[Transform]) -> Vec<String> {
+    let (p, q) = (program.clone(), program.clone());
+    let f: F = Rc::new(move |x| mutated(&p, x));
+    let g: F = Rc::new(move |x| pure(&q, x));
+    let mut wrong = differences("random", &f, &g, transforms, &points());
+    let numbers = jit(|x: Var| f(x)).interpreted();
+    for x in points() {
+        let v = x.to_vec::<f64>().unwrap();
+        let table = v.iter().map(|x| x.sin());
+        let table = table.chain(v.iter().map(|x| x * 0.5)).chain(v.iter().map(|x| x.cos()));
+        let sum = v.iter().sum::<f64>() * 0.25;
+        let ends = model(program, vec![v.clone(), table.collect(), vec![sum]]);
+        let weighted = |(i, a): (usize, &Vec<f64>)| -> f64 {
+            let weight = |k: usize| (k as f64 * 0.7 + i as f64).cos();
+            a.iter().enumerate().map(|(k, a)| a * weight(k)).sum()
+        };
+        let want: f64 = ends.iter().enumerate().map(weighted).sum();
+        let got = numbers.call(&x).map_err(|e| e.to_string());
+        match got.map(|y| y.item::<f64>().unwrap()) {
+            Ok(got) if (got - want).abs() <= 1e-9 * (1.0 + want.abs()) => {}
+            got => wrong.push(format!("numbers: {got:?}, and by the model {want}")),
+        }
+    }
+    wrong
+}
+
+/// The smallest program that is still wrong: statements are left out, and bodies take the place of theirs.
+fn shrunk(mut program: Vec<Statement>, transforms: &[Transform]) -> (Vec<Statement>, Vec<String>) {
+    let mut found = wrong(&Rc::new(program.clone()), transforms);
+    let mut i = 0;
+    while i < program.len() {
+        let mut smaller = vec![];
+        let mut without = program.clone();
+        let taken = without.remove(i);
+        smaller.push(without.clone());
+        let inside = match taken {
+            Statement::Write(..) => vec![],
+            Statement::Rounds(kind, n, body) => (0..body.len())
+                .map(|k| {
+                    let mut body = body.clone();
+                    body.remove(k);
+                    Statement::Rounds(kind, n, body)
+                })
+                .collect(),
+            Statement::Branch(w, yes, no) => vec![
+                Statement::Branch(w.clone(), vec![], no.clone()),
+                Statement::Branch(w, yes, vec![]),
+            ],
+            Statement::Local(value, body) => vec![Statement::Local(value, body[1..].to_vec())],
+        };
+        smaller.extend(inside.into_iter().map(|s| {
+            let mut with = without.clone();
+            with.insert(i, s);
+            with
+        }));
+        let still = smaller.into_iter().find_map(|p| {
+            let found = wrong(&Rc::new(p.clone()), transforms);
+            (!found.is_empty() && format!("{p:?}") != format!("{program:?}")).then_some((p, found))
+        });
+        match still {
+            Some((p, f)) => (program, found) = (p, f),
+            None => i += 1,
+        }
+    }
+    (program, found)
+}
+
+/// `FUZZ=n` tries n times as many programs, `FUZZ_SEED=s` others, as for the other random programs.
+fn for_all(programs: usize, transforms: &[Transform]) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let programs = programs * number("FUZZ").unwrap_or(1) as usize;
+    for seed in seeds(number("FUZZ_SEED").unwrap_or(0)).take(programs) {
+        let program = draw(seed);
+        if !wrong(&Rc::new(program.clone()), transforms).is_empty() {
+            let (program, wrong) = shrunk(program, transforms);
+            panic!("FUZZ_SEED={seed}: {}\n{program:#?}", wrong.join("\n"));
+        }
+    }
+}
+
+/// Views alias: programs compute what they do to plain vectors.
 #[test]
-fn a_condition_reads_what_the_body_writes() {
-    let mutated = |x: Var| {
-        let (r, n) = (Ref::new(x), Ref::new(0));
-        while_loop(|()| r.get().lt(100.0), |()| (r.mul(r.get()), n.add(1)).0, ());
-        (r.get(), n.get())
-    };
-    let f = jit(mutated);
-    let (x, n) = f.call(3.0).unwrap();
-    assert_eq!((x.item::<f64>().unwrap(), n.item::<i64>().unwrap()), (6561.0, 3));
-    let slope = run(grad(|x| mutated(x).0), 3.0).unwrap();
-    assert_eq!(slope.item::<f64>().unwrap(), 8.0 * 3f64.powi(7));
+fn random_programs_mean_what_they_do_to_numbers() {
+    for_all(40, &FIRST[..1]);
+}
+
+#[test]
+fn random_programs_have_the_derivatives_of_their_pure_forms() {
+    for_all(6, FIRST);
+    for_all(2, HIGHER);
+}
+
+/// A name, a function with state, and its pure form.
+fn pairs() -> Vec<(&'static str, F, F)> {
+    let mut pairs: Vec<(&'static str, F, F)> = Vec::new();
+    macro_rules! pair {
+        ($name:literal, $mutated:expr, $pure:expr) => {
+            pairs.push(($name, Rc::new($mutated), Rc::new($pure)))
+        };
+    }
+    pair!(
+        "a branch in a loop",
+        |x: Var| {
+            let (r, s) = (Ref::new(x), Ref::new(0.0));
+            let round = |(i, ()): (Var, ())| {
+                let (x, before) = (r.at(i), r.at((i + 3) % 4));
+                x.add(before.get().sin());
+                cond(x.get().gt(0.5), |()| s.add(x.get()), |()| r.at(0).set(0.25), ());
+            };
+            fori_loop(4, round, ());
+            (r.get() * r.get()).sum() + s.get()
+        },
+        |x: Var| {
+            let round = |(i, (r, s)): (Var, (Var, Var))| {
+                let r = r.at(i).add(r.index((i + 3) % 4).sin());
+                let yes = |(r, s): (Var, Var)| (r, s + r.index(i));
+                cond(r.index(i).gt(0.5), yes, |(r, s): (Var, Var)| (r.at(0).set(0.25), s), (r, s))
+            };
+            let (r, s) = fori_loop(4, round, (x, zeros([], Dtype::F64)));
+            (r * r).sum() + s
+        }
+    );
+    pair!(
+        "the grandchild writes",
+        |x: Var| {
+            let r = Ref::new(x.sum());
+            let inner = |e: Var| fori_loop(2, |_: (Var, ())| r.set(r.get() * e + e.cos()), ());
+            map(|e: Var| inner(e), x);
+            r.get()
+        },
+        |x: Var| {
+            let inner = |c: Var, e: Var| fori_loop(2, |(_, c): (Var, Var)| c * e + e.cos(), c);
+            scan(|(c, e): (Var, Var)| (inner(c, e), ()), x.sum(), x).0
+        }
+    );
+    pair!(
+        "state in a gradient in a loop of the same state",
+        |x: Var| {
+            let r = Ref::new(x);
+            let energy = |y: Var| {
+                let s = Ref::new(y);
+                map(|e: Var| s.mul(e.sin() + 1.5), r.get());
+                (s.get() * s.get()).sum()
+            };
+            fori_loop(2, |_: (Var, ())| r.add(grad(energy)(r.get()) * -0.05), ());
+            r.get().sum()
+        },
+        |x: Var| {
+            let energy = |y: Var, r: Var| {
+                let s = y * (r.sin() + 1.5).prod();
+                (s * s).sum()
+            };
+            let round = |(_, r): (Var, Var)| r + grad(|y: Var| energy(y, r))(r) * -0.05;
+            fori_loop(2, round, x).sum()
+        }
+    );
+    pair!(
+        "what is read is what it was",
+        |x: Var| {
+            let r = Ref::new(x);
+            let before = r.get();
+            fori_loop(3, |_: (Var, ())| r.set(r.get() * before + 0.5), ());
+            (r.swap(before) * r.freeze()).sum()
+        },
+        |x: Var| (fori_loop(3, |(_, r): (Var, Var)| r * x + 0.5, x) * x).sum()
+    );
+    pair!(
+        "outlined readers read what it is when they are called",
+        |x: Var| {
+            let r = Ref::new(x);
+            let read = outline(|y: Var| (r.get() * y).sin());
+            let one = read(x);
+            r.set(x * 2.0);
+            fori_loop(2, |_: (Var, ())| r.set(read(x)), ());
+            (one + read(x)).sum()
+        },
+        |x: Var| {
+            let read = |r: Var| (r * x).sin();
+            (read(x) + read(fori_loop(2, |(_, r): (Var, Var)| read(r), x * 2.0))).sum()
+        }
+    );
+    pair!(
+        "transforms read",
+        |x: Var| {
+            let r = Ref::new(x.sin());
+            let f = |y: Var| (r.get() * y * y).sum();
+            let kept = checkpoint(f);
+            let ruled = custom_jvp(
+                |y: Var| y * r.at(0).get(),
+                |y: Var, dy: Var| (y * r.at(0).get(), dy * 2.0),
+            );
+            let all = vmap(|e: Var| e * r.get().sum())(x).sum();
+            let (_, slope) = jvp(f)((x, x.cos()));
+            grad(f)(x).sum() + kept(x) + ruled(x).sum() + all + slope
+        },
+        |x: Var| {
+            let r = x.sin();
+            let f = |y: Var| (r * y * y).sum();
+            let ruled =
+                custom_jvp(|y: Var| y * r.index(0), |y: Var, dy: Var| (y * r.index(0), dy * 2.0));
+            let (_, slope) = jvp(f)((x, x.cos()));
+            grad(f)(x).sum() + f(x) + ruled(x).sum() + (x * r.sum()).sum() + slope
+        }
+    );
+    pair!(
+        "a switch of three, of which two write different things",
+        |x: Var| {
+            let (a, b) = (Ref::new(x), Ref::new(x.cos()));
+            let round = |i: Var| {
+                let (first, second) = (|()| a.at(1).mul(b.at(0).get()), |()| b.add(a.get()));
+                switch(i, [&first, &second, &|()| ()], ())
+            };
+            map(round, constant(&Tensor::from([1i64, 0, 2, 1])));
+            (a.get() * b.get()).sum()
+        },
+        |x: Var| {
+            let add = |a: Var, b: Var| b + a;
+            let b = add(x, x.cos());
+            let a = x.at(1).mul(b.index(0));
+            (a * add(a, b)).sum()
+        }
+    );
+    pair!(
+        "while",
+        |x: Var| {
+            let (r, n) = (Ref::new(x), Ref::new(0));
+            let turn = |()| {
+                r.mul(1.5);
+                n.add(1);
+            };
+            while_loop(|()| (r.get() * r.get()).sum().lt(60.0), turn, ());
+            r.get().sum() + n.get().convert(Dtype::F64)
+        },
+        |x: Var| {
+            let more = |(r, _): (Var, Var)| (r * r).sum().lt(60.0);
+            let turn = |(r, n): (Var, Var)| (r * 1.5, n + 1);
+            let (r, n) = while_loop(more, turn, (x, constant(&Tensor::from(0i64))));
+            r.sum() + n.convert(Dtype::F64)
+        }
+    );
+    pair!(
+        "rows by index arrays",
+        |x: Var| {
+            let r = Ref::new(x.outer(x));
+            let i = constant(&Tensor::from([2i64, 0, 2]));
+            r.at(i).add(x);
+            r.slice([1..3, 0..2]).at(i - 1).mul(0.5);
+            r.at((1, i)).set(x.index(0));
+            (r.get() * r.at(i).get().sum()).sum()
+        },
+        |x: Var| {
+            let i = constant(&Tensor::from([2i64, 0, 2]));
+            let r = x.outer(x).at(i).add(x);
+            let part = r.slice([1..3, 0..2]).at(i - 1).mul(0.5);
+            let r = r.dynamic_update_slice(part, &[1, 0]);
+            let r = r.at((1, i)).set(x.index(0));
+            (r * r.index(i).sum()).sum()
+        }
+    );
+    pair!(
+        "no round and one",
+        |x: Var| {
+            let r = Ref::new(x);
+            fori_loop(0, |_: (Var, ())| r.set(0.0), ());
+            fori_loop(1, |_: (Var, ())| r.at(2).set(r.at(0).get().exp()), ());
+            r.get().sin().sum()
+        },
+        |x: Var| x.at(2).set(x.index(0).exp()).sin().sum()
+    );
+    pair!(
+        "unused, constant, stopped",
+        |x: Var| {
+            let (unused, same, stopped) = (Ref::new(x), Ref::new(x.sin()), Ref::new(x));
+            let round = |_: (Var, ())| {
+                unused.mul(3.0);
+                same.set(same.get());
+                stopped.set(stopped.get().stop_gradient() * same.get());
+            };
+            fori_loop(3, round, ());
+            stopped.get().sum()
+        },
+        |x: Var| {
+            let s = x.sin();
+            ((x * s * s).stop_gradient() * s).sum()
+        }
+    );
+    pairs
+}
+
+#[test]
+fn mutated_programs_are_their_pure_forms() {
+    let all: Vec<Transform> = FIRST.iter().chain(HIGHER).copied().collect();
+    let check = |(name, f, g): &(&str, F, F)| differences(name, f, g, &all, &points());
+    let wrong: Vec<String> = pairs().iter().flat_map(check).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -5,12 +5,7 @@
 
 use std::rc::Rc;
 use tapeloom::prelude::*;
-use tapeloom_tests::Agreement;
-
-/// Equal but for the order of sums.
-const CLOSE: Agreement = Agreement::Within { relative: 1e-10, absolute: 1e-10 };
-
-type F = Rc<dyn Fn(Var) -> Var>;
+use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences};
 
 fn element(x: Var, i: usize) -> Var {
     x.index(i as i64)
@@ -426,58 +421,13 @@ fn pairs() -> Vec<(&'static str, F, F)> {
     pairs
 }
 
-/// The function under a transform, or two, or three.
-fn transformed(f: &F) -> Vec<(&'static str, F)> {
-    let f = || {
-        let f = f.clone();
-        move |x: Var| f(x)
-    };
-    let batch = |x: Var| stack(&[x, x * -0.5, x + 1.0], 0);
-    let (each, each_slope, all) = (f(), grad(f()), f());
-    let curvature = hessian(f());
-    vec![
-        ("value", Rc::new(f())),
-        ("grad", Rc::new(grad(f()))),
-        ("jacfwd", Rc::new(jacfwd(f()))),
-        ("hessian", Rc::new(hessian(f()))),
-        ("jacrev of grad", Rc::new(jacrev(grad(f())))),
-        ("jacfwd of jacfwd", Rc::new(jacfwd(jacfwd(f())))),
-        ("vmap", Rc::new(move |x: Var| vmap(&each)(batch(x)))),
-        ("vmap of grad", Rc::new(move |x: Var| vmap(&each_slope)(batch(x)))),
-        ("grad of vmap", Rc::new(grad(move |x: Var| (vmap(&all)(batch(x)) * 0.3).sin().sum()))),
-        (
-            "grad of hessian",
-            Rc::new(grad(move |x: Var| {
-                let h = curvature(x);
-                (h * h).sum()
-            })),
-        ),
-        ("grad of checkpoint", Rc::new(grad(checkpoint(f())))),
-    ]
-}
-
 #[test]
 fn loops_are_their_bodies_written_out() {
     let points = [Tensor::from([0.5, -1.25, 2.0, 0.75]), Tensor::from([-0.5, -1.5, 0.3, -0.75])];
-    let mut wrong = Vec::new();
-    for (name, looped, written) in pairs() {
-        let both = transformed(&looped).into_iter().zip(transformed(&written));
-        for (n, ((transform, looped), (_, written))) in both.enumerate() {
-            let written = jit(move |x: Var| written(x));
-            let again = looped.clone();
-            let native = jit(move |x: Var| looped(x));
-            let interpreted = jit(move |x: Var| again(x)).interpreted();
-            let x = &points[n % 2];
-            let want = written.call(x).unwrap();
-            for (engine, got) in [("native", native.call(x)), ("interpreted", interpreted.call(x))]
-            {
-                let found = got.map_err(|e| e.to_string()).and_then(|y| CLOSE.check(&y, &want));
-                if let Err(reason) = found {
-                    wrong.push(format!("{name}, {transform}, {engine}: {reason}"));
-                }
-            }
-        }
-    }
+    let all: Vec<Transform> = FIRST.iter().chain(HIGHER).copied().collect();
+    let check =
+        |(name, looped, written): &(&str, F, F)| differences(name, looped, written, &all, &points);
+    let wrong: Vec<String> = pairs().iter().flat_map(check).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

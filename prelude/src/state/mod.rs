@@ -52,7 +52,7 @@ use view::View;
 ///
 /// ```compile_fail
 /// use tapeloom::prelude::*;
-/// let f = jit(|x: Var| Ref::new(x)); // the trait bound `Ref: Tree<Var>` is not satisfied
+/// let f = jit(|x: Var| Ref::new(x)); // `Ref` is no tree of arrays
 /// ```
 #[doc(alias = "MutableArray", alias = "variable", alias = "state", alias = "new_ref")]
 #[derive(Clone, Copy)]

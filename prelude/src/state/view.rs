@@ -52,7 +52,8 @@ enum Seen {
     All,
     /// One place, and the axis is gone.
     One,
-    /// One place, known when the program runs: counted from the start, an `i64` that may lie outside.
+    /// One place, known when the program runs: as the user gave it, counted from the start or the end,
+    /// and perhaps outside.
     Index(Var),
 }
 
@@ -133,7 +134,7 @@ impl View {
                     format!("an index into a `Ref` of shape {shape}, which has no elements");
                 return Err(Problem::new(Kind::Shape, message, "check `shape` first"));
             }
-            Position::Dynamic(i) => along.seen = Seen::Index(scalar_index(i, extent, at)?),
+            Position::Dynamic(i) => along.seen = Seen::Index(scalar_index(i, at)?),
         }
         Ok(view)
     }
@@ -185,7 +186,10 @@ impl View {
                     let i = if *i < 0 { i.saturating_add_unsigned(extent as u64) } else { *i };
                     Start::Known(usize::try_from(i).unwrap_or(0).min(most))
                 }
-                Position::Dynamic(v) => Start::Run(within(scalar_index(*v, extent, at)?, most, at)),
+                Position::Dynamic(v) => {
+                    let start = counted(scalar_index(*v, at)?, extent, at);
+                    Start::Run(within(start, most, at))
+                }
             };
             let along = self.along(&mut view, number);
             along.start = along.start.plus(start, at);
@@ -261,6 +265,7 @@ impl View {
     fn hit(&self, at: Loc) -> Option<Var> {
         let inside = self.axes.iter().filter_map(|along| match along.seen {
             Seen::Index(i) => {
+                let i = counted(i, along.extent, at);
                 let from = binary(Scalar::Le, literal(0, at), i, at);
                 let to = binary(Scalar::Lt, i, literal(along.extent, at), at);
                 Some(binary(Scalar::And, from, to, at))
@@ -304,7 +309,10 @@ impl View {
         let start = |along: &Along| {
             let start = match along.seen {
                 Seen::All | Seen::One => along.start,
-                Seen::Index(i) => along.start.plus(Start::Run(within(i, along.extent - 1, at)), at),
+                Seen::Index(i) => {
+                    let i = counted(i, along.extent, at);
+                    along.start.plus(Start::Run(within(i, along.extent - 1, at)), at)
+                }
             };
             match start {
                 Start::Known(start) => literal(start, at),
@@ -387,11 +395,18 @@ pub(super) fn combined(combine: Combine, old: Var, value: Var, at: Loc) -> Var {
     binary(scalar, old, value, at)
 }
 
-/// A run-time index of one axis, counted from the front.
-fn scalar_index(i: Var, extent: usize, at: Loc) -> Result<Var, Problem> {
+/// A run-time index, as an `i64` that is counted from the front.
+fn counted(i: Var, extent: usize, at: Loc) -> Var {
+    let signed = i.ty(at).dtype.is_signed();
+    let wide = widened(i, at);
+    if signed { from_front(wide, extent, at) } else { wide }
+}
+
+/// A run-time index of one axis.
+fn scalar_index(i: Var, at: Loc) -> Result<Var, Problem> {
     let ty = i.ty(at);
-    if ty.dtype.is_integer() && ty.shape.is_empty() {
-        return Ok(from_front(widened(i, at), extent, at));
+    if trace::is_poison(i.handle) || ty.dtype.is_integer() && ty.shape.is_empty() {
+        return Ok(i);
     }
     Err(Problem::new(
         if ty.dtype.is_integer() { Kind::Shape } else { Kind::Dtype },

@@ -56,7 +56,8 @@ use std::hash::Hash;
     message = "`{Self}` is no tree of arrays",
     label = "no tree of `{L}`",
     note = "trees are `Var` and `Tensor`; tuples, arrays, `Vec`, `Option`, `Box` and `BTreeMap<String, _>` of trees; and structs with `#[derive(Tree)]`",
-    note = "a field of such a struct that holds no arrays is marked `#[tree(static)]`"
+    note = "a field of such a struct that holds no arrays is marked `#[tree(static)]`",
+    note = "a `Ref` is no argument and no result: closures use those around them, and return what `get` gives"
 )]
 pub trait Tree<L>: Sized {
     /// The same tree with other leaves.

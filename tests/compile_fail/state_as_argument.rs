@@ -1,0 +1,12 @@
+//! State is no argument of what is compiled, of what is called, nor of a branch.
+//!
+//! says: `tapeloom::Ref` is no tree of arrays
+//! says: closures use those around them, and return what `get` gives
+use tapeloom::prelude::*;
+
+fn main() {
+    let f = jit(|r: Ref| r.get());
+    let g = outline(|(r, x): (Ref, Var)| r.get() + x);
+    let h = |x: Var, r: Ref| cond(x.gt(0.0), |r: Ref| r.get(), |r: Ref| r.at(0).get(), r);
+    let i = |r: Ref| fori_loop(2, |(_, r): (Var, Ref)| r, r);
+}

@@ -1,0 +1,11 @@
+//! State is no result of what is compiled, of what is called, nor of a branch.
+//!
+//! says: `tapeloom::Ref` is no tree of arrays
+//! says: closures use those around them, and return what `get` gives
+use tapeloom::prelude::*;
+
+fn main() {
+    let f = jit(|x: Var| Ref::new(x));
+    let g = |x: Var| cond(x.gt(0.0), |x: Var| Ref::new(x).at(0), |x: Var| Ref::new(x).at(1), x);
+    let h = outline(|x: Var| Ref::new(x));
+}

@@ -1,0 +1,639 @@
+//! Random programs that write to arrays, whole and through views, in loops and branches.
+//!
+//! A program is a list of statements on a few arrays. It means three things: what [`mutated`] traces with
+//! `Ref`s; what [`pure`] traces with arrays alone, rounds written out and every place an index into the
+//! flattened array; and what [`model`] does to vectors of numbers, without any tracing. That the three
+//! agree is a law.
+
+use crate::Rng;
+use tapeloom::ops::Index;
+use tapeloom::prelude::*;
+
+/// What is done.
+#[derive(Clone, Debug)]
+pub enum Statement {
+    /// Combines what is there with a value.
+    Write(Combine, Place, Value),
+    /// Rounds, of which each statement inside knows the number.
+    Rounds(Kind, usize, Vec<Statement>),
+    /// One of two lists, by the sign of what stands at a place.
+    Branch(Place, Vec<Statement>, Vec<Statement>),
+    /// An array of this list alone, that begins as a value in four places.
+    Local(Value, Vec<Statement>),
+}
+
+/// How a place is written.
+#[derive(Clone, Copy, Debug)]
+pub enum Combine {
+    /// `set`
+    Set,
+    /// `swap`, whose answer is added to the first element of the first array.
+    Swap,
+    /// `add`
+    Add,
+    /// `mul`
+    Mul,
+    /// `max`
+    Max,
+    /// `min`
+    Min,
+    /// `update` by the sine.
+    Update,
+}
+
+/// Which loop.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// `fori_loop` of a known number of rounds.
+    Known,
+    /// `fori_loop` of as many rounds as the program is told.
+    Told,
+    /// `scan`
+    Scan,
+    /// `scan_reverse`
+    Reverse,
+    /// `map`
+    Map,
+    /// `while_loop` with a counter in a `Ref`.
+    While,
+}
+
+/// A part of an array: views of views.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Which array.
+    pub array: usize,
+    /// Each in what the one before it sees.
+    pub steps: Vec<Step>,
+}
+
+/// One view.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// `at_axis`
+    At(usize, Position),
+    /// `slice_axis`
+    Slice(usize, usize, usize),
+    /// `dynamic_slice`
+    Window(Vec<(Position, usize)>),
+}
+
+/// An index.
+#[derive(Clone, Copy, Debug)]
+pub enum Position {
+    /// Known while tracing.
+    Static(i64),
+    /// `a + b i`, i the number of the round so many loops outwards.
+    Round(i64, i64, usize),
+}
+
+/// What is written: `sin(scale x) + shift`, where x is at a place: one element, or as many as are
+/// written.
+#[derive(Clone, Debug)]
+pub struct Value {
+    from: Place,
+    scale: f64,
+    shift: f64,
+}
+
+/// The shapes of the arrays.
+const SHAPES: [&[usize]; 3] = [&[4], &[3, 4], &[]];
+/// What a local array has.
+const LOCAL: &[usize] = &[4];
+
+// -- Programs ---------------------------------------------------------------------------------------
+
+struct Draw {
+    rng: Rng,
+    shapes: Vec<Vec<usize>>,
+    loops: usize,
+    branches: usize,
+}
+
+/// The program of a seed.
+pub fn draw(seed: u64) -> Vec<Statement> {
+    let shapes = SHAPES.iter().map(|s| s.to_vec()).collect();
+    let mut draw = Draw { rng: Rng::new(seed), shapes, loops: 0, branches: 0 };
+    draw.list(3, 5)
+}
+
+impl Draw {
+    fn list(&mut self, depth: usize, most: usize) -> Vec<Statement> {
+        (0..=self.rng.index(most)).map(|_| self.statement(depth)).collect()
+    }
+
+    fn statement(&mut self, depth: usize) -> Statement {
+        const WRITES: [Combine; 7] = [
+            Combine::Set,
+            Combine::Swap,
+            Combine::Add,
+            Combine::Mul,
+            Combine::Max,
+            Combine::Min,
+            Combine::Update,
+        ];
+        // A batch that chooses between branches which keep tapes is refused, so that branches have
+        // loops of known length alone.
+        const KINDS: [Kind; 6] =
+            [Kind::Known, Kind::Scan, Kind::Reverse, Kind::Map, Kind::Told, Kind::While];
+        match self.rng.index(if depth == 0 { 4 } else { 8 }) {
+            4 | 5 => {
+                let kinds = if self.branches > 0 { 4 } else { KINDS.len() };
+                let kind = KINDS[self.rng.index(kinds)];
+                let n = self.rng.index(4);
+                self.loops += 1;
+                let body = self.list(depth - 1, 3);
+                self.loops -= 1;
+                Statement::Rounds(kind, n, body)
+            }
+            6 => {
+                let which = self.element();
+                self.branches += 1;
+                let [yes, no] = [(); 2].map(|()| self.list(depth - 1, 2));
+                self.branches -= 1;
+                Statement::Branch(which, yes, no)
+            }
+            7 => {
+                let value = self.value();
+                self.shapes.push(LOCAL.to_vec());
+                let body = self.list(depth - 1, 3);
+                self.shapes.pop();
+                Statement::Local(value, body)
+            }
+            _ => {
+                let to = self.place();
+                let value = match self.rng.index(2) {
+                    0 => self.value(),
+                    _ => self.alike(&to),
+                };
+                Statement::Write(WRITES[self.rng.index(WRITES.len())], to, value)
+            }
+        }
+    }
+
+    fn position(&mut self, extent: usize) -> Position {
+        let n = extent as i64;
+        match self.rng.index(if self.loops > 0 { 4 } else { 1 }) {
+            0 => Position::Static(self.rng.index(2 * extent) as i64 - n),
+            _ => {
+                let [a, b] = [-n - 1, -1].map(|low| low + self.rng.index(2 * extent + 2) as i64);
+                Position::Round(a, b.min(2), self.rng.index(self.loops))
+            }
+        }
+    }
+
+    /// A view of what has that shape, and the shape that it has.
+    fn step(&mut self, shape: &[usize]) -> (Step, Vec<usize>) {
+        let axis = self.rng.index(shape.len());
+        let mut left = shape.to_vec();
+        match self.rng.index(4) {
+            0 => {
+                let start = self.rng.index(shape[axis]);
+                let limit = start + 1 + self.rng.index(shape[axis] - start);
+                left[axis] = limit - start;
+                (Step::Slice(axis, start, limit), left)
+            }
+            1 => {
+                let window = shape.iter().zip(&mut left).map(|(n, left)| {
+                    *left = 1 + self.rng.index(*n);
+                    (self.position(*n), *left)
+                });
+                (Step::Window(window.collect()), left)
+            }
+            _ => {
+                left.remove(axis);
+                (Step::At(axis, self.position(shape[axis])), left)
+            }
+        }
+    }
+
+    fn place(&mut self) -> Place {
+        let array = self.rng.index(self.shapes.len());
+        let mut shape = self.shapes[array].clone();
+        let mut steps = Vec::new();
+        for _ in 0..self.rng.index(4) {
+            if !shape.is_empty() {
+                let (step, left) = self.step(&shape);
+                steps.push(step);
+                shape = left;
+            }
+        }
+        Place { array, steps }
+    }
+
+    /// A place of one element.
+    fn element(&mut self) -> Place {
+        let mut place = self.place();
+        let mut shape = self.shapes[place.array].clone();
+        for step in &place.steps {
+            shape = seen(step, &shape);
+        }
+        while !shape.is_empty() {
+            let position = self.position(shape[0]);
+            place.steps.push(Step::At(0, position));
+            shape.remove(0);
+        }
+        place
+    }
+
+    fn value(&mut self) -> Value {
+        let from = self.element();
+        self.scaled(from)
+    }
+
+    /// A value of the same shape: from the same array, at other positions.
+    fn alike(&mut self, to: &Place) -> Value {
+        let mut shape = self.shapes[to.array].clone();
+        let mut steps = Vec::new();
+        for step in &to.steps {
+            steps.push(match step {
+                Step::At(axis, _) => Step::At(*axis, self.position(shape[*axis])),
+                Step::Slice(axis, start, limit) => {
+                    let start = self.rng.index(shape[*axis] - (limit - start) + 1);
+                    let extent = seen(step, &shape)[*axis];
+                    Step::Slice(*axis, start, start + extent)
+                }
+                Step::Window(window) => {
+                    let each = window.iter().zip(&shape);
+                    Step::Window(each.map(|((_, size), n)| (self.position(*n), *size)).collect())
+                }
+            });
+            shape = seen(step, &shape);
+        }
+        self.scaled(Place { array: to.array, steps })
+    }
+
+    fn scaled(&mut self, from: Place) -> Value {
+        Value { from, scale: self.rng.range(-1.5, 1.5), shift: self.rng.range(-0.5, 0.5) }
+    }
+}
+
+/// The shape of a view.
+fn seen(step: &Step, shape: &[usize]) -> Vec<usize> {
+    let mut left = shape.to_vec();
+    match step {
+        Step::At(axis, _) => drop(left.remove(*axis)),
+        Step::Slice(axis, start, limit) => left[*axis] = limit - start,
+        Step::Window(window) => left = window.iter().map(|(_, size)| *size).collect(),
+    }
+    left
+}
+
+// -- Places as lists of elements --------------------------------------------------------------------
+
+/// Where the elements of a place are in the flattened array, their shape, and whether a write is
+/// dropped, which it is where an index lies outside. `rounds` are the numbers of the rounds, outermost first.
+fn elements(place: &Place, shape: &[usize], rounds: &[i64]) -> (Vec<usize>, Vec<usize>, bool) {
+    let mut shape = shape.to_vec();
+    let mut all: Vec<usize> = (0..shape.iter().product()).collect();
+    let mut dropped = false;
+    for step in &place.steps {
+        let mut ranges: Vec<(usize, usize)> = shape.iter().map(|n| (0, *n)).collect();
+        match step {
+            Step::At(axis, position) => {
+                let n = shape[*axis] as i64;
+                let i = number(*position, rounds);
+                let i = if i < 0 { i + n } else { i };
+                dropped |= !(0..n).contains(&i);
+                ranges[*axis] = (i.clamp(0, n - 1) as usize, 1);
+            }
+            Step::Slice(axis, start, limit) => ranges[*axis] = (*start, limit - start),
+            Step::Window(window) => {
+                for ((range, (position, size)), n) in ranges.iter_mut().zip(window).zip(&shape) {
+                    let i = number(*position, rounds);
+                    let i = if i < 0 { i + *n as i64 } else { i };
+                    *range = (i.clamp(0, (n - size) as i64) as usize, *size);
+                }
+            }
+        }
+        let kept = all.iter().enumerate().filter(|(flat, _)| {
+            let mut flat = *flat;
+            let mut inside = shape.iter().zip(&ranges).rev().map(|(n, (start, size))| {
+                let i = flat % n;
+                flat /= n;
+                (*start..start + size).contains(&i)
+            });
+            inside.all(|one| one)
+        });
+        all = kept.map(|(_, element)| *element).collect();
+        shape = seen(step, &shape);
+    }
+    (all, shape, dropped)
+}
+
+fn number(position: Position, rounds: &[i64]) -> i64 {
+    match position {
+        Position::Static(i) => i,
+        Position::Round(a, b, out) => a + b * rounds[rounds.len() - 1 - out],
+    }
+}
+
+/// The numbers of the rounds of a loop, in order.
+fn order(kind: Kind, n: usize) -> Vec<i64> {
+    let up = 0..n as i64;
+    match kind {
+        Kind::Reverse => up.rev().collect(),
+        Kind::Known | Kind::Told | Kind::Scan | Kind::Map | Kind::While => up.collect(),
+    }
+}
+
+// -- What a program means: with `Ref`s --------------------------------------------------------------
+
+struct Traced {
+    refs: Vec<Ref>,
+    rounds: Vec<Var>,
+    /// 1, known when the program runs.
+    one: Var,
+}
+
+/// The program on arrays that begin as functions of `x: f64[4]`: a sum over what they end as.
+pub fn mutated(program: &[Statement], x: Var) -> Var {
+    // An `i64` that no pass knows.
+    let one = (x.sum() * 0.0).convert(Dtype::I64) + 1;
+    let refs = begin(x).into_iter().map(Ref::new).collect();
+    let traced = Traced { refs, rounds: Vec::new(), one };
+    traced.list(program);
+    end(traced.refs.iter().map(|r| r.get()))
+}
+
+fn begin(x: Var) -> Vec<Var> {
+    vec![x, stack(&[x.sin(), x * 0.5, x.cos()], 0), x.sum() * 0.25]
+}
+
+fn end(arrays: impl Iterator<Item = Var>) -> Var {
+    let weighted = |(i, x): (usize, Var)| {
+        let n = x.size();
+        let weights = (arange(n, Dtype::F64) * 0.7 + (i as f64)).cos();
+        (x.reshape([n]) * weights).sum()
+    };
+    arrays.enumerate().map(weighted).reduce(|x, y| x + y).unwrap_or_else(|| zeros([], Dtype::F64))
+}
+
+/// Either kind of index.
+#[derive(Clone, Copy)]
+enum Either {
+    Static(i64),
+    Dynamic(Var),
+}
+
+impl Traced {
+    fn list(&self, list: &[Statement]) {
+        list.iter().for_each(|s| self.statement(s));
+    }
+
+    fn within(&self, refs: Vec<Ref>, rounds: Vec<Var>) -> Traced {
+        Traced { refs, rounds, one: self.one }
+    }
+
+    fn statement(&self, statement: &Statement) {
+        match statement {
+            Statement::Write(combine, to, value) => {
+                let (to, value) = (self.place(to), self.value(value));
+                match combine {
+                    Combine::Set => to.set(value),
+                    Combine::Swap => {
+                        let before = to.swap(value);
+                        self.refs[0].at(0).add(before.sum() * 0.1);
+                    }
+                    Combine::Add => to.add(value),
+                    Combine::Mul => to.mul(value),
+                    Combine::Max => to.max(value),
+                    Combine::Min => to.min(value),
+                    Combine::Update => to.update(|x| (x + value).sin()),
+                }
+            }
+            Statement::Rounds(kind, n, body) => self.rounds(*kind, *n, body),
+            Statement::Branch(which, yes, no) => {
+                let which = self.place(which).get().gt(0.0);
+                cond(which, |()| self.list(yes), |()| self.list(no), ());
+            }
+            Statement::Local(value, body) => {
+                let local = Ref::new(self.value(value).broadcast_to(LOCAL));
+                let refs = self.refs.iter().copied().chain([local]).collect();
+                self.within(refs, self.rounds.clone()).list(body);
+                self.refs[0].at(1).add(local.get().sum() * 0.1);
+            }
+        }
+    }
+
+    fn rounds(&self, kind: Kind, n: usize, body: &[Statement]) {
+        let round = |i: Var| {
+            let rounds = self.rounds.iter().copied().chain([i]).collect();
+            self.within(self.refs.clone(), rounds).list(body);
+        };
+        let counted = |(i, ()): (Var, ())| round(i);
+        let over = |((), i): ((), Var)| {
+            round(i);
+            ((), i)
+        };
+        let numbers = || arange(n, Dtype::I64);
+        match kind {
+            Kind::Known => fori_loop(n, counted, ()),
+            Kind::Told => fori_loop(self.one * n as i64, counted, ()),
+            Kind::Scan => drop(scan(over, (), numbers())),
+            Kind::Reverse => drop(scan_reverse(over, (), numbers())),
+            Kind::Map => map(round, numbers()),
+            Kind::While => {
+                let i = Ref::new(0);
+                let turn = |()| {
+                    round(i.get());
+                    i.add(1);
+                };
+                while_loop(|()| i.get().lt(n as i64), turn, ());
+            }
+        }
+    }
+
+    fn position(&self, position: Position) -> Either {
+        match position {
+            Position::Static(i) => Either::Static(i),
+            Position::Round(a, b, out) => {
+                Either::Dynamic(self.rounds[self.rounds.len() - 1 - out] * b + a)
+            }
+        }
+    }
+
+    fn place(&self, place: &Place) -> Ref {
+        place.steps.iter().fold(self.refs[place.array], |r, step| match step {
+            Step::At(axis, position) => match (self.position(*position), axis) {
+                (Either::Static(i), 0) => r.at(i),
+                (Either::Dynamic(i), 0) => r.at(i),
+                (Either::Static(i), _) => r.at_axis(*axis, i),
+                (Either::Dynamic(i), _) => r.at_axis(*axis, i),
+            },
+            Step::Slice(axis, start, limit) => r.slice_axis(*axis, *start..*limit),
+            Step::Window(window) => {
+                let starts = window.iter().map(|(position, _)| match self.position(*position) {
+                    Either::Static(i) => constant(&Tensor::from(i)),
+                    Either::Dynamic(i) => i,
+                });
+                let sizes: Vec<usize> = window.iter().map(|(_, size)| *size).collect();
+                windowed(r, &starts.collect::<Vec<Var>>(), sizes)
+            }
+        })
+    }
+
+    fn value(&self, value: &Value) -> Var {
+        (self.place(&value.from).get() * value.scale).sin() + value.shift
+    }
+}
+
+fn windowed<I: Index>(r: Ref, starts: &[I], sizes: Vec<usize>) -> Ref {
+    r.dynamic_slice(starts, sizes)
+}
+
+// -- What a program means: with arrays alone --------------------------------------------------------
+
+/// As [`mutated`], without state and without loops.
+pub fn pure(program: &[Statement], x: Var) -> Var {
+    let shapes = SHAPES.iter().map(|s| s.to_vec()).collect();
+    end(Pure { shapes, rounds: Vec::new() }.list(program, begin(x)).into_iter())
+}
+
+struct Pure {
+    shapes: Vec<Vec<usize>>,
+    rounds: Vec<i64>,
+}
+
+impl Pure {
+    fn list(&self, list: &[Statement], arrays: Vec<Var>) -> Vec<Var> {
+        list.iter().fold(arrays, |arrays, s| self.statement(s, arrays))
+    }
+
+    fn statement(&self, statement: &Statement, mut arrays: Vec<Var>) -> Vec<Var> {
+        match statement {
+            Statement::Write(combine, to, value) => {
+                let value = self.value(value, &arrays);
+                let before = self.read(to, &arrays);
+                let new = match combine {
+                    Combine::Set | Combine::Swap => value + before * 0.0,
+                    Combine::Add => before + value,
+                    Combine::Mul => before * value,
+                    Combine::Max => before.maximum(value),
+                    Combine::Min => before.minimum(value),
+                    Combine::Update => (before + value).sin(),
+                };
+                let (at, _, dropped) = elements(to, &self.shapes[to.array], &self.rounds);
+                if !dropped {
+                    arrays[to.array] = put(arrays[to.array], &at, new);
+                }
+                if let Combine::Swap = combine {
+                    arrays[0] = put(arrays[0], &[0], arrays[0].index(0) + before.sum() * 0.1);
+                }
+                arrays
+            }
+            Statement::Rounds(kind, n, body) => {
+                order(*kind, *n).into_iter().fold(arrays, |arrays, i| {
+                    let rounds = self.rounds.iter().copied().chain([i]).collect();
+                    Pure { shapes: self.shapes.clone(), rounds }.list(body, arrays)
+                })
+            }
+            Statement::Branch(which, yes, no) => {
+                let which = self.read(which, &arrays).gt(0.0);
+                cond(which, |a: Vec<Var>| self.list(yes, a), |a: Vec<Var>| self.list(no, a), arrays)
+            }
+            Statement::Local(value, body) => {
+                arrays.push(self.value(value, &arrays).broadcast_to(LOCAL));
+                let shapes = self.shapes.iter().cloned().chain([LOCAL.to_vec()]).collect();
+                arrays = Pure { shapes, rounds: self.rounds.clone() }.list(body, arrays);
+                let local = arrays.pop().unwrap_or_else(|| zeros([], Dtype::F64));
+                arrays[0] = put(arrays[0], &[1], arrays[0].index(1) + local.sum() * 0.1);
+                arrays
+            }
+        }
+    }
+
+    fn read(&self, place: &Place, arrays: &[Var]) -> Var {
+        let (at, shape, _) = elements(place, &self.shapes[place.array], &self.rounds);
+        let x = arrays[place.array];
+        x.reshape([x.size()]).index(indices(&at)).reshape(shape)
+    }
+
+    fn value(&self, value: &Value, arrays: &[Var]) -> Var {
+        (self.read(&value.from, arrays) * value.scale).sin() + value.shift
+    }
+}
+
+fn indices(at: &[usize]) -> Var {
+    constant(&at.iter().map(|i| *i as i64).collect::<Tensor>())
+}
+
+fn put(x: Var, at: &[usize], value: Var) -> Var {
+    let value = value.reshape([value.size()]).broadcast_to([at.len()]);
+    x.reshape([x.size()]).at(indices(at)).set(value).reshape(x.shape())
+}
+
+// -- What a program means: numbers ------------------------------------------------------------------
+
+/// What the arrays end as, of numbers.
+pub fn model(program: &[Statement], arrays: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+    let shapes = SHAPES.iter().map(|s| s.to_vec()).collect();
+    let mut model = Model { shapes, arrays, rounds: Vec::new() };
+    model.list(program);
+    model.arrays
+}
+
+struct Model {
+    shapes: Vec<Vec<usize>>,
+    arrays: Vec<Vec<f64>>,
+    rounds: Vec<i64>,
+}
+
+impl Model {
+    fn list(&mut self, list: &[Statement]) {
+        list.iter().for_each(|s| self.statement(s));
+    }
+
+    fn statement(&mut self, statement: &Statement) {
+        match statement {
+            Statement::Write(combine, to, value) => {
+                let value = self.value(value);
+                let (at, _, dropped) = elements(to, &self.shapes[to.array], &self.rounds);
+                let before = self.read(to);
+                for (k, i) in at.into_iter().enumerate().filter(|_| !dropped) {
+                    let (old, v) = (before[k], value[k % value.len()]);
+                    self.arrays[to.array][i] = match combine {
+                        Combine::Set | Combine::Swap => v,
+                        Combine::Add => old + v,
+                        Combine::Mul => old * v,
+                        Combine::Max => old.max(v),
+                        Combine::Min => old.min(v),
+                        Combine::Update => (old + v).sin(),
+                    };
+                }
+                if let Combine::Swap = combine {
+                    self.arrays[0][0] += before.iter().sum::<f64>() * 0.1;
+                }
+            }
+            Statement::Rounds(kind, n, body) => {
+                for i in order(*kind, *n) {
+                    self.rounds.push(i);
+                    self.list(body);
+                    self.rounds.pop();
+                }
+            }
+            Statement::Branch(which, yes, no) => {
+                self.list(if self.read(which)[0] > 0.0 { yes } else { no });
+            }
+            Statement::Local(value, body) => {
+                let value = self.value(value);
+                self.arrays.push((0..4).map(|k| value[k % value.len()]).collect());
+                self.shapes.push(LOCAL.to_vec());
+                self.list(body);
+                self.shapes.pop();
+                let local = self.arrays.pop().unwrap_or_default();
+                self.arrays[0][1] += local.iter().sum::<f64>() * 0.1;
+            }
+        }
+    }
+
+    fn read(&self, place: &Place) -> Vec<f64> {
+        let (at, ..) = elements(place, &self.shapes[place.array], &self.rounds);
+        at.iter().map(|i| self.arrays[place.array][*i]).collect()
+    }
+
+    fn value(&self, value: &Value) -> Vec<f64> {
+        let from = self.read(&value.from);
+        from.iter().map(|x| (x * value.scale).sin() + value.shift).collect()
+    }
+}
