@@ -40,6 +40,7 @@ use crate::jit::{CodeReport, MachineCode};
 use crate::kernel::{self, Listener, Program};
 use crate::machine::Machine;
 use crate::record::Context;
+use crate::records::{self, NO_RECORD, NO_ROOM, Records};
 use crate::target::{Target, isa};
 use crate::{gemm, no_memory};
 use cranelift_codegen::isa::OwnedTargetIsa;
@@ -47,7 +48,7 @@ use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, TryLockError};
-use tapeloom_ir::{ArrayType, Kind, Line, Problem, Tensor};
+use tapeloom_ir::{ArrayType, Kind, Line, Loc, Problem, Tensor};
 use target_lexicon::Triple;
 
 /// From how many lines on (64 MiB) an allocation may well fail.
@@ -74,6 +75,10 @@ struct Inner {
     workspace: usize,
     /// The workspace of the last call, for the next.
     pool: Mutex<Vec<Line>>,
+    /// Bytes of a record of each tape, the line of the loop that writes it, and the records of the last
+    /// call, for the next.
+    tapes: (Vec<usize>, Vec<Loc>),
+    records: Mutex<Option<Records>>,
     report: CodeReport,
 }
 
@@ -130,6 +135,8 @@ impl Executable {
             outputs: results.map(|((_, ty), filled)| Output { ty: ty.clone(), filled }).collect(),
             workspace: report.workspace_bytes,
             pool: Mutex::new(Vec::new()),
+            tapes: (records::sizes(program), program.tapes.values().map(|t| t.loc).collect()),
+            records: Mutex::new(None),
             report,
         })))
     }
@@ -156,7 +163,7 @@ impl Executable {
         args: &[&Tensor],
         mut listener: Option<Listener<'_>>,
     ) -> Result<Vec<Tensor>, Problem> {
-        let Inner { code, inputs, outputs, workspace, pool, .. } = &*self.0;
+        let Inner { code, inputs, outputs, workspace, pool, tapes, records: kept, .. } = &*self.0;
         if args.len() != inputs.len() {
             return Err(self.wrong_count(args.len()));
         }
@@ -191,11 +198,19 @@ impl Executable {
         }
         let frame = space.as_mut_ptr().cast::<u8>();
         let listener = listener.as_mut().map_or(std::ptr::null_mut(), |l| (&raw mut *l).cast());
-        let mut context = Context { zeros: [0; 2], workspace: frame, listener };
+        let mut records = None;
+        if !tapes.0.is_empty() {
+            let last = kept.try_lock().ok().and_then(|mut kept| kept.take());
+            records = Some(last.unwrap_or_else(|| Records::of(&tapes.0)));
+        }
+        let all = records.as_mut().map_or(std::ptr::null_mut(), |r| (&raw mut *r).cast());
+        let states = records.as_mut().map_or(std::ptr::null_mut(), |r| r.states.as_mut_ptr());
+        let mut context =
+            Context { zeros: [0; 2], workspace: frame, listener, tapes: states, records: all };
         record[0] = (&raw mut context).cast();
         record[1] = frame;
         // SAFETY: `record` has the layout of the entry's records: the context, which lives on this
-        // stack as its listener does, and `space`, which is owned by this call, as long as the report says and aligned to
+        // stack as its listener and its records do, and `space`, which is owned by this call, as long as the report says and aligned to
         // 64 bytes; then a pointer per input, of the checked types, to buffers that `args` keeps alive
         // (never written, though the record does not say so); then one per output, to fresh buffers of
         // the sizes of the program's types, which nothing else refers to and which stay where they are
@@ -205,6 +220,20 @@ impl Executable {
             && let Ok(mut kept) = pool.try_lock()
         {
             *kept = space;
+        }
+        let refused = records.as_ref().filter(|_| status == NO_ROOM).map(|r| r.problem(&tapes.1));
+        if let Some(mut records) = records {
+            records.empty();
+            if let Ok(mut kept) = kept.try_lock() {
+                *kept = Some(records);
+            }
+        }
+        if let Some(problem) = refused {
+            return Err(problem);
+        }
+        if status == NO_RECORD {
+            let message = format!("a round of @{} reads a record that is not there", self.0.name);
+            return Err(Problem::internal(message));
         }
         if status != gemm::DONE {
             let message = format!("a library function or a listener panicked in @{}", self.0.name);

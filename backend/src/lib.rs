@@ -21,6 +21,7 @@ mod machine;
 mod plan;
 mod probe;
 mod record;
+mod records;
 mod target;
 
 pub use compile::{Options, Report, Runnable, compile};

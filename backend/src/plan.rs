@@ -73,7 +73,9 @@ impl fmt::Display for Plan {
                 match r.place {
                     Place::Input(i) => format!("input {i}"),
                     Place::Workspace(offset) => format!("workspace+{offset}"),
-                    place @ (Place::Output(_) | Place::Given { .. }) => place.to_string(),
+                    place @ (Place::Output(_) | Place::Given { .. } | Place::Record { .. }) => {
+                        place.to_string()
+                    }
                 },
                 format!("{}-{}", r.first, r.last),
                 r.location.map_or(String::new(), |l| format!("{}:{}", l.file(), l.line())),

@@ -15,8 +15,9 @@
 //! (but for one that is given up for it, which lies there), another result or the frame; the frame is aligned to 64 bytes and as long as the kernel's
 //! workspace. The status is 0, or what a library function answered first.
 //!
-//! The context is one for all kernels of a call. Its layout is [`Context`]; what is to come (chunks of
-//! a tape, threads) are words behind those that are there.
+//! The context is one for all kernels of a call. Its layout is [`Context`]; what is to come
+//! (threads) are words behind those that are there. The records of tapes are reached through it
+//! ([`crate::records`]).
 
 use crate::kernel::{Kernel, Place};
 
@@ -36,10 +37,29 @@ pub(crate) struct Context {
     pub(crate) workspace: *mut u8,
     /// Points to the [`Listener`](crate::kernel::Listener) of the call; null if nobody listens.
     pub(crate) listener: *mut u8,
+    /// Points to the first [`State`] of the call's tapes, in order.
+    pub(crate) tapes: *mut State,
+    /// Points to the [`Records`](crate::records::Records) that the states belong to.
+    pub(crate) records: *mut u8,
+}
+
+/// What machine code knows of a tape.
+#[repr(C)]
+pub(crate) struct State {
+    /// How many records there are.
+    pub(crate) length: u64,
+    /// For how many there are chunks.
+    pub(crate) capacity: u64,
+    /// Points to the table of chunks.
+    pub(crate) chunks: *const *mut u8,
+    /// Bytes of a record.
+    pub(crate) record: u64,
 }
 
 /// Where the workspace is in the context.
 pub(crate) const WORKSPACE: usize = std::mem::offset_of!(Context, workspace);
+/// Where the pointer to the states of tapes is in the context.
+pub(crate) const TAPES: usize = std::mem::offset_of!(Context, tapes);
 /// Where the zeros are in the context.
 pub(crate) const ZEROS: usize = std::mem::offset_of!(Context, zeros);
 
@@ -61,7 +81,7 @@ impl Layout {
         match place {
             Place::Input(n) => Some((2 + n) * WORD),
             Place::Output(n) | Place::Given { output: n, .. } => Some((2 + self.inputs + n) * WORD),
-            Place::Workspace(_) => None,
+            Place::Workspace(_) | Place::Record { .. } => None,
         }
     }
 

@@ -418,7 +418,117 @@ fn pairs() -> Vec<(&'static str, F, F)> {
             t
         }
     );
+    pair!(
+        "rounds that a value counts",
+        |x: Var| fori_loop(number(4), |(i, c): (Var, Var)| (c * x.index(i)).sin() + c * x, x).sum(),
+        |x: Var| {
+            let mut c = x;
+            for i in 0..4 {
+                c = (c * element(x, i)).sin() + c * x;
+            }
+            c.sum()
+        }
+    );
+    pair!(
+        "no round, and one, that a value counts",
+        |x: Var| {
+            let round = |(_, c): (Var, Var)| c.sin() * x;
+            fori_loop(number(-2), round, fori_loop(number(1), round, x)).sum()
+        },
+        |x: Var| (x.sin() * x).sum()
+    );
+    pair!(
+        "a condition on a counter",
+        |x: Var| {
+            let below = |(n, _): (Var, Var)| n.lt(3);
+            let round = |(n, c): (Var, Var)| (n + 1, c.sin() * x + c.index(n) * 0.5);
+            while_loop(below, round, (number(0), x)).1.dot(x)
+        },
+        |x: Var| {
+            let mut c = x;
+            for n in 0..3 {
+                c = c.sin() * x + element(c, n) * 0.5;
+            }
+            c.dot(x)
+        }
+    );
+    pair!(
+        "a condition on data",
+        |x: Var| while_loop(|c: Var| c.dot(c).lt(9.0), |c: Var| c * 1.5 + c.sin(), x).sum(),
+        |x: Var| {
+            let mut c = x;
+            for _ in 0..6 {
+                c = select(c.dot(c).lt(9.0), c * 1.5 + c.sin(), c);
+            }
+            c.sum()
+        }
+    );
+    pair!(
+        "a while in a scan in a while",
+        |x: Var| {
+            let inner = |(c, e): (Var, Var)| {
+                let small = |(c, _): (Var, Var)| (c * c).lt(4.0);
+                let (c, d) = while_loop(small, |(c, d)| (c * 1.75 + e.sin(), c * d), (c, e));
+                (c * 0.25, d)
+            };
+            let below = |(n, _, _): (Var, Var, Var)| n.lt(2);
+            let outer = |(n, c, t): (Var, Var, Var)| {
+                let (c, ds) = scan(inner, c, x);
+                (n + 1, c, t + ds.sum())
+            };
+            let (_, c, t) = while_loop(below, outer, (number(0), x.sum() * 0.125, x.sum()));
+            c + t
+        },
+        |x: Var| {
+            let (mut c, mut t) = (x.sum() * 0.125, x.sum());
+            for _ in 0..2 {
+                for i in 0..4 {
+                    let (e, mut d) = (element(x, i), element(x, i));
+                    for _ in 0..12 {
+                        let small = (c * c).lt(4.0);
+                        let next = (c * 1.75 + e.sin(), c * d);
+                        (c, d) = (select(small, next.0, c), select(small, next.1, d));
+                    }
+                    c *= 0.25;
+                    t += d;
+                }
+            }
+            c + t
+        }
+    );
+    pair!(
+        "a gradient in every round",
+        |x: Var| {
+            let energy = |y: Var| {
+                let round = |(_, c): (Var, Var)| c.sin() * y + c;
+                fori_loop(number(3), round, y).square().sum()
+            };
+            fori_loop(number(3), |(_, y): (Var, Var)| y - 0.01 * grad(energy)(y), x).sum()
+        },
+        |x: Var| {
+            let energy = |y: Var| (0..3).fold(y, |c, _| c.sin() * y + c).square().sum();
+            (0..3).fold(x, |y, _| y - 0.01 * grad(energy)(y)).sum()
+        }
+    );
+    pair!(
+        "an outlined function with a loop",
+        |x: Var| {
+            let power = outline(|(n, y): (Var, Var)| {
+                fori_loop(n, |(i, c): (Var, Var)| c * y.cos() + x.index(i), y)
+            });
+            (power((number(3), x)) + power((number(2), x * 0.5)) + power((number(0), x))).sum()
+        },
+        |x: Var| {
+            let power = |n: usize, y: Var| (0..n).fold(y, |c, i| c * y.cos() + element(x, i));
+            (power(3, x) + power(2, x * 0.5) + power(0, x)).sum()
+        }
+    );
     pairs
+}
+
+/// A number that is not part of the program.
+fn number(n: i64) -> Var {
+    constant(&Tensor::from([n])).sum()
 }
 
 #[test]

@@ -287,6 +287,12 @@ impl Nest<'_, '_, '_> {
             return self.b.use_var(*variable);
         }
         let place = self.p.buffers[buffer].place;
+        if let Place::Record { cursor, offset: at } = place
+            && let Some(variable) = self.cursors[cursor]
+        {
+            *offset += at as i64;
+            return self.b.use_var(variable);
+        }
         let Some(at) = self.layout.pointer(place) else {
             if let Place::Workspace(at) = place {
                 *offset += at as i64;

@@ -300,16 +300,25 @@ impl Nest<'_, '_, '_> {
     ) -> Result<usize, Problem> {
         let before = self.hoisted.len();
         let mut stored = stores(body);
+        let mut turned = Vec::new();
+        visit(body, &mut |s| turned.extend(s.turned()));
         stored.extend(exchanges.iter().flat_map(|e| e.buffers));
         for stmt in body {
             let Stmt::Let { value, expr: Expr::Load { buffer, address, guard: None, .. } } = stmt
             else {
                 continue;
             };
-            let input = matches!(self.p.buffers[*buffer].place, Place::Input(_));
+            let place = self.p.buffers[*buffer].place;
+            let input = matches!(place, Place::Input(_));
+            let turns = matches!(place, Place::Record { cursor, .. } if turned.contains(&cursor));
             let fixed = address.dynamic.is_none() && address.stride(index) == 0;
             let alone = stored.iter().all(|s| disjoint(self.p, *s, *buffer));
-            if !input && fixed && alone && self.hoisted.len() < before + self.machine.held_values {
+            if !input
+                && !turns
+                && fixed
+                && alone
+                && self.hoisted.len() < before + self.machine.held_values
+            {
                 let x = self.load(*buffer, address, None)?;
                 self.state.scalars[*value] = Some(x);
                 self.hoisted.push(*value);

@@ -2,8 +2,8 @@
 //!
 //! Every kernel becomes a function of its call [`record`](crate::record), callees before those that
 //! call them. Long kernels are cut into [`parts`], one function each, which an entry calls in order.
-//! Within a part, [`nest`] translates statements, with [`loops`], [`access`], [`variables`] and
-//! [`calls`]; [`scalar`] gives single elements their meaning, and [`lanes`] holds the values of loops that do several
+//! Within a part, [`nest`] translates statements, with [`loops`], [`access`], [`variables`],
+//! [`tapes`] and [`calls`]; [`scalar`] gives single elements their meaning, and [`lanes`] holds the values of loops that do several
 //! rounds at once.
 //!
 //! A load whose guard is false reads zeros of the context instead of its element, which costs one
@@ -28,6 +28,7 @@ mod random;
 mod random_tests;
 mod scalar;
 mod symbols;
+mod tapes;
 #[cfg(test)]
 mod tests;
 mod variables;

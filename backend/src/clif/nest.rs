@@ -10,7 +10,7 @@ use super::scalar;
 use super::symbols::Functions;
 use super::variables::Slot;
 use crate::kernel::{
-    Arg, BufferId, Expr, IndexId, Kernel, KernelId, Program, ScalarId, Stmt, VarId,
+    Arg, BufferId, CursorId, Expr, IndexId, Kernel, KernelId, Program, ScalarId, Stmt, VarId,
 };
 use crate::machine::Machine;
 use crate::record::{self, Layout};
@@ -91,6 +91,8 @@ pub(super) struct Nest<'a, 'f, 'm> {
     pub(super) pointers: OrderedMap<BufferId, Value>,
     /// Where those are that exchange places in a loop around.
     pub(super) exchanged: OrderedMap<BufferId, Variable>,
+    /// The address of the record where each cursor stands.
+    pub(super) cursors: SecondaryMap<CursorId, Option<Variable>>,
 }
 
 impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
@@ -129,6 +131,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             elements: OrderedMap::default(),
             pointers: OrderedMap::default(),
             exchanged: OrderedMap::default(),
+            cursors: SecondaryMap::new(),
         }
     }
 
@@ -174,6 +177,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             Stmt::If { condition, then, otherwise } => self.if_(*condition, then, otherwise),
             Stmt::Call(c) => self.call(c),
             Stmt::Probe { number, view } => self.probe(*number, view),
+            Stmt::Tape(t) => self.taping(t),
             Stmt::Let { value, .. } if self.hoisted.contains(value) => Ok(()),
             Stmt::Let { value, expr } => {
                 let x = match expr {
@@ -188,15 +192,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
                         self.load(*buffer, address, *guard)?
                     }
                 };
-                if let Some((part, offset)) = self.cut.spills.get(value)
-                    && *part == self.part
-                    && self.top()
-                    && let Lanes::One(x) = x
-                {
-                    let (base, offset) = self.spill(*offset);
-                    self.b.ins().store(MemFlagsData::trusted(), x, base, offset);
-                }
-                self.state.scalars[*value] = Some(x);
+                self.define(*value, x);
                 Ok(())
             }
             Stmt::Var { var, init } => {
@@ -219,6 +215,18 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
                 self.store(*buffer, address, *value, *guard)
             }
         }
+    }
+
+    pub(super) fn define(&mut self, value: ScalarId, x: Lanes) {
+        if let Some((part, offset)) = self.cut.spills.get(&value)
+            && *part == self.part
+            && self.top()
+            && let Lanes::One(x) = x
+        {
+            let (base, offset) = self.spill(*offset);
+            self.b.ins().store(MemFlagsData::trusted(), x, base, offset);
+        }
+        self.state.scalars[value] = Some(x);
     }
 
     fn if_(&mut self, condition: Arg, then: &[Stmt], otherwise: &[Stmt]) -> Result<(), Problem> {

@@ -112,7 +112,10 @@ impl<'a> Cutter<'a> {
     }
 
     fn access(&mut self, buffer: BufferId, found: Promotion, part: usize) {
-        let input = matches!(self.program.buffers[buffer].place, Place::Input(_));
+        let place = self.program.buffers[buffer].place;
+        let input = matches!(place, Place::Input(_));
+        // A cursor turns: what was there is elsewhere.
+        let found = if let Place::Record { .. } = place { Promotion::Memory } else { found };
         let known = self.buffers[buffer];
         self.buffers[buffer] = match (known, found) {
             (Promotion::Memory, _) | (_, Promotion::Memory) => Promotion::Memory,
@@ -127,8 +130,8 @@ impl<'a> Cutter<'a> {
         let part = self.parts.len() - 1;
         visit(std::slice::from_ref(outer), &mut |stmt| {
             let inside = !std::ptr::eq(stmt, outer);
-            if let (Stmt::Let { value, .. }, false) = (stmt, inside) {
-                self.defined.insert(*value, part);
+            if let (Some(value), false) = (stmt.defined(), inside) {
+                self.defined.insert(value, part);
             }
             stmt.args(&mut |a| self.read(a));
             stmt.accesses(&mut |a| {
@@ -166,6 +169,7 @@ fn weight(stmt: &Stmt) -> usize {
         Stmt::Nest { .. } => inside,
         Stmt::Contract(_) => 8,
         Stmt::Probe { .. } => 8,
+        Stmt::Tape(_) => 25,
         Stmt::Call(c) => 8 + 2 * (c.operands.len() + c.outputs.len()),
         Stmt::Let { .. } | Stmt::Fold { .. } | Stmt::Store { .. } => 1,
         Stmt::Var { .. } | Stmt::Set { .. } => 0,

@@ -555,7 +555,7 @@ fn program(seed: u64) -> (Program, bool) {
         callees.push(callee);
     }
     let entry = kernel(&mut r, &callees, (ENTRY, 30, contracts), true);
-    (Program { callees, entry }, contracts)
+    (Program { tapes: PrimaryMap::new(), callees, entry }, contracts)
 }
 
 #[test]

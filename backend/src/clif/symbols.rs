@@ -6,6 +6,7 @@
 use crate::gemm;
 use crate::kernel::{Expr, Program, Stmt, visit};
 use crate::probe;
+use crate::records;
 use cranelift_codegen::ir::{self, AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::CallConv;
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
@@ -38,6 +39,7 @@ impl Symbols {
             }
             Stmt::Contract(c) => symbols.contraction(c.dtype),
             Stmt::Probe { .. } => symbols.probe(),
+            Stmt::Tape(_) => symbols.grow(),
             Stmt::Nest { .. }
             | Stmt::For { .. }
             | Stmt::While { .. }
@@ -90,6 +92,10 @@ impl Symbols {
 
     fn probe(&mut self) {
         self.add(PROBE, probe::probe as *const u8, &[types::I64; 5], types::I32);
+    }
+
+    fn grow(&mut self) {
+        self.add(GROW, records::grow as *const u8, &[types::I64; 3], types::I32);
     }
 
     fn add(&mut self, name: &str, address: *const u8, params: &[ir::Type], result: ir::Type) {
@@ -192,6 +198,11 @@ impl<'a> Functions<'a> {
         self.symbol(func, PROBE)
     }
 
+    /// Room for a record: (context, tape, number of the record) to a status.
+    pub(super) fn grow(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
+        self.symbol(func, GROW)
+    }
+
     /// A contraction: (description, lhs, rhs, out) to a status.
     pub(super) fn contraction(
         &mut self,
@@ -228,6 +239,7 @@ impl<'a> Functions<'a> {
 }
 
 const PROBE: &str = "probe";
+const GROW: &str = "grow";
 const CONTRACT_F64: &str = "contract_f64";
 const CONTRACT_F32: &str = "contract_f32";
 

@@ -11,7 +11,7 @@ use crate::kernel::{
 };
 use crate::machine::Machine;
 use crate::target::baseline;
-use cranelift_entity::{EntityRef, PrimaryMap};
+use cranelift_entity::EntityRef;
 use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Tensor};
 use target_lexicon::Triple;
@@ -61,7 +61,7 @@ impl Make {
     /// The program, with the strongest claims that can be proved.
     fn program(mut self) -> Program {
         claim(&mut self.p);
-        Program { callees: PrimaryMap::new(), entry: self.p }
+        Program { entry: self.p, ..Program::new("") }
     }
 
     fn step(&mut self, body: Vec<Stmt>) {

@@ -74,6 +74,7 @@ fn block(
                 | Stmt::Fold { .. }
                 | Stmt::Contract(_)
                 | Stmt::Call(_)
+                | Stmt::Tape(_)
                 | Stmt::Probe { .. } => {}
             }
         }

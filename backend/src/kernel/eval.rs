@@ -8,10 +8,10 @@ use super::memory::{Memory, Spot, filled};
 use super::partial::Partial;
 use super::shadow::Shadow;
 use super::{
-    Address, Arg, BufferId, Call, Carry, Contract, Expr, Extent, IndexId, Kernel, Matrix, Place,
-    Program, Rounds, ScalarId, Stmt, VarId, View,
+    Address, Arg, BufferId, Call, Carry, Contract, CursorId, Expr, Extent, IndexId, Kernel, Matrix,
+    Place, Program, Rounds, ScalarId, Stmt, TapeId, Taping, Turned, VarId, View, opened,
 };
-use cranelift_entity::SecondaryMap;
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::{Code, Kind, Literal, Problem, Tensor};
 
 /// Runs a program on concrete arguments.
@@ -85,6 +85,8 @@ fn run(
         places[id] = match b.place {
             Place::Workspace(offset) => Spot { region: 0, byte: offset },
             Place::Output(_) | Place::Given { .. } => memory.add(filled(0, b.ty.bytes())?),
+            // Wherever its cursor will stand.
+            Place::Record { .. } => Spot::default(),
             Place::Input(n) => match args.get(n) {
                 Some(x) if *x.ty() == b.ty => memory.lend(x.bytes()),
                 Some(x) => {
@@ -98,8 +100,10 @@ fn run(
             },
         };
     }
+    let records = program.tapes.keys().map(|_| (memory.add(Vec::new()).region, 0));
+    let tapes: PrimaryMap<TapeId, (usize, usize)> = records.collect();
     let shadow = if shadow { Some(Shadow::of(&memory)?) } else { None };
-    let mut machine = Machine { program, memory, shadow, listener };
+    let mut machine = Machine { program, memory, shadow, listener, tapes };
     machine.run(entry, places.clone(), 0)?;
     let result = |(id, ty)| {
         let mut result = Tensor::zeros_of(ty)?;
@@ -116,6 +120,8 @@ struct Machine<'a, 'l> {
     memory: Memory<'a>,
     shadow: Option<Shadow<'a>>,
     listener: Option<Listener<'l>>,
+    /// Of each tape, the region of its records and how many there are.
+    tapes: PrimaryMap<TapeId, (usize, usize)>,
 }
 
 /// One run of a kernel.
@@ -164,6 +170,7 @@ impl<'a> Machine<'a, '_> {
             Stmt::Contract(c) => self.contract(f, c)?,
             Stmt::Call(c) => self.call(f, c)?,
             Stmt::Probe { number, view } => self.probe(f, *number, view)?,
+            Stmt::Tape(t) => self.taping(f, t)?,
             Stmt::If { condition, then, otherwise } => {
                 let body = if f.arg(*condition).bits != 0 { then } else { otherwise };
                 self.block(f, body)?;
@@ -224,6 +231,74 @@ impl<'a> Machine<'a, '_> {
             }
         }
         Ok(())
+    }
+
+    fn taping(&mut self, f: &mut Frame<'a>, taping: &Taping) -> Result<(), Problem> {
+        match taping {
+            Taping::Turn { cursor, to, index } => {
+                let index = f.arg(*index).bits;
+                let spot = match to {
+                    Turned::Tape(tape) => self.grown(*tape, index)?,
+                    Turned::Handle(word) => self.found(f.k, *cursor, f.arg(*word), index)?,
+                };
+                for (id, b) in &f.k.buffers {
+                    if let Place::Record { cursor: of, offset } = b.place
+                        && of == *cursor
+                    {
+                        f.places[id] = Spot { byte: spot.byte + offset, ..spot };
+                    }
+                }
+            }
+            Taping::Length { value, tape } => {
+                f.scalars[*value] = Literal::i64(self.tapes[*tape].1 as i64);
+            }
+            Taping::Cut { tape, to } => {
+                let of = &mut self.tapes[*tape].1;
+                *of = usize::try_from(f.arg(*to).bits).map_or(*of, |to| to.min(*of));
+            }
+        }
+        Ok(())
+    }
+
+    /// A record that is to be written.
+    fn grown(&mut self, tape: TapeId, index: u64) -> Result<Spot, Problem> {
+        let (bytes, (region, length)) = (self.program.tapes[tape].record, self.tapes[tape]);
+        let index = usize::try_from(index).ok().filter(|i| *i < usize::MAX);
+        let end = index.and_then(|i| (i + 1).checked_mul(bytes));
+        let (Some(index), Some(end)) = (index, end) else {
+            return Err(crate::no_memory("the records of a loop", usize::MAX));
+        };
+        self.memory.grow(region, end)?;
+        self.tapes[tape].1 = length.max(index + 1);
+        if let Some(shadow) = &mut self.shadow {
+            // What is skipped holds nothing either, until it is written.
+            let byte = length.min(index) * bytes;
+            shadow.clear(Spot { region, byte }, end - byte)?;
+        }
+        Ok(Spot { region, byte: index * bytes })
+    }
+
+    /// A record that is to be read.
+    fn found(
+        &self,
+        k: &Kernel,
+        cursor: CursorId,
+        word: Literal,
+        index: u64,
+    ) -> Result<Spot, Problem> {
+        let (tape, field) = opened(word.bits as i64);
+        let (need, aligned) = k.needs(cursor);
+        let id = TapeId::new(tape);
+        let (record, (region, length)) = match self.tapes.get(id) {
+            Some(of) => (self.program.tapes[id].record, *of),
+            None => return Err(Problem::internal(format!("{id} is read and does not exist"))),
+        };
+        if index >= length as u64 || field + need > record || !field.is_multiple_of(aligned) {
+            return Err(Problem::internal(format!(
+                "{need} bytes at {field} of record {index} of {id}, which has {length} of {record}"
+            )));
+        }
+        Ok(Spot { region, byte: index as usize * record + field })
     }
 
     fn begin_loop(&mut self, independent: bool) {
@@ -341,6 +416,7 @@ impl<'a> Machine<'a, '_> {
                 Place::Input(n) => operands[n].1,
                 Place::Output(n) | Place::Given { output: n, .. } => outputs[n].1,
                 Place::Workspace(offset) => Spot { region: 0, byte: workspace + offset },
+                Place::Record { .. } => Spot::default(),
             };
         }
         let began = self.shadow.as_ref().map_or(0, Shadow::now);

@@ -123,6 +123,7 @@ pub(super) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
             Stmt::Contract(_) => Some("there is a contraction inside"),
             Stmt::Call(_) => Some("there is a call inside"),
             Stmt::Probe { .. } => Some("there is a probe inside"),
+            Stmt::Tape(_) => Some("a tape is turned to inside"),
             Stmt::Nest { .. }
             | Stmt::For { .. }
             | Stmt::Let { .. }
@@ -250,6 +251,7 @@ impl Survey<'_> {
                 | Stmt::Store { .. }
                 | Stmt::Contract(_)
                 | Stmt::Call(_)
+                | Stmt::Tape(_)
                 | Stmt::Probe { .. } => {}
             }
         }

@@ -28,6 +28,14 @@ impl<'a> Memory<'a> {
         Spot { region: self.regions.len() - 1, byte: 0 }
     }
 
+    /// Makes a region that may be written longer.
+    pub(super) fn grow(&mut self, region: usize, bytes: usize) -> Result<(), Problem> {
+        let Cow::Owned(all) = &mut self.regions[region] else {
+            return Err(Problem::internal("an argument grows"));
+        };
+        lengthen(all, 0xa5, bytes)
+    }
+
     /// A region that is only read.
     pub(super) fn lend(&mut self, bytes: &'a [u8]) -> Spot {
         self.regions.push(Cow::Borrowed(bytes));
@@ -70,12 +78,18 @@ impl<'a> Memory<'a> {
 /// That many of one value.
 pub(super) fn filled<T: Clone>(value: T, n: usize) -> Result<Vec<T>, Problem> {
     let mut all = Vec::new();
-    if all.try_reserve_exact(n).is_err() {
-        return Err(crate::no_memory(
-            "the interpreter of kernels",
-            n.saturating_mul(size_of::<T>()),
-        ));
-    }
-    all.resize(n, value);
+    lengthen(&mut all, value, n)?;
     Ok(all)
+}
+
+/// Makes it that long, if it is shorter.
+pub(super) fn lengthen<T: Clone>(all: &mut Vec<T>, value: T, n: usize) -> Result<(), Problem> {
+    if all.try_reserve(n.saturating_sub(all.len())).is_err() {
+        let bytes = n.saturating_mul(size_of::<T>());
+        return Err(crate::no_memory("the interpreter of kernels", bytes));
+    }
+    if n > all.len() {
+        all.resize(n, value);
+    }
+    Ok(())
 }

@@ -43,6 +43,7 @@ pub(crate) mod rounds;
 mod shadow;
 mod splice;
 mod split;
+mod tape;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -58,6 +59,8 @@ pub use registers::registers;
 pub use rounds::claim;
 pub use splice::splice;
 pub use split::split_loops;
+pub(crate) use tape::opened;
+pub use tape::{Cursor, CursorId, Tape, TapeId, Taping, Turned, handle};
 pub(crate) use verify::shallow;
 pub use verify::{VerifyError, check, verify};
 pub use walk::{Access, Assign, Map, visit};
@@ -94,6 +97,8 @@ entity_impl!(VarId, "v");
 /// A function as loop nests over buffers, with the functions that it calls.
 #[derive(Clone, Debug)]
 pub struct Program {
+    /// What rounds write of which only the run knows how many there are.
+    pub tapes: PrimaryMap<TapeId, Tape>,
     /// What is called, each compiled once. A kernel calls only those before it, so that no call
     /// recurses.
     pub callees: PrimaryMap<KernelId, Kernel>,
@@ -104,7 +109,8 @@ pub struct Program {
 impl Program {
     /// A program that does nothing yet.
     pub fn new(name: impl Into<String>) -> Program {
-        Program { callees: PrimaryMap::new(), entry: Kernel::new(name) }
+        let (tapes, callees) = (PrimaryMap::new(), PrimaryMap::new());
+        Program { tapes, callees, entry: Kernel::new(name) }
     }
 
     /// All kernels, callees before those that call them.
@@ -153,6 +159,8 @@ pub struct Kernel {
     pub vars: PrimaryMap<VarId, Dtype>,
     /// Number of loop indices.
     pub indices: u32,
+    /// What each cursor does.
+    pub cursors: PrimaryMap<CursorId, Cursor>,
     /// The values that buffers hold after their first ones, in order: version 1, 2, ..
     pub versions: SecondaryMap<BufferId, Vec<Version>>,
     /// The values that somebody marked as kept, and under which names: the tape.
@@ -173,6 +181,7 @@ impl Kernel {
             scalars: PrimaryMap::new(),
             vars: PrimaryMap::new(),
             indices: 0,
+            cursors: PrimaryMap::new(),
             versions: SecondaryMap::new(),
             kept: OrderedMap::default(),
             workspace: 0,
@@ -216,6 +225,20 @@ impl Kernel {
         self.buffers.values().filter_map(|b| Some((b.place.input()?, b.place.output()?)))
     }
 
+    /// How many bytes of a record are touched where a cursor stands, and how they are aligned.
+    pub(crate) fn needs(&self, cursor: CursorId) -> (usize, usize) {
+        let mut needs = (0, 1);
+        for b in self.buffers.values() {
+            if let Place::Record { cursor: of, offset } = b.place
+                && of == cursor
+            {
+                needs.0 = needs.0.max(offset + b.ty.bytes());
+                needs.1 = needs.1.max(b.ty.dtype.bytes());
+            }
+        }
+        needs
+    }
+
     /// The buffer of each result, in order.
     pub fn outputs(&self) -> Vec<(BufferId, &ArrayType)> {
         let mut outputs: Vec<(usize, BufferId, &ArrayType)> = Vec::new();
@@ -248,6 +271,7 @@ fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
             | Stmt::Set { .. }
             | Stmt::Fold { .. }
             | Stmt::Store { .. }
+            | Stmt::Tape(_)
             | Stmt::Probe { .. } => 1,
         }
     };
@@ -305,6 +329,13 @@ pub enum Place {
     /// At that offset (bytes, a multiple of 64) in the workspace. Buffers whose lives do not meet
     /// may share bytes.
     Workspace(usize),
+    /// In the record where a cursor stands.
+    Record {
+        /// Which cursor.
+        cursor: CursorId,
+        /// Bytes from the field that it was turned to, a multiple of those of an element.
+        offset: usize,
+    },
 }
 
 impl Place {
@@ -312,7 +343,7 @@ impl Place {
     pub fn input(self) -> Option<usize> {
         match self {
             Place::Input(n) | Place::Given { input: n, .. } => Some(n),
-            Place::Output(_) | Place::Workspace(_) => None,
+            Place::Output(_) | Place::Workspace(_) | Place::Record { .. } => None,
         }
     }
 
@@ -320,7 +351,7 @@ impl Place {
     pub fn output(self) -> Option<usize> {
         match self {
             Place::Output(n) | Place::Given { output: n, .. } => Some(n),
-            Place::Input(_) | Place::Workspace(_) => None,
+            Place::Input(_) | Place::Workspace(_) | Place::Record { .. } => None,
         }
     }
 }
@@ -415,6 +446,8 @@ pub enum Stmt {
     Contract(Contract),
     /// A call of another kernel.
     Call(Call),
+    /// What happens to a tape.
+    Tape(Taping),
     /// `probe number view`: hands elements to whoever listens, in the order of the program.
     Probe {
         /// Which one.

@@ -24,8 +24,9 @@
 //! ```
 
 use super::{
-    Address, Arg, Buffer, BufferId, Call, Carry, Contract, Expr, Extent, Held, IndexId, Kernel,
-    KernelId, Matrix, Place, Program, Rounds, ScalarId, Stmt, VarId, Version, View,
+    Address, Arg, Buffer, BufferId, Call, Carry, Contract, Cursor, CursorId, Expr, Extent, Held,
+    IndexId, Kernel, KernelId, Matrix, Place, Program, Rounds, ScalarId, Stmt, Tape, TapeId,
+    Taping, Turned, VarId, Version, View,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::prim::{Library, Parameter};
@@ -38,6 +39,14 @@ use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem, is_word};
 pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Program, Problem> {
     let mut parser = Parser { text, at: 0, depth: 0, library, program: Kernel::new("") };
     let mut program = Program::new("");
+    while parser.take("tape") {
+        let id: TapeId = parser.id()?;
+        if id.index() != program.tapes.len() {
+            return Err(parser.problem(format!("tapes are numbered in order, got {id}")));
+        }
+        parser.expect(":")?;
+        program.tapes.push(Tape { record: parser.number()?, loc: None });
+    }
     while parser.take("kernel") {
         let id: KernelId = parser.id()?;
         if id.index() != program.callees.len() {
@@ -116,7 +125,12 @@ impl<'a> Parser<'a> {
             }
             "output" => Place::Output(self.number()?),
             "workspace" => Place::Workspace(self.number()?),
-            other => return Err(self.wanted("input, output or workspace", other)),
+            "record" => {
+                let cursor = self.id()?;
+                declare(&mut self.program.cursors, cursor, Cursor::Reads);
+                Place::Record { cursor, offset: self.number()? }
+            }
+            other => return Err(self.wanted("input, output, workspace or record", other)),
         };
         self.program.buffers.push(Buffer { ty: ArrayType::new(dtype, shape), place });
         self.kept(Held { buffer: id, version: 0 })?;
@@ -197,6 +211,27 @@ impl<'a> Parser<'a> {
         if self.take("probe") {
             return Ok(Stmt::Probe { number: self.number()?, view: self.view()? });
         }
+        if self.take("turn") {
+            let cursor: CursorId = self.id()?;
+            self.expect("to")?;
+            let (does, to) = if self.take("(") {
+                let word = self.arg()?;
+                self.expect(")")?;
+                (Cursor::Reads, Turned::Handle(word))
+            } else {
+                (Cursor::Writes, Turned::Tape(self.id()?))
+            };
+            declare(&mut self.program.cursors, cursor, does);
+            self.expect("[")?;
+            let index = self.arg()?;
+            self.expect("]")?;
+            return Ok(Stmt::Tape(Taping::Turn { cursor, to, index }));
+        }
+        if self.take("cut") {
+            let tape = self.id()?;
+            self.expect("to")?;
+            return Ok(Stmt::Tape(Taping::Cut { tape, to: self.arg()? }));
+        }
         if self.take("call") {
             return Ok(Stmt::Call(self.call()?));
         }
@@ -234,6 +269,9 @@ impl<'a> Parser<'a> {
             let dtype = self.dtype()?;
             declare(&mut self.program.scalars, value, dtype);
             self.expect("=")?;
+            if dtype == Dtype::I64 && self.take("length") {
+                return Ok(Stmt::Tape(Taping::Length { value, tape: self.id()? }));
+            }
             return Ok(Stmt::Let { value, expr: self.expr()? });
         }
         let var: VarId = self.id()?;
@@ -538,10 +576,10 @@ fn is_arg(word: &str) -> bool {
     id('v') || id('i') || word.parse::<Literal>().is_ok()
 }
 
-/// Gives an id its dtype; ids that are skipped have some dtype and no definition.
-fn declare<T: EntityRef>(map: &mut PrimaryMap<T, Dtype>, id: T, dtype: Dtype) {
+/// Says what an id is; ids that are skipped are something and have no definition.
+fn declare<T: EntityRef, V: Copy>(map: &mut PrimaryMap<T, V>, id: T, what: V) {
     while map.len() <= id.index() {
-        map.push(dtype);
+        map.push(what);
     }
-    map[id] = dtype;
+    map[id] = what;
 }

@@ -5,12 +5,15 @@
 
 use super::{
     Address, Arg, BufferId, Call, Carry, Contract, Expr, Extent, Held, Kernel, Matrix, Place,
-    Program, Rounds, Stmt, View,
+    Program, Rounds, Stmt, Taping, Turned, View,
 };
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Program {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (id, tape) in &self.tapes {
+            writeln!(f, "tape {id}: {}", tape.record)?;
+        }
         for (id, kernel) in &self.callees {
             let inline = if kernel.inline { " inline" } else { "" };
             writeln!(f, "kernel {id} @{}{inline} {{", kernel.name)?;
@@ -98,6 +101,7 @@ impl Display for Place {
             Place::Output(n) => write!(f, "output {n}"),
             Place::Given { input, output } => write!(f, "input {input} output {output}"),
             Place::Workspace(offset) => write!(f, "workspace {offset}"),
+            Place::Record { cursor, offset } => write!(f, "record {cursor} {offset}"),
         }
     }
 }
@@ -109,6 +113,21 @@ impl Display for Arg {
             Arg::Var(v) => write!(f, "{v}"),
             Arg::Index(i) => write!(f, "{i}"),
             Arg::Literal(l) => write!(f, "{l}"),
+        }
+    }
+}
+
+impl Display for Taping {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Taping::Turn { cursor, to: Turned::Tape(tape), index } => {
+                write!(f, "turn {cursor} to {tape}[{index}]")
+            }
+            Taping::Turn { cursor, to: Turned::Handle(word), index } => {
+                write!(f, "turn {cursor} to ({word})[{index}]")
+            }
+            Taping::Length { value, tape } => write!(f, "{value}: i64 = length {tape}"),
+            Taping::Cut { tape, to } => write!(f, "cut {tape} to {to}"),
         }
     }
 }
@@ -197,6 +216,7 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
             }
             Stmt::Contract(c) => writeln!(f, "{c}")?,
             Stmt::Call(c) => writeln!(f, "{c}")?,
+            Stmt::Tape(t) => writeln!(f, "{t}")?,
             Stmt::Probe { number, view } => writeln!(f, "probe {number} {view}")?,
             Stmt::If { condition, then, otherwise } => {
                 writeln!(f, "if {condition} {{")?;

@@ -24,8 +24,8 @@
 //! Known to compilers as register promotion (Cooper, Lu, 1997).
 
 use super::{
-    Address, Arg, BufferId, Carry, Expr, Extent, Held, IndexId, Kernel, Map, Place, Program,
-    Rounds, ScalarId, Stmt, VarId, claim, visit,
+    Address, Arg, BufferId, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Place,
+    Program, Rounds, ScalarId, Stmt, VarId, claim, visit,
 };
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,7 +93,7 @@ fn in_registers(
     stmt: &Stmt,
 ) -> Option<Stmt> {
     let alone = std::slice::from_ref(stmt);
-    let chosen = chosen(alone);
+    let chosen = chosen(kernel, alone);
     if chosen.is_empty() {
         return None;
     }
@@ -139,7 +139,7 @@ fn in_registers(
 type Use = (u32, bool);
 
 /// The elements that become variables.
-fn chosen(body: &[Stmt]) -> BTreeMap<Element, Use> {
+fn chosen(kernel: &Kernel, body: &[Stmt]) -> BTreeMap<Element, Use> {
     let mut found: BTreeMap<BufferId, BTreeMap<i64, Use>> = BTreeMap::new();
     let mut refused: BTreeSet<BufferId> = BTreeSet::new();
     let mut carried: Vec<Carry> = Vec::new();
@@ -147,8 +147,10 @@ fn chosen(body: &[Stmt]) -> BTreeMap<Element, Use> {
         carried.extend(s.carries());
         let element = matches!(s, Stmt::Let { .. } | Stmt::Store { .. });
         s.accesses(&mut |a| {
+            // The next round has another record.
+            let record = matches!(kernel.buffers[a.buffer].place, Place::Record { .. });
             let constant = a.address.terms.is_empty() && a.address.dynamic.is_none();
-            if !element || !constant || a.guard.is_some() {
+            if record || !element || !constant || a.guard.is_some() {
                 refused.insert(a.buffer);
                 return;
             }
@@ -279,6 +281,10 @@ impl Map for Promote<'_> {
 
     fn index(&mut self, index: IndexId) -> IndexId {
         index
+    }
+
+    fn cursor(&mut self, cursor: CursorId) -> CursorId {
+        cursor
     }
 
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {

@@ -64,6 +64,9 @@ fn claim_block(kernel: &Kernel, body: &mut [Stmt]) {
 /// The strongest claim that the variables of a body allow, and why none stronger.
 pub(crate) fn variables(body: &[Stmt]) -> (Rounds, String) {
     let s = Variables::of(body);
+    if s.turns {
+        return (Rounds::Serial, "a tape is written and read in order".to_owned());
+    }
     if s.reports {
         return (Rounds::Serial, "rounds report in order".to_owned());
     }
@@ -103,8 +106,9 @@ struct Variables {
     /// Into variables from outside.
     folds: Vec<(VarId, Code)>,
     read: Vec<VarId>,
-    /// Whether anything is reported.
+    /// Whether anything is reported, and whether tapes are turned to.
     reports: bool,
+    turns: bool,
 }
 
 impl Variables {
@@ -117,6 +121,7 @@ impl Variables {
 
     fn stmt(&mut self, stmt: &Stmt) {
         self.reports |= matches!(stmt, Stmt::Probe { .. });
+        self.turns |= matches!(stmt, Stmt::Tape(_));
         let mut folded = None;
         match stmt.assigned() {
             Some((var, Assign::Declare)) => self.declared.push(var),
@@ -228,6 +233,7 @@ impl<'a> Survey<'a> {
                 | Stmt::Fold { .. }
                 | Stmt::Store { .. }
                 | Stmt::Contract(_)
+                | Stmt::Tape(_)
                 | Stmt::Probe { .. } => {}
             }
             // What two buffers hold that exchange places is not followed.
@@ -240,8 +246,8 @@ impl<'a> Survey<'a> {
     fn defined(&self, body: &[Stmt]) -> EntitySet<ScalarId> {
         let mut defined = EntitySet::new();
         visit(body, &mut |stmt| {
-            if let Stmt::Let { value, .. } = stmt {
-                defined.insert(*value);
+            if let Some(value) = stmt.defined() {
+                defined.insert(value);
             }
         });
         defined
@@ -350,6 +356,11 @@ pub(crate) fn overlap(p: &Kernel, a: BufferId, b: BufferId) -> Overlap {
             } else {
                 Overlap::None
             }
+        }
+        (Place::Record { cursor, offset: i }, Place::Record { cursor: other, offset: j }) => {
+            // Where two cursors stand at one record, neither writes it.
+            let meet = cursor == other && i < j + y.ty.bytes() && j < i + x.ty.bytes();
+            if meet { Overlap::Unknown } else { Overlap::None }
         }
         _ if x.place == y.place => Overlap::Unknown,
         _ => Overlap::None,

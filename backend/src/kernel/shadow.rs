@@ -14,9 +14,9 @@
 //! loop are claimed to be independent, none may touch what another has written, nor write what
 //! another has read.
 
-use super::memory::{Memory, Spot, filled};
+use super::memory::{Memory, Spot, filled, lengthen};
 use super::print::held;
-use super::{BufferId, Held, Kernel, Place};
+use super::{BufferId, Cursor, Held, Kernel, Place};
 use cranelift_entity::SecondaryMap;
 use std::fmt;
 use tapeloom_ir::Problem;
@@ -90,6 +90,15 @@ impl<'a> Shadow<'a> {
         self.tick();
     }
 
+    /// Bytes of a record that are there from now on, and hold nothing yet.
+    pub(super) fn clear(&mut self, at: Spot, bytes: usize) -> Result<(), Problem> {
+        let nothing = Cell { tag: None, written: 0, read: 0 };
+        let cells = &mut self.cells[at.region];
+        lengthen(cells, nothing, at.byte.saturating_add(bytes))?;
+        cells[at.byte..][..bytes].fill(nothing);
+        Ok(())
+    }
+
     pub(super) fn begin_loop(&mut self, independent: bool) {
         self.tick();
         self.loops.push(Loop { independent, began: self.clock, round: self.clock });
@@ -135,14 +144,18 @@ impl<'a> Shadow<'a> {
         let (given, operand) = match k.buffers[buffer].place {
             Place::Input(_) => (true, true),
             Place::Given { .. } => (run.is(meant, 0), false),
+            // Whoever wrote what is read again, some run of some kernel did.
+            Place::Record { cursor, .. } => (false, k.cursors[cursor] == Cursor::Reads),
             Place::Output(_) | Place::Workspace(_) => (false, false),
         };
+        let record = operand && !given;
         let Some(cells) = self.cells[at.region].get_mut(at.byte + i * size..) else {
             return Ok(());
         };
         for cell in cells.iter_mut().take(size) {
             match cell.tag {
                 _ if given && cell.written < run.began => {}
+                Some(_) if record => {}
                 Some(found) if !operand && run.means(meant, found) => {}
                 Some(found) => {
                     let found = run.name(found);

@@ -20,8 +20,8 @@
 //! What the versions of its buffers said has been checked where it was a kernel: here each has one.
 
 use super::{
-    Address, Arg, BufferId, Call, Carry, Held, IndexId, Kernel, KernelId, Map, Place, Program,
-    ScalarId, Stmt, VarId, View, claim, visit,
+    Address, Arg, BufferId, Call, Carry, CursorId, Held, IndexId, Kernel, KernelId, Map, Place,
+    Program, ScalarId, Stmt, VarId, View, claim, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 
@@ -79,7 +79,9 @@ fn fits(call: &Call, callee: &Kernel) -> bool {
         for Carry { now, next } in s.carries().iter().filter(|c| c.now.buffer != c.next.buffer) {
             let workspace = |h: &Held| match callee.buffers[h.buffer].place {
                 Place::Workspace(_) => true,
-                Place::Input(_) | Place::Output(_) | Place::Given { .. } => false,
+                Place::Input(_) | Place::Output(_) | Place::Given { .. } | Place::Record { .. } => {
+                    false
+                }
             };
             own &= workspace(now) && workspace(next);
         }
@@ -129,18 +131,20 @@ struct Body<'a> {
     kernel: &'a mut Kernel,
     callee: &'a Kernel,
     call: &'a Call,
-    /// Where its workspace has gone.
+    /// Where its workspace and its records have gone.
     own: SecondaryMap<BufferId, Option<BufferId>>,
     scalars: SecondaryMap<ScalarId, Option<ScalarId>>,
     vars: SecondaryMap<VarId, Option<VarId>>,
     indices: SecondaryMap<IndexId, Option<IndexId>>,
+    cursors: SecondaryMap<CursorId, Option<CursorId>>,
 }
 
 impl Body<'_> {
     fn of(kernel: &mut Kernel, callee: &Kernel, call: &Call) -> Vec<Stmt> {
         let (own, scalars) = (SecondaryMap::new(), SecondaryMap::new());
         let (vars, indices) = (SecondaryMap::new(), SecondaryMap::new());
-        let mut body = Body { kernel, callee, call, own, scalars, vars, indices };
+        let cursors = SecondaryMap::new();
+        let mut body = Body { kernel, callee, call, own, scalars, vars, indices, cursors };
         for (held, names) in &callee.kept {
             let (held, _) = body.place(held.buffer);
             names.iter().for_each(|name| body.kernel.keep(held, name.clone()));
@@ -156,14 +160,25 @@ impl Body<'_> {
             Place::Input(n) => place(&self.call.operands[n]),
             Place::Output(n) | Place::Given { output: n, .. } => place(&self.call.outputs[n]),
             Place::Workspace(offset) => {
-                let new = self.own[buffer].unwrap_or_else(|| {
-                    let place = Place::Workspace(self.call.frame + offset);
-                    self.kernel.buffers.push(super::Buffer { place, ..b.clone() })
-                });
-                self.own[buffer] = Some(new);
-                (Held { buffer: new, version: 0 }, Address::default())
+                self.own(buffer, Place::Workspace(self.call.frame + offset))
+            }
+            Place::Record { cursor, offset } => {
+                let cursor = self.cursor(cursor);
+                self.own(buffer, Place::Record { cursor, offset })
             }
         }
+    }
+}
+
+impl Body<'_> {
+    /// A buffer of the callee's own, which has gone there.
+    fn own(&mut self, buffer: BufferId, place: Place) -> (Held, Address) {
+        let new = self.own[buffer].unwrap_or_else(|| {
+            let ty = self.callee.buffers[buffer].ty.clone();
+            self.kernel.buffers.push(super::Buffer { ty, place })
+        });
+        self.own[buffer] = Some(new);
+        (Held { buffer: new, version: 0 }, Address::default())
     }
 }
 
@@ -215,6 +230,13 @@ impl Map for Body<'_> {
         self.kernel.indices += 1;
         self.indices[index] = Some(fresh);
         fresh
+    }
+
+    fn cursor(&mut self, cursor: CursorId) -> CursorId {
+        let does = self.callee.cursors[cursor];
+        let new = self.cursors[cursor].unwrap_or_else(|| self.kernel.cursors.push(does));
+        self.cursors[cursor] = Some(new);
+        new
     }
 
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {

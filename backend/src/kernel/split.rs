@@ -19,8 +19,8 @@
 //! Known to loop compilers as index-set splitting (Griebl, Feautrier, Lengauer, 2000).
 
 use super::{
-    Address, Arg, Carry, Expr, Extent, Held, IndexId, Kernel, Map, Program, Rounds, ScalarId, Stmt,
-    VarId, visit,
+    Address, Arg, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Program, Rounds,
+    ScalarId, Stmt, VarId, visit,
 };
 use cranelift_entity::{EntityRef, EntitySet, SecondaryMap};
 use tapeloom_ir::fault::{Fault, planted};
@@ -54,11 +54,11 @@ fn block(program: &mut Kernel, body: Vec<Stmt>) -> Result<Vec<Stmt>, Problem> {
         for inside in stmt.blocks_mut() {
             *inside = block(program, std::mem::take(inside))?;
         }
-        // What two ranges carry would exchange places once more between them, and lanes of two would
-        // fold in another order.
+        // What two ranges carry would exchange places once more between them, lanes of two would fold
+        // in another order, and a cursor turns within a loop.
         let (index, extent, rounds, body) = match stmt {
             Stmt::For { index, extent: Extent::Constant(n), rounds, lanes: 1, carries, body }
-                if carries.is_empty() =>
+                if carries.is_empty() && !turns(&body) =>
             {
                 (index, n, rounds, body)
             }
@@ -85,6 +85,13 @@ fn block(program: &mut Kernel, body: Vec<Stmt>) -> Result<Vec<Stmt>, Problem> {
         }
     }
     Ok(out)
+}
+
+/// Whether a cursor turns in a block.
+fn turns(body: &[Stmt]) -> bool {
+    let mut found = false;
+    visit(body, &mut |s| found |= s.turned().is_some());
+    found
 }
 
 /// Number of statements, nested ones included.
@@ -322,6 +329,10 @@ impl Map for Copy<'_> {
             self.vars[var] = Some(self.program.vars.push(self.program.vars[var]));
         }
         self.vars[var].unwrap_or(var)
+    }
+
+    fn cursor(&mut self, cursor: CursorId) -> CursorId {
+        cursor
     }
 
     fn index(&mut self, index: IndexId) -> IndexId {

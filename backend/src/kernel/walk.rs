@@ -24,8 +24,8 @@
 //! ```
 
 use super::{
-    Address, Arg, BufferId, Call, Carry, Contract, Expr, Extent, Held, IndexId, Matrix, ScalarId,
-    Stmt, VarId, View,
+    Address, Arg, BufferId, Call, Carry, Contract, CursorId, Expr, Extent, Held, IndexId, Matrix,
+    ScalarId, Stmt, Taping, Turned, VarId, View,
 };
 use smallvec::SmallVec;
 use tapeloom_ir::Code;
@@ -86,6 +86,7 @@ impl Stmt {
             | Stmt::Store { .. }
             | Stmt::Contract(_)
             | Stmt::Call(_)
+            | Stmt::Tape(_)
             | Stmt::Probe { .. } => {}
         }
         blocks
@@ -108,6 +109,7 @@ impl Stmt {
             | Stmt::Store { .. }
             | Stmt::Contract(_)
             | Stmt::Call(_)
+            | Stmt::Tape(_)
             | Stmt::Probe { .. } => {}
         }
         blocks
@@ -126,6 +128,7 @@ impl Stmt {
             | Stmt::Store { .. }
             | Stmt::Contract(_)
             | Stmt::Call(_)
+            | Stmt::Tape(_)
             | Stmt::Probe { .. } => &[],
         }
     }
@@ -144,6 +147,46 @@ impl Stmt {
             | Stmt::Store { .. }
             | Stmt::Contract(_)
             | Stmt::Call(_)
+            | Stmt::Tape(_)
+            | Stmt::Probe { .. } => None,
+        }
+    }
+
+    /// The value that a statement defines.
+    pub fn defined(&self) -> Option<ScalarId> {
+        match self {
+            Stmt::Let { value, .. } | Stmt::Tape(Taping::Length { value, .. }) => Some(*value),
+            Stmt::Nest { .. }
+            | Stmt::For { .. }
+            | Stmt::While { .. }
+            | Stmt::If { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. }
+            | Stmt::Contract(_)
+            | Stmt::Call(_)
+            | Stmt::Tape(_)
+            | Stmt::Probe { .. } => None,
+        }
+    }
+
+    /// The cursor that a statement turns.
+    pub fn turned(&self) -> Option<CursorId> {
+        match self {
+            Stmt::Tape(Taping::Turn { cursor, .. }) => Some(*cursor),
+            Stmt::Nest { .. }
+            | Stmt::For { .. }
+            | Stmt::While { .. }
+            | Stmt::If { .. }
+            | Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. }
+            | Stmt::Contract(_)
+            | Stmt::Call(_)
+            | Stmt::Tape(_)
             | Stmt::Probe { .. } => None,
         }
     }
@@ -171,6 +214,7 @@ impl Stmt {
             }
             Stmt::Contract(c) => [&c.lhs, &c.rhs, &c.out].into_iter().for_each(|m| m.at.args(f)),
             Stmt::Call(c) => c.operands.iter().chain(&c.outputs).for_each(|v| v.at.args(f)),
+            Stmt::Tape(t) => t.args(f),
             Stmt::Probe { view, .. } => view.at.args(f),
         }
     }
@@ -203,6 +247,7 @@ impl Stmt {
             | Stmt::Let { expr: Expr::Code(..), .. }
             | Stmt::Var { .. }
             | Stmt::Set { .. }
+            | Stmt::Tape(_)
             | Stmt::Fold { .. } => {}
         }
     }
@@ -281,6 +326,8 @@ pub trait Map {
     fn var(&mut self, var: VarId, fresh: bool) -> VarId;
     /// The index of a loop in the place of one.
     fn index(&mut self, index: IndexId) -> IndexId;
+    /// The cursor in the place of one.
+    fn cursor(&mut self, cursor: CursorId) -> CursorId;
     /// The statements of a block inside.
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt>;
 
@@ -352,6 +399,20 @@ pub trait Map {
                 let outputs = c.outputs.iter().map(|v| self.view(v)).collect();
                 Stmt::Call(Call { operands, outputs, frame: self.frame(c.frame), ..*c })
             }
+            Stmt::Tape(t) => Stmt::Tape(match t {
+                Taping::Turn { cursor, to, index } => {
+                    let to = match to {
+                        Turned::Tape(tape) => Turned::Tape(*tape),
+                        Turned::Handle(word) => Turned::Handle(self.arg(*word)),
+                    };
+                    let index = self.arg(*index);
+                    Taping::Turn { cursor: self.cursor(*cursor), to, index }
+                }
+                Taping::Length { value, tape } => {
+                    Taping::Length { value: self.scalar(*value), tape: *tape }
+                }
+                Taping::Cut { tape, to } => Taping::Cut { tape: *tape, to: self.arg(*to) },
+            }),
             Stmt::Probe { number, view } => Stmt::Probe { number: *number, view: self.view(view) },
         }
     }

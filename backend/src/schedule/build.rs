@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use tapeloom_ir::prim::{AxisMap, Effects, Lowering, Operand, Piece, Role, Rounds, Trip};
+use tapeloom_ir::prim::{AxisMap, Effects, Lowering, Operand, Piece, Role, Rounds, Slot, Trip};
 use tapeloom_ir::{
     ArrayType, Atom, Code, Dtype, FuncId, Function, Kind, Literal, Module, Problem, Shape, Type,
     ValueId,
@@ -64,7 +64,7 @@ impl Flatten<'_> {
         let f = self.module.get(function);
         let mut args = Vec::new();
         for (i, p) in f.all_params().enumerate() {
-            let ty = array(&f.types[p])?.clone();
+            let ty = array(&f.types[p])?;
             let operands = SmallVec::new();
             let node = Node::new(NodeKind::Input(i), operands, ty, "input", None);
             args.push(Source::Node(self.graph.nodes.push(node)));
@@ -185,7 +185,7 @@ impl Flatten<'_> {
             Lowering::Cumulate { .. } | Lowering::ArgSort { .. } => {
                 let ty = array(&f.types[e.outputs[0]])?;
                 let x = types.first().and_then(Type::as_array);
-                match self.calls.routine(&lowering, x, ty) {
+                match self.calls.routine(&lowering, x, &ty) {
                     Some(callee) => {
                         self.region(Region::new(RegionKind::Call(callee), 1), top, operands)?;
                         return Ok(None);
@@ -196,7 +196,7 @@ impl Flatten<'_> {
             Lowering::Contract { batch, contract } => NodeKind::Contract { batch, contract },
             Lowering::DynamicSlice => {
                 let whole = self.graph.array(operands[0]).shape;
-                let part = array(&f.types[e.outputs[0]])?.shape.clone();
+                let part = array(&f.types[e.outputs[0]])?.shape;
                 match literal_starts(&operands[1..], &whole, &part) {
                     Some(starts) => {
                         NodeKind::View { pieces: vec![shifted(0, &starts, 1)], fill: None }
@@ -225,7 +225,7 @@ impl Flatten<'_> {
         let [output] = e.outputs.as_slice() else {
             return Err(Problem::internal(format!("`{}` has several outputs", e.op.name())));
         };
-        let ty = array(&f.types[*output])?.clone();
+        let ty = array(&f.types[*output])?;
         let empty = |s: Source| self.graph.array(s).shape.elements() == 0;
         let (kind, operands) = match simplify(kind, operands, &ty, empty) {
             Simpler::Node(kind, operands) => (kind, operands),
@@ -276,9 +276,17 @@ impl Flatten<'_> {
                 top.values[*output] = Some(match begun {
                     Some((slot, _)) => operands[*slot],
                     None => {
-                        let (kind, operands) = (NodeKind::Empty, SmallVec::new());
-                        let (ty, loc) =
-                            (array(&f.types[*output])?.clone(), f.location(top.next - 1));
+                        let (ty, loc) = (array(&f.types[*output])?, f.location(top.next - 1));
+                        let (kind, operands) = match &f.types[*output] {
+                            // The handle of no record.
+                            Type::Tape(_) => {
+                                let pieces = vec![Piece { operand: 0, axes: Vec::new() }];
+                                let zero = Source::Literal(Literal::i64(0));
+                                let kind = NodeKind::View { pieces, fill: None };
+                                (kind, SmallVec::from_slice(&[zero]))
+                            }
+                            Type::Array(_) => (NodeKind::Empty, SmallVec::new()),
+                        };
                         let node = Node::new(kind, operands, ty, e.op.name(), loc);
                         Source::Node(self.graph.nodes.push(node))
                     }
@@ -296,8 +304,16 @@ impl Flatten<'_> {
         let given: Vec<(usize, usize)> = self.callees[body].given().collect();
         let turns = carries.iter().filter(|pair| !given.contains(pair));
         let exchanged = turns.map(|(_, result)| *result).collect();
+        let tape = |ty: &Type| matches!(ty, Type::Tape(_));
+        let stacked = |r: &usize| rounds.carrier(*r).is_none();
+        let written = (0..e.outputs.len()).filter(stacked);
+        let written = written.filter(|r| tape(&f.types[e.outputs[*r]])).collect();
+        let elements = rounds.params().enumerate().filter(|(_, p)| rounds.takes[*p] == Slot::Xs);
+        let elements = elements.map(|(k, _)| rounds.lead() + k);
+        let read = elements.filter(|k| tape(&f.type_of(e.operands[*k]))).collect();
         let kind = RegionKind::Loop { body, condition, rounds };
-        let region = Region { begins, exchanged, ..Region::new(kind, e.outputs.len()) };
+        let region = Region::new(kind, e.outputs.len());
+        let region = Region { begins, exchanged, written, read, ..region };
         self.region(region, top, operands)
     }
 
@@ -316,7 +332,7 @@ impl Flatten<'_> {
         for n in 0..results.max(1) {
             let output = e.outputs.get(n).filter(|_| n < results);
             let ty = match output {
-                Some(output) => array(&f.types[*output])?.clone(),
+                Some(output) => array(&f.types[*output])?,
                 None => ArrayType::new(Dtype::Bool, []),
             };
             let kind = NodeKind::Result { of, n };
@@ -382,18 +398,15 @@ fn read(frame: &Frame, atom: Atom) -> Result<Source, Problem> {
     }
 }
 
-fn array(ty: &Type) -> Result<&ArrayType, Problem> {
+/// A value as an array; a tape is its handle ([`crate::kernel::handle`]).
+pub(crate) fn array(ty: &Type) -> Result<ArrayType, Problem> {
     match ty {
-        Type::Array(a) if a.checked_bytes().is_some() => Ok(a),
+        Type::Array(a) if a.checked_bytes().is_some() => Ok(a.clone()),
         Type::Array(a) => Err(Problem::new(
             Kind::TooLarge,
             format!("an array of type {a} does not fit in memory"),
             "make the array smaller, or compute it in parts",
         )),
-        Type::Tape(_) => Err(Problem::new(
-            Kind::Target,
-            format!("a value of type {ty} cannot be compiled"),
-            "functionalize the program before compiling it",
-        )),
+        Type::Tape(_) => Ok(ArrayType::new(Dtype::I64, [2])),
     }
 }

@@ -233,6 +233,6 @@ fn has_elements(module: &Module, function: FuncId) -> bool {
     (!f.results.is_empty() || module.effects(function) == Effects::Ordered)
         && types.all(|ty| match ty {
             Type::Array(a) => a.shape.elements() > 0,
-            Type::Tape(_) => false,
+            Type::Tape(_) => true,
         })
 }

@@ -44,6 +44,7 @@ fn mergeable(stmt: &Stmt, outer: IndexId, inner: IndexId, extent: usize) -> bool
         | Stmt::Var { .. }
         | Stmt::Contract(_)
         | Stmt::Call(_)
+        | Stmt::Tape(_)
         | Stmt::Probe { .. } => false,
         Stmt::Let { expr: Expr::Load { address, guard, .. }, .. }
         | Stmt::Store { address, guard, .. } => {

@@ -16,6 +16,7 @@
 use super::convert::Convert;
 use super::graph::Graph;
 use super::region::RegionKind;
+use super::rolls::Rolls;
 use super::tree::{RegionStep, Span};
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Call, Carry, Expr, Extent, Held, IndexId, Kernel, KernelId,
@@ -87,6 +88,14 @@ struct Round<'s> {
     number: Option<View>,
     /// For each result that is carried, in which places.
     carries: Vec<(usize, Carry)>,
+    rolls: Rolls,
+}
+
+impl Round<'_> {
+    /// Whether anything asks for the number of the round.
+    fn counts(&self) -> bool {
+        self.number.is_some() || !self.rolls.is_empty()
+    }
 }
 
 impl Convert<'_> {
@@ -200,34 +209,37 @@ impl Convert<'_> {
             let buffer = self.own(ArrayType::new(Dtype::I64, []), frame + layout.index);
             View { buffer, version: 0, at: Address::default(), elements: 1 }
         });
-        let round = Round { step: r, rounds, body, frame, number, carries };
+        let mut code = Vec::new();
+        let rolls = self.rolls(r, (body, rounds.lead()), rounds, &mut code)?;
+        let round = Round { step: r, rounds, body, frame, number, carries, rolls };
         let carries: Vec<Carry> = round.carries.iter().map(|(_, c)| *c).collect();
         if let (Some(condition), Trip::While { reads, .. }) = (condition, &rounds.trip) {
-            return self.while_(&round, condition, reads, carries, frame + layout.truth);
+            let truth = frame + layout.truth;
+            return self.while_(&round, condition, reads, carries, truth, code);
         }
         let index = IndexId::new(self.indices as usize);
         self.indices += 1;
-        let mut code = Vec::new();
         let (extent, last) = match rounds.trip {
             Trip::Static(n) => (Extent::Constant(n), Arg::Literal(Literal::i64(n as i64 - 1))),
             Trip::Runtime | Trip::While { .. } => {
                 let trip = self.span(first(&r.operands)?)?;
                 let n = self.scalar(&trip, Dtype::I64, &mut code);
                 let one = Arg::Literal(Literal::i64(1));
-                let last = match (rounds.direction, &round.number) {
-                    (Direction::Down, Some(_)) => self.integer(Code::Sub, n, one, &mut code),
-                    (Direction::Up, _) | (Direction::Down, None) => n,
+                let last = match (rounds.direction, round.counts()) {
+                    (Direction::Down, true) => self.integer(Code::Sub, n, one, &mut code),
+                    (Direction::Up, _) | (Direction::Down, false) => n,
                 };
                 (Extent::Scalar(n), last)
             }
         };
         let mut body = Vec::new();
-        if let Some(number) = &round.number {
+        if round.counts() {
             let value = match rounds.direction {
                 Direction::Up => Arg::Index(index),
                 Direction::Down => self.integer(Code::Sub, last, Arg::Index(index), &mut body),
             };
-            body.push(store(number, value));
+            body.extend(round.number.as_ref().map(|number| store(number, value)));
+            self.turn(&round.rolls, value, &mut body);
         }
         body.push(self.call(&round, index)?);
         let stmt = Stmt::For { index, extent, rounds: Rounds::Serial, lanes: 1, carries, body };
@@ -243,12 +255,13 @@ impl Convert<'_> {
         reads: &[usize],
         carries: Vec<Carry>,
         truth: usize,
+        mut code: Vec<Stmt>,
     ) -> Result<Stmt, Problem> {
         let results = self.results(round.step)?;
         let Some(count) = results.last() else {
             return Err(Problem::internal("a loop with a condition that does not count"));
         };
-        let zero = store(count, Arg::Literal(Literal::i64(0)));
+        code.push(store(count, Arg::Literal(Literal::i64(0))));
         let buffer = self.own(ArrayType::new(Dtype::Bool, []), truth);
         let answer = View { buffer, version: 0, at: Address::default(), elements: 1 };
         let operand = |p: &usize| self.operand(round, *p, None);
@@ -258,9 +271,10 @@ impl Convert<'_> {
             vec![Stmt::Call(Call { callee: condition, operands, outputs, frame: round.frame })];
         let condition = self.scalar(&answer, Dtype::Bool, &mut head);
         let mut body = Vec::new();
-        if let Some(number) = &round.number {
+        if round.counts() {
             let n = self.scalar(count, Dtype::I64, &mut body);
-            body.push(store(number, n));
+            body.extend(round.number.as_ref().map(|number| store(number, n)));
+            self.turn(&round.rolls, n, &mut body);
         }
         // The number of the round is its own: no index of a loop is there.
         let none = IndexId::new(0);
@@ -268,7 +282,8 @@ impl Convert<'_> {
         let n = self.scalar(count, Dtype::I64, &mut body);
         let next = self.integer(Code::Add, n, Arg::Literal(Literal::i64(1)), &mut body);
         body.push(store(count, next));
-        Ok(Stmt::Nest { body: vec![zero, Stmt::While { head, condition, carries, body }] })
+        code.push(Stmt::While { head, condition, carries, body });
+        Ok(Stmt::Nest { body: code })
     }
 
     /// In which places a loop carries its results.
@@ -313,6 +328,10 @@ impl Convert<'_> {
         let mut outputs = Vec::new();
         for (n, ty) in self.memory.callees[round.body].outputs().into_iter().enumerate() {
             let elements = ty.1.shape.elements();
+            if let Some((_, field)) = round.rolls.written.iter().find(|(of, _)| *of == n) {
+                outputs.push(field.clone());
+                continue;
+            }
             outputs.push(match round.carries.iter().find(|(result, _)| *result == n) {
                 Some((_, Carry { next, .. })) => {
                     let Held { buffer, version } = *next;
@@ -334,6 +353,10 @@ impl Convert<'_> {
         let rounds = round.rounds;
         let slot = rounds.lead() + rounds.params().take_while(|q| *q < p).count();
         let missing = || Problem::internal("a loop takes more than it is given");
+        let field = round.rolls.read.iter().find(|(of, _)| *of == slot);
+        if let (Slot::Xs, Some((_, field))) = (rounds.takes[p], field) {
+            return Ok(field.clone());
+        }
         let given = || self.span(round.step.operands.get(slot).ok_or_else(missing)?);
         match (rounds.takes[p], index) {
             (Slot::Index, _) => round.number.clone().ok_or_else(missing),

@@ -6,10 +6,11 @@ use super::collapse::collapse;
 use super::emit::Emitted;
 use super::graph::{Graph, NodeId, NodeKind};
 use super::storage::Storage;
+use super::tapes::Tapes;
 use super::tree::{At, Def, NodeMatrix, Tree};
 use crate::kernel::{
-    self, Address, Arg, Buffer, BufferId, Contract, Expr, Extent, IndexId, Kernel, KernelId,
-    Matrix, Rounds, ScalarId, Stmt, VarId, Version,
+    self, Address, Arg, Buffer, BufferId, Contract, Cursor, CursorId, Expr, Extent, IndexId,
+    Kernel, KernelId, Matrix, Rounds, ScalarId, Stmt, VarId, Version,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
@@ -70,6 +71,9 @@ pub(crate) struct Convert<'a> {
     pub(crate) scalars: PrimaryMap<ScalarId, Dtype>,
     pub(crate) vars: PrimaryMap<VarId, Dtype>,
     pub(crate) indices: u32,
+    pub(crate) cursors: PrimaryMap<CursorId, Cursor>,
+    /// The tapes of the program so far.
+    pub(crate) tapes: &'a mut Tapes,
     new_scalar: SecondaryMap<ScalarId, Option<ScalarId>>,
     new_var: SecondaryMap<VarId, Option<VarId>>,
     new_index: SecondaryMap<IndexId, Option<IndexId>>,
@@ -84,6 +88,7 @@ impl<'a> Convert<'a> {
         memory: Memory<'a>,
         buffers: PrimaryMap<BufferId, Buffer>,
         held: Held,
+        tapes: &'a mut Tapes,
     ) -> Convert<'a> {
         Convert {
             graph,
@@ -94,6 +99,8 @@ impl<'a> Convert<'a> {
             scalars: PrimaryMap::new(),
             vars: PrimaryMap::new(),
             indices: 0,
+            cursors: PrimaryMap::new(),
+            tapes,
             new_scalar: SecondaryMap::new(),
             new_var: SecondaryMap::new(),
             new_index: SecondaryMap::new(),

@@ -9,6 +9,7 @@ use super::graph::{Graph, NodeId, NodeKind};
 use super::memory::{self, Life};
 use super::storage::Storage;
 use super::sweep::sweep;
+use super::tapes::Tapes;
 use super::tree::Tree;
 use crate::kernel::{self, Buffer, BufferId, Kernel, KernelId, Place, ScalarId, claim};
 use crate::plan::{Plan, Row};
@@ -24,6 +25,7 @@ pub(crate) fn finish(
     gives: &Gives,
     mut emitted: Emitted,
     callees: &PrimaryMap<KernelId, Kernel>,
+    tapes: &mut Tapes,
 ) -> Result<(Kernel, Plan), Problem> {
     let mut live: SecondaryMap<ScalarId, bool> = SecondaryMap::with_capacity(emitted.scalars.len());
     sweep(&mut emitted.body, &emitted.needs, &mut live);
@@ -106,9 +108,9 @@ pub(crate) fn finish(
 
     let held = Held::of(graph, &emitted, &of_node);
     let memory = Memory { of_node: &of_node, storage: &storage, frames: &frames, callees };
-    let mut convert = Convert::new(graph, &emitted, memory, buffers, held);
+    let mut convert = Convert::new(graph, &emitted, memory, buffers, held, tapes);
     let body = convert.block(&emitted.body)?;
-    let Convert { scalars, vars, indices, buffers, held, .. } = convert;
+    let Convert { scalars, vars, indices, cursors, buffers, held, .. } = convert;
     // The marks are on what is in memory; what is not, is not kept.
     let marked = graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty());
     let marked =
@@ -143,6 +145,7 @@ pub(crate) fn finish(
         scalars,
         vars,
         indices,
+        cursors,
         versions: held.versions,
         kept,
         workspace: peak,

@@ -22,7 +22,8 @@
 //!    `graph`: other calls inlined, dead equations gone, a node per equation; `empty`: arrays without
 //!    elements gone; `routine`: kernels for sorting, and for what needs the element before it;
 //!    `library`: which contractions (`contraction`) a library does; `regions`: calls, loops, branches
-//!    and effects (`region`), what they read and where they write;
+//!    and effects (`region`), what they read and where they write; `tapes`, `rolls`: what rounds keep of which
+//!    only the run knows how many there are;
 //! 2. `member`: which axes each computed node loops over, in which `order`, and what it `reads`;
 //!    `pieces`: copies that are written in parts;
 //! 3. `emit`: which nodes share a loop (`timeline`), and the loops as trees (`tree`); `fold`, `unroll`,
@@ -64,11 +65,13 @@ mod reads;
 mod recompute;
 mod region;
 mod regions;
+mod rolls;
 mod routine;
 mod scalars;
 mod storage;
 mod strided;
 mod sweep;
+mod tapes;
 mod timeline;
 mod tree;
 mod unroll;
@@ -82,6 +85,8 @@ mod overwriting;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]
+mod tape_tests;
+#[cfg(test)]
 mod tests;
 
 use crate::kernel::{Kernel, KernelId, Program};
@@ -89,7 +94,8 @@ use crate::machine::Machine;
 use crate::plan::Plan;
 use calls::{Gives, Unit};
 use cranelift_entity::PrimaryMap;
-use tapeloom_ir::{ArrayType, FuncId, Module, Problem};
+use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem};
+use tapes::Tapes;
 
 /// The function as loop nests, for the machine that everything was measured on.
 ///
@@ -116,15 +122,23 @@ pub(crate) fn plan_on(
 ) -> Result<(Program, Plan), Problem> {
     let mut calls = calls::Calls::of(module, func)?;
     calls.machine = machine;
+    let f = module.function(func);
+    let mut types = f.param_types().into_iter().chain(f.result_types());
+    if let Some(ty) = types.find(|ty| ty.as_array().is_none()) {
+        let message = format!("a program takes and gives arrays, and @{} has {ty}", f.name);
+        return Err(Problem::new(Kind::Target, message, ""));
+    }
     let mut callees: PrimaryMap<KernelId, Kernel> = calls.made.iter().cloned().collect();
+    let mut tapes = Tapes::new(&callees);
     for (unit, inline) in &calls.kept {
-        let (kernel, _) = kernel(module, unit, &calls, &callees)?;
+        let (mut kernel, _) = kernel(module, unit, &calls, &callees, &mut tapes)?;
+        tapes.cut(&mut kernel, &module.function(unit.function).result_types());
         callees.push(Kernel { inline: *inline, ..kernel });
     }
     let unit = Unit { function: func, gives: Gives::Nothing };
-    let (entry, mut plan) = kernel(module, &unit, &calls, &callees)?;
+    let (entry, mut plan) = kernel(module, &unit, &calls, &callees, &mut tapes)?;
     plan.calls = calls.rows;
-    Ok((Program { callees, entry }, plan))
+    Ok((Program { tapes: tapes.all, callees, entry }, plan))
 }
 
 /// One function as loop nests. Those that it calls have been made.
@@ -133,6 +147,7 @@ fn kernel(
     unit: &Unit,
     calls: &calls::Calls,
     callees: &PrimaryMap<KernelId, Kernel>,
+    tapes: &mut Tapes,
 ) -> Result<(Kernel, Plan), Problem> {
     let mut graph = build::build(module, calls, callees, unit.function)?;
     let mut copied = library::copied(&graph);
@@ -140,11 +155,11 @@ fn kernel(
     graph.copy_operands(&copied.into_iter().collect::<Vec<_>>());
     let f = module.function(unit.function);
     let params: Vec<ArrayType> =
-        f.all_params().filter_map(|p| f.types[p].as_array().cloned()).collect();
+        f.all_params().map(|p| build::array(&f.types[p])).collect::<Result<_, _>>()?;
     let members = members::members(&graph);
     let emitted = emit::emit(&graph, &unit.gives, members)?;
     if cfg!(debug_assertions) {
         check::check(&graph, &unit.gives, &emitted.body, &emitted.takes)?;
     }
-    finish::finish(&f.name, &params, &graph, &unit.gives, emitted, callees)
+    finish::finish(&f.name, &params, &graph, &unit.gives, emitted, callees, tapes)
 }

@@ -32,6 +32,10 @@ pub(crate) struct Region {
     pub(crate) begins: Vec<(usize, usize)>,
     /// Results that a round does not make where it finds what it carries: two places take turns.
     pub(crate) exchanged: Vec<usize>,
+    /// Results that are tapes, which the rounds of a loop write, a record each.
+    pub(crate) written: Vec<usize>,
+    /// Operands that are tapes, of which the rounds of a loop read a record each.
+    pub(crate) read: Vec<usize>,
     /// Whether it has an ordered effect.
     pub(crate) ordered: bool,
 }
@@ -57,7 +61,7 @@ pub(crate) enum RegionKind {
 impl Region {
     /// One that takes nothing over and has no effect.
     pub(crate) fn new(kind: RegionKind, results: usize) -> Region {
-        let (begins, exchanged) = (Vec::new(), Vec::new());
-        Region { kind, results, begins, exchanged, ordered: false }
+        let (begins, exchanged, written, read) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Region { kind, results, begins, exchanged, written, read, ordered: false }
     }
 }

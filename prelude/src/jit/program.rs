@@ -3,7 +3,7 @@
 use super::explain::Stage;
 use std::time::{Duration, Instant};
 use tapeloom_backend::{Options, Runnable};
-use tapeloom_ir::{FuncId, Kind, Module, Problem, Tensor, eval, print_function};
+use tapeloom_ir::{FuncId, Module, Problem, Tensor, eval, print_function};
 use tapeloom_transforms::{self as transforms, Pipeline};
 
 /// Who runs a program, and by which rules it may be rewritten.
@@ -41,14 +41,8 @@ impl Program {
         let pipeline: Pipeline = passes.parse()?;
         let mut watch = Watch { stages, before: function, since: Instant::now() };
         let function = pipeline.run(&mut module, function, |name, m, f| watch.pass(name, m, f))?;
-        match tapeloom_backend::compile(&module, function, &Options::default()) {
-            Ok(compiled) => Ok(Program::Native(compiled)),
-            // Tapes, which reverse mode through loops of run-time length has, are not compiled yet.
-            Err(p) if p.kind == Kind::Target && p.message.contains("tape<") => {
-                Ok(Program::Interpreted(module, function))
-            }
-            Err(problem) => Err(problem),
-        }
+        let compiled = tapeloom_backend::compile(&module, function, &Options::default())?;
+        Ok(Program::Native(compiled))
     }
 
     /// Runs the program.

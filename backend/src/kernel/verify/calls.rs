@@ -136,6 +136,9 @@ impl Verifier<'_> {
             Place::Input(n) => (Place::Input(n), 0),
             place @ (Place::Output(_) | Place::Given { .. }) => (place, 0),
             Place::Workspace(offset) => (Place::Workspace(0), offset as i128),
+            Place::Record { cursor, offset } => {
+                (Place::Record { cursor, offset: 0 }, offset as i128)
+            }
         };
         let size = b.ty.dtype.bytes() as i128;
         Some((memory, start + low * size, start + (high + 1) * size))

@@ -13,12 +13,13 @@
 
 mod calls;
 mod loops;
+mod tapes;
 
 use super::print::held;
 use super::range::Ranges;
 use super::{
-    Access, Arg, Buffer, BufferId, Expr, Extent, IndexId, Kernel, KernelId, Place, Program,
-    ScalarId, Stmt, VarId, visit,
+    Access, Arg, Buffer, BufferId, CursorId, Expr, Extent, IndexId, Kernel, KernelId, Place,
+    Program, ScalarId, Stmt, VarId, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use std::fmt;
@@ -71,6 +72,8 @@ pub fn verify(program: &Program) -> Vec<VerifyError> {
             indices: SecondaryMap::with_default(None),
             written: SecondaryMap::with_default(false),
             carried: Vec::new(),
+            cursors: SecondaryMap::with_default(State::Undefined),
+            loops: 0,
             ranges: Ranges::of(p),
         };
         v.run();
@@ -150,6 +153,14 @@ const DEEPEST_CALL: usize = 500;
 /// A larger number of an input would take memory, whatever it means.
 const MOST_INPUTS: usize = 1 << 24;
 
+/// What a block defines.
+#[derive(Default)]
+struct Scope {
+    scalars: Vec<ScalarId>,
+    vars: Vec<VarId>,
+    cursors: Vec<CursorId>,
+}
+
 struct Verifier<'a> {
     program: &'a Program,
     kernel: Option<KernelId>,
@@ -165,6 +176,9 @@ struct Verifier<'a> {
     written: SecondaryMap<BufferId, bool>,
     /// Buffers that exchange places in a loop around.
     carried: Vec<BufferId>,
+    /// Where a cursor is turned, and how many loops are around.
+    cursors: SecondaryMap<CursorId, State>,
+    loops: usize,
     /// What is known of integers.
     ranges: Ranges<'a>,
 }
@@ -176,6 +190,9 @@ impl<'a> Verifier<'a> {
     }
 
     fn run(&mut self) {
+        if self.kernel.is_none() {
+            self.tapes();
+        }
         self.buffers();
         self.block(&self.p.body, false);
         self.step = None;
@@ -228,6 +245,7 @@ impl<'a> Verifier<'a> {
                         ));
                     }
                 }
+                Place::Record { cursor, offset } => self.recorded(id, (cursor, offset), &b.ty),
             }
         }
         for id in self.p.buffers.keys() {
@@ -260,8 +278,8 @@ impl<'a> Verifier<'a> {
     }
 
     /// What a block defines is visible until it is closed.
-    fn open(&mut self, body: &'a [Stmt], dead: bool) -> (Vec<ScalarId>, Vec<VarId>) {
-        let (mut scalars, mut vars) = (Vec::new(), Vec::new());
+    fn open(&mut self, body: &'a [Stmt], dead: bool) -> Scope {
+        let Scope { mut scalars, mut vars, mut cursors } = Scope::default();
         // The steps are the statements of the outermost block.
         let top = self.step.is_none();
         for (i, stmt) in body.iter().enumerate() {
@@ -275,6 +293,11 @@ impl<'a> Verifier<'a> {
                 Stmt::Contract(c) => self.contract(c),
                 Stmt::Call(c) => self.call(c),
                 Stmt::Probe { .. } => {}
+                Stmt::Tape(t) => {
+                    self.taping(t);
+                    scalars.extend(stmt.defined());
+                    cursors.extend(stmt.turned());
+                }
                 Stmt::If { condition, then, otherwise } => {
                     let found = self.arg(*condition);
                     self.fits("a condition", Some(Dtype::Bool), found);
@@ -287,6 +310,7 @@ impl<'a> Verifier<'a> {
                 }
                 Stmt::While { head, condition, carries, body: rounds } => {
                     let open = self.carries(carries, rounds);
+                    self.loops += 1;
                     self.ranges.change_all(head);
                     self.ranges.change_all(rounds);
                     let scope = self.open(head, dead);
@@ -296,6 +320,7 @@ impl<'a> Verifier<'a> {
                     self.block(rounds, dead);
                     self.ranges.facts.pop();
                     self.close(scope);
+                    self.loops -= 1;
                     self.carried.truncate(open);
                     self.ranges.change_all(head);
                     self.ranges.change_all(rounds);
@@ -316,7 +341,9 @@ impl<'a> Verifier<'a> {
                     self.ranges.count(*index, *extent);
                     let never = self.ranges.rounds(*extent).1 == 0;
                     self.ranges.change_all(body);
+                    self.loops += 1;
                     self.block(body, dead || never);
+                    self.loops -= 1;
                     self.ranges.change_all(body);
                     self.carried.truncate(open);
                     self.indices[*index] = Some(None);
@@ -356,10 +383,13 @@ impl<'a> Verifier<'a> {
                 }
             }
         }
-        (scalars, vars)
+        Scope { scalars, vars, cursors }
     }
 
-    fn close(&mut self, (scalars, vars): (Vec<ScalarId>, Vec<VarId>)) {
+    fn close(&mut self, Scope { scalars, vars, cursors }: Scope) {
+        for c in cursors {
+            self.cursors[c] = State::Gone;
+        }
         for s in scalars {
             self.scalars[s] = State::Gone;
         }
@@ -390,12 +420,19 @@ impl<'a> Verifier<'a> {
             self.error(format!("{value} has no dtype"));
         }
         self.fits(&value.to_string(), want, found);
-        if self.scalars[value] != State::Undefined {
-            self.error(format!("{value} is defined twice"));
-        } else {
+        if self.define(value) {
             self.ranges.define(value, expr);
         }
+    }
+
+    /// Whether a value is defined for the first time.
+    fn define(&mut self, value: ScalarId) -> bool {
+        let first = self.scalars[value] == State::Undefined;
+        if !first {
+            self.error(format!("{value} is defined twice"));
+        }
         self.scalars[value] = State::Visible;
+        first
     }
 
     fn fits(&mut self, what: &str, want: Option<Dtype>, found: Option<Dtype>) {
@@ -455,6 +492,9 @@ impl<'a> Verifier<'a> {
             if matches!(b.place, Place::Input(_)) {
                 self.error(format!("input {} is written", a.buffer));
             }
+        }
+        if let Place::Record { cursor, .. } = b.place {
+            self.at_cursor(a.buffer, cursor, a.write);
         }
         if dead || a.reach.iter().any(|(n, _)| *n == 0) {
             return;
