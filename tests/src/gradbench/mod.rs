@@ -8,6 +8,7 @@
 //! Each eval is a file: the objective as a user would write it, derivatives by the library alone.
 
 mod ba;
+mod descent;
 mod det;
 mod gmm;
 mod hello;
@@ -17,6 +18,8 @@ mod llsq;
 mod lse;
 mod lstm;
 mod ode;
+mod particle;
+mod saddle;
 
 pub use gmm::{Mixture, objective as gmm_objective};
 
@@ -63,6 +66,8 @@ pub const EVALS: &[Eval] = &[
     lstm::EVAL,
     det::EVAL,
     ht::EVAL,
+    saddle::EVAL,
+    particle::EVAL,
 ];
 
 /// What compiling a function of an eval for an input does.

@@ -1,0 +1,44 @@
+//! The gradient descent of GradBench's `saddle` and `particle`, with gradients in either mode.
+
+use tapeloom::prelude::*;
+
+/// How a gradient is taken.
+#[derive(Clone, Copy)]
+pub(super) enum Mode {
+    Forward,
+    Reverse,
+}
+
+/// The gradient of `f` at the vector `x`.
+pub(super) fn gradient(mode: Mode, f: &impl Fn(Var) -> Var, x: Var) -> Var {
+    match mode {
+        Mode::Forward => vmap(|along| jvp(&f)((x, along)).1)(eye(x.len(), x.dtype())),
+        Mode::Reverse => grad(f)(x),
+    }
+}
+
+/// A point, value and gradient there, and how to go on: the rate, and how many steps went well since
+/// it changed.
+type Descent = (Var, Var, Var, Var, Var);
+
+/// Goes down from `start` until a step or the gradient is no longer than 1e-5. After ten good steps the
+/// rate is doubled; where a step would go up, it is halved.
+pub(super) fn argmin(mode: Mode, f: impl Fn(Var) -> Var, start: Var) -> Var {
+    let slope = |x| gradient(mode, &f, x);
+    let long = |v: Var| v.square().sum().sqrt().gt(1e-5);
+    let to_double = |good: Var| good.eq(10);
+    let goes_on = move |(x, _, g, rate, good): Descent| {
+        long(g) & (to_double(good) | long(x - (x - rate * g)))
+    };
+    let double = |(x, y, g, rate, _): Descent| (x, y, g, 2.0 * rate, constant(&0i64.into()));
+    let step = |(x, y, g, rate, good): Descent| {
+        let next = x - rate * g;
+        let below = f(next);
+        let down = |(_, _, _, rate, good)| (next, below, slope(next), rate, good + 1);
+        let halve = |(x, y, g, rate, _): Descent| (x, y, g, rate / 2.0, constant(&0i64.into()));
+        cond(below.lt(y), down, halve, (x, y, g, rate, good))
+    };
+    let round = |at: Descent| cond(to_double(at.4), double, step, at);
+    let rate = constant(&1e-5.into());
+    while_loop(goes_on, round, (start, f(start), slope(start), rate, constant(&0i64.into()))).0
+}
