@@ -3,7 +3,10 @@
 //! - `scalar_grad_call_ns`: a call of a compiled gradient of one number, all costs included;
 //! - `unrolled_N_STAGE_ms`: how long each stage takes for the gradient of an unrolled program of N
 //!   scalar operations, and `unrolled_N_total_ms`;
-//! - `gradbench_EVAL_ratio`: time of the gradient over that of the objective;
+//! - `gradbench_EVAL_ratio`: time of the gradient over that of the objective, and `gradbench_EVAL_ms`, that
+//!   of the gradient; with other sizes in their names, for those whose loops grow. `saddle` and `particle`
+//!   are reverse mode in reverse mode over forward in forward. `tests/peers/gradbench.py` prints the same
+//!   rows for JAX;
 //! - `fit_gmm_step_ms`: one step of descent on the mixture that the example fits;
 //! - `transformer_*_ms`: loss and gradient of blocks of a transformer, a batch of sequences at once;
 //!   `tests/peers/transformer.py` prints the same rows for JAX.
@@ -79,9 +82,11 @@ const GROUPS: [Group; 8] = [
         Ok(())
     }),
     ("gradbench", |print| {
-        for (eval, objective, gradient, input) in evals() {
-            let ratio = seconds(eval, gradient, &input)? / seconds(eval, objective, &input)?;
-            print(&format!("gradbench_{eval}_ratio"), ratio, "1");
+        for (name, eval, objective, gradient, input) in evals()? {
+            let [of, slope] = [objective, gradient].map(|f| seconds(eval, f, &input));
+            let (of, slope) = (of?, slope?);
+            print(&format!("gradbench_{name}_ratio"), slope / of, "1");
+            print(&format!("gradbench_{name}_ms"), slope * 1e3, "ms");
         }
         Ok(())
     }),
@@ -230,10 +235,10 @@ fn programs(as_json: bool) -> Outcome<()> {
         let explained = jit(grad(move |x| chain(x, n))).explain(0.5)?;
         all.push((format!("unrolled_{n}"), Tally::explained(&explained)?));
     }
-    for (eval, objective, gradient, input) in evals() {
+    for (name, eval, objective, gradient, input) in evals()? {
         for function in [objective, gradient] {
             let explained = gradbench::explain(eval, function, &input)?;
-            all.push((format!("gradbench {eval} {function}"), Tally::explained(&explained)?));
+            all.push((format!("gradbench {name} {function}"), Tally::explained(&explained)?));
         }
     }
     all.extend(derivatives()?);
@@ -330,15 +335,25 @@ fn rows(rows: usize, columns: usize) -> Vec<Vec<f64>> {
     uniform(rows * columns).chunks(columns.max(1)).map(<[f64]>::to_vec).take(rows).collect()
 }
 
-/// Eval, objective, gradient and input, at the sizes of GradBench.
-fn evals() -> Vec<(&'static str, &'static str, &'static str, Value)> {
+/// A name for the rows, the eval, its objective, its gradient, and the input.
+type Row = (String, &'static str, &'static str, &'static str, Value);
+
+/// What is measured of GradBench, at its sizes.
+fn evals() -> Outcome<Vec<Row>> {
     let (d, k, n) = (10, 50, 1000);
     let points = rows(10_000, 8);
-    vec![
-        ("lse", "primal", "gradient", json!({"x": uniform(100_000)})),
-        ("llsq", "primal", "gradient", json!({"x": uniform(128), "n": 4096})),
-        ("kmeans", "cost", "dir", json!({"points": points, "centroids": points[..100]})),
+    let mut all = vec![
+        ("lse".to_owned(), "lse", "primal", "gradient", json!({"x": uniform(100_000)})),
+        ("llsq".to_owned(), "llsq", "primal", "gradient", json!({"x": uniform(128), "n": 4096})),
         (
+            "kmeans".to_owned(),
+            "kmeans",
+            "cost",
+            "dir",
+            json!({"points": points, "centroids": points[..100]}),
+        ),
+        (
+            "gmm".to_owned(),
             "gmm",
             "objective",
             "jacobian",
@@ -349,6 +364,7 @@ fn evals() -> Vec<(&'static str, &'static str, &'static str, Value)> {
             }),
         ),
         (
+            "ba".to_owned(),
             "ba",
             "objective",
             "jacobian",
@@ -359,7 +375,50 @@ fn evals() -> Vec<(&'static str, &'static str, &'static str, Value)> {
                 "x": [7.203245, 0.001144, 3.023326], "feat": [271.760969, 834.209256],
             }),
         ),
-    ]
+        ("ht".to_owned(), "ht", "objective", "jacobian", recorded("ht_c")?),
+        ("saddle".to_owned(), "saddle", "ff", "rr", json!({"start": [1.0, 1.0]})),
+        ("particle".to_owned(), "particle", "ff", "rr", json!({"w": 0.0})),
+    ];
+    // The first of each is the size that the row is named for, the others follow.
+    let named = |eval: &str, sizes: &[usize], first: bool| match first {
+        true => eval.to_owned(),
+        false => {
+            format!("{eval}_{}", sizes.iter().map(usize::to_string).collect::<Vec<_>>().join("x"))
+        }
+    };
+    for (i, [n, s]) in
+        [[1000, 100], [100, 100], [10_000, 100], [1000, 1000]].into_iter().enumerate()
+    {
+        let input = json!({"x": uniform(n), "s": s});
+        all.push((named("ode", &[n, s], i == 0), "ode", "primal", "gradient", input));
+    }
+    for (i, [l, c]) in [[2, 1024], [1, 100], [4, 1024], [2, 4096]].into_iter().enumerate() {
+        let b = 14;
+        let bits: Vec<Vec<f64>> =
+            rows(c, b).into_iter().map(|r| r.into_iter().map(f64::round).collect()).collect();
+        let input = json!({
+            "main_params": rows(2 * l, 4 * b), "extra_params": rows(3, b), "state": rows(2 * l, b),
+            "sequence": bits,
+        });
+        all.push((named("lstm", &[l, c], i == 0), "lstm", "objective", "jacobian", input));
+    }
+    for (i, n) in [9, 5, 7].into_iter().enumerate() {
+        let input = json!({"A": uniform(n * n), "ell": n});
+        all.push((named("det", &[n], i == 0), "det", "primal", "gradient", input));
+    }
+    Ok(all)
+}
+
+/// The first input of a recorded conversation.
+fn recorded(name: &str) -> Outcome<Value> {
+    let path = format!("{}/data/gradbench/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
+    for line in std::fs::read_to_string(path)?.lines() {
+        let mut entry: Value = serde_json::from_str(line)?;
+        if entry["message"]["kind"] == "evaluate" {
+            return Ok(entry["message"]["input"].take());
+        }
+    }
+    Err("nothing is recorded".into())
 }
 
 /// The median `evaluate` of a function of an eval.
