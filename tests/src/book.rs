@@ -20,6 +20,7 @@ chapters! {
     conventions = "../../book/src/conventions.md";
     errors = "../../book/src/errors.md";
     fast_programs = "../../book/src/fast-programs.md";
+    implicit = "../../book/src/implicit.md";
     introduction = "../../book/src/introduction.md";
     passes = "../../book/src/passes.md";
     quick_start = "../../book/src/quick-start.md";

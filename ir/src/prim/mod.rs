@@ -45,6 +45,7 @@ mod dynamic_update_slice;
 pub mod elementwise;
 mod expr;
 mod gather;
+mod implicit;
 mod integer_pow;
 mod iota;
 mod keep;
@@ -96,6 +97,7 @@ pub use dynamic_slice::DynamicSlice;
 pub use dynamic_update_slice::DynamicUpdateSlice;
 pub use expr::Expr;
 pub use gather::Gather;
+pub use implicit::{LinearSolve, Root};
 pub use integer_pow::IntegerPow;
 pub use iota::Iota;
 pub use keep::Keep;
@@ -262,7 +264,7 @@ primitives! {
         Gather, Scatter,
         StopGradient, Keep, Probe;
     regions:
-        Call, CustomCall, LinearCall, Cond, Loop;
+        Call, CustomCall, LinearCall, LinearSolve, Root, Cond, Loop;
 }
 
 /// What a primitive says without a value of it at hand.

@@ -22,3 +22,4 @@ mod shared;
 pub use branch::{cond, switch};
 pub use prefixes::associative_scan;
 pub use rounds::{Count, fori_loop, map, scan, scan_reverse, while_loop};
+pub(crate) use shared::Shared;

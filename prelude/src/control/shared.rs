@@ -9,9 +9,9 @@ use tapeloom_ir::{
 
 /// The captures of several closures as one list.
 #[derive(Default)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     /// All of them.
-    pub(super) captures: Vec<Handle>,
+    pub(crate) captures: Vec<Handle>,
     types: Vec<Type>,
     /// Which of them are what state is before.
     states: OrderedMap<usize, State>,
@@ -22,7 +22,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn of(closures: &[(&[Handle], &[Held])], at: Loc) -> Shared {
+    pub(crate) fn of(closures: &[(&[Handle], &[Held])], at: Loc) -> Shared {
         let mut shared = Shared::default();
         for (captures, held) in closures {
             let held = |i: usize| held.iter().find(|held| held.capture == i);
@@ -62,6 +62,24 @@ impl Shared {
         i: usize,
     ) -> Result<FuncId, Problem> {
         self.widened(m, f, args, i, |results, _| results)
+    }
+
+    /// As [`Shared::with`], with the captures before the arguments.
+    pub(crate) fn led(
+        &self,
+        m: &mut Module,
+        f: FuncId,
+        args: usize,
+        i: usize,
+    ) -> Result<FuncId, Problem> {
+        let function = m.get(f);
+        let mut draft = Draft::new(function.name.clone());
+        let captures: Vec<Atom> = self.types.iter().map(|ty| draft.param(ty.clone())).collect();
+        let own = function.param_types().into_iter().take(args);
+        let mut all: Vec<Atom> = own.map(|ty| draft.param(ty)).collect();
+        all.extend(self.picks[i].iter().map(|i| captures[*i]));
+        let results = Builder::new(m, &mut draft).inline(f, &all);
+        draft.finish(m, results)
     }
 
     /// As [`Shared::with`], and after its own results the function gives what is left of all state that

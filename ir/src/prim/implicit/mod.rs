@@ -1,0 +1,97 @@
+//! Values that are given by an equation, and not by the way to them: [`LinearSolve`] and [`Root`].
+//!
+//! How the equation is solved is a function like any other, run as it stands. Its derivative is never
+//! asked for: that of the value follows from the equation (the implicit function theorem), at one
+//! linear system a tangent, whatever rounds led to the value. The rules emit the primitives
+//! themselves, so derivatives of every order are such systems again.
+
+mod linear_solve;
+mod root;
+mod samples;
+
+pub use linear_solve::LinearSolve;
+pub use root::Root;
+
+use super::toolbox::{arrow, signature};
+use super::{Call, RuleCx};
+use crate::function::{Atom, FuncId};
+use crate::module::Module;
+use crate::problem::{Kind, Problem};
+use crate::question::Wanted;
+use crate::types::Type;
+
+/// How the tangent of an equation is emitted: by forward mode, or in two halves.
+#[derive(Clone, Copy)]
+enum Along {
+    Jvp,
+    Linearize,
+}
+
+impl Along {
+    /// The tangents of what a function gives.
+    fn of(
+        self,
+        cx: &mut RuleCx<'_, '_>,
+        f: FuncId,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Vec<Option<Atom>>, Problem> {
+        use super::Primitive;
+        let call = Call::inline(f);
+        let dual = match self {
+            Along::Jvp => call.jvp(cx, x, dx)?,
+            Along::Linearize => call.linearize(cx, x, dx)?,
+        };
+        Ok(dual.dy.into_vec())
+    }
+}
+
+/// Checks the type of one of the functions of an equation.
+fn check(
+    module: &Module,
+    what: &str,
+    f: FuncId,
+    params: &[&[Type]],
+    results: &[Type],
+) -> Result<(), Problem> {
+    let (f, params) = (module.function(f), params.concat());
+    if f.param_types() == params && f.result_types() == results {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Kind::Rule,
+        format!(
+            "the {what} @{} must have the type {}, found {}",
+            f.name,
+            arrow(&params, results),
+            signature(f)
+        ),
+        "what is solved for, its equation and its solvers have one type",
+    ))
+}
+
+/// Only floats are solved for: everything else has no tangent.
+fn check_floats(what: &str, types: &[Type]) -> Result<(), Problem> {
+    match types.iter().find(|ty| !ty.is_linear()) {
+        None => Ok(()),
+        Some(ty) => Err(Problem::new(
+            Kind::Dtype,
+            format!("`{what}` solves for {ty}"),
+            "solve for floats, and close over everything else",
+        )),
+    }
+}
+
+/// A function over a batch, all of whose results carry it.
+fn lift(
+    cx: &mut RuleCx<'_, '_>,
+    size: usize,
+    f: FuncId,
+    batched: &[bool],
+) -> Result<FuncId, Problem> {
+    let of = cx.ask(|regions, m| {
+        let wanted = vec![Wanted::Batched; m.function(f).results.len()];
+        regions.batch(m, f, size, batched, &wanted)
+    })?;
+    Ok(of.function)
+}

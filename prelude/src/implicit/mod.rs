@@ -1,0 +1,310 @@
+//! Values that are given by an equation: differentiated through the equation, and not through the
+//! rounds that solve it.
+//!
+//! | function | gives | solved by |
+//! |---|---|---|
+//! | [`custom_linear_solve`] | `x` with `A x = b`, where `A` is a closure | any closure, [`cg`] or [`gmres`] |
+//! | [`custom_root`] | `x` with `f(x) = 0` | any closure |
+//! | [`fixed_point`] | `x` with `g(x) = x` | going on with `x ← g(x)` |
+//!
+//! The closures may use any [`Var`] around them, and the derivative is with respect to those: by the
+//! implicit function theorem it costs one linear system a tangent or cotangent, and nothing of the
+//! solver's rounds is kept. Derivatives of derivatives are such systems again.
+//!
+//! Source: JAX's `custom_linear_solve` and `custom_root`; Griewank and Walther, "Evaluating
+//! Derivatives", chapter 15.
+
+mod krylov;
+
+pub use krylov::{Until, cg, gmres};
+
+use crate::Var;
+use crate::closure::{Staged, rebuild, stage};
+use crate::control::{Shared, while_loop};
+use crate::ops::functions::select;
+use crate::transform::{jvp, linear_transpose, vjp};
+use crate::tree::{Tree, different, flatten, global_norm, tree_map2};
+use crate::var::caller;
+use tapeloom_ir::prim::{LinearSolve, Op, Root};
+use tapeloom_ir::trace::{self, Diagnostic};
+use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Literal, Loc, Module, Problem};
+
+/// The solution `x` of `A x = b`, where `matvec` is `x ↦ A x` and `solve` gives it: `(A, b) -> x`.
+///
+/// Reverse mode solves with the transpose, so `solve` is called with `matvec` and with its transpose
+/// and has to use the one that it is given. Where the solution comes from elsewhere (a factorization, a
+/// formula), give both solvers to [`custom_linear_solve_with`].
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let solve = |(a, b): (Var, Var)| {
+///     custom_linear_solve(|x: Var| a.dot(x), b, |a, b| gmres(a, b, Until::default()))
+/// };
+/// let (a, b) = ([[2.0, 1.0], [0.0, 4.0]], [4.0, 8.0]);
+/// assert!(run(solve, (a, b))?.to_vec::<f64>()?.iter().zip([1.0, 2.0]).all(|(x, y)| (x - y).abs() < 1e-9));
+/// check_grads(solve, (a, b), 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `not-linear` if `matvec` is not linear, `rule` if it or the solver gives another form or
+/// type than `b` has, `not-differentiable` if `b` has leaves that are not floats.
+#[track_caller]
+pub fn custom_linear_solve<B: Tree<Var>>(
+    matvec: impl Fn(B) -> B,
+    b: B,
+    solve: impl Fn(&dyn Fn(B) -> B, B) -> B,
+) -> B {
+    let at = caller();
+    let forward = |b: B| solve(&matvec, b);
+    let transposed = |c: B| solve(&linear_transpose(&matvec, copy(&c, at)), c);
+    linear_system("custom_linear_solve", at, &matvec, b, forward, transposed)
+}
+
+/// As [`custom_linear_solve`], with a solver of `A x = b` and one of `Aᵀ u = c`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // A triangle of ones, of which sums are the solver of the transpose's transpose.
+/// let solve = |(s, b): (Var, Var)| custom_linear_solve_with(
+///     |x: Var| s * x.cumsum(0),
+///     b,
+///     |b| (b - b.pad(&[(1, -1)], 0.0)) / s,
+///     |c| (c - c.pad(&[(-1, 1)], 0.0)) / s,
+/// );
+/// let x = run(solve, (0.5, [1.0, 3.0, 6.0]))?;
+/// assert_eq!(x.to_vec::<f64>()?, [2.0, 4.0, 6.0]);
+/// check_grads(solve, (0.5, [1.0, 3.0, 6.0]), 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: those of [`custom_linear_solve`].
+#[track_caller]
+pub fn custom_linear_solve_with<B: Tree<Var>>(
+    matvec: impl Fn(B) -> B,
+    b: B,
+    solve: impl Fn(B) -> B,
+    transpose_solve: impl Fn(B) -> B,
+) -> B {
+    linear_system("custom_linear_solve_with", caller(), &matvec, b, solve, transpose_solve)
+}
+
+/// The `x` with `f(x) = 0` that `solve` finds from `init`: `(f, init) -> x`.
+///
+/// `tangent_solve` solves the linear systems of derivatives, `(A, b) -> v` with `A v = b`, where `A` is
+/// the Jacobian of `f` at the solution, or its transpose. Nothing depends on `init` as far as
+/// derivatives are concerned.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // The root of x³ + x = a, by Newton's method until nothing moves.
+/// let root = |a: Var| custom_root(
+///     |x: Var| x * x * x + x - a,
+///     a,
+///     |f, x| while_loop(
+///         |(_, step): (Var, Var)| step.abs().gt(1e-12),
+///         |(x, _)| {
+///             let (y, slope) = jvp(f)((x, x.ones_like()));
+///             (x - y / slope, y / slope)
+///         },
+///         (x, x.ones_like()),
+///     ).0,
+///     |a, b| b / a(b.ones_like()),
+/// );
+/// assert!((run(root, 10.0)?.item::<f64>()? - 2.0).abs() < 1e-12);
+/// let slope = run(grad(root), 10.0)?.item::<f64>()?;
+/// assert!((slope - 1.0 / 13.0).abs() < 1e-12);
+/// check_grads(root, 10.0, 3)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `rule` if the equation or a solver gives another form or type than `init` has,
+/// `not-differentiable` if `init` has leaves that are not floats.
+#[track_caller]
+pub fn custom_root<X: Tree<Var>>(
+    f: impl Fn(X) -> X,
+    init: X,
+    solve: impl Fn(&dyn Fn(X) -> X, X) -> X,
+    tangent_solve: impl Fn(&dyn Fn(X) -> X, X) -> X,
+) -> X {
+    root("custom_root", caller(), &f, init, &solve, &tangent_solve)
+}
+
+/// The `x` with `g(x) = x` that `x ← g(x)` comes to from `init`, for a contraction `g`.
+///
+/// It ends where a round moves `x` by no more than its rounding errors, or after ten thousand rounds.
+/// The systems of derivatives are solved in the same way, and converge as fast.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // Kepler's equation: x = m + e sin x.
+/// let kepler = |(m, e): (Var, Var)| fixed_point(|x: Var| m + e * x.sin(), m);
+/// let x = run(kepler, (1.0, 0.5))?.item::<f64>()?;
+/// assert!((x - 0.5 * x.sin() - 1.0).abs() < 1e-14);
+/// check_grads(kepler, (1.0, 0.5), 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: those of [`custom_root`]; `dtype` if the leaves have different dtypes.
+#[track_caller]
+pub fn fixed_point<X: Tree<Var>>(g: impl Fn(X) -> X, init: X) -> X {
+    let at = caller();
+    let difference = |x: X| tree_map2(|x, y| x - y, &x, &g(copy(&x, at)));
+    let iterate = |_: &dyn Fn(X) -> X, x: X| until_still(&g, x, at);
+    // A v = b is v = v + b - A v, where v - A v is the Jacobian of g.
+    let neumann = |a: &dyn Fn(X) -> X, b: X| {
+        let next = |v: X| {
+            let rest = tree_map2(|b, av| b - av, &b, &a(copy(&v, at)));
+            tree_map2(|v, rest| v + rest, &v, &rest)
+        };
+        until_still(&next, copy(&b, at), at)
+    };
+    root("fixed_point", at, &difference, init, &iterate, &neumann)
+}
+
+/// The most rounds of a fixed point.
+const MOST_ROUNDS: i64 = 10_000;
+
+/// `x ← g(x)` until a round moves it by its rounding errors only.
+fn until_still<X: Tree<Var>>(g: &dyn Fn(X) -> X, x: X, at: Loc) -> X {
+    let within = 8.0 * krylov::epsilon(&x);
+    let moved = Var::literal(Literal::f64(f64::INFINITY), at);
+    let (x, _, _) = while_loop(
+        |(_, moved, n): (X, Var, Var)| moved.gt(within) & n.lt(MOST_ROUNDS),
+        |(x, _, n): (X, Var, Var)| {
+            let next = g(copy(&x, at));
+            let step = global_norm(&tree_map2(|y, x| y - x, &next, &x));
+            // What is zero moves by no share of itself.
+            let size = global_norm(&next);
+            let moved = step / select(size.gt(0.0), size, size.ones_like());
+            (next, moved.convert(Dtype::F64), n + 1)
+        },
+        (x, moved, Var::literal(Literal::i64(0), at)),
+    );
+    x
+}
+
+fn linear_system<B: Tree<Var>>(
+    transform: &'static str,
+    at: Loc,
+    matvec: &dyn Fn(B) -> B,
+    b: B,
+    solve: impl Fn(B) -> B,
+    transposed: impl Fn(B) -> B,
+) -> B {
+    let again = copy(&b, at);
+    let (matvec, _) = stage::<B, B>(transform, at, matvec, copy(&b, at));
+    let (solve, structure) = stage::<B, B>(transform, at, solve, b);
+    let (transposed, _) = stage::<B, B>(transform, at, transposed, again);
+    let functions = [
+        ("the solver", solve),
+        ("the solver of the transpose", transposed),
+        ("the linear map", matvec),
+    ];
+    emit::<B, 3>(at, &structure, functions, |[solve, transposed, matvec]| {
+        LinearSolve { solve, transposed, matvec }.into()
+    })
+}
+
+/// From an equation, and what to start from or a right-hand side, to its solution.
+type Solver<'a, X> = dyn Fn(&dyn Fn(X) -> X, X) -> X + 'a;
+
+fn root<X: Tree<Var>>(
+    transform: &'static str,
+    at: Loc,
+    f: &dyn Fn(X) -> X,
+    init: X,
+    solve: &Solver<'_, X>,
+    tangent_solve: &Solver<'_, X>,
+) -> X {
+    let like = || copy(&init, at);
+    let residual = |(_, x): (X, X)| f(x);
+    let tangent = |(_, x, b): (X, X, X)| tangent_solve(&|v| jvp(f)((copy(&x, at), v)).1, b);
+    let cotangent = |(_, x, c): (X, X, X)| {
+        let (_, pull) = vjp(f)(x);
+        tangent_solve(&pull, c)
+    };
+    let (residual, _) = stage::<(X, X), X>(transform, at, residual, (like(), like()));
+    let (tangent, _) = stage::<(X, X, X), X>(transform, at, tangent, (like(), like(), like()));
+    let (cotangent, _) = stage::<(X, X, X), X>(transform, at, cotangent, (like(), like(), like()));
+    let (solve, structure) = stage::<X, X>(transform, at, |x| solve(f, x), init);
+    let functions = [
+        ("the solver", solve),
+        ("the equation", residual),
+        ("the solver of tangents", tangent),
+        ("the solver of cotangents", cotangent),
+    ];
+    emit::<X, 4>(at, &structure, functions, |[solve, residual, tangent, cotangent]| {
+        Root { solve, residual, tangent, cotangent }.into()
+    })
+}
+
+/// Emits a primitive whose functions take what any of them captures, then their own arguments. Its
+/// operands are the captures and the arguments of the first, of whose types all results are.
+fn emit<B: Tree<Var>, const N: usize>(
+    at: Loc,
+    structure: &B::Structure,
+    functions: [(&'static str, Staged<B::Structure>); N],
+    op: impl FnOnce([FuncId; N]) -> Op,
+) -> B {
+    let first = &functions[0].1;
+    let types = first.arg_types();
+    let fits = first.require_floats::<B>(structure)
+        & functions.iter().all(|(what, f)| same::<B>(what, f, structure, &types, at));
+    let taken: Vec<_> = functions.iter().map(|(_, f)| f.taken()).collect();
+    let shared = Shared::of(&taken, at);
+    let whole = |m: &mut Module| {
+        let mut all = Vec::with_capacity(N);
+        for (i, (_, f)) in functions.iter().enumerate() {
+            let Some(function) = f.function() else { return Ok(None) };
+            all.push(shared.led(m, function, f.args.len(), i)?);
+        }
+        Ok(<[FuncId; N]>::try_from(all).ok())
+    };
+    let found = if fits { trace::with_module(whole) } else { None };
+    let results = match found {
+        Some(Ok(Some(functions))) => {
+            let own = first.args.iter().map(|v| v.handle);
+            let operands: Vec<_> = shared.captures.iter().copied().chain(own).collect();
+            trace::bind(op(functions), &operands, at).into_iter().map(Var::new).collect()
+        }
+        Some(Err(problem)) => {
+            first.report(Diagnostic::new(problem, at));
+            first.poison(&types)
+        }
+        Some(Ok(None)) | None => first.poison(&types),
+    };
+    rebuild(structure, results, at)
+}
+
+/// Whether a closure gives what is solved for.
+fn same<B: Tree<Var>>(
+    what: &str,
+    staged: &Staged<B::Structure>,
+    structure: &B::Structure,
+    types: &[ArrayType],
+    at: Loc,
+) -> bool {
+    let help = "what is solved for, its equation and its solvers have one form and type";
+    let message = if staged.output() != structure {
+        let differ =
+            different::<Var, B>(structure, staged.output(), "it", ["what is solved for", what]);
+        format!("{what} gives a tree of another form than what is solved for: {differ}")
+    } else {
+        let found = staged.result_types();
+        let mut wrong = found.iter().zip(types).zip(staged.poisoned_results());
+        match wrong.find(|((found, want), poison)| found != want && !**poison) {
+            None => return true,
+            Some(((found, want), _)) => {
+                format!("{what} gives {found} where what is solved for is {want}")
+            }
+        }
+    };
+    staged.report(Diagnostic::new(Problem::new(Kind::Rule, message, help), at));
+    false
+}
+
+/// The tree once more.
+fn copy<B: Tree<Var>>(x: &B, at: Loc) -> B {
+    let (structure, leaves) = flatten(x);
+    rebuild(&structure, leaves, at)
+}

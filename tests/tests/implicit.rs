@@ -1,0 +1,263 @@
+//! Values given by equations: derivatives are those of the equation, whatever solves it.
+
+use std::rc::Rc;
+use tapeloom::prelude::*;
+use tapeloom_tests::Agreement;
+
+/// As far as the solvers go.
+const SOLVED: Agreement = Agreement::Within { relative: 1e-7, absolute: 1e-7 };
+
+type F = Rc<dyn Fn((Var, Var)) -> Var>;
+
+/// A name, and what it makes of a function.
+type Transform = (&'static str, fn(F) -> F);
+
+/// What the message says, a program, and its argument.
+type Bad = (&'static str, Box<dyn Fn(Var) -> Var>, Tensor);
+
+/// `a x`, with `a` in front of the diagonal so that no row is small.
+fn matrix(a: Var) -> Var {
+    a + 3.0 * eye(3, Dtype::F64)
+}
+
+/// A name, the function by an equation, the same by a formula. `a: f64[3,3]`, `b: f64[3]`.
+fn pairs() -> Vec<(&'static str, F, F)> {
+    // Cramer's rule.
+    fn solution(m: Var, b: Var) -> Var {
+        let det = |m: Var| {
+            let e = |i: i64, j: i64| m.index((i, j));
+            let minor = |j: i64, k: i64| e(1, j) * e(2, k) - e(1, k) * e(2, j);
+            e(0, 0) * minor(1, 2) - e(0, 1) * minor(0, 2) + e(0, 2) * minor(0, 1)
+        };
+        let column = |j: i64| det(m.t().at(j).set(b).t()) / det(m);
+        stack(&[column(0), column(1), column(2)], 0)
+    }
+    let with = |solve: fn(&dyn Fn(Var) -> Var, Var) -> Var| -> F {
+        Rc::new(move |(a, b): (Var, Var)| {
+            let m = matrix(a);
+            custom_linear_solve(|x: Var| m.dot(x), b, solve)
+        })
+    };
+    let exact = Until { relative: 1e-13, most: 100 };
+    let plain: F = Rc::new(|(a, b)| solution(matrix(a), b));
+    vec![
+        ("gmres", with(|a, b| gmres(a, b, Until { relative: 1e-13, most: 100 })), plain.clone()),
+        // Rounds of x + (b - A x) / 4, whose number is known when it is traced.
+        (
+            "richardson",
+            with(|a, b| fori_loop(80, |(_, x): (Var, Var)| x + (b - a(x)) * 0.25, b)),
+            plain.clone(),
+        ),
+        (
+            "normal equations by conjugate gradients",
+            Rc::new(move |(a, b)| {
+                let m = matrix(a);
+                custom_linear_solve(
+                    |x: Var| m.t().dot(m.dot(x)),
+                    m.t().dot(b),
+                    |a, b| cg(a, b, exact),
+                )
+            }),
+            plain.clone(),
+        ),
+        (
+            "a system of a tree",
+            Rc::new(move |(a, b)| {
+                let (m, s) = (matrix(a), b.sum());
+                let map = |(x, y): (Var, Var)| (m.dot(x) + 0.5 * y, y * 2.0 + s * x.index(0));
+                let (x, y) = custom_linear_solve(map, (b, s), |a, b| gmres(a, b, exact));
+                x + y
+            }),
+            Rc::new(|(a, b)| {
+                // y = (s - s x0) / 2, put into the first rows.
+                let (m, s) = (matrix(a), b.sum());
+                let m = m - concat(&[full([3, 1], 0.25) * s, zeros([3, 2], Dtype::F64)], 1);
+                let x = solution(m, b - 0.25 * s);
+                x + (s - s * x.index(0)) / 2.0
+            }),
+        ),
+        (
+            "a root by Newton's method",
+            Rc::new(|(a, b)| {
+                let c = b.square() + a.sum().square() + 1.0;
+                custom_root(
+                    |x: Var| x * x - c,
+                    c,
+                    |f, x| {
+                        let step = |(_, x): (Var, Var)| {
+                            let (y, slope) = jvp(f)((x, x.ones_like()));
+                            x - y / slope
+                        };
+                        fori_loop(40, step, x)
+                    },
+                    |a, b| b / a(b.ones_like()),
+                )
+            }),
+            Rc::new(|(a, b)| (b.square() + a.sum().square() + 1.0).sqrt()),
+        ),
+        (
+            "a fixed point",
+            // x = (x + c / x) / 2
+            Rc::new(|(a, b)| {
+                let c = b.square() + a.sum().square() + 1.0;
+                fixed_point(|x: Var| 0.5 * (x + c / x), c.ones_like())
+            }),
+            Rc::new(|(a, b)| (b.square() + a.sum().square() + 1.0).sqrt()),
+        ),
+        (
+            "in a loop",
+            Rc::new(|(a, b)| {
+                let m = matrix(a);
+                let step = |(_, x): (Var, Var)| {
+                    custom_linear_solve(
+                        |v: Var| m.dot(v) * x.square().sum().cos().exp(),
+                        x,
+                        |a, b| gmres(a, b, Until { relative: 1e-13, most: 100 }),
+                    )
+                };
+                fori_loop(3, step, b)
+            }),
+            Rc::new(|(a, b)| {
+                let m = matrix(a);
+                let step = |x: Var| solution(m, x) / x.square().sum().cos().exp();
+                step(step(step(b)))
+            }),
+        ),
+    ]
+}
+
+fn arguments(shape: &[usize]) -> (Tensor, Tensor) {
+    let numbers = |shape: &[usize], k: f64| {
+        let n: usize = shape.iter().product();
+        Tensor::new(shape, (0..n).map(|i| (k * (1 + i) as f64).sin()).collect::<Vec<f64>>())
+            .unwrap()
+    };
+    (numbers(&[shape, &[3, 3]].concat(), 0.7), numbers(&[shape, &[3]].concat(), 1.3))
+}
+
+#[test]
+fn equations_have_the_derivatives_of_their_solutions() {
+    let transforms: [Transform; 8] = [
+        ("value", |f| f),
+        ("gradient", |f| Rc::new(move |x| ravel(&grad(|x| f(x).sin().sum())(x)).0)),
+        ("forward", |f| Rc::new(move |(a, b)| jvp(|b: Var| f((a, b)))((b, b.cos())).1)),
+        ("forward in a", |f| Rc::new(move |(a, b)| jvp(|a: Var| f((a, b)))((a, a.cos())).1)),
+        ("hessian", |f| Rc::new(move |(a, b)| hessian(|b: Var| f((a, b)).sin().sum())(b))),
+        ("reverse of reverse", |f| {
+            Rc::new(move |x| {
+                let g = |x: (Var, Var)| ravel(&grad(|x| f(x).sin().sum())(x)).0.square().sum();
+                ravel(&grad(g)(x)).0
+            })
+        }),
+        ("outlined", |f| {
+            Rc::new(move |x| {
+                let once = outline(|x: (Var, Var)| f(x));
+                ravel(&grad(|(a, b): (Var, Var)| once((a, once((a, b)))).sum())(x)).0
+            })
+        }),
+        ("checkpointed", |f| {
+            Rc::new(move |x| ravel(&grad(|x| checkpoint(|x: (Var, Var)| f(x))(x).sum())(x)).0)
+        }),
+    ];
+    let (a, b) = arguments(&[]);
+    let (many_a, many_b) = arguments(&[4]);
+    for (name, equation, formula) in pairs() {
+        for (transform, of) in &transforms {
+            let (f, g) = (of(equation.clone()), of(formula.clone()));
+            let want = jit(|x| g(x)).call((&a, &b)).unwrap();
+            let check = |what: &str, got: Tensor, want: &Tensor| {
+                let same = SOLVED.check(&got, want);
+                assert!(same.is_ok(), "{name}, {transform}, {what}: {}", same.unwrap_err());
+            };
+            check("native", jit(|x| f(x)).call((&a, &b)).unwrap(), &want);
+            check("interpreted", jit(|x| f(x)).interpreted().call((&a, &b)).unwrap(), &want);
+            // Of a batch the rest follows.
+            if matches!(*transform, "forward" | "hessian" | "outlined" | "checkpointed") {
+                continue;
+            }
+            let want = jit(vmap(|x| g(x))).call((&many_a, &many_b)).unwrap();
+            check("a batch", jit(vmap(|x| f(x))).call((&many_a, &many_b)).unwrap(), &want);
+        }
+    }
+}
+
+/// Nothing of the rounds of a solver is kept: the gradient has two solvers, whatever they do.
+#[test]
+fn solvers_are_not_differentiated() {
+    let bytes = |rounds: usize| {
+        let f = move |(a, b): (Var, Var)| {
+            let solve = |a: &dyn Fn(Var) -> Var, b: Var| {
+                fori_loop(rounds, |(_, x): (Var, Var)| x + (b - a(x)) * 0.25, b)
+            };
+            custom_linear_solve(|x: Var| matrix(a).dot(x), b, solve).sum()
+        };
+        jit(grad(f)).explain((&arguments(&[]).0, &arguments(&[]).1)).unwrap().workspace_bytes()
+    };
+    assert_eq!(bytes(10), bytes(1000));
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let message = |f: &dyn Fn(Var) -> Var, x: Tensor| {
+        let error = jit(f).interpreted().call(&x).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("implicit.rs"), "{text}");
+        text
+    };
+    let x = || Tensor::from([1.0, 2.0]);
+    let until = Until::default;
+    let cases: Vec<Bad> = vec![
+        (
+            "error[not-linear]",
+            Box::new(move |b| custom_linear_solve(|x: Var| x * x, b, |a, b| gmres(a, b, until()))),
+            x(),
+        ),
+        (
+            "the linear map gives f64[] where what is solved for is f64[2]",
+            Box::new(|b| custom_linear_solve(|x: Var| x.sum(), b, |_, b| b)),
+            x(),
+        ),
+        (
+            "the solver gives f64[] where what is solved for is f64[2]",
+            Box::new(|b| custom_linear_solve_with(|x: Var| x, b, |b| b.sum(), |b| b)),
+            x(),
+        ),
+        (
+            "the solver of the transpose gives f64[] where what is solved for is f64[2]",
+            Box::new(|b| custom_linear_solve_with(|x: Var| x, b, |b| b, |b| b.sum())),
+            x(),
+        ),
+        (
+            "the equation gives f64[1] where what is solved for is f64[2]",
+            Box::new(|b| custom_root(|x: Var| x.slice([..1]), b, |_, b| b, |_, b| b)),
+            x(),
+        ),
+        (
+            "the solver of tangents gives f64[1] where what is solved for is f64[2]",
+            Box::new(|b| custom_root(|x: Var| x, b, |_, b| b, |_, b| b.slice([..1]))),
+            x(),
+        ),
+        (
+            "error[not-differentiable]",
+            Box::new(|b| custom_root(|x: Var| x, b, |_, b| b, |_, b| b)),
+            Tensor::from([1i64, 2]),
+        ),
+        (
+            "the equation gives a tree of another form than what is solved for",
+            Box::new(|b| {
+                custom_root(|x: Vec<Var>| x[1..].to_vec(), vec![b, b], |_, b| b, |_, b| b)[0]
+            }),
+            x(),
+        ),
+        // What is wrong inside is told once, where it is.
+        (
+            "`dot` of f64[2] and f64[3,3] sums over axis 0 with axis 0",
+            Box::new(|b| fixed_point(|x: Var| x.dot(zeros([3, 3], Dtype::F64)), b)),
+            x(),
+        ),
+    ];
+    for (want, f, x) in cases {
+        let text = message(&f, x);
+        assert!(text.contains(want), "{want}:\n{text}");
+    }
+}
