@@ -171,6 +171,15 @@ impl Runnable {
         Ok(())
     }
 
+    /// Bytes of the records that are kept for the next call, of machine code with tapes.
+    #[cfg(test)]
+    pub(crate) fn records(&self) -> Option<usize> {
+        match &self.running {
+            Running::Native(e) => e.records(),
+            Running::Interpreter(_) => None,
+        }
+    }
+
     /// What compilation did.
     pub fn report(&self) -> &Report {
         &self.report

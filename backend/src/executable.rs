@@ -249,6 +249,12 @@ impl Executable {
         Ok(results)
     }
 
+    /// Bytes of the records that are kept for the next call.
+    #[cfg(test)]
+    pub(crate) fn records(&self) -> Option<usize> {
+        Some(self.0.records.lock().ok()?.as_ref()?.bytes())
+    }
+
     /// The name of the program.
     pub fn name(&self) -> &str {
         &self.0.name

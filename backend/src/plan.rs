@@ -5,7 +5,8 @@
 //! b2      exp             f64[8,100]   6400     workspace+0    0-1    src/main.rs:7
 //! ```
 
-use crate::kernel::{BufferId, KernelId, Place};
+use crate::kernel::{BufferId, KernelId, Place, Tape, TapeId};
+use cranelift_entity::PrimaryMap;
 use std::fmt;
 use std::sync::Arc;
 use tapeloom_ir::{ArrayType, Loc};
@@ -21,6 +22,8 @@ pub struct Plan {
     pub peak: usize,
     /// The functions that were asked to be compiled once.
     pub calls: Vec<CallRow>,
+    /// What the rounds of loops keep of which only the run knows how many there are.
+    pub tapes: PrimaryMap<TapeId, Tape>,
 }
 
 /// A function that was asked to be compiled once, and what became of that.
@@ -94,6 +97,10 @@ impl fmt::Display for Plan {
         }
         let s = if self.steps == 1 { "" } else { "s" };
         writeln!(f, "{} step{s}, workspace of {} bytes", self.steps, self.peak)?;
+        for (id, Tape { record, loc }) in &self.tapes {
+            let at = loc.map_or(String::new(), |l| format!(" at {}:{}", l.file(), l.line()));
+            writeln!(f, "{id}: {record} bytes more for each round of the loop{at}")?;
+        }
         for CallRow { name, equations, sites, kernel } in &self.calls {
             let kept = kernel.map_or("inlined".to_owned(), |k| format!("compiled once, as {k}"));
             writeln!(f, "@{name}: {kept} ({equations} equations, {sites} times)")?;

@@ -226,6 +226,12 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// The equation that defines a value, unless that is a parameter.
+    pub fn definition(&self, atom: Atom) -> Option<Equation> {
+        let (draft, value) = (self.draft.borrow(), atom.value()?);
+        draft.equations().iter().rev().find(|e| e.outputs.contains(&value)).cloned()
+    }
+
     /// Records a problem at the current location; the first one is kept.
     pub fn fail(&self, problem: Problem) {
         self.draft.borrow_mut().fail(problem, self.location.get());

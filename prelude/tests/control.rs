@@ -114,3 +114,33 @@ fn conditions_and_bodies_share_what_they_use() {
         assert_eq!((y.item::<f64>().unwrap(), n.item::<i64>().unwrap()), host(x, a, b, limit));
     }
 }
+
+/// One program does for no round, one and a million, and the derivative of a million rounds is there.
+#[test]
+fn numbers_of_rounds_do_not_recompile() {
+    let power = |(a, n): (Var, Var)| fori_loop(n, |(_, y): (Var, Var)| y * a, a.ones_like());
+    let slope = jit(move |(a, n): (Var, Var)| value_and_grad(|a| power((a, n)))(a));
+    for n in [0i64, 1, 1_000_000, -5, 7] {
+        let (y, dy) = slope.call((1.000001, n)).unwrap();
+        let rounds = n.max(0) as i32;
+        let (want, exact) = (1.000001f64.powi(rounds), 1.000001f64.powi(rounds - 1));
+        let (y, dy) = (y.item::<f64>().unwrap(), dy.item::<f64>().unwrap());
+        assert!(
+            (y - want).abs() < 1e-9
+                && (dy / (f64::from(rounds) * exact).max(1e-300) - 1.0).abs() < 1e-9
+                || rounds == 0 && dy == 0.0,
+            "{n}: {y} {dy}"
+        );
+    }
+    assert_eq!(slope.programs(), 1);
+    let until = |(x, limit): (Var, Var)| while_loop(|x: Var| x.lt(limit), |x: Var| x * 1.00001, x);
+    let f = jit(move |(x, limit): (Var, Var)| value_and_grad(|x| until((x, limit)))(x));
+    for (limit, rounds) in [(0.5, 0), (1.0001, 10), (22026.0, 999_996)] {
+        let (y, dy) = f.call((1.0, limit)).unwrap();
+        // The derivative of a product of the factors of the rounds.
+        let dy = dy.item::<f64>().unwrap();
+        assert!((y.item::<f64>().unwrap() / dy - 1.0).abs() < 1e-9);
+        assert!((dy.ln() / 1.00001f64.ln() - f64::from(rounds)).abs() < 8.0, "{dy} of {rounds}");
+    }
+    assert_eq!(f.programs(), 1);
+}

@@ -6,6 +6,7 @@
 //! `tests/filetests/run/issue-N.ir`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use tapeloom_ir::prim::Trip;
 use tapeloom_ir::{Atom, Dtype, Module, Op};
 use tapeloom_tests::fuzz::{self, for_all, seeds};
 use tapeloom_tests::genes::Recipe;
@@ -57,7 +58,7 @@ fn the_generator_meets_what_programs_are_made_of() {
     let (mut names, mut dtypes) = (BTreeSet::new(), BTreeMap::new());
     let (mut large, mut empty, mut repeated, mut passed) = (0, 0, 0, 0);
     let (mut rewritten, mut several) = (0, 0);
-    let (mut loops, mut branches) = (0, 0);
+    let (mut loops, mut counted, mut branches) = (0, 0, 0);
     for seed in seeds(0).take(1000) {
         let mut m = Module::new();
         let case = Recipe::draw(seed).program(&mut m).unwrap();
@@ -65,11 +66,13 @@ fn the_generator_meets_what_programs_are_made_of() {
             let mut bases = BTreeSet::new();
             for e in &f.equations {
                 names.insert(e.op.name());
-                let ty = f.types[e.outputs[0]].as_array().unwrap();
-                *dtypes.entry(ty.dtype).or_insert(0) += 1;
-                large += usize::from(ty.shape.elements() > 100);
-                empty += usize::from(ty.shape.contains(&0));
+                if let Some(ty) = f.types[e.outputs[0]].as_array() {
+                    *dtypes.entry(ty.dtype).or_insert(0) += 1;
+                    large += usize::from(ty.shape.elements() > 100);
+                    empty += usize::from(ty.shape.contains(&0));
+                }
                 match &e.op {
+                    Op::Loop(of) if of.rounds.trip == Trip::Runtime => counted += 1,
                     Op::Gather(g) => several += usize::from(g.axes.len() > 1),
                     Op::Scatter(s) => several += usize::from(s.axes.len() > 1),
                     Op::DynamicUpdateSlice(_) => {}
@@ -91,5 +94,5 @@ fn the_generator_meets_what_programs_are_made_of() {
     assert!(names.len() >= 80, "only {} primitives: {names:?}", names.len());
     assert!(Dtype::ALL.iter().all(|d| dtypes.get(d) > Some(&200)), "{dtypes:?}");
     let counts = [large, empty, repeated, passed, rewritten, several, loops, branches];
-    assert!(counts.iter().all(|n| *n >= 50), "{counts:?}");
+    assert!(counts.iter().all(|n| *n >= 50) && counted >= 10, "{counts:?} {counted}");
 }

@@ -1,6 +1,6 @@
 //! Loops and branches against their bodies written out, under every transform and on both engines.
 //!
-//! Each pair is one function of `f64[4]`, once with `scan`, `fori_loop`, `map`, `cond` and `switch`, and
+//! Each pair is one function of `f64[4]`, once with `scan`, `fori_loop`, `while_loop`, `map`, `cond` and `switch`, and
 //! once with Rust's own loops, which write the rounds into the program.
 
 use std::rc::Rc;
@@ -494,6 +494,53 @@ fn pairs() -> Vec<(&'static str, F, F)> {
                 }
             }
             c + t
+        }
+    );
+    pair!(
+        "a loop in one side of a branch in a loop",
+        |x: Var| {
+            let round = |(i, c): (Var, Var)| {
+                let looped = |c: Var| fori_loop(i, |(k, c): (Var, Var)| c * x.index(k).cos(), c);
+                cond(i.rem(2).eq(1), looped, |c: Var| c.sin(), c) + x
+            };
+            fori_loop(number(4), round, x).sum()
+        },
+        |x: Var| {
+            let mut c = x;
+            for i in 0..4 {
+                if i % 2 == 1 {
+                    for k in 0..i {
+                        c *= element(x, k).cos();
+                    }
+                } else {
+                    c = c.sin();
+                }
+                c += x;
+            }
+            c.sum()
+        }
+    );
+    pair!(
+        "a loop in a side that data choose",
+        |x: Var| {
+            let round = |(i, c): (Var, Var)| {
+                let small = |c: Var| c.dot(c).lt(9.0);
+                let looped = |c: Var| while_loop(small, |c: Var| c * 1.5 + c.sin(), c);
+                cond(c.index(i).gt(0.3), looped, |c: Var| c.sin() * 0.7, c) * 0.5
+            };
+            fori_loop(number(4), round, x).sum()
+        },
+        |x: Var| {
+            let mut c = x;
+            for i in 0..4 {
+                let mut grown = c;
+                for _ in 0..8 {
+                    let next = grown * 1.5 + grown.sin();
+                    grown = select(grown.dot(grown).lt(9.0), next, grown);
+                }
+                c = select(element(c, i).gt(0.3), grown, c.sin() * 0.7) * 0.5;
+            }
+            c.sum()
         }
     );
     pair!(

@@ -136,6 +136,7 @@ pub(crate) fn finish(
         steps: body.len(),
         peak,
         calls: Vec::new(),
+        tapes: PrimaryMap::new(),
     };
     let mut kernel = Kernel {
         name: name.to_owned(),

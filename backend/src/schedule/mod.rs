@@ -138,6 +138,7 @@ pub(crate) fn plan_on(
     let unit = Unit { function: func, gives: Gives::Nothing };
     let (entry, mut plan) = kernel(module, &unit, &calls, &callees, &mut tapes)?;
     plan.calls = calls.rows;
+    plan.tapes.clone_from(&tapes.all);
     Ok((Program { tapes: tapes.all, callees, entry }, plan))
 }
 

@@ -84,3 +84,95 @@ fn conditions_write_and_their_count_reads() {
 }",
     );
 }
+
+/// Tapes of tapes, through calls and branches; in loops of constant length, too.
+#[test]
+fn tapes_are_passed_on() {
+    let functions = "
+func @there(%0: i64[], %1: f64[], %2: f64[]) -> (f64[], tape<f64[]>, tape<bool[]>, tape<f64[3]>) {
+  %3: f64[], %4: tape<f64[]>, %5: tape<bool[]>, %6: tape<f64[3]> = loop{body=@ahead, trip=runtime, direction=down, takes=[carry0,const]} %0, %1, %2
+  return %3, %4, %5, %6
+}
+func @home(%0: i64[], %1: tape<f64[]>, %2: tape<bool[]>, %3: tape<f64[3]>, %4: f64[]) -> (f64[]) {
+  %5: f64[] = loop{body=@back, trip=runtime, direction=up, takes=[index,xs,xs,xs,carry0]} %0, %1, %2, %3, %4
+  %6: f64[] = sin %5
+  %7: f64[] = mul %6, 1.5
+  %8: f64[] = add %7, %5
+  return %8
+}
+func @record() -> (f64[], bool[], f64[3]) {
+  %0: f64[3] = broadcast{shape=[3], dims=[]} 1.0
+  return 1.0, true, %0
+}
+func @no(%0: i64[], %1: f64[], %2: f64[]) -> (f64[], tape<f64[]>, tape<bool[]>, tape<f64[3]>) {
+  %3: tape<f64[]>, %4: tape<bool[]>, %5: tape<f64[3]> = loop{body=@record, trip=runtime, direction=up, takes=[]} 0
+  return %2, %3, %4, %5
+}
+func @outer(%0: i64[], %1: f64[]) -> (f64[], i64[], tape<f64[]>, tape<bool[]>, tape<f64[3]>) {
+  %2: i64[] = rem %0, 3
+  %3: bool[] = eq %2, 1
+  %4: f64[], %5: tape<f64[]>, %6: tape<bool[]>, %7: tape<f64[3]> = cond{branches=[@there,@no]} %3, %0, %1, 0.75
+  %8: i64[] = convert{to=i64} %3
+  %9: i64[] = sub 1, %8
+  %10: i64[] = mul %9, %0
+  return %4, %10, %5, %6, %7
+}
+func @reverse(%0: i64[], %1: tape<f64[]>, %2: tape<bool[]>, %3: tape<f64[3]>, %4: f64[]) -> (f64[]) {
+  %5: f64[] = call{function=@home, outline=true} %0, %1, %2, %3, %4
+  %6: f64[] = cos %5
+  return %6
+}
+";
+    for trip in ["runtime", "5"] {
+        let (lead, count) = match trip {
+            "runtime" => ("%1, ", "tape<i64[]>"),
+            _ => ("", "i64[5]"),
+        };
+        same(
+            functions,
+            &format!(
+                "(f64[], f64[], f64[]) {{
+  %2: f64[], %3: {count}, %4: tape<tape<f64[]>>, %5: tape<tape<bool[]>>, %6: tape<tape<f64[3]>> = loop{{body=@outer, trip={trip}, direction=up, takes=[index,carry0]}} {lead}%0
+  %7: f64[] = loop{{body=@reverse, trip={trip}, direction=down, takes=[xs,xs,xs,xs,carry0]}} {lead}%3, %4, %5, %6, 1.0
+  %8: f64[], %9: tape<f64[]>, %10: tape<bool[]>, %11: tape<f64[3]> = call{{function=@there, outline=true}} %1, %0, 0.5
+  %12: f64[] = call{{function=@home, outline=true}} %1, %9, %10, %11, 1.0
+  return %2, %7, %12
+}}"
+            ),
+        );
+    }
+}
+
+/// What a round keeps for itself is given back when it ends; what a call had is the most that was
+/// wanted at once, and a chunk.
+#[test]
+fn rounds_give_back_what_they_kept() {
+    let functions = "
+func @round(%0: i64[], %1: f64[]) -> (f64[]) {
+  %2: f64[], %3: tape<f64[]>, %4: tape<bool[]>, %5: tape<f64[3]> = loop{body=@ahead, trip=runtime, direction=up, takes=[carry0,const]} 1000, %1, 0.5
+  %6: f64[] = loop{body=@back, trip=runtime, direction=down, takes=[index,xs,xs,xs,carry0]} 1000, %3, %4, %5, %2
+  %7: f64[] = sin %6
+  return %7
+}
+";
+    let text = format!(
+        "{BODIES}{functions}func @f(%0: f64[], %1: i64[]) -> (f64[]) {{
+  %2: f64[] = loop{{body=@round, trip=runtime, direction=up, takes=[index,carry0]}} %1, %0
+  return %2
+}}"
+    );
+    let module = parse_module(&text).unwrap();
+    let f = module.iter().last().unwrap().0;
+    let compiled = crate::compile(&module, f, &crate::Options::default()).unwrap();
+    let plan = &compiled.report().plan;
+    assert_eq!(plan.tapes.values().map(|t| t.record).collect::<Vec<_>>(), [40]);
+    assert!(plan.to_string().contains("t0: 40 bytes more for each round of the loop"), "{plan}");
+    let call = |n: i64| compiled.call(&[&Tensor::from(0.75), &Tensor::from(n)]).unwrap();
+    let most = |n: i64| {
+        call(n);
+        compiled.records().unwrap()
+    };
+    let once = most(1);
+    assert!((40_000..60_000).contains(&once), "{once}");
+    assert_eq!(most(100), once);
+}

@@ -132,7 +132,10 @@ pub fn settle(
 ) -> (Atom, bool) {
     let lead = || match batched {
         true => result,
-        false => elementwise::materialize_lead(b, size, result),
+        false => match b.type_of(result) {
+            Type::Array(_) => elementwise::materialize_lead(b, size, result),
+            Type::Tape(_) => super::loops::spread_tape(b, size, result),
+        },
     };
     match wanted {
         Wanted::AsIs => (result, batched),

@@ -10,7 +10,7 @@ use super::{Gene, Generator};
 use tapeloom_ir::prim::{
     Broadcast, Call, Cond, Direction, DynamicUpdateSlice, Loop, Rounds, Slot, Trip,
 };
-use tapeloom_ir::{ArrayType, Atom, Builder, Draft, Dtype, FuncId, Scalar, Shape, Type};
+use tapeloom_ir::{ArrayType, Atom, Builder, Draft, Dtype, FuncId, Literal, Scalar, Shape, Type};
 
 impl Generator<'_, '_> {
     /// A loop of a callee: so many rounds, few of them.
@@ -82,12 +82,24 @@ impl Generator<'_, '_> {
             })
         };
         let takes: Vec<Slot> = params.iter().map(&mut take).collect();
+        let counts = self.rng.index(2) == 0;
         self.b.with_module(|m| {
             let mut draft = Draft::new("inner");
-            let operands: Vec<Atom> =
+            let mut operands: Vec<Atom> =
                 params.iter().map(|ty| draft.param(ty.clone().into())).collect();
-            let rounds = Rounds { trip: Trip::Static(2), direction: Direction::Up, takes };
-            let all = Builder::new(m, &mut draft).emit(Loop { body, rounds }, &operands);
+            let b = Builder::new(m, &mut draft);
+            // As many rounds as a number says, none to two, or two.
+            let number = params.iter().position(|ty| *ty == ArrayType::new(Dtype::I64, []));
+            let trip = match number.filter(|_| counts) {
+                Some(i) => {
+                    operands
+                        .insert(0, b.emit1(Scalar::Rem, &[operands[i], Literal::i64(3).into()]));
+                    Trip::Runtime
+                }
+                None => Trip::Static(2),
+            };
+            let rounds = Rounds { trip, direction: Direction::Up, takes };
+            let all = b.emit(Loop { body, rounds }, &operands);
             let results = all.iter().zip(&carried).filter(|(_, on)| **on).map(|(y, _)| *y);
             draft.finish(m, results.collect()).ok()
         })

@@ -73,15 +73,20 @@ impl Cond {
         let outputs = b.with_module(|m| m.function(self.branches[0]).results.len());
         let wanted = vec![Wanted::Batched; outputs];
         let mut y: Option<Vec<Atom>> = None;
+        // Of tapes: whether a branch so far writes them.
+        let mut written = vec![false; outputs];
         for (k, branch) in self.branches.iter().enumerate() {
+            let mut tapes = vec![None; outputs];
             let of = cx.ask(|regions, m| {
-                if let Some(ty) =
-                    m.function(*branch).result_types().iter().find(|ty| ty.as_array().is_none())
-                {
-                    let message = format!("the members of a batch choose branches that keep {ty}");
-                    let help =
-                        "put the loop of unknown length outside the branch, or map over members";
-                    return Err(Problem::new(Kind::Target, message, help));
+                let f = m.function(*branch);
+                for (i, ty) in f.result_types().iter().enumerate() {
+                    if let Type::Tape(_) = ty {
+                        let own = !super::loops::is_empty_tape(f, f.results[i]);
+                        tapes[i] = Some(own);
+                        if own && std::mem::replace(&mut written[i], true) {
+                            return Err(Problem::internal(format!("two branches write one {ty}")));
+                        }
+                    }
                 }
                 if m.effects(*branch) == Effects::Ordered {
                     let name = &m.function(*branch).name;
@@ -118,7 +123,15 @@ impl Cond {
             let found = b.emit(Cond { branches: vec![skipped, of.function] }, &args);
             y = Some(match y {
                 None => found.to_vec(),
-                Some(y) => found.iter().zip(y).map(|(x, y)| lanes.choose(*x, y)).collect(),
+                Some(y) => {
+                    let choose = |((x, y), tape): ((&Atom, Atom), &Option<bool>)| match tape {
+                        None => lanes.choose(*x, y),
+                        // One branch writes it, and the others leave it empty.
+                        Some(true) => *x,
+                        Some(false) => y,
+                    };
+                    found.iter().zip(y).zip(&tapes).map(choose).collect()
+                }
             });
         }
         let y = y.unwrap_or_default().into();

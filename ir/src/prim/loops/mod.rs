@@ -32,16 +32,17 @@ mod samples;
 
 pub use rounds::{Direction, Rounds, Slot, Trip};
 
-use super::toolbox::{fits, function, instantiate};
+use super::toolbox::{fits, function, instantiate, settle};
 use super::{
     Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
     Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
 };
 use crate::builder::Builder;
-use crate::function::{Atom, FuncId};
+use crate::function::{Atom, FuncId, Function};
 use crate::literal::Literal;
 use crate::module::Module;
 use crate::problem::Problem;
+use crate::question::Wanted;
 use crate::types::Type;
 use crate::value::Value;
 
@@ -76,6 +77,49 @@ pub(super) fn empty_tape(b: &Builder<'_>, fields: &[Type]) -> Atom {
         Err(problem) => {
             b.fail(problem);
             Literal::i64(0).into()
+        }
+    }
+}
+
+/// Whether a result of a function is a tape without records for certain: that of a loop without rounds.
+pub(super) fn is_empty_tape(f: &Function, tape: Atom) -> bool {
+    let Some(value) = tape.value() else { return false };
+    let written = f.equations.iter().rev().find(|e| e.outputs.contains(&value));
+    let none = Some(&Atom::Literal(Literal::i64(0)));
+    let is = |op: &Op| matches!(op, Op::Loop(of) if of.rounds.trip == Trip::Runtime);
+    written.is_some_and(|e| is(&e.op) && e.operands.first() == none)
+}
+
+/// A tape of which every record has the batch, from one without: the loop that wrote it says how many
+/// records there are. Branches ask for that, where one writes a tape and the others leave it empty.
+pub(super) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
+    let written = b.definition(tape).and_then(|e| {
+        let Op::Loop(of) = &e.op else { return None };
+        match of.rounds.trip {
+            Trip::Runtime => e.operands.first().copied(),
+            Trip::While { .. } => e.outputs.last().map(|v| Atom::Value(*v)),
+            Trip::Static(_) => None,
+        }
+    });
+    let spread = |m: &mut Module, ty: Type| {
+        function(m, "spread", [&[ty], &[]], |b, x, _| {
+            vec![settle(b, size, x[0], false, Wanted::Batched).0]
+        })
+    };
+    let (trip, Type::Tape(mut fields)) = (written, b.type_of(tape)) else { return tape };
+    let body = match (trip, fields.pop()) {
+        (Some(trip), Some(ty)) => b.with_module(|m| spread(m, ty)).map(|body| (trip, body)),
+        _ => Err(Problem::internal("how many records a tape has is not known where it is batched")),
+    };
+    match body {
+        Ok((trip, body)) => {
+            let takes = vec![Slot::Xs];
+            let rounds = Rounds { trip: Trip::Runtime, direction: Direction::Up, takes };
+            b.emit1(Loop { body, rounds }, &[trip, tape])
+        }
+        Err(problem) => {
+            b.fail(problem);
+            tape
         }
     }
 }
