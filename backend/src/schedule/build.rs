@@ -1,6 +1,6 @@
 //! From a function to its graph: calls inlined unless they stay (`calls`), constants folded, every result in memory of its own.
 
-use super::calls::{Calls, Gives, carries};
+use super::calls::{Calls, Gives, Unit, carries, handed};
 use super::empty::{Simpler, simplify};
 use super::graph::{Graph, Node, NodeId, NodeKind, Source};
 use super::region::{Region, RegionKind};
@@ -20,14 +20,14 @@ pub(crate) fn build(
     module: &Module,
     calls: &Calls,
     callees: &PrimaryMap<KernelId, Kernel>,
-    function: FuncId,
+    Unit { function, gives }: &Unit,
 ) -> Result<Graph, Problem> {
     let graph = Graph { machine: calls.machine, ..Graph::default() };
     let chain = SecondaryMap::new();
     let mut flat = Flatten { module, calls, callees, graph, chain };
-    let results = flat.run(function)?;
+    let results = flat.run(*function)?;
     let mut graph = flat.graph;
-    graph.give_results_memory(&results);
+    graph.give_results_memory(&results, gives);
     graph.separate_updates();
     Ok(graph.without_dead_nodes())
 }
@@ -132,10 +132,19 @@ impl Flatten<'_> {
             }
             Lowering::Missing(problem) => return Err(problem),
             Lowering::Branch { branches } => {
-                let carries = || Gives::Carried(Vec::new());
-                let branches = branches.into_iter().map(|f| self.unit(f, carries()));
-                let branches = branches.collect::<Result<_, _>>()?;
-                let region = Region::new(RegionKind::Branch(branches), e.outputs.len());
+                let pairs = handed(self.module, &branches);
+                let branches = branches.into_iter();
+                let branches = branches.map(|f| self.unit(f, Gives::Handed(pairs.clone())));
+                let branches = branches.collect::<Result<Vec<KernelId>, _>>()?;
+                let gives =
+                    |k: &KernelId, pair| self.callees[*k].given().any(|given| given == pair);
+                // One that works its result out elsewhere has it copied to where the others make it.
+                let begun = pairs.iter().filter(|pair| branches.iter().any(|k| gives(k, **pair)));
+                let all = |pair: &&(usize, usize)| branches.iter().all(|k| gives(k, **pair));
+                let begins = begun.clone().map(|(p, result)| (p + 1, *result)).collect();
+                let exchanged = begun.filter(|p| !all(p)).map(|(_, result)| *result).collect();
+                let kind = RegionKind::Branch(branches);
+                let region = Region { begins, exchanged, ..Region::new(kind, e.outputs.len()) };
                 self.region(region, top, operands)?;
                 return Ok(None);
             }

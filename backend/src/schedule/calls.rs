@@ -22,7 +22,7 @@ use cranelift_entity::EntityRef;
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::prim::{Effects, Lowering, Operand, Role, Rounds, Slot};
 use tapeloom_ir::{
-    ArrayType, Atom, Equation, FuncId, Function, Module, Op, OrderedMap, Problem, Type,
+    ArrayType, Atom, Equation, FuncId, Function, Module, Op, OrderedMap, Problem, Type, deeper,
 };
 
 /// Functions with fewer equations are inlined.
@@ -45,8 +45,10 @@ pub(crate) enum Gives {
     Nothing,
     /// Those that it updates: it is called.
     Updated,
-    /// Those that a loop carries, parameters and results: it is a round. A branch carries nothing.
+    /// Those that a loop carries, parameters and results: it is a round.
     Carried(Vec<(usize, usize)>),
+    /// Those that every branch hands on, changed or not ([`handed`]): it is a branch.
+    Handed(Vec<(usize, usize)>),
 }
 
 /// The functions that are compiled by themselves.
@@ -203,10 +205,64 @@ impl Calls {
 
 /// What a loop carries through its body.
 fn carried(module: &Module, op: &Op, body: FuncId) -> Gives {
-    Gives::Carried(match op.lower(module, &[]) {
-        Lowering::Loop { body: of, rounds } if of == body => carries(&rounds),
-        _ => Vec::new(),
-    })
+    match op.lower(module, &[]) {
+        Lowering::Loop { body: of, rounds } if of == body => Gives::Carried(carries(&rounds)),
+        Lowering::Branch { branches } => Gives::Handed(handed(module, &branches)),
+        _ => Gives::Carried(Vec::new()),
+    }
+}
+
+/// The parameters of branches that every one of them hands on, as the results that it makes of them by
+/// updates alone, or by nothing at all as long as another one updates. They stay where they are.
+pub(crate) fn handed(module: &Module, branches: &[FuncId]) -> Vec<(usize, usize)> {
+    let mut pairs: Vec<(usize, usize)> = Vec::new();
+    let results = branches.first().map_or(0, |f| module.function(*f).results.len());
+    for result in 0..results {
+        if let Some((p, true)) = common_origin(module, branches, result)
+            && pairs.iter().all(|(known, _)| *known != p)
+        {
+            pairs.push((p, result));
+        }
+    }
+    pairs
+}
+
+/// The one parameter that a result of every branch begins as, and whether any of them changes it.
+fn common_origin(module: &Module, branches: &[FuncId], result: usize) -> Option<(usize, bool)> {
+    let origins = branches.iter().map(|f| origin(module, *f, result));
+    let origins = origins.collect::<Option<Vec<(usize, bool)>>>()?;
+    let (first, _) = *origins.first()?;
+    let changed = origins.iter().any(|(_, changed)| *changed);
+    origins.iter().all(|(p, _)| *p == first).then_some((first, changed))
+}
+
+/// The parameter that a result begins as, and whether the function changes it.
+fn origin(module: &Module, function: FuncId, result: usize) -> Option<(usize, bool)> {
+    let f = module.get(function);
+    let mut value = f.results.get(result)?.value()?;
+    let mut changed = false;
+    for e in f.equations.iter().rev() {
+        let Some(n) = e.outputs.iter().position(|o| *o == value) else { continue };
+        let operand = match lowering(module, &f, e) {
+            Lowering::DynamicUpdateSlice | Lowering::Scatter { .. } => {
+                changed = true;
+                0
+            }
+            Lowering::Branch { branches } => {
+                let (p, inside) = deeper(|| common_origin(module, &branches, n))?;
+                changed |= inside;
+                1 + p
+            }
+            Lowering::Loop { rounds, .. } => {
+                let (p, _) = carries(&rounds).into_iter().find(|(_, result)| *result == n)?;
+                changed = true;
+                rounds.lead() + rounds.params().take_while(|q| *q < p).count()
+            }
+            _ => return None,
+        };
+        value = e.operands.get(operand)?.value()?;
+    }
+    f.all_params().position(|p| p == value).map(|p| (p, changed))
 }
 
 /// The parameters of a loop's body that it carries, with the results that they carry.

@@ -223,7 +223,7 @@ mod tests {
     use crate::kernel::{Arg, KernelId, ScalarId};
     use crate::schedule::affine::Affine;
     use crate::schedule::build::build;
-    use crate::schedule::calls::Calls;
+    use crate::schedule::calls::{Calls, Unit};
     use crate::schedule::region::{Region, RegionKind};
     use crate::schedule::tree::{At, NodeMatrix, Product, RegionStep, Span};
     use cranelift_entity::PrimaryMap;
@@ -240,8 +240,8 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
   return %4, %5
 }";
         let module = parse_module(text).unwrap();
-        build(&module, &Calls::default(), &PrimaryMap::new(), module.iter().last().unwrap().0)
-            .unwrap()
+        let unit = Unit { function: module.iter().last().unwrap().0, gives: Gives::Nothing };
+        build(&module, &Calls::default(), &PrimaryMap::new(), &unit).unwrap()
     }
 
     fn named(graph: &Graph, name: &str) -> Vec<NodeId> {

@@ -165,27 +165,27 @@ impl Convert<'_> {
         let views = self.spans(&r.operands)?;
         let (which, operands) = (&views[0], &views[1..]);
         let outputs = self.results(r)?;
-        let call = |callee: KernelId| {
-            let (operands, outputs) = (operands.to_vec(), outputs.clone());
-            vec![Stmt::Call(Call { callee, operands, outputs, frame })]
-        };
+        let layout = Frame::of(self.graph, r, self.memory.callees);
+        let mut calls = Vec::new();
+        for callee in branches {
+            calls.push(self.called(r, *callee, operands, &outputs, frame, &layout));
+        }
         let dtype = self.buffers[which.buffer].ty.dtype;
         let mut code = Vec::new();
         let which = self.scalar(which, dtype, &mut code);
-        let Some((last, others)) = branches.split_last() else {
+        let Some(mut chosen) = calls.pop() else {
             return Err(Problem::internal("a branch into nothing"));
         };
-        let mut chosen = call(*last);
-        for (k, branch) in others.iter().enumerate().rev() {
+        for (k, branch) in calls.into_iter().enumerate().rev() {
             let mut block = Vec::new();
             let (condition, then, otherwise) = match dtype {
-                Dtype::Bool if planted(Fault::BranchTaken) => (which, call(*branch), chosen),
-                Dtype::Bool => (which, chosen, call(*branch)),
+                Dtype::Bool if planted(Fault::BranchTaken) => (which, branch, chosen),
+                Dtype::Bool => (which, chosen, branch),
                 _ => {
                     let value = self.scalars.push(Dtype::Bool);
                     let args = vec![which, Arg::Literal(Literal::i64(k as i64))];
                     block.push(Stmt::Let { value, expr: Expr::Code(Code::Le, args) });
-                    (Arg::Scalar(value), call(*branch), chosen)
+                    (Arg::Scalar(value), branch, chosen)
                 }
             };
             block.push(Stmt::If { condition, then, otherwise });
@@ -193,6 +193,60 @@ impl Convert<'_> {
         }
         code.extend(chosen);
         Ok(Stmt::Nest { body: code })
+    }
+
+    /// The call of a branch. What the others change where it lies, and this one makes elsewhere, is
+    /// copied there in the end.
+    fn called(
+        &mut self,
+        r: &RegionStep,
+        callee: KernelId,
+        operands: &[View],
+        results: &[View],
+        frame: usize,
+        layout: &Frame,
+    ) -> Vec<Stmt> {
+        let region = &self.graph.regions[r.region];
+        let given: Vec<usize> =
+            self.memory.callees[callee].given().map(|(_, result)| result).collect();
+        let mut outputs = results.to_vec();
+        let mut copies = Vec::new();
+        for (turn, n) in region.exchanged.iter().enumerate() {
+            if !given.contains(n) {
+                let ty = self.graph.nodes[r.results[*n]].ty.clone();
+                let buffer = self.own(ty, frame + layout.next[turn]);
+                outputs[*n] = View { buffer, version: 0, ..results[*n].clone() };
+                copies.push(self.copy(&outputs[*n], &results[*n]));
+            }
+        }
+        let operands = operands.to_vec();
+        let call = Stmt::Call(Call { callee, operands, outputs, frame });
+        std::iter::once(call).chain(copies).collect()
+    }
+
+    /// Copies what a view sees.
+    fn copy(&mut self, from: &View, to: &View) -> Stmt {
+        let index = IndexId::new(self.indices as usize);
+        self.indices += 1;
+        let value = self.scalars.push(self.buffers[from.buffer].ty.dtype);
+        let along = |view: &View| {
+            let mut at = view.at.clone();
+            at.terms.push((index, 1));
+            at
+        };
+        let View { buffer, version, .. } = *from;
+        let expr = Expr::Load { buffer, version, address: along(from), guard: None };
+        let View { buffer, version, .. } = *to;
+        let (address, value_of) = (along(to), Arg::Scalar(value));
+        let store = Stmt::Store { buffer, version, address, value: value_of, guard: None };
+        Stmt::For {
+            index,
+            extent: Extent::Constant(from.elements),
+            rounds: Rounds::Parallel,
+            lanes: 1,
+            carries: Vec::new(),
+            body: vec![Stmt::Let { value, expr }, store],
+        }
     }
 
     /// Calls of the body, round after round.

@@ -57,12 +57,17 @@ pub(crate) fn given(
 }
 
 impl Gives {
+    /// Whether an argument is a result as it is, where that goes.
+    pub(crate) fn hands_on(&self, param: usize, result: usize) -> bool {
+        matches!(self, Gives::Handed(pairs) if pairs.contains(&(param, result)))
+    }
+
     /// Whether an argument may lie where a result goes.
     pub(crate) fn allows(&self, param: usize, result: usize) -> bool {
         match self {
             Gives::Nothing => false,
             Gives::Updated => true,
-            Gives::Carried(pairs) => pairs.contains(&(param, result)),
+            Gives::Carried(pairs) | Gives::Handed(pairs) => pairs.contains(&(param, result)),
         }
     }
 }

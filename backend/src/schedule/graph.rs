@@ -10,6 +10,7 @@
 //!   concatenation of very many pieces, a long chain of views) or impossible (a result must have
 //!   memory) a [`NodeKind::Copy`] node is put after it.
 
+use super::calls::Gives;
 use super::region::{Region, RegionId};
 use crate::machine::Machine;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
@@ -191,14 +192,16 @@ impl Graph {
     }
 
     /// Every result must be a computed node of its own, since it is written to memory of its own.
-    pub(crate) fn give_results_memory(&mut self, results: &[Source]) {
+    /// An argument that is given up for a result is that result as it lies.
+    pub(crate) fn give_results_memory(&mut self, results: &[Source], gives: &Gives) {
         let mut taken = OrderedSet::default();
-        for r in results {
+        for (result, r) in results.iter().enumerate() {
             let own = r.node().filter(|n| {
                 let kind = &self.nodes[*n].kind;
                 let moves = match kind {
-                    NodeKind::Result { of, n } => self.regions[*of].exchanged.contains(n),
-                    kind => kind.is_movement() || matches!(kind, NodeKind::Input(_)),
+                    NodeKind::Input(p) => !gives.hands_on(*p, result),
+                    NodeKind::Result { of, n } => self.regions[*of].ends_elsewhere(*n),
+                    kind => kind.is_movement(),
                 };
                 !moves && taken.insert(*n)
             });

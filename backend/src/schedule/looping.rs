@@ -281,6 +281,75 @@ func @mean(%0: f64[40]) -> (f64[40]) {
     assert_eq!(turns(&module), 2);
 }
 
+/// What every branch hands on, changed or not, stays where it is, also where a loop carries it; a branch
+/// that makes it elsewhere copies it there.
+#[test]
+fn branches_update_in_place() {
+    let functions = "
+func @no(%0: f64[40], %1: i64[]) -> (f64[40]) {
+  return %0
+}
+func @yes(%0: f64[40], %1: i64[]) -> (f64[40]) {
+  %2: f64[1] = dynamic_slice{sizes=[1]} %0, %1
+  %3: f64[1] = mul %2, 2.0
+  %4: f64[40] = dynamic_update_slice %0, %3, %1
+  return %4
+}
+func @twice(%0: f64[40], %1: i64[]) -> (f64[40]) {
+  %2: bool[] = gt %1, 1
+  %3: f64[40] = cond{branches=[@no,@yes]} %2, %0, %1
+  %4: f64[40] = loop{body=@yes, trip=3, direction=up, takes=[carry0,const]} %3, %1
+  return %4
+}
+func @late(%0: f64[40], %1: i64[]) -> (f64[40]) {
+  %2: f64[40] = rev{axes=[0]} %0
+  %3: f64[20] = slice{start=[3], limit=[23], strides=[1]} %2
+  %4: f64[40] = dynamic_update_slice %0, %3, %1
+  %5: f64[1] = slice{start=[7], limit=[8], strides=[1]} %0
+  %6: f64[40] = dynamic_update_slice %4, %5, %1
+  return %6
+}
+func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
+  %2: i64[] = rem %1, 3
+  %3: f64[40] = cond{branches=[@no,@yes,@BRANCH]} %2, %0, %1
+  return %3
+}
+";
+    for (branch, copies) in [("twice", 0), ("late", 1)] {
+        let functions = functions.replace("BRANCH", branch);
+        let module = same(
+            &functions,
+            "(f64[40], f64[]) {
+  %5: f64[4,10] = broadcast{shape=[4,10], dims=[0]} %1
+  %6: f64[40] = reshape{shape=[40]} %5
+  %7: f64[40] = exp %6
+  %8: f64[40] = loop{body=@round, trip=5, direction=up, takes=[carry0,index]} %7
+  return %8, %0
+}",
+        );
+        let program = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
+        assert_eq!(turns(&module), 0, "{program}");
+        let workspace = |b: &&kernel::Buffer| matches!(b.place, Place::Workspace(_));
+        let large = program.entry.buffers.values().filter(workspace);
+        assert!(large.filter(|b| b.ty.bytes() > 200).count() <= copies, "{program}");
+    }
+    // What is read afterwards, or is another value's beginning, too, is copied first.
+    same(
+        &functions.replace("BRANCH", "late"),
+        "(f64[40], f64[40], f64[40], f64[40]) {
+  %5: f64[4,10] = broadcast{shape=[4,10], dims=[0]} %1
+  %6: f64[40] = reshape{shape=[40]} %5
+  %7: f64[40] = exp %6
+  %8: f64[40] = cond{branches=[@no,@yes,@late]} %3, %7, 4
+  %9: f64[40] = cond{branches=[@no,@yes,@late]} 2, %7, %3
+  %10: f64[40] = add %8, %9
+  %11: f64[40] = cond{branches=[@no,@late]} true, %10, %3
+  %12: f64[40] = cond{branches=[@no,@yes]} false, %11, 2
+  return %8, %9, %11, %12
+}",
+    );
+}
+
 /// A call gives up what its caller has no more need of, and a copy of anything else.
 #[test]
 fn calls_update_what_dies_with_them() {

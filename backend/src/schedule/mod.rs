@@ -150,7 +150,7 @@ fn kernel(
     callees: &PrimaryMap<KernelId, Kernel>,
     tapes: &mut Tapes,
 ) -> Result<(Kernel, Plan), Problem> {
-    let mut graph = build::build(module, calls, callees, unit.function)?;
+    let mut graph = build::build(module, calls, callees, unit)?;
     let mut copied = library::copied(&graph);
     copied.extend(regions::copied(&graph));
     graph.copy_operands(&copied.into_iter().collect::<Vec<_>>());

@@ -30,7 +30,8 @@ pub(crate) struct Region {
     /// Results that begin as operands: which operand, which result. What nobody reads any more the
     /// result takes over, with its memory; anything else is copied there before.
     pub(crate) begins: Vec<(usize, usize)>,
-    /// Results that a round does not make where it finds what it carries: two places take turns.
+    /// Results that a round does not make where it finds what it carries: two places take turns. Of
+    /// branches: results that some make elsewhere, from where they are copied.
     pub(crate) exchanged: Vec<usize>,
     /// Results that are tapes, which the rounds of a loop write, a record each.
     pub(crate) written: Vec<usize>,
@@ -59,6 +60,11 @@ pub(crate) enum RegionKind {
 }
 
 impl Region {
+    /// Whether a result may be left in another place than its own: after an odd number of turns.
+    pub(crate) fn ends_elsewhere(&self, result: usize) -> bool {
+        matches!(self.kind, RegionKind::Loop { .. }) && self.exchanged.contains(&result)
+    }
+
     /// One that takes nothing over and has no effect.
     pub(crate) fn new(kind: RegionKind, results: usize) -> Region {
         let (begins, exchanged, written, read) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -83,7 +83,7 @@ impl Storage {
         }
         let carried = |id: NodeId, by: NodeId| match (gives, input(id)) {
             (_, None) => true,
-            (Gives::Carried(pairs), Some(p)) => {
+            (Gives::Carried(pairs) | Gives::Handed(pairs), Some(p)) => {
                 result[by].is_some_and(|result| pairs.contains(&(p, result)))
             }
             (Gives::Nothing | Gives::Updated, Some(_)) => false,
