@@ -2,7 +2,8 @@
 //!
 //! The size of what is compiled must not depend on how often a piece is run. `rnn` repeats a step in
 //! a row, `determinant` calls a function of each smaller size from the next larger one, `doubling`
-//! calls the function below it twice, so that inlined it would grow as 2ⁿ.
+//! calls the function below it twice, so that inlined it would grow as 2ⁿ. `sieve` and `prefix_sums`
+//! write to an array in loops.
 
 use std::rc::Rc;
 use tapeloom::prelude::*;
@@ -27,6 +28,27 @@ pub fn rnn_written_out(rounds: usize) -> impl Fn((Var, Var, Var)) -> Var {
         let h = (0..rounds).fold(x, |h, _| (h.dot(w) + x.dot(u)).tanh());
         (h * h).mean()
     }
+}
+
+/// Which numbers below n are prime, by the sieve of Eratosthenes, in place.
+pub fn sieve(n: usize) -> Var {
+    let prime = Ref::new(full([n], true));
+    prime.slice_axis(0, ..n.min(2)).set(false);
+    let root = (n as f64).sqrt() as usize;
+    let strike = |p: Var| {
+        let multiples = (n as i64 - 1) / p - p + 1;
+        fori_loop(multiples, |(k, ()): (Var, ())| prime.at(p * (p + k)).set(false), ());
+    };
+    let each = |(i, ()): (Var, ())| cond(prime.at(i + 2).get(), |()| strike(i + 2), |()| (), ());
+    fori_loop(root.saturating_sub(1), each, ());
+    prime.get()
+}
+
+/// `x[0]`, `x[0] + x[1]`, .., in place.
+pub fn prefix_sums(x: Var) -> Var {
+    let s = Ref::new(x);
+    fori_loop(x.len() - 1, |(i, ()): (Var, ())| s.at(i + 1).add(s.at(i).get()), ());
+    s.get()
 }
 
 /// The arguments of [`rnn`].

@@ -7,6 +7,7 @@ use tapeloom::prelude::*;
 use tapeloom_tests::fuzz::seeds;
 use tapeloom_tests::imperative::{Statement, draw, model, mutated, pure};
 use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences};
+use tapeloom_tests::repeated::{prefix_sums, sieve};
 
 fn points() -> [Tensor; 2] {
     [Tensor::from([0.5, -1.25, 2.0, 0.75]), Tensor::from([-0.5, -1.5, 0.3, -0.75])]
@@ -308,4 +309,59 @@ fn mutated_programs_are_their_pure_forms() {
     let check = |(name, f, g): &(&str, F, F)| differences(name, f, g, &all, &points());
     let wrong: Vec<String> = pairs().iter().flat_map(check).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is written in loops and branches is written in place: nothing of the array's size is kept beside
+/// it, and nothing is copied.
+#[test]
+fn arrays_are_written_in_place() {
+    const N: usize = 10_000;
+    let primes = jit(|(): ()| sieve(N));
+    let found = primes.call(()).unwrap().to_vec::<bool>().unwrap();
+    let by_division =
+        |n: usize| n > 1 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d));
+    assert!((0..N).all(|n| found[n] == by_division(n)));
+    let explained = primes.explain(()).unwrap();
+    assert!(explained.workspace_bytes() < 1000, "{explained}");
+    assert!(!explained.to_string().contains("copy"), "{explained}");
+
+    let x = Tensor::full(&[N], 0.5).unwrap();
+    let (sums, slope) = (jit(prefix_sums), jit(grad(|x| prefix_sums(x).index(-1))));
+    assert_eq!(sums.call(&x).unwrap().literal(N - 1).unwrap().to_f64(), 0.5 * N as f64);
+    let explained = sums.explain(&x).unwrap();
+    assert!(explained.workspace_bytes() < 1000, "{explained}");
+    assert!(!explained.to_string().contains("copy"), "{explained}");
+    // Reverse mode keeps the two places of each round, and no array per round.
+    assert!(slope.explain(&x).unwrap().workspace_bytes() < 8 * 5 * N);
+    assert_eq!(slope.call(&x).unwrap(), Tensor::full(&[N], 1.0).unwrap());
+}
+
+/// Reverse mode keeps of an update its place and what it needs of the elements there, never the array.
+#[test]
+fn rounds_keep_elements_and_no_arrays() {
+    const N: usize = 1000;
+    type Write = fn(Ref, Var, Var);
+    let writes: [(&str, Write); 10] = [
+        ("set", |r, i, x| r.at(i).set(x.sin())),
+        ("add", |r, i, x| r.at(i).add(x.sin())),
+        ("mul", |r, i, x| r.at(i).mul(x.sin())),
+        ("max", |r, i, x| r.at(i).max(x.sin())),
+        ("update", |r, i, x| r.at(i).update(|y| (y * x).sin())),
+        ("swap", |r, i, x| r.at((i * 7) % 1000).add(r.at(i).swap(x))),
+        ("row", |r, i, x| r.at_axis(0, i).set(r.at_axis(0, i - 1).get() * x)),
+        ("window", |r, i, x| r.dynamic_slice(&[i], [3]).add(x.sin())),
+        ("part", |r, i, x| r.slice_axis(0, 5..).at(i).set(x.sin())),
+        ("window of a part", |r, i, x| r.slice_axis(0, 5..).dynamic_slice(&[i], [2]).mul(x)),
+    ];
+    for (name, write) in writes {
+        let f = move |x: Var| {
+            let r = Ref::new(x.cos());
+            fori_loop(N, |(i, ()): (Var, ())| write(r, i, x.index(i)), ());
+            (r.get() * r.get()).sum()
+        };
+        let explained = jit(grad(f)).explain(Tensor::full(&[N], 0.5).unwrap()).unwrap();
+        let bytes = explained.workspace_bytes();
+        println!("{name}: {bytes}");
+        assert!(bytes < 200 * N, "{name}: {bytes} bytes");
+    }
 }

@@ -349,6 +349,19 @@ impl At {
                 [self.array, value].into_iter().chain(starts.map(literal)).collect();
             return emit(DynamicUpdateSlice, &operands, at);
         }
+        // At one place there is nothing to count: derivatives keep what is there, and not the array.
+        let extremum = match combine {
+            Combine::Max => Some(Scalar::Max),
+            Combine::Min => Some(Scalar::Min),
+            Combine::Set | Combine::Add | Combine::Mul => None,
+        };
+        let (combine, value) = match extremum.filter(|_| places.lead.is_empty()) {
+            Some(extremum) => {
+                let old = read(self.array, &self.positions, at);
+                (Combine::Set, binary(extremum, old, value, at))
+            }
+            None => (combine, value),
+        };
         let scatter = Scatter { combine, batch: 0, axes: (0..n).collect(), bounds: Bounds::Drop };
         let value = materialize(value, &shape, at);
         emit(scatter, &[self.array, places.indices(at), value], at)

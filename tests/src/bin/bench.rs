@@ -15,10 +15,12 @@
 //! - `ode_value_ratio`, `ode_grad_ratio`: a hundred thousand steps of a scalar differential equation, and
 //!   their gradient, over the value by a loop in Rust;
 //! - `rnn_STEPS_{value,grad,compile}_ms`: a recurrent network of 32 units; `tests/peers/rnn.py` prints the
-//!   same rows for JAX.
+//!   same rows for JAX;
+//! - `refs_sieve_ratio`, `refs_sums_ratio`: primes and prefix sums by a program that writes to an array,
+//!   over the same by a loop in Rust, and `refs_ratio`, the larger of the two.
 //!
 //! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer,
-//! rounds, ode, rnn.
+//! rounds, ode, rnn, refs.
 //!
 //! `bench --programs` prints how large programs are instead (equations, kernels, arithmetic, and the
 //! time to compile them): those benchmarked, the examples, and the samples of every primitive, each
@@ -33,7 +35,7 @@ use std::hint::black_box;
 use std::time::Instant;
 use tapeloom::prelude::*;
 use tapeloom_tests::gradbench;
-use tapeloom_tests::repeated::{rnn, rnn_arguments, rnn_written_out};
+use tapeloom_tests::repeated::{prefix_sums, rnn, rnn_arguments, rnn_written_out, sieve};
 use tapeloom_tests::tally::{Tally, derivatives};
 use tapeloom_tests::transformer::{self, Extents};
 
@@ -66,7 +68,7 @@ type Print<'a> = &'a dyn Fn(&str, f64, &str);
 /// A word, and what is measured where the word is given.
 type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 
-const GROUPS: [Group; 8] = [
+const GROUPS: [Group; 9] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         Ok(())
@@ -128,6 +130,13 @@ const GROUPS: [Group; 8] = [
         }
         Ok(())
     }),
+    ("refs", |print| {
+        let (primes, sums) = (written_primes()?, written_sums()?);
+        print("refs_sieve_ratio", primes, "1");
+        print("refs_sums_ratio", sums, "1");
+        print("refs_ratio", primes.max(sums), "1");
+        Ok(())
+    }),
 ];
 
 /// Seconds of the steps of x' = p x (1 - x) by Euler's method: in Rust, here, and with the gradient.
@@ -157,6 +166,48 @@ fn ode() -> Outcome<[f64; 3]> {
         Ok(())
     };
     Ok([median(101, 1, by_rust)?, median(101, 1, value)?, median(101, 1, gradient)?])
+}
+
+/// Primes below a million: time over that of Rust.
+fn written_primes() -> Outcome<f64> {
+    const N: usize = 1_000_000;
+    let by_rust = || {
+        let mut prime = vec![true; black_box(N)];
+        prime[..2].fill(false);
+        for p in (2..).take_while(|p| p * p < N) {
+            if prime[p] {
+                prime[p * p..].iter_mut().step_by(p).for_each(|multiple| *multiple = false);
+            }
+        }
+        black_box(prime);
+        Ok(())
+    };
+    let primes = jit(|(): ()| sieve(N));
+    let ours = || {
+        black_box(primes.call(())?);
+        Ok(())
+    };
+    Ok(median(31, 1, ours)? / median(31, 1, by_rust)?)
+}
+
+/// Prefix sums of a million numbers: time over that of Rust.
+fn written_sums() -> Outcome<f64> {
+    const N: usize = 1_000_000;
+    let numbers: Vec<f64> = (0..N).map(|i| (i as f64).sin()).collect();
+    let by_rust = || {
+        let mut x = black_box(&numbers).clone();
+        for i in 1..x.len() {
+            x[i] += x[i - 1];
+        }
+        black_box(x);
+        Ok(())
+    };
+    let (sums, x) = (jit(prefix_sums), Tensor::from(numbers.clone()));
+    let ours = || {
+        black_box(sums.call(&x)?);
+        Ok(())
+    };
+    Ok(median(31, 1, ours)? / median(31, 1, by_rust)?)
 }
 
 /// Milliseconds of so many rounds of a recurrent network of 32 units: value, gradient, and what it takes
