@@ -107,13 +107,12 @@ struct Draw {
     rng: Rng,
     shapes: Vec<Vec<usize>>,
     loops: usize,
-    branches: usize,
 }
 
 /// The program of a seed.
 pub fn draw(seed: u64) -> Vec<Statement> {
     let shapes = SHAPES.iter().map(|s| s.to_vec()).collect();
-    let mut draw = Draw { rng: Rng::new(seed), shapes, loops: 0, branches: 0 };
+    let mut draw = Draw { rng: Rng::new(seed), shapes, loops: 0 };
     draw.list(3, 5)
 }
 
@@ -132,14 +131,11 @@ impl Draw {
             Combine::Min,
             Combine::Update,
         ];
-        // A batch that chooses between branches which keep tapes is refused, so that branches have
-        // loops of known length alone.
         const KINDS: [Kind; 6] =
             [Kind::Known, Kind::Scan, Kind::Reverse, Kind::Map, Kind::Told, Kind::While];
         match self.rng.index(if depth == 0 { 4 } else { 8 }) {
             4 | 5 => {
-                let kinds = if self.branches > 0 { 4 } else { KINDS.len() };
-                let kind = KINDS[self.rng.index(kinds)];
+                let kind = KINDS[self.rng.index(KINDS.len())];
                 let n = self.rng.index(4);
                 self.loops += 1;
                 let body = self.list(depth - 1, 3);
@@ -148,9 +144,7 @@ impl Draw {
             }
             6 => {
                 let which = self.element();
-                self.branches += 1;
                 let [yes, no] = [(); 2].map(|()| self.list(depth - 1, 2));
-                self.branches -= 1;
                 Statement::Branch(which, yes, no)
             }
             7 => {

@@ -7,6 +7,15 @@ use tapeloom_tests::calculus::{check_differences, check_products};
 use tapeloom_tests::{Agreement, Case, EXAMPLES, Elements, Failure, Rng, run};
 use tapeloom_transforms::{batch, jvp, linearize, transpose, vjp};
 
+/// What the interpreter finds, and machine code too.
+fn both(m: &Module, f: FuncId, args: &[Tensor]) -> Result<Vec<Tensor>, Failure> {
+    let want = run(m, f, args)?;
+    let compiled = tapeloom_backend::compile(m, f, &tapeloom_backend::Options::default())?;
+    let got = compiled.call(&args.iter().collect::<Vec<_>>())?;
+    Agreement::Within { relative: 1e-10, absolute: 1e-12 }.check_all(&got, &want)?;
+    Ok(want)
+}
+
 fn read(text: &str) -> (Module, FuncId) {
     let module = parse_module(text).unwrap();
     let f = module.iter().last().unwrap().0;
@@ -231,11 +240,11 @@ fn forward_mode_follows_a_condition() {
     let of = jvp(&mut m, f, &[true, true]).unwrap();
     let [x, k, dx, dk] = [0.05, 0.1, 1.0, 0.5];
     let args = [x, k, dx, dk].map(Tensor::from);
-    let y = run(&m, of.function, &args).unwrap();
+    let y = both(&m, of.function, &args).unwrap();
     assert_eq!(y[1].at(0).to_f64(), 5.0);
     let at = |h: f64| {
         let args = [x + h * dx, k + h * dk].map(Tensor::from);
-        run(&m, f, &args).unwrap()[0].at(0).to_f64()
+        both(&m, f, &args).unwrap()[0].at(0).to_f64()
     };
     let slope = (at(1e-6) - at(-1e-6)) / 2e-6;
     assert!((y[2].at(0).to_f64() - slope).abs() < 1e-7 * slope.abs(), "{y:?} {slope}");
@@ -369,14 +378,14 @@ fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let (forward, back) = (jvp(m, case.f, &floats)?, vjp(m, case.f, &floats)?);
     let mut rng = Rng::new(9);
     let dx = case.directions(&mut rng, &floats);
-    let mut y = run(m, forward.function, &[&case.args[..], &dx].concat())?;
+    let mut y = both(m, forward.function, &[&case.args[..], &dx].concat())?;
     let dy = y.split_off(forward.active_out.len());
     let mut tangents = dy.iter().cloned();
     let spread: Vec<Option<Tensor>> =
         forward.active_out.iter().map(|on| on.then(|| tangents.next()).flatten()).collect();
     check_differences(m, case.f, &case.args, &floats, &dx, &spread)?;
     let ct: Vec<Tensor> = dy.iter().map(|t| rng.tensor(t.ty())).collect();
-    let mut back_y = run(m, back.function, &[&case.args[..], &ct].concat())?;
+    let mut back_y = both(m, back.function, &[&case.args[..], &ct].concat())?;
     let ctx = back_y.split_off(y.len());
     Agreement::Exact.check_all(&back_y, &y)?;
     let active = floats.iter().filter(|on| **on).count();
@@ -418,7 +427,7 @@ func @f(%0: f64[], %1: i64[], %2: f64[]) -> (f64[]) {
     // One round would never end.
     let args = [Tensor::from(0.5), Tensor::scalar(0i64), Tensor::from(1.0), Tensor::from(3.0)];
     let of = vjp(&mut m, f, &[true, false, true]).unwrap();
-    let y = run(&m, of.function, &args).unwrap();
+    let y = both(&m, of.function, &args).unwrap();
     assert_eq!(y, [0.5, 3.0, 0.0].map(Tensor::from));
 }
 
@@ -438,11 +447,11 @@ fn gradients_of_a_batch_are_those_of_its_members() {
         let args = [args, vec![Tensor::from([1.0, -2.0, 3.0, 0.5, 1.0])]].concat();
         let lifted: Vec<bool> = args.iter().map(|t| !t.shape().is_empty()).collect();
         let all = batch(&mut m, of.function, 5, &lifted).unwrap();
-        let got = run(&m, all.function, &args).unwrap();
+        let got = both(&m, all.function, &args).unwrap();
         let mut shared = 0.0;
         for lane in 0..5 {
             let alone = alone(&args, lane);
-            let want = run(&m, of.function, &alone).unwrap();
+            let want = both(&m, of.function, &alone).unwrap();
             for (got, want) in got.iter().zip(&want) {
                 assert_eq!(got.at(lane), want.at(0), "lane {lane} of {text}");
             }
@@ -452,7 +461,7 @@ fn gradients_of_a_batch_are_those_of_its_members() {
         let last = args.len() - 1;
         let all = batch(&mut m, f, 5, &lifted[..last]).unwrap();
         let of = vjp(&mut m, all.function, &floats).unwrap();
-        let ctx = run(&m, of.function, &args).unwrap();
+        let ctx = both(&m, of.function, &args).unwrap();
         let sum = ctx.last().unwrap().at(0).to_f64();
         assert!((sum - shared).abs() <= 1e-12 * shared.abs(), "{sum} {shared}");
     }
@@ -477,10 +486,10 @@ fn members_of_a_batch_end_by_themselves() {
         let lifted: Vec<bool> = args.iter().map(|t| !t.shape().is_empty()).collect();
         let all = batch(&mut m, of.function, 5, &lifted).unwrap();
         assert!(all.batched_out.iter().all(|on| *on));
-        let got = run(&m, all.function, &args).unwrap();
+        let got = both(&m, all.function, &args).unwrap();
         for lane in 0..5 {
             let alone = alone(&args, lane);
-            let want = run(&m, of.function, &alone).unwrap();
+            let want = both(&m, of.function, &alone).unwrap();
             for (got, want) in got.iter().zip(&want) {
                 assert_eq!(got.at(lane), want.at(0), "lane {lane} of {text}");
             }
@@ -491,7 +500,7 @@ fn members_of_a_batch_end_by_themselves() {
             false => Tensor::zeros(&[0], t.dtype()).unwrap(),
         };
         let args: Vec<Tensor> = args.iter().map(nothing).collect();
-        let none = run(&m, nobody.function, &args).unwrap();
+        let none = both(&m, nobody.function, &args).unwrap();
         assert!(none.iter().all(|t| t.shape() == [0]));
     }
 }
