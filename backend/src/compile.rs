@@ -15,7 +15,7 @@
 //! ```
 
 use crate::executable::Executable;
-use crate::kernel::{self, Listener, Program};
+use crate::kernel::{self, Program};
 use crate::plan::Plan;
 use crate::schedule;
 use crate::target::Target;
@@ -111,7 +111,8 @@ impl Runnable {
     ///
     /// # Errors
     /// [`Kind::Arguments`] when the arguments do not fit the parameters, [`Kind::TooLarge`] when there
-    /// is no memory for results or workspace.
+    /// is no memory for results or workspace, [`Kind::Callback`] when a Rust function that the program
+    /// calls does not answer as it should.
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
         match &self.running {
             Running::Native(e) => {
@@ -123,20 +124,6 @@ impl Runnable {
             Running::Interpreter(p) => {
                 self.check(args)?;
                 kernel::shadow(p, &owned(args))
-            }
-        }
-    }
-
-    /// As [`call`](Runnable::call), with somebody who listens to the program's reports.
-    ///
-    /// # Errors
-    /// Those of [`call`](Runnable::call); [`Kind::Internal`] when the listener panics.
-    pub fn listen(&self, args: &[&Tensor], listener: Listener<'_>) -> Result<Vec<Tensor>, Problem> {
-        match &self.running {
-            Running::Native(e) => e.listen(args, listener),
-            Running::Interpreter(p) => {
-                self.check(args)?;
-                kernel::listen(p, &owned(args), listener)
             }
         }
     }

@@ -37,14 +37,16 @@
 #![expect(unsafe_code, reason = "hands buffers to generated code")]
 
 use crate::jit::{CodeReport, MachineCode};
-use crate::kernel::{self, Listener, Program};
+use crate::kernel::{self, Asked, Program};
 use crate::machine::Machine;
+use crate::outside::Outside;
 use crate::record::Context;
 use crate::records::{self, NO_RECORD, NO_ROOM, Records};
 use crate::target::{Target, isa};
 use crate::{gemm, no_memory};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, TryLockError};
@@ -79,6 +81,8 @@ struct Inner {
     /// call, for the next.
     tapes: (Vec<usize>, Vec<Loc>),
     records: Mutex<Option<Records>>,
+    /// The Rust functions that it calls, by number.
+    calls: Vec<Arc<Asked>>,
     report: CodeReport,
 }
 
@@ -137,6 +141,7 @@ impl Executable {
             pool: Mutex::new(Vec::new()),
             tapes: (records::sizes(program), program.tapes.values().map(|t| t.loc).collect()),
             records: Mutex::new(None),
+            calls: program.asked(),
             report,
         })))
     }
@@ -145,25 +150,11 @@ impl Executable {
     ///
     /// # Errors
     /// [`Kind::Arguments`] when an argument is missing or of another type, [`Kind::TooLarge`] when
-    /// there is no memory for results or workspace.
+    /// there is no memory for results or workspace, [`Kind::Callback`] when a Rust function that the
+    /// program calls does not answer as it should.
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
-        self.run(args, None)
-    }
-
-    /// As [`call`](Executable::call), with somebody who listens to the program's probes.
-    ///
-    /// # Errors
-    /// Those of [`call`](Executable::call); [`Kind::Internal`] when the listener panics.
-    pub fn listen(&self, args: &[&Tensor], listener: Listener<'_>) -> Result<Vec<Tensor>, Problem> {
-        self.run(args, Some(listener))
-    }
-
-    fn run(
-        &self,
-        args: &[&Tensor],
-        mut listener: Option<Listener<'_>>,
-    ) -> Result<Vec<Tensor>, Problem> {
-        let Inner { code, inputs, outputs, workspace, pool, tapes, records: kept, .. } = &*self.0;
+        let Inner { code, inputs, outputs, workspace, pool, tapes, records: kept, calls, .. } =
+            &*self.0;
         if args.len() != inputs.len() {
             return Err(self.wrong_count(args.len()));
         }
@@ -197,7 +188,8 @@ impl Executable {
             }
         }
         let frame = space.as_mut_ptr().cast::<u8>();
-        let listener = listener.as_mut().map_or(std::ptr::null_mut(), |l| (&raw mut *l).cast());
+        let answers = Outside { calls, failed: RefCell::new(None) };
+        let outside = (&raw const answers).cast();
         let mut records = None;
         if !tapes.0.is_empty() {
             let last = kept.try_lock().ok().and_then(|mut kept| kept.take());
@@ -206,11 +198,11 @@ impl Executable {
         let all = records.as_mut().map_or(std::ptr::null_mut(), |r| (&raw mut *r).cast());
         let states = records.as_mut().map_or(std::ptr::null_mut(), |r| r.states.as_mut_ptr());
         let mut context =
-            Context { zeros: [0; 2], workspace: frame, listener, tapes: states, records: all };
+            Context { zeros: [0; 2], workspace: frame, outside, tapes: states, records: all };
         record[0] = (&raw mut context).cast();
         record[1] = frame;
         // SAFETY: `record` has the layout of the entry's records: the context, which lives on this
-        // stack as its listener and its records do, and `space`, which is owned by this call, as long as the report says and aligned to
+        // stack as what it points to does, and `space`, which is owned by this call, as long as the report says and aligned to
         // 64 bytes; then a pointer per input, of the checked types, to buffers that `args` keeps alive
         // (never written, though the record does not say so); then one per output, to fresh buffers of
         // the sizes of the program's types, which nothing else refers to and which stay where they are
@@ -236,8 +228,9 @@ impl Executable {
             return Err(Problem::internal(message));
         }
         if status != gemm::DONE {
-            let message = format!("a library function or a listener panicked in @{}", self.0.name);
-            return Err(Problem::internal(message));
+            let panicked =
+                || Problem::internal(format!("a library function panicked in @{}", self.0.name));
+            return Err(answers.failed.into_inner().unwrap_or_else(panicked));
         }
         let mut results = Vec::with_capacity(outputs.len());
         for (output, lines) in outputs.iter().zip(buffers) {

@@ -35,8 +35,8 @@ pub(crate) struct Context {
     pub(crate) zeros: [u64; 2],
     /// Where the entry's frame begins, and with it the workspace.
     pub(crate) workspace: *mut u8,
-    /// Points to the [`Listener`](crate::kernel::Listener) of the call; null if nobody listens.
-    pub(crate) listener: *mut u8,
+    /// Points to the [`Outside`](crate::outside::Outside) of the call.
+    pub(crate) outside: *const u8,
     /// Points to the first [`State`] of the call's tapes, in order.
     pub(crate) tapes: *mut State,
     /// Points to the [`Records`](crate::records::Records) that the states belong to.

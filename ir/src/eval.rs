@@ -4,6 +4,7 @@
 //! stays within what the program needs at once.
 
 use crate::depth::deeper;
+use crate::finite::Watch;
 use crate::function::{Atom, FuncId, Function, ValueId};
 use crate::module::Module;
 use crate::problem::{Kind, Problem};
@@ -53,8 +54,9 @@ fn run(module: &Module, f: &Function, args: &[Value]) -> Result<Vec<Value>, Prob
         }
         values[*p] = Some(arg.clone());
     }
+    let mut watch = Watch::begin(&params, args);
     let mut uses = f.use_counts();
-    for e in &f.equations {
+    for (i, e) in f.equations.iter().enumerate() {
         let mut operands = Vec::with_capacity(e.operands.len());
         for a in &e.operands {
             operands.push(read(&values, *a)?);
@@ -65,13 +67,20 @@ fn run(module: &Module, f: &Function, args: &[Value]) -> Result<Vec<Value>, Prob
                 values[v] = None;
             }
         }
-        let outputs = e.op.run(module, &operands)?;
+        let outputs = match &mut watch {
+            None => e.op.run(module, &operands),
+            Some(watch) => watch.equation(module, (f, i), &operands),
+        };
+        let outputs = outputs.map_err(|p| p.at(f.location(i)))?;
         for (v, y) in e.outputs.iter().zip(outputs) {
             debug_assert_eq!(f.types[*v], y.ty(), "{}", e.op.name());
             if uses[*v] > 0 {
                 values[*v] = Some(y);
             }
         }
+    }
+    if let Some(watch) = watch {
+        watch.end(&f.results);
     }
     f.results.iter().map(|r| read(&values, *r)).collect()
 }

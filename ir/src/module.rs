@@ -7,6 +7,7 @@
 
 use crate::depth::{DEEPEST_CALL, deeper, too_deep};
 use crate::function::{FuncId, Function};
+use crate::host::Host;
 use crate::map::OrderedSet;
 use crate::prim::Effects;
 use crate::problem::Problem;
@@ -22,6 +23,8 @@ pub struct Module {
     /// Boxed, since it is larger than the rest.
     memo: Box<Memo>,
     effects: SecondaryMap<FuncId, Effects>,
+    /// Whether it or what it refers to does something that a user can see.
+    seen: SecondaryMap<FuncId, bool>,
     /// How deep the calls of each function nest: 0 for one that calls nothing.
     depths: SecondaryMap<FuncId, usize>,
 }
@@ -50,6 +53,9 @@ impl Module {
         }
         let effects = function.equations.iter().map(|e| e.op.effects(self)).max();
         self.effects[id] = effects.unwrap_or_default();
+        let inside = |f: FuncId| self.seen[f];
+        self.seen[id] = self.effects[id] == Effects::Ordered
+            || function.equations.iter().flat_map(|e| e.op.regions()).any(|r| inside(r.function));
         self.depths[id] = depth;
         Ok(id)
     }
@@ -81,6 +87,12 @@ impl Module {
         self.effects[id]
     }
 
+    /// Whether a user can see that the function is run, or that a derivative of it is: an ordered effect is
+    /// in it, or in a rule that a derivative would open.
+    pub fn is_seen(&self, id: FuncId) -> bool {
+        self.seen[id]
+    }
+
     /// Whether an id belongs to this module.
     pub fn contains(&self, id: FuncId) -> bool {
         id.index() < self.functions.len()
@@ -89,6 +101,17 @@ impl Module {
     /// Every function, in the order in which they were added (callees before callers).
     pub fn iter(&self) -> impl Iterator<Item = (FuncId, &Function)> {
         self.functions.iter().enumerate().map(|(i, f)| (FuncId::new(i), &**f))
+    }
+
+    /// The Rust functions that programs of this module call, each once.
+    pub fn hosts(&self) -> Vec<Host> {
+        let mut hosts = Vec::new();
+        for host in self.iter().flat_map(|(_, f)| &f.equations).filter_map(|e| e.op.host()) {
+            if !hosts.contains(host) {
+                hosts.push(host.clone());
+            }
+        }
+        hosts
     }
 
     /// The answer to a question about a function: the one remembered, or the one that `make` finds.

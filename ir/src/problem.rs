@@ -30,6 +30,10 @@ pub enum Kind {
     TooLarge,
     /// A custom derivative rule does not fit its function.
     Rule,
+    /// A Rust function that a program calls gave no results, or others than were declared.
+    Callback,
+    /// A value that is not finite appeared while the program ran, and somebody asked for it.
+    NotFinite,
     /// The text of a program does not parse.
     Parse,
     /// A program breaks an invariant of the language.
@@ -42,7 +46,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 13] = [
+    pub const ALL: [Kind; 15] = [
         Kind::Shape,
         Kind::Dtype,
         Kind::Escaped,
@@ -52,6 +56,8 @@ impl Kind {
         Kind::Arguments,
         Kind::TooLarge,
         Kind::Rule,
+        Kind::Callback,
+        Kind::NotFinite,
         Kind::Parse,
         Kind::Verify,
         Kind::Target,
@@ -70,6 +76,8 @@ impl Kind {
             Kind::Arguments => "arguments",
             Kind::TooLarge => "too-large",
             Kind::Rule => "rule",
+            Kind::Callback => "callback",
+            Kind::NotFinite => "not-finite",
             Kind::Parse => "parse",
             Kind::Verify => "verify",
             Kind::Target => "target",

@@ -66,6 +66,7 @@ pub mod implicit;
 pub mod jit;
 pub mod ops;
 pub mod optim;
+pub mod outside;
 pub mod random;
 pub mod state;
 pub mod transform;
@@ -79,6 +80,7 @@ pub use function::{Function, One, Two};
 pub use implicit::*;
 pub use jit::{Compiled, Explanation, Jit, Stage, jit, run};
 pub use ops::functions::*;
+pub use outside::{Failure, callback, callback_batched, debug_print, tap, tap_cotangent};
 pub use state::Ref;
 pub use tapeloom_derive::Tree;
 pub use tapeloom_ir::{ArrayType, Dtype, Element, Kind, Problem, Shape, Tensor};
@@ -96,6 +98,7 @@ pub mod prelude {
     pub use crate::implicit::*;
     pub use crate::jit::{Jit, jit, run};
     pub use crate::ops::functions::*;
+    pub use crate::outside::{callback, callback_batched, debug_print, tap, tap_cotangent};
     pub use crate::state::Ref;
     pub use crate::transform::*;
     pub use crate::tree::{

@@ -77,6 +77,12 @@ impl Var {
         self.ty(caller()).dtype
     }
 
+    /// Shape and element type.
+    #[track_caller]
+    pub fn array_type(self) -> ArrayType {
+        self.ty(caller())
+    }
+
     /// Number of axes; 0 for a scalar.
     #[track_caller]
     pub fn rank(self) -> usize {

@@ -26,6 +26,7 @@ chapters! {
     quick_start = "../../book/src/quick-start.md";
     randomness = "../../book/src/randomness.md";
     recipes = "../../book/src/recipes.md";
+    seeing_inside = "../../book/src/seeing-inside.md";
     state = "../../book/src/state.md";
     tour = "../../book/src/tour.md";
 }

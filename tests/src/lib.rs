@@ -15,6 +15,7 @@
 //! - [`pairs`]: two functions that are to be one, under every transform;
 //! - [`tally`]: how large programs are when they are compiled;
 //! - [`transformer`]: blocks of a transformer, to measure;
+//! - [`Listener`]: what programs tell the world outside;
 //! - [`words`]: transforms one after the other, each tested against the program before it;
 //! - [`TextTest`]: a program, what to do with it, and what must come out.
 
@@ -27,6 +28,7 @@ mod examples;
 pub mod fuzz;
 pub mod genes;
 pub mod gradbench;
+mod heard;
 pub mod imperative;
 pub mod marks;
 pub mod pairs;
@@ -44,6 +46,7 @@ pub mod words;
 pub use agreement::{Agreement, rounded};
 pub use elements::{Elements, tensor_of};
 pub use examples::{EXAMPLES, Example};
+pub use heard::{Heard, Listener};
 pub use programs::Vocabulary;
 pub use random::{EDGES, Rng, edge_tensors};
 pub use samples::{Case, cases};

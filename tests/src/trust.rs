@@ -61,6 +61,13 @@ fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
                 trust.extend(worst.unwrap_or_default().into_iter().map(|t| t.max(which)));
                 continue;
             }
+            // It may jump anywhere, and may give nothing.
+            Lowering::Host(_) => {
+                let exact = x.iter().all(|x| *x == Trust::Exact);
+                let each = if exact { Trust::Exact } else { Trust::Open };
+                trust.extend(e.outputs.iter().map(|_| each));
+                continue;
+            }
             Lowering::Loop { body, rounds } => {
                 trust.extend(after_rounds(m, *body, rounds, &x, wild));
                 continue;
@@ -129,7 +136,6 @@ fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
         Lowering::View { .. }
         | Lowering::Reshape
         | Lowering::Alias { .. }
-        | Lowering::Report { .. }
         | Lowering::Iota { .. } => all,
         Lowering::Reduce { .. } if lowering.sums() => {
             if wild && all != Trust::Exact {
@@ -165,6 +171,7 @@ fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
         }
         Lowering::Scatter { .. } => all,
         Lowering::Call(_)
+        | Lowering::Host(_)
         | Lowering::Branch { .. }
         | Lowering::Loop { .. }
         | Lowering::Missing(_) => all.max(Trust::Rounded),

@@ -4,7 +4,7 @@
 //! computed once. Each primitive's batching rule says what it is over a whole batch.
 
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::prim::{Regions, RuleCx, settle};
+use tapeloom_ir::prim::{Effects, Regions, RuleCx, settle};
 use tapeloom_ir::question::{Batch, BatchOf, Wanted};
 use tapeloom_ir::{Atom, Builder, Copying, Draft, FuncId, Module, Problem, Type, ValueId};
 
@@ -42,7 +42,9 @@ pub(crate) fn derive(
         b.at(f.location(i));
         let x = map.all(&e.operands);
         let mask: Vec<bool> = e.operands.iter().map(|a| a.value().is_some_and(|v| on[v])).collect();
-        if !mask.contains(&true) {
+        // What is seen is seen for every member.
+        let seen = b.with_module(|m| e.op.effects(m)) == Effects::Ordered;
+        if !mask.contains(&true) && !seen {
             map.define(e, b.copy(&f, i, x));
             continue;
         }

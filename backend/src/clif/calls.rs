@@ -1,11 +1,10 @@
-//! Calls: contractions by a library, reports, and other kernels of the program.
+//! Calls: contractions by a library, Rust functions of the user, and other kernels of the program.
 //!
 //! A callee's [`record`](crate::record) is made on the caller's stack.
 
 use super::nest::{Nest, return_unless_zero};
 use crate::gemm;
-use crate::kernel::{Call, Contract, View};
-use crate::probe;
+use crate::kernel::{Ask, Call, Contract};
 use crate::record::{self, Layout};
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, types};
 use tapeloom_ir::Problem;
@@ -25,14 +24,22 @@ impl Nest<'_, '_, '_> {
         Ok(())
     }
 
-    /// A report.
-    pub(super) fn probe(&mut self, number: u32, view: &View) -> Result<(), Problem> {
-        let function = self.functions.probe(self.b.func)?;
-        let at = self.first(view.buffer, &view.at)?;
-        let dtype = probe::code(self.p.buffers[view.buffer].ty.dtype);
-        let [number, dtype, elements] = [i64::from(number), dtype, view.elements as i64]
-            .map(|n| self.b.ins().iconst(types::I64, n));
-        let call = self.b.ins().call(function, &[self.context, number, dtype, at, elements]);
+    /// A Rust function, which finds its operands and results through a row of pointers on the stack.
+    pub(super) fn ask(&mut self, a: &Ask) -> Result<(), Problem> {
+        let (function, number) = self.functions.ask(self.b.func, &a.asked)?;
+        let mut row = Vec::with_capacity(a.operands.len() + a.outputs.len());
+        for v in a.operands.iter().chain(&a.outputs) {
+            row.push(self.first(v.buffer, &v.at)?);
+        }
+        let bytes = (row.len() * record::WORD) as u32;
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
+        let slot = self.b.create_sized_stack_slot(slot);
+        for (i, pointer) in row.iter().enumerate() {
+            self.b.ins().stack_store(types::I64, *pointer, slot, (i * record::WORD) as i32);
+        }
+        let row = self.b.ins().stack_addr(types::I64, slot, 0);
+        let number = self.b.ins().iconst(types::I64, number as i64);
+        let call = self.b.ins().call(function, &[self.context, number, row]);
         let status = self.b.inst_results(call)[0];
         return_unless_zero(self.b, status);
         Ok(())

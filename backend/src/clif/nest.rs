@@ -176,8 +176,8 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             }
             Stmt::If { condition, then, otherwise } => self.if_(*condition, then, otherwise),
             Stmt::Call(c) => self.call(c),
-            Stmt::Probe { number, view } => self.probe(*number, view),
             Stmt::Tape(t) => self.taping(t),
+            Stmt::Ask(a) => self.ask(a),
             Stmt::Let { value, .. } if self.hoisted.contains(value) => Ok(()),
             Stmt::Let { value, expr } => {
                 let x = match expr {

@@ -168,9 +168,9 @@ fn weight(stmt: &Stmt) -> usize {
         Stmt::While { .. } | Stmt::If { .. } => 10 + inside,
         Stmt::Nest { .. } => inside,
         Stmt::Contract(_) => 8,
-        Stmt::Probe { .. } => 8,
         Stmt::Tape(_) => 25,
         Stmt::Call(c) => 8 + 2 * (c.operands.len() + c.outputs.len()),
+        Stmt::Ask(a) => 8 + 2 * (a.operands.len() + a.outputs.len()),
         Stmt::Let { .. } | Stmt::Fold { .. } | Stmt::Store { .. } => 1,
         Stmt::Var { .. } | Stmt::Set { .. } => 0,
     }

@@ -11,10 +11,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::tests::{Random, compare, tensor};
+use crate::kernel::told::{tell, told};
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Call, Carry, Contract, Expr, Extent, Held, IndexId, Kernel,
     KernelId, Matrix, Place, Program, Rounds, Stmt, VarId, Version, View, choose_lanes, claim,
-    eval, listen, parse, registers, splice, split_loops, verify, visit,
+    eval, parse, registers, shadow, splice, split_loops, verify, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
@@ -368,11 +369,16 @@ impl Generator<'_> {
             14 if !self.callees.is_empty() => self.call(body),
             15 => self.fold(body),
             16 => {
-                let (number, elements) = (self.r.below(100) as u32, self.r.below(4));
-                let (n, at) = (self.array(), self.address(body, elements));
-                let Held { buffer, version } = self.arrays[n];
-                let view = View { buffer, version, at, elements };
-                body.push(Stmt::Probe { number, view });
+                let (number, elements) = (self.r.below(100), self.r.below(4));
+                let mut view = || {
+                    let (n, at) = (self.array(), self.address(body, elements));
+                    let Held { buffer, version } = self.arrays[n];
+                    View { buffer, version, at, elements }
+                };
+                let seen = view();
+                let negatives = (number % 3 == 0).then(view);
+                let ty = ArrayType::new(Dtype::F64, [elements]);
+                body.push(tell(&format!("p{number}"), ty, seen, negatives));
             }
             _ => {}
         }
@@ -582,9 +588,9 @@ fn random_recursive_kernels() {
                 parse(&p.to_string(), &|_| None).unwrap_or_else(|e| panic!("{seed}: {e}\n{p}"));
             assert_eq!(again.to_string(), p.to_string());
             assert_eq!(verify(&again), []);
-            let mut told = Vec::new();
-            let results = listen(p, args, &mut |number, all| told.push((number, all.to_vec())));
-            (results.unwrap_or_else(|e| panic!("{p}\nseed {seed}: {e}")), told)
+            told();
+            let results = shadow(p, args).unwrap_or_else(|e| panic!("{p}\nseed {seed}: {e}"));
+            (results, told())
         };
         let want = told_by(&p);
         let mut spliced = p.clone();
@@ -622,7 +628,7 @@ fn random_recursive_kernels() {
                     Stmt::For { lanes: 2.., .. } => 9,
                     Stmt::For { rounds: Rounds::Parallel, .. } => 6,
                     Stmt::For { rounds: Rounds::Fold, .. } => 7,
-                    Stmt::Probe { .. } => 8,
+                    Stmt::Ask(_) => 8,
                     _ => return,
                 };
                 met[kind] += 1;

@@ -4,12 +4,13 @@
 //! [`Symbols::of`] walks the program once and lists everything that its code can call.
 
 use crate::gemm;
-use crate::kernel::{Expr, Program, Stmt, visit};
-use crate::probe;
+use crate::kernel::{Asked, Expr, Program, Stmt, visit};
+use crate::outside;
 use crate::records;
 use cranelift_codegen::ir::{self, AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::CallConv;
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
+use std::sync::Arc;
 use tapeloom_ir::prim::{Library, LibraryFn};
 use tapeloom_ir::{Code, Dtype, OrderedMap, Problem};
 
@@ -17,6 +18,8 @@ use tapeloom_ir::{Code, Dtype, OrderedMap, Problem};
 pub(crate) struct Symbols {
     list: Vec<Symbol>,
     index: OrderedMap<String, usize>,
+    /// The Rust functions among them, which go by number.
+    asked: Vec<Arc<Asked>>,
 }
 
 /// A function that generated code may call.
@@ -32,14 +35,15 @@ pub(crate) struct Symbol {
 impl Symbols {
     /// Everything that a program calls.
     pub(crate) fn of(program: &Program) -> Symbols {
-        let mut symbols = Symbols { list: Vec::new(), index: OrderedMap::default() };
+        let (list, index, asked) = (Vec::new(), OrderedMap::default(), program.asked());
+        let mut symbols = Symbols { list, index, asked };
         let mut stmt = |stmt: &Stmt| match stmt {
             Stmt::Let { expr: Expr::Code(code, _), .. } | Stmt::Fold { code, .. } => {
                 symbols.code(*code);
             }
             Stmt::Contract(c) => symbols.contraction(c.dtype),
-            Stmt::Probe { .. } => symbols.probe(),
             Stmt::Tape(_) => symbols.grow(),
+            Stmt::Ask(_) => symbols.outside(),
             Stmt::Nest { .. }
             | Stmt::For { .. }
             | Stmt::While { .. }
@@ -90,8 +94,8 @@ impl Symbols {
         }
     }
 
-    fn probe(&mut self) {
-        self.add(PROBE, probe::probe as *const u8, &[types::I64; 5], types::I32);
+    fn outside(&mut self) {
+        self.add(ASK, outside::ask as *const u8, &[types::I64; 3], types::I32);
     }
 
     fn grow(&mut self) {
@@ -193,9 +197,15 @@ impl<'a> Functions<'a> {
         self.symbol(func, if dtype == Dtype::F64 { &wide } else { &narrow })
     }
 
-    /// A probe: (context, number, dtype, elements, how many) to a status.
-    pub(super) fn probe(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
-        self.symbol(func, PROBE)
+    /// A Rust function: (context, number, row of pointers) to a status; and its number.
+    pub(super) fn ask(
+        &mut self,
+        func: &mut ir::Function,
+        asked: &Arc<Asked>,
+    ) -> Result<(FuncRef, usize), Problem> {
+        let unknown = || Problem::internal("a Rust function that the program does not list");
+        let number = self.symbols.asked.iter().position(|a| a == asked).ok_or_else(unknown)?;
+        Ok((self.symbol(func, ASK)?, number))
     }
 
     /// Room for a record: (context, tape, number of the record) to a status.
@@ -238,8 +248,8 @@ impl<'a> Functions<'a> {
     }
 }
 
-const PROBE: &str = "probe";
 const GROW: &str = "grow";
+const ASK: &str = "ask";
 const CONTRACT_F64: &str = "contract_f64";
 const CONTRACT_F32: &str = "contract_f32";
 

@@ -5,6 +5,7 @@
 
 use crate::Executable;
 use crate::gemm;
+use crate::kernel::told::{Told, told};
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Contract, Expr, Extent, IndexId, Kernel, Matrix, Place,
     Program, Rounds, ScalarId, Stmt, VarId, choose_lanes, claim, eval, parse, verify,
@@ -106,7 +107,7 @@ fn check(p: &Program, args: &[Tensor], tolerance: f64) {
     compare(p, args, &eval(p, args).unwrap(), tolerance, "");
 }
 
-/// Machine code makes what is wanted; what it reports.
+/// Machine code makes what is wanted; what it tells.
 #[track_caller]
 pub(super) fn compare(
     p: &Program,
@@ -114,11 +115,11 @@ pub(super) fn compare(
     want: &[Tensor],
     tolerance: f64,
     what: &str,
-) -> Vec<(u32, Vec<Literal>)> {
+) -> Told {
     let code = Executable::new(p).unwrap_or_else(|e| panic!("{what} {e}\n{p}"));
     let refs: Vec<&Tensor> = args.iter().collect();
-    let mut told = Vec::new();
-    let got = code.listen(&refs, &mut |number, all| told.push((number, all.to_vec()))).unwrap();
+    told();
+    let got = code.call(&refs).unwrap();
     assert_eq!(got.len(), want.len());
     for (n, (got, want)) in got.iter().zip(want).enumerate() {
         assert_eq!(got.ty(), want.ty());
@@ -129,7 +130,7 @@ pub(super) fn compare(
             );
         }
     }
-    told
+    told()
 }
 
 fn edges(dtype: Dtype) -> Vec<Literal> {

@@ -75,7 +75,7 @@ fn block(
                 | Stmt::Contract(_)
                 | Stmt::Call(_)
                 | Stmt::Tape(_)
-                | Stmt::Probe { .. } => {}
+                | Stmt::Ask(_) => {}
             }
         }
         *next += 1;

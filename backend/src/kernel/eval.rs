@@ -8,8 +8,8 @@ use super::memory::{Memory, Spot, filled};
 use super::partial::Partial;
 use super::shadow::Shadow;
 use super::{
-    Address, Arg, BufferId, Call, Carry, Contract, CursorId, Expr, Extent, IndexId, Kernel, Matrix,
-    Place, Program, Rounds, ScalarId, Stmt, TapeId, Taping, Turned, VarId, View, opened,
+    Address, Arg, Ask, BufferId, Call, Carry, Contract, CursorId, Expr, Extent, IndexId, Kernel,
+    Matrix, Place, Program, Rounds, ScalarId, Stmt, TapeId, Taping, Turned, VarId, View, opened,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::{Code, Kind, Literal, Problem, Tensor};
@@ -21,7 +21,7 @@ use tapeloom_ir::{Code, Kind, Literal, Problem, Tensor};
 /// fit the inputs, [`Kind::Internal`] when an access leaves its buffer, [`Kind::TooLarge`] when there
 /// is no memory for results or workspace.
 pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-    run(program, args, false, None)
+    run(program, args, false)
 }
 
 /// As [`eval`], and checks that every load finds what it means: an element of that version of that
@@ -53,30 +53,10 @@ pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> 
 /// # Errors
 /// Those of [`eval`]; [`Kind::Internal`] names what a load means and what it finds.
 pub fn shadow(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-    run(program, args, true, None)
+    run(program, args, true)
 }
 
-/// Who listens to the probes of a program: gets the number of one and its elements.
-pub type Listener<'a> = &'a mut dyn FnMut(u32, &[Literal]);
-
-/// As [`shadow`], with somebody who listens to the program's probes.
-///
-/// # Errors
-/// Those of [`shadow`].
-pub fn listen(
-    program: &Program,
-    args: &[Tensor],
-    listener: Listener<'_>,
-) -> Result<Vec<Tensor>, Problem> {
-    run(program, args, true, Some(listener))
-}
-
-fn run(
-    program: &Program,
-    args: &[Tensor],
-    shadow: bool,
-    listener: Option<Listener<'_>>,
-) -> Result<Vec<Tensor>, Problem> {
+fn run(program: &Program, args: &[Tensor], shadow: bool) -> Result<Vec<Tensor>, Problem> {
     super::check(program)?;
     let entry = &program.entry;
     let mut memory = Memory::new(filled(0xa5, entry.workspace)?);
@@ -103,7 +83,7 @@ fn run(
     let records = program.tapes.keys().map(|_| (memory.add(Vec::new()).region, 0));
     let tapes: PrimaryMap<TapeId, (usize, usize)> = records.collect();
     let shadow = if shadow { Some(Shadow::of(&memory)?) } else { None };
-    let mut machine = Machine { program, memory, shadow, listener, tapes };
+    let mut machine = Machine { program, memory, shadow, tapes };
     machine.run(entry, places.clone(), 0)?;
     let result = |(id, ty)| {
         let mut result = Tensor::zeros_of(ty)?;
@@ -115,11 +95,10 @@ fn run(
     entry.outputs().into_iter().map(result).collect()
 }
 
-struct Machine<'a, 'l> {
+struct Machine<'a> {
     program: &'a Program,
     memory: Memory<'a>,
     shadow: Option<Shadow<'a>>,
-    listener: Option<Listener<'l>>,
     /// Of each tape, the region of its records and how many there are.
     tapes: PrimaryMap<TapeId, (usize, usize)>,
 }
@@ -135,7 +114,7 @@ struct Frame<'a> {
     indices: SecondaryMap<IndexId, i64>,
 }
 
-impl<'a> Machine<'a, '_> {
+impl<'a> Machine<'a> {
     fn run(
         &mut self,
         k: &'a Kernel,
@@ -169,8 +148,8 @@ impl<'a> Machine<'a, '_> {
             Stmt::Nest { body } => self.block(f, body)?,
             Stmt::Contract(c) => self.contract(f, c)?,
             Stmt::Call(c) => self.call(f, c)?,
-            Stmt::Probe { number, view } => self.probe(f, *number, view)?,
             Stmt::Tape(t) => self.taping(f, t)?,
+            Stmt::Ask(ask) => self.ask(f, ask)?,
             Stmt::If { condition, then, otherwise } => {
                 let body = if f.arg(*condition).bits != 0 { then } else { otherwise };
                 self.block(f, body)?;
@@ -431,13 +410,21 @@ impl<'a> Machine<'a, '_> {
         Ok(())
     }
 
-    fn probe(&mut self, f: &Frame<'_>, number: u32, v: &View) -> Result<(), Problem> {
-        let first = f.address(&v.at);
-        let all: Vec<Literal> = (0..v.elements as i64)
-            .map(|i| self.read(f, v.buffer, v.version, first + i))
-            .collect::<Result<_, _>>()?;
-        if let Some(listener) = &mut self.listener {
-            listener(number, &all);
+    fn ask(&mut self, f: &Frame<'_>, ask: &Ask) -> Result<(), Problem> {
+        let mut operands = Vec::with_capacity(ask.operands.len());
+        for (v, ty) in ask.operands.iter().zip(&ask.asked.operands) {
+            let (first, mut x) = (f.address(&v.at), Tensor::zeros_of(ty)?);
+            for i in 0..v.elements {
+                x.set_literal(i, self.read(f, v.buffer, v.version, first + i as i64)?)?;
+            }
+            operands.push(x);
+        }
+        let results = ask.asked.call.run(&operands).map_err(|p| p.at(ask.asked.location))?;
+        for (v, y) in ask.outputs.iter().zip(results) {
+            let first = f.address(&v.at);
+            for (i, y) in y.literals().enumerate() {
+                self.write(f, v.buffer, v.version, first + i as i64, y)?;
+            }
         }
         Ok(())
     }

@@ -80,7 +80,7 @@ impl Search<'_> {
                 | Stmt::Set { .. }
                 | Stmt::Fold { .. }
                 | Stmt::Store { .. }
-                | Stmt::Probe { .. } => self.accesses(stmt),
+                | Stmt::Ask(_) => self.accesses(stmt),
                 Stmt::For { index, extent: Extent::Constant(n), .. } => {
                     self.loops.push((*index, *n));
                 }

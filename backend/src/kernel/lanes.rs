@@ -122,8 +122,8 @@ pub(super) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
             Stmt::If { .. } => Some("there is a branch inside"),
             Stmt::Contract(_) => Some("there is a contraction inside"),
             Stmt::Call(_) => Some("there is a call inside"),
-            Stmt::Probe { .. } => Some("there is a probe inside"),
             Stmt::Tape(_) => Some("a tape is turned to inside"),
+            Stmt::Ask(_) => Some("there is a call of a Rust function inside"),
             Stmt::Nest { .. }
             | Stmt::For { .. }
             | Stmt::Let { .. }
@@ -252,7 +252,7 @@ impl Survey<'_> {
                 | Stmt::Contract(_)
                 | Stmt::Call(_)
                 | Stmt::Tape(_)
-                | Stmt::Probe { .. } => {}
+                | Stmt::Ask(_) => {}
             }
         }
     }

@@ -46,11 +46,13 @@ mod split;
 mod tape;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) mod told;
 mod verify;
 mod walk;
 
 pub use confine::confine;
-pub use eval::{Listener, eval, listen, shadow};
+pub use eval::{eval, shadow};
 pub(crate) use fill::filled;
 pub use lanes::choose_lanes;
 pub(crate) use lanes::combine;
@@ -67,7 +69,7 @@ pub use walk::{Access, Assign, Map, visit};
 
 use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
 use std::sync::Arc;
-use tapeloom_ir::{ArrayType, Code, Dtype, Literal, OrderedMap};
+use tapeloom_ir::{ArrayType, Code, Dtype, HostCall, Literal, Loc, OrderedMap};
 
 /// A kernel that others call. Displays as `k3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -127,6 +129,18 @@ impl Program {
             visit(&kernel.body, &mut |s| found |= matches!(s, Stmt::Contract(_)));
         }
         found
+    }
+
+    /// The Rust functions that it calls, each once; they go by number.
+    pub(crate) fn asked(&self) -> Vec<Arc<Asked>> {
+        let mut all: Vec<Arc<Asked>> = Vec::new();
+        for (_, kernel) in self.kernels() {
+            visit(&kernel.body, &mut |s| match s {
+                Stmt::Ask(ask) if !all.contains(&ask.asked) => all.push(ask.asked.clone()),
+                _ => {}
+            });
+        }
+        all
     }
 
     /// How many statements a run executes; a product in a contraction counts as one. Saturates, and
@@ -262,6 +276,8 @@ fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
             Stmt::For { extent: Extent::Scalar(_), .. } | Stmt::While { .. } => u64::MAX,
             Stmt::Nest { .. } | Stmt::If { .. } => inside,
             Stmt::Call(call) => callees.get(call.callee).copied().unwrap_or(u64::MAX),
+            // Nobody knows, and it is not to be done twice.
+            Stmt::Ask(_) => u64::MAX,
             Stmt::Contract(c) => {
                 let sizes = c.batch.iter().map(|b| b.0).chain([c.m, c.n, c.k]);
                 sizes.fold(1u64, |n, extent| n.saturating_mul(extent as u64))
@@ -271,8 +287,7 @@ fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
             | Stmt::Set { .. }
             | Stmt::Fold { .. }
             | Stmt::Store { .. }
-            | Stmt::Tape(_)
-            | Stmt::Probe { .. } => 1,
+            | Stmt::Tape(_) => 1,
         }
     };
     body.iter().map(of).fold(0, u64::saturating_add)
@@ -448,13 +463,30 @@ pub enum Stmt {
     Call(Call),
     /// What happens to a tape.
     Tape(Taping),
-    /// `probe number view`: hands elements to whoever listens, in the order of the program.
-    Probe {
-        /// Which one.
-        number: u32,
-        /// What it shows.
-        view: View,
-    },
+    /// A call of a Rust function, made in the order of the program.
+    Ask(Ask),
+}
+
+/// A call of a Rust function.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// What is called, and of what types its operands are.
+    pub asked: Arc<Asked>,
+    /// Where the operands are, each in one piece.
+    pub operands: Vec<View>,
+    /// Where the results go; what is written has been read before.
+    pub outputs: Vec<View>,
+}
+
+/// What a program asks of the world outside.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// The function, and how it is called.
+    pub call: HostCall,
+    /// The types of its operands.
+    pub operands: Vec<ArrayType>,
+    /// The user's line.
+    pub location: Loc,
 }
 
 impl Stmt {

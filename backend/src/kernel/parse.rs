@@ -24,20 +24,22 @@
 //! ```
 
 use super::{
-    Address, Arg, Buffer, BufferId, Call, Carry, Contract, Cursor, CursorId, Expr, Extent, Held,
-    IndexId, Kernel, KernelId, Matrix, Place, Program, Rounds, ScalarId, Stmt, Tape, TapeId,
-    Taping, Turned, VarId, Version, View,
+    Address, Arg, Ask, Asked, Buffer, BufferId, Call, Carry, Contract, Cursor, CursorId, Expr,
+    Extent, Held, IndexId, Kernel, KernelId, Matrix, Place, Program, Rounds, ScalarId, Stmt, Tape,
+    TapeId, Taping, Turned, VarId, Version, View,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
+use std::sync::Arc;
 use tapeloom_ir::prim::{Library, Parameter};
-use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem, is_word};
+use tapeloom_ir::{ArrayType, Code, Dtype, Host, HostCall, Kind, Literal, Problem, is_word};
 
 /// Reads a program; `library` finds functions by name.
 ///
 /// # Errors
 /// [`Kind::Parse`] with the line where the text stops making sense.
 pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Program, Problem> {
-    let mut parser = Parser { text, at: 0, depth: 0, library, program: Kernel::new("") };
+    let mut parser =
+        Parser { text, at: 0, depth: 0, library, hosts: Vec::new(), program: Kernel::new("") };
     let mut program = Program::new("");
     while parser.take("tape") {
         let id: TapeId = parser.id()?;
@@ -63,6 +65,9 @@ pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Pr
     }
 }
 
+/// Views, the types of what they show, and which of them all lanes share.
+type TypedViews = (Vec<View>, Vec<ArrayType>, Vec<usize>);
+
 /// Larger ids than this are surely not what was meant, and would take memory.
 const MOST_IDS: usize = 1 << 24;
 
@@ -77,6 +82,8 @@ struct Parser<'a> {
     /// Blocks around.
     depth: usize,
     library: &'a dyn Fn(&str) -> Option<Library>,
+    /// Rust functions met so far; there is nothing behind them.
+    hosts: Vec<Host>,
     /// The kernel that is being read.
     program: Kernel,
 }
@@ -108,13 +115,7 @@ impl<'a> Parser<'a> {
             return Err(self.problem(format!("buffers are numbered in order, got {id}")));
         }
         self.expect(":")?;
-        let dtype = self.dtype()?;
-        self.expect("[")?;
-        let mut shape: Vec<usize> = Vec::new();
-        while !self.take("]") {
-            shape.push(self.number()?);
-            self.take(",");
-        }
+        let ty = self.array_type()?;
         let place = match self.next() {
             "input" => {
                 let input = self.number()?;
@@ -132,7 +133,7 @@ impl<'a> Parser<'a> {
             }
             other => return Err(self.wanted("input, output, workspace or record", other)),
         };
-        self.program.buffers.push(Buffer { ty: ArrayType::new(dtype, shape), place });
+        self.program.buffers.push(Buffer { ty, place });
         self.kept(Held { buffer: id, version: 0 })?;
         while self.take("version") {
             let (of, version) = self.held()?;
@@ -208,8 +209,8 @@ impl<'a> Parser<'a> {
         if self.take("contract") {
             return Ok(Stmt::Contract(self.contract()?));
         }
-        if self.take("probe") {
-            return Ok(Stmt::Probe { number: self.number()?, view: self.view()? });
+        if self.take("ask") {
+            return Ok(Stmt::Ask(self.ask()?));
         }
         if self.take("turn") {
             let cursor: CursorId = self.id()?;
@@ -330,6 +331,60 @@ impl<'a> Parser<'a> {
         let outputs = self.views()?;
         self.expect("frame")?;
         Ok(Call { callee, operands, outputs, frame: self.number()? })
+    }
+
+    fn ask(&mut self) -> Result<Ask, Problem> {
+        let word = self.next();
+        let Some(name) = word.strip_prefix('&') else {
+            return Err(self.wanted("a Rust function such as `&f`", word));
+        };
+        let known = self.hosts.iter().find(|h| h.name() == name).cloned();
+        let host = known.unwrap_or_else(|| Host::unbound(name));
+        self.hosts.push(host.clone());
+        let lanes = if self.take("lanes") { Some(self.number()?) } else { None };
+        let (operands, types, shared) = self.typed_views()?;
+        self.expect("to")?;
+        let (outputs, results, _) = self.typed_views()?;
+        let alone = |ty: ArrayType| match (lanes, ty.shape.split_first()) {
+            (Some(n), Some((first, rest))) if *first == n => Ok(ArrayType::new(ty.dtype, rest)),
+            (Some(n), _) => Err(self.problem(format!("{ty} has not {n} lanes"))),
+            (None, _) => Ok(ty),
+        };
+        let results = results.into_iter().map(alone).collect::<Result<_, _>>()?;
+        let call = HostCall { host, results, lanes, shared };
+        let asked = Arc::new(Asked { call, operands: types, location: None });
+        Ok(Ask { asked, operands, outputs })
+    }
+
+    /// Views with their types, and which of them are shared.
+    fn typed_views(&mut self) -> Result<TypedViews, Problem> {
+        let (mut views, mut types, mut shared) = TypedViews::default();
+        self.expect("(")?;
+        while !self.take(")") {
+            if self.take("shared") {
+                shared.push(views.len());
+            }
+            views.push(self.view()?);
+            self.expect(":")?;
+            types.push(self.array_type()?);
+            if !self.take(",") {
+                self.expect(")")?;
+                break;
+            }
+        }
+        Ok((views, types, shared))
+    }
+
+    /// `f64[3,4]`
+    fn array_type(&mut self) -> Result<ArrayType, Problem> {
+        let dtype = self.dtype()?;
+        self.expect("[")?;
+        let mut shape: Vec<usize> = Vec::new();
+        while !self.take("]") {
+            shape.push(self.number()?);
+            self.take(",");
+        }
+        Ok(ArrayType::new(dtype, shape))
     }
 
     fn views(&mut self) -> Result<Vec<View>, Problem> {

@@ -4,10 +4,11 @@
 //! [`parse`](super::parse) gives back the same program. See the example in [`super`].
 
 use super::{
-    Address, Arg, BufferId, Call, Carry, Contract, Expr, Extent, Held, Kernel, Matrix, Place,
+    Address, Arg, Ask, BufferId, Call, Carry, Contract, Expr, Extent, Held, Kernel, Matrix, Place,
     Program, Rounds, Stmt, Taping, Turned, View,
 };
 use std::fmt::{self, Display, Formatter};
+use tapeloom_ir::ArrayType;
 
 impl Display for Program {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -191,6 +192,36 @@ impl Display for Call {
     }
 }
 
+/// `ask spline lanes 4 (shared b0[0; 3]: f64[3], b1[0; 4]: f64[4]) to (b2[0; 4]: f64[4])`
+impl Display for Ask {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let call = &self.asked.call;
+        let list =
+            |f: &mut Formatter<'_>, views: &[View], types: &[ArrayType], shared: &[usize]| {
+                f.write_str("(")?;
+                for (i, (v, ty)) in views.iter().zip(types).enumerate() {
+                    let gap = if i == 0 { "" } else { ", " };
+                    let shared = if shared.contains(&i) { "shared " } else { "" };
+                    write!(f, "{gap}{shared}{v}: {ty}")?;
+                }
+                f.write_str(")")
+            };
+        write!(f, "ask {} ", word(call.host.name()))?;
+        if let Some(lanes) = call.lanes {
+            write!(f, "lanes {lanes} ")?;
+        }
+        list(f, &self.operands, &self.asked.operands, &call.shared)?;
+        f.write_str(" to ")?;
+        list(f, &self.outputs, &call.result_types(), &[])
+    }
+}
+
+/// A name as one word.
+fn word(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
+    format!("&{}", name.chars().map(plain).collect::<String>())
+}
+
 /// `b0[address; elements]`
 impl Display for View {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -217,7 +248,7 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
             Stmt::Contract(c) => writeln!(f, "{c}")?,
             Stmt::Call(c) => writeln!(f, "{c}")?,
             Stmt::Tape(t) => writeln!(f, "{t}")?,
-            Stmt::Probe { number, view } => writeln!(f, "probe {number} {view}")?,
+            Stmt::Ask(ask) => writeln!(f, "{ask}")?,
             Stmt::If { condition, then, otherwise } => {
                 writeln!(f, "if {condition} {{")?;
                 block(p, f, then, depth + 1)?;

@@ -341,12 +341,14 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::kernel::told::listen;
     use crate::kernel::{eval, parse, shadow, splice, verify};
 
     /// The program with its elements in registers; it is valid, and gives the same.
     fn promoted(text: &str) -> String {
         let mut program = parse(text, &|_| None).unwrap();
         assert_eq!(verify(&program), []);
+        listen(&program);
         let want = shadow(&program, &[]).unwrap();
         splice(&mut program);
         registers(&mut program);
@@ -406,7 +408,7 @@ mod tests {
         for body in [
             "serial i0 in 3 { nest { %1: f64 = load b0[0] %2: f64 = add %1, 1.0 store b0[0], %2 }
                for i1 in 2 { store b0[i1], 1.0 } }",
-            "serial i0 in 3 { nest { %1: f64 = load b0[0] store b0[0], 1.0 probe 1 b0[0; 2] } }",
+            "serial i0 in 3 { nest { %1: f64 = load b0[0] store b0[0], 1.0 ask &f (b0[0; 2]: f64[2]) to () } }",
             "serial i0 in 3 { nest { %1: f64 = load b0[0] %3: bool = lt i0, 1
                store b0[0], 2.0 if %3 } }",
         ] {

@@ -120,8 +120,8 @@ impl Variables {
     }
 
     fn stmt(&mut self, stmt: &Stmt) {
-        self.reports |= matches!(stmt, Stmt::Probe { .. });
         self.turns |= matches!(stmt, Stmt::Tape(_));
+        self.reports |= matches!(stmt, Stmt::Ask(_));
         let mut folded = None;
         match stmt.assigned() {
             Some((var, Assign::Declare)) => self.declared.push(var),
@@ -234,7 +234,7 @@ impl<'a> Survey<'a> {
                 | Stmt::Store { .. }
                 | Stmt::Contract(_)
                 | Stmt::Tape(_)
-                | Stmt::Probe { .. } => {}
+                | Stmt::Ask(_) => {}
             }
             // What two buffers hold that exchange places is not followed.
             self.known &= stmt.carries().iter().all(|c| c.now.buffer == c.next.buffer);

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use super::{BufferId, Held, Listener, confine, eval, listen, parse, shadow, splice, verify};
+use super::told::{listen, told};
+use super::{BufferId, Held, confine, eval, parse, shadow, splice, verify};
 use crate::Executable;
 use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 use tapeloom_ir::{Literal, Tensor};
@@ -611,45 +612,74 @@ fn proofs_of_shared_values_end() {
     }
 }
 
-/// Reports come in the order of the program, from every engine, loops and callees included.
+/// Rust functions are called in the order of the program by every engine, loops and callees included.
 #[test]
-fn probes_report_in_order() {
+fn functions_are_asked_in_order() {
     let text = "kernel k0 @f { buffer b0: f64[] input 0 buffer b1: f64[] output 0
-      nest { %0: f64 = load b0[0] %1: f64 = neg %0 store b1[0], %1 } probe 7 b0[0; 1] }
+      nest { %0: f64 = load b0[0] %1: f64 = neg %0 store b1[0], %1 } ask &p7 (b0[0; 1]: f64[1]) to () }
     program @x { workspace 64 buffer b0: f64[3] input 0 buffer b1: bool[2] output 0
       buffer b2: f64[3] workspace 0
       for i3 in 2 { store b1[i3], true }
       serial i0 in 3 {
         call k0(b0[i0; 1]) to (b2[i0; 1]) frame 0
         %0: bool = eq i0, 1
-        if %0 { probe 8 b2[0; 2] probe 9 b1[0; 2] }
+        if %0 { ask &p8 (b2[0; 2]: f64[2]) to () ask &p9 (b1[0; 2]: bool[2]) to () }
       }
       var v0: i64 = 0
-      while { %1: bool = lt v0, 2 } %1 { probe 1 b0[1; 0] %2: i64 = add v0, 1 v0 = %2 } }";
+      while { %1: bool = lt v0, 2 } %1 { ask &p1 (b0[1; 0]: f64[0]) to () %2: i64 = add v0, 1 v0 = %2 } }";
     let text = text.replace("      serial", "nest { serial") + " }";
     let program = parse(&text, &library).unwrap();
     assert_eq!(parse(&program.to_string(), &library).unwrap().to_string(), program.to_string());
     assert_eq!(verify(&program), []);
     let x = Tensor::vector(&[1.0, 2.0, 3.0]);
-    let want = ["7 1.0", "7 2.0", "8 -1.0 -2.0", "9 true true", "7 3.0", "1", "1"];
-    let told = |run: &mut dyn FnMut(Listener<'_>)| {
-        let mut told = Vec::new();
-        run(&mut |number, all| {
+    let want = ["p7 1.0", "p7 2.0", "p8 -1.0 -2.0", "p9 true true", "p7 3.0", "p1", "p1"];
+    let lines = || -> Vec<String> {
+        let line = |(name, all): &(String, Vec<Literal>)| {
             let all: Vec<String> = all.iter().map(|x| format!(" {x}")).collect();
-            told.push(format!("{number}{}", all.concat()));
-        });
-        told
+            format!("{name}{}", all.concat())
+        };
+        told().iter().map(line).collect()
     };
-    assert_eq!(told(&mut |l| drop(listen(&program, std::slice::from_ref(&x), l).unwrap())), want);
+    // There is nothing behind the names.
+    let problem = eval(&program, std::slice::from_ref(&x)).unwrap_err();
+    assert!(problem.message.contains("`p7` has no Rust function"), "{problem}");
+    listen(&program);
+    shadow(&program, std::slice::from_ref(&x)).unwrap();
+    assert_eq!(lines(), want);
     let code = Executable::new(&program).unwrap();
-    assert_eq!(told(&mut |l| drop(code.listen(&[&x], l).unwrap())), want);
-    // Nobody listens, or in vain.
-    assert!(code.call(&[&x]).is_ok());
-    let failed = code.listen(&[&x], &mut |_, _| std::panic::resume_unwind(Box::new("a test")));
-    assert!(failed.unwrap_err().message.contains("a listener panicked"));
-    let claim = "program @x { buffer b0: f64[] input 0 for i0 in 2 { probe 1 b0[0; 1] } }";
+    code.call(&[&x]).unwrap();
+    assert_eq!(lines(), want);
+    let claim =
+        "program @x { buffer b0: f64[] input 0 for i0 in 2 { ask &p (b0[0; 1]: f64[]) to () } }";
     let errors = verify(&parse(claim, &library).unwrap());
     assert!(errors[0].message.contains("no `for`: rounds report in order; say `serial`"));
+}
+
+/// What is given to a Rust function is of the types that it takes, and so is what it gives.
+#[test]
+fn the_verifier_checks_what_is_asked() {
+    for (ask, want) in [
+        ("(b0[0; 4]: f64[2,2]) to (b1[0; 2]: f64[2])", None),
+        ("lanes 2 (shared b0[0; 4]: f64[4], b0[0; 2]: f64[2]) to (b1[0; 2]: f64[2])", None),
+        (
+            "(b0[0; 3]: f64[4]) to (b1[0; 2]: f64[2])",
+            Some("b0[0; 3] is 3 elements of f64, not f64[4]"),
+        ),
+        ("(b0[0; 4]: i64[4]) to (b1[0; 2]: f64[2])", Some("4 elements of f64, not i64[4]")),
+        ("(b0[1; 4]: f64[4]) to (b1[0; 2]: f64[2])", Some("reaches elements 1..=4")),
+        ("(b0[0; 4]: f64[4]) to (b0[0; 2]: f64[2])", Some("input b0 is written")),
+    ] {
+        let text = format!(
+            "program @x {{ buffer b0: f64[4] input 0 buffer b1: f64[2] output 0 ask &f {ask} }}"
+        );
+        let program = parse(&text, &library).unwrap();
+        assert_eq!(parse(&program.to_string(), &library).unwrap().to_string(), program.to_string());
+        let errors = verify(&program);
+        match want {
+            None => assert_eq!(errors, [], "{ask}"),
+            Some(want) => assert!(errors[0].message.contains(want), "{ask}: {errors:?}"),
+        }
+    }
 }
 
 /// What a call must keep to.

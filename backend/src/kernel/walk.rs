@@ -24,8 +24,8 @@
 //! ```
 
 use super::{
-    Address, Arg, BufferId, Call, Carry, Contract, CursorId, Expr, Extent, Held, IndexId, Matrix,
-    ScalarId, Stmt, Taping, Turned, VarId, View,
+    Address, Arg, Ask, BufferId, Call, Carry, Contract, CursorId, Expr, Extent, Held, IndexId,
+    Matrix, ScalarId, Stmt, Taping, Turned, VarId, View,
 };
 use smallvec::SmallVec;
 use tapeloom_ir::Code;
@@ -87,7 +87,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
-            | Stmt::Probe { .. } => {}
+            | Stmt::Ask(_) => {}
         }
         blocks
     }
@@ -110,7 +110,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
-            | Stmt::Probe { .. } => {}
+            | Stmt::Ask(_) => {}
         }
         blocks
     }
@@ -129,7 +129,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
-            | Stmt::Probe { .. } => &[],
+            | Stmt::Ask(_) => &[],
         }
     }
 
@@ -148,7 +148,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
-            | Stmt::Probe { .. } => None,
+            | Stmt::Ask(_) => None,
         }
     }
 
@@ -167,7 +167,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
-            | Stmt::Probe { .. } => None,
+            | Stmt::Ask(_) => None,
         }
     }
 
@@ -187,7 +187,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
-            | Stmt::Probe { .. } => None,
+            | Stmt::Ask(_) => None,
         }
     }
 
@@ -215,7 +215,7 @@ impl Stmt {
             Stmt::Contract(c) => [&c.lhs, &c.rhs, &c.out].into_iter().for_each(|m| m.at.args(f)),
             Stmt::Call(c) => c.operands.iter().chain(&c.outputs).for_each(|v| v.at.args(f)),
             Stmt::Tape(t) => t.args(f),
-            Stmt::Probe { view, .. } => view.at.args(f),
+            Stmt::Ask(a) => a.operands.iter().chain(&a.outputs).for_each(|v| v.at.args(f)),
         }
     }
 
@@ -239,7 +239,10 @@ impl Stmt {
                 c.operands.iter().for_each(|v| f(v.access(false)));
                 c.outputs.iter().for_each(|v| f(v.access(true)));
             }
-            Stmt::Probe { view, .. } => f(view.access(false)),
+            Stmt::Ask(a) => {
+                a.operands.iter().for_each(|v| f(v.access(false)));
+                a.outputs.iter().for_each(|v| f(v.access(true)));
+            }
             Stmt::Nest { .. }
             | Stmt::For { .. }
             | Stmt::While { .. }
@@ -413,7 +416,11 @@ pub trait Map {
                 }
                 Taping::Cut { tape, to } => Taping::Cut { tape: *tape, to: self.arg(*to) },
             }),
-            Stmt::Probe { number, view } => Stmt::Probe { number: *number, view: self.view(view) },
+            Stmt::Ask(a) => Stmt::Ask(Ask {
+                asked: a.asked.clone(),
+                operands: a.operands.iter().map(|v| self.view(v)).collect(),
+                outputs: a.outputs.iter().map(|v| self.view(v)).collect(),
+            }),
         }
     }
 

@@ -4,7 +4,7 @@ use super::calls::{Calls, Gives, Unit, carries, handed};
 use super::empty::{Simpler, simplify};
 use super::graph::{Graph, Node, NodeId, NodeKind, Source};
 use super::region::{Region, RegionKind};
-use crate::kernel::{Kernel, KernelId};
+use crate::kernel::{Asked, Kernel, KernelId};
 use crate::machine::Machine;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
@@ -159,9 +159,10 @@ impl Flatten<'_> {
                 top.values[e.outputs[0]] = Some(operands[0]);
                 return Ok(None);
             }
-            Lowering::Report { number } => {
-                top.values[e.outputs[0]] = Some(operands[0]);
-                self.region(Region::new(RegionKind::Probe(number), 0), top, operands)?;
+            Lowering::Host(call) => {
+                let types = operands.iter().map(|s| self.graph.array(*s)).collect();
+                let asked = Arc::new(Asked { call, operands: types, location: loc });
+                self.region(Region::new(RegionKind::Ask(asked), e.outputs.len()), top, operands)?;
                 return Ok(None);
             }
             Lowering::Elementwise(code) => {

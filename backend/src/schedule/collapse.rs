@@ -45,7 +45,7 @@ fn mergeable(stmt: &Stmt, outer: IndexId, inner: IndexId, extent: usize) -> bool
         | Stmt::Contract(_)
         | Stmt::Call(_)
         | Stmt::Tape(_)
-        | Stmt::Probe { .. } => false,
+        | Stmt::Ask(_) => false,
         Stmt::Let { expr: Expr::Load { address, guard, .. }, .. }
         | Stmt::Store { address, guard, .. } => {
             let value = if let Stmt::Store { value, .. } = stmt { Some(*value) } else { None };

@@ -1,4 +1,4 @@
-//! Regions as statements: calls, reports, branches and loops of calls.
+//! Regions as statements: calls, Rust functions, branches and loops of calls.
 //!
 //! ```text
 //! loop{body=@step, trip=8, direction=up, takes=[const,carry0,xs]} %0, %1, %2
@@ -19,8 +19,8 @@ use super::region::RegionKind;
 use super::rolls::Rolls;
 use super::tree::{RegionStep, Span};
 use crate::kernel::{
-    Address, Arg, Buffer, BufferId, Call, Carry, Expr, Extent, Held, IndexId, Kernel, KernelId,
-    Place, Rounds, Stmt, Version, View,
+    Address, Arg, Ask, Buffer, BufferId, Call, Carry, Expr, Extent, Held, IndexId, Kernel,
+    KernelId, Place, Rounds, Stmt, Version, View,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::fault::{Fault, planted};
@@ -55,7 +55,7 @@ impl Frame {
             RegionKind::Loop { body, condition, .. } => {
                 condition.iter().chain([body]).map(workspace).max().unwrap_or(0)
             }
-            RegionKind::Probe(_) => 0,
+            RegionKind::Ask(_) => 0,
         };
         let mut place = |bytes: usize| {
             let here = at.checked_next_multiple_of(LINE).unwrap_or(usize::MAX);
@@ -108,9 +108,9 @@ impl Convert<'_> {
                 let (operands, outputs) = (self.spans(&r.operands)?, self.results(r)?);
                 Stmt::Call(Call { callee: *callee, operands, outputs, frame })
             }
-            RegionKind::Probe(number) => {
-                let view = self.span(first(&r.operands)?)?;
-                Stmt::Probe { number: *number, view }
+            RegionKind::Ask(asked) => {
+                let (operands, outputs) = (self.spans(&r.operands)?, self.results(r)?);
+                Stmt::Ask(Ask { asked: asked.clone(), operands, outputs })
             }
             RegionKind::Branch(branches) => self.branch(r, branches, frame)?,
             RegionKind::Loop { body, condition, rounds } => {

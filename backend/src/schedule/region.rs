@@ -12,8 +12,9 @@
 //! order of the program: steps of their own are placed behind what is there (`Timeline::insert`), and
 //! `check` looks at the order in the end.
 
-use crate::kernel::KernelId;
+use crate::kernel::{Asked, KernelId};
 use cranelift_entity::entity_impl;
+use std::sync::Arc;
 use tapeloom_ir::prim::Rounds;
 
 /// A region of a graph. Displays as `r3`.
@@ -55,8 +56,8 @@ pub(crate) enum RegionKind {
         condition: Option<KernelId>,
         rounds: Rounds,
     },
-    /// Reports its operand to whoever listens; it has no result.
-    Probe(u32),
+    /// Calls a Rust function.
+    Ask(Arc<Asked>),
 }
 
 impl Region {

@@ -40,7 +40,7 @@ pub(crate) fn text(lowering: &Lowering, x: Option<&ArrayType>, y: &ArrayType) ->
         | Lowering::Gather { .. }
         | Lowering::Scatter { .. }
         | Lowering::Call(_)
-        | Lowering::Report { .. }
+        | Lowering::Host(_)
         | Lowering::Branch { .. }
         | Lowering::Loop { .. }
         | Lowering::Missing(_) => return None,

@@ -3,7 +3,8 @@
 //! A small closed type, so that printer and parser know no primitive: `slice{start=[0,1], limit=[2,3]}`.
 
 use crate::function::FuncId;
-use crate::types::Dtype;
+use crate::host::Host;
+use crate::types::{ArrayType, Dtype};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -26,6 +27,10 @@ pub enum Attr {
     Func(FuncId),
     /// `[@f,@g]`
     Funcs(Vec<FuncId>),
+    /// `&f`
+    Host(Host),
+    /// `[f64[3],i64[]]`
+    Types(Vec<ArrayType>),
 }
 
 /// As it is printed, but for functions, whose names only the module knows.
@@ -43,6 +48,11 @@ impl fmt::Display for Attr {
             Attr::Words(all) => write!(out, "[{}]", all.join(",")),
             Attr::Func(_) => out.write_str("a function"),
             Attr::Funcs(_) => out.write_str("a list of functions"),
+            Attr::Host(host) => write!(out, "{host:?}"),
+            Attr::Types(all) => {
+                let types: Vec<String> = all.iter().map(ArrayType::to_string).collect();
+                write!(out, "[{}]", types.join(","))
+            }
         }
     }
 }

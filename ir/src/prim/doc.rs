@@ -42,6 +42,8 @@ pub enum Family {
     Calls,
     /// Functions run or left out, once or many times, as values say.
     Control,
+    /// Rust functions, called by programs.
+    Outside,
     /// The operand itself, and something that transforms or passes are told.
     Marks,
 }
@@ -60,6 +62,7 @@ impl Family {
         Family::Cumulative,
         Family::Calls,
         Family::Control,
+        Family::Outside,
         Family::Marks,
     ];
 
@@ -77,6 +80,7 @@ impl Family {
             Family::Cumulative => "Along an axis",
             Family::Calls => "Calls",
             Family::Control => "Branches and loops",
+            Family::Outside => "The outside world",
             Family::Marks => "Marks",
         }
     }
@@ -109,6 +113,10 @@ impl Family {
             Family::Control => {
                 "They run other functions, or leave them out, as values say that are known when the \
                  program runs; a derivative does the same with derived functions."
+            }
+            Family::Outside => {
+                "Their functions are Rust, of which nothing is known but the types; the text of a program \
+                 shows names."
             }
             Family::Marks => {
                 "They give back their operand, and tell transforms or passes something; nothing is \

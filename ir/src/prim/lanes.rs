@@ -16,17 +16,25 @@
 //! Tapes stay as they are: their records were written by rounds that saw members that took part alone,
 //! and hold zeros for the others where they hold cotangents.
 //!
+//! What a user can see of a function, its effects, must not be seen of such a member at all. So where there
+//! are effects, in the function or in what its derivatives would open, members run one after the other
+//! ([`one_by_one`]): a loop over them, in which a branch runs or does not.
+//!
 //! Alternative: a primitive that runs `f` on all and masks what comes out, as its own transpose. It
 //! would need a copy for each member of whatever they share, so that cotangents are masked before they
 //! are summed, and could not help a loop that does not end.
 
 use super::elementwise::zeros;
+use super::loops::{Direction, Loop, Rounds, Slot, Trip};
+use super::toolbox::{function, instantiate};
 use super::{
-    ArgReduce, Broadcast, DynamicSlice, Extremum, Reduce, Reducer, Reshape, Scalar, StopGradient,
+    ArgReduce, Broadcast, DynamicSlice, Extremum, Op, Reduce, Reducer, Reshape, Scalar,
+    StopGradient,
 };
 use crate::builder::Builder;
-use crate::function::Atom;
+use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
+use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::types::{ArrayType, Type};
 use smallvec::SmallVec;
@@ -86,4 +94,52 @@ impl<'b, 'm> Lanes<'b, 'm> {
         let mask = Broadcast { shape, dims: vec![0] };
         b.emit1(Scalar::Select, &[b.emit1(mask, &[self.alive]), x, y])
     }
+}
+
+/// A function of the type of `f` that gives zeros: what a member does that takes no part.
+pub(super) fn skipped(m: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    let f = m.get(f);
+    let mut known = f.param_types();
+    let linear = known.split_off(f.params.len());
+    function(m, &format!("{}.skipped", f.name), [&known, &linear], |b, _, _| {
+        f.result_types().iter().map(|ty| instantiate(b, None, ty)).collect()
+    })
+}
+
+/// `op` for one member of a batch after the other: a loop over them. The operands from `known` on are
+/// linear; every result has the batch.
+pub(super) fn one_by_one(
+    b: &Builder<'_>,
+    size: usize,
+    op: &Op,
+    args: &[Atom],
+    batched: &[bool],
+    known: usize,
+) -> Result<Vec<Atom>, Problem> {
+    let alone = |(x, on): (&Atom, &bool)| match (b.type_of(*x), on) {
+        (ty, false) => Ok(ty),
+        (Type::Array(ty), true) => Ok(Type::array(ty.dtype, &ty.shape[1..])),
+        (ty @ Type::Tape(_), true) => Err(kept(&ty)),
+    };
+    let types: Vec<Type> = args.iter().zip(batched).map(alone).collect::<Result<_, _>>()?;
+    let body = b.with_module(|m| {
+        let (known, linear) = types.split_at(known);
+        let body = function(m, "member", [known, linear], |b, p, linear| {
+            b.emit(op.clone(), &[p, linear].concat()).to_vec()
+        })?;
+        match m.function(body).result_types().iter().find(|ty| ty.as_array().is_none()) {
+            Some(ty) => Err(kept(ty)),
+            None => Ok(body),
+        }
+    })?;
+    let takes = batched.iter().map(|on| if *on { Slot::Xs } else { Slot::Const }).collect();
+    let rounds = Rounds { trip: Trip::Static(size), direction: Direction::Up, takes };
+    Ok(b.emit(Loop { body, rounds }, args).to_vec())
+}
+
+/// Members that run one after the other keep tapes of different lengths.
+fn kept(ty: &Type) -> Problem {
+    let message = format!("members of a batch that are seen one after the other keep {ty}");
+    let help = "let a loop inside have as many rounds for each member, or map over members";
+    Problem::new(Kind::Target, message, help)
 }

@@ -5,6 +5,7 @@
 
 use super::{Bounds, Code, Combine, Rounds};
 use crate::function::FuncId;
+use crate::host::HostCall;
 use crate::literal::Literal;
 use crate::problem::Problem;
 use crate::tensor::Tensor;
@@ -105,11 +106,8 @@ pub enum Lowering {
         /// Out-of-range indices.
         bounds: Bounds,
     },
-    /// The operand itself, reported to whoever listens: once, in the order of the program.
-    Report {
-        /// Which one reports.
-        number: u32,
-    },
+    /// Call a Rust function with the operands; once and in the order of the program, if it gives nothing.
+    Host(HostCall),
     /// Run that function on the operands.
     Call(FuncId),
     /// Run one of these functions: the first operand says which ([`super::Cond`]), the others are its

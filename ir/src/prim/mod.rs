@@ -27,6 +27,7 @@ mod attr;
 mod boxes;
 mod broadcast;
 mod call;
+mod callback;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod checks;
@@ -57,7 +58,6 @@ mod movement;
 mod pad;
 mod permute;
 mod polygamma;
-mod probe;
 mod recurrence;
 mod reduce;
 mod reduce_rows;
@@ -81,6 +81,7 @@ pub use array::{ArrayPrimitive, Tangent};
 pub use attr::{Attr, Attributes};
 pub use broadcast::Broadcast;
 pub use call::Call;
+pub use callback::Callback;
 pub use code::{
     Code, CodeRow, Continuity, Domain, Fold, Gives, Library, LibraryFn, Neutral, Parameter, Takes,
     Words, power, threefry2x32,
@@ -110,7 +111,6 @@ pub use notation::{Notation, Written};
 pub use pad::Pad;
 pub use permute::Permute;
 pub use polygamma::Polygamma;
-pub use probe::{Probe, Reports, reports};
 pub use recurrence::Recurrence;
 pub use reduce::{Reduce, Reducer};
 pub use region::{Region, RegionList, Role};
@@ -262,9 +262,9 @@ primitives! {
         Reduce, ArgReduce, Dot,
         Cumulate, Recurrence, ArgSort,
         Gather, Scatter,
-        StopGradient, Keep, Probe;
+        StopGradient, Keep;
     regions:
-        Call, CustomCall, LinearCall, LinearSolve, Root, Cond, Loop;
+        Call, CustomCall, LinearCall, LinearSolve, Root, Cond, Loop, Callback;
 }
 
 /// What a primitive says without a value of it at hand.

@@ -14,10 +14,11 @@
 
 pub(super) use super::{Attr, Attributes};
 use crate::function::FuncId;
+use crate::host::Host;
 use crate::policy::Policy;
 use crate::problem::Kind;
 pub(super) use crate::problem::Problem;
-use crate::types::{Dtype, Shape};
+use crate::types::{ArrayType, Dtype, Shape};
 use std::sync::Arc;
 
 /// How a primitive is written.
@@ -174,7 +175,9 @@ impl<W: Word> SingleField for W {
             | Attr::Dtype(_)
             | Attr::Words(_)
             | Attr::Func(_)
-            | Attr::Funcs(_) => None,
+            | Attr::Funcs(_)
+            | Attr::Host(_)
+            | Attr::Types(_) => None,
         }
     }
 }
@@ -213,7 +216,24 @@ value!(Shape, "a list of natural numbers", Ints, |x: &[usize]| signed(x), |x: &V
 ));
 
 value!(Vec<FuncId>, "a list of functions", Funcs, Vec::clone, |x: &Vec<FuncId>| Some(x.clone()));
+value!(Host, "a Rust function", Host, Host::clone, |x: &Host| Some(x.clone()));
 value!(Arc<str>, "a word", Word, |x: &Arc<str>| x.to_string().into(), |x: &str| Some(x.into()));
+
+impl SingleField for Vec<ArrayType> {
+    fn wanted() -> String {
+        "a list of types of arrays".to_owned()
+    }
+    fn to_attr(&self) -> Attr {
+        Attr::Types(self.clone())
+    }
+    fn from_attr(attr: &Attr) -> Option<Vec<ArrayType>> {
+        match attr {
+            Attr::Types(types) => Some(types.clone()),
+            Attr::Ints(none) if none.is_empty() => Some(Vec::new()),
+            _ => None,
+        }
+    }
+}
 
 fn signed(x: &[usize]) -> Vec<i64> {
     x.iter().map(|n| *n as i64).collect()

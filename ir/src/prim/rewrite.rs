@@ -198,7 +198,7 @@ impl Op {
             | Lowering::DynamicUpdateSlice
             | Lowering::Gather { .. }
             | Lowering::Scatter { .. }
-            | Lowering::Report { .. }
+            | Lowering::Host(_)
             | Lowering::Call(_)
             | Lowering::Branch { .. }
             | Lowering::Loop { .. }

@@ -275,7 +275,7 @@ impl Op {
                     code.map_or(Sign::Any, |code| code.fold_sign(given[0], given[2]))
                 }
             },
-            Lowering::Report { .. }
+            Lowering::Host(_)
             | Lowering::Call(_)
             | Lowering::Branch { .. }
             | Lowering::Loop { .. }

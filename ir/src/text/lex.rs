@@ -13,6 +13,8 @@ pub(super) enum Tok<'t> {
     Value(&'t str),
     /// `@loss`, without the sign.
     Func(&'t str),
+    /// `&spline`, without the sign.
+    Host(&'t str),
     /// `mul`, `func`, `f64`, `true`.
     Word(&'t str),
     /// A number with its suffix, not yet read.
@@ -32,6 +34,7 @@ impl fmt::Display for Tok<'_> {
         match self {
             Tok::Value(s) => write!(f, "`%{s}`"),
             Tok::Func(s) => write!(f, "`@{s}`"),
+            Tok::Host(s) => write!(f, "`&{s}`"),
             Tok::Word(s) | Tok::Number(s) => write!(f, "`{s}`"),
             Tok::Sign(c) | Tok::Stray(c) => write!(f, "`{c}`"),
             Tok::Arrow => f.write_str("`->`"),
@@ -102,6 +105,7 @@ fn token(c: char, rest: &str) -> (Option<Tok<'_>>, usize) {
         _ if c.is_whitespace() => (None, c.len_utf8()),
         '%' => (Some(Tok::Value(name(1))), 1 + name(1).len()),
         '@' => (Some(Tok::Func(name(1))), 1 + name(1).len()),
+        '&' => (Some(Tok::Host(name(1))), 1 + name(1).len()),
         '(' | ')' | '{' | '}' | '[' | ']' | '<' | '>' | ',' | ':' | ';' | '=' | '?' => {
             (Some(Tok::Sign(c)), 1)
         }

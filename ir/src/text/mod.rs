@@ -13,7 +13,8 @@
 //! - After `;` come the linear parameters.
 //! - An equation is outputs with their types, `=`, a primitive with its attributes in braces, and
 //!   operands: values or literals. Attributes are integers, lists of integers, truth values,
-//!   dtypes, words and functions: `name{at=3, axes=[0,1], flag=true, dtype=f32, mode=clip, body=@g}`.
+//!   dtypes, words, functions, types and Rust functions:
+//!   `name{at=3, axes=[0,1], flag=true, dtype=f32, mode=clip, body=@g, results=[f64[3]], host=&h}`.
 //! - Literals are `2.5`, `3`, `2.5f32`, `3u32`, `true` and bits (see [`crate::Literal`]); types are
 //!   `f64[3,4]` and `tape<f64[3], bool[]>` (see [`crate::Type`]).
 //!

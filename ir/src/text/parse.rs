@@ -8,6 +8,7 @@
 use super::lex::{Place, Tok, Token, lex};
 use crate::builder::{Builder, Draft};
 use crate::function::{Atom, FuncId};
+use crate::host::Host;
 use crate::literal::Literal;
 use crate::module::Module;
 use crate::prim::{Attr, Attributes, Op};
@@ -74,6 +75,8 @@ struct Parser<'t> {
     at: usize,
     /// Functions by name; `None` where one could not be read.
     functions: HashMap<&'t str, Option<FuncId>>,
+    /// Rust functions by name; there is nothing behind them.
+    hosts: HashMap<&'t str, Host>,
     errors: Vec<ParseError>,
 }
 
@@ -102,7 +105,13 @@ struct Binder<'t> {
 
 impl<'t> Parser<'t> {
     fn new(text: &'t str) -> Parser<'t> {
-        Parser { tokens: lex(text), at: 0, functions: HashMap::new(), errors: Vec::new() }
+        Parser {
+            tokens: lex(text),
+            at: 0,
+            functions: HashMap::new(),
+            hosts: HashMap::new(),
+            errors: Vec::new(),
+        }
     }
 
     // -- Functions ------------------------------------------------------------------------------
@@ -336,6 +345,9 @@ impl<'t> Parser<'t> {
                 return self.attributes();
             }
             Tok::Func(_) => return Ok(self.function_named()?.map(Attr::Func)),
+            Tok::Host(name) => {
+                Attr::Host(self.hosts.entry(name).or_insert_with(|| Host::unbound(name)).clone())
+            }
             Tok::Word("true") => Attr::Bool(true),
             Tok::Word("false") => Attr::Bool(false),
             Tok::Word(word) => match Dtype::from_name(word) {
@@ -357,6 +369,9 @@ impl<'t> Parser<'t> {
                 let all = self.list(']', Parser::function_named)?;
                 all.into_iter().collect::<Option<_>>().map(Attr::Funcs)
             }
+            Tok::Word(word) if Dtype::from_name(word).is_some() => {
+                Some(Attr::Types(self.list(']', Parser::array_type)?))
+            }
             Tok::Word(_) => Some(Attr::Words(self.list(']', |p| {
                 let Tok::Word(word) = p.tok() else { return Err(p.expected("a word")) };
                 p.next();
@@ -367,6 +382,7 @@ impl<'t> Parser<'t> {
             | Tok::Sign(_)
             | Tok::Arrow
             | Tok::Stray(_)
+            | Tok::Host(_)
             | Tok::End => Some(Attr::Ints(self.list(']', Parser::integer)?)),
         })
     }
@@ -389,9 +405,13 @@ impl<'t> Parser<'t> {
         let mut operands = SmallVec::new();
         let operand = |t: &Token<'_>| match t.tok {
             Tok::Value(_) | Tok::Number(_) | Tok::Word("true" | "false") => !t.first,
-            Tok::Word(_) | Tok::Func(_) | Tok::Sign(_) | Tok::Arrow | Tok::Stray(_) | Tok::End => {
-                false
-            }
+            Tok::Word(_)
+            | Tok::Func(_)
+            | Tok::Host(_)
+            | Tok::Sign(_)
+            | Tok::Arrow
+            | Tok::Stray(_)
+            | Tok::End => false,
         };
         if !operand(&self.tokens[self.at]) {
             return match self.tok() {
@@ -441,7 +461,12 @@ impl<'t> Parser<'t> {
                 )),
             },
             Tok::Number(text) | Tok::Word(text) => literal(text),
-            other @ (Tok::Func(_) | Tok::Sign(_) | Tok::Arrow | Tok::Stray(_) | Tok::End) => {
+            other @ (Tok::Func(_)
+            | Tok::Host(_)
+            | Tok::Sign(_)
+            | Tok::Arrow
+            | Tok::Stray(_)
+            | Tok::End) => {
                 Err(Problem::new(Kind::Parse, format!("expected an operand, found {other}"), ""))
             }
         };

@@ -1,6 +1,7 @@
 //! The printer: a module, or one function with what it needs, as text.
 
 use crate::function::{Atom, Equation, FuncId, Function};
+use crate::host::Host;
 use crate::module::Module;
 use crate::prim::Attr;
 use cranelift_entity::SecondaryMap;
@@ -34,12 +35,15 @@ pub fn print_functions(module: &Module, ids: &[FuncId]) -> String {
 /// One equation of a function, without indentation.
 pub fn print_equation(module: &Module, f: &Function, index: usize) -> String {
     let called: Vec<FuncId> = f.equations[index..=index].iter().flat_map(callees).collect();
-    let printer = Printer { module, names: unique_names(module, &called) };
+    let hosts = host_names(&f.equations[index..=index]);
+    let printer = Printer { module, names: unique_names(module, &called), hosts };
     printer.equation(f, &f.equations[index]).to_string()
 }
 
 fn print_all(module: &Module, ids: &[FuncId]) -> String {
-    let printer = Printer { module, names: unique_names(module, ids) };
+    let equations = ids.iter().flat_map(|id| &module.function(*id).equations);
+    let hosts = host_names(equations);
+    let printer = Printer { module, names: unique_names(module, ids), hosts };
     let mut text = String::new();
     for (i, id) in ids.iter().enumerate() {
         let gap = if i == 0 { "" } else { "\n" };
@@ -58,21 +62,43 @@ fn callees(e: &Equation) -> impl Iterator<Item = FuncId> + use<> {
 /// suffix `.2`, `.3`, .. where two would be the same.
 fn unique_names(module: &Module, ids: &[FuncId]) -> SecondaryMap<FuncId, String> {
     let mut names = SecondaryMap::new();
-    let mut taken = HashSet::new();
-    // Where the search for a free suffix goes on, so that many equal names are no search each.
-    let mut last: HashMap<String, usize> = HashMap::new();
+    let mut taken = Names::default();
     for id in ids.iter().filter(|id| module.contains(**id)) {
-        let plain: String = module.function(*id).name.chars().map(letter).collect();
+        names[*id] = taken.unique(&module.function(*id).name);
+    }
+    names
+}
+
+/// The same for the Rust functions that equations call.
+fn host_names<'e>(equations: impl IntoIterator<Item = &'e Equation>) -> HashMap<Host, String> {
+    let mut names = HashMap::new();
+    let mut taken = Names::default();
+    for host in equations.into_iter().filter_map(|e| e.op.host()) {
+        names.entry(host.clone()).or_insert_with(|| taken.unique(host.name()));
+    }
+    names
+}
+
+/// Names that are taken.
+#[derive(Default)]
+struct Names {
+    taken: HashSet<String>,
+    /// Where the search for a free suffix goes on, so that many equal names are no search each.
+    last: HashMap<String, usize>,
+}
+
+impl Names {
+    fn unique(&mut self, name: &str) -> String {
+        let plain: String = name.chars().map(letter).collect();
         let base = if plain.is_empty() { "f".to_owned() } else { plain };
         let mut name = base.clone();
-        let n = last.entry(base.clone()).or_insert(1);
-        while !taken.insert(name.clone()) {
+        let n = self.last.entry(base.clone()).or_insert(1);
+        while !self.taken.insert(name.clone()) {
             *n += 1;
             name = format!("{base}.{n}");
         }
-        names[*id] = name;
+        name
     }
-    names
 }
 
 fn letter(c: char) -> char {
@@ -82,6 +108,7 @@ fn letter(c: char) -> char {
 struct Printer<'a> {
     module: &'a Module,
     names: SecondaryMap<FuncId, String>,
+    hosts: HashMap<Host, String>,
 }
 
 impl Printer<'_> {
@@ -133,6 +160,9 @@ impl Printer<'_> {
                 let names: Vec<String> =
                     all.iter().map(|f| format!("@{}", self.names[*f])).collect();
                 write!(out, "[{}]", names.join(","))
+            }
+            Attr::Host(host) => {
+                write!(out, "&{}", self.hosts.get(host).map_or(host.name(), String::as_str))
             }
             other => write!(out, "{other}"),
         }

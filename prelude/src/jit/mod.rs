@@ -226,6 +226,30 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
+    /// The same closure, whose calls end with an error where a value that is not finite first appears: it
+    /// names the operation and your line, on the way forward and back. It is run by the reference
+    /// interpreter, which looks at every value: slow, and for finding mistakes.
+    ///
+    /// ```
+    /// use tapeloom::{prelude::*, Kind};
+    /// let f = jit(grad(|x: Var| (x * x).sum().sqrt())).nan_check();
+    /// assert_eq!(f.call([0.0, 4.0])?.to_vec::<f64>()?, [0.0, 1.0]);
+    /// let error = f.call([0.0, 0.0]).unwrap_err();
+    /// assert_eq!(error.kind(), Kind::NotFinite);
+    /// assert!(error.to_string().contains("`div` gave inf, from 0.5 and 0.0"));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// What counts: a value that makes a result not finite, or from which something finite is computed.
+    /// What does not: constants, values that nobody reads, the side of a `cond` that does not run and that of
+    /// a `select` that is not taken, rounds that a member of a batch does not need.
+    #[doc(alias = "debug_nans")]
+    pub fn nan_check(mut self) -> Jit<A, B, F> {
+        self.engine = Engine::Finite;
+        self.cache = RwLock::new(Vec::new());
+        self
+    }
+
     /// The same closure compiled with rules of real arithmetic (reassociation, factoring), which are
     /// not exact in floating point: faster, and different in the last digits.
     pub fn relaxed(mut self) -> Jit<A, B, F> {

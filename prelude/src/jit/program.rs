@@ -3,7 +3,7 @@
 use super::explain::Stage;
 use std::time::{Duration, Instant};
 use tapeloom_backend::{Options, Runnable};
-use tapeloom_ir::{FuncId, Module, Problem, Tensor, eval, print_function};
+use tapeloom_ir::{FuncId, Module, Problem, Tensor, eval, eval_finite, print_function};
 use tapeloom_transforms::{self as transforms, Pipeline};
 
 /// Who runs a program, and by which rules it may be rewritten.
@@ -15,6 +15,8 @@ pub(super) enum Engine {
     Relaxed,
     /// The reference interpreter.
     Interpreter,
+    /// The reference interpreter, with an eye on what is not finite.
+    Finite,
 }
 
 /// A program that can be run.
@@ -23,6 +25,8 @@ pub(super) enum Program {
     Native(Runnable),
     /// A function as it was traced.
     Interpreted(Module, FuncId),
+    /// The same, watched.
+    Watched(Module, FuncId),
 }
 
 impl Program {
@@ -35,6 +39,7 @@ impl Program {
     ) -> Result<Program, Problem> {
         let passes = match engine {
             Engine::Interpreter => return Ok(Program::Interpreted(module, function)),
+            Engine::Finite => return Ok(Program::Watched(module, function)),
             Engine::Native => transforms::BEFORE_CODE.to_owned(),
             Engine::Relaxed => transforms::BEFORE_CODE.replace("simplify", "simplify_relaxed"),
         };
@@ -49,12 +54,14 @@ impl Program {
     pub(super) fn run(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
         match self {
             Program::Native(compiled) => compiled.call(args),
-            Program::Interpreted(module, function) => {
-                let args: Vec<Tensor> = args.iter().map(|t| (*t).clone()).collect();
-                eval(module, *function, &args)
-            }
+            Program::Interpreted(module, function) => eval(module, *function, &owned(args)),
+            Program::Watched(module, function) => eval_finite(module, *function, &owned(args)),
         }
     }
+}
+
+fn owned(args: &[&Tensor]) -> Vec<Tensor> {
+    args.iter().map(|t| (*t).clone()).collect()
 }
 
 /// The program after a stage, as `explain` shows it.

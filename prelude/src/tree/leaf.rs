@@ -2,7 +2,7 @@
 //!
 //! A leaf is a tree by itself. [`Var`]s are leaves while tracing, [`Tensor`]s outside; what can be
 //! passed for a tensor ([`DataLeaf`]: references and Rust numbers) and what says something of each
-//! array (an axis of [`vmap_axes`](crate::vmap_axes)) is one too, so that `Params<&Tensor>`,
+//! array (an axis of [`vmap_axes`](crate::vmap_axes), the type that a [`callback`](crate::callback()) declares) is one too, so that `Params<&Tensor>`,
 //! `Params<f64>` and `Params<Option<i32>>` are trees with the structure of `Params<Var>`.
 
 use super::Tree;
@@ -78,6 +78,9 @@ leaf! {
     // What is no array is not what a message about a missing tree should name.
     #[diagnostic::do_not_recommend]
     Option<i32>, None;
+    // The result that a callback declares.
+    #[diagnostic::do_not_recommend]
+    ArrayType, ArrayType::new(Dtype::F64, []);
 }
 
 impl ArrayLeaf for Var {

@@ -20,12 +20,10 @@ const WAITING: &[(&str, &str)] = &[
     ),
     ("Fourier transforms", "fft fft2 ifft irfft rfft rfft2"),
     ("complex arrays", "imag real"),
-    ("implicit differentiation", "custom_linear_solve custom_root"),
     ("loops, for their series and steps", "betainc gammainc gammaincc gcd zeta"),
     ("rows of the scalar table", "bessel_jn exp1 expi i0 i0e i1 i1e"),
     ("a bit cast", "bitcast_convert_type frexp"),
     ("loops that reject samples", "beta_sample dirichlet gamma poisson"),
-    ("effects", "debug_nans debug_print pure_callback"),
     ("the shape of a result without its program", "eval_shape"),
     ("more optimisers", "adagrad cosine_decay lbfgs rmsprop"),
 ];

@@ -105,7 +105,7 @@ pub(crate) fn shape_of(
         Lowering::Scatter { .. } => (of(2) * 3.0, false, false),
         // Never rewritten, so that any number will do.
         Lowering::Call(_)
-        | Lowering::Report { .. }
+        | Lowering::Host(_)
         | Lowering::Branch { .. }
         | Lowering::Loop { .. }
         | Lowering::Missing(_) => (1000.0, false, false),

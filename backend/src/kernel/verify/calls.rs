@@ -2,7 +2,7 @@
 //! memory of the right types and sizes.
 
 use super::{Verifier, spread};
-use crate::kernel::{Access, Call, Contract, Place, View};
+use crate::kernel::{Access, Ask, Call, Contract, Place, View};
 
 /// Bytes that a call may touch.
 struct Span<'a> {
@@ -95,6 +95,26 @@ impl Verifier<'_> {
             spans.push(Span { place, from, to, view, write });
         }
         self.apart(spans);
+    }
+
+    /// A Rust function is given memory of the types that it takes and gives.
+    pub(super) fn ask(&mut self, a: &Ask) {
+        let (asked, results) = (&a.asked, a.asked.call.result_types());
+        for (what, views, types) in
+            [("operands", &a.operands, &asked.operands), ("results", &a.outputs, &results)]
+        {
+            if views.len() != types.len() {
+                let (want, got) = (types.len(), views.len());
+                self.error(format!("{:?} has {want} {what}, got {got}", asked.call.host));
+            }
+            for (v, ty) in views.iter().zip(types) {
+                let Some(b) = self.p.buffers.get(v.buffer) else { continue };
+                if b.ty.dtype != ty.dtype || v.elements != ty.shape.elements() {
+                    let dtype = b.ty.dtype;
+                    self.error(format!("{v} is {} elements of {dtype}, not {ty}", v.elements));
+                }
+            }
+        }
     }
 
     /// What is written overlaps nothing else: of what begins before a span in the same memory, that which

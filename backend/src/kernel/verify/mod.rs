@@ -292,12 +292,12 @@ impl<'a> Verifier<'a> {
                 Stmt::Nest { body } => self.block(body, dead),
                 Stmt::Contract(c) => self.contract(c),
                 Stmt::Call(c) => self.call(c),
-                Stmt::Probe { .. } => {}
                 Stmt::Tape(t) => {
                     self.taping(t);
                     scalars.extend(stmt.defined());
                     cursors.extend(stmt.turned());
                 }
+                Stmt::Ask(a) => self.ask(a),
                 Stmt::If { condition, then, otherwise } => {
                     let found = self.arg(*condition);
                     self.fits("a condition", Some(Dtype::Bool), found);

@@ -11,8 +11,8 @@
 mod record;
 mod samples;
 
-use super::lanes::Lanes;
-use super::toolbox::{fits, function, instantiate, scatter_tangents, signature};
+use super::lanes::{Lanes, one_by_one, skipped};
+use super::toolbox::{fits, function, scatter_tangents, signature};
 use super::{
     Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
     Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Scalar, Types,
@@ -70,7 +70,16 @@ impl Cond {
         batched: &[bool],
     ) -> Result<Batched, Problem> {
         let b = cx.b;
-        let outputs = b.with_module(|m| m.function(self.branches[0]).results.len());
+        let (outputs, known, seen) = b.with_module(|m| {
+            let f = m.function(self.branches[0]);
+            let seen = self.branches.iter().any(|f| m.is_seen(*f));
+            (f.results.len(), f.params.len(), seen)
+        });
+        if seen && size > 0 {
+            let on = [&[true], batched].concat();
+            let y = one_by_one(b, size, &self.clone().into(), x, &on, known + 1)?;
+            return Ok(Batched { y: y.into(), batched: vec![true; outputs].into() });
+        }
         let wanted = vec![Wanted::Batched; outputs];
         let mut y: Option<Vec<Atom>> = None;
         // Of tapes: whether a branch so far writes them.
@@ -88,14 +97,6 @@ impl Cond {
                         }
                     }
                 }
-                if m.effects(*branch) == Effects::Ordered {
-                    let name = &m.function(*branch).name;
-                    let message =
-                        format!("@{name} has an effect, and only part of a batch takes it");
-                    let help =
-                        "let all members of a batch take one branch where something is reported";
-                    return Err(Problem::new(Kind::Arguments, message, help));
-                }
                 regions.batch(m, *branch, size, batched, &wanted)
             })?;
             if size == 0 {
@@ -104,16 +105,7 @@ impl Cond {
                 return Ok(Batched { y, batched: vec![true; outputs].into() });
             }
             let lanes = Lanes::new(b, self.takes(b, x[0], k));
-            let skipped = b.with_module(|m| {
-                let f = m.get(of.function);
-                let mut known = f.param_types();
-                let linear = known.split_off(f.params.len());
-                let zeros = |b: &Builder<'_>, _: &[Atom], _: &[Atom]| {
-                    f.result_types().iter().map(|ty| instantiate(b, None, ty)).collect()
-                };
-                function(m, &format!("{}.skipped", f.name), [&known, &linear], zeros)
-            })?;
-            let known = b.with_module(|m| m.function(of.function).params.len());
+            let skipped = b.with_module(|m| skipped(m, of.function))?;
             let mut args = vec![lanes.any()];
             args.extend(x[1..].iter().zip(batched).enumerate().map(|(i, (x, on))| match on {
                 true if i < known => lanes.safe(*x),

@@ -8,6 +8,8 @@
 //! trip=while:    which members go on is carried, and how many rounds each had
 //! ```
 //!
+//! Where a round is seen from outside, members run it one after the other.
+//!
 //! In either direction round i is round i of every member, so a loop that runs the rounds of another one
 //! backwards meets each member where it left it.
 
@@ -15,12 +17,11 @@ use super::{Direction, Loop, Rounds, Slot, Trip};
 use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
-use crate::module::Module;
 use crate::prim::elementwise::{full, materialize_lead};
-use crate::prim::lanes::Lanes;
+use crate::prim::lanes::{Lanes, one_by_one, skipped};
 use crate::prim::toolbox::function;
-use crate::prim::{Batched, Broadcast, Convert, Effects, Reduce, Reducer, RuleCx, Scalar};
-use crate::problem::{Kind, Problem};
+use crate::prim::{Batched, Broadcast, Cond, Convert, Reduce, Reducer, RuleCx, Scalar};
+use crate::problem::Problem;
 use crate::question::Wanted;
 use crate::types::{Dtype, Type};
 
@@ -37,11 +38,12 @@ pub(super) fn batch(
     for (on, slot) in on.iter_mut().zip(&rounds.takes) {
         *on |= matches!(slot, Slot::Carry(_));
     }
+    let mut seen = false;
     let derived = cx.ask(|regions, m| {
-        check_effects(m, of.body)?;
+        seen = m.is_seen(of.body);
         let wanted = |r: usize| match rounds.carrier(r) {
-            Some(_) => Wanted::Batched,
-            None => Wanted::AsIs,
+            None if !seen => Wanted::AsIs,
+            Some(_) | None => Wanted::Batched,
         };
         let wanted: Vec<Wanted> = (0..m.function(of.body).results.len()).map(wanted).collect();
         regions.batch(m, of.body, size, &on, &wanted)
@@ -54,7 +56,7 @@ pub(super) fn batch(
     }
     let number = Literal::i64(0);
     let none = full(b, &[size].into(), number);
-    let mut masked = Masked { of, function: derived.function, size, on: &on, goes_on: None };
+    let mut masked = Masked { of, function: derived.function, size, on: &on, goes_on: None, seen };
     let op = match &rounds.trip {
         Trip::Static(_) => {
             return Err(Problem::internal("all members have as many rounds as the loop says"));
@@ -106,17 +108,6 @@ pub(super) fn batch(
     Ok(Batched { y: y.into(), batched: batched.into() })
 }
 
-fn check_effects(m: &Module, body: FuncId) -> Result<(), Problem> {
-    if m.effects(body) != Effects::Ordered {
-        return Ok(());
-    }
-    let name = &m.function(body).name;
-    let message =
-        format!("@{name} has an effect, and the members of a batch run it unequally often");
-    let help = "run as many rounds for each member where something is reported";
-    Err(Problem::new(Kind::Arguments, message, help))
-}
-
 /// The body over a batch, of which only some members are seen.
 struct Masked<'a> {
     of: &'a Loop,
@@ -127,6 +118,8 @@ struct Masked<'a> {
     on: &'a [bool],
     /// For a loop on a condition: the condition over the whole batch, and what it reads.
     goes_on: Option<(FuncId, &'a [usize])>,
+    /// Whether a user can see that it runs.
+    seen: bool,
 }
 
 impl Masked<'_> {
@@ -152,15 +145,24 @@ impl Masked<'_> {
             };
             let types = [first, &more].concat();
             let body = function(m, &f.name, [&types, linear], |b, p, linear| {
-                self.round(b, &p[..known], &p[known..], linear)
+                self.round(b, &p[..known], &p[known..], linear).unwrap_or_else(|problem| {
+                    b.fail(problem);
+                    Vec::new()
+                })
             })?;
             Ok((body, slots))
         })
     }
 
-    fn round(&self, b: &Builder<'_>, p: &[Atom], more: &[Atom], linear: &[Atom]) -> Vec<Atom> {
+    fn round(
+        &self,
+        b: &Builder<'_>,
+        p: &[Atom],
+        more: &[Atom],
+        linear: &[Atom],
+    ) -> Result<Vec<Atom>, Problem> {
         if self.size == 0 {
-            return self.ended(b, p, more, linear);
+            return Ok(self.ended(b, p, more, linear));
         }
         let spread = Broadcast { shape: [self.size].into(), dims: vec![] };
         let alive = match self.goes_on {
@@ -175,7 +177,16 @@ impl Masked<'_> {
             false => *x,
         };
         let args: Vec<Atom> = before.iter().enumerate().map(safe).collect();
-        let mut y = b.inline(self.function, &args);
+        let mut y = match self.seen {
+            false => b.inline(self.function, &args),
+            true => {
+                let skipped = b.with_module(|m| skipped(m, self.of.body))?;
+                let op = Cond { branches: vec![skipped, self.of.body] }.into();
+                let args = [&[alive], &before[..]].concat();
+                let on = [&[true], self.on].concat();
+                one_by_one(b, self.size, &op, &args, &on, p.len() + 1)?
+            }
+        };
         for (r, y) in y.iter_mut().enumerate() {
             if let Some(p) = self.of.rounds.carrier(r) {
                 *y = lanes.choose(*y, before[p]);
@@ -192,7 +203,7 @@ impl Masked<'_> {
             y.extend(goes_on);
             y.push(b.emit1(Scalar::Add, &[more[1], one]));
         }
-        y
+        Ok(y)
     }
 
     /// A round without members, which is never run.

@@ -1,0 +1,74 @@
+//! The outside world during a call: Rust functions that a program calls while it runs.
+//!
+//! Generated code calls [`ask`] with the context of its [record](crate::record), the number of the call
+//! among those of the program, and a row of pointers: to the operands, then to the results. The context
+//! knows who answers. What goes wrong stays there, too, and becomes the error of the whole call.
+
+#![expect(unsafe_code, reason = "reads and writes elements through pointers from generated code")]
+
+use crate::gemm::{PANICKED, status};
+use crate::kernel::Asked;
+use crate::record::Context;
+use std::cell::RefCell;
+use std::sync::Arc;
+use tapeloom_ir::{ArrayType, Problem, Tensor};
+
+/// Who answers during one call of a program.
+pub(crate) struct Outside<'a> {
+    /// What the program calls, by number.
+    pub(crate) calls: &'a [Arc<Asked>],
+    /// What went wrong first.
+    pub(crate) failed: RefCell<Option<Problem>>,
+}
+
+/// Calls a Rust function.
+///
+/// # Safety
+/// `context` is that of the call, whose `outside` is alive and was made for this program; `row` points
+/// to a pointer for each operand and then for each result of the call of that number, and each of those
+/// to the elements of its type, which nobody writes meanwhile.
+pub(crate) unsafe extern "C" fn ask(
+    context: *const Context,
+    number: i64,
+    row: *const *mut u8,
+) -> i32 {
+    let mut answered = false;
+    let caught = status(|| {
+        // SAFETY: by the contract of this function.
+        let outside = unsafe { &*(*context).outside.cast::<Outside<'_>>() };
+        let asked = &outside.calls[number as usize];
+        let run = || -> Result<(), Problem> {
+            let mut operands = Vec::with_capacity(asked.operands.len());
+            for (i, ty) in asked.operands.iter().enumerate() {
+                // SAFETY: the row has a pointer to the elements of every operand.
+                let bytes = unsafe { std::slice::from_raw_parts(*row.add(i), ty.bytes()) };
+                operands.push(tensor(ty, bytes)?);
+            }
+            for (i, y) in asked.call.run(&operands)?.iter().enumerate() {
+                // SAFETY: then one to the elements of every result, which have the type of `y`: `run`
+                // answers what is declared.
+                unsafe {
+                    let to = *row.add(asked.operands.len() + i);
+                    std::ptr::copy_nonoverlapping(y.bytes().as_ptr(), to, y.ty().bytes());
+                }
+            }
+            Ok(())
+        };
+        match run() {
+            Ok(()) => answered = true,
+            Err(problem) => *outside.failed.borrow_mut() = Some(problem.at(asked.location)),
+        }
+    });
+    if answered { caught } else { PANICKED }
+}
+
+/// The array of that type with those bytes.
+fn tensor(ty: &ArrayType, bytes: &[u8]) -> Result<Tensor, Problem> {
+    let mut lines = Vec::with_capacity(bytes.len().div_ceil(64));
+    for part in bytes.chunks(size_of::<tapeloom_ir::Line>()) {
+        let mut line: tapeloom_ir::Line = bytemuck::Zeroable::zeroed();
+        bytemuck::bytes_of_mut(&mut line)[..part.len()].copy_from_slice(part);
+        lines.push(line);
+    }
+    Tensor::from_lines(ty.clone(), lines.into())
+}

@@ -1,0 +1,564 @@
+//! The outside world, through the public face: what is seen, when and how often, is the same whether a
+//! program is compiled or interpreted; and what goes wrong outside is an error at the user's line.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tapeloom::prelude::*;
+use tapeloom::{ArrayType, Error, Kind};
+use tapeloom_tests::{Heard, Listener};
+
+/// What is seen of `x` in that name.
+fn see(log: &Listener, name: &'static str, x: Var) -> Var {
+    let log = log.clone();
+    tap(x, move |x: Tensor| log.hear(name, &[x]))
+}
+
+/// The same of its cotangent.
+fn see_back(log: &Listener, name: &'static str, x: Var) -> Var {
+    let log = log.clone();
+    tap_cotangent(x, move |x: Tensor| log.hear(name, &[x]))
+}
+
+/// What is heard when a program runs, by both engines, in words.
+#[track_caller]
+fn heard(f: impl Fn(&Listener, Var) -> Var + Copy, x: &Tensor) -> String {
+    let told = |interpreted: bool| -> Heard {
+        let log = Listener::default();
+        let inside = log.clone();
+        let g = jit(move |x: Var| f(&inside, x));
+        let g = if interpreted { g.interpreted() } else { g };
+        g.call(x).unwrap();
+        let once = log.take();
+        // A second call is another run of the same program.
+        g.call(x).unwrap();
+        assert_eq!(log.take(), once);
+        once
+    };
+    let native = told(false);
+    assert_eq!(native, told(true));
+    let words = native.iter().map(|(name, x)| {
+        let x: Vec<String> = x.iter().map(f64::to_string).collect();
+        format!("{name} {}", x.join(" "))
+    });
+    words.collect::<Vec<String>>().join(", ")
+}
+
+/// The sum of a closure over a batch, to differentiate.
+fn total(f: impl Fn(Var) -> Var, x: Var) -> Var {
+    vmap(f)(x).sum()
+}
+
+#[test]
+fn in_the_order_of_the_program() {
+    let f = |log: &Listener, x: Var| {
+        let y = see(log, "y", x * 2.0);
+        see(log, "unread", y + 1.0);
+        see(log, "y", x * 2.0);
+        see(log, "constant", zeros([], Dtype::F64) + 4.0);
+        see(log, "z", y.sin() * 0.0)
+    };
+    assert_eq!(heard(f, &Tensor::from(1.5)), "y 3, unread 4, y 3, constant 4, z 0");
+}
+
+#[test]
+fn in_loops_step_by_step() {
+    let up = |log: &Listener, x: Var| {
+        let round = |(c, x): (Var, Var)| (see(log, "c", c + x), see(log, "x", x));
+        scan(round, zeros([], Dtype::F64), x).0
+    };
+    let x = Tensor::from([1.0, 2.0, 3.0]);
+    assert_eq!(heard(up, &x), "c 1, x 1, c 3, x 2, c 6, x 3");
+    let down = |log: &Listener, x: Var| {
+        let round = |(c, x): (Var, Var)| (see(log, "c", c + x), x);
+        scan_reverse(round, zeros([], Dtype::F64), x).0
+    };
+    assert_eq!(heard(down, &x), "c 3, c 5, c 6");
+    let none =
+        |log: &Listener, x: Var| fori_loop(0, |(_, c): (Var, Var)| see(log, "never", c), x.sum());
+    assert_eq!(heard(none, &x), "");
+    let until = |log: &Listener, x: Var| {
+        while_loop(|c: Var| c.lt(20.0), |c: Var| see(log, "c", c * 2.0), x.sum())
+    };
+    assert_eq!(heard(until, &x), "c 12, c 24");
+    let nested = |log: &Listener, x: Var| {
+        let inner = |c: Var| fori_loop(2, |(_, c): (Var, Var)| see(log, "in", c + 1.0), c);
+        fori_loop(2, |(_, c): (Var, Var)| see(log, "out", inner(c)), x.sum())
+    };
+    assert_eq!(heard(nested, &x), "in 7, in 8, out 8, in 9, in 10, out 10");
+}
+
+#[test]
+fn in_the_branch_that_is_taken() {
+    let f = |log: &Listener, x: Var| {
+        let side = |name| move |x: Var| see(log, name, x);
+        let y = cond(x.gt(0.0), side("yes"), side("no"), x);
+        let [zero, one, more] = [side("zero"), side("one"), side("more")];
+        switch(y.convert(Dtype::I64), [&zero, &one, &more], y)
+    };
+    assert_eq!(heard(f, &Tensor::from(1.5)), "yes 1.5, one 1.5");
+    assert_eq!(heard(f, &Tensor::from(-2.5)), "no -2.5, zero -2.5");
+    assert_eq!(heard(f, &Tensor::from(9.0)), "yes 9, more 9");
+}
+
+#[test]
+fn for_each_member_that_takes_part_in_their_order() {
+    let x = Tensor::from([3.0, -1.0, 2.0]);
+    let straight = |log: &Listener, x: Var| total(|x| see(log, "b", see(log, "a", x) * 2.0), x);
+    assert_eq!(heard(straight, &x), "a 3, a -1, a 2, b 6, b -2, b 4");
+    // What all members share is seen for each of them.
+    let shared = |log: &Listener, x: Var| {
+        let whole = x.sum();
+        total(|x| x + see(log, "s", whole), x)
+    };
+    assert_eq!(heard(shared, &x), "s 4, s 4, s 4");
+    let branches = |log: &Listener, x: Var| {
+        let side = |name| move |x: Var| see(log, name, x * 2.0);
+        total(|x| cond(x.gt(0.0), side("yes"), side("no"), x), x)
+    };
+    assert_eq!(heard(branches, &x), "yes 6, no -2, yes 4");
+    // Nobody but those who still need a round.
+    let rounds = |log: &Listener, x: Var| {
+        total(|x| while_loop(|c: Var| c.lt(4.0), |c: Var| see(log, "c", c + 1.0), x), x)
+    };
+    assert_eq!(heard(rounds, &x), "c 4, c 0, c 3, c 1, c 4, c 2, c 3, c 4");
+    let counted = |log: &Listener, x: Var| {
+        let round = |(_, c): (Var, Var)| see(log, "c", c + 1.0);
+        total(|x| fori_loop(x.convert(Dtype::I64), round, x), x)
+    };
+    assert_eq!(heard(counted, &x), "c 4, c 3, c 5, c 4, c 6");
+    let steps = |log: &Listener, x: Var| {
+        let round = |(_, c): (Var, Var)| see(log, "c", c + 1.0);
+        total(|x| fori_loop(2, round, x), x)
+    };
+    assert_eq!(heard(steps, &x), "c 4, c 0, c 3, c 5, c 1, c 4");
+    let pairs = |log: &Listener, x: Var| {
+        let x = stack(&[x, x * 10.0], 1);
+        vmap(|row: Var| total(|x| see(log, "x", x), row))(x).sum()
+    };
+    assert_eq!(heard(pairs, &x), "x 3, x 30, x -1, x -10, x 2, x 20");
+    let nobody = |log: &Listener, x: Var| total(|x| see(log, "x", x), x);
+    assert_eq!(heard(nobody, &Tensor::vector(&[0.0; 0])), "");
+}
+
+#[test]
+fn once_under_every_derivative() {
+    let x = Tensor::from(0.5);
+    let f = |log: &Listener, x: Var| {
+        let y = see(log, "y", x * 2.0);
+        let z = fori_loop(2, |(_, c): (Var, Var)| see(log, "c", c * y), y);
+        cond(z.gt(0.0), |z: Var| see(log, "z", z * z), |z: Var| z, z)
+    };
+    let want = "y 1, c 1, c 1, z 1";
+    assert_eq!(heard(f, &x), want);
+    let forward = |log: &Listener, x: Var| jvp(|x: Var| f(log, x))((x, ones_like(&x))).1;
+    assert_eq!(heard(forward, &x), want);
+    assert_eq!(heard(|log, x| grad(|x: Var| f(log, x))(x), &x), want);
+    assert_eq!(heard(|log, x| grad(grad(|x: Var| f(log, x)))(x), &x), want);
+    assert_eq!(heard(|log, x| hessian(|x: Var| f(log, x))(x), &x), want);
+    let third = |log: &Listener, x: Var| grad(grad(grad(|x: Var| f(log, x))))(x);
+    assert_eq!(heard(third, &x), want);
+    let both = |log: &Listener, x: Var| linearize(|x: Var| f(log, x))(x).1(x);
+    assert_eq!(heard(both, &x), want);
+    // A call is made once, wherever its body goes; what is computed again is not seen again.
+    assert_eq!(heard(|log, x| grad(outline(|x: Var| f(log, x)))(x), &x), want);
+    assert_eq!(heard(|log, x| grad(checkpoint(|x: Var| f(log, x)))(x), &x), want);
+    assert_eq!(heard(|log, x| grad(grad(checkpoint(|x: Var| f(log, x))))(x), &x), want);
+    let twice = |log: &Listener, x: Var| {
+        let f = outline(|x: Var| see(log, "x", x).sin());
+        grad(|x: Var| f(x) + f(f(x)))(x)
+    };
+    let at = |x: f64| format!("x {x}");
+    assert_eq!(heard(twice, &x), [at(0.5), at(0.5), at(0.5f64.sin())].join(", "));
+}
+
+#[test]
+fn reverse_mode_over_batches_and_batches_of_reverse_mode() {
+    let x = Tensor::from([3.0, -1.0, 2.0]);
+    let f = |log: &Listener, x: Var| {
+        let side = |name| move |x: Var| see(log, name, x * 2.0);
+        let y = cond(x.gt(0.0), side("yes"), side("no"), x);
+        while_loop(|y: Var| y.lt(6.0), |y: Var| see(log, "up", y + 3.0), y)
+    };
+    // In the branch one member after the other, then the rounds, in each one after the other.
+    let want = "yes 6, no -2, yes 4, up 1, up 7, up 4, up 7";
+    assert_eq!(heard(|log, x| total(|x| f(log, x), x), &x), want);
+    assert_eq!(heard(|log, x| grad(|x: Var| total(|x| f(log, x), x))(x), &x), want);
+    assert_eq!(heard(|log, x| vmap(grad(|x: Var| f(log, x)))(x), &x), want);
+    assert_eq!(heard(|log, x| vmap(grad(grad(|x: Var| f(log, x))))(x), &x), want);
+}
+
+#[test]
+fn cotangents_on_their_way_back() {
+    let x = Tensor::from(0.5);
+    let f = |log: &Listener, x: Var| {
+        let y = see_back(log, "y", x * 2.0);
+        let z = see_back(log, "z", y * y * 3.0);
+        see_back(log, "unread", x);
+        z * 5.0
+    };
+    assert_eq!(heard(f, &x), "");
+    assert_eq!(heard(|log, x| grad(|x: Var| f(log, x))(x), &x), "z 5, y 30");
+    // Forward mode has no cotangents; the reverse mode inside another one is its primal.
+    assert_eq!(heard(|log, x| jvp(|x: Var| f(log, x))((x, x)).1, &x), "");
+    assert_eq!(
+        heard(|log, x| grad(grad(|x: Var| f(log, x)))(x), &x)
+            .split(", ")
+            .take(2)
+            .collect::<Vec<_>>(),
+        ["z 5", "y 30"]
+    );
+    let rounds = |log: &Listener, x: Var| {
+        grad(|x: Var| fori_loop(3, |(_, c): (Var, Var)| see_back(log, "c", c * 2.0), x))(x)
+    };
+    assert_eq!(heard(rounds, &x), "c 1, c 2, c 4");
+    let branch = |log: &Listener, x: Var| {
+        let side = |name| move |x: Var| see_back(log, name, x) * 3.0;
+        grad(|x: Var| cond(x.gt(0.0), side("yes"), side("no"), x))(x)
+    };
+    assert_eq!(heard(branch, &x), "yes 3");
+    // Of members that take no part there is nothing to see.
+    let x = Tensor::from([3.0, -1.0, 2.0]);
+    let members = |log: &Listener, x: Var| {
+        let up = |c: Var| see_back(log, "c", c + 1.0);
+        vmap(grad(|x: Var| 2.0 * while_loop(|c: Var| c.lt(3.0), up, x)))(x)
+    };
+    assert_eq!(heard(members, &x), "c 2, c 2, c 2, c 2, c 2");
+    let sum = |log: &Listener, x: Var| {
+        let side = |name| move |x: Var| see_back(log, name, x) * 3.0;
+        grad(|x: Var| total(|x| cond(x.gt(0.0), side("yes"), side("no"), x), x))(x)
+    };
+    let mut seen: Vec<String> = heard(sum, &x).split(", ").map(str::to_owned).collect();
+    seen.sort();
+    assert_eq!(seen, ["no 3", "yes 3", "yes 3"]);
+}
+
+#[test]
+fn rules_are_seen_where_they_run() {
+    let x = Tensor::from(0.5);
+    let f = |log: &Listener, x: Var| {
+        let rule =
+            |x: Var, dx: Var| (see(log, "in the rule", x).sin(), see(log, "tangent", dx) * x.cos());
+        custom_jvp(|x: Var| see(log, "in the function", x).sin(), rule)(x)
+    };
+    assert_eq!(heard(f, &x), "in the function 0.5");
+    let forward = |log: &Listener, x: Var| jvp(|x: Var| f(log, x))((x, x * 4.0)).1;
+    assert_eq!(heard(forward, &x), "in the rule 0.5, tangent 2");
+    // Run backwards, the rule is given no tangent.
+    assert_eq!(heard(|log, x| grad(|x: Var| f(log, x))(x), &x), "in the rule 0.5");
+    let halves = |log: &Listener, x: Var| {
+        let fwd = |x: Var| (see(log, "fwd", x).sin(), x.cos());
+        let bwd = |c: Var, ct: Var| see(log, "bwd", ct) * c;
+        grad(custom_vjp(|x: Var| x.sin(), fwd, bwd))(x)
+    };
+    assert_eq!(heard(halves, &x), "fwd 0.5, bwd 1");
+}
+
+/// ln by Rust, with a rule for derivatives up to that order: the value that a rule gives has one, too.
+fn ln_to(order: usize, x: Var) -> Var {
+    let by_rust =
+        |x: Var| callback("ln", x, x.array_type(), |x: Tensor| Ok(x.map_numbers(f64::ln)));
+    match order {
+        0 => by_rust(x),
+        _ => custom_jvp(by_rust, move |x: Var, dx: Var| (ln_to(order - 1, x), dx / x))(x),
+    }
+}
+
+fn ln(x: Var) -> Var {
+    ln_to(3, x)
+}
+
+#[test]
+fn callbacks_are_functions_like_others() {
+    let same = |f: &dyn Fn(Var) -> Var, g: &dyn Fn(Var) -> Var, x: &Tensor| {
+        for native in [true, false] {
+            let (f, g) = (jit(f), jit(g));
+            let (f, g) = if native { (f, g) } else { (f.interpreted(), g.interpreted()) };
+            let (got, want) = (f.call(x).unwrap(), g.call(x).unwrap());
+            for (got, want) in got.numbers().zip(want.numbers()) {
+                assert!((got - want).abs() <= 1e-14 * want.abs(), "{got} {want}");
+            }
+        }
+    };
+    let x = Tensor::from([0.5, 2.0, 3.0]);
+    same(&ln, &Var::ln, &x);
+    same(&|x| grad(|x: Var| (ln(x) * x).sum())(x), &|x| grad(|x: Var| (x.ln() * x).sum())(x), &x);
+    same(&vmap(grad(grad(ln))), &vmap(grad(grad(Var::ln))), &x);
+    let folded = |f: fn(Var) -> Var| {
+        move |x: Var| grad(|x: Var| scan(|(c, x): (Var, Var)| (c * f(x), c), x.sum(), x).0)(x)
+    };
+    same(&folded(ln), &folded(Var::ln), &x);
+    let branch = |f: fn(Var) -> Var| {
+        let each = move |x: Var| cond(x.gt(1.0), |x: Var| f(x), |x: Var| x * x, x);
+        move |x: Var| grad(|x: Var| vmap(each)(x).sum())(x)
+    };
+    same(&branch(ln), &branch(Var::ln), &x);
+    let pairs =
+        |f: fn(Var) -> Var| move |x: Var| vmap(|a: Var| vmap(|b: Var| f(a) * f(b + a))(x))(x);
+    same(&pairs(ln), &pairs(Var::ln), &x);
+}
+
+#[test]
+fn callbacks_take_and_give_trees() {
+    let f = |(x, n): (Var, [Var; 2])| {
+        let types = (x.array_type(), vec![ArrayType::new(Dtype::I64, [2]), n[0].array_type()]);
+        callback("trees", (x, n), types, |(x, n): (Tensor, [Tensor; 2])| {
+            let sum = n[0].item::<f64>()? + n[1].item::<f64>()?;
+            Ok((x.map_numbers(|x| x + sum), vec![Tensor::from([1i64, 2]), Tensor::from(sum)]))
+        })
+    };
+    for interpreted in [false, true] {
+        let f = if interpreted { jit(f).interpreted() } else { jit(f) };
+        let (x, rest) = f.call(([1.0, 2.0], [10.0, 20.0])).unwrap();
+        assert_eq!(
+            (x, rest),
+            (Tensor::from([31.0, 32.0]), vec![Tensor::from([1i64, 2]), Tensor::from(30.0)])
+        );
+    }
+}
+
+#[test]
+fn a_rule_for_batches_is_asked_once() {
+    let log = Listener::default();
+    let inside = log.clone();
+    let f = move |(x, y): (Var, Var)| {
+        let (one, all) = (inside.clone(), inside.clone());
+        let alone = move |(x, y): (Tensor, Tensor)| {
+            one.hear("alone", std::slice::from_ref(&x));
+            Ok(Tensor::from(x.item::<f64>()? * y.item::<f64>()?))
+        };
+        let many = move |n, (x, y): (Tensor, Tensor)| {
+            all.hear("all", &[x.clone(), y.clone()]);
+            assert_eq!((x.shape()[0], y.shape()[0]), (n, n));
+            let product: Vec<f64> = x.numbers().zip(y.numbers()).map(|(x, y)| x * y).collect();
+            Ok(Tensor::vector(&product))
+        };
+        callback_batched("mul", (x, y), x.array_type(), alone, many)
+    };
+    for interpreted in [false, true] {
+        let f = f.clone();
+        let g = jit(move |(x, y): (Var, Var)| vmap(|x: Var| f((x, y)))(x));
+        let g = if interpreted { g.interpreted() } else { g };
+        assert_eq!(g.call(([1.0, 2.0], 3.0)).unwrap(), Tensor::from([3.0, 6.0]));
+        assert_eq!(log.take(), [("all".to_owned(), vec![1.0, 2.0, 3.0, 3.0])]);
+    }
+    let nested = jit(move |(x, y): (Var, Var)| vmap(|x: Var| vmap(|y: Var| f((x, y)))(y))(x));
+    let got = nested.call(([1.0, 2.0], [3.0, 5.0, 7.0])).unwrap();
+    assert_eq!(got, Tensor::from([[3.0, 5.0, 7.0], [6.0, 10.0, 14.0]]));
+    assert_eq!(log.take().len(), 1);
+}
+
+/// The error of a call, by both engines; it names the line of the closure's first statement.
+#[track_caller]
+fn error(f: impl Fn(Var) -> Var + Copy, x: &Tensor, want: &[&str]) -> Error {
+    let [native, interpreted] = [jit(f), jit(f).interpreted()].map(|f| f.call(x).unwrap_err());
+    assert_eq!(native.to_string().lines().next(), interpreted.to_string().lines().next());
+    for error in [&native, &interpreted] {
+        let text = error.to_string();
+        assert!(text.contains("outside.rs"), "{text}");
+        for want in want {
+            assert!(text.contains(want), "{want}:\n{text}");
+        }
+    }
+    native
+}
+
+#[test]
+fn what_goes_wrong_outside_is_an_error_with_the_line() {
+    let x = Tensor::from([1.0, 2.0]);
+    let here = line!();
+    let panics = |x: Var| callback("f", x, x.array_type(), |_: Tensor| panic!("no {}", "answer"));
+    let e = error(panics, &x, &["`f` panicked: no answer", &format!("outside.rs:{}", here + 1)]);
+    assert_eq!(e.kind(), Kind::Callback);
+    let says_nothing =
+        |x: Var| callback("f", x, x.array_type(), |_: Tensor| std::panic::panic_any(7));
+    error(says_nothing, &x, &["it did not say why"]);
+    let fails = |x: Var| callback("f", x, x.array_type(), |_: Tensor| Err("out of range".into()));
+    error(fails, &x, &["`f` failed: out of range"]);
+    let asks =
+        |x: Var| callback("f", x, x.array_type(), |x: Tensor| Ok(Tensor::from(x.item::<f64>()?)));
+    error(asks, &x, &["`f` failed: "]);
+    let shape = |x: Var| callback("f", x, x.array_type(), |_: Tensor| Ok(Tensor::from(1.0)));
+    error(shape, &x, &["`f` was declared to give (f64[2]), and gave (f64[])"]);
+    let dtype = |x: Var| callback("f", x, x.array_type(), |_: Tensor| Ok(Tensor::from([1i64, 2])));
+    error(dtype, &x, &["to give (f64[2]), and gave (i64[2])"]);
+    let count =
+        |x: Var| callback("f", x, vec![x.array_type()], |x: Tensor| Ok(vec![x.clone(), x]))[0];
+    error(count, &x, &["to give (f64[2]), and gave (f64[2], f64[2])"]);
+    let member = |x: Var| {
+        vmap(|x: Var| callback("f", x, x.array_type(), |_: Tensor| Ok(Tensor::from([1.0]))))(x)
+    };
+    error(member, &x, &["to give (f64[]), and gave (f64[1])"]);
+    let batch = |x: Var| {
+        let all = |_, _: Tensor| Ok(Tensor::from(1.0));
+        vmap(|x: Var| callback_batched("f", x, x.array_type(), Ok, all))(x)
+    };
+    error(batch, &x, &["to give (f64[2]), and gave (f64[])"]);
+    error(|x: Var| tap(x, |_: Tensor| panic!("seen")), &x, &["`tap` panicked: seen"]);
+    let back = |x: Var| grad(|x: Var| tap_cotangent(x, |_: Tensor| panic!("seen")).sum())(x);
+    error(back, &x, &["`tap` panicked: seen"]);
+    let deep = |x: Var| {
+        let f = |x: Var| callback("f", x, x.array_type(), |_: Tensor| panic!("deep"));
+        fori_loop(2, |(_, x): (Var, Var)| outline(f)(x) + x, x)
+    };
+    error(deep, &x, &["`f` panicked: deep"]);
+    // After an error the program runs again.
+    let f = jit(|x: Var| {
+        callback("positive", x, x.array_type(), |x: Tensor| {
+            if x.item::<f64>()? > 0.0 { Ok(x) } else { Err("not positive".into()) }
+        })
+    });
+    assert!(f.call(-1.0).is_err());
+    assert_eq!(f.call(1.0).unwrap(), Tensor::from(1.0));
+}
+
+#[test]
+fn what_cannot_be_is_said_when_it_is_traced() {
+    let x = Tensor::from([1.0, 2.0]);
+    let f = |x: Var| callback("f", x, x.array_type(), |x: Tensor| Ok(x));
+    let e = error(
+        |x: Var| grad(|x: Var| f(x).sum())(x),
+        &x,
+        &["`f` is a Rust function without a derivative rule"],
+    );
+    assert_eq!(e.kind(), Kind::NotDifferentiable);
+    error(|x: Var| jvp(|x: Var| f(x))((x, x)).1, &x, &["without a derivative rule"]);
+    error(|x: Var| vmap(grad(f))(x), &x, &["without a derivative rule"]);
+    // Of a place in an array there is none, and none is asked for.
+    let place = |x: Var| {
+        let at = |x: Tensor| Ok(Tensor::from(i64::from(x.to_vec::<f64>()?[0] > 1.0)));
+        x.at(callback("place", x, ArrayType::new(Dtype::I64, []), at)).get()
+    };
+    let g = jit(grad(move |x: Var| place(x) * 2.0));
+    assert_eq!(g.call([1.5, 2.0]).unwrap(), Tensor::from([0.0, 2.0]));
+    let stopped = |x: Var| grad(|x: Var| (f(x.stop_gradient()) * x).sum())(x);
+    assert_eq!(jit(stopped).call(&x).unwrap(), x);
+    let condition = |x: Var| {
+        let asks = |x: Var| tap(x, |_: Tensor| {}).sum().lt(9.0);
+        while_loop(asks, |x: Var| x * 2.0, x)
+    };
+    error(condition, &x, &["condition", "effect"]);
+    let escaped = jit(|x: Var| x).call(&x).unwrap();
+    assert_eq!(escaped, x);
+    let large = |x: Var| {
+        callback("f", x, ArrayType::new(Dtype::F64, [1 << 40, 1 << 40]), |x: Tensor| Ok(x))
+    };
+    error(large, &x, &["larger than memory can be"]);
+    let wrong =
+        |x: Var| callback("f", x + ones([3], Dtype::F64), x.array_type(), |x: Tensor| Ok(x));
+    error(wrong, &x, &["cannot broadcast shapes [2] and [3]"]);
+}
+
+/// What `nan_check` says, in its first line.
+#[track_caller]
+fn checked(f: impl Fn(Var) -> Var, x: &Tensor) -> String {
+    match jit(f).nan_check().call(x) {
+        Ok(_) => "finite".to_owned(),
+        Err(e) => {
+            assert_eq!(e.kind(), Kind::NotFinite, "{e}");
+            assert!(e.to_string().contains("outside.rs"), "{e}");
+            let text = e.to_string();
+            text.lines().next().unwrap().split(": ").skip(1).collect::<Vec<_>>().join(": ")
+        }
+    }
+}
+
+const FIRST: &str = "a value that is not finite first appeared";
+
+#[test]
+fn what_is_not_finite_is_found_where_it_appears() {
+    let x = Tensor::from([1.0, 0.0, -1.0]);
+    let here = |what: &str| format!("{FIRST}: {what}");
+    assert_eq!(checked(|x: Var| x.sin(), &x), "finite");
+    assert_eq!(checked(|x: Var| x.ln().sin(), &x), here("`log` gave nan at [2], from -1.0"));
+    assert_eq!(
+        checked(|x: Var| (1.0 / x).sum(), &x),
+        here("`div` gave inf at [1], from 1.0 and 0.0")
+    );
+    assert_eq!(
+        checked(|x: Var| (x * 1e200).exp().sum(), &x),
+        here("`exp` gave inf at [0], from 1e200")
+    );
+    // Where the results do not show it.
+    assert_eq!(
+        checked(|x: Var| (1.0 / x).atan(), &x),
+        here("`div` gave inf at [1], from 1.0 and 0.0")
+    );
+    // nan from infinities that the program or an argument has.
+    let y = Tensor::from([f64::INFINITY, 1.0]);
+    assert_eq!(checked(|x: Var| x - x, &y), here("`sub` gave nan at [0], from inf and inf"));
+    assert_eq!(checked(|x: Var| x * 2.0, &y), "result 0 is not finite, and neither is argument 0");
+    assert_eq!(checked(|x: Var| x.atan(), &y), "finite");
+    assert_eq!(checked(|x: Var| x.minimum(f64::INFINITY), &x), "finite");
+    // In loops, branches, calls.
+    let rounds = |x: Var| fori_loop(2000, |(_, c): (Var, Var)| c * 2.0, x);
+    assert_eq!(
+        checked(rounds, &Tensor::from(1.0)),
+        here("`mul` gave inf, from 8.98846567431158e307 and 2.0")
+    );
+    let inside =
+        |x: Var| scan(|(c, x): (Var, Var)| (c + outline(|x: Var| x.sqrt())(x), c), x.sum(), x).0;
+    assert_eq!(checked(inside, &x), here("`sqrt` gave nan, from -1.0"));
+    let swallowed = |x: Var| {
+        let y = x.ln();
+        map(|y: Var| y.exp(), y)
+    };
+    let zero = Tensor::from([1.0, 0.0]);
+    assert_eq!(checked(swallowed, &zero), here("`log` gave -inf at [1], from 0.0"));
+    // On the way back.
+    let norm = |x: Var| grad(|x: Var| (x * x).sum().sqrt())(x);
+    let text = checked(norm, &Tensor::from([0.0, 0.0]));
+    assert!(text.starts_with(FIRST) && text.contains("`div` gave inf, from 0.5 and 0.0"), "{text}");
+    let back = |x: Var| {
+        grad(|x: Var| custom_vjp(|x: Var| x, |x: Var| (x, x), |x: Var, ct: Var| ct / x)(x).sum())(x)
+    };
+    assert_eq!(checked(back, &zero), here("`div` gave inf at [1], from 1.0 and 0.0"));
+}
+
+#[test]
+fn what_is_not_taken_does_not_count() {
+    let x = Tensor::from([1.0, 0.0, -1.0]);
+    assert_eq!(checked(|x: Var| select(x.gt(0.0), x.ln(), x), &x), "finite");
+    assert_eq!(
+        checked(
+            |x: Var| {
+                x.ln();
+                x
+            },
+            &x
+        ),
+        "finite"
+    );
+    assert_eq!(checked(|x: Var| x.ln().index(0), &x), "finite");
+    assert_eq!(checked(|x: Var| select(x.ln().is_finite(), x.ln(), 0.0), &x), "finite");
+    let sides = |x: Var| cond(x.gt(0.0), |x: Var| x.ln(), |x: Var| x, x);
+    assert_eq!(checked(move |x: Var| vmap(sides)(x), &x), "finite");
+    assert_eq!(checked(move |x: Var| vmap(grad(sides))(x), &x), "finite");
+    assert_eq!(checked(move |x: Var| grad(move |x: Var| vmap(sides)(x).sum())(x), &x), "finite");
+    // Members that need no more rounds would reach a pole.
+    let rounds = |x: Var| while_loop(|x: Var| x.lt(0.5), |x: Var| 1.0 / (1.0 - x), x);
+    assert_eq!(checked(move |x: Var| vmap(rounds)(x), &x), "finite");
+    assert_eq!(checked(move |x: Var| vmap(grad(rounds))(x), &x), "finite");
+    // The gradient of a `select` is another matter: zero times the infinite slope of the other side.
+    let trap = |x: Var| grad(|x: Var| select(x.gt(0.0), x.sqrt(), x).sum())(x);
+    assert!(checked(trap, &x).starts_with(FIRST));
+    // What a callback does with its own numbers, programs included, is its own matter.
+    let own = |x: Var| {
+        callback("own", x, x.array_type(), |x: Tensor| {
+            let g = jit(|x: Var| select(x.gt(2.0), 1.0 / (x - x), 1.0)).interpreted();
+            Ok(g.call(&x)?)
+        })
+    };
+    assert_eq!(checked(own, &x), "finite");
+}
+
+#[test]
+fn programs_show_names() {
+    let f = |x: Var| {
+        callback("my spline!", x, x.array_type(), |x: Tensor| Ok(x))
+            + callback("my spline!", x, x.array_type(), |x: Tensor| Ok(x))
+    };
+    let text = jit(f).explain(1.0).unwrap().to_string();
+    assert!(text.contains("callback{host=&my_spline_, results=[f64[]]}"), "{text}");
+    assert!(text.contains("callback{host=&my_spline_.2, results=[f64[]]}"), "{text}");
+    assert!(text.contains("ask &my_spline_ (b0[0; 1]: f64[]) to"), "{text}");
+}
