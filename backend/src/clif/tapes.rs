@@ -106,7 +106,8 @@ impl Nest<'_, '_, '_> {
             // The verifier has looked at it.
             Some(word) => {
                 let (tape, at) = opened(word);
-                let tape = TapeId::new(tape);
+                let tape =
+                    tape.ok_or_else(|| Problem::internal("a cursor is turned to no tape"))?;
                 let record = self.program.tapes[tape].record as i64;
                 let [record, at] = [record, at as i64].map(|n| self.b.ins().iconst(types::I64, n));
                 (Field { state: self.state(tape), record, at }, None)

@@ -11,7 +11,7 @@ use super::{
     Address, Arg, Ask, BufferId, Call, Carry, Contract, CursorId, Expr, Extent, IndexId, Kernel,
     Matrix, Place, Program, Rounds, ScalarId, Stmt, TapeId, Taping, Turned, VarId, View, opened,
 };
-use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
 use tapeloom_ir::{Code, Kind, Literal, Problem, Tensor};
 
 /// Runs a program on concrete arguments.
@@ -267,12 +267,12 @@ impl<'a> Machine<'a> {
     ) -> Result<Spot, Problem> {
         let (tape, field) = opened(word.bits as i64);
         let (need, aligned) = k.needs(cursor);
-        let id = TapeId::new(tape);
-        let (record, (region, length)) = match self.tapes.get(id) {
-            Some(of) => (self.program.tapes[id].record, *of),
-            None => return Err(Problem::internal(format!("{id} is read and does not exist"))),
+        let Some((id, (region, length))) = tape.and_then(|id| Some((id, *self.tapes.get(id)?)))
+        else {
+            return Err(Problem::internal("a tape is read that does not exist"));
         };
-        if index >= length as u64 || field + need > record || !field.is_multiple_of(aligned) {
+        let (record, field) = (self.program.tapes[id].record, field & !(aligned - 1));
+        if index >= length as u64 || field + need > record {
             return Err(Problem::internal(format!(
                 "{need} bytes at {field} of record {index} of {id}, which has {length} of {record}"
             )));

@@ -110,9 +110,10 @@ pub fn handle(tape: TapeId, field: usize) -> i64 {
     ((tape.index() as i64) << 32) | field as i64
 }
 
-/// The tape and the field that a word says; where they are is not known to be.
-pub(crate) fn opened(word: i64) -> (usize, usize) {
-    ((word as u64 >> 32) as usize, (word & 0xffff_ffff) as usize)
+/// The tape and the field that a word says, which need not be there. The last number is that of no tape.
+pub(crate) fn opened(word: i64) -> (Option<TapeId>, usize) {
+    let tape = (word as u64 >> 32) as u32;
+    ((tape < u32::MAX).then(|| TapeId::from_u32(tape)), (word & 0xffff_ffff) as usize)
 }
 
 impl Taping {
