@@ -108,11 +108,16 @@ fn bones(hand: &Hand<Var>, fingers: Var) -> Var {
 /// Point less model, `[points, 3]`. `theta` is the turn of the hand, its place, and the fingers.
 fn objective(hand: &Hand<Var>, theta: Var, us: Var) -> Var {
     let turns = bones(hand, theta.slice_axis(0, 6..)).slice_axis(1, ..3);
-    let spread = einsum("vb,bij->vij", &[hand.weights, turns]);
-    let skin = einsum("vij,vj->vi", &[spread, hand.rest]);
+    // Where the points need fewer vertices than there are, only those are moved.
+    let few = hand.corners.shape().iter().product::<usize>() < hand.rest.shape()[0];
+    let needed = |of: Var| if few { of.take(hand.corners.flatten(), 0) } else { of };
+    let spread = einsum("vb,bij->vij", &[needed(hand.weights), turns]);
+    let skin = einsum("vij,vj->vi", &[spread, needed(hand.rest)]);
     let skin = if hand.mirrored { skin * constant(&Tensor::from([-1.0, 1.0, 1.0])) } else { skin };
     let skin = skin.dot(rotation(theta.slice_axis(0, ..3)).t()) + theta.slice_axis(0, 3..6);
-    let at = skin.take(hand.corners, 0);
+    let corners = hand.corners.shape();
+    let at =
+        if few { skin.reshape([corners[0], corners[1], 3]) } else { skin.take(hand.corners, 0) };
     let placed = match us.shape()[1] {
         0 => at.index(0),
         _ => {
