@@ -8,7 +8,7 @@ use tapeloom_ir::{FuncId, Module, Tensor, eval, parse_module, print_functions};
 use tapeloom_tests::{Heard, Listener};
 use tapeloom_transforms::{BEFORE_CODE, PASSES, Pipeline, batch, jvp, linearize, vjp};
 
-/// Probes that nobody reads, two that are equal, one in a function that is called twice, one in a
+/// Effects, two that are equal, one in a function that is called twice, one in a
 /// function of which no result is read, one of a constant, between equations that simplify.
 const PROGRAM: &str = "
 func @twice(%0: f64[]) -> (f64[]) {
