@@ -62,6 +62,15 @@ impl Gives {
         matches!(self, Gives::Handed(pairs) if pairs.contains(&(param, result)))
     }
 
+    /// Whether an argument may lie where some result goes.
+    pub(crate) fn any(&self, param: usize) -> bool {
+        match self {
+            Gives::Nothing => false,
+            Gives::Updated => true,
+            Gives::Carried(pairs) | Gives::Handed(pairs) => pairs.iter().any(|(p, _)| *p == param),
+        }
+    }
+
     /// Whether an argument may lie where a result goes.
     pub(crate) fn allows(&self, param: usize, result: usize) -> bool {
         match self {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::tests::check_all;
-use crate::kernel::{self, Place, Stmt, visit};
+use crate::kernel::{self, Extent, Place, Stmt, visit};
 use tapeloom_ir::{Module, Tensor, parse_module};
 
 /// Functions that several programs run.
@@ -348,6 +348,70 @@ func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
   return %8, %9, %11, %12
 }",
     );
+}
+
+/// An update of single places is made in place whoever else reads the array before it, in whatever order
+/// the program says so.
+#[test]
+fn places_that_are_read_and_written_copy_no_array() {
+    let bodies = [
+        // Two places change places.
+        "func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
+  %2: i64[] = mul %1, 7
+  %3: f64[1] = dynamic_slice{sizes=[1]} %0, %1
+  %4: f64[1] = dynamic_slice{sizes=[1]} %0, %2
+  %5: f64[40] = dynamic_update_slice %0, %4, %1
+  %6: f64[40] = dynamic_update_slice %5, %3, %2
+  return %6
+}",
+        // The gradient of one place: what was there goes into what comes there.
+        "func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
+  %2: f64[1] = broadcast{shape=[1], dims=[]} 0.0
+  %3: f64[40] = dynamic_update_slice %0, %2, %1
+  %4: f64[1] = dynamic_slice{sizes=[1]} %0, %1
+  %5: f64[1] = sin %4
+  %6: f64[1] = dynamic_slice{sizes=[1]} %3, %1
+  %7: f64[1] = add %5, %6
+  %8: f64[40] = dynamic_update_slice %3, %7, %1
+  return %8
+}",
+        // A fold of what was there, behind the update in the program.
+        "func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
+  %2: f64[1] = broadcast{shape=[1], dims=[]} 0.25
+  %3: f64[40] = dynamic_update_slice %0, %2, %1
+  %4: f64[4] = dynamic_slice{sizes=[4]} %0, 3
+  %5: f64[] = reduce_sum{axes=[0]} %4
+  %6: f64[1] = broadcast{shape=[1], dims=[]} %5
+  %7: i64[] = mul %1, 3
+  %8: f64[40] = dynamic_update_slice %3, %6, %7
+  return %8
+}",
+    ];
+    for body in bodies {
+        let module = same(
+            body,
+            "(f64[40]) {
+  %5: f64[4,10] = broadcast{shape=[4,10], dims=[0]} %1
+  %6: f64[40] = reshape{shape=[40]} %5
+  %7: f64[40] = exp %6
+  %8: f64[40] = loop{body=@round, trip=5, direction=up, takes=[carry0,index]} %7
+  return %8
+}",
+        );
+        let program = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
+        let mut whole = 0;
+        for (_, k) in program.kernels() {
+            visit(&k.body, &mut |s: &Stmt| {
+                let extent = match s {
+                    Stmt::For { extent: Extent::Constant(n), .. } => *n,
+                    _ => 0,
+                };
+                whole += usize::from(extent >= 10);
+            });
+        }
+        // The exponentials alone.
+        assert_eq!(whole, 1, "{program}");
+    }
 }
 
 /// A call gives up what its caller has no more need of, and a copy of anything else.

@@ -25,7 +25,7 @@
 //!    and effects (`region`), what they read and where they write; `tapes`, `rolls`: what rounds keep of which
 //!    only the run knows how many there are;
 //! 2. `member`: which axes each computed node loops over, in which `order`, and what it `reads`;
-//!    `pieces`: copies that are written in parts;
+//!    `pieces`: copies that are written in parts; `early`: reads before what writes over them;
 //! 3. `emit`: which nodes share a loop (`timeline`), and the loops as trees (`tree`); `fold`, `unroll`,
 //!    `update`: what happens in them; `donation`: whose memory is taken over; `scalars`: blocks and the
 //!    scalars in them; `check`: the invariants of the trees;
@@ -47,6 +47,7 @@ mod contraction;
 mod control;
 mod convert;
 mod donation;
+mod early;
 mod element;
 mod emit;
 mod emitter;
@@ -153,11 +154,12 @@ fn kernel(
     let mut graph = build::build(module, calls, callees, unit)?;
     let mut copied = library::copied(&graph);
     copied.extend(regions::copied(&graph));
+    copied.extend(early::copied(&graph, &unit.gives));
     graph.copy_operands(&copied.into_iter().collect::<Vec<_>>());
     let f = module.function(unit.function);
     let params: Vec<ArrayType> =
         f.all_params().map(|p| build::array(&f.types[p])).collect::<Result<_, _>>()?;
-    let members = members::members(&graph);
+    let members = early::in_order(&graph, members::members(&graph));
     let emitted = emit::emit(&graph, &unit.gives, members)?;
     if cfg!(debug_assertions) {
         check::check(&graph, &unit.gives, &emitted.body, &emitted.takes)?;
