@@ -6,7 +6,7 @@
 use crate::builder::infer;
 use crate::function::{Atom, FuncId, Function, ValueId};
 use crate::module::Module;
-use crate::prim::Linearity;
+use crate::prim::{Linearity, Op};
 use crate::problem::{Kind, Problem};
 use crate::text::print_equation;
 use crate::types::Type;
@@ -158,31 +158,37 @@ impl Verifier<'_> {
 
     /// What the outputs are, given what the operands are.
     fn propagate(&mut self, i: usize, operands: &[Linearity]) -> Linearity {
-        let op = &self.f.equations[i].op;
+        let e = &self.f.equations[i];
         if operands.contains(&Linearity::Linear) {
-            if !op.is_linear(self.module, operands) {
-                let name = op.name();
-                let message =
-                    format!("`{name}` is not linear in what comes from linear parameters");
-                let help = "sums, movement and products with other values are linear; `linearize` \
-                            gives a linear function for one that is not";
-                self.problem(Some(i), Problem::new(Kind::NotLinear, message, help));
+            if !e.op.is_linear(self.module, operands) {
+                self.problem(Some(i), not_linear(&e.op));
             }
             return Linearity::Linear;
         }
-        // What is linear in one of its zeros, the others being what they are, is zero: zeros broadcast,
-        // gathered, multiplied by anything, by zeros, too.
-        let linear_in = |i: usize| {
-            let mut given = SmallVec::<[Linearity; 3]>::from_slice(operands);
-            given[i] = Linearity::Linear;
-            op.is_linear(self.module, &given)
-        };
-        let mut zeros = (0..operands.len()).filter(|i| operands[*i] == Linearity::Zero);
-        if zeros.any(linear_in) {
-            return Linearity::Zero;
-        }
-        Linearity::Constant
+        as_is(self.module, &e.op, operands)
     }
+}
+
+/// The problem of a primitive that takes what is linear and is not.
+pub(crate) fn not_linear(op: &Op) -> Problem {
+    let message = format!("`{}` is not linear in what comes from linear parameters", op.name());
+    let help = "sums, movement and products with other values are linear; `linearize` gives a \
+                linear function for one that is not";
+    Problem::new(Kind::NotLinear, message, help)
+}
+
+/// What the outputs of an equation are of which no operand is linear.
+///
+/// What is linear in one of its zeros, the others being what they are, is zero: zeros broadcast,
+/// gathered, multiplied by anything, by zeros, too.
+pub(crate) fn as_is(module: &Module, op: &Op, operands: &[Linearity]) -> Linearity {
+    let linear_in = |i: usize| {
+        let mut given = SmallVec::<[Linearity; 3]>::from_slice(operands);
+        given[i] = Linearity::Linear;
+        op.is_linear(module, &given)
+    };
+    let mut zeros = (0..operands.len()).filter(|i| operands[*i] == Linearity::Zero);
+    if zeros.any(linear_in) { Linearity::Zero } else { Linearity::Constant }
 }
 
 fn show(a: Atom) -> String {
@@ -248,7 +254,7 @@ func @f(%0: f64[3]; %1: f64[1]) -> (f64[1]) {{
         let mut draft = Draft::new("broken");
         let x = draft.param(vector.clone());
         let dx = draft.linear_param(vector.clone());
-        let mut push = |op: crate::Op, operands: &[Atom], ty: &Type| {
+        let mut push = |op: Op, operands: &[Atom], ty: &Type| {
             Atom::from(draft.push(op, operands.into(), std::slice::from_ref(ty), None)[0])
         };
         let wrong = push(Scalar::Add.into(), &[x, x], &Type::scalar(Dtype::F64));

@@ -174,6 +174,73 @@ func @f(%x: f64[]) -> (f64[]) {
     assert!(problem.message.contains("the jvp rule @id.jvp is not linear"), "{problem}");
 }
 
+/// Rules whose loops and branches carry values beside tangents: what is linear is found out, and what is
+/// not is refused.
+#[test]
+fn loops_and_branches_of_rules_are_linear_or_refused() {
+    let rule = |functions: &str, dy: &str| {
+        program(&format!(
+            "{functions}
+func @id(%x: f64[]) -> (f64[]) {{
+  return %x
+}}
+func @id.jvp(%x: f64[], %dx: f64[]) -> (f64[], f64[]) {{
+  {dy}
+  return %x, %dy
+}}
+func @f(%x: f64[]) -> (f64[]) {{
+  %y: f64[] = custom_call{{function=@id, jvp=@id.jvp}} %x
+  return %y
+}}"
+        ))
+    };
+    let round = |made: &str| {
+        format!(
+            "func @round(%c: f64[], %d: f64[]) -> (f64[], f64[]) {{
+  %a: f64[] = sin %c
+  {made}
+  return %a, %b
+}}"
+        )
+    };
+    let looped = |start: &str| {
+        let takes = "direction=up, takes=[carry0,carry1]";
+        format!("%c: f64[], %dy: f64[] = loop{{body=@round, trip=3, {takes}}} %x, {start}")
+    };
+    let (mut m, f) = rule(&round("%b: f64[] = mul %d, %c"), &looped("%dx"));
+    let of = vjp(&mut m, f, &[true]).unwrap_or_else(|e| panic!("{e}"));
+    close(value(&m, of.function, &[X, 1.0])[1], X * X.sin() * X.sin().sin());
+
+    let rounded = round("%b: f64[] = floor %d");
+    let added = "func @round(%c: f64[], %d: f64[], %dx: f64[]) -> (f64[], f64[]) {
+  %b: f64[] = add %d, %dx
+  return %c, %b
+}";
+    let onto_one = "%c: f64[], %dy: f64[] = loop{body=@round, trip=3, direction=up, \
+                    takes=[carry0,carry1,const]} %x, 1.0, %dx";
+    let sides = "func @no(%x: f64[], %d: f64[]) -> (f64[]) {
+  return %d
+}
+func @yes(%x: f64[], %d: f64[]) -> (f64[]) {
+  return %x
+}";
+    let chosen = |by: &str| {
+        format!("%p: bool[] = gt {by}, 0.0\n  %dy: f64[] = cond{{branches=[@no,@yes]}} %p, %x, %dx")
+    };
+    for (functions, dy) in [
+        (round("%b: f64[] = mul %d, %d"), looped("%dx")),
+        (rounded, looped("%dx")),
+        (round("%b: f64[] = stop_gradient %d"), looped("%dx")),
+        (added.to_owned(), onto_one.to_owned()),
+        (sides.to_owned(), chosen("%x")),
+        (sides.replace("return %x", "return %d"), chosen("%dx")),
+    ] {
+        let (mut m, f) = rule(&functions, &dy);
+        let problem = vjp(&mut m, f, &[true]).map(|_| ()).expect_err(&functions);
+        assert_eq!(problem.kind, Kind::NotLinear, "{problem}\n{functions}");
+    }
+}
+
 /// w x for a shared w, with rules; the reverse rule gives ten times the cotangent of w.
 const SCALE: &str = "
 func @scale(%w: f64[], %x: f64[]) -> (f64[], i64[]) {

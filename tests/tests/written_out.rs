@@ -570,6 +570,100 @@ fn pairs() -> Vec<(&'static str, F, F)> {
             (power(3, x) + power(2, x * 0.5) + power(0, x)).sum()
         }
     );
+    // Rules in which values and tangents go through one loop or one branch.
+    pair!(
+        "jvp of a loop as its own rule",
+        |x: Var| {
+            let f = |x: Var| fori_loop(3, |(i, c): (Var, Var)| (c * x.index(i)).sin() + x, x);
+            custom_jvp(f, |x: Var, dx: Var| jvp(f)((x, dx)))(x).sum()
+        },
+        |x: Var| {
+            let mut c = x;
+            for i in 0..3 {
+                c = (c * element(x, i)).sin() + x;
+            }
+            c.sum()
+        }
+    );
+    pair!(
+        "rule with a loop and branches",
+        |x: Var| {
+            let last = |e: Var, d: Var| {
+                let round = |(c, d, s): (Var, Var, Var)| {
+                    let grown = |(c, d): (Var, Var)| (c.sin(), d * c.cos());
+                    let kept = |(c, d): (Var, Var)| (c, d * 1.0);
+                    let (c, d) = cond(c.gt(0.0), grown, kept, (c, d));
+                    (c, d, s + d)
+                };
+                let zero = full([], 0.0);
+                fori_loop(4, |(_, c): (Var, (Var, Var, Var))| round(c), (e, d, zero))
+            };
+            let f = |e: Var| last(e, full([], 0.0)).0;
+            let g = custom_jvp(f, |e: Var, d: Var| {
+                let (y, dy, _) = last(e, d);
+                (y, dy)
+            });
+            let each: Vec<Var> = (0..4).map(|i| g(element(x, i) * x.sum())).collect();
+            stack(&each, 0).dot(x)
+        },
+        |x: Var| {
+            let each: Vec<Var> = (0..4)
+                .map(|i| {
+                    let mut c = element(x, i) * x.sum();
+                    for _ in 0..4 {
+                        c = select(c.gt(0.0), c.sin(), c);
+                    }
+                    c
+                })
+                .collect();
+            stack(&each, 0).dot(x)
+        }
+    );
+    pair!(
+        "reverse rule with a loop",
+        |x: Var| {
+            // y[i] = x[i] + y[i-1] sin y[i-1], whose reverse is the same recurrence from the end.
+            let run = |x: Var| scan(|(y, x): (Var, Var)| (x + y * y.sin(), y), full([], 0.0), x);
+            let f = custom_vjp(
+                move |x: Var| run(x).0,
+                move |x: Var| run(x),
+                |ys: Var, ct: Var| {
+                    scan_reverse(|(ct, y): (Var, Var)| (ct * (y.sin() + y * y.cos()), ct), ct, ys).1
+                },
+            );
+            f(x.sin()) * f(x)
+        },
+        |x: Var| {
+            let f = |x: Var| {
+                let mut y = element(x, 0) * 0.0;
+                for i in 0..4 {
+                    y = element(x, i) + y * y.sin();
+                }
+                y
+            };
+            f(x.sin()) * f(x)
+        }
+    );
+    pair!(
+        "transpose of a loop",
+        |x: Var| {
+            let filter = |v: Var| {
+                scan(|(s, (v, x)): (Var, (Var, Var))| (s * x.sin() + v, s), full([], 0.0), (v, x)).1
+            };
+            linear_transpose(filter, x)(x * x).dot(x)
+        },
+        |x: Var| {
+            // s[i+1] = s[i] sin x[i] + v[i], y[i] = s[i]
+            let mut ct = element(x, 0) * 0.0;
+            let mut total = ct;
+            for i in (0..4).rev() {
+                let e = element(x, i);
+                total += ct * e;
+                ct = ct * e.sin() + e * e;
+            }
+            total
+        }
+    );
     pairs
 }
 

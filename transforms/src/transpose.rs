@@ -13,6 +13,7 @@
 //! }                                                  }
 //! ```
 
+use crate::regions::Transforms;
 use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
@@ -26,7 +27,7 @@ use tapeloom_ir::{Atom, Builder, Copying, Draft, FuncId, Kind, Module, Problem, 
 /// # Errors
 /// [`Kind::NotLinear`], with the line of the primitive at fault.
 pub fn as_linear(module: &mut Module, f: FuncId, linear: &[bool]) -> Result<FuncId, Problem> {
-    prim::as_linear(module, f, linear, 0)
+    prim::as_linear(&mut Transforms, module, f, linear, 0)
 }
 
 pub(crate) fn derive(

@@ -168,10 +168,10 @@ fn late(graph: &Graph, members: &[Member], waits: &[Vec<usize>]) -> Vec<(usize, 
         let Some(last) = readers.last() else { continue };
         // Who waits for the update, up to its last reader.
         let mut after: Vec<bool> = vec![true];
-        for m in update + 1..=*last {
-            let mut on = waits[m].iter().filter(|on| **on >= update);
+        for waits in &waits[update + 1..=*last] {
+            let mut on = waits.iter().filter(|on| **on >= update);
             after.push(on.any(|on| after[*on - update]));
-            followed = followed.saturating_sub(1 + waits[m].len());
+            followed = followed.saturating_sub(1 + waits.len());
         }
         if followed == 0 {
             break;

@@ -34,8 +34,9 @@
 //!
 //! Models: JAX's `custom_jvp` and `custom_vjp`, on one function.
 
+use super::mixed::separated;
 use super::toolbox::{
-    arrow, as_linear, as_operands, called, instantiate, scatter_tangents, signature, transposed,
+    arrow, as_operands, called, instantiate, scatter_tangents, signature, transposed,
 };
 use super::{
     Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, LinearCall, Linearity, Lowering,
@@ -234,12 +235,12 @@ impl Primitive for CustomCall {
         let b = cx.b;
         let outputs = b.with_module(|m| self.outputs(m));
         // The rule is opened, so that what depends on the tangents can be told from what does not.
-        let checked = b.with_module(|m| {
+        let apart = cx.ask(|regions, m| {
             let params = m.function(jvp).params.len();
             let linear: Vec<bool> = (0..params).map(|i| i >= x.len()).collect();
-            as_linear(m, jvp, &linear, outputs)
+            separated(regions, m, jvp, &linear, outputs)
         });
-        checked.map_err(|reason| {
+        let apart = apart.map_err(|reason| {
             let name = b.with_module(|m| m.function(jvp).name.clone());
             Problem::new(
                 Kind::NotLinear,
@@ -247,7 +248,7 @@ impl Primitive for CustomCall {
                 "a tangent is a linear function of the tangents of the operands",
             )
         })?;
-        let out = b.open(jvp, &[x, &self.all_tangents(cx, x, dx)].concat(), called);
+        let out = b.open(apart, &[x, &self.all_tangents(cx, x, dx)].concat(), called);
         let (y, dy) = out.split_at(outputs);
         Ok(self.dual(cx, y, dy))
     }
@@ -283,23 +284,36 @@ impl Primitive for CustomCall {
         let slots = inputs.iter().zip(batched).filter(|(ty, _)| ty.has_tangent());
         let moved: Vec<bool> = slots.map(|(_, on)| *on).collect();
         let float = tangents(&outputs).len();
-        let mut lift = |f: FuncId, on: &[bool], wanted: &[Wanted]| {
-            cx.ask(|regions, m| regions.batch(m, f, size, on, wanted))
+        // A branch that only some take masks tangents as it masks what is linear, and values otherwise:
+        // they are told apart before. What is not linear has an error if that is asked for.
+        let mut lift = |f: FuncId, on: &[bool], wanted: &[Wanted], values: Option<[usize; 2]>| {
+            cx.ask(|regions, m| {
+                let params = m.function(f).params.len();
+                let apart = values.map(|[values, first]| {
+                    let linear: Vec<bool> = (0..params).map(|i| i >= values).collect();
+                    separated(regions, m, f, &linear, first)
+                });
+                let f = apart.and_then(Result::ok).unwrap_or(f);
+                regions.batch(m, f, size, on, wanted)
+            })
         };
 
         let mut op = self.clone();
         let lifted = vec![Wanted::Batched; outputs.len()];
-        op.function = lift(self.function, batched, &lifted)?.function;
+        op.function = lift(self.function, batched, &lifted, None)?.function;
         if let Some(jvp) = self.jvp {
             let wanted = vec![Wanted::Batched; outputs.len() + float];
-            op.jvp = Some(lift(jvp, &[batched, &moved].concat(), &wanted)?.function);
+            let values = Some([inputs.len(), outputs.len()]);
+            op.jvp = Some(lift(jvp, &[batched, &moved].concat(), &wanted, values)?.function);
         }
         if let Some((fwd, bwd)) = self.fwd.zip(self.bwd) {
             // Residuals stay as they come.
-            let of = lift(fwd, batched, &lifted)?;
+            let of = lift(fwd, batched, &lifted, None)?;
             op.fwd = Some(of.function);
-            let mask = [&of.batched_out[outputs.len()..], &vec![true; float]].concat();
-            op.bwd = Some(lift(bwd, &mask, &as_operands(&moved))?.function);
+            let residuals = &of.batched_out[outputs.len()..];
+            let mask = [residuals, &vec![true; float]].concat();
+            let values = Some([residuals.len(), 0]);
+            op.bwd = Some(lift(bwd, &mask, &as_operands(&moved), values)?.function);
         }
         let batched = std::iter::repeat_n(true, outputs.len()).collect();
         Ok(Batched { y: b.emit(op, x), batched })

@@ -54,6 +54,7 @@ mod lanes;
 mod linear_call;
 mod loops;
 mod lower;
+mod mixed;
 mod movement;
 mod pad;
 mod permute;

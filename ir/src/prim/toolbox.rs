@@ -1,6 +1,7 @@
 //! What the rules of region primitives share: functions made to fit one another.
 
-use super::{Linearity, Op, Reduce, Reducer, Role, RuleCx, elementwise};
+use super::mixed::separated;
+use super::{Linearity, Op, Reduce, Reducer, Regions, Role, RuleCx, elementwise};
 use crate::builder::{Builder, Draft};
 use crate::function::{Atom, FuncId, Function};
 use crate::module::Module;
@@ -62,11 +63,23 @@ pub(super) fn called(op: &Op) -> Option<FuncId> {
 }
 
 /// The function with calls inlined, only the results from `first` on, and the marked ordinary
-/// parameters linear (and so last).
+/// parameters linear (and so last). Loops and branches that do other things beside are taken apart.
 ///
 /// # Errors
 /// [`Kind::NotLinear`](crate::Kind::NotLinear), with the line of the primitive at fault.
 pub fn as_linear(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    f: FuncId,
+    linear: &[bool],
+    first: usize,
+) -> Result<FuncId, Problem> {
+    let f = separated(regions, module, f, linear, first)?;
+    linear_part(module, f, linear, first)
+}
+
+/// [`as_linear`], if the equations are linear as they stand.
+pub(super) fn linear_part(
     module: &mut Module,
     f: FuncId,
     linear: &[bool],
@@ -109,10 +122,10 @@ pub(super) fn transposed(
     f: FuncId,
     residuals: usize,
 ) -> Result<FuncId, Problem> {
-    let linear = cx.b.with_module(|m| {
+    let linear = cx.ask(|regions, m| {
         let params = m.function(f).params.len();
         let linear: Vec<bool> = (0..params).map(|i| i >= residuals).collect();
-        as_linear(m, f, &linear, 0)
+        as_linear(regions, m, f, &linear, 0)
     })?;
     let of = cx.ask(|regions, m| {
         let f = m.get(linear);

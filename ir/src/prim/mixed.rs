@@ -1,0 +1,187 @@
+//! Functions that are linear in some of their parameters, though loops and branches in them do other
+//! things beside.
+//!
+//! A rule that carries values and tangents through one loop, say the jvp of a function with a loop, is
+//! linear in the tangents, and no equation of it is:
+//!
+//! ```text
+//! loop (c, dc) -> (sin c, dc * cos c)
+//! ```
+//!
+//! So linearity is followed into regions, result by result ([`follow`]); and [`separated`] makes of such a
+//! function one that has the values first, in loops of their own, and linear loops behind them: itself,
+//! linearized. What is linear is its own derivative, wherever that is taken.
+
+use super::toolbox::{called, linear_part};
+use super::{Cond, Effects, Linearity, Loop, Op, Regions, Slot, Trip};
+use crate::builder::{Builder, Draft};
+use crate::depth::deeper;
+use crate::function::{Atom, FuncId, ValueId};
+use crate::module::Module;
+use crate::policy::Policy;
+use crate::problem::{Kind, Problem};
+use crate::question::Residual;
+use crate::verify::{as_is, not_linear};
+use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+
+/// The function, if its equations are linear in the marked parameters as they stand; otherwise the same
+/// function with values and what is linear apart. The results from `first` on are the linear ones.
+///
+/// # Errors
+/// [`Kind::NotLinear`], with the line of the primitive at fault.
+pub(super) fn separated(
+    regions: &mut dyn Regions,
+    m: &mut Module,
+    f: FuncId,
+    linear: &[bool],
+    first: usize,
+) -> Result<FuncId, Problem> {
+    let Err(reason) = linear_part(m, f, linear, first) else { return Ok(f) };
+    let function = m.get(f);
+    let mixed = function.equations.iter().any(|e| !e.op.regions().is_empty());
+    if reason.kind != Kind::NotLinear || !mixed || m.effects(f) == Effects::Ordered {
+        return Err(reason);
+    }
+    let given: Vec<Linearity> =
+        linear.iter().map(|on| if *on { Linearity::Linear } else { Linearity::Constant }).collect();
+    let found = follow(m, f, &given)?;
+    let (values, tangents) = found.split_at(first);
+    if values.contains(&Linearity::Linear) || tangents.contains(&Linearity::Constant) {
+        return Err(reason);
+    }
+
+    let forced: Vec<bool> = (0..found.len()).map(|r| r >= first).collect();
+    let of = regions.linearize(m, f, linear, &forced, Policy::Everything)?;
+    // Of the first half only what the values and the second half need: no parameter that is linear.
+    let mut used: Vec<bool> = m.function(of.fwd).results.iter().map(|_| false).collect();
+    used[..first].fill(true);
+    for residual in &of.residuals {
+        if let Residual::Result(r) | Residual::Kept(r) = residual {
+            used[*r] = true;
+        }
+    }
+    let known = regions.prune(m, of.fwd, &used, &[])?;
+    let reads = |p: usize| linear[p] && known.params[p];
+    let kept = of.residuals.iter().any(|r| matches!(r, Residual::Parameter(p) if linear[*p]));
+    if kept || (0..linear.len()).any(reads) {
+        return Err(Problem::internal(format!(
+            "@{} is not linear, though it seems so",
+            function.name
+        )));
+    }
+
+    let mut draft = Draft::new(function.name.clone());
+    let params: Vec<Atom> = function.param_types().into_iter().map(|ty| draft.param(ty)).collect();
+    let b = Builder::new(m, &mut draft);
+    let pick = |mask: &[bool]| -> Vec<Atom> {
+        params.iter().zip(mask).filter(|(_, on)| **on).map(|(p, _)| *p).collect()
+    };
+    let made = b.inline(known.function, &pick(&known.params));
+    let place = |r: usize| made[used[..r].iter().filter(|on| **on).count()];
+    let residual = |residual: &Residual| match residual {
+        Residual::Parameter(p) => params[*p],
+        Residual::Result(r) | Residual::Kept(r) => place(*r),
+    };
+    let operands = [of.residuals.iter().map(residual).collect(), pick(linear)].concat();
+    let mut results = made[..first].to_vec();
+    results.extend(b.inline(of.lin, &operands));
+    draft.finish(m, results)
+}
+
+/// What the results of a function are, given what its parameters are.
+fn follow(m: &Module, f: FuncId, given: &[Linearity]) -> Result<Vec<Linearity>, Problem> {
+    let f = m.function(f);
+    let mut known: SecondaryMap<ValueId, Option<Linearity>> = SecondaryMap::new();
+    for (p, given) in f.all_params().zip(given) {
+        known[p] = Some(*given);
+    }
+    let read = |known: &SecondaryMap<ValueId, Option<Linearity>>, a: &Atom| match a {
+        Atom::Literal(l) if l.is_zero() => Linearity::Zero,
+        Atom::Literal(_) => Linearity::Constant,
+        Atom::Value(v) => known[*v].unwrap_or(Linearity::Constant),
+    };
+    for (i, e) in f.equations.iter().enumerate() {
+        let operands: SmallVec<[Linearity; 3]> =
+            e.operands.iter().map(|a| read(&known, a)).collect();
+        let linear = operands.contains(&Linearity::Linear);
+        let all = |of: Linearity| vec![of; e.outputs.len()];
+        let outputs = if linear && e.op.is_linear(m, &operands) {
+            all(Linearity::Linear)
+        } else {
+            match &e.op {
+                Op::Loop(of) => deeper(|| rounds(m, of, &operands)),
+                Op::Cond(of) => deeper(|| branches(m, of, &operands)),
+                op => match called(op) {
+                    Some(callee) => deeper(|| follow(m, callee, &operands)),
+                    None if linear => Err(not_linear(op)),
+                    None => Ok(all(as_is(m, op, &operands))),
+                },
+            }
+            .map_err(|p| p.at(f.location(i)))?
+        };
+        for (o, of) in e.outputs.iter().zip(outputs) {
+            known[*o] = Some(of);
+        }
+    }
+    Ok(f.results.iter().map(|r| read(&known, r)).collect())
+}
+
+/// What is the one or the other: zeros are both constant and linear.
+fn either(op: &Op, one: Linearity, other: Linearity) -> Result<Linearity, Problem> {
+    match (one, other) {
+        (Linearity::Zero, x) | (x, Linearity::Zero) => Ok(x),
+        (x, y) if x == y => Ok(x),
+        _ => Err(not_linear(op)),
+    }
+}
+
+fn rounds(m: &Module, of: &Loop, operands: &[Linearity]) -> Result<Vec<Linearity>, Problem> {
+    let op = Op::from(of.clone());
+    let rounds = &of.rounds;
+    let mut given = vec![Linearity::Constant; rounds.takes.len()];
+    for (p, operand) in rounds.params().zip(&operands[rounds.lead()..]) {
+        given[p] = *operand;
+    }
+    // What the rounds make of a carry it is in the next one; it changes once at most.
+    let found = loop {
+        let found = follow(m, of.body, &given)?;
+        let before = given.clone();
+        for (p, slot) in rounds.takes.iter().enumerate() {
+            if let Slot::Carry(r) = slot {
+                given[p] = either(&op, given[p], found[*r])?;
+            }
+        }
+        if given == before {
+            break found;
+        }
+    };
+    let result = |(r, found): (usize, &Linearity)| rounds.carrier(r).map_or(*found, |p| given[p]);
+    let mut results: Vec<Linearity> = found.iter().enumerate().map(result).collect();
+    if let Trip::While { reads, .. } = &rounds.trip {
+        if reads.iter().any(|p| given[*p] == Linearity::Linear) {
+            return Err(not_linear(&op));
+        }
+        results.push(Linearity::Constant);
+    }
+    Ok(results)
+}
+
+fn branches(m: &Module, of: &Cond, operands: &[Linearity]) -> Result<Vec<Linearity>, Problem> {
+    let op = Op::from(of.clone());
+    if operands[0] == Linearity::Linear {
+        return Err(not_linear(&op));
+    }
+    let mut results: Option<Vec<Linearity>> = None;
+    for branch in &of.branches {
+        let found = follow(m, *branch, &operands[1..])?;
+        results = Some(match results {
+            None => found,
+            Some(known) => {
+                let both = known.into_iter().zip(found);
+                both.map(|(x, y)| either(&op, x, y)).collect::<Result<_, _>>()?
+            }
+        });
+    }
+    Ok(results.unwrap_or_default())
+}
