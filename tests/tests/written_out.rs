@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 use tapeloom::prelude::*;
+use tapeloom_tests::Agreement;
 use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences};
 
 fn element(x: Var, i: usize) -> Var {
@@ -691,4 +692,33 @@ fn a_hundred_thousand_rounds_are_as_small_a_program_as_a_hundred() {
         f.explain(Tensor::full(&[n], 0.5).unwrap()).unwrap().to_string().lines().count()
     };
     assert_eq!(lines(100), lines(100_000));
+}
+
+/// A closure hands on what it got: the program does not carry it, forward or backward.
+#[test]
+fn what_no_round_changes_is_a_constant() {
+    let round = |(i, (s, w, k)): (Var, (Var, Var, Var))| (s + w.index(i).sin() * s.cos(), w, k);
+    let f = move |w: Var| {
+        let k = full([], 3i64);
+        let (s, w, k) = fori_loop(8, round, (full([], 0.0), w, k));
+        s + w.index(k)
+    };
+    let x = Tensor::full(&[8], 0.5).unwrap();
+    let text = jit(f).explain(&x).unwrap().stages()[0].text.clone();
+    assert!(text.contains("takes=[index,carry0,const,const]"), "{text}");
+    let written = |w: Var| {
+        let mut s = element(w, 0) * 0.0;
+        for i in 0..8 {
+            s += element(w, i).sin() * s.cos();
+        }
+        s + element(w, 3)
+    };
+    let (got, want) = (run(hessian(f), &x).unwrap(), run(hessian(written), &x).unwrap());
+    Agreement::relative(1e-12).check(&got, &want).unwrap();
+    // No round at all, and a condition that reads what stays.
+    let below = |(x, most): (Var, Var)| x.lt(most);
+    let g = |x: Var| while_loop(below, |(x, most): (Var, Var)| (x * x, most), (x, x + 90.0)).1;
+    assert_eq!(run(grad(g), 3.0).unwrap().item::<f64>().unwrap(), 1.0);
+    let same = |x: Var| fori_loop(0, |(_, x): (Var, Var)| x, x);
+    assert_eq!(run(same, 3.0).unwrap().item::<f64>().unwrap(), 3.0);
 }

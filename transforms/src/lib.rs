@@ -42,10 +42,9 @@ pub use dce::dce;
 pub use inline::{expand, inline};
 pub use pass::{BEFORE_CODE, PASSES, Pass, Pipeline};
 pub use peephole::peephole;
-pub use regions::{Transforms, batch, jvp, linearize, prune, transpose, unzip};
+pub use regions::{Transforms, as_linear, batch, jvp, linearize, prune, transpose, unzip};
 pub use simplify::{
     Cost, Options as SimplifyOptions, Simplification, Simplified, simplify, simplify_relaxed,
     simplify_with,
 };
-pub use transpose::as_linear;
 pub use vjp::{VjpOf, vjp};

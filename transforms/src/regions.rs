@@ -112,6 +112,15 @@ pub fn linearize(module: &mut Module, f: FuncId, active: &[bool]) -> Result<Line
     Transforms.linearize(module, f, active, &[], Policy::Everything)
 }
 
+/// The same function with the marked ordinary parameters linear (and so last), and calls inlined, if it
+/// is linear in them.
+///
+/// # Errors
+/// [`Kind::NotLinear`](tapeloom_ir::Kind::NotLinear), with the line of the primitive at fault.
+pub fn as_linear(module: &mut Module, f: FuncId, linear: &[bool]) -> Result<FuncId, Problem> {
+    tapeloom_ir::prim::as_linear(&mut Transforms, module, f, linear, 0)
+}
+
 /// The transpose of a linear function: `(k..; ct of the results marked nonzero) -> ct of the linear
 /// parameters`, of which those that are zero are left out.
 ///

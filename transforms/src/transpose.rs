@@ -13,22 +13,15 @@
 //! }                                                  }
 //! ```
 
-use crate::regions::Transforms;
 use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{self, Arg, Cotangents, Regions, RuleCx, Total, instantiate};
+use tapeloom_ir::prim::{Arg, Cotangents, Lowering, Operand, Regions, RuleCx, Total, instantiate};
 use tapeloom_ir::question::{Onto, Transpose, TransposeOf};
-use tapeloom_ir::{Atom, Builder, Copying, Draft, FuncId, Kind, Module, Problem, ValueId};
-
-/// The same function with the marked ordinary parameters linear (and so last), and calls inlined, if it
-/// is linear in them.
-///
-/// # Errors
-/// [`Kind::NotLinear`], with the line of the primitive at fault.
-pub fn as_linear(module: &mut Module, f: FuncId, linear: &[bool]) -> Result<FuncId, Problem> {
-    prim::as_linear(&mut Transforms, module, f, linear, 0)
-}
+use tapeloom_ir::{
+    Atom, Builder, Copying, Draft, Equation, FuncId, Function, Kind, Module, Problem, Type, ValueId,
+};
 
 pub(crate) fn derive(
     regions: &mut dyn Regions,
@@ -79,7 +72,9 @@ pub(crate) fn derive(
             _ => {}
         }
     }
-    for (i, e) in f.equations.iter().enumerate().rev() {
+    let order = b.with_module(|m| reads_first(m, &f, &linear));
+    for i in order.into_iter().rev() {
+        let e = &f.equations[i];
         if !e.outputs.iter().any(|o| linear[*o]) {
             continue;
         }
@@ -127,6 +122,50 @@ pub(crate) fn derive(
     let function = sweep(regions, module, draft.close(results)?)?;
     let nonzero = totals.iter().map(Option::is_some).collect();
     Ok(TransposeOf { function: module.add(function)?, nonzero })
+}
+
+/// The equations in an order in which those that read a place of an array come before all others that
+/// read the array, so that backwards they come last.
+///
+/// Then there is a total, if there ever is one, and the cotangent of a place is added to it at that
+/// place. Met the other way round it would have to be an array of zeros but for that place, and adding
+/// the arrays would cost their size.
+fn reads_first(module: &Module, f: &Function, linear: &SecondaryMap<ValueId, bool>) -> Vec<usize> {
+    let reads_place = |e: &Equation| {
+        let operands: SmallVec<[Type; 3]> = e.operands.iter().map(|a| f.type_of(*a)).collect();
+        let operands: SmallVec<[Operand<'_>; 3]> = (operands.iter().zip(&e.operands))
+            .map(|(ty, a)| Operand { ty, literal: a.literal() })
+            .collect();
+        matches!(e.op.lower(module, &operands), Lowering::DynamicSlice | Lowering::Gather { .. })
+    };
+    let mut read: SecondaryMap<ValueId, bool> = SecondaryMap::new();
+    let mut early: SecondaryMap<ValueId, Vec<usize>> = SecondaryMap::new();
+    let mut is_early = vec![false; f.equations.len()];
+    for (i, e) in f.equations.iter().enumerate() {
+        if let Some(Atom::Value(array)) = e.operands.first()
+            && linear[*array]
+            && read[*array]
+            && reads_place(e)
+        {
+            early[*array].push(i);
+            is_early[i] = true;
+        }
+        for v in e.operands.iter().filter_map(|a| a.value()) {
+            read[v] = true;
+        }
+    }
+    let mut order = Vec::with_capacity(f.equations.len());
+    let params: Vec<usize> = f.all_params().flat_map(|p| early[p].clone()).collect();
+    let rest = (0..f.equations.len()).filter(|i| !is_early[*i]);
+    let mut next: Vec<usize> = Vec::new();
+    for i in params.into_iter().chain(rest) {
+        next.push(i);
+        while let Some(i) = next.pop() {
+            order.push(i);
+            next.extend(f.equations[i].outputs.iter().flat_map(|o| early[*o].iter().rev()));
+        }
+    }
+    order
 }
 
 fn accumulate(b: &Builder<'_>, total: &mut Option<Total>, ct: Total) {

@@ -34,10 +34,8 @@
 //!
 //! Models: JAX's `custom_jvp` and `custom_vjp`, on one function.
 
-use super::mixed::separated;
-use super::toolbox::{
-    arrow, as_operands, called, instantiate, scatter_tangents, signature, transposed,
-};
+use super::mixed::{separated, transposed};
+use super::toolbox::{arrow, as_operands, called, instantiate, scatter_tangents, signature};
 use super::{
     Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, LinearCall, Linearity, Lowering,
     Op, Operand, Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,

@@ -13,14 +13,14 @@
 //! linearized. What is linear is its own derivative, wherever that is taken.
 
 use super::toolbox::{called, linear_part};
-use super::{Cond, Effects, Linearity, Loop, Op, Regions, Slot, Trip};
+use super::{Cond, Effects, Linearity, Loop, Op, Regions, RuleCx, Slot, Trip};
 use crate::builder::{Builder, Draft};
 use crate::depth::deeper;
 use crate::function::{Atom, FuncId, ValueId};
 use crate::module::Module;
 use crate::policy::Policy;
 use crate::problem::{Kind, Problem};
-use crate::question::Residual;
+use crate::question::{Onto, Residual};
 use crate::verify::{as_is, not_linear};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -87,6 +87,42 @@ pub(super) fn separated(
     let mut results = made[..first].to_vec();
     results.extend(b.inline(of.lin, &operands));
     draft.finish(m, results)
+}
+
+/// The function with calls inlined, only the results from `first` on, and the marked ordinary
+/// parameters linear (and so last). Loops and branches that do other things beside are taken apart.
+///
+/// # Errors
+/// [`Kind::NotLinear`](crate::Kind::NotLinear), with the line of the primitive at fault.
+pub fn as_linear(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    f: FuncId,
+    linear: &[bool],
+    first: usize,
+) -> Result<FuncId, Problem> {
+    let f = separated(regions, module, f, linear, first)?;
+    linear_part(module, f, linear, first)
+}
+
+/// The transpose of `(k..; x..) -> y..` as a function of all of `y` that gives all of `x`, with
+/// zeros where no dependence exists.
+pub(super) fn transposed(
+    cx: &mut RuleCx<'_, '_>,
+    f: FuncId,
+    residuals: usize,
+) -> Result<FuncId, Problem> {
+    let linear = cx.ask(|regions, m| {
+        let params = m.function(f).params.len();
+        let linear: Vec<bool> = (0..params).map(|i| i >= residuals).collect();
+        as_linear(regions, m, f, &linear, 0)
+    })?;
+    let of = cx.ask(|regions, m| {
+        let f = m.get(linear);
+        let zeros = vec![Onto::Zeros; f.linear_params.len()];
+        regions.transpose(m, linear, &vec![true; f.results.len()], &zeros)
+    })?;
+    Ok(of.function)
 }
 
 /// What the results of a function are, given what its parameters are.

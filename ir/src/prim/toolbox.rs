@@ -1,12 +1,11 @@
 //! What the rules of region primitives share: functions made to fit one another.
 
-use super::mixed::separated;
-use super::{Linearity, Op, Reduce, Reducer, Regions, Role, RuleCx, elementwise};
+use super::{Linearity, Op, Reduce, Reducer, Role, elementwise};
 use crate::builder::{Builder, Draft};
 use crate::function::{Atom, FuncId, Function};
 use crate::module::Module;
 use crate::problem::Problem;
-use crate::question::{Onto, Wanted};
+use crate::question::Wanted;
 use crate::types::Type;
 use crate::verify::verify_function;
 
@@ -63,22 +62,7 @@ pub(super) fn called(op: &Op) -> Option<FuncId> {
 }
 
 /// The function with calls inlined, only the results from `first` on, and the marked ordinary
-/// parameters linear (and so last). Loops and branches that do other things beside are taken apart.
-///
-/// # Errors
-/// [`Kind::NotLinear`](crate::Kind::NotLinear), with the line of the primitive at fault.
-pub fn as_linear(
-    regions: &mut dyn Regions,
-    module: &mut Module,
-    f: FuncId,
-    linear: &[bool],
-    first: usize,
-) -> Result<FuncId, Problem> {
-    let f = separated(regions, module, f, linear, first)?;
-    linear_part(module, f, linear, first)
-}
-
-/// [`as_linear`], if the equations are linear as they stand.
+/// parameters linear (and so last), if its equations are linear as they stand.
 pub(super) fn linear_part(
     module: &mut Module,
     f: FuncId,
@@ -113,26 +97,6 @@ pub(super) fn fits(known: usize, given: impl IntoIterator<Item = (usize, Lineari
         Linearity::Zero => true,
         Linearity::Linear => parameter >= known,
     })
-}
-
-/// The transpose of `(k..; x..) -> y..` as a function of all of `y` that gives all of `x`, with
-/// zeros where no dependence exists.
-pub(super) fn transposed(
-    cx: &mut RuleCx<'_, '_>,
-    f: FuncId,
-    residuals: usize,
-) -> Result<FuncId, Problem> {
-    let linear = cx.ask(|regions, m| {
-        let params = m.function(f).params.len();
-        let linear: Vec<bool> = (0..params).map(|i| i >= residuals).collect();
-        as_linear(regions, m, f, &linear, 0)
-    })?;
-    let of = cx.ask(|regions, m| {
-        let f = m.get(linear);
-        let zeros = vec![Onto::Zeros; f.linear_params.len()];
-        regions.transpose(m, linear, &vec![true; f.results.len()], &zeros)
-    })?;
-    Ok(of.function)
 }
 
 /// A result of a batched function as it is wanted, and whether it carries the batch.

@@ -6,7 +6,7 @@ use crate::closure::{Staged, rebuild, stage_body, stage_params};
 use crate::function::{Function, one};
 use crate::tree::{Tree, different, flatten, leaf_paths};
 use crate::var::caller;
-use tapeloom_ir::prim::{Direction, Loop, Rounds, Slot, Trip};
+use tapeloom_ir::prim::{Direction, Loop, Rounds, Settled, Slot, Trip};
 use tapeloom_ir::trace::{self, Diagnostic, Handle, Note, Param};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Module, Problem};
 
@@ -206,10 +206,10 @@ where
         let rounds = Rounds { trip, direction: Direction::Up, takes };
         let operands: Vec<Handle> =
             staged.args.iter().map(|v| v.handle).chain(shared.captures.iter().copied()).collect();
-        let mut results = trace::bind(Loop { body, rounds }, &operands, at);
+        let mut results = bind(Loop { body, rounds }, &operands, at);
         // The last one says how many rounds there were.
         results.pop();
-        Some(shared.settle(results.to_vec()))
+        Some(shared.settle(results))
     });
     let results = match bound {
         Some(results) => results.into_iter().map(Var::new).collect(),
@@ -301,7 +301,10 @@ pub(super) fn common_extent(transform: &'static str, elements: &[Var], at: Loc) 
         None
     };
     let Some(first) = elements.first() else {
-        return wrong(format!("`{transform}` has no array to go over; `fori_loop` counts"), &[]);
+        let message = format!("`{transform}` has no array to go over");
+        let help = "`fori_loop` counts; `iota` gives the numbers of the rounds as an array";
+        trace::record(Problem::new(Kind::Shape, message, help), &[], at);
+        return None;
     };
     let extent = |v: &Var| v.ty(at).shape.first().copied();
     for v in elements {
@@ -390,5 +393,20 @@ fn rolled(
     let rounds = Rounds { trip, direction, takes };
     let operands = lead.iter().chain(&staged.args).map(|v| v.handle);
     let operands: Vec<Handle> = operands.chain(staged.captures().iter().copied()).collect();
-    staged.settle(trace::bind(Loop { body, rounds }, &operands, staged.at).to_vec())
+    staged.settle(bind(Loop { body, rounds }, &operands, staged.at))
+}
+
+/// The outputs of a loop; what no round changes is what it was.
+fn bind(op: Loop, operands: &[Handle], at: Loc) -> Vec<Handle> {
+    let (op, settled) = match trace::with_module(|m| op.clone().settled_carries(m)) {
+        Some(Ok(settled)) => settled,
+        // Nothing is traced, or something is wrong, which is said where the loop is bound.
+        Some(Err(_)) | None => return trace::bind(op, operands, at).to_vec(),
+    };
+    let outputs = trace::bind(op, operands, at);
+    let output = |settled: &Settled| match settled {
+        Settled::Output(n) => outputs[*n],
+        Settled::Operand(n) => operands[*n],
+    };
+    settled.iter().map(output).collect()
 }

@@ -14,7 +14,8 @@
 //!
 //! Source: JAX's `custom_linear_solve`.
 
-use super::super::toolbox::{fits, instantiate, transposed};
+use super::super::mixed::transposed;
+use super::super::toolbox::{fits, instantiate};
 use super::super::{
     Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
     Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Scalar, Types, call,

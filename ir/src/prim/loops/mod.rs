@@ -22,6 +22,7 @@
 
 mod backward;
 mod batch;
+mod constant;
 mod eval;
 mod forward;
 mod infer;
@@ -30,6 +31,7 @@ mod ragged;
 mod rounds;
 mod samples;
 
+pub use constant::Settled;
 pub use rounds::{Direction, Rounds, Slot, Trip};
 
 use super::toolbox::{fits, function, instantiate, settle};
