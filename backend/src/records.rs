@@ -32,6 +32,9 @@ const BLOCK: usize = 4096;
 /// The most bytes that are kept for the next call.
 const KEPT: usize = 16 << 20;
 
+/// Blocks of so many bytes are asked for only if the system has them.
+const LARGE: usize = 64 << 20;
+
 /// The status of a call for whose records there was no memory.
 pub(crate) const NO_ROOM: i32 = 2;
 /// The status of a call that read a record that is not there.
@@ -79,7 +82,9 @@ impl Records {
             }
             let bytes = records.checked_mul(record.max(1)).filter(|_| first < CHUNKS);
             let lines = bytes.unwrap_or(usize::MAX).div_ceil(size_of::<Line>());
-            let Ok(mut block) = bytemuck::try_zeroed_vec::<Line>(lines) else {
+            let room = bytes.is_some_and(|bytes| bytes < LARGE || is_there(bytes));
+            let block = if room { bytemuck::try_zeroed_vec::<Line>(lines).ok() } else { None };
+            let Some(mut block) = block else {
                 self.refused = Some((tape, bytes.unwrap_or(usize::MAX)));
                 return false;
             };
@@ -129,6 +134,18 @@ impl Records {
         }
         self.refused = None;
     }
+}
+
+/// Whether the system has so many bytes. Linux gives out more than there are and kills whoever uses them;
+/// where it does not say what it has, asking is all that one can do.
+fn is_there(bytes: usize) -> bool {
+    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else { return true };
+    let of = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<usize>().ok()
+    };
+    let Some(available) = of("MemAvailable:") else { return true };
+    bytes / 1024 < available.saturating_add(of("SwapFree:").unwrap_or(0))
 }
 
 /// The chunk of a record.
@@ -194,8 +211,10 @@ mod tests {
         assert!(there <= needed + needed / 4 + 2 * BLOCK, "{there}");
         records.empty();
         assert!(records.states[0].capacity > 10_000, "what is small is kept");
-        assert!(!records.reach(0, u64::MAX / 64));
-        assert_eq!(records.problem(&[]).kind, Kind::TooLarge);
-        records.empty();
+        for too_much in [1 << 45, usize::MAX / 2] {
+            let mut records = Records::of(&[too_much]);
+            assert!(!records.reach(0, 0), "{too_much}");
+            assert_eq!(records.problem(&[]).kind, Kind::TooLarge);
+        }
     }
 }
