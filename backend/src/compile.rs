@@ -81,6 +81,10 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     let start = Instant::now();
     let (mut program, plan) = schedule::plan_on(options.target.machine(), module, func)?;
     kernel::shallow(&program)?;
+    // What a call overlaps is seen only as long as it is one.
+    if cfg!(debug_assertions) {
+        kernel::check_form(&program)?;
+    }
     kernel::splice(&mut program);
     kernel::registers(&mut program);
     kernel::split_loops(&mut program)?;

@@ -28,6 +28,8 @@ pub(crate) struct Staged<S> {
     transform: &'static str,
     pub(crate) at: Loc,
     closed: Closed<S>,
+    /// Which captures have a value for each member of a batch.
+    lifted: Vec<bool>,
     /// The arguments' leaves.
     pub(crate) args: Vec<Var>,
 }
@@ -55,7 +57,8 @@ pub(crate) fn stage_params<A: Tree<Var>, B: Tree<Var>>(
     params: &[Param],
 ) -> Staged<B::Structure> {
     let closed = trace::frame(transform, at, params, |h| apply::<A, B>(f, structure, h, at));
-    Staged { transform, at, closed, args }
+    let lifted = vec![false; closed.captures.len()];
+    Staged { transform, at, closed, lifted, args }
 }
 
 /// As [`stage_params`], for a closure that is run where it stands and may write to state from outside:
@@ -69,7 +72,8 @@ pub(crate) fn stage_body<A: Tree<Var>, B: Tree<Var>>(
     params: &[Param],
 ) -> Staged<B::Structure> {
     let closed = trace::body(transform, at, params, |h| apply::<A, B>(f, structure, h, at));
-    Staged { transform, at, closed, args }
+    let lifted = vec![false; closed.captures.len()];
+    Staged { transform, at, closed, lifted, args }
 }
 
 /// Traces a whole program.
@@ -165,10 +169,20 @@ impl<S> Staged<S> {
         self.args.iter().map(|v| v.ty(self.at)).collect()
     }
 
-    /// A mask over the function's parameters: `args` for the arguments, false for the captures.
+    /// A mask over the function's parameters: `args` for the arguments, false for the captures but those
+    /// that were lifted.
     pub(crate) fn mask(&self, args: impl IntoIterator<Item = bool>) -> Vec<bool> {
-        let captures = self.closed.captures.iter().map(|_| false);
-        args.into_iter().chain(captures).collect()
+        args.into_iter().chain(self.lifted.iter().copied()).collect()
+    }
+
+    /// Passes something else for the captures for which there is something: a value for each member of a
+    /// batch.
+    pub(crate) fn lift_captures(&mut self, mut instead: impl FnMut(Handle) -> Option<Handle>) {
+        for (capture, lifted) in self.closed.captures.iter_mut().zip(&mut self.lifted) {
+            if let Some(all) = instead(*capture) {
+                (*capture, *lifted) = (all, true);
+            }
+        }
     }
 
     /// What a transform answers for the function; a problem is recorded. `None` after an error.
@@ -247,7 +261,13 @@ impl<S> Staged<S> {
         for ((v, ty), path) in self.args.iter().zip(self.arg_types()).zip(paths) {
             let leaf = Note { role: path, what: ty.to_string(), born: v.handle.born() };
             let help = "close over it instead of passing it, or convert it to a float";
-            ok &= self.is_float(&ty, "with respect to", leaf, trace::is_poison(v.handle), help);
+            ok &= self.is_float(
+                &ty,
+                "with respect to",
+                leaf,
+                trace::is_poison(v.handle, self.at),
+                help,
+            );
         }
         ok
     }

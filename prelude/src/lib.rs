@@ -53,7 +53,7 @@
 //! A derivative that does not exist is such an error, too, and never a silent zero. What is wrong with
 //! a closure that differentiates as it should not, [`check_grads`] finds by finite differences.
 
-#[cfg(test)]
+// What is derived names it so.
 extern crate self as tapeloom;
 
 mod check;

@@ -177,7 +177,7 @@ impl IntoVar for Var {
         self
     }
     fn firm_dtype(&self, at: Loc) -> Option<Dtype> {
-        (!trace::is_poison(self.handle)).then(|| self.ty(at).dtype)
+        (!trace::is_poison(self.handle, at)).then(|| self.ty(at).dtype)
     }
     fn default_dtype(&self) -> Dtype {
         Dtype::F64
@@ -189,7 +189,7 @@ impl IntoVar for &Var {
         *self
     }
     fn firm_dtype(&self, at: Loc) -> Option<Dtype> {
-        (!trace::is_poison(self.handle)).then(|| self.ty(at).dtype)
+        (!trace::is_poison(self.handle, at)).then(|| self.ty(at).dtype)
     }
     fn default_dtype(&self) -> Dtype {
         Dtype::F64

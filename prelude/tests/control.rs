@@ -49,7 +49,23 @@ fn branches_give_the_same() {
     let forms = |x: Var| cond(x.gt(0.0), |x: Var| vec![x], |x: Var| vec![x, x], x)[0];
     says(&refused(forms, 1.0), Kind::Arguments, &["branches differ"]);
     let many = |x: Var| cond(x.gt(0.0), |x: Var| x, |x: Var| -x, x);
-    says(&refused(many, [1.0, 2.0]), Kind::Arguments, &["chooses by a bool[]", "bool[2]"]);
+    says(&refused(many, [1.0, 2.0]), Kind::Shape, &["`cond` takes a condition", "bool[2]"]);
+    let number = |i: Var| cond(i, |i: Var| i, |i: Var| -i, i);
+    says(&refused(number, 1i64), Kind::Dtype, &["`cond` takes a condition", "i64[]", "`switch`"]);
+    let pick = |i: Var| switch(i, [&|i: Var| i, &|i: Var| i], i);
+    says(&refused(pick, true), Kind::Dtype, &["`switch` takes the number of a branch", "bool[]"]);
+    says(&refused(pick, 1.5), Kind::Dtype, &["`switch`", "f64[]", "convert it"]);
+    says(&refused(pick, [1i64]), Kind::Shape, &["`switch`", "i64[1]"]);
+}
+
+/// What was made outside the trace is told, also where it would only have decided something.
+#[test]
+fn what_escaped_decides_nothing() {
+    let (n, yes) = (constant(&3i64.into()), constant(&true.into()));
+    let counted = move |x: Var| fori_loop(n, |(_, x): (Var, Var)| x * 2.0, x);
+    says(&refused(counted, 1.0), Kind::Escaped, &["outside any trace"]);
+    let chosen = move |x: Var| cond(yes, |x: Var| x, |x: Var| -x, x);
+    says(&refused(chosen, 1.0), Kind::Escaped, &["outside any trace"]);
 }
 
 #[test]

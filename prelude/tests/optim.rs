@@ -15,7 +15,9 @@ fn slopes(x: Var) -> Var {
 }
 
 fn close(got: &Tensor, want: &[f64]) {
-    for (x, y) in got.to_vec::<f64>().unwrap().iter().zip(want) {
+    let got = got.to_vec::<f64>().unwrap();
+    assert_eq!(got.len(), want.len());
+    for (x, y) in got.iter().zip(want) {
         assert!((x - y).abs() <= 1e-13 * y.abs(), "{x} and {y}");
     }
 }
@@ -84,4 +86,63 @@ fn nothing_moves_without_a_gradient() {
     assert_eq!(drate.item::<f64>().unwrap(), 0.0);
     let narrow = |p: Var| optim::adam(0.1).update(&p, &p, &[p, p], 1.0).0;
     assert_eq!(run(narrow, [1f32]).unwrap().dtype(), Dtype::F32);
+}
+
+/// `Σ (x - a)²(1 + i) + Σ (x - a)⁴ + sin a`, with its minimum at a.
+fn bowl(x: Var, a: Var) -> Var {
+    let d = x - a;
+    let i = iota([3], 0, Dtype::F64) + 1.0;
+    (i * d * d + d.powi(4)).sum() + a.sin()
+}
+
+/// Where `n` steps of L-BFGS lead.
+fn descended(memory: usize, n: usize, x: Var, a: Var) -> Var {
+    let lbfgs = optim::lbfgs(memory);
+    let step =
+        |(_, (x, c)): (Var, (Var, optim::Curvature<Var>))| lbfgs.step(|x: Var| bowl(x, a), &x, &c);
+    fori_loop(n, step, (x, lbfgs.start(&x))).0
+}
+
+#[test]
+fn lbfgs_finds_minima() {
+    for (memory, n, off) in [(5, 12, 1e-9), (1, 25, 1e-7), (0, 200, 1e-3)] {
+        let x =
+            jit(move |(x, a): (Var, Var)| descended(memory, n, x, a)).call((START, 0.25)).unwrap();
+        let x = x.to_vec::<f64>().unwrap();
+        assert!(x.iter().all(|x| (x - 0.25).abs() < off), "{memory}: {x:?}");
+    }
+    // Every member of a batch has steps of its own length.
+    let both = jit(|a: Var| vmap(|a: Var| descended(5, 12, constant(&START.into()), a))(a));
+    let x = both.call([0.25, -40.0]).unwrap().to_vec::<f64>().unwrap();
+    let alone = |a: f64| {
+        let one = jit(|a: Var| descended(5, 12, constant(&START.into()), a));
+        one.call(a).unwrap().to_vec::<f64>().unwrap()
+    };
+    let want = [alone(0.25), alone(-40.0)].concat();
+    assert!(x.iter().zip(&want).all(|(x, y)| (x - y).abs() < 1e-6), "{x:?} {want:?}");
+    // A tree of f32, at a minimum already: it stays.
+    let stay = jit(|p: (Var, Vec<Var>)| {
+        let loss = |(x, y): (Var, Vec<Var>)| x * x + y[0].square().sum();
+        let lbfgs = optim::lbfgs(3);
+        lbfgs.step(loss, &p, &lbfgs.start(&p)).0
+    });
+    let (x, y) = stay.call((0f32, vec![[0f32, 0.0]])).unwrap();
+    assert_eq!((x, y), (Tensor::from(0f32), vec![Tensor::from([0f32, 0.0])]));
+}
+
+/// The gradient goes through the steps: beside differences after a few, and exact at the minimum.
+#[test]
+fn lbfgs_is_differentiable() {
+    let loss = |n: usize| {
+        move |a: Var| {
+            (descended(4, n, constant(&START.into()), a) * constant(&[1.0, 2.0, 3.0].into())).sum()
+        }
+    };
+    let (f, slope) = (jit(loss(3)), jit(grad(loss(3))));
+    let at = |a: f64| f.call(a).unwrap().item::<f64>().unwrap();
+    let want = (at(0.25 + 1e-6) - at(0.25 - 1e-6)) / 2e-6;
+    let got = slope.call(0.25).unwrap().item::<f64>().unwrap();
+    assert!((got - want).abs() < 1e-6 * want.abs(), "{got} {want}");
+    let end = jit(grad(loss(14))).call(0.25).unwrap().item::<f64>().unwrap();
+    assert!((end - 6.0).abs() < 1e-6, "{end}");
 }

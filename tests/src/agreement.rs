@@ -31,6 +31,9 @@ pub enum Agreement {
 }
 
 impl Agreement {
+    /// Equal but for the order of sums.
+    pub const CLOSE: Agreement = Agreement::Within { relative: 1e-12, absolute: 1e-12 };
+
     /// Relative agreement, with an absolute floor a hundred times smaller.
     pub fn relative(relative: f64) -> Agreement {
         Agreement::Within { relative, absolute: relative / 100.0 }

@@ -1,10 +1,8 @@
 //! `associative_scan`: all prefixes, for every length, with derivatives, and what its function may not do.
 
+use std::cell::Cell;
 use tapeloom::prelude::*;
 use tapeloom_tests::Agreement;
-
-/// Equal but for the order of sums.
-const CLOSE: Agreement = Agreement::Within { relative: 1e-12, absolute: 1e-12 };
 
 fn numbers(n: usize) -> Tensor {
     (0..n).map(|i| 1.0 + 0.25 * (1.7 * i as f64).sin()).collect()
@@ -22,7 +20,7 @@ fn prefixes_of_every_length_are_those_one_by_one() {
         let (p, y) = run(|x| associative_scan(then, x), (&a, &b)).unwrap();
         let recurrence = |(a, b): (Var, Var)| (a.cumprod(0), b.linear_recurrence(a, 0));
         let (p1, y1) = run(recurrence, (&a, &b)).unwrap();
-        CLOSE.check_all(&[p, y], &[p1, y1]).unwrap();
+        Agreement::CLOSE.check_all(&[p, y], &[p1, y1]).unwrap();
     }
 }
 
@@ -31,14 +29,16 @@ fn prefixes_of_every_length_are_those_one_by_one() {
 fn a_running_product_and_its_gradient() {
     let x = numbers(13);
     let scan = |x: Var| associative_scan(|(a, b): (Var, Var)| a * b, x);
-    CLOSE.check(&run(scan, &x).unwrap(), &run(|x: Var| x.cumprod(0), &x).unwrap()).unwrap();
+    Agreement::CLOSE
+        .check(&run(scan, &x).unwrap(), &run(|x: Var| x.cumprod(0), &x).unwrap())
+        .unwrap();
     let of = |f: fn(Var) -> Var| run(grad(move |x| (f(x) * f(x)).sum()), &x).unwrap();
-    CLOSE.check(&of(scan), &of(|x| x.cumprod(0))).unwrap();
+    Agreement::CLOSE.check(&of(scan), &of(|x| x.cumprod(0))).unwrap();
     let second = |f: fn(Var) -> Var| run(hessian(move |x: Var| f(x).sin().sum()), &x).unwrap();
-    CLOSE.check(&second(scan), &second(|x| x.cumprod(0))).unwrap();
+    Agreement::CLOSE.check(&second(scan), &second(|x| x.cumprod(0))).unwrap();
     let batch = |x: Var| stack(&[x, 2.0 * x], 0);
     let y = run(|x: Var| vmap(scan)(batch(x)), &x).unwrap();
-    CLOSE.check(&y, &run(|x: Var| batch(x).cumprod(1), &x).unwrap()).unwrap();
+    Agreement::CLOSE.check(&y, &run(|x: Var| batch(x).cumprod(1), &x).unwrap()).unwrap();
 }
 
 /// What it captures is shared, and the program has the function 2 log2 n times at most.
@@ -54,6 +54,32 @@ fn the_program_is_logarithmic() {
     };
     let (some, many) = (equations(64), equations(4096));
     assert!(many <= 2 * some + 20, "{some} lines for 64, {many} for 4096");
+}
+
+/// Of n elements: 2 n uses of the function at most, in 2 log2 n batches.
+#[test]
+fn uses_are_linear_and_batches_logarithmic() {
+    for n in [2, 3, 8, 100, 1024] {
+        let batches = Cell::new(0);
+        let f = jit(|x: Var| {
+            let times = |(a, b): (Var, Var)| {
+                batches.set(batches.get() + 1);
+                a * b
+            };
+            associative_scan(times, x)
+        });
+        let explained = f.explain(numbers(n)).unwrap();
+        let inlined = explained.stages().iter().find(|s| s.name == "expand").unwrap();
+        let products = inlined.text.lines().filter(|l| l.contains(" = mul "));
+        let extent = |line: &str| -> usize {
+            let shape = line.split_once("f64[").unwrap().1.split_once(']').unwrap().0;
+            shape.parse().unwrap()
+        };
+        let uses: usize = products.map(extent).sum();
+        let log = usize::BITS - (n - 1).leading_zeros();
+        assert!(n - 1 <= uses && uses <= 2 * n, "{uses} uses for {n}");
+        assert!(batches.get() <= 2 * log, "{} batches for {n}", batches.get());
+    }
 }
 
 #[test]

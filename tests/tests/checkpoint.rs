@@ -4,9 +4,6 @@ use tapeloom::prelude::*;
 use tapeloom_tests::Agreement;
 use tapeloom_tests::repeated::{determinant, determinant_checkpointed};
 
-/// Equal but for the order of sums.
-const CLOSE: Agreement = Agreement::Within { relative: 1e-12, absolute: 1e-12 };
-
 fn wave(shape: &[usize]) -> Tensor {
     let n: usize = shape.iter().product();
     Tensor::new(shape, (0..n).map(|i| 0.3 * (1.0 + 0.7 * i as f64).sin()).collect::<Vec<_>>())
@@ -48,8 +45,8 @@ fn a_chain_has_one_layer_at_a_time_in_memory() {
     let piece = checkpoint(chain(4, checkpoint(layer)));
     let (nested, g2) = gradient(chain(8, piece), &w, &x);
     println!("everything {all}, each layer {one}, pieces of layers {nested}");
-    CLOSE.check_all(&g1, &g).unwrap();
-    CLOSE.check_all(&g2, &g).unwrap();
+    Agreement::CLOSE.check_all(&g1, &g).unwrap();
+    Agreement::CLOSE.check_all(&g2, &g).unwrap();
     assert!(10 * one <= 6 * all, "{one} of {all}");
     assert!(4 * nested <= all, "{nested} of {all}");
 
@@ -57,7 +54,7 @@ fn a_chain_has_one_layer_at_a_time_in_memory() {
     let (all, g) = gradient(chain(32, wide), &w, &x);
     let (one, g1) = gradient(chain(32, checkpoint(wide)), &w, &x);
     println!("wide: everything {all}, each layer {one}");
-    CLOSE.check_all(&g1, &g).unwrap();
+    Agreement::CLOSE.check_all(&g1, &g).unwrap();
     assert!(4 * one <= all, "{one} of {all}");
 }
 
@@ -86,7 +83,7 @@ fn gradients_of_recursive_programs_stay_small() {
     let a = wave(&[5, 5]);
     let (d, g) = run(value_and_grad(determinant(5)), &a).unwrap();
     let (e, h) = run(value_and_grad(determinant_checkpointed(5)), &a).unwrap();
-    CLOSE.check_all(&[e, h], &[d, g]).unwrap();
+    Agreement::CLOSE.check_all(&[e, h], &[d, g]).unwrap();
     let size = |n: usize| {
         let f = jit(grad(determinant_checkpointed(n)));
         let e = f.explain(wave(&[n, n])).unwrap();
@@ -102,7 +99,7 @@ fn it_composes_with_every_transform() {
     let c = |x: Var| checkpoint(f)(x).sum();
     let p = |x: Var| f(x).sum();
     let x = wave(&[5]);
-    let same = |a: Tensor, b: Tensor| CLOSE.check(&a, &b).unwrap();
+    let same = |a: Tensor, b: Tensor| Agreement::CLOSE.check(&a, &b).unwrap();
     same(run(c, &x).unwrap(), run(p, &x).unwrap());
     same(run(grad(c), &x).unwrap(), run(grad(p), &x).unwrap());
     same(run(hessian(c), &x).unwrap(), run(hessian(p), &x).unwrap());
@@ -130,7 +127,7 @@ fn it_takes_what_closures_take() {
         (a * b).sum() + n.convert(Dtype::F64).sum()
     };
     let plain = |w: Var| ((w * w).sin() * (w.exp() * w)).sum();
-    CLOSE.check(&run(grad(loss), &x).unwrap(), &run(grad(plain), &x).unwrap()).unwrap();
+    Agreement::CLOSE.check(&run(grad(loss), &x).unwrap(), &run(grad(plain), &x).unwrap()).unwrap();
 
     let wrong = |x: Var| checkpoint(|x: Var| x.reshape([3]))(x).sum();
     let error = run(grad(wrong), &x).unwrap_err().to_string();

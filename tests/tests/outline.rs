@@ -17,15 +17,12 @@ fn count(text: &str, what: &str) -> usize {
     text.lines().filter(|l| l.trim_start().starts_with(what)).count()
 }
 
-/// Equal but for the order of sums.
-const CLOSE: Agreement = Agreement::Within { relative: 1e-12, absolute: 1e-12 };
-
 #[test]
 fn rounds_of_a_network_are_those_written_out() {
     let (w, u, x) = rnn_arguments(2, 3).unwrap();
     let (y, g) = run(value_and_grad(rnn(12)), (&w, &u, &x)).unwrap();
     let (y2, g2) = run(value_and_grad(rnn_written_out(12)), (&w, &u, &x)).unwrap();
-    CLOSE.check_all(&[y, g.0, g.1, g.2], &[y2, g2.0, g2.1, g2.2]).unwrap();
+    Agreement::CLOSE.check_all(&[y, g.0, g.1, g.2], &[y2, g2.0, g2.1, g2.2]).unwrap();
 }
 
 /// `d det(A) = det(A) tr(A⁻¹ dA)`: the gradient is the matrix of cofactors, so that
@@ -44,7 +41,7 @@ fn a_determinant_by_cofactors_has_the_cofactors_as_gradient() {
         )
         .unwrap();
         let scaled = run(move |d: Var| d * eye(n, Dtype::F64), &det).unwrap();
-        CLOSE.check(&product, &scaled).unwrap();
+        Agreement::CLOSE.check(&product, &scaled).unwrap();
     }
 }
 
@@ -166,7 +163,9 @@ fn operands_and_results_of_calls() {
     let c = [1.0, -1.0, 3.0];
     let (p, q) = (step(&[0.125, 3.0, -0.5], &c), step(&[0.5, 1.0, 2.0], &c));
     let mut want = step(&p, &q);
-    let same = |got: &Tensor, want: &[f64]| CLOSE.check(got, &Tensor::from(want.to_vec())).is_ok();
+    let same = |got: &Tensor, want: &[f64]| {
+        Agreement::CLOSE.check(got, &Tensor::from(want.to_vec())).is_ok()
+    };
     assert!(same(&last, &step(&want, &q)), "{last}");
     want[0] = 7.0;
     assert!(same(&r, &want) && same(&column, &c), "{r} {column}");

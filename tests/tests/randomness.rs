@@ -5,8 +5,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tapeloom::prelude::*;
 use tapeloom_ir::Literal;
-use tapeloom_tests::Elements;
 use tapeloom_tests::conformance::tensor;
+use tapeloom_tests::{Agreement, Elements};
 
 /// How far a sample may be from what is recorded, in units of the last place: of the number, or of 1
 /// where that is larger, since a root of the function is as far off as its argument.
@@ -212,4 +212,35 @@ fn mistakes_are_errors_with_the_line() {
         assert!(error.contains(&format!("{}:{line}:", file!())), "{error}\nwanted line {line}");
         assert!(!error.contains("prelude/src"), "{error}");
     }
+}
+
+/// Samples inside loops are those of their keys, also where they are computed again for the backward pass.
+#[test]
+fn samples_in_loops_are_those_of_their_keys() {
+    let draw = |key: Var| random::normal(key, [2], Dtype::F64);
+    let keys = || random::split_n(random::key(5), 4);
+    let one_by_one = run(
+        |()| {
+            let samples: Vec<Var> = (0..4).map(|i| draw(keys().index(i))).collect();
+            stack(&samples, 0)
+        },
+        (),
+    );
+    let want = one_by_one.unwrap();
+    assert_eq!(run(|()| map(draw, keys()), ()).unwrap(), want);
+    assert_eq!(run(|()| vmap(draw)(keys()), ()).unwrap(), want);
+    let noisy = |x: Var| scan(|(c, key): (Var, Var)| (c + x * draw(key), draw(key)), x, keys());
+    let (sum, samples) = run(noisy, [0.0, 1.0]).unwrap();
+    assert_eq!(samples, want);
+    let folded = |i: Var| draw(random::fold_in(random::key(5), i));
+    let counted = |()| fori_loop(3, |(i, s): (Var, Var)| s + folded(i), zeros([2], Dtype::F64));
+    let by_hand = |()| folded(iota([3], 0, Dtype::I64).index(0)) + folded(constant(&1i64.into()));
+    let by_hand = move |()| by_hand(()) + folded(constant(&2i64.into()));
+    Agreement::CLOSE.check(&run(counted, ()).unwrap(), &run(by_hand, ()).unwrap()).unwrap();
+    let kept = run(grad(|x: Var| noisy(x).0.sum()), [0.0, 1.0]).unwrap();
+    let again = run(grad(checkpoint(|x: Var| noisy(x).0.sum())), [0.0, 1.0]).unwrap();
+    assert_eq!(kept, again);
+    let column: f64 = want.to_vec::<f64>().unwrap().iter().skip(1).step_by(2).sum();
+    assert!((sum.at(1).to_f64() - 1.0 - column).abs() < 1e-12);
+    assert!((kept.at(1).to_f64() - 1.0 - column).abs() < 1e-12);
 }

@@ -122,7 +122,7 @@ impl<'a> Cutter<'a> {
             (Promotion::Unused, _) if input => Promotion::Shared,
             (Promotion::Unused, _) => Promotion::Local(part),
             (Promotion::Local(p), _) if p == part => known,
-            _ => Promotion::Shared,
+            (Promotion::Local(_) | Promotion::Shared, _) => Promotion::Shared,
         };
     }
 

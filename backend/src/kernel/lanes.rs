@@ -12,8 +12,8 @@
 //! ```
 //!
 //! So the bits of a fold are those of its kernel on every machine and in the interpreter, however wide
-//! the vectors are, or if there are none. [`choose_lanes`] chooses once, for a program whose loops are
-//! as they will be; its numbers suit vectors of 128 bits and are the same everywhere.
+//! the vectors are, or if there are none. [`choose_lanes`] chooses, whatever lanes there were before, for
+//! a program whose loops are as they will be; its numbers suit vectors of 128 bits and are the same everywhere.
 //!
 //! Lanes are legal where no round touches what another of those beside it writes ([`refused`]), and
 //! worth it where enough of the body has vector instructions. Any loop of a nest can be the one:
@@ -63,19 +63,27 @@ const SMALL: usize = 8;
 pub fn choose_lanes(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let mut body = std::mem::take(&mut kernel.body);
+        // Lanes inside forbid lanes outside, so those of an earlier choice would decide this one.
+        reset(&mut body);
         block(kernel, &mut body);
         kernel.body = body;
     }
 }
 
+fn reset(body: &mut [Stmt]) {
+    for stmt in body {
+        if let Stmt::For { lanes, .. } = stmt {
+            *lanes = 1;
+        }
+        stmt.blocks_mut().into_iter().for_each(|inside| reset(inside));
+    }
+}
+
 fn block(k: &Kernel, body: &mut [Stmt]) {
     for stmt in body {
-        let plan = plan(k, stmt);
-        if let Stmt::For { lanes, .. } = stmt {
-            *lanes = plan.as_ref().map_or(1, |plan| plan.lanes);
-        }
-        if plan.is_none() {
-            stmt.blocks_mut().into_iter().for_each(|inside| block(k, inside));
+        match (plan(k, stmt), &mut *stmt) {
+            (Some(plan), Stmt::For { lanes, .. }) => *lanes = plan.lanes,
+            (_, other) => other.blocks_mut().into_iter().for_each(|inside| block(k, inside)),
         }
     }
 }

@@ -64,7 +64,7 @@ pub use split::split_loops;
 pub(crate) use tape::opened;
 pub use tape::{Cursor, CursorId, Tape, TapeId, Taping, Turned, handle};
 pub(crate) use verify::shallow;
-pub use verify::{VerifyError, check, verify};
+pub use verify::{VerifyError, check, check_form, verify};
 pub use walk::{Access, Assign, Map, visit};
 
 use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};

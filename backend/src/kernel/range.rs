@@ -443,9 +443,13 @@ impl<'r, 'a> Search<'r, 'a> {
             }
             (Code::Abs, [x]) => {
                 let (low, high) = self.arg(*x);
-                let least = if low > 0 { low } else { (-high).max(0) };
-                // The least integer stays itself.
-                if low <= limits.0 { limits } else { (least, high.max(-low)) }
+                // The least integer stays itself, and what is beyond integers has no negative.
+                match (low.checked_neg(), high.checked_neg()) {
+                    (Some(most), Some(least)) if low > limits.0 => {
+                        (low.max(least).max(0), high.max(most))
+                    }
+                    _ => limits,
+                }
             }
             _ => limits,
         }
@@ -478,20 +482,25 @@ impl Sum {
         self.terms.iter().find(|t| t.0 == atom).map_or(0, |t| t.1)
     }
 
-    /// This, and so many times the other. What saturates proves nothing any more.
+    /// This, and so many times the other; anything, where that is beyond the numbers that are reckoned with.
     fn plus(&self, other: &Sum, times: i128) -> Sum {
-        let (a, b) = (other.rest.0.saturating_mul(times), other.rest.1.saturating_mul(times));
-        let rest = (self.rest.0.saturating_add(a.min(b)), self.rest.1.saturating_add(a.max(b)));
+        let unknown = Sum { rest: (i128::MIN, i128::MAX), terms: SmallVec::new() };
+        self.checked_plus(other, times).unwrap_or(unknown)
+    }
+
+    fn checked_plus(&self, other: &Sum, times: i128) -> Option<Sum> {
+        let (a, b) = (other.rest.0.checked_mul(times)?, other.rest.1.checked_mul(times)?);
+        let rest = (self.rest.0.checked_add(a.min(b))?, self.rest.1.checked_add(a.max(b))?);
         let mut sum = Sum { rest, terms: self.terms.clone() };
         for (atom, factor) in &other.terms {
-            let more = factor.saturating_mul(times);
+            let more = factor.checked_mul(times)?;
             match sum.terms.iter_mut().find(|t| t.0 == *atom) {
-                Some(t) => t.1 = t.1.saturating_add(more),
+                Some(t) => t.1 = t.1.checked_add(more)?,
                 None => sum.terms.push((*atom, more)),
             }
         }
         sum.terms.retain(|t| t.1 != 0);
-        sum
+        Some(sum)
     }
 }
 

@@ -45,7 +45,7 @@ pub fn registers(program: &mut Program) {
         let mut mentions = SecondaryMap::new();
         count(&kernel.body, &mut mentions);
         let mut body = std::mem::take(&mut kernel.body);
-        if block(kernel, &mentions, &mut body) {
+        if block(kernel, &mentions, false, &mut body) {
             kernel.body = body;
             claim(kernel);
         } else {
@@ -54,21 +54,43 @@ pub fn registers(program: &mut Program) {
     }
 }
 
-/// Whether any loop of the block got variables.
-fn block(kernel: &mut Kernel, mentions: &SecondaryMap<BufferId, usize>, body: &mut [Stmt]) -> bool {
+/// Whether any loop of the block got variables: first the outer loops, then those `within` them with what is
+/// left in memory.
+fn block(
+    kernel: &mut Kernel,
+    mentions: &SecondaryMap<BufferId, usize>,
+    within: bool,
+    body: &mut [Stmt],
+) -> bool {
     let mut changed = false;
     for stmt in body {
         let in_order = match stmt {
-            Stmt::For { rounds: Rounds::Serial, extent, .. } => *extent != Extent::Constant(1),
-            Stmt::While { .. } => true,
-            _ => false,
-        };
-        if !in_order {
-            for inside in stmt.blocks_mut() {
-                changed |= block(kernel, mentions, inside);
+            // What does not run reads nothing, and what runs once gains nothing.
+            Stmt::For { rounds: Rounds::Serial, extent, .. } => {
+                !matches!(extent, Extent::Constant(0 | 1))
             }
-        } else if let Some(instead) = in_registers(kernel, mentions, stmt) {
-            *stmt = instead;
+            Stmt::While { .. } => true,
+            Stmt::For { .. }
+            | Stmt::Nest { .. }
+            | Stmt::If { .. }
+            | Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. }
+            | Stmt::Contract(_)
+            | Stmt::Call(_)
+            | Stmt::Tape(_)
+            | Stmt::Ask(_) => false,
+        };
+        let around = if in_order { in_registers(kernel, mentions, within, stmt) } else { None };
+        for inside in stmt.blocks_mut() {
+            changed |= block(kernel, mentions, within || in_order, inside);
+        }
+        if let Some([mut before, behind]) = around {
+            before.push(std::mem::replace(stmt, Stmt::Nest { body: Vec::new() }));
+            before.extend(behind);
+            *stmt = Stmt::Nest { body: before };
             changed = true;
         }
     }
@@ -86,26 +108,34 @@ fn count(body: &[Stmt], mentions: &mut SecondaryMap<BufferId, usize>) {
     });
 }
 
-/// The loop with the declarations before and the stores behind; `None` where nothing becomes a variable.
+/// Gives a loop its variables, and says what declares them before it and what stores them behind it;
+/// `None` where nothing becomes a variable.
 fn in_registers(
     kernel: &mut Kernel,
     mentions: &SecondaryMap<BufferId, usize>,
-    stmt: &Stmt,
-) -> Option<Stmt> {
-    let alone = std::slice::from_ref(stmt);
+    within: bool,
+    stmt: &mut Stmt,
+) -> Option<[Vec<Stmt>; 2]> {
+    let alone = std::slice::from_ref(&*stmt);
     let chosen = chosen(kernel, alone);
     if chosen.is_empty() {
         return None;
     }
     let mut inside = SecondaryMap::new();
     count(alone, &mut inside);
+    let only_here = |b: BufferId| mentions[b] == inside[b];
+    // A round of the loop around may find what the one before it left here.
+    let fresh = |e: &Element| stmt.blocks().iter().find_map(|b| stores_first(b, *e)) == Some(true);
+    if within && chosen.keys().any(|e| only_here(e.0) && !fresh(e)) {
+        return None;
+    }
     let (mut before, mut behind) = (Vec::new(), Vec::new());
     let mut vars = BTreeMap::new();
     for (element, (version, stored)) in chosen {
         let (buffer, offset) = element;
         let dtype = kernel.buffers[buffer].ty.dtype;
         let workspace = matches!(kernel.buffers[buffer].place, Place::Workspace(_));
-        let local = workspace && mentions[buffer] == inside[buffer];
+        let local = workspace && only_here(buffer);
         let mut init = Arg::Literal(Literal::zero(dtype));
         if !local {
             let (value, address) = (kernel.scalars.push(dtype), Address::constant(offset));
@@ -128,10 +158,31 @@ fn in_registers(
         scalars: SecondaryMap::new(),
         exchange: Vec::new(),
     };
-    let stmt = promote.block(alone);
-    before.extend(stmt);
-    before.extend(behind);
-    Some(Stmt::Nest { body: before })
+    *stmt = promote.stmt(stmt);
+    Some([before, behind])
+}
+
+/// Whether a block certainly stores an element before it reads it; `None` where it does neither.
+fn stores_first(body: &[Stmt], element: Element) -> Option<bool> {
+    body.iter().find_map(|stmt| {
+        if let Stmt::Nest { body } = stmt {
+            return stores_first(body, element);
+        }
+        let mut met = None;
+        visit(std::slice::from_ref(stmt), &mut |s| {
+            let carried =
+                s.carries().iter().any(|c| [c.now.buffer, c.next.buffer].contains(&element.0));
+            if carried {
+                met = Some(false);
+            }
+            s.accesses(&mut |a| {
+                if (a.buffer, a.address.offset) == element {
+                    met.get_or_insert(a.write && stmt.blocks().is_empty());
+                }
+            });
+        });
+        met
+    })
 }
 
 /// Of an element that becomes a variable: the version in which it is behind the loop, and whether it is
@@ -342,7 +393,7 @@ mod tests {
 
     use super::*;
     use crate::kernel::told::listen;
-    use crate::kernel::{eval, parse, shadow, splice, verify};
+    use crate::kernel::{parse, shadow, splice, verify};
 
     /// The program with its elements in registers; it is valid, and gives the same.
     fn promoted(text: &str) -> String {
@@ -353,7 +404,7 @@ mod tests {
         splice(&mut program);
         registers(&mut program);
         assert_eq!(verify(&program), [], "{program}");
-        assert_eq!(eval(&program, &[]).unwrap(), want, "{program}");
+        assert_eq!(shadow(&program, &[]).unwrap(), want, "{program}");
         program.to_string()
     }
 
@@ -399,6 +450,43 @@ mod tests {
                nest { %2: f64 = load b0[0] store b2[0], %2 %3: f64 = load b0[1] store b2[1], %3 } }",
         );
         assert!(!text.contains("carry") && stores(&text, "b1") == 0, "{text}");
+    }
+
+    /// What the loop around cannot hold, since an index runs over it there, the loop within can.
+    #[test]
+    fn loops_within_have_their_own() {
+        let text = promoted(
+            "program @x { workspace 64 buffer b0: f64[2] workspace 0 buffer b1: f64[2] output 0
+               for i3 in 2 { store b1[i3], 0.5 }
+               serial i0 in 3 {
+                 for i2 in 2 { %7: f64 = load b1[i2] store b0[i2], %7 }
+                 serial i1 in 4 {
+                   nest { %0: f64 = load b0[0] %1: f64 = add %0, 1.0 store b0[0], %1 }
+                   nest { %2: f64 = load b0[0] store b1[1], %2 } } } }",
+        );
+        let inside = &text[text.find("serial i1").unwrap()..];
+        assert!(!inside[..inside.find('}').unwrap()].contains("store"), "{text}");
+    }
+
+    /// What a round of the loop around leaves for the next stays in memory, if that loop has too many
+    /// elements to hold it.
+    #[test]
+    fn what_outlives_a_loop_within_stays() {
+        let all = || (0..MOST).map(|i| (i / MOST_OF_ONE, i % MOST_OF_ONE));
+        let buffers: String = (0..MOST / MOST_OF_ONE)
+            .map(|b| format!("buffer b{b}: f64[{MOST_OF_ONE}] workspace {}\n", 128 * b))
+            .collect();
+        let fill: String = all().map(|(b, e)| format!("store b{b}[{e}], 1.0\n")).collect();
+        let text = promoted(&format!(
+            "program @x {{ workspace 1024 {buffers} buffer b4: f64[] workspace 512
+               buffer b5: f64[] output 0
+               nest {{ store b5[0], 0.5 }}
+               serial i0 in 3 {{ serial i1 in 4 {{
+                 nest {{ {fill} %4: i64 = mul i0, 4 %5: i64 = add %4, i1 %6: bool = gt %5, 0
+                         if %6 {{ %0: f64 = load b4[0] store b5[0], %0 }} else {{ }} }}
+                 nest {{ %1: f64 = convert{{to=f64}} i1 store b4[0], %1 }} }} }} }}"
+        ));
+        assert_eq!(stores(&text, "b4"), 1, "{text}");
     }
 
     /// Elements that only the run finds, parts that are handed on, and too many, stay in memory.

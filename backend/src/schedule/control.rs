@@ -163,7 +163,9 @@ impl Convert<'_> {
         frame: usize,
     ) -> Result<Stmt, Problem> {
         let views = self.spans(&r.operands)?;
-        let (which, operands) = (&views[0], &views[1..]);
+        let Some((which, operands)) = views.split_first() else {
+            return Err(Problem::internal("a branch that nothing chooses"));
+        };
         let outputs = self.results(r)?;
         let layout = Frame::of(self.graph, r, self.memory.callees);
         let mut calls = Vec::new();
@@ -181,7 +183,7 @@ impl Convert<'_> {
             let (condition, then, otherwise) = match dtype {
                 Dtype::Bool if planted(Fault::BranchTaken) => (which, branch, chosen),
                 Dtype::Bool => (which, chosen, branch),
-                _ => {
+                Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64 | Dtype::F32 | Dtype::F64 => {
                     let value = self.scalars.push(Dtype::Bool);
                     let args = vec![which, Arg::Literal(Literal::i64(k as i64))];
                     block.push(Stmt::Let { value, expr: Expr::Code(Code::Le, args) });

@@ -223,8 +223,9 @@ impl<'a> Convert<'a> {
         for (t, factor) in &position.terms {
             match t {
                 Term::Index(i) => {
-                    let Arg::Index(i) = self.arg(Arg::Index(*i))? else { continue };
-                    address.terms.push((i, *factor));
+                    let lost =
+                        || Problem::internal("the scheduler used an index outside of its loop");
+                    address.terms.push((self.new_index[*i].ok_or_else(lost)?, *factor));
                 }
                 Term::Scalar(s) => {
                     let mut part = self.arg(Arg::Scalar(*s))?;

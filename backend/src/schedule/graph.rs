@@ -103,15 +103,28 @@ impl NodeKind {
 
     /// The region of which this is the first result.
     pub(crate) fn region(&self) -> Option<RegionId> {
-        match self {
-            NodeKind::Result { of, n: 0 } => Some(*of),
-            _ => None,
-        }
+        let NodeKind::Result { of, n: 0 } = self else { return None };
+        Some(*of)
     }
 
     /// Whether the node writes over its first operand.
     pub(crate) fn is_update(&self) -> bool {
-        matches!(self, NodeKind::Update | NodeKind::Scatter { .. })
+        match self {
+            NodeKind::Update | NodeKind::Scatter { .. } => true,
+            NodeKind::View { .. }
+            | NodeKind::Empty
+            | NodeKind::Reshape
+            | NodeKind::Iota { .. }
+            | NodeKind::Slice
+            | NodeKind::Gather { .. }
+            | NodeKind::Input(_)
+            | NodeKind::Map(_)
+            | NodeKind::Reduce { .. }
+            | NodeKind::ArgReduce { .. }
+            | NodeKind::Contract { .. }
+            | NodeKind::Result { .. }
+            | NodeKind::Copy => false,
+        }
     }
 }
 

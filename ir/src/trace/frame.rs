@@ -53,8 +53,9 @@ pub(super) struct Frame {
     pub(super) captures: OrderedMap<Captured, (Handle, Atom)>,
     /// What states are now, by their numbers.
     pub(super) states: OrderedMap<u64, Handle>,
-    /// Values that a wrong operation left behind.
+    /// Values that a wrong operation left behind, and the line of the first.
     pub(super) poison: OrderedSet<ValueId>,
+    spoiled: Loc,
 }
 
 impl Frame {
@@ -67,6 +68,7 @@ impl Frame {
             captures: OrderedMap::default(),
             states: OrderedMap::default(),
             poison: OrderedSet::default(),
+            spoiled: None,
         }
     }
 
@@ -255,12 +257,36 @@ impl Trace {
     pub(super) fn poison(&mut self, types: &[Type], at: Loc) -> SmallVec<[Handle; 1]> {
         let top = self.top();
         let frame = &mut self.frames[top];
+        if frame.poison.is_empty() {
+            frame.spoiled = at;
+        }
         let one = |ty: &Type| {
             let v = frame.draft.undefined(ty.clone());
             frame.poison.insert(v);
             Handle::new(frame.id, v.into(), at)
         };
         types.iter().map(one).collect()
+    }
+
+    /// Poison is the consequence of an error that somebody told. Where nobody did, whoever made it is at
+    /// fault, and the frame would have no function for no reason that a user sees: so that is told.
+    pub(super) fn tell_cause(&mut self) {
+        let Some(frame) = self.frames.last() else { return };
+        if self.diagnostics.is_empty() && !frame.poison.is_empty() {
+            let message = "a value stands for the outcome of an error that was not told";
+            let at = self.frames.iter().find_map(|f| f.spoiled);
+            self.push(Diagnostic::new(Problem::internal(message), at));
+        }
+    }
+
+    /// The type of a handle; one of no open frame has none, which is reported.
+    pub(super) fn type_or_escape(&mut self, h: Handle, at: Loc) -> Option<Type> {
+        let known = self.type_of(h);
+        if known.is_none() {
+            // Reading it as a result reports the escape.
+            let _ = self.results(&[h], at);
+        }
+        known
     }
 
     /// Whether what stands for `h` is the consequence of an error.

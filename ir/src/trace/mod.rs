@@ -36,7 +36,7 @@ mod frame;
 mod state;
 
 pub use diagnostic::{Context, Diagnostic, Note};
-pub use state::{Held, State, body};
+pub use state::{Held, State, around, body};
 
 use crate::depth::{DEEPEST_CLOSURE, too_deep};
 use crate::function::{Atom, FuncId, Loc};
@@ -123,7 +123,7 @@ impl Param {
 
     /// A parameter for which `h` will be passed.
     pub fn like(h: Handle, at: Loc) -> Param {
-        Param { ty: type_of(h, at), born: h.born, poison: is_poison(h) }
+        Param { ty: type_of(h, at), born: h.born, poison: is_poison(h, at) }
     }
 }
 
@@ -181,7 +181,11 @@ pub fn trace<R>(
         }
         Err(cause) => resume_unwind(cause),
     };
-    let atoms = with_trace(|t| t.results(&results, at)).unwrap_or_default();
+    let atoms = with_trace(|t| {
+        t.tell_cause();
+        t.results(&results, at)
+    });
+    let atoms = atoms.unwrap_or_default();
     let finished = STACK.with_borrow_mut(|stack| stack.pop());
     drop(guard);
     let Some(finished) = finished else { return Err(lost(at)) };
@@ -196,7 +200,6 @@ pub fn trace<R>(
             Err(problem) => diagnostics.push(Diagnostic::new(problem, at)),
         }
     }
-    // Poison without a recorded cause: values made outside any trace.
     if diagnostics.is_empty() {
         return Err(lost(at));
     }
@@ -241,6 +244,7 @@ fn close<R>(
             .map(|h| t.type_of(*h).unwrap_or(Type::scalar(Dtype::F64)))
             .collect::<Vec<Type>>();
         let poison = atoms.iter().map(Option::is_none).collect::<Vec<bool>>();
+        t.tell_cause();
         let (held, last) = t.held();
         atoms.extend(t.results(&last, at));
         let frame = t.frames.pop()?;
@@ -284,20 +288,15 @@ pub fn capture(tensor: &Tensor, at: Loc) -> Handle {
 
 /// The type of a handle. An escaped one is reported at `at` and taken for `f64[]`.
 pub fn type_of(h: Handle, at: Loc) -> Type {
-    let known = with_trace(|t| {
-        let known = t.type_of(h);
-        if known.is_none() {
-            // Reading it as a result reports the escape.
-            let _ = t.results(&[h], at);
-        }
-        known
-    });
+    let known = with_trace(|t| t.type_or_escape(h, at));
     known.flatten().unwrap_or(Type::scalar(h.atom.literal().map_or(Dtype::F64, |l| l.dtype)))
 }
 
-/// Whether a handle is an error or its consequence (as an escaped one is).
-pub fn is_poison(h: Handle) -> bool {
-    h.atom.value().is_some() && with_trace(|t| t.is_poison(h)).unwrap_or(true)
+/// Whether a handle is an error or its consequence, as an escaped one is, which is reported at `at`: who
+/// asks will say nothing more about it.
+pub fn is_poison(h: Handle, at: Loc) -> bool {
+    let asked = |t: &mut Trace| t.type_or_escape(h, at).is_none() || t.is_poison(h);
+    h.atom.value().is_some() && with_trace(asked).unwrap_or(true)
 }
 
 /// Records a problem with these operands, unless it is the consequence of another.

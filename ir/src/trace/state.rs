@@ -24,7 +24,7 @@
 //! functions, which may run many times or never; they read.
 
 use super::diagnostic::{Diagnostic, Note, place};
-use super::frame::{Captured, Runs, Trace};
+use super::frame::{Captured, Frame, Runs, Trace};
 use super::{Closed, Handle, Param, close, nowhere, poison1, with_trace};
 use crate::function::Loc;
 use crate::problem::{Kind, Problem};
@@ -35,6 +35,8 @@ use std::marker::PhantomData;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State {
     number: u64,
+    /// What users call it.
+    name: &'static str,
     born: Loc,
     not_send: PhantomData<*const ()>,
 }
@@ -56,6 +58,7 @@ pub struct Held {
 pub(super) struct Known {
     /// The frame that made it.
     home: u64,
+    name: &'static str,
     ty: Type,
     born: Loc,
     /// Where it ended.
@@ -73,13 +76,22 @@ enum Access {
 impl State {
     /// State that holds `value` first.
     pub fn new(value: Handle, at: Loc) -> State {
-        let state = State { number: super::unique(), born: at, not_send: PhantomData };
+        State::of("Ref", value, None, at)
+    }
+
+    /// State that users call by that name and that belongs to the frame under way, or to an open one
+    /// below it, and begins with a value that was there before that.
+    pub fn of(name: &'static str, value: Handle, frame: Option<u64>, at: Loc) -> State {
+        let number = super::unique();
+        let state = State { number, name, born: at, not_send: PhantomData };
         let ty = super::type_of(value, at);
         with_trace(|t| {
             let top = t.frames.len() - 1;
-            let frame = &mut t.frames[top];
+            let home = frame.and_then(|id| t.frames.iter().position(|f| f.id == id));
+            let frame = &mut t.frames[home.unwrap_or(top)];
             frame.states.insert(state.number, value);
-            t.states.insert(state.number, Known { home: frame.id, ty, born: at, ended: None });
+            t.states
+                .insert(state.number, Known { home: frame.id, name, ty, born: at, ended: None });
         });
         state
     }
@@ -112,7 +124,7 @@ impl State {
                 (Some(given), Some(ty)) if given.dtype == ty.dtype => Kind::Shape,
                 _ => Kind::Dtype,
             },
-            format!("`{what}` gives {given} to a `Ref` of {ty}"),
+            format!("`{what}` gives {given} to a `{}` of {ty}", self.name),
             "a `Ref` keeps its type: convert or reshape the value, or begin with another one",
         );
         super::record(problem, &[self.get(what, at), value], at);
@@ -139,6 +151,16 @@ impl State {
             let top = t.frames.len() - 1;
             t.states.get(&self.number).filter(|known| known.ended.is_none())?;
             Some(t.version(self, home, top))
+        })
+        .flatten()
+    }
+
+    /// The closure under way that may not write to it, if it was made outside of one: its frame.
+    pub fn barred(self) -> Option<u64> {
+        with_trace(|t| {
+            let home = t.home(self)?;
+            let function = |f: &&Frame| f.runs == Runs::AsFunction;
+            t.frames[home + 1..].iter().rev().find(function).map(|f| f.id)
         })
         .flatten()
     }
@@ -193,6 +215,24 @@ pub fn body<R>(
     close(transform, at, params, Runs::InPlace, f)
 }
 
+/// Runs `f` as if the closure of that frame had not begun, nor those inside: what it emits stands before
+/// them, in the frame around.
+pub fn around<T>(frame: u64, f: impl FnOnce() -> T) -> T {
+    /// Puts the frames back, also where `f` panics.
+    struct Aside(Vec<Frame>);
+    impl Drop for Aside {
+        fn drop(&mut self) {
+            with_trace(|t| t.frames.append(&mut self.0));
+        }
+    }
+    let aside = with_trace(|t| {
+        let place = t.frames.iter().position(|f| f.id == frame).filter(|i| *i > 0)?;
+        Some(t.frames.split_off(place))
+    });
+    let _aside = Aside(aside.flatten().unwrap_or_default());
+    f()
+}
+
 impl Trace {
     /// The frame that made a state, if that is open.
     fn home(&self, state: State) -> Option<usize> {
@@ -202,20 +242,21 @@ impl Trace {
 
     /// The frame that made a state, if it can be used so in the frame under way.
     fn allowed(&self, state: State, access: Access, what: &'static str) -> Result<usize, Problem> {
-        let made = state.born.map_or(String::new(), |l| format!(" made {}", place(l)));
+        let (name, made) =
+            (state.name, state.born.map_or(String::new(), |l| format!(" made {}", place(l))));
         let Some(home) = self.home(state) else {
             // No frame has the number 0.
             let from = self.whence(self.states.get(&state.number).map_or(0, |known| known.home));
             return Err(Problem::new(
                 Kind::Escaped,
-                format!("`{what}` of a `Ref`{made}, outside the trace it belongs to: {from}"),
-                "return its value from the closure, or make the `Ref` outside",
+                format!("`{what}` of a `{name}`{made}, outside the trace it belongs to: {from}"),
+                format!("return its value from the closure, or make the `{name}` outside"),
             ));
         };
         if let Some(Known { ended: Some(end), .. }) = self.states.get(&state.number) {
             return Err(Problem::new(
                 Kind::State,
-                format!("`{what}` of a `Ref`{made}, which `freeze` ended {}", place(end)),
+                format!("`{what}` of a `{name}`{made}, which `freeze` ended {}", place(end)),
                 "use what `freeze` gave, or take the value by `get`, which ends nothing",
             ));
         }
@@ -223,7 +264,7 @@ impl Trace {
             self.frames[home + 1..].iter().rev().find(|f| how(f.runs)).map(|f| f.context)
         };
         let problem = |context, does: &str, help: &str| {
-            let message = format!("`{what}` in {context} {does} a `Ref`{made}, outside of it");
+            let message = format!("`{what}` in {context} {does} a `{name}`{made}, outside of it");
             Err(Problem::new(Kind::State, message, help))
         };
         match access {
@@ -276,7 +317,8 @@ impl Trace {
         let held = each.filter_map(|(capture, (captured, (_, first)))| {
             let Captured::State(number) = captured else { return None };
             let (known, now) = (self.states.get(number)?, frame.states.get(number)?);
-            let state = State { number: *number, born: known.born, not_send: PhantomData };
+            let (name, born) = (known.name, known.born);
+            let state = State { number: *number, name, born, not_send: PhantomData };
             let written = (now.frame, now.atom) != (frame.id, *first);
             last.extend(written.then_some(*now));
             Some(Held { state, capture, written })

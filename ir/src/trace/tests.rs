@@ -96,7 +96,7 @@ fn all_first_causes_are_reported_and_consequences_are_silent() {
     let line = Cell::new(0);
     let errors = trace("jit", here(), &[vector(3), vector(4)], |x| {
         let bad = mul(x[0], x[1]);
-        assert!(is_poison(bad));
+        assert!(is_poison(bad, here()));
         assert_eq!(type_of(bad, here()), Type::array(Dtype::F64, &[3]));
         let follows = mul(bad, x[1]);
         line.set(line!() + 1);
@@ -116,7 +116,7 @@ fn poison_crosses_frames_silently() {
     let errors = trace("jit", here(), &[vector(3), vector(4)], |x| {
         let bad = mul(x[0], x[1]);
         let f = frame("grad", here(), &[Param::like(bad, here())], |y| {
-            assert!(is_poison(y[0]));
+            assert!(is_poison(y[0], here()));
             (vec![mul(mul(y[0], bad), x[1])], ())
         });
         assert!(f.function.is_none());
@@ -124,6 +124,32 @@ fn poison_crosses_frames_silently() {
         (poison(&f.types, here()).to_vec(), ())
     });
     assert_eq!(errors.unwrap_err().len(), 1);
+}
+
+/// Whoever makes poison tells why, or it is told that nobody did, and where; asking whether an escaped
+/// handle is poison tells that it escaped.
+#[test]
+fn there_is_no_poison_without_a_cause() {
+    let (line, leak) = (Cell::new(0), Cell::new(None));
+    let errors = trace("jit", here(), &[scalar()], |x| {
+        let f = frame("grad", here(), &[scalar()], |y| {
+            leak.set(Some(mul(y[0], y[0])));
+            line.set(line!() + 1);
+            let _ = poison1(Type::scalar(Dtype::F64), here());
+            (vec![mul(y[0], x[0])], ())
+        });
+        assert!(f.function.is_none());
+        (poison(&f.types, here()).to_vec(), ())
+    });
+    let errors = errors.unwrap_err();
+    assert_eq!(errors.len(), 1);
+    assert_eq!(errors[0].problem.kind, Kind::Internal);
+    assert_eq!(errors[0].at.unwrap().line(), line.get());
+    let errors = trace("jit", here(), &[scalar()], |x| {
+        assert!(is_poison(leak.get().unwrap(), here()));
+        (x.to_vec(), ())
+    });
+    assert_eq!(errors.unwrap_err()[0].problem.kind, Kind::Escaped);
 }
 
 #[test]
@@ -143,7 +169,7 @@ fn an_escaped_handle_names_both_lines() {
     assert!(text.contains(&format!("made at {}", leaked.born().unwrap())), "{text}");
 
     // Used in another trace, or in none.
-    assert!(is_poison(mul(leaked, leaked)));
+    assert!(is_poison(mul(leaked, leaked), here()));
     let errors = trace("jit", here(), &[], |_| (vec![leaked], ())).unwrap_err();
     assert_eq!(errors[0].problem.kind, Kind::Escaped);
     let errors = trace("jit", here(), &[], |_| {

@@ -1,6 +1,6 @@
 //! `cond` and `switch`: one closure of several.
 
-use super::shared::Shared;
+use super::shared::{Shared, single};
 use crate::Var;
 use crate::closure::{Staged, rebuild, stage_body};
 use crate::function::{Function, one};
@@ -8,7 +8,7 @@ use crate::tree::{Tree, different, flatten, leaf_paths};
 use crate::var::caller;
 use tapeloom_ir::prim::Cond;
 use tapeloom_ir::trace::{self, Diagnostic, Handle, Note, Param};
-use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Module, Problem};
+use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Loc, Module, Problem};
 
 /// `yes(x)` if `which` is true, else `no(x)`: only one of them runs.
 ///
@@ -24,8 +24,8 @@ use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Module, Problem};
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `arguments` when `which` is not one truth value, `shape` or `dtype` when the branches give
-/// different results.
+/// Errors: `shape` or `dtype` when `which` is not a single truth value, or the branches give different
+/// types; `arguments` when they give trees of different forms.
 #[track_caller]
 pub fn cond<A, B, F, G, M, N>(which: Var, yes: F, no: G, x: A) -> B
 where
@@ -35,7 +35,9 @@ where
     G: Function<A, B, N>,
 {
     let (yes, no) = (one(yes), one(no));
-    choose("cond", caller(), which, &no, &[&yes], x)
+    let at = caller();
+    let one = single("cond", "a condition", Dtype::Bool, which, at);
+    choose("cond", at, which, one, &no, &[&yes], x)
 }
 
 /// `branches[i](x)`: the closure of that number, or the nearest that there is.
@@ -49,7 +51,7 @@ where
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: those of [`cond`]; `arguments` when `i` is not one number.
+/// Errors: those of [`cond`]; `shape` or `dtype` when `i` is not a single `i64`.
 #[track_caller]
 pub fn switch<A: Tree<Var>, B: Tree<Var>, const N: usize>(
     i: Var,
@@ -57,13 +59,16 @@ pub fn switch<A: Tree<Var>, B: Tree<Var>, const N: usize>(
     x: A,
 ) -> B {
     const { assert!(N > 0, "`switch` needs a branch") };
-    choose("switch", caller(), i, branches[0], &branches[1..], x)
+    let at = caller();
+    let one = single("switch", "the number of a branch", Dtype::I64, i, at);
+    choose("switch", at, i, one, branches[0], &branches[1..], x)
 }
 
 fn choose<A: Tree<Var>, B: Tree<Var>>(
     transform: &'static str,
     at: Loc,
     which: Var,
+    decides: bool,
     first: &dyn Fn(A) -> B,
     rest: &[&dyn Fn(A) -> B],
     x: A,
@@ -78,7 +83,7 @@ fn choose<A: Tree<Var>, B: Tree<Var>>(
     let staged = || std::iter::once(&first).chain(&rest);
     let alike = rest.iter().all(|other| same_results::<B>(&first, other, at));
     let functions: Option<Vec<FuncId>> = staged().map(Staged::function).collect();
-    let bound = functions.filter(|_| alike).and_then(|functions| {
+    let bound = functions.filter(|_| alike && decides).and_then(|functions| {
         let taken: Vec<_> = staged().map(Staged::taken).collect();
         let shared = Shared::of(&taken, at);
         let whole = |m: &mut Module| -> Result<Vec<FuncId>, Problem> {

@@ -1,6 +1,6 @@
 //! `scan`, `fori_loop`, `while_loop` and `map`: a closure run round after round.
 
-use super::shared::Shared;
+use super::shared::{Shared, single};
 use crate::Var;
 use crate::closure::{Staged, rebuild, stage_body, stage_params};
 use crate::function::{Function, one};
@@ -29,7 +29,7 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Module, Problem};
 /// ```
 ///
 /// Errors: `shape` when the leaves of `xs` have no extent in common, `shape` or `dtype` when a round
-/// changes the type of a carry.
+/// changes the type of a carry, `arguments` when it changes its form.
 #[track_caller]
 pub fn scan<C, X, Y, F, M>(f: F, init: C, xs: X) -> (C, Y)
 where
@@ -121,7 +121,8 @@ impl Count for Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` or `dtype` when a round changes the type of a carry, or `n` is not a single `i64`.
+/// Errors: `shape` or `dtype` when a round changes the type of a carry, or `n` is not a single `i64`;
+/// `arguments` when a round changes the form of the carry.
 #[track_caller]
 pub fn fori_loop<C, F, M>(n: impl Count, f: F, init: C) -> C
 where
@@ -142,7 +143,7 @@ where
     let (trip, lead) = match n.rounds() {
         Ok(n) => (Trip::Static(n), None),
         Err(n) => {
-            fits &= single(&staged, "fori_loop", "a number of rounds", Dtype::I64, n);
+            fits &= single("fori_loop", "a number of rounds", Dtype::I64, n, at);
             (Trip::Runtime, Some(n))
         }
     };
@@ -166,7 +167,7 @@ where
 /// different numbers of rounds, and one that has ended keeps its carry.
 ///
 /// Errors: `shape` or `dtype` when a round changes the type of a carry, or the condition is not a single
-/// truth value; `arguments` when the condition has an effect.
+/// truth value; `arguments` when a round changes the form of the carry, or the condition has an effect.
 #[track_caller]
 pub fn while_loop<C, P, F, M, N>(condition: P, f: F, init: C) -> C
 where
@@ -238,25 +239,6 @@ fn answers(asked: &Staged<impl Sized>, at: Loc) -> bool {
     let note = Note { role: "condition".to_owned(), what: found, born: asked.result_born(0) };
     let problem = Problem::new(kind, message, help);
     asked.report(Diagnostic { problem, at, notes: vec![note], context: Vec::new() });
-    false
-}
-
-/// Whether a value is a single one of that dtype; if not, it is reported.
-fn single(staged: &Staged<impl Sized>, transform: &str, what: &str, dtype: Dtype, v: Var) -> bool {
-    if trace::is_poison(v.handle) {
-        return false;
-    }
-    let ty = v.ty(staged.at);
-    if ty == ArrayType::new(dtype, []) {
-        return true;
-    }
-    let kind = if ty.dtype == dtype { Kind::Shape } else { Kind::Dtype };
-    let message = format!("`{transform}` takes {what}, a single {dtype}, and got {ty}");
-    let help = match kind {
-        Kind::Shape => "take one element of it".to_owned(),
-        _ => format!("convert it: `n.convert(Dtype::{dtype:?})`"),
-    };
-    trace::record(Problem::new(kind, message, help), &[v.handle], staged.at);
     false
 }
 

@@ -1,10 +1,12 @@
 //! Closures that run on the same values: every one takes what any of them captures, and leaves what any
-//! of them writes.
+//! of them writes; and what decides between them is one value.
 
+use crate::Var;
 use crate::closure::Staged;
 use tapeloom_ir::trace::{self, Handle, Held, State};
 use tapeloom_ir::{
-    Atom, Builder, Draft, FuncId, Loc, Module, OrderedMap, OrderedSet, Problem, Type,
+    ArrayType, Atom, Builder, Draft, Dtype, FuncId, Kind, Loc, Module, OrderedMap, OrderedSet,
+    Problem, Type,
 };
 
 /// The captures of several closures as one list.
@@ -133,4 +135,27 @@ impl Shared {
         }
         results
     }
+}
+
+/// Whether a value that decides is a single one of that dtype; if not, it is reported.
+pub(super) fn single(transform: &str, what: &str, dtype: Dtype, v: Var, at: Loc) -> bool {
+    if trace::is_poison(v.handle, at) {
+        return false;
+    }
+    let ty = v.ty(at);
+    if ty == ArrayType::new(dtype, []) {
+        return true;
+    }
+    let message = format!("`{transform}` takes {what}, a single {dtype}, and got {ty}");
+    let (kind, help) = match (ty.dtype == dtype, dtype) {
+        (true, _) => {
+            (Kind::Shape, "take one element of it, or map over them with `vmap`".to_owned())
+        }
+        (false, Dtype::Bool) => {
+            (Kind::Dtype, "compare, as in `x.gt(0)`; `switch` chooses by a number".to_owned())
+        }
+        (false, _) => (Kind::Dtype, format!("convert it: `n.convert(Dtype::{dtype:?})`")),
+    };
+    trace::record(Problem::new(kind, message, help), &[v.handle], at);
+    false
 }

@@ -158,6 +158,8 @@ impl Var {
     }
 
     /// [`linear_recurrence`](Var::linear_recurrence) from the other end: `y[i] = a[i] y[i+1] + x[i]`.
+    ///
+    /// Errors: those of [`linear_recurrence`](Var::linear_recurrence).
     #[track_caller]
     pub fn linear_recurrence_reverse(self, factors: impl IntoVar, axis: impl Axis) -> Var {
         let at = caller();

@@ -43,6 +43,8 @@ impl Var {
 
     /// The elements along `axis` in descending order, equal ones in the order in which they stand, nan
     /// first.
+    ///
+    /// Errors: `shape` if there is no such axis.
     #[track_caller]
     pub fn sort_descending(self, axis: impl Axis) -> Var {
         let at = caller();
@@ -67,6 +69,8 @@ impl Var {
     }
 
     /// Where along `axis` (i64) the largest element stands, then the next, and so on.
+    ///
+    /// Errors: `shape` if there is no such axis.
     #[track_caller]
     pub fn argsort_descending(self, axis: impl Axis) -> Var {
         places("argsort_descending", self, axis, true, caller())
@@ -152,6 +156,8 @@ impl Var {
 
     /// [`quantile`](Var::quantile) over `axes`, which go away.
     ///
+    /// Errors: `shape` if there is no such axis; those of [`quantile`](Var::quantile).
+    ///
     /// ```
     /// use tapeloom::prelude::*;
     /// let f = jit(|(x, q): (Var, Var)| x.quantile_axis(q, 1));
@@ -166,6 +172,8 @@ impl Var {
     }
 
     /// [`quantile`](Var::quantile) in percent.
+    ///
+    /// Errors: those of [`quantile`](Var::quantile).
     #[track_caller]
     pub fn percentile(self, q: impl IntoVar) -> Var {
         let at = caller();
@@ -174,6 +182,8 @@ impl Var {
     }
 
     /// [`quantile`](Var::quantile) in percent over `axes`, which go away.
+    ///
+    /// Errors: those of [`quantile_axis`](Var::quantile_axis).
     #[track_caller]
     pub fn percentile_axis(self, q: impl IntoVar, axes: impl Axes) -> Var {
         let at = caller();
@@ -192,6 +202,8 @@ impl Var {
     }
 
     /// The median over `axes`, which go away.
+    ///
+    /// Errors: `shape` if there is no such axis; those of [`median`](Var::median).
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -26,6 +26,9 @@
 //! Samples move with the parameters of their distribution: the derivative of a normal number in its
 //! mean is 1 (reparameterisation). Bits, keys and choices have no derivative.
 //!
+//! Where keys are too much to carry by hand, [`Rng`] carries them: a generator with state, which draws
+//! other numbers every time, in loops and in the closures of transforms, too.
+//!
 //! **A key is used once.** Two samples of one key are equal or alike, whatever their distributions are.
 //!
 //! Bits are those of JAX (Threefry-2x32, `jax_threefry_partitionable`), and so are keys, uniform
@@ -34,12 +37,15 @@
 
 mod distributions;
 mod integers;
+mod rng;
 
 pub use distributions::{
     bernoulli, categorical, exponential, gumbel, laplace, normal, rademacher, truncated_normal,
     uniform, uniform_between,
 };
 pub use integers::{choice, permutation, randint, shuffle};
+pub use rng::Rng;
+pub(crate) use rng::key_for_each;
 
 use crate::Var;
 use crate::ops::{binary, iota, reshape, wrong};
@@ -76,6 +82,8 @@ pub fn key(seed: impl IntoVar) -> Var {
 
 /// `N` keys out of one, which is used up.
 ///
+/// Errors: `dtype` or `shape` if the key is none.
+///
 /// ```
 /// use tapeloom::prelude::*;
 /// let f = jit(|seed: Var| {
@@ -105,7 +113,8 @@ pub fn split_n(key: Var, n: usize) -> Var {
 /// The key for a number, say of a round or a worker: other numbers give other keys. Of the number, an
 /// integer scalar, the lowest 32 bits count.
 ///
-/// Errors: `dtype` if the number is no integer; `dtype` or `shape` if the key is none.
+/// Errors: `dtype` if the number is no integer, `shape` if it is an array of them; `dtype` or `shape` if
+/// the key is none.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -126,8 +135,9 @@ pub fn fold_in(key: Var, data: impl IntoVar) -> Var {
         return wrong(problem, &[key, data], guess, at);
     }
     if !ty.dtype.is_integer() || !ty.shape.is_empty() {
+        let kind = if ty.dtype.is_integer() { Kind::Shape } else { Kind::Dtype };
         let message = format!("`fold_in` of {ty} into a key");
-        let problem = Problem::new(Kind::Dtype, message, "give an integer scalar");
+        let problem = Problem::new(kind, message, "give an integer scalar");
         return wrong(problem, &[key, data], guess, at);
     }
     on_behalf("fold_in", at, || threefry2x32(key, data.convert(Dtype::U32).convert(Dtype::U64)))

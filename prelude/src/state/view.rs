@@ -405,7 +405,7 @@ fn counted(i: Var, extent: usize, at: Loc) -> Var {
 /// A run-time index of one axis.
 fn scalar_index(i: Var, at: Loc) -> Result<Var, Problem> {
     let ty = i.ty(at);
-    if trace::is_poison(i.handle) || ty.dtype.is_integer() && ty.shape.is_empty() {
+    if trace::is_poison(i.handle, at) || ty.dtype.is_integer() && ty.shape.is_empty() {
         return Ok(i);
     }
     Err(Problem::new(

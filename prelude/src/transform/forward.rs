@@ -139,7 +139,7 @@ pub(super) fn same_types<A: Tree<Var>, S>(
             continue;
         }
         ok = false;
-        if trace::is_poison(v.handle) {
+        if trace::is_poison(v.handle, staged.at) {
             continue;
         }
         let kind = if got.dtype == want.dtype { Kind::Shape } else { Kind::Dtype };

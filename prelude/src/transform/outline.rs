@@ -3,6 +3,7 @@
 use crate::Var;
 use crate::closure::{Staged, rebuild, stage};
 use crate::function::{Function, one};
+use crate::random::Rng;
 use crate::tree::{Tree, flatten};
 use crate::var::caller;
 use std::rc::Rc;
@@ -45,6 +46,8 @@ struct Outlined<S, T> {
     captures: Vec<Handle>,
     /// Which captures are state, of which a call reads what it is then.
     held: Vec<Held>,
+    /// Which captures are keys that were drawn for the closure, of which a call draws its own.
+    generators: Vec<(usize, Rng)>,
     output: T,
 }
 
@@ -75,7 +78,10 @@ pub(crate) fn call_once_traced<A: Tree<Var>, B: Tree<Var>>(
             // A capture of a frame that is closed by now cannot be passed again.
             && o.captures().is_some()
     });
-    if let Some((known, captures)) = known.and_then(|k| k.captures().map(|c| (k, c))) {
+    if let Some((known, mut captures)) = known.and_then(|k| k.captures().map(|c| (k, c))) {
+        for (capture, rng) in &known.generators {
+            captures[*capture] = rng.draw(at).handle;
+        }
         let operands: Vec<Handle> = args.iter().map(|v| v.handle).chain(captures).collect();
         let call = tapeloom_ir::prim::Call::outline(known.function);
         let results = trace::bind(call, &operands, at).into_iter().map(Var::new).collect();
@@ -88,11 +94,13 @@ pub(crate) fn call_once_traced<A: Tree<Var>, B: Tree<Var>>(
     };
     let (output, captures) = (staged.output().clone(), staged.captures().to_vec());
     let held = staged.held().to_vec();
+    let drawn = captures.iter().enumerate();
+    let generators = drawn.filter_map(|(i, h)| Some((i, Rng::behind(*h)?))).collect();
     let results = staged.call(function, &staged.args, [], true);
     let tree = rebuild(&output, results, at);
     trace::remember(
         number,
-        Rc::new(Outlined { structure, types, function, captures, held, output }),
+        Rc::new(Outlined { structure, types, function, captures, held, generators, output }),
     );
     tree
 }

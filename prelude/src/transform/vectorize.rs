@@ -4,6 +4,7 @@ use crate::Var;
 use crate::closure::{Staged, rebuild, stage_params};
 use crate::function::{Function, one};
 use crate::ops::{broadcast_var, insert_axis, move_axis, zeros_like_type};
+use crate::random::key_for_each;
 use crate::tree::{Leaf, Tree, different, flatten, leaf_paths};
 use crate::var::caller;
 use tapeloom_ir::trace::{self, Diagnostic, Note, Param};
@@ -218,8 +219,8 @@ pub(crate) fn vectorize<A: Tree<Var>, B: Tree<Var>>(
         moved.push(lifted);
         params.push(param);
     }
-    let staged = stage_params::<A, B>("vmap", at, f, &structure, moved, &params);
-    let poisoned = args.iter().any(|v| trace::is_poison(v.handle));
+    let mut staged = stage_params::<A, B>("vmap", at, f, &structure, moved, &params);
+    let poisoned = args.iter().any(|v| trace::is_poison(v.handle, at));
     for (problem, i) in &wrong {
         if !poisoned {
             let (role, ty) = (paths[*i].clone(), args[*i].ty(at));
@@ -242,6 +243,7 @@ pub(crate) fn vectorize<A: Tree<Var>, B: Tree<Var>>(
         }
         return rebuild(staged.output(), staged.poison(&staged.result_types()), at);
     };
+    key_for_each(&mut staged, size);
     let types = staged.result_types();
     let batched = staged.mask(axes.iter().map(Option::is_some));
     let of = staged.derive(|module, f| transforms::batch(module, f, size, &batched));

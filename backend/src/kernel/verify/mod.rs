@@ -124,6 +124,16 @@ pub fn check(program: &Program) -> Result<(), Problem> {
     refused(program, &verify(program))
 }
 
+/// An error if anything but proofs is missing ([`verify`]).
+///
+/// # Errors
+/// [`Kind::Verify`] with the first errors.
+pub fn check_form(program: &Program) -> Result<(), Problem> {
+    let mut errors = verify(program);
+    errors.retain(|e| e.unproved.is_none());
+    refused(program, &errors)
+}
+
 /// The first errors of a program as one problem, if there are any.
 pub(super) fn refused(program: &Program, errors: &[VerifyError]) -> Result<(), Problem> {
     if errors.is_empty() {

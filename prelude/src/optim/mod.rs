@@ -34,6 +34,10 @@
 //!
 //! Model: optax.
 
+mod lbfgs;
+
+pub use lbfgs::{Curvature, Lbfgs, lbfgs};
+
 use crate::Var;
 use crate::ops::select;
 use crate::tree::{Tree, tree_map2, tree_map3};
@@ -77,7 +81,8 @@ impl Sgd {
     /// Parameters and velocity after a step; the first velocity is [`zeros_like`](crate::zeros_like)
     /// the parameters.
     ///
-    /// Errors: `shape` if the trees differ.
+    /// Errors: `shape` if the trees differ in form or their leaves do not broadcast, `dtype` if they differ
+    /// in dtype.
     #[track_caller]
     pub fn update<P: Tree<Var>>(self, p: &P, g: &P, velocity: &P) -> (P, P) {
         on_behalf("sgd", caller(), || {
@@ -145,7 +150,8 @@ impl Adam {
     ///
     /// Where all gradients so far were 0 a step is 0, and so is its derivative.
     ///
-    /// Errors: `shape` if the trees differ.
+    /// Errors: `shape` if the trees differ in form or their leaves do not broadcast, `dtype` if they differ
+    /// in dtype.
     #[track_caller]
     pub fn update<P: Tree<Var>>(
         self,

@@ -1,0 +1,177 @@
+//! L-BFGS: Newton's method with what the last steps say of the curvature.
+//!
+//! ```text
+//! d = -H g        H: the inverse Hessian that maps y to s for the last pairs s = x - x', y = g - g'
+//! x ← x + t d     t = 1, 1/2, 1/4, .. until  f(x + t d) ≤ f(x) + 1e-4 t ⟨g, d⟩
+//! ```
+//!
+//! `H g` takes two loops over the pairs (Nocedal's recursion) and no matrix. A pair with `⟨s, y⟩ ≤ 0`, which
+//! no convex function gives, is not kept.
+
+use crate::control::{scan, scan_reverse, while_loop};
+use crate::function::{Function, one};
+use crate::ops::functions::{concat, select, zeros};
+use crate::transform::value_and_grad;
+use crate::tree::ravel;
+use crate::var::{caller, on_behalf};
+use crate::{Tree, Var, constant};
+use tapeloom_ir::Tensor;
+
+/// The part of the slope that a step must gain.
+const ARMIJO: f64 = 1e-4;
+/// A step is halved so often at most.
+const HALVINGS: i64 = 30;
+
+/// L-BFGS, which remembers so many steps. Made by [`lbfgs`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "an optimiser does nothing until it steps"]
+pub struct Lbfgs {
+    memory: usize,
+}
+
+/// What L-BFGS knows of the steps so far; all parameters as one vector of n.
+#[derive(Tree, Clone, Debug)]
+pub struct Curvature<T> {
+    /// The last steps, the newest one last: `[memory, n]`.
+    pub steps: T,
+    /// How the gradient changed in each.
+    pub changes: T,
+    /// `1 / ⟨step, change⟩`, and 0 where there is none yet.
+    pub weights: T,
+    /// The scale of H for directions of which nothing is known; 0 at the start.
+    pub scale: T,
+    /// Where the last step began.
+    pub position: T,
+    /// The gradient there.
+    pub gradient: T,
+}
+
+/// L-BFGS, which remembers `memory` steps (ten, say): for smooth functions without noise, a step of about
+/// Newton's quality for the price of a gradient and one or two values.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let rosenbrock = |(x, y): (Var, Var)| (1.0 - x).powi(2) + 100.0 * (y - x * x).powi(2);
+/// let minimum = jit(move |p: (Var, Var)| {
+///     let lbfgs = optim::lbfgs(10);
+///     let step = |(_, (p, c)): (Var, ((Var, Var), optim::Curvature<Var>))| {
+///         lbfgs.step(rosenbrock, &p, &c)
+///     };
+///     fori_loop(60, step, (p, lbfgs.start(&p))).0
+/// });
+/// let (x, y) = minimum.call((-1.2, 1.0))?;
+/// assert!((x.item::<f64>()? - 1.0).abs() < 1e-8 && (y.item::<f64>()? - 1.0).abs() < 1e-8);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Source: Nocedal, *Updating quasi-Newton matrices with limited storage* (1980); Nocedal and Wright,
+/// *Numerical Optimization*, algorithms 7.4 and 3.1.
+#[doc(alias = "bfgs", alias = "quasi_newton")]
+pub fn lbfgs(memory: usize) -> Lbfgs {
+    Lbfgs { memory }
+}
+
+impl Lbfgs {
+    /// What is known before the first step, at the parameters where it will begin.
+    ///
+    /// Errors: `dtype` if the leaves have different dtypes, or are no floats.
+    #[track_caller]
+    pub fn start<P: Tree<Var>>(self, p: &P) -> Curvature<Var> {
+        on_behalf("lbfgs", caller(), || {
+            let x = ravel(p).0;
+            let (n, dtype) = (x.shape()[0], x.dtype());
+            let pairs = zeros([self.memory, n], dtype);
+            Curvature {
+                steps: pairs,
+                changes: pairs,
+                weights: zeros([self.memory], dtype),
+                scale: zeros([], dtype),
+                position: x,
+                gradient: x.zeros_like(),
+            }
+        })
+    }
+
+    /// Parameters after a step down `loss`, and what is known then. A step is halved until the loss falls
+    /// enough; where it never does, as at a minimum, the parameters stay.
+    ///
+    /// Derivatives go through the steps; how long they were is a choice, and has none.
+    ///
+    /// Errors: those of [`grad`](crate::grad) of the loss; `dtype` if the leaves have different dtypes;
+    /// `shape` if what is known is of other parameters.
+    #[track_caller]
+    pub fn step<P: Tree<Var>, F: Function<P, Var, M>, M>(
+        self,
+        loss: F,
+        p: &P,
+        known: &Curvature<Var>,
+    ) -> (P, Curvature<Var>) {
+        let loss = one(loss);
+        on_behalf("lbfgs", caller(), || {
+            let (x, unravel) = ravel(p);
+            let loss = |x: Var| loss(unravel(x));
+            let (value, g) = value_and_grad(&loss)(x);
+            let known = self.learned(known, x, g);
+            let d = -known.times(g);
+            let t = length(&loss, value, (x, g, d));
+            (unravel(x + t * d), known)
+        })
+    }
+
+    /// What is known when the gradient at x is, too.
+    fn learned(self, before: &Curvature<Var>, x: Var, g: Var) -> Curvature<Var> {
+        let (s, y) = (x - before.position, g - before.gradient);
+        let (sy, yy) = (s.dot(y), y.dot(y));
+        // At the start there is no step, and the first direction is of length 1.
+        let started = before.scale.gt(0.0);
+        let good = started & sy.gt(0.0);
+        let length = g.dot(g);
+        let first = select(length.gt(0.0), 1.0 / select(length.gt(0.0), length, 1.0).sqrt(), 1.0);
+        let scale = select(good, sy / select(good, yy, 1.0), before.scale);
+        let push = |old: Var, new: Var| {
+            if self.memory == 0 {
+                return old;
+            }
+            let all = concat(&[old.slice_axis(0, 1..), new.expand_dims(0)], 0);
+            select(good.broadcast_to(all.shape()), all, old)
+        };
+        Curvature {
+            steps: push(before.steps, s),
+            changes: push(before.changes, y),
+            weights: push(before.weights, 1.0 / select(good, sy, 1.0)),
+            scale: select(started, scale, first),
+            position: x,
+            gradient: g,
+        }
+    }
+}
+
+/// A step, how the gradient changed in it, and their weight.
+type Pair = (Var, (Var, Var));
+
+impl Curvature<Var> {
+    /// `H g`.
+    fn times(&self, g: Var) -> Var {
+        let pairs = || (self.steps, (self.changes, self.weights));
+        let down = |(q, (s, (y, w))): (Var, Pair)| {
+            let a = w * s.dot(q);
+            (q - a * y, a)
+        };
+        let (q, parts) = scan_reverse(down, g, pairs());
+        let up = |(r, ((s, (y, w)), a)): (Var, (Pair, Var))| (r + s * (a - w * y.dot(r)), ());
+        scan(up, self.scale * q, (pairs(), parts)).0
+    }
+}
+
+/// The first of 1, 1/2, 1/4, .. times the direction d that lowers the loss enough, or 0.
+fn length(loss: &impl Fn(Var) -> Var, value: Var, (x, g, d): (Var, Var, Var)) -> Var {
+    let [value, x, g, d] = [value, x, g, d].map(Var::stop_gradient);
+    let slope = g.dot(d);
+    let lower = |t: Var| loss(x + t * d).stop_gradient().le(value + ARMIJO * t * slope);
+    let one = value.ones_like();
+    let none = constant(&Tensor::from(0i64));
+    let short = |(_, n, done): (Var, Var, Var)| !done & n.lt(HALVINGS);
+    let halve = |(t, n, _): (Var, Var, Var)| (0.5 * t, n + 1, lower(0.5 * t));
+    let (t, _, done) = while_loop(short, halve, (one, none, lower(one)));
+    select(done, t, 0.0)
+}
