@@ -7,7 +7,7 @@
 use crate::trust::{Trust, trusts};
 use crate::{Agreement, Failure, run};
 use crate::{Elements, tensor_of};
-use tapeloom_ir::{Atom, Dtype, FuncId, Literal, Module, Tensor, Type, eval};
+use tapeloom_ir::{Atom, Dtype, FuncId, Literal, Module, Tensor, Type, Value, eval, eval_values};
 
 /// Relative accuracy of what a function computes in another order: single or double precision.
 pub fn precision(m: &Module, f: FuncId) -> f64 {
@@ -123,9 +123,16 @@ pub fn largest(m: &mut Module, f: FuncId, args: &[Tensor]) -> Result<f64, Failur
     let mut all = (*m.get(f)).clone();
     all.results = all.types.keys().map(Atom::from).collect();
     let all = m.add(all)?;
-    let values = eval(m, all, args)?;
-    let numbers = values.iter().flat_map(|t| (0..t.elements()).map(|i| t.at(i).to_f64().abs()));
-    Ok(numbers.fold(0.0, f64::max))
+    let args: Vec<Value> = args.iter().cloned().map(Value::from).collect();
+    Ok(eval_values(m, all, &args)?.iter().map(size).fold(0.0, f64::max))
+}
+
+/// The largest number of a value; of a tape, those of its records.
+fn size(value: &Value) -> f64 {
+    match value {
+        Value::Array(t) => (0..t.elements()).map(|i| t.at(i).to_f64().abs()).fold(0.0, f64::max),
+        Value::Tape(tape) => tape.records.iter().flatten().map(size).fold(0.0, f64::max),
+    }
 }
 
 /// Whether `<ct, dy> = <ctx, dx>`, to a relative accuracy and an absolute one.
