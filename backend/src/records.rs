@@ -211,6 +211,11 @@ mod tests {
         assert!(there <= needed + needed / 4 + 2 * BLOCK, "{there}");
         records.empty();
         assert!(records.states[0].capacity > 10_000, "what is small is kept");
+        assert!(is_there(1 << 20));
+        // Where the system gives out more than there is, it is we that refuse.
+        if cfg!(target_os = "linux") {
+            assert!(!is_there(1 << 50));
+        }
         for too_much in [1 << 45, usize::MAX / 2] {
             let mut records = Records::of(&[too_much]);
             assert!(!records.reach(0, 0), "{too_much}");

@@ -53,7 +53,7 @@ fn step(((p, m, v), t, seen): (State<Var>, Var, Var)) -> (Var, State<Var>) {
 
 pub(crate) fn main() -> Result<(), tapeloom::Error> {
     let dt = 0.25;
-    let spring = |x: Var| x.dot(constant(&Tensor::from([[-0.2, -1.5], [1.5, -0.2]])));
+    let spring = |x: Var| x.dot(constant([[-0.2, -1.5], [1.5, -0.2]]));
     let truth = |x: Var| {
         let next = |x: &Var| Some(rk4(spring, *x, dt));
         stack(&std::iter::successors(Some(x), next).take(12).collect::<Vec<_>>(), 0)

@@ -61,7 +61,7 @@ fn branches_give_the_same() {
 /// What was made outside the trace is told, also where it would only have decided something.
 #[test]
 fn what_escaped_decides_nothing() {
-    let (n, yes) = (constant(&3i64.into()), constant(&true.into()));
+    let (n, yes) = (constant(3i64), constant(true));
     let counted = move |x: Var| fori_loop(n, |(_, x): (Var, Var)| x * 2.0, x);
     says(&refused(counted, 1.0), Kind::Escaped, &["outside any trace"]);
     let chosen = move |x: Var| cond(yes, |x: Var| x, |x: Var| -x, x);
@@ -91,7 +91,7 @@ fn closures_use_what_is_around_them() -> Result<(), Error> {
     assert_eq!(y.item::<f64>()?, 14.5);
     assert_eq!(dw, Tensor::from([16.0, 3.0]));
     assert_eq!(dk.item::<f64>()?, 16.5);
-    let many = jit(vmap(move |k: Var| f((constant(&Tensor::from(w)), k))));
+    let many = jit(vmap(move |k: Var| f((constant(w), k))));
     assert_eq!(many.call([2.0, 2.0])?, Tensor::from([14.5, 14.5]));
     Ok(())
 }
@@ -114,7 +114,7 @@ fn conditions_are_single_truth_values_and_counts_single_integers() {
 fn conditions_and_bodies_share_what_they_use() {
     let f = |(x, a, b, limit): (Var, Var, Var, Var)| {
         let below = |(x, n): (Var, Var)| (x + b).lt(limit) & n.lt(50);
-        let (x, n) = while_loop(below, |(x, n)| (a * x + b, n + 1), (x, constant(&0i64.into())));
+        let (x, n) = while_loop(below, |(x, n)| (a * x + b, n + 1), (x, constant(0i64)));
         (x, n)
     };
     let host = |mut x: f64, a: f64, b: f64, limit: f64| {

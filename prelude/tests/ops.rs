@@ -246,13 +246,11 @@ fn integers_and_bits() {
 #[test]
 fn a_product_scattered_into_one_place_has_its_third_derivative() {
     // f(u) = 2 u0 u1 u2, whatever of it is zero.
-    let f = |u: Var| {
-        constant(&Tensor::from([2.0])).at(constant(&Tensor::from([0i64, 0, 0]))).mul(u).sum()
-    };
+    let f = |u: Var| constant([2.0]).at(constant([0i64, 0, 0])).mul(u).sum();
     let unit = |i: usize| {
         let mut e = [0.0; 3];
         e[i] = 1.0;
-        constant(&Tensor::from(e))
+        constant(e)
     };
     let third = move |u: Var| {
         let first = move |u: Var| jvp(f)((u, unit(0))).1;
@@ -268,9 +266,8 @@ fn a_product_scattered_into_one_place_has_its_third_derivative() {
 #[test]
 fn a_product_scattered_into_one_place_has_no_wrong_fourth_derivative() {
     // f(u) = u0 u1 u2 u3, whose derivative by all four is 1: that, or what cannot be taken for it.
-    let f =
-        |u: Var| constant(&Tensor::from([1.0])).at(constant(&Tensor::from([0i64; 4]))).mul(u).sum();
-    let along = |i: usize| constant(&Tensor::from([0, 1, 2, 3].map(|k| f64::from(k == i))));
+    let f = |u: Var| constant([1.0]).at(constant([0i64; 4])).mul(u).sum();
+    let along = |i: usize| constant([0, 1, 2, 3].map(|k| f64::from(k == i)));
     let fourth = move |u: Var| {
         let first = move |u: Var| jvp(f)((u, along(3))).1;
         let second = move |u: Var| jvp(first)((u, along(2))).1;

@@ -55,7 +55,7 @@ fn steps_are_those_of_the_formulas() {
 #[test]
 fn steps_have_derivatives_in_their_numbers() {
     let after_descent = |(rate, momentum): (Var, Var)| {
-        let (mut p, mut v) = (constant(&Tensor::from(START)), zeros([3], Dtype::F64));
+        let (mut p, mut v) = (constant(START), zeros([3], Dtype::F64));
         for _ in 0..3 {
             (p, v) = optim::sgd(rate).momentum(momentum).update(&p, &slopes(p), &v);
         }
@@ -63,7 +63,7 @@ fn steps_have_derivatives_in_their_numbers() {
     };
     check_grads(after_descent, (0.01, 0.8), 2).unwrap();
     let after_adam = |(rate, decay, mean, square): (Var, Var, Var, Var)| {
-        let mut p = constant(&Tensor::from(START));
+        let mut p = constant(START);
         let mut state = [zeros_like(&p), zeros_like(&p)];
         for t in 1..=3 {
             let adam = optim::adamw(rate, decay).betas(mean, square);
@@ -112,10 +112,10 @@ fn lbfgs_finds_minima() {
         assert!(x.iter().all(|x| (x - 0.25).abs() < off), "{memory}: {x:?}");
     }
     // Every member of a batch has steps of its own length.
-    let both = jit(|a: Var| vmap(|a: Var| descended(5, 12, constant(&START.into()), a))(a));
+    let both = jit(|a: Var| vmap(|a: Var| descended(5, 12, constant(START), a))(a));
     let x = both.call([0.25, -40.0]).unwrap().to_vec::<f64>().unwrap();
     let alone = |a: f64| {
-        let one = jit(|a: Var| descended(5, 12, constant(&START.into()), a));
+        let one = jit(|a: Var| descended(5, 12, constant(START), a));
         one.call(a).unwrap().to_vec::<f64>().unwrap()
     };
     let want = [alone(0.25), alone(-40.0)].concat();
@@ -134,9 +134,7 @@ fn lbfgs_finds_minima() {
 #[test]
 fn lbfgs_is_differentiable() {
     let loss = |n: usize| {
-        move |a: Var| {
-            (descended(4, n, constant(&START.into()), a) * constant(&[1.0, 2.0, 3.0].into())).sum()
-        }
+        move |a: Var| (descended(4, n, constant(START), a) * constant([1.0, 2.0, 3.0])).sum()
     };
     let (f, slope) = (jit(loss(3)), jit(grad(loss(3))));
     let at = |a: f64| f.call(a).unwrap().item::<f64>().unwrap();

@@ -36,8 +36,8 @@ fn draws_differ_by_step() {
         vec![draw(rng), map(row, zeros([2, 3], Dtype::F64)), draw(rng)]
     });
     let many = |rng: Rng, n: i64| {
-        let below = move |(n, _): (Var, Var)| n.lt(constant(&n_of(3)));
-        let last = while_loop(below, |(n, _)| (n + 1, draw(rng)), (constant(&n_of(n)), draw(rng)));
+        let below = move |(n, _): (Var, Var)| n.lt(constant(n_of(3)));
+        let last = while_loop(below, |(n, _)| (n + 1, draw(rng)), (constant(n_of(n)), draw(rng)));
         vec![last.1, draw(rng)]
     };
     differ(2, |rng| many(rng, 0));
@@ -52,7 +52,7 @@ fn n_of(n: i64) -> Tensor {
 fn branches_draw_and_go_on() {
     for x in [1.0, -1.0] {
         differ(3, move |rng| {
-            let x = constant(&x.into());
+            let x = constant(x);
             let two = |_: Var| draw(rng) + 0.0 * draw(rng);
             vec![cond(x.gt(0.0), two, |_: Var| draw(rng), x), draw(rng), draw(rng)]
         });
@@ -99,7 +99,7 @@ fn draws_are_the_same_again() {
         assert!((y - n.sin() * m.exp()).abs() < 1e-14, "{y}");
         assert!((dy - n * n.cos() * m.exp()).abs() < 1e-14, "{dy}");
     };
-    let one = || constant(&1.0.into());
+    let one = || constant(1.0);
     let y = all(|rng| {
         let kept = Cell::new(None);
         let f = |x: Var| {

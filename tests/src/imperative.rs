@@ -458,7 +458,7 @@ impl Traced {
             Step::Slice(axis, start, limit) => r.slice_axis(*axis, *start..*limit),
             Step::Window(window) => {
                 let starts = window.iter().map(|(position, _)| match self.position(*position) {
-                    Either::Static(i) => constant(&Tensor::from(i)),
+                    Either::Static(i) => constant(i),
                     Either::Dynamic(i) => i,
                 });
                 let sizes: Vec<usize> = window.iter().map(|(_, size)| *size).collect();
@@ -549,7 +549,7 @@ impl Pure {
 }
 
 fn indices(at: &[usize]) -> Var {
-    constant(&at.iter().map(|i| *i as i64).collect::<Tensor>())
+    constant(at.iter().map(|i| *i as i64).collect::<Tensor>())
 }
 
 fn put(x: Var, at: &[usize], value: Var) -> Var {

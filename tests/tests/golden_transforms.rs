@@ -107,13 +107,13 @@ fn g(a: Var, x: Var) -> Var {
 
 /// The recurrence `c <- sin(c) a + c`, with `c²` on the way.
 fn recurrence(x: Var) -> (Var, Var) {
-    scan(|(c, a): (Var, Var)| (c.sin() * a + c, c * c), x, constant(&[0.1, 0.2, 0.3, 0.4].into()))
+    scan(|(c, a): (Var, Var)| (c.sin() * a + c, c * c), x, constant([0.1, 0.2, 0.3, 0.4]))
 }
 
 /// The same, of which a round keeps its carry and its element alone.
 fn checkpointed(x: Var) -> (Var, Var) {
     let round = checkpoint(|(c, a): (Var, Var)| (c.sin() * a + c, c * c));
-    scan(round, x, constant(&[0.1, 0.2, 0.3, 0.4].into()))
+    scan(round, x, constant([0.1, 0.2, 0.3, 0.4]))
 }
 
 fn log1pexp(x: Var) -> Var {

@@ -182,6 +182,75 @@ fn equations_have_the_derivatives_of_their_solutions() {
 }
 
 /// Nothing of the rounds of a solver is kept: the gradient has two solvers, whatever they do.
+/// `n` equations: a diagonal that grows, and neighbours on it; symmetric and positive for equal weights.
+fn chain(n: usize, left: f64, right: f64) -> impl Fn(Var) -> Var + Copy {
+    move |x: Var| {
+        let of = x.dtype();
+        let diagonal = 2.5 + iota([n], 0, Dtype::I64).convert(of) / n as f64;
+        diagonal * x + left * x.pad(&[(1, -1)], 0.0) + right * x.pad(&[(-1, 1)], 0.0)
+    }
+}
+
+#[test]
+fn solvers_meet_their_equations_at_every_size_and_dtype() {
+    let residual = |a: &dyn Fn(Var) -> Var, x: Var, b: Var| (a(x) - b).abs().max();
+    let worst = |dtype, n: usize| {
+        jit(move |b: Var| {
+            let b = b.convert(dtype);
+            let (even, odd) = (chain(n, -1.0, -1.0), chain(n, -1.5, 0.5));
+            let x = cg(even, b, Until::default());
+            let y = gmres(odd, b, Until::default());
+            residual(&even, x, b).maximum(residual(&odd, y, b)).convert(Dtype::F64)
+        })
+    };
+    // Sizes below, at and beyond the directions that are kept.
+    for n in [1, 30, 31, 95] {
+        let b: Vec<f64> = (0..n).map(|i| (i as f64 * 1.3).sin() + 0.2).collect();
+        let zero = vec![0.0; n];
+        for (dtype, far) in [(Dtype::F64, 1e-8), (Dtype::F32, 1e-4)] {
+            let found = worst(dtype, n).call(b.clone()).unwrap().item::<f64>().unwrap();
+            assert!(found < far, "{n} {dtype}: {found:e}");
+            let found = worst(dtype, n).call(zero.clone()).unwrap().item::<f64>().unwrap();
+            assert_eq!(found, 0.0, "{n} {dtype}: nothing is the solution for nothing");
+        }
+        // One member of a batch is solved before its first round.
+        let rows = Tensor::from([b.clone(), zero, b].concat()).reshape(&[3, n]).unwrap();
+        let many = jit(vmap(move |b: Var| gmres(chain(n, -1.5, 0.5), b, Until::default())));
+        let one = jit(move |b: Var| gmres(chain(n, -1.5, 0.5), b, Until::default()));
+        let many = many.call(rows.clone()).unwrap().to_vec::<f64>().unwrap();
+        let each: Vec<f64> = rows
+            .to_vec::<f64>()
+            .unwrap()
+            .chunks(n)
+            .flat_map(|b| one.call(b.to_vec()).unwrap().to_vec::<f64>().unwrap())
+            .collect();
+        assert!(many.iter().zip(&each).all(|(a, b)| (a - b).abs() < 1e-12), "{n}");
+    }
+}
+
+#[test]
+fn solvers_stop_at_the_number_of_products_they_are_given() {
+    let products = |most: usize, with: fn(&dyn Fn(Var) -> Var, Var, Until) -> Var| {
+        let until = Until { relative: 1e-14, most };
+        let f = jit(move |b: Var| {
+            let a = chain(64, -1.2, -1.2);
+            let count = Ref::new(0i64);
+            let counted = |x: Var| {
+                count.add(1);
+                a(x)
+            };
+            (with(&counted, b, until), count.get())
+        });
+        f.call(vec![1.0; 64]).unwrap().1.item::<i64>().unwrap()
+    };
+    assert_eq!(products(0, |a, b, u| cg(a, b, u)), 0);
+    assert_eq!(products(5, |a, b, u| cg(a, b, u)), 5);
+    // And one to see what is left of the equation, each time.
+    for (most, found) in [(0, 0), (1, 2), (5, 6), (30, 31), (31, 31), (32, 33)] {
+        assert_eq!(products(most, |a, b, u| gmres(a, b, u)), found, "{most}");
+    }
+}
+
 #[test]
 fn solvers_are_not_differentiated() {
     let bytes = |rounds: usize| {

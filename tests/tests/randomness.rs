@@ -234,8 +234,8 @@ fn samples_in_loops_are_those_of_their_keys() {
     assert_eq!(samples, want);
     let folded = |i: Var| draw(random::fold_in(random::key(5), i));
     let counted = |()| fori_loop(3, |(i, s): (Var, Var)| s + folded(i), zeros([2], Dtype::F64));
-    let by_hand = |()| folded(iota([3], 0, Dtype::I64).index(0)) + folded(constant(&1i64.into()));
-    let by_hand = move |()| by_hand(()) + folded(constant(&2i64.into()));
+    let by_hand = |()| folded(iota([3], 0, Dtype::I64).index(0)) + folded(constant(1i64));
+    let by_hand = move |()| by_hand(()) + folded(constant(2i64));
     Agreement::CLOSE.check(&run(counted, ()).unwrap(), &run(by_hand, ()).unwrap()).unwrap();
     let kept = run(grad(|x: Var| noisy(x).0.sum()), [0.0, 1.0]).unwrap();
     let again = run(grad(checkpoint(|x: Var| noisy(x).0.sum())), [0.0, 1.0]).unwrap();

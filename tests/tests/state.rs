@@ -226,7 +226,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
                 let (first, second) = (|()| a.at(1).mul(b.at(0).get()), |()| b.add(a.get()));
                 switch(i, [&first, &second, &|()| ()], ())
             };
-            map(round, constant(&Tensor::from([1i64, 0, 2, 1])));
+            map(round, constant([1i64, 0, 2, 1]));
             (a.get() * b.get()).sum()
         },
         |x: Var| {
@@ -250,7 +250,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         |x: Var| {
             let more = |(r, _): (Var, Var)| (r * r).sum().lt(60.0);
             let turn = |(r, n): (Var, Var)| (r * 1.5, n + 1);
-            let (r, n) = while_loop(more, turn, (x, constant(&Tensor::from(0i64))));
+            let (r, n) = while_loop(more, turn, (x, constant(0i64)));
             r.sum() + n.convert(Dtype::F64)
         }
     );
@@ -258,14 +258,14 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         "rows by index arrays",
         |x: Var| {
             let r = Ref::new(x.outer(x));
-            let i = constant(&Tensor::from([2i64, 0, 2]));
+            let i = constant([2i64, 0, 2]);
             r.at(i).add(x);
             r.slice([1..3, 0..2]).at(i - 1).mul(0.5);
             r.at((1, i)).set(x.index(0));
             (r.get() * r.at(i).get().sum()).sum()
         },
         |x: Var| {
-            let i = constant(&Tensor::from([2i64, 0, 2]));
+            let i = constant([2i64, 0, 2]);
             let r = x.outer(x).at(i).add(x);
             let part = r.slice([1..3, 0..2]).at(i - 1).mul(0.5);
             let r = r.dynamic_update_slice(part, &[1, 0]);

@@ -670,7 +670,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
 
 /// A number that is not part of the program.
 fn number(n: i64) -> Var {
-    constant(&Tensor::from([n])).sum()
+    constant([n]).sum()
 }
 
 #[test]

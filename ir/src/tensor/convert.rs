@@ -198,6 +198,13 @@ impl<T: Element> From<T> for Tensor {
     }
 }
 
+/// The same data: a tensor shares them.
+impl From<&Tensor> for Tensor {
+    fn from(x: &Tensor) -> Tensor {
+        x.clone()
+    }
+}
+
 impl From<Literal> for Tensor {
     fn from(mut x: Literal) -> Tensor {
         if x.dtype == Dtype::Bool {

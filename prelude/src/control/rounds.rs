@@ -157,7 +157,7 @@ where
 /// ```
 /// use tapeloom::prelude::*;
 /// let small = |(x, _): (Var, Var)| x.lt(100.0);
-/// let squares = move |x: Var| while_loop(small, |(x, n)| (x * x, n + 1), (x, constant(&0i64.into())));
+/// let squares = move |x: Var| while_loop(small, |(x, n)| (x * x, n + 1), (x, constant(0i64)));
 /// let (x, n) = jit(squares).call(3.0)?;
 /// assert_eq!((x.item::<f64>()?, n.item::<i64>()?), (6561.0, 3));
 /// # Ok::<(), tapeloom::Error>(())

@@ -63,7 +63,7 @@ impl Shared {
         args: usize,
         i: usize,
     ) -> Result<FuncId, Problem> {
-        self.widened(m, f, args, i, |results, _| results)
+        self.widened(m, f, args, i, false, |results, _| results)
     }
 
     /// As [`Shared::with`], with the captures before the arguments.
@@ -74,14 +74,7 @@ impl Shared {
         args: usize,
         i: usize,
     ) -> Result<FuncId, Problem> {
-        let function = m.get(f);
-        let mut draft = Draft::new(function.name.clone());
-        let captures: Vec<Atom> = self.types.iter().map(|ty| draft.param(ty.clone())).collect();
-        let own = function.param_types().into_iter().take(args);
-        let mut all: Vec<Atom> = own.map(|ty| draft.param(ty)).collect();
-        all.extend(self.picks[i].iter().map(|i| captures[*i]));
-        let results = Builder::new(m, &mut draft).inline(f, &all);
-        draft.finish(m, results)
+        self.widened(m, f, args, i, true, |results, _| results)
     }
 
     /// As [`Shared::with`], and after its own results the function gives what is left of all state that
@@ -94,7 +87,7 @@ impl Shared {
         i: usize,
     ) -> Result<FuncId, Problem> {
         let own = staged.result_types().len();
-        self.widened(m, f, staged.args.len(), i, |mut results, captures| {
+        self.widened(m, f, staged.args.len(), i, false, |mut results, captures| {
             let last = results.split_off(own);
             let mut now = captures.to_vec();
             for (held, last) in staged.written().zip(last) {
@@ -111,13 +104,20 @@ impl Shared {
         f: FuncId,
         args: usize,
         i: usize,
+        captures_lead: bool,
         results: impl FnOnce(Vec<Atom>, &[Atom]) -> Vec<Atom>,
     ) -> Result<FuncId, Problem> {
         let function = m.get(f);
         let mut draft = Draft::new(function.name.clone());
         let own = function.param_types().into_iter().take(args);
-        let params = own.chain(self.types.iter().cloned());
-        let params: Vec<Atom> = params.map(|ty| draft.param(ty)).collect();
+        let mut types: Vec<Type> = own.chain(self.types.iter().cloned()).collect();
+        if captures_lead {
+            types.rotate_left(args);
+        }
+        let mut params: Vec<Atom> = types.into_iter().map(|ty| draft.param(ty)).collect();
+        if captures_lead {
+            params.rotate_right(args);
+        }
         let (own, captures) = params.split_at(args);
         let picked = self.picks[i].iter().map(|i| captures[*i]);
         let all: Vec<Atom> = own.iter().copied().chain(picked).collect();

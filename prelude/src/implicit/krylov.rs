@@ -1,9 +1,9 @@
 //! Linear systems that are solved by products with the matrix alone.
 
-use super::copy;
 use crate::Var;
 use crate::control::{fori_loop, while_loop};
-use crate::ops::functions::{select, zeros};
+use crate::ops::functions::{eye, select, zeros};
+
 use crate::tree::{Tree, flatten, ravel};
 use crate::var::caller;
 use tapeloom_ir::{Dtype, Literal};
@@ -14,7 +14,7 @@ pub struct Until {
     /// The residual `|A x - b|` has come down to this share of `|b|`, or to the rounding errors of
     /// the dtype.
     pub relative: f64,
-    /// So many products with the matrix were taken.
+    /// So many products with the matrix were taken; [`gmres`] takes one more to see where it stands.
     pub most: usize,
 }
 
@@ -43,7 +43,8 @@ pub(super) fn epsilon<B: Tree<Var>>(tree: &B) -> f64 {
     }
 }
 
-/// `x` with `A x = b` for a symmetric positive `A`, by conjugate gradients.
+/// `x` with `A x = b` for a symmetric positive `A`, by conjugate gradients: `x` has the form, shapes and
+/// dtype of `b`, and `matvec` keeps them.
 ///
 /// Differentiated as it stands, its rounds are; inside
 /// [`custom_linear_solve`](crate::custom_linear_solve) they are not.
@@ -85,10 +86,7 @@ pub fn cg<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
 const RESTART: usize = 30;
 
 /// `x` with `A x = b` for any invertible `A`: the `x` of the Krylov space with the smallest residual,
-/// begun anew every 30 products.
-///
-/// The directions are kept with their products, both made orthogonal as the products are (the form
-/// known as ORTHODIR), so that nothing has to be solved in between.
+/// begun anew every 30 products. `x` has the form, shapes and dtype of `b`, and `matvec` keeps them.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -100,44 +98,79 @@ const RESTART: usize = 30;
 ///
 /// Errors: `dtype` if the leaves of `b` have different dtypes.
 ///
-/// Source: Saad and Schultz, 1986; Young and Jea, 1980.
+/// Source: Saad and Schultz, 1986.
 #[track_caller]
 pub fn gmres<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
     let at = caller();
-    let ((relative, most), like) = (until.bounds(&b), copy(&b, at));
-    let rounding = epsilon(&like);
+    let (relative, most) = until.bounds(&b);
+    let rounding = epsilon(&b);
     let (b, tree) = ravel(&b);
     let a = |v: Var| ravel(&matvec(tree(v))).0;
     let ty = b.ty(at);
     let n = ty.shape.elements();
     let m = n.clamp(1, RESTART);
     let limit = b.dot(b).sqrt() * relative;
-    let nothing = || zeros([m, n], ty.dtype);
-    let round = |(k, (x, r, p, ps, qs)): (Var, (Var, Var, Var, Var, Var))| {
-        let (mut p, mut q) = (p, a(p));
-        let before = q.dot(q).sqrt();
+    let none = || Var::literal(Literal::i64(0), at);
+
+    // A V = V' H for orthonormal directions V, and one more in V'. Rotations Q bring H to a triangle,
+    // Q H = R, so |b - A x| = |Q[k, 0]| |r| for the best x of k directions. R is kept by columns.
+    let round = |(k, directions, rotations, columns): (Var, Var, Var, Var)| {
+        let mut w = a(directions.index(k));
+        let before = w.dot(w).sqrt();
+        let mut h = zeros([m + 1], ty.dtype);
         // Once is not enough where little is left.
         for _ in 0..2 {
-            let along = qs.dot(q);
-            (q, p) = (q - along.dot(qs), p - along.dot(ps));
+            let along = directions.dot(w);
+            (w, h) = (w - along.dot(directions), h + along);
         }
-        let length = q.dot(q).sqrt();
+        let length = w.dot(w).sqrt();
         // Nothing new: the space is all that there is.
-        let new = length.gt(before * (4.0 * rounding));
-        let scale = select(new, 1.0 / select(new, length, 1.0), 0.0);
-        let (p, q) = (p * scale, q * scale);
-        let step = q.dot(r);
-        (x + step * p, r - step * q, q, ps.at(k).set(p), qs.at(k).set(q))
+        let new = length.gt(before * rounding);
+        let directions = directions.at(k + 1).set(divided(w, length, new));
+        let h = h.at(k + 1).set(select(new, length, 0.0));
+        let column = rotations.dot(h);
+        let (c, s) = (column.index(k), column.index(k + 1));
+        let rho = (c * c + s * s).sqrt();
+        let some = rho.gt(0.0);
+        let (c, s) = (select(some, divided(c, rho, some), 1.0), divided(s, rho, some));
+        let (upper, lower) = (rotations.index(k), rotations.index(k + 1));
+        let rotations = rotations.at(k).set(c * upper + s * lower);
+        let rotations = rotations.at(k + 1).set(c * lower - s * upper);
+        (k + 1, directions, rotations, columns.at(k).set(column.at(k).set(rho)))
     };
     let cycle = |(x, r, count): (Var, Var, Var)| {
         let size = r.dot(r).sqrt();
-        let (x, ..) = fori_loop(m, round, (x, r, r / size, nothing(), nothing()));
-        (x, b - a(x), count + i64::try_from(m).unwrap_or(i64::MAX))
+        let start = (
+            none(),
+            zeros([m + 1, n], ty.dtype).at(0).set(r / size),
+            eye(m + 1, ty.dtype),
+            zeros([m, m + 1], ty.dtype),
+        );
+        let more = |(k, _, rotations, _): (Var, Var, Var, Var)| {
+            let left = rotations.index((k, 0)).abs() * size;
+            k.lt(m as i64) & left.gt(limit) & (count + k).lt(most)
+        };
+        let (k, directions, rotations, columns) = while_loop(more, round, start);
+        // R y = Q[.., 0] |r|, from the last row.
+        let back = |(i, y): (Var, Var)| {
+            let i = k - 1 - i;
+            let rho = columns.index((i, i));
+            let rest = rotations.index((i, 0)) * size - y.dot(columns.t().index(i));
+            y.at(i).set(divided(rest, rho, rho.gt(0.0)))
+        };
+        let y = fori_loop(k, back, zeros([m], ty.dtype));
+        let x = x + y.dot(directions.slice_axis(0, ..m));
+        (x, b - a(x), count + k + 1)
     };
     let (x, ..) = while_loop(
         |(_, r, count): (Var, Var, Var)| r.dot(r).sqrt().gt(limit) & count.lt(most),
         cycle,
-        (b.zeros_like(), b, Var::literal(Literal::i64(0), at)),
+        (b.zeros_like(), b, none()),
     );
     tree(x)
+}
+
+/// `x / y` where there is something to divide by, and 0 elsewhere.
+fn divided(x: Var, y: Var, some: Var) -> Var {
+    select(some, x / select(some, y, 1.0), 0.0)
 }

@@ -23,7 +23,7 @@ use crate::closure::{Staged, rebuild, stage};
 use crate::control::{Shared, while_loop};
 use crate::ops::functions::select;
 use crate::transform::{jvp, linear_transpose, vjp};
-use crate::tree::{Tree, different, flatten, global_norm, tree_map2};
+use crate::tree::{Tree, different, global_norm, tree_map, tree_map2};
 use crate::var::caller;
 use tapeloom_ir::prim::{LinearSolve, Op, Root};
 use tapeloom_ir::trace::{self, Diagnostic};
@@ -56,7 +56,7 @@ pub fn custom_linear_solve<B: Tree<Var>>(
 ) -> B {
     let at = caller();
     let forward = |b: B| solve(&matvec, b);
-    let transposed = |c: B| solve(&linear_transpose(&matvec, copy(&c, at)), c);
+    let transposed = |c: B| solve(&linear_transpose(&matvec, copy(&c)), c);
     linear_system("custom_linear_solve", at, &matvec, b, forward, transposed)
 }
 
@@ -148,15 +148,15 @@ pub fn custom_root<X: Tree<Var>>(
 #[track_caller]
 pub fn fixed_point<X: Tree<Var>>(g: impl Fn(X) -> X, init: X) -> X {
     let at = caller();
-    let difference = |x: X| tree_map2(|x, y| x - y, &x, &g(copy(&x, at)));
+    let difference = |x: X| tree_map2(|x, y| x - y, &x, &g(copy(&x)));
     let iterate = |_: &dyn Fn(X) -> X, x: X| until_still(&g, x, at);
     // A v = b is v = v + b - A v, where v - A v is the Jacobian of g.
     let neumann = |a: &dyn Fn(X) -> X, b: X| {
         let next = |v: X| {
-            let rest = tree_map2(|b, av| b - av, &b, &a(copy(&v, at)));
+            let rest = tree_map2(|b, av| b - av, &b, &a(copy(&v)));
             tree_map2(|v, rest| v + rest, &v, &rest)
         };
-        until_still(&next, copy(&b, at), at)
+        until_still(&next, copy(&b), at)
     };
     root("fixed_point", at, &difference, init, &iterate, &neumann)
 }
@@ -171,7 +171,7 @@ fn until_still<X: Tree<Var>>(g: &dyn Fn(X) -> X, x: X, at: Loc) -> X {
     let (x, _, _) = while_loop(
         |(_, moved, n): (X, Var, Var)| moved.gt(within) & n.lt(MOST_ROUNDS),
         |(x, _, n): (X, Var, Var)| {
-            let next = g(copy(&x, at));
+            let next = g(copy(&x));
             let step = global_norm(&tree_map2(|y, x| y - x, &next, &x));
             // What is zero moves by no share of itself.
             let size = global_norm(&next);
@@ -191,8 +191,8 @@ fn linear_system<B: Tree<Var>>(
     solve: impl Fn(B) -> B,
     transposed: impl Fn(B) -> B,
 ) -> B {
-    let again = copy(&b, at);
-    let (matvec, _) = stage::<B, B>(transform, at, matvec, copy(&b, at));
+    let again = copy(&b);
+    let (matvec, _) = stage::<B, B>(transform, at, matvec, copy(&b));
     let (solve, structure) = stage::<B, B>(transform, at, solve, b);
     let (transposed, _) = stage::<B, B>(transform, at, transposed, again);
     let functions = [
@@ -216,9 +216,9 @@ fn root<X: Tree<Var>>(
     solve: &Solver<'_, X>,
     tangent_solve: &Solver<'_, X>,
 ) -> X {
-    let like = || copy(&init, at);
+    let like = || copy(&init);
     let residual = |(_, x): (X, X)| f(x);
-    let tangent = |(_, x, b): (X, X, X)| tangent_solve(&|v| jvp(f)((copy(&x, at), v)).1, b);
+    let tangent = |(_, x, b): (X, X, X)| tangent_solve(&|v| jvp(f)((copy(&x), v)).1, b);
     let cotangent = |(_, x, c): (X, X, X)| {
         let (_, pull) = vjp(f)(x);
         tangent_solve(&pull, c)
@@ -304,7 +304,6 @@ fn same<B: Tree<Var>>(
 }
 
 /// The tree once more.
-fn copy<B: Tree<Var>>(x: &B, at: Loc) -> B {
-    let (structure, leaves) = flatten(x);
-    rebuild(&structure, leaves, at)
+fn copy<B: Tree<Var>>(x: &B) -> B {
+    tree_map(|v| v, x)
 }

@@ -10,7 +10,9 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape, 
 /// Concrete data inside a trace: a hidden argument of the program, shared by all uses, never a
 /// constant that is folded.
 ///
-/// Operators and methods take tensors directly; this is for `data.sin()` and the like.
+/// Operators and methods take tensors directly; this is for `data.sin()` and the like. A tensor that is
+/// used in several places or traces stands once among the arguments; numbers and arrays of Rust stand
+/// there once for each use.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -22,8 +24,8 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape, 
 #[doc(alias = "array")]
 #[doc(alias = "asarray")]
 #[track_caller]
-pub fn constant(data: &Tensor) -> Var {
-    Var::new(trace::capture(data, caller()))
+pub fn constant(data: impl Into<Tensor>) -> Var {
+    Var::new(trace::capture(&data.into(), caller()))
 }
 
 /// An array of zeros.

@@ -15,7 +15,6 @@ use crate::transform::value_and_grad;
 use crate::tree::ravel;
 use crate::var::{caller, on_behalf};
 use crate::{Tree, Var, constant};
-use tapeloom_ir::Tensor;
 
 /// The part of the slope that a step must gain.
 const ARMIJO: f64 = 1e-4;
@@ -169,7 +168,7 @@ fn length(loss: &impl Fn(Var) -> Var, value: Var, (x, g, d): (Var, Var, Var)) ->
     let slope = g.dot(d);
     let lower = |t: Var| loss(x + t * d).stop_gradient().le(value + ARMIJO * t * slope);
     let one = value.ones_like();
-    let none = constant(&Tensor::from(0i64));
+    let none = constant(0i64);
     let short = |(_, n, done): (Var, Var, Var)| !done & n.lt(HALVINGS);
     let halve = |(t, n, _): (Var, Var, Var)| (0.5 * t, n + 1, lower(0.5 * t));
     let (t, _, done) = while_loop(short, halve, (one, none, lower(one)));

@@ -30,15 +30,15 @@ pub(super) fn argmin(mode: Mode, f: impl Fn(Var) -> Var, start: Var) -> Var {
     let goes_on = move |(x, _, g, rate, good): Descent| {
         long(g) & (to_double(good) | long(x - (x - rate * g)))
     };
-    let double = |(x, y, g, rate, _): Descent| (x, y, g, 2.0 * rate, constant(&0i64.into()));
+    let double = |(x, y, g, rate, _): Descent| (x, y, g, 2.0 * rate, constant(0i64));
     let step = |(x, y, g, rate, good): Descent| {
         let next = x - rate * g;
         let below = f(next);
         let down = |(_, _, _, rate, good)| (next, below, slope(next), rate, good + 1);
-        let halve = |(x, y, g, rate, _): Descent| (x, y, g, rate / 2.0, constant(&0i64.into()));
+        let halve = |(x, y, g, rate, _): Descent| (x, y, g, rate / 2.0, constant(0i64));
         cond(below.lt(y), down, halve, (x, y, g, rate, good))
     };
     let round = |at: Descent| cond(to_double(at.4), double, step, at);
-    let rate = constant(&1e-5.into());
-    while_loop(goes_on, round, (start, f(start), slope(start), rate, constant(&0i64.into()))).0
+    let rate = constant(1e-5);
+    while_loop(goes_on, round, (start, f(start), slope(start), rate, constant(0i64))).0
 }

@@ -43,7 +43,7 @@ fn lower_positions(d: usize) -> Tensor {
 fn triangular(p: &Mixture<Var>) -> Var {
     let (k, d) = (p.q.shape()[0], p.q.shape()[1]);
     let padded = concat(&[p.l, zeros([k, 1], p.q.dtype())], 1);
-    let lower = padded.take(constant(&lower_positions(d)), 1).reshape([k, d, d]);
+    let lower = padded.take(constant(lower_positions(d)), 1).reshape([k, d, d]);
     lower + p.q.exp().reshape([k, d, 1]) * eye(d, p.q.dtype())
 }
 

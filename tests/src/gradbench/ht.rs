@@ -70,7 +70,7 @@ fn bones(hand: &Hand<Var>, fingers: Var) -> Var {
     let fingers = fingers.reshape([5, 4]);
     // The wrist comes before the fingers and the forearm after them; both stay.
     let every = |angles: Var| angles.pad(&[(0, 0), (1, 0)], 0.0).reshape([20]).pad(&[(1, 1)], 0.0);
-    let x = every(fingers.take(constant(&Tensor::from([0i64, 2, 3])), 1));
+    let x = every(fingers.take(constant([0i64, 2, 3]), 1));
     let z = every(fingers.slice_axis(1, 1..2).pad(&[(0, 0), (0, 2)], 0.0));
     let posed = hand.relative.matmul(vmap(joint)((x, z)));
     // Bones of one depth are multiplied together, behind all those less deep.
@@ -83,7 +83,7 @@ fn bones(hand: &Hand<Var>, fingers: Var) -> Var {
         depth
     };
     let pick = |from: Var, which: Vec<usize>| {
-        from.take(constant(&which.into_iter().map(|i| i as i64).collect::<Tensor>()), 0)
+        from.take(constant(which.into_iter().map(|i| i as i64).collect::<Tensor>()), 0)
     };
     let mut order: Vec<usize> = Vec::new();
     let mut placed: Option<Var> = None;
@@ -113,7 +113,7 @@ fn objective(hand: &Hand<Var>, theta: Var, us: Var) -> Var {
     let needed = |of: Var| if few { of.take(hand.corners.flatten(), 0) } else { of };
     let spread = einsum("vb,bij->vij", &[needed(hand.weights), turns]);
     let skin = einsum("vij,vj->vi", &[spread, needed(hand.rest)]);
-    let skin = if hand.mirrored { skin * constant(&Tensor::from([-1.0, 1.0, 1.0])) } else { skin };
+    let skin = if hand.mirrored { skin * constant([-1.0, 1.0, 1.0]) } else { skin };
     let skin = skin.dot(rotation(theta.slice_axis(0, ..3)).t()) + theta.slice_axis(0, 3..6);
     let corners = hand.corners.shape();
     let at =

@@ -24,7 +24,7 @@ pub(super) const EVAL: Eval = Eval {
 /// The square of where on the axis the particle crosses it, when the control is `w`, `[1]`.
 fn miss(mode: Mode, w: Var) -> Var {
     const TIME: f64 = 0.1;
-    let point = |p: [f64; 2]| constant(&Tensor::from(p));
+    let point = |p: [f64; 2]| constant(p);
     let charges =
         [concat(&[point([10.0, 10.0]).slice_axis(0, ..1), 10.0 - w], 0), point([10.0, 0.0])];
     let potential =

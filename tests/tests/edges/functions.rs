@@ -176,5 +176,5 @@ pub const FUNCTIONS: &[(&str, Form)] = &[
 
 /// An index that is known only when the program runs.
 fn place(i: i64) -> Var {
-    constant(&Tensor::from(i))
+    constant(i)
 }

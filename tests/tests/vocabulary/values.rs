@@ -247,7 +247,7 @@ fn derivatives_are_those_of_differences() {
         let fixed: Vec<&Tensor> = case.args.iter().collect();
         let floats: Vec<Tensor> = case.floats().iter().map(|i| case.args[*i].clone()).collect();
         let f = |x: Vec<Var>| {
-            let fixed: Vec<Var> = fixed.iter().map(|t| constant(t)).collect();
+            let fixed: Vec<Var> = fixed.iter().map(|t| constant(*t)).collect();
             of_floats(case, &fixed)(x)
         };
         // Functions of elements also to second order, where a formula with two sides may cancel.
