@@ -14,7 +14,7 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 
-use crate::executable::Executable;
+use crate::executable::{Executable, Taken};
 use crate::kernel::{self, Program};
 use crate::plan::Plan;
 use crate::schedule;
@@ -23,13 +23,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem, Tensor};
+use tapeloom_ir::{ArrayType, FuncId, Kind, Limits, Module, Problem, Tensor};
 
 /// How to compile.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Options {
     /// What runs the kernels.
     pub target: Target,
+    /// Whether calls may be limited, and say what they took: loops count their rounds.
+    pub watched: bool,
 }
 
 /// A compiled function.
@@ -79,7 +81,7 @@ pub struct Report {
 /// [`Kind::TooLarge`] where an array does not fit in memory, or calls nest too deep for a stack.
 pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runnable, Problem> {
     let start = Instant::now();
-    let (mut program, plan) = schedule::plan_on(options.target.machine(), module, func)?;
+    let (mut program, plan) = schedule::plan_on(options, module, func)?;
     kernel::shallow(&program)?;
     // What a call overlaps is seen only as long as it is one.
     if cfg!(debug_assertions) {
@@ -128,6 +130,26 @@ impl Runnable {
             Running::Interpreter(p) => {
                 self.check(args)?;
                 kernel::shadow(p, &owned(args))
+            }
+        }
+    }
+
+    /// As [`Runnable::call`], within limits if it was compiled [watched](Options::watched); and what the
+    /// call took.
+    ///
+    /// # Errors
+    /// Those of [`Runnable::call`], [`Kind::Limit`], [`Kind::Cancelled`].
+    pub fn call_within(
+        &self,
+        args: &[&Tensor],
+        limits: &Limits,
+    ) -> Result<(Vec<Tensor>, Taken), Problem> {
+        match &self.running {
+            Running::Native(e) => e.call_within(args, limits),
+            Running::Interpreter(p) => {
+                self.check(args)?;
+                let results = kernel::shadow_within(p, &owned(args), limits)?;
+                Ok((results, Taken { workspace: self.report.peak, ..Taken::default() }))
             }
         }
     }

@@ -37,20 +37,22 @@
 #![expect(unsafe_code, reason = "hands buffers to generated code")]
 
 use crate::jit::{CodeReport, MachineCode};
-use crate::kernel::{self, Asked, Program};
+use crate::kernel::{self, Asked, Program, WatchId, Watched};
 use crate::machine::Machine;
 use crate::outside::Outside;
 use crate::record::Context;
 use crate::records::{self, NO_RECORD, NO_ROOM, Records};
 use crate::target::{Target, isa};
+use crate::watch::{STOPPED, Watches};
 use crate::{gemm, no_memory};
 use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_entity::PrimaryMap;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, TryLockError};
-use tapeloom_ir::{ArrayType, Kind, Line, Loc, Problem, Tensor};
+use tapeloom_ir::{ArrayType, Kind, Limits, Line, Loc, LoopCount, Problem, Tensor};
 use target_lexicon::Triple;
 
 /// From how many lines on (64 MiB) an allocation may well fail.
@@ -81,9 +83,23 @@ struct Inner {
     /// call, for the next.
     tapes: (Vec<usize>, Vec<Loc>),
     records: Mutex<Option<Records>>,
+    /// The loops whose rounds are counted.
+    watched: PrimaryMap<WatchId, Watched>,
     /// The Rust functions that it calls, by number.
     calls: Vec<Arc<Asked>>,
     report: CodeReport,
+}
+
+/// What a call took, beside arguments and results.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Taken {
+    /// The rounds of the loops that are watched, in the order in which they are compiled.
+    pub loops: Vec<LoopCount>,
+    /// Bytes of workspace.
+    pub workspace: usize,
+    /// Bytes of memory for what the rounds of loops keep of which only the run knows how many there are:
+    /// the most at any time.
+    pub records: usize,
 }
 
 impl Executable {
@@ -141,6 +157,7 @@ impl Executable {
             pool: Mutex::new(Vec::new()),
             tapes: (records::sizes(program), program.tapes.values().map(|t| t.loc).collect()),
             records: Mutex::new(None),
+            watched: program.watched.clone(),
             calls: program.asked(),
             report,
         })))
@@ -153,6 +170,35 @@ impl Executable {
     /// there is no memory for results or workspace, [`Kind::Callback`] when a Rust function that the
     /// program calls does not answer as it should.
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
+        let mut watches = self.watches(&Limits::default());
+        Ok(self.run(args, watches.as_mut())?.0)
+    }
+
+    /// As [`Executable::call`], within limits if the program is watched; and what it took.
+    ///
+    /// # Errors
+    /// Those of [`Executable::call`], [`Kind::Limit`], [`Kind::Cancelled`].
+    pub(crate) fn call_within(
+        &self,
+        args: &[&Tensor],
+        limits: &Limits,
+    ) -> Result<(Vec<Tensor>, Taken), Problem> {
+        let mut watches = self.watches(limits);
+        let (results, records) = self.run(args, watches.as_mut())?;
+        let loops = watches.map_or(Vec::new(), Watches::counts);
+        Ok((results, Taken { loops, workspace: self.0.workspace, records }))
+    }
+
+    fn watches(&self, limits: &Limits) -> Option<Watches> {
+        (!self.0.watched.is_empty()).then(|| Watches::of(&self.0.watched, limits))
+    }
+
+    /// The results, and how many bytes records had.
+    fn run(
+        &self,
+        args: &[&Tensor],
+        mut watches: Option<&mut Watches>,
+    ) -> Result<(Vec<Tensor>, usize), Problem> {
         let Inner { code, inputs, outputs, workspace, pool, tapes, records: kept, calls, .. } =
             &*self.0;
         if args.len() != inputs.len() {
@@ -197,8 +243,17 @@ impl Executable {
         }
         let all = records.as_mut().map_or(std::ptr::null_mut(), |r| (&raw mut *r).cast());
         let states = records.as_mut().map_or(std::ptr::null_mut(), |r| r.states.as_mut_ptr());
-        let mut context =
-            Context { zeros: [0; 2], workspace: frame, outside, tapes: states, records: all };
+        let rows = watches.as_mut().map_or(std::ptr::null_mut(), |w| w.rows.as_mut_ptr());
+        let mut context = Context {
+            zeros: [0; 2],
+            workspace: frame,
+            outside,
+            tapes: states,
+            records: all,
+            rows,
+            flag: watches.as_ref().map_or(std::ptr::null(), |w| w.flag()),
+            watches: watches.as_mut().map_or(std::ptr::null_mut(), |w| (&raw mut **w).cast()),
+        };
         record[0] = (&raw mut context).cast();
         record[1] = frame;
         // SAFETY: `record` has the layout of the entry's records: the context, which lives on this
@@ -214,7 +269,9 @@ impl Executable {
             *kept = space;
         }
         let refused = records.as_ref().filter(|_| status == NO_ROOM).map(|r| r.problem(&tapes.1));
+        let mut bytes = 0;
         if let Some(mut records) = records {
+            bytes = records.bytes();
             records.empty();
             if let Ok(mut kept) = kept.try_lock() {
                 *kept = Some(records);
@@ -222,6 +279,11 @@ impl Executable {
         }
         if let Some(problem) = refused {
             return Err(problem);
+        }
+        if status == STOPPED
+            && let Some(watches) = watches
+        {
+            return Err(watches.stopped());
         }
         if status == NO_RECORD {
             let message = format!("a round of @{} reads a record that is not there", self.0.name);
@@ -239,7 +301,7 @@ impl Executable {
             let lines = unsafe { lines.assume_init() };
             results.push(Tensor::from_lines(output.ty.clone(), lines)?);
         }
-        Ok(results)
+        Ok((results, bytes))
     }
 
     /// Bytes of the records that are kept for the next call.

@@ -23,9 +23,10 @@ mod plan;
 mod record;
 mod records;
 mod target;
+mod watch;
 
 pub use compile::{Options, Report, Runnable, compile};
-pub use executable::Executable;
+pub use executable::{Executable, Taken};
 pub use jit::CodeReport;
 pub use plan::{Plan, Row};
 pub use schedule::schedule;

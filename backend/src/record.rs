@@ -20,6 +20,7 @@
 //! ([`crate::records`]).
 
 use crate::kernel::{Kernel, Place};
+use crate::watch::Row;
 
 /// Bytes of a word.
 pub(crate) const WORD: usize = 8;
@@ -41,6 +42,12 @@ pub(crate) struct Context {
     pub(crate) tapes: *mut State,
     /// Points to the [`Records`](crate::records::Records) that the states belong to.
     pub(crate) records: *mut u8,
+    /// Points to the first [`Row`](crate::watch::Row) of the call's loops that are watched, in order.
+    pub(crate) rows: *mut Row,
+    /// Points to a byte that says whether the call is to end.
+    pub(crate) flag: *const u8,
+    /// Points to the [`Watches`](crate::watch::Watches) that the rows belong to.
+    pub(crate) watches: *mut u8,
 }
 
 /// What machine code knows of a tape.
@@ -60,6 +67,10 @@ pub(crate) struct State {
 pub(crate) const WORKSPACE: usize = std::mem::offset_of!(Context, workspace);
 /// Where the pointer to the states of tapes is in the context.
 pub(crate) const TAPES: usize = std::mem::offset_of!(Context, tapes);
+/// Where the pointer to the rows of loops that are watched is in the context.
+pub(crate) const ROWS: usize = std::mem::offset_of!(Context, rows);
+/// Where the pointer to what ends the call is in the context.
+pub(crate) const FLAG: usize = std::mem::offset_of!(Context, flag);
 /// Where the zeros are in the context.
 pub(crate) const ZEROS: usize = std::mem::offset_of!(Context, zeros);
 

@@ -34,6 +34,10 @@ pub enum Kind {
     Callback,
     /// A value that is not finite appeared while the program ran, and somebody asked for it.
     NotFinite,
+    /// A loop runs more rounds than it may.
+    Limit,
+    /// A running program was ended from outside.
+    Cancelled,
     /// The text of a program does not parse.
     Parse,
     /// A program breaks an invariant of the language.
@@ -46,7 +50,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 17] = [
         Kind::Shape,
         Kind::Dtype,
         Kind::Escaped,
@@ -58,6 +62,8 @@ impl Kind {
         Kind::Rule,
         Kind::Callback,
         Kind::NotFinite,
+        Kind::Limit,
+        Kind::Cancelled,
         Kind::Parse,
         Kind::Verify,
         Kind::Target,
@@ -78,6 +84,8 @@ impl Kind {
             Kind::Rule => "rule",
             Kind::Callback => "callback",
             Kind::NotFinite => "not-finite",
+            Kind::Limit => "limit",
+            Kind::Cancelled => "cancelled",
             Kind::Parse => "parse",
             Kind::Verify => "verify",
             Kind::Target => "target",

@@ -78,12 +78,12 @@ pub use control::*;
 pub use error::Error;
 pub use function::{Function, One, Two};
 pub use implicit::*;
-pub use jit::{Compiled, Explanation, Jit, Stage, jit, run};
+pub use jit::{CallReport, Compiled, Explanation, Jit, Stage, jit, run};
 pub use ops::functions::*;
 pub use outside::{Failure, callback, callback_batched, debug_print, tap, tap_cotangent};
 pub use state::Ref;
 pub use tapeloom_derive::Tree;
-pub use tapeloom_ir::{ArrayType, Dtype, Element, Kind, Problem, Shape, Tensor};
+pub use tapeloom_ir::{ArrayType, Cancel, Dtype, Element, Kind, LoopCount, Problem, Shape, Tensor};
 pub use transform::*;
 pub use tree::{
     Args, Tree, clip_by_global_norm, global_norm, ones_like, ravel, ravel_tensors, tree_dot,
@@ -108,5 +108,5 @@ pub mod prelude {
     pub use crate::var::{IntoVar, Var};
     pub use crate::{optim, random};
     pub use tapeloom_derive::Tree;
-    pub use tapeloom_ir::{Dtype, Shape, Tensor};
+    pub use tapeloom_ir::{Cancel, Dtype, Shape, Tensor};
 }

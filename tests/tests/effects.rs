@@ -105,7 +105,7 @@ fn reports_when_compiled(m: &mut Module, f: FuncId, args: &[Tensor], log: &Liste
     let all: Vec<&Tensor> = args.iter().collect();
     for g in [f, simpler] {
         for target in [Target::host(), Target::Interpreter] {
-            compile(m, g, &Options { target }).unwrap().call(&all).unwrap();
+            compile(m, g, &Options { target, ..Options::default() }).unwrap().call(&all).unwrap();
             assert_eq!(log.take(), want, "{}", print_functions(m, &[g]));
         }
     }

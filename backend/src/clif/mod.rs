@@ -32,6 +32,7 @@ mod tapes;
 #[cfg(test)]
 mod tests;
 mod variables;
+mod watch;
 
 pub(crate) use symbols::Symbols;
 

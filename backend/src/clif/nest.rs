@@ -177,6 +177,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             Stmt::If { condition, then, otherwise } => self.if_(*condition, then, otherwise),
             Stmt::Call(c) => self.call(c),
             Stmt::Tape(t) => self.taping(t),
+            Stmt::Watch(w) => self.watch(w),
             Stmt::Ask(a) => self.ask(a),
             Stmt::Let { value, .. } if self.hoisted.contains(value) => Ok(()),
             Stmt::Let { value, expr } => {

@@ -561,7 +561,7 @@ fn program(seed: u64) -> (Program, bool) {
         callees.push(callee);
     }
     let entry = kernel(&mut r, &callees, (ENTRY, 30, contracts), true);
-    (Program { tapes: PrimaryMap::new(), callees, entry }, contracts)
+    (Program { callees, entry, ..Program::new("") }, contracts)
 }
 
 #[test]

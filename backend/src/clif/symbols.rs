@@ -7,6 +7,7 @@ use crate::gemm;
 use crate::kernel::{Asked, Expr, Program, Stmt, visit};
 use crate::outside;
 use crate::records;
+use crate::watch;
 use cranelift_codegen::ir::{self, AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::CallConv;
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
@@ -43,6 +44,7 @@ impl Symbols {
             }
             Stmt::Contract(c) => symbols.contraction(c.dtype),
             Stmt::Tape(_) => symbols.grow(),
+            Stmt::Watch(_) => symbols.watch(),
             Stmt::Ask(_) => symbols.outside(),
             Stmt::Nest { .. }
             | Stmt::For { .. }
@@ -100,6 +102,10 @@ impl Symbols {
 
     fn grow(&mut self) {
         self.add(GROW, records::grow as *const u8, &[types::I64; 3], types::I32);
+    }
+
+    fn watch(&mut self) {
+        self.add(ENTER, watch::enter as *const u8, &[types::I64; 3], types::I32);
     }
 
     fn add(&mut self, name: &str, address: *const u8, params: &[ir::Type], result: ir::Type) {
@@ -213,6 +219,11 @@ impl<'a> Functions<'a> {
         self.symbol(func, GROW)
     }
 
+    /// The beginning of a loop that is watched: (context, loop, rounds or -1) to a status.
+    pub(super) fn enter(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
+        self.symbol(func, ENTER)
+    }
+
     /// A contraction: (description, lhs, rhs, out) to a status.
     pub(super) fn contraction(
         &mut self,
@@ -249,6 +260,7 @@ impl<'a> Functions<'a> {
 }
 
 const GROW: &str = "grow";
+const ENTER: &str = "enter";
 const ASK: &str = "ask";
 const CONTRACT_F64: &str = "contract_f64";
 const CONTRACT_F32: &str = "contract_f32";

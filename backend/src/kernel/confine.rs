@@ -75,6 +75,7 @@ fn block(
                 | Stmt::Contract(_)
                 | Stmt::Call(_)
                 | Stmt::Tape(_)
+                | Stmt::Watch(_)
                 | Stmt::Ask(_) => {}
             }
         }

@@ -9,10 +9,12 @@ use super::partial::Partial;
 use super::shadow::Shadow;
 use super::{
     Address, Arg, Ask, BufferId, Call, Carry, Contract, CursorId, Expr, Extent, IndexId, Kernel,
-    Matrix, Place, Program, Rounds, ScalarId, Stmt, TapeId, Taping, Turned, VarId, View, opened,
+    Matrix, Place, Program, Rounds, ScalarId, Stmt, TapeId, Taping, Turned, VarId, View, Watch,
+    opened,
 };
+use crate::watch::Watches;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
-use tapeloom_ir::{Code, Kind, Literal, Problem, Tensor};
+use tapeloom_ir::{Code, Kind, Limits, Literal, Problem, Tensor};
 
 /// Runs a program on concrete arguments.
 ///
@@ -21,7 +23,7 @@ use tapeloom_ir::{Code, Kind, Literal, Problem, Tensor};
 /// fit the inputs, [`Kind::Internal`] when an access leaves its buffer, [`Kind::TooLarge`] when there
 /// is no memory for results or workspace.
 pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-    run(program, args, false)
+    run(program, args, false, &Limits::default())
 }
 
 /// As [`eval`], and checks that every load finds what it means: an element of that version of that
@@ -53,10 +55,27 @@ pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> 
 /// # Errors
 /// Those of [`eval`]; [`Kind::Internal`] names what a load means and what it finds.
 pub fn shadow(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-    run(program, args, true)
+    shadow_within(program, args, &Limits::default())
 }
 
-fn run(program: &Program, args: &[Tensor], shadow: bool) -> Result<Vec<Tensor>, Problem> {
+/// As [`shadow`], within limits.
+///
+/// # Errors
+/// Those of [`shadow`], [`Kind::Limit`], [`Kind::Cancelled`].
+pub(crate) fn shadow_within(
+    program: &Program,
+    args: &[Tensor],
+    limits: &Limits,
+) -> Result<Vec<Tensor>, Problem> {
+    run(program, args, true, limits)
+}
+
+fn run(
+    program: &Program,
+    args: &[Tensor],
+    shadow: bool,
+    limits: &Limits,
+) -> Result<Vec<Tensor>, Problem> {
     super::check(program)?;
     let entry = &program.entry;
     let mut memory = Memory::new(filled(0xa5, entry.workspace)?);
@@ -82,8 +101,9 @@ fn run(program: &Program, args: &[Tensor], shadow: bool) -> Result<Vec<Tensor>, 
     }
     let records = program.tapes.keys().map(|_| (memory.add(Vec::new()).region, 0));
     let tapes: PrimaryMap<TapeId, (usize, usize)> = records.collect();
+    let watches = Watches::of(&program.watched, limits);
     let shadow = if shadow { Some(Shadow::of(&memory)?) } else { None };
-    let mut machine = Machine { program, memory, shadow, tapes };
+    let mut machine = Machine { program, memory, shadow, tapes, watches };
     machine.run(entry, places.clone(), 0)?;
     let result = |(id, ty)| {
         let mut result = Tensor::zeros_of(ty)?;
@@ -101,6 +121,7 @@ struct Machine<'a> {
     shadow: Option<Shadow<'a>>,
     /// Of each tape, the region of its records and how many there are.
     tapes: PrimaryMap<TapeId, (usize, usize)>,
+    watches: Watches,
 }
 
 /// One run of a kernel.
@@ -149,6 +170,7 @@ impl<'a> Machine<'a> {
             Stmt::Contract(c) => self.contract(f, c)?,
             Stmt::Call(c) => self.call(f, c)?,
             Stmt::Tape(t) => self.taping(f, t)?,
+            Stmt::Watch(w) => self.watch(f, w)?,
             Stmt::Ask(ask) => self.ask(f, ask)?,
             Stmt::If { condition, then, otherwise } => {
                 let body = if f.arg(*condition).bits != 0 { then } else { otherwise };
@@ -237,6 +259,16 @@ impl<'a> Machine<'a> {
             }
         }
         Ok(())
+    }
+
+    fn watch(&mut self, f: &Frame<'a>, watch: &Watch) -> Result<(), Problem> {
+        match watch {
+            Watch::Enter { watch, trip } => {
+                let trip = trip.and_then(|n| u64::try_from(f.arg(n).bits as i64).ok());
+                self.watches.enter(*watch, trip)
+            }
+            Watch::Count(watch) => self.watches.count(*watch),
+        }
     }
 
     /// A record that is to be written.

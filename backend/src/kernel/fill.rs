@@ -87,7 +87,7 @@ impl Search<'_> {
                 Stmt::For { extent: Extent::Scalar(_), .. }
                 | Stmt::While { .. }
                 | Stmt::If { .. } => self.doubt = true,
-                Stmt::Nest { .. } | Stmt::Tape(_) => {}
+                Stmt::Nest { .. } | Stmt::Tape(_) | Stmt::Watch(_) => {}
             }
             for carry in stmt.carries() {
                 // Two buffers exchange places: what is written where is not followed.

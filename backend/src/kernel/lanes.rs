@@ -132,6 +132,7 @@ pub(super) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
             Stmt::Call(_) => Some("there is a call inside"),
             Stmt::Tape(_) => Some("a tape is turned to inside"),
             Stmt::Ask(_) => Some("there is a call of a Rust function inside"),
+            Stmt::Watch(_) => Some("a loop inside is watched"),
             Stmt::Nest { .. }
             | Stmt::For { .. }
             | Stmt::Let { .. }
@@ -260,6 +261,7 @@ impl Survey<'_> {
                 | Stmt::Contract(_)
                 | Stmt::Call(_)
                 | Stmt::Tape(_)
+                | Stmt::Watch(_)
                 | Stmt::Ask(_) => {}
             }
         }

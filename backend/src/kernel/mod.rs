@@ -50,8 +50,10 @@ mod tests;
 pub(crate) mod told;
 mod verify;
 mod walk;
+mod watch;
 
 pub use confine::confine;
+pub(crate) use eval::shadow_within;
 pub use eval::{eval, shadow};
 pub(crate) use fill::filled;
 pub use lanes::choose_lanes;
@@ -66,6 +68,7 @@ pub use tape::{Cursor, CursorId, Tape, TapeId, Taping, Turned, handle};
 pub(crate) use verify::shallow;
 pub use verify::{VerifyError, check, check_form, verify};
 pub use walk::{Access, Assign, Map, visit};
+pub use watch::{Watch, WatchId, Watched};
 
 use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
 use std::sync::Arc;
@@ -101,6 +104,8 @@ entity_impl!(VarId, "v");
 pub struct Program {
     /// What rounds write of which only the run knows how many there are.
     pub tapes: PrimaryMap<TapeId, Tape>,
+    /// The loops whose rounds are counted: none, unless somebody asked for it.
+    pub watched: PrimaryMap<WatchId, Watched>,
     /// What is called, each compiled once. A kernel calls only those before it, so that no call
     /// recurses.
     pub callees: PrimaryMap<KernelId, Kernel>,
@@ -111,8 +116,12 @@ pub struct Program {
 impl Program {
     /// A program that does nothing yet.
     pub fn new(name: impl Into<String>) -> Program {
-        let (tapes, callees) = (PrimaryMap::new(), PrimaryMap::new());
-        Program { tapes, callees, entry: Kernel::new(name) }
+        Program {
+            tapes: PrimaryMap::new(),
+            watched: PrimaryMap::new(),
+            callees: PrimaryMap::new(),
+            entry: Kernel::new(name),
+        }
     }
 
     /// All kernels, callees before those that call them.
@@ -287,7 +296,8 @@ fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
             | Stmt::Set { .. }
             | Stmt::Fold { .. }
             | Stmt::Store { .. }
-            | Stmt::Tape(_) => 1,
+            | Stmt::Tape(_)
+            | Stmt::Watch(_) => 1,
         }
     };
     body.iter().map(of).fold(0, u64::saturating_add)
@@ -463,6 +473,8 @@ pub enum Stmt {
     Call(Call),
     /// What happens to a tape.
     Tape(Taping),
+    /// What happens to a loop that is watched.
+    Watch(Watch),
     /// A call of a Rust function, made in the order of the program.
     Ask(Ask),
 }

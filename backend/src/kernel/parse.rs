@@ -23,10 +23,11 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 
+use super::watch::{RUNTIME, STATIC};
 use super::{
     Address, Arg, Ask, Asked, Buffer, BufferId, Call, Carry, Contract, Cursor, CursorId, Expr,
     Extent, Held, IndexId, Kernel, KernelId, Matrix, Place, Program, Rounds, ScalarId, Stmt, Tape,
-    TapeId, Taping, Turned, VarId, Version, View,
+    TapeId, Taping, Turned, VarId, Version, View, Watch, WatchId, Watched,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::sync::Arc;
@@ -48,6 +49,18 @@ pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Pr
         }
         parser.expect(":")?;
         program.tapes.push(Tape { record: parser.number()?, loc: None });
+    }
+    while parser.take("watch") {
+        let id: WatchId = parser.id()?;
+        if id.index() != program.watched.len() {
+            return Err(parser.problem(format!("watches are numbered in order, got {id}")));
+        }
+        parser.expect(":")?;
+        let runtime = parser.take(RUNTIME);
+        if !runtime {
+            parser.expect(STATIC)?;
+        }
+        program.watched.push(Watched { runtime, loc: None });
     }
     while parser.take("kernel") {
         let id: KernelId = parser.id()?;
@@ -227,6 +240,14 @@ impl<'a> Parser<'a> {
             let index = self.arg()?;
             self.expect("]")?;
             return Ok(Stmt::Tape(Taping::Turn { cursor, to, index }));
+        }
+        if self.take("enter") {
+            let watch = self.id()?;
+            let trip = if self.take("for") { Some(self.arg()?) } else { None };
+            return Ok(Stmt::Watch(Watch::Enter { watch, trip }));
+        }
+        if self.take("count") {
+            return Ok(Stmt::Watch(Watch::Count(self.id()?)));
         }
         if self.take("cut") {
             let tape = self.id()?;

@@ -3,9 +3,10 @@
 //! Ids print as they are, so that text, snapshots and error messages name the same things, and
 //! [`parse`](super::parse) gives back the same program. See the example in [`super`].
 
+use super::watch::{RUNTIME, STATIC};
 use super::{
     Address, Arg, Ask, BufferId, Call, Carry, Contract, Expr, Extent, Held, Kernel, Matrix, Place,
-    Program, Rounds, Stmt, Taping, Turned, View,
+    Program, Rounds, Stmt, Taping, Turned, View, Watch,
 };
 use std::fmt::{self, Display, Formatter};
 use tapeloom_ir::ArrayType;
@@ -14,6 +15,9 @@ impl Display for Program {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for (id, tape) in &self.tapes {
             writeln!(f, "tape {id}: {}", tape.record)?;
+        }
+        for (id, watched) in &self.watched {
+            writeln!(f, "watch {id}: {}", if watched.runtime { RUNTIME } else { STATIC })?;
         }
         for (id, kernel) in &self.callees {
             let inline = if kernel.inline { " inline" } else { "" };
@@ -133,6 +137,16 @@ impl Display for Taping {
     }
 }
 
+impl Display for Watch {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Watch::Enter { watch, trip: None } => write!(f, "enter {watch}"),
+            Watch::Enter { watch, trip: Some(n) } => write!(f, "enter {watch} for {n}"),
+            Watch::Count(watch) => write!(f, "count {watch}"),
+        }
+    }
+}
+
 impl Display for Address {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut plus = "";
@@ -248,6 +262,7 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
             Stmt::Contract(c) => writeln!(f, "{c}")?,
             Stmt::Call(c) => writeln!(f, "{c}")?,
             Stmt::Tape(t) => writeln!(f, "{t}")?,
+            Stmt::Watch(w) => writeln!(f, "{w}")?,
             Stmt::Ask(ask) => writeln!(f, "{ask}")?,
             Stmt::If { condition, then, otherwise } => {
                 writeln!(f, "if {condition} {{")?;

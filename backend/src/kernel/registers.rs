@@ -81,6 +81,7 @@ fn block(
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
+            | Stmt::Watch(_)
             | Stmt::Ask(_) => false,
         };
         let around = if in_order { in_registers(kernel, mentions, within, stmt) } else { None };

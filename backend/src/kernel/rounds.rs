@@ -44,20 +44,26 @@ pub fn claim(kernel: &mut Kernel) {
 
 fn claim_block(kernel: &Kernel, body: &mut [Stmt]) {
     for stmt in body {
-        if let Stmt::For { index, extent, rounds, carries, body, .. } = stmt {
-            *rounds = match variables(body).0 {
-                weak @ (Rounds::Parallel | Rounds::Fold)
-                    if carries.is_empty()
-                        && memory(kernel, *index, *extent, body) == Meet::Never =>
-                {
-                    weak
-                }
-                Rounds::Parallel | Rounds::Fold | Rounds::Serial => Rounds::Serial,
-            };
+        let claim = strongest(kernel, stmt);
+        if let Stmt::For { rounds, .. } = stmt {
+            *rounds = claim;
         }
         for block in stmt.blocks_mut() {
             claim_block(kernel, block);
         }
+    }
+}
+
+/// The strongest claim that can be proved of a loop.
+pub(super) fn strongest(kernel: &Kernel, stmt: &Stmt) -> Rounds {
+    let Stmt::For { index, extent, carries, body, .. } = stmt else { return Rounds::Serial };
+    match variables(body).0 {
+        weak @ (Rounds::Parallel | Rounds::Fold)
+            if carries.is_empty() && memory(kernel, *index, *extent, body) == Meet::Never =>
+        {
+            weak
+        }
+        Rounds::Parallel | Rounds::Fold | Rounds::Serial => Rounds::Serial,
     }
 }
 
@@ -106,7 +112,7 @@ struct Variables {
     /// Into variables from outside.
     folds: Vec<(VarId, Code)>,
     read: Vec<VarId>,
-    /// Whether anything is reported, and whether tapes are turned to.
+    /// Whether anything is reported or counted, and whether tapes are turned to.
     reports: bool,
     turns: bool,
 }
@@ -121,7 +127,7 @@ impl Variables {
 
     fn stmt(&mut self, stmt: &Stmt) {
         self.turns |= matches!(stmt, Stmt::Tape(_));
-        self.reports |= matches!(stmt, Stmt::Ask(_));
+        self.reports |= matches!(stmt, Stmt::Ask(_) | Stmt::Watch(_));
         let mut folded = None;
         match stmt.assigned() {
             Some((var, Assign::Declare)) => self.declared.push(var),
@@ -234,6 +240,7 @@ impl<'a> Survey<'a> {
                 | Stmt::Store { .. }
                 | Stmt::Contract(_)
                 | Stmt::Tape(_)
+                | Stmt::Watch(_)
                 | Stmt::Ask(_) => {}
             }
             // What two buffers hold that exchange places is not followed.

@@ -19,6 +19,7 @@
 //!
 //! What the versions of its buffers said has been checked where it was a kernel: here each has one.
 
+use super::watch::unwatch;
 use super::{
     Address, Arg, BufferId, Call, Carry, CursorId, Held, IndexId, Kernel, KernelId, Map, Place,
     Program, ScalarId, Stmt, VarId, View, claim, visit,
@@ -48,6 +49,7 @@ fn spliced(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>) {
     kernel.body = body;
     if changed {
         // More is seen of what the rounds do that called.
+        unwatch(kernel);
         claim(kernel);
     }
 }

@@ -25,7 +25,7 @@
 
 use super::{
     Address, Arg, Ask, BufferId, Call, Carry, Contract, CursorId, Expr, Extent, Held, IndexId,
-    Matrix, ScalarId, Stmt, Taping, Turned, VarId, View,
+    Matrix, ScalarId, Stmt, Taping, Turned, VarId, View, Watch,
 };
 use smallvec::SmallVec;
 use tapeloom_ir::Code;
@@ -87,6 +87,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
+            | Stmt::Watch(_)
             | Stmt::Ask(_) => {}
         }
         blocks
@@ -110,6 +111,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
+            | Stmt::Watch(_)
             | Stmt::Ask(_) => {}
         }
         blocks
@@ -129,6 +131,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
+            | Stmt::Watch(_)
             | Stmt::Ask(_) => &[],
         }
     }
@@ -148,6 +151,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
+            | Stmt::Watch(_)
             | Stmt::Ask(_) => None,
         }
     }
@@ -167,6 +171,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
+            | Stmt::Watch(_)
             | Stmt::Ask(_) => None,
         }
     }
@@ -187,6 +192,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
+            | Stmt::Watch(_)
             | Stmt::Ask(_) => None,
         }
     }
@@ -215,6 +221,7 @@ impl Stmt {
             Stmt::Contract(c) => [&c.lhs, &c.rhs, &c.out].into_iter().for_each(|m| m.at.args(f)),
             Stmt::Call(c) => c.operands.iter().chain(&c.outputs).for_each(|v| v.at.args(f)),
             Stmt::Tape(t) => t.args(f),
+            Stmt::Watch(w) => w.args(f),
             Stmt::Ask(a) => a.operands.iter().chain(&a.outputs).for_each(|v| v.at.args(f)),
         }
     }
@@ -251,6 +258,7 @@ impl Stmt {
             | Stmt::Var { .. }
             | Stmt::Set { .. }
             | Stmt::Tape(_)
+            | Stmt::Watch(_)
             | Stmt::Fold { .. } => {}
         }
     }
@@ -415,6 +423,12 @@ pub trait Map {
                     Taping::Length { value: self.scalar(*value), tape: *tape }
                 }
                 Taping::Cut { tape, to } => Taping::Cut { tape: *tape, to: self.arg(*to) },
+            }),
+            Stmt::Watch(w) => Stmt::Watch(match w {
+                Watch::Enter { watch, trip } => {
+                    Watch::Enter { watch: *watch, trip: trip.map(|n| self.arg(n)) }
+                }
+                Watch::Count(watch) => Watch::Count(*watch),
             }),
             Stmt::Ask(a) => Stmt::Ask(Ask {
                 asked: a.asked.clone(),

@@ -20,7 +20,7 @@ use super::rolls::Rolls;
 use super::tree::{RegionStep, Span};
 use crate::kernel::{
     Address, Arg, Ask, Buffer, BufferId, Call, Carry, Expr, Extent, Held, IndexId, Kernel,
-    KernelId, Place, Rounds, Stmt, Version, View,
+    KernelId, Place, Rounds, Stmt, Version, View, Watch, Watched, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::fault::{Fault, planted};
@@ -37,6 +37,9 @@ pub(crate) struct Frame {
     /// The second places of what exchanges places, in order.
     next: Vec<usize>,
 }
+
+/// Loops of fewer rounds, of a few operations each, are not watched.
+const SHORT: usize = 1024;
 
 /// Every buffer begins at a multiple of this.
 const LINE: usize = 64;
@@ -288,7 +291,12 @@ impl Convert<'_> {
                 (Extent::Scalar(n), last)
             }
         };
+        let trip = match extent {
+            Extent::Scalar(n) => Some(n),
+            Extent::Constant(_) => None,
+        };
         let mut body = Vec::new();
+        self.watch(&round, trip, &mut code, &mut body);
         if round.counts() {
             let value = match rounds.direction {
                 Direction::Up => Arg::Index(index),
@@ -327,6 +335,7 @@ impl Convert<'_> {
             vec![Stmt::Call(Call { callee: condition, operands, outputs, frame: round.frame })];
         let condition = self.scalar(&answer, Dtype::Bool, &mut head);
         let mut body = Vec::new();
+        self.watch(round, None, &mut code, &mut body);
         if round.counts() {
             let n = self.scalar(count, Dtype::I64, &mut body);
             body.extend(round.number.as_ref().map(|number| store(number, n)));
@@ -340,6 +349,27 @@ impl Convert<'_> {
         body.push(store(count, next));
         code.push(Stmt::While { head, condition, carries, body });
         Ok(Stmt::Nest { body: code })
+    }
+
+    /// Where loops are watched, this one counts its rounds: before it begins, and at the beginning of its
+    /// body. Not if it is over soon.
+    fn watch(
+        &mut self,
+        round: &Round<'_>,
+        trip: Option<Arg>,
+        before: &mut Vec<Stmt>,
+        body: &mut Vec<Stmt>,
+    ) {
+        let inside = &self.memory.callees[round.body].body;
+        let Some(watched) = &mut self.tapes.watched else { return };
+        let runtime = match round.rounds.trip {
+            Trip::Runtime | Trip::While { .. } => true,
+            Trip::Static(n) if n < SHORT && !repeats(inside) => return,
+            Trip::Static(_) => false,
+        };
+        let watch = watched.push(Watched { runtime, loc: self.graph.nodes[round.step.first].loc });
+        before.push(Stmt::Watch(Watch::Enter { watch, trip }));
+        body.push(Stmt::Watch(Watch::Count(watch)));
     }
 
     /// In which places a loop carries its results.
@@ -434,6 +464,15 @@ impl Convert<'_> {
             (Slot::Xs, None) => Err(missing()),
         }
     }
+}
+
+/// Whether a block runs anything more than once, or calls what may.
+fn repeats(body: &[Stmt]) -> bool {
+    let mut found = false;
+    visit(body, &mut |s| {
+        found |= matches!(s, Stmt::For { .. } | Stmt::While { .. } | Stmt::Call(_) | Stmt::Ask(_));
+    });
+    found
 }
 
 /// The element of an array that belongs to the round.

@@ -90,8 +90,8 @@ mod tape_tests;
 #[cfg(test)]
 mod tests;
 
+use crate::compile::Options;
 use crate::kernel::{Kernel, KernelId, Program};
-use crate::machine::Machine;
 use crate::plan::Plan;
 use calls::{Gives, Unit};
 use cranelift_entity::PrimaryMap;
@@ -112,17 +112,17 @@ pub fn schedule(module: &Module, func: FuncId) -> Result<Program, Problem> {
 /// # Errors
 /// Those of [`schedule`].
 pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
-    plan_on(Machine::MEASURED, module, func)
+    plan_on(&Options::default(), module, func)
 }
 
-/// The same for that machine.
+/// The same, as is asked for.
 pub(crate) fn plan_on(
-    machine: Machine,
+    options: &Options,
     module: &Module,
     func: FuncId,
 ) -> Result<(Program, Plan), Problem> {
     let mut calls = calls::Calls::of(module, func)?;
-    calls.machine = machine;
+    calls.machine = options.target.machine();
     let f = module.function(func);
     let mut types = f.param_types().into_iter().chain(f.result_types());
     if let Some(ty) = types.find(|ty| ty.as_array().is_none()) {
@@ -130,7 +130,7 @@ pub(crate) fn plan_on(
         return Err(Problem::new(Kind::Target, message, ""));
     }
     let mut callees: PrimaryMap<KernelId, Kernel> = calls.made.iter().cloned().collect();
-    let mut tapes = Tapes::new(&callees);
+    let mut tapes = Tapes::new(&callees, options.watched);
     for (unit, inline) in &calls.kept {
         let (mut kernel, _) = kernel(module, unit, &calls, &callees, &mut tapes)?;
         tapes.cut(&mut kernel, &module.function(unit.function).result_types());
@@ -140,7 +140,8 @@ pub(crate) fn plan_on(
     let (entry, mut plan) = kernel(module, &unit, &calls, &callees, &mut tapes)?;
     plan.calls = calls.rows;
     plan.tapes.clone_from(&tapes.all);
-    Ok((Program { tapes: tapes.all, callees, entry }, plan))
+    let watched = tapes.watched.unwrap_or_default();
+    Ok((Program { tapes: tapes.all, watched, callees, entry }, plan))
 }
 
 /// One function as loop nests. Those that it calls have been made.

@@ -23,14 +23,16 @@
 //! length that they had: what a round of an outer loop keeps for itself is gone when it ends.
 
 use super::graph::NodeId;
-use crate::kernel::{Arg, Kernel, KernelId, Stmt, Tape, TapeId, Taping, visit};
+use crate::kernel::{Arg, Kernel, KernelId, Stmt, Tape, TapeId, Taping, WatchId, Watched, visit};
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::collections::BTreeSet;
 use tapeloom_ir::{Dtype, OrderedMap, Type};
 
-/// The tapes of a program while it is made.
+/// The tapes of a program while it is made, and the loops that it watches.
 pub(crate) struct Tapes {
     pub(crate) all: PrimaryMap<TapeId, Tape>,
+    /// The loops that are watched, if any are to be.
+    pub(crate) watched: Option<PrimaryMap<WatchId, Watched>>,
     /// How many belong to kernels that are done.
     done: usize,
     /// The tapes on which a kernel may leave records.
@@ -41,9 +43,10 @@ pub(crate) struct Tapes {
 }
 
 impl Tapes {
-    pub(crate) fn new(routines: &PrimaryMap<KernelId, Kernel>) -> Tapes {
+    pub(crate) fn new(routines: &PrimaryMap<KernelId, Kernel>, watched: bool) -> Tapes {
         let left = routines.values().map(|_| BTreeSet::new()).collect();
-        Tapes { all: PrimaryMap::new(), done: 0, left, known: OrderedMap::default() }
+        let watched = watched.then(PrimaryMap::new);
+        Tapes { all: PrimaryMap::new(), watched, done: 0, left, known: OrderedMap::default() }
     }
 
     /// A kernel is done: if nothing that it gives is a tape, it leaves tapes as they were.

@@ -52,16 +52,21 @@ pub(super) fn check_all(module: &Module, f: FuncId, all: &[&[Tensor]], tolerance
     let errors = kernel::verify(&compiled);
     assert!(errors.is_empty(), "{errors:?}\n{program}\n{compiled}");
     let machine = crate::Executable::new(&compiled).unwrap();
+    let options = crate::Options { watched: true, ..Default::default() };
+    let watched = crate::compile(module, f, &options).unwrap();
     for args in all {
         let want = eval(module, f, args).unwrap();
         let got = kernel::shadow(&program, args).unwrap_or_else(|e| panic!("{e}\n{program}"));
         assert_eq!(got.len(), want.len());
         let native = machine.call(&args.iter().collect::<Vec<_>>()).unwrap();
+        let counted = watched.call(&args.iter().collect::<Vec<_>>()).unwrap();
         for (i, w) in want.iter().enumerate() {
             let (g, n) = (&got[i], &native[i]);
             assert!(close(g, w, tolerance), "result {i}: got {g}, want {w}\n{program}");
             let tolerance = if program.contracts() { tolerance } else { 0.0 };
             assert!(close(n, g, tolerance), "result {i}: native {n}, kernels {g}\n{program}");
+            let (c, watched) = (&counted[i], &watched.report().program);
+            assert!(close(c, n, tolerance), "result {i}: counting {c}, native {n}\n{watched}");
         }
     }
 }
@@ -388,7 +393,7 @@ fn more_memory_than_there_is() {
         let module = tapeloom_ir::parse_module(&text).unwrap();
         let f = module.iter().last().unwrap().0;
         for target in [crate::Target::host(), crate::Target::Interpreter] {
-            let code = crate::compile(&module, f, &crate::Options { target });
+            let code = crate::compile(&module, f, &crate::Options { target, ..Default::default() });
             let problem = code.and_then(|code| code.call(&[&Tensor::scalar(1.0)])).unwrap_err();
             assert_eq!(problem.kind, Kind::TooLarge, "{problem}");
         }

@@ -19,8 +19,10 @@
 
 mod explain;
 mod program;
+mod report;
 
 pub use explain::{Explanation, Stage};
+pub use report::CallReport;
 
 use crate::closure::{time_in_transforms, trace_program};
 use crate::function::{Function, one};
@@ -33,7 +35,7 @@ use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
-use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Tensor};
+use tapeloom_ir::{ArrayType, Cancel, Kind, Limits, Loc, Problem, Tensor};
 
 /// A closure with the programs compiled from it. Made by [`jit`].
 pub struct Jit<A: Tree<Var>, B: Tree<Var>, F> {
@@ -44,6 +46,8 @@ pub struct Jit<A: Tree<Var>, B: Tree<Var>, F> {
     /// Under this number a trace remembers what it has traced for [`Jit::apply`].
     number: u64,
     engine: Engine,
+    /// What calls may take, if that is limited.
+    limits: Option<Limits>,
     cache: RwLock<Vec<Arc<Entry<A, B>>>>,
     /// Trees of `Var` are not `Send`, but a `Jit` holds none: it takes and makes them.
     signature: PhantomData<fn(A) -> B>,
@@ -58,6 +62,7 @@ struct Entry<A: Tree<Var>, B: Tree<Var>> {
     /// Data that the closure captured; the program's last arguments.
     tensors: Vec<Tensor>,
     output: B::Structure,
+    limits: Option<Limits>,
     /// Why it was compiled: what differs from the program before it.
     why: String,
 }
@@ -74,15 +79,8 @@ impl<A: Tree<Var>, B: Tree<Var>> Entry<A, B> {
     fn run(&self, leaves: &TensorRefs<'_>, at: Loc) -> Result<B::With<Tensor>, Error> {
         let operands: SmallVec<[&Tensor; 8]> =
             leaves.iter().map(|t| &**t).chain(&self.tensors).collect();
-        let mut results = self.program.run(&operands).map_err(|p| Error::at(p, at))?.into_iter();
-        let mut complete = true;
-        let tree = B::with_leaves(&self.output, &mut || {
-            results.next().unwrap_or_else(|| {
-                complete = false;
-                Tensor::from(false)
-            })
-        });
-        if complete { Ok(tree) } else { Err(Problem::internal("too few results").into()) }
+        let results = self.program.run(&operands, self.limits.as_ref());
+        tree::<B>(&self.output, results.map_err(|p| Error::at(p, at))?)
     }
 
     /// How arguments differ from those that this program is for.
@@ -96,6 +94,22 @@ impl<A: Tree<Var>, B: Tree<Var>> Entry<A, B> {
             explain::difference(&leaf_paths::<Var, A>(structure, "argument"), &self.types, types)
         })
     }
+}
+
+/// The tree of a program's results.
+fn tree<B: Tree<Var>>(
+    structure: &B::Structure,
+    results: Vec<Tensor>,
+) -> Result<B::With<Tensor>, Error> {
+    let mut results = results.into_iter();
+    let mut complete = true;
+    let tree = B::with_leaves(structure, &mut || {
+        results.next().unwrap_or_else(|| {
+            complete = false;
+            Tensor::from(false)
+        })
+    });
+    if complete { Ok(tree) } else { Err(Problem::internal("too few results").into()) }
 }
 
 /// A closure compiled for one kind of argument. Made by [`Jit::compile`].
@@ -155,6 +169,7 @@ pub(crate) fn boundary<A: Tree<Var>, B: Tree<Var>, F>(
         at,
         number: tapeloom_ir::trace::unique(),
         engine: Engine::Native,
+        limits: None,
         cache: RwLock::new(Vec::new()),
         signature: PhantomData,
     }
@@ -258,6 +273,90 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
+    /// The same closure, in which no loop of run-time length runs more than `n` rounds: a call in which one
+    /// would ends with an error that has its line, before the first round where their number is known.
+    /// Each run of a loop counts by itself. It costs a few instructions a round.
+    ///
+    /// ```
+    /// use tapeloom::{prelude::*, Kind};
+    /// let halved = |x: Var| while_loop(|x: Var| x.gt(1.0), |x| x / 2, x);
+    /// let f = jit(halved).max_steps(1000);
+    /// assert_eq!(f.call(1024.0)?.item::<f64>()?, 1.0);
+    /// let error = f.call(f64::INFINITY).unwrap_err();
+    /// assert_eq!(error.kind(), Kind::Limit);
+    /// assert!(error.to_string().contains("a loop goes on after 1000 rounds"));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn max_steps(mut self, n: u64) -> Jit<A, B, F> {
+        self.limits.get_or_insert_default().max_steps = Some(n);
+        self.cache = RwLock::new(Vec::new());
+        self
+    }
+
+    /// The same closure, whose calls end with an error soon after the handle says so, from any thread:
+    /// loops look at it when they begin and every 1,024 rounds.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tapeloom::{prelude::*, Kind};
+    /// let cancel = Cancel::new();
+    /// let forever = jit(|x: Var| while_loop(|x: Var| x.gt(0.0), |x| x + 1.0, x)).cancelled_by(&cancel);
+    /// let error = std::thread::scope(|s| {
+    ///     let call = s.spawn(|| forever.call(1.0));
+    ///     std::thread::sleep(Duration::from_millis(50));
+    ///     cancel.cancel();
+    ///     call.join().unwrap().unwrap_err()
+    /// });
+    /// assert_eq!(error.kind(), Kind::Cancelled);
+    /// ```
+    pub fn cancelled_by(mut self, cancel: &Cancel) -> Jit<A, B, F> {
+        self.limits.get_or_insert_default().cancel = Some(cancel.clone());
+        self.cache = RwLock::new(Vec::new());
+        self
+    }
+
+    /// Calls, and says what the call took: the rounds of its loops of run-time length, and bytes. The
+    /// closure is traced and compiled again for that, so that loops count.
+    ///
+    /// # Errors
+    /// As [`Jit::call`].
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let collatz = |n: Var| while_loop(
+    ///     |n: Var| n.gt(1),
+    ///     |n: Var| select((n % 2).eq(0), n / 2, 3 * n + 1),
+    ///     n,
+    /// );
+    /// let (one, report) = jit(collatz).report(27i64)?;
+    /// assert_eq!(one.item::<i64>()?, 1);
+    /// assert_eq!((report.loops[0].entered, report.loops[0].rounds), (1, 111));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn report(&self, args: impl Args<A>) -> Result<(B::With<Tensor>, CallReport), Error> {
+        let mut leaves = TensorRefs::new();
+        args.tensors(&mut leaves);
+        let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
+        let traced = trace_program::<A, B>(self.name, self.at, &self.f, &args.structure(), &types)?;
+        let at = |p: Problem| Error::at(p, self.at);
+        let program = Program::compile(self.compiled(), true, traced.module, traced.function, None);
+        let Program::Native(compiled) = program.map_err(at)? else {
+            return Err(Problem::internal("reported on an interpreted program").into());
+        };
+        let operands: Vec<&Tensor> = leaves.iter().map(|t| &**t).chain(&traced.tensors).collect();
+        let limits = self.limits.clone().unwrap_or_default();
+        let (results, taken) = compiled.call_within(&operands, &limits).map_err(at)?;
+        let bytes = |all: &mut dyn Iterator<Item = &Tensor>| all.map(|x| x.ty().bytes()).sum();
+        let arguments = bytes(&mut operands.iter().copied());
+        let report = CallReport::of(taken, arguments, bytes(&mut results.iter()));
+        Ok((tree::<B>(&traced.output, results)?, report))
+    }
+
+    /// The engine for what has to be compiled.
+    fn compiled(&self) -> Engine {
+        if self.engine == Engine::Relaxed { Engine::Relaxed } else { Engine::Native }
+    }
+
     /// Says what compiling for these arguments does: the program at each stage, kernels, memory with
     /// its exact peak, times, and why the programs that are kept were compiled. The closure is traced
     /// and compiled again for that.
@@ -277,8 +376,10 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         let ends = f.param_types().into_iter().chain(f.result_types());
         let boundary = ends.map(|t| crate::closure::array(&t).bytes()).sum();
         let mut stages = vec![program::stage("trace", &traced.module, traced.function, time)];
-        let engine = if self.engine == Engine::Relaxed { Engine::Relaxed } else { Engine::Native };
-        let program = Program::compile(engine, traced.module, traced.function, Some(&mut stages));
+        let stages_too = Some(&mut stages);
+        let watched = self.limits.is_some();
+        let (module, function) = (traced.module, traced.function);
+        let program = Program::compile(self.compiled(), watched, module, function, stages_too);
         let Program::Native(compiled) = program.map_err(|p| Error::at(p, self.at))? else {
             return Err(Problem::internal("explained an interpreted program").into());
         };
@@ -323,7 +424,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         // The cache is not locked meanwhile: the closure may call this very function. Of threads that
         // compile the same program the first one keeps it, and the others use that.
         let traced = trace_program::<A, B>(self.name, self.at, &self.f, &structure, &types)?;
-        let program = Program::compile(self.engine, traced.module, traced.function, None)
+        let (limits, module, function) = (self.limits.clone(), traced.module, traced.function);
+        let program = Program::compile(self.engine, limits.is_some(), module, function, None)
             .map_err(|p| Error::at(p, self.at))?;
         let (tensors, output) = (traced.tensors, traced.output);
         let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
@@ -335,7 +437,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
             None => "first call".to_owned(),
             Some(e) => e.difference(&structure, &types),
         };
-        let entry = Arc::new(Entry { structure, types, program, tensors, output, why });
+        let entry = Arc::new(Entry { structure, types, program, tensors, output, limits, why });
         cache.push(entry.clone());
         Ok(entry)
     }

@@ -3,7 +3,9 @@
 use super::explain::Stage;
 use std::time::{Duration, Instant};
 use tapeloom_backend::{Options, Runnable};
-use tapeloom_ir::{FuncId, Module, Problem, Tensor, eval, eval_finite, print_function};
+use tapeloom_ir::{
+    FuncId, Limits, Module, Problem, Tensor, eval, eval_finite, eval_within, print_function,
+};
 use tapeloom_transforms::{self as transforms, Pipeline};
 
 /// Who runs a program, and by which rules it may be rewritten.
@@ -30,9 +32,10 @@ pub(super) enum Program {
 }
 
 impl Program {
-    /// Makes a function ready to run. `stages` gets what each pass did, if anybody wants to know.
+    /// Makes a function ready to run; within limits, if it is watched. `stages` gets what each pass did, if anybody wants to know.
     pub(super) fn compile(
         engine: Engine,
+        watched: bool,
         mut module: Module,
         function: FuncId,
         stages: Option<&mut Vec<Stage>>,
@@ -46,16 +49,35 @@ impl Program {
         let pipeline: Pipeline = passes.parse()?;
         let mut watch = Watch { stages, before: function, since: Instant::now() };
         let function = pipeline.run(&mut module, function, |name, m, f| watch.pass(name, m, f))?;
-        let compiled = tapeloom_backend::compile(&module, function, &Options::default())?;
+        let compiled = tapeloom_backend::compile(
+            &module,
+            function,
+            &Options { watched, ..Options::default() },
+        )?;
         Ok(Program::Native(compiled))
     }
 
     /// Runs the program.
-    pub(super) fn run(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
+    pub(super) fn run(
+        &self,
+        args: &[&Tensor],
+        limits: Option<&Limits>,
+    ) -> Result<Vec<Tensor>, Problem> {
+        let interpreted = |run: &dyn Fn() -> Result<Vec<Tensor>, Problem>| match limits {
+            Some(limits) => eval_within(limits, run),
+            None => run(),
+        };
         match self {
-            Program::Native(compiled) => compiled.call(args),
-            Program::Interpreted(module, function) => eval(module, *function, &owned(args)),
-            Program::Watched(module, function) => eval_finite(module, *function, &owned(args)),
+            Program::Native(compiled) => match limits {
+                Some(limits) => Ok(compiled.call_within(args, limits)?.0),
+                None => compiled.call(args),
+            },
+            Program::Interpreted(module, function) => {
+                interpreted(&|| eval(module, *function, &owned(args)))
+            }
+            Program::Watched(module, function) => {
+                interpreted(&|| eval_finite(module, *function, &owned(args)))
+            }
         }
     }
 }

@@ -13,14 +13,17 @@
 //!
 //! - `rounds_SIZE_FUNCTION_ratio`: a hundred calls of an outlined step over the step written out;
 //! - `ode_value_ratio`, `ode_grad_ratio`: a hundred thousand steps of a scalar differential equation, and
-//!   their gradient, over the value by a loop in Rust;
+//!   their gradient, over the value by a loop in Rust, and `ode_limited_ratio`: the value with a handle
+//!   that may end the call, over the value;
+//! - `while_vmap_N_{value,grad}_ratio`: a loop over N members that run 1 to 100 rounds, all at once over
+//!   one after the other, and `while_vmap_ratio`, the largest of these;
 //! - `rnn_STEPS_{value,grad,compile}_ms`: a recurrent network of 32 units; `tests/peers/rnn.py` prints the
 //!   same rows for JAX;
 //! - `refs_sieve_ratio`, `refs_sums_ratio`: primes and prefix sums by a program that writes to an array,
 //!   over the same by a loop in Rust, and `refs_ratio`, the larger of the two.
 //!
 //! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer,
-//! rounds, ode, rnn, refs.
+//! rounds, ode, while, rnn, refs.
 //!
 //! `bench --programs` prints how large programs are instead (equations, kernels, arithmetic, and the
 //! time to compile them): those benchmarked, the examples, and the samples of every primitive, each
@@ -68,7 +71,7 @@ type Print<'a> = &'a dyn Fn(&str, f64, &str);
 /// A word, and what is measured where the word is given.
 type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 10] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         Ok(())
@@ -116,9 +119,22 @@ const GROUPS: [Group; 9] = [
         Ok(())
     }),
     ("ode", |print| {
-        let [rust, value, gradient] = ode()?;
+        let [rust, value, gradient, limited] = ode()?;
         print("ode_value_ratio", value / rust, "1");
         print("ode_grad_ratio", gradient / rust, "1");
+        print("ode_limited_ratio", limited / value, "1");
+        Ok(())
+    }),
+    ("while", |print| {
+        let mut worst = 0.0f64;
+        for (name, of) in [("value", of_members as Members), ("grad", of_gradients)] {
+            for members in [100, 1_000, 10_000] {
+                let ratio = of(members)?;
+                print(&format!("while_vmap_{members}_{name}_ratio"), ratio, "1");
+                worst = worst.max(ratio);
+            }
+        }
+        print("while_vmap_ratio", worst, "1");
         Ok(())
     }),
     ("rnn", |print| {
@@ -139,8 +155,9 @@ const GROUPS: [Group; 9] = [
     }),
 ];
 
-/// Seconds of the steps of x' = p x (1 - x) by Euler's method: in Rust, here, and with the gradient.
-fn ode() -> Outcome<[f64; 3]> {
+/// Seconds of the steps of x' = p x (1 - x) by Euler's method: in Rust, here, with the gradient,
+/// and with a limit of steps, all of which are there.
+fn ode() -> Outcome<[f64; 4]> {
     const STEPS: usize = 100_000;
     let (x, p) = (0.01, 1.5);
     let by_rust = || {
@@ -155,7 +172,8 @@ fn ode() -> Outcome<[f64; 3]> {
         let p = p * 0.0001;
         fori_loop(STEPS, |(_, x): (Var, Var)| x + x * (1.0 - x) * p, x)
     };
-    let (value, gradient) = (jit(solve), jit(grad(solve)));
+    let (value, gradient, limited) =
+        (jit(solve), jit(grad(solve)), jit(solve).cancelled_by(&Cancel::new()));
     let args = (&Tensor::from(x), &Tensor::from(p));
     let value = || {
         value.call(args)?;
@@ -165,7 +183,49 @@ fn ode() -> Outcome<[f64; 3]> {
         gradient.call(args)?;
         Ok(())
     };
-    Ok([median(101, 1, by_rust)?, median(101, 1, value)?, median(101, 1, gradient)?])
+    let limited = || {
+        limited.call(args)?;
+        Ok(())
+    };
+    let [by_rust, value] = [median(101, 1, by_rust)?, median(101, 1, value)?];
+    Ok([by_rust, value, median(101, 1, gradient)?, median(101, 1, limited)?])
+}
+
+/// A batch of so many members.
+type Members = fn(usize) -> Outcome<f64>;
+
+/// Rounds of a loop until it has come to 1: as many as the logarithm says.
+fn shrunk(x: Var) -> Var {
+    while_loop(
+        |(x, _): (Var, Var)| x.gt(1.0),
+        |(x, s): (Var, Var)| (x * 0.9, s * 0.5 + (x * x + 1.0).sqrt()),
+        (x, x),
+    )
+    .1
+}
+
+/// A loop over a batch whose members run 1 to 100 rounds: all at once, over one after the other.
+fn of_members(members: usize) -> Outcome<f64> {
+    beside_map(shrunk, members)
+}
+
+/// The same of its gradient.
+fn of_gradients(members: usize) -> Outcome<f64> {
+    beside_map(|x: Var| grad(shrunk)(x), members)
+}
+
+fn beside_map(f: impl Fn(Var) -> Var + Copy, members: usize) -> Outcome<f64> {
+    let starts: Vec<f64> = (0..members).map(|i| 0.9f64.powi(-((i % 100) as i32)) * 0.99).collect();
+    let starts = Tensor::from(starts);
+    let (together, apart) = (jit(vmap(f)), jit(move |x: Var| map(f, x)));
+    let samples = 1 + 100_000 / members;
+    let time = |f: &dyn Fn() -> Result<Tensor, tapeloom::Error>| {
+        median(samples.min(101), 1, || {
+            f()?;
+            Ok(())
+        })
+    };
+    Ok(time(&|| together.call(&starts))? / time(&|| apart.call(&starts))?)
 }
 
 /// Primes below a million: time over that of Rust.

@@ -203,7 +203,7 @@ fn folds(m: &Module, case: &Case) -> Agreement {
 /// At the numbers of the case; then, what is not rounded, at edges; and all of it at zeros, where no
 /// order of rounding can be seen.
 fn compiled(m: &Module, case: &Case, agree: Agreement) -> Result<(), Failure> {
-    let of = |target| compile(m, case.f, &Options { target });
+    let of = |target| compile(m, case.f, &Options { target, ..Options::default() });
     let (kernels, machine) = (of(Target::Interpreter)?, of(Target::host())?);
     let program = || format!("{}{}", print_function(m, case.f), kernels.report().program);
     let same = if kernels.report().program.contracts() { agree } else { Agreement::Exact };
@@ -245,7 +245,7 @@ fn compiled(m: &Module, case: &Case, agree: Agreement) -> Result<(), Failure> {
 }
 
 fn exactly(m: &Module, case: &Case, target: Target) -> Result<(), Failure> {
-    let executable = compile(m, case.f, &Options { target })?;
+    let executable = compile(m, case.f, &Options { target, ..Options::default() })?;
     let got = executable.call(&case.args.iter().collect::<Vec<_>>())?;
     Ok(Agreement::Exact.check_all(&got, &run(m, case.f, &case.args)?)?)
 }

@@ -307,6 +307,7 @@ impl<'a> Verifier<'a> {
                     scalars.extend(stmt.defined());
                     cursors.extend(stmt.turned());
                 }
+                Stmt::Watch(w) => self.watch(w),
                 Stmt::Ask(a) => self.ask(a),
                 Stmt::If { condition, then, otherwise } => {
                     let found = self.arg(*condition);

@@ -1,7 +1,7 @@
 //! Tapes: what is in a record lies within it, and is touched where a cursor stands.
 
 use super::{State, Verifier};
-use crate::kernel::{BufferId, Cursor, CursorId, Place, Taping, Turned, opened};
+use crate::kernel::{BufferId, Cursor, CursorId, Place, Taping, Turned, Watch, opened};
 use tapeloom_ir::{ArrayType, Dtype};
 
 /// More than this is no number of tapes, nor bytes of a record, that a handle can say.
@@ -70,6 +70,17 @@ impl Verifier<'_> {
                 let found = self.arg(*to);
                 self.fits("a length", Some(Dtype::I64), found);
             }
+        }
+    }
+
+    /// A loop that is watched is one of the program's.
+    pub(super) fn watch(&mut self, watch: &Watch) {
+        if !self.program.watched.is_valid(watch.watch()) {
+            self.error(format!("{} does not exist", watch.watch()));
+        }
+        if let Watch::Enter { trip: Some(trip), .. } = watch {
+            let found = self.arg(*trip);
+            self.fits("a number of rounds", Some(Dtype::I64), found);
         }
     }
 

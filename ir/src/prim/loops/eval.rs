@@ -2,6 +2,7 @@
 
 use super::{Direction, Loop, Slot, Trip};
 use crate::eval::eval_values;
+use crate::limits;
 use crate::module::Module;
 use crate::problem::Problem;
 use crate::tensor::Tensor;
@@ -29,8 +30,15 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
             None => Some(Stack::new(ty, &rounds.trip)?),
         });
     }
+    let mut limited = limits::rounds(!matches!(rounds.trip, Trip::Static(_)));
+    if let Some(limited) = &mut limited {
+        limited.begin(matches!(rounds.trip, Trip::Runtime).then_some(end as u64))?;
+    }
     let mut trips = 0;
     while trips < end && proceeds(of, module, &values)? {
+        if let Some(limited) = &mut limited {
+            limited.round()?;
+        }
         let i = rounds.index(trips, end);
         let arg = |(slot, value): (&Slot, &Option<Value>)| match (slot, value) {
             (Slot::Index, _) => Ok(Tensor::scalar(i as i64).into()),

@@ -1,0 +1,65 @@
+//! What a call took.
+
+use std::fmt;
+use tapeloom_backend::Taken;
+use tapeloom_ir::LoopCount;
+
+/// What a call took: rounds of loops, and memory. Made by [`Jit::report`](super::Jit::report).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(grad(|x: Var| while_loop(|x: Var| x.lt(100.0), |x: Var| x * x.exp(), x)));
+/// let (_, report) = f.report(0.5)?;
+/// // Forward, and back again.
+/// assert_eq!(report.loops.iter().map(|l| l.rounds).collect::<Vec<_>>(), [4, 4]);
+/// // Per round, and what was asked for at once.
+/// assert!(report.records >= 4 * 16);
+/// println!("{report}");
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct CallReport {
+    /// The loops of run-time length, of derivatives, too: a loop inside another one before that.
+    pub loops: Vec<LoopCount>,
+    /// Bytes of arguments, captured data included.
+    pub arguments: usize,
+    /// Bytes of results.
+    pub results: usize,
+    /// Bytes of workspace: what [`explain`](super::Jit::explain) says before.
+    pub workspace: usize,
+    /// Bytes of memory that what the rounds of these loops keep for the backward pass had at most.
+    pub records: usize,
+}
+
+impl CallReport {
+    pub(super) fn of(taken: Taken, arguments: usize, results: usize) -> CallReport {
+        let Taken { mut loops, workspace, records } = taken;
+        loops.retain(|l| l.runtime);
+        CallReport { loops, arguments, results, workspace, records }
+    }
+
+    /// All bytes together: the most memory that the call used.
+    pub fn peak_bytes(&self) -> usize {
+        self.arguments + self.results + self.workspace + self.records
+    }
+}
+
+impl fmt::Display for CallReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.loops.is_empty() {
+            writeln!(f, "{:>10} {:>12} {:>12}  loop", "entered", "rounds", "most")?;
+        }
+        for LoopCount { location, entered, rounds, most, .. } in &self.loops {
+            let line = location.map_or(String::new(), |l| format!("{}:{}", l.file(), l.line()));
+            writeln!(f, "{entered:>10} {rounds:>12} {most:>12}  {line}")?;
+        }
+        let CallReport { arguments, results, workspace, records, .. } = self;
+        writeln!(
+            f,
+            "{} bytes: arguments {arguments}, results {results}, workspace {workspace}, records of \
+             loops {records}",
+            self.peak_bytes()
+        )
+    }
+}

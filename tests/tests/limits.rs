@@ -1,0 +1,223 @@
+//! Limits of calls, on every engine: they end with the line of the loop, and change nothing else.
+
+use std::time::{Duration, Instant};
+use tapeloom::prelude::*;
+use tapeloom::{Error, Kind};
+
+type F = fn(Var) -> Var;
+
+/// A name, a function of f64[] with one loop (or more) of run-time length, and the rounds of the longest
+/// at 10.0.
+fn functions() -> Vec<(&'static str, F, u64)> {
+    fn down(x: Var) -> Var {
+        while_loop(
+            |(x, _): (Var, Var)| x.gt(0.5),
+            |(x, y): (Var, Var)| (x - 1.0, y * 1.5 + x.sin()),
+            (x, x),
+        )
+        .1
+    }
+    fn counted(x: Var) -> Var {
+        fori_loop(x.convert(Dtype::I64), |(i, y): (Var, Var)| y.sin() + i.convert(Dtype::F64), x)
+    }
+    vec![
+        ("while", down, 10),
+        ("counted", counted, 10),
+        ("in a branch", |x| cond(x.gt(0.0), |x: Var| counted(x) + 1.0, |x| x, x), 10),
+        ("nested", |x| fori_loop(30, |(_, y): (Var, Var)| down(x) + y, x), 10),
+        ("gradient", |x| grad(down)(x), 10),
+        ("second derivative", |x| grad(grad(counted))(x), 10),
+        ("forward", |x| jvp(down)((x, x)).1, 10),
+        ("batch", |x| vmap(down)(x * arange(3, Dtype::F64) / 2.0).sum(), 10),
+        (
+            "gradient of a batch",
+            |x| grad(|x: Var| vmap(counted)(stack(&[x, x / 2], 0)).sum())(x),
+            10,
+        ),
+        ("outlined", |x| outline(down)(x) + outline(down)(x / 2), 10),
+        (
+            "inside another",
+            |x| {
+                let inner = |y: Var| while_loop(|y: Var| y.lt(3.0), |y| y + 1.0, y * 0.0);
+                while_loop(
+                    |(x, _): (Var, Var)| x.gt(0.5),
+                    |(x, y): (Var, Var)| (x - 1.0, inner(y)),
+                    (x, x),
+                )
+                .1
+            },
+            10,
+        ),
+    ]
+}
+
+/// Calls by every engine, with so many steps.
+fn calls(f: F, x: f64, most: Option<u64>) -> Vec<(&'static str, Result<f64, Error>)> {
+    let limited = || match most {
+        Some(n) => jit(f).max_steps(n),
+        None => jit(f),
+    };
+    let value = |y: Result<Tensor, Error>| y.map(|y| y.item::<f64>().unwrap());
+    let compiled = limited().compile(x).and_then(|f| f.call(x));
+    vec![
+        ("native", value(limited().call(x))),
+        ("compiled before", value(compiled)),
+        ("interpreted", value(limited().interpreted().call(x))),
+        ("looking at numbers", value(limited().nan_check().call(x))),
+    ]
+}
+
+#[test]
+fn a_loop_runs_as_many_rounds_as_it_may() {
+    for (name, f, rounds) in functions() {
+        let free = calls(f, 10.0, None);
+        for ((engine, found), (_, free)) in calls(f, 10.0, Some(rounds)).iter().zip(&free) {
+            let (found, free) = (found.as_ref().unwrap(), free.as_ref().unwrap());
+            assert_eq!(found.to_bits(), free.to_bits(), "{name}, {engine}");
+        }
+        for (engine, found) in calls(f, 10.0, Some(rounds - 1)) {
+            let error = found.expect_err(name);
+            assert_eq!(error.kind(), Kind::Limit, "{name}, {engine}: {error}");
+            let text = error.to_string();
+            assert!(text.contains("limits.rs:"), "{name}, {engine}: {text}");
+            let said = ["9 rounds, and may run no more", "would run 10 rounds, and may run 9"];
+            assert!(said.iter().any(|s| text.contains(s)), "{name}, {engine}: {text}");
+        }
+        // No rounds at all.
+        for (engine, found) in calls(f, 0.0, Some(if name == "inside another" { 3 } else { 0 })) {
+            found.unwrap_or_else(|e| panic!("{name}, {engine}: {e}"));
+        }
+    }
+}
+
+/// Also where the first round would not come to an end.
+#[test]
+fn known_counts_are_refused_before_the_first_round() {
+    let f = |n: Var| fori_loop(n, |(_, x): (Var, Var)| x + 1.0, constant(0.5));
+    for f in [jit(f).max_steps(1 << 20), jit(f).max_steps(1 << 20).interpreted()] {
+        assert_eq!(f.call(7i64).unwrap().item::<f64>().unwrap(), 7.5);
+        for n in [(1i64 << 20) + 1, i64::MAX] {
+            let start = Instant::now();
+            let error = f.call(n).unwrap_err();
+            assert!(error.to_string().contains(&format!("would run {n} rounds")), "{error}");
+            assert!(start.elapsed() < Duration::from_secs(5), "it ran");
+        }
+        // Nothing runs for a negative number, and that is within any limit.
+        assert_eq!(f.call(-1i64).unwrap().item::<f64>().unwrap(), 0.5);
+    }
+}
+
+/// What is as long as the program says is as long as the user said.
+#[test]
+fn loops_of_known_length_are_not_bounded() {
+    let f = jit(|x: Var| fori_loop(5000, |(_, x): (Var, Var)| x * 0.5 + 1.0, x)).max_steps(3);
+    assert_eq!(f.call(1.0).unwrap().item::<f64>().unwrap(), 2.0);
+}
+
+/// A handle ends calls that would not end, wherever they are.
+#[test]
+fn running_calls_are_cancelled() {
+    fn forever(x: Var) -> Var {
+        while_loop(|x: Var| x.gt(0.0), |x| x + 1.0, x)
+    }
+    fn nest(depth: usize, x: Var) -> Var {
+        match depth {
+            0 => x.sin(),
+            _ => fori_loop(900, |(_, x): (Var, Var)| nest(depth - 1, x), x),
+        }
+    }
+    let all: [(&str, F); 6] = [
+        ("while", forever),
+        ("gradient's way forward", |x| {
+            grad(|x: Var| {
+                while_loop(
+                    |(x, _): (Var, Var)| x.gt(0.0),
+                    |(x, y): (Var, Var)| (x + 1.0, y * 0.0 + x),
+                    (x, x),
+                )
+                .1 * 0.0
+            })(x)
+        }),
+        ("counted", |x| {
+            fori_loop(x.convert(Dtype::I64) + (i64::MAX - 1), |(_, x): (Var, Var)| x.sin(), x)
+        }),
+        ("static", |x| fori_loop(1 << 60, |(_, x): (Var, Var)| x.sin(), x)),
+        ("short loops, nested", |x| nest(6, x)),
+        ("a batch", |x| vmap(forever)(stack(&[x, x], 0)).sum()),
+    ];
+    for (name, f) in all {
+        for interpreted in [false, true] {
+            // There it is slow to keep what the loop keeps.
+            if interpreted && name.starts_with("gradient") {
+                continue;
+            }
+            let cancel = Cancel::new();
+            let f = jit(f).cancelled_by(&cancel);
+            let f = if interpreted { f.interpreted() } else { f };
+            let error = std::thread::scope(|s| {
+                let call = s.spawn(|| f.call(1.0));
+                std::thread::sleep(Duration::from_millis(30));
+                cancel.cancel();
+                call.join().unwrap().expect_err(name)
+            });
+            assert_eq!(error.kind(), Kind::Cancelled, "{name}: {error}");
+            assert!(error.to_string().contains("limits.rs:"), "{name}: {error}");
+            assert!(cancel.is_cancelled());
+            assert_eq!(f.call(1.0).unwrap_err().kind(), Kind::Cancelled, "{name}: still so");
+        }
+    }
+    let cancel = Cancel::new();
+    let f = jit(|x: Var| while_loop(|x: Var| x.lt(9.0), |x| x + 1.0, x)).cancelled_by(&cancel);
+    cancel.cancel();
+    assert_eq!(f.call(0.0).unwrap_err().kind(), Kind::Cancelled);
+    cancel.reset();
+    assert_eq!(f.call(0.0).unwrap().item::<f64>().unwrap(), 9.0);
+}
+
+#[test]
+fn reports_count() {
+    // Triangle of rounds: an inner loop of i rounds in each of n.
+    let triangle = |n: Var| {
+        fori_loop(
+            n,
+            |(i, s): (Var, Var)| fori_loop(i, |(_, s): (Var, Var)| s + 0.5, s),
+            constant(0.0),
+        )
+    };
+    let (sum, report) = jit(triangle).report(100i64).unwrap();
+    assert_eq!(sum.item::<f64>().unwrap(), 2475.0);
+    let counts: Vec<_> = report.loops.iter().map(|l| (l.entered, l.rounds, l.most)).collect();
+    assert_eq!(counts, [(100, 4950, 99), (1, 100, 100)]);
+    assert!(
+        report.loops.iter().all(|l| l.location.is_some_and(|l| l.file().ends_with("limits.rs")))
+    );
+    assert_eq!(
+        (report.arguments, report.results, report.records),
+        (16, 8, 0),
+        "what is captured, too"
+    );
+    // The side that does not run has not been come to.
+    let side =
+        |n: Var| cond(n.gt(0), |n: Var| fori_loop(n, |(_, x): (Var, Var)| x + 1, n), |n| n, n);
+    for (n, counts) in [(5i64, (1, 5, 5)), (-5, (0, 0, 0))] {
+        let (_, report) = jit(side).report(n).unwrap();
+        let l = &report.loops[0];
+        assert_eq!((l.entered, l.rounds, l.most), counts);
+    }
+    // What reverse mode keeps: an f64 a round, and the chunk that it grows by.
+    let f = |(x, n): (Var, Var)| fori_loop(n, |(_, x): (Var, Var)| x.sin(), x);
+    let slope = jit(grad(move |x: Var| f((x, constant(100_000i64)))));
+    let (_, report) = slope.report(0.5).unwrap();
+    assert_eq!(report.loops.iter().map(|l| l.rounds).collect::<Vec<_>>(), [100_000; 2]);
+    let least = 8 * 100_000;
+    assert!((least..least + least / 2).contains(&report.records), "{report}");
+    let text = report.to_string();
+    assert!(
+        text.contains(&format!("records of loops {}", report.records))
+            && text.contains("limits.rs:"),
+        "{text}"
+    );
+    // A limit holds while one counts.
+    let error = jit(triangle).max_steps(50).report(100i64).unwrap_err();
+    assert_eq!(error.kind(), Kind::Limit);
+}
