@@ -9,6 +9,7 @@
 //! way, through Cranelift, and answers with something that is called on tensors. What a primitive
 //! computes is asked from its lowering: nothing here names one.
 
+pub mod accelerator;
 pub mod kernel;
 pub mod schedule;
 

@@ -1,0 +1,342 @@
+//! The scratchpad: layers, tiles, and what is in them.
+//!
+//! Layers of the forward phase are put one behind the other into one half of the scratchpad, as long as
+//! they fit. What lies there when the next one does not is a *tile*: it is streamed to memory while the
+//! other half is filled. The reverse phase gets the tiles back, and of each the layers in order:
+//!
+//! ```text
+//! forward   layer(n): if occ + n > cap: stream occ entries out, push them on hist; occ = 0
+//!                     head = occ; occ += n                     entry = head + offset
+//! reverse   layer(n): if left = 0: pop a tile from hist, stream it in; left = its entries
+//!                     left -= n; head = left                   entry = head + offset
+//! ```
+//!
+//! (third and fourth pass of the paper). Each half says whether it is empty, in use, on its way out, on
+//! its way in, or full; whoever would use one that is not ready waits. The reverse phase asks for one
+//! tile for each half when it begins, and for the next one as soon as a half is read out. `hist` is a
+//! word for each tile; where all trip counts are known it is a function of the program and not stored, so
+//! it costs nothing here.
+//!
+//! Layers that are read in the order in which they were stored ([`Order::Same`]) come by nests: the last
+//! nest first, of each the first tile first, of each tile the first layer first.
+//!
+//! The bits of entries move as the entries do: into a half, to memory, into a half, out of it. A load
+//! compares what it finds with what the program says was stored; so a half that is used too early, a tile
+//! in the wrong order or an offset that was mistaken is found where it does harm.
+
+use super::op::{Layer, Order};
+use std::collections::VecDeque;
+use tapeloom_ir::Problem;
+
+/// What a half is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Empty,
+    /// Layers are being stored.
+    Filling,
+    /// On its way to memory.
+    Leaving(Tile),
+    /// On its way from memory.
+    Coming(Tile),
+    Full(Tile),
+}
+
+/// Entries that are streamed together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Tile {
+    /// Where its entries are among those in memory.
+    at: u64,
+    entries: u64,
+    lies: bool,
+    order: Order,
+}
+
+/// A half to be streamed, and how many entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Transfer {
+    pub(super) half: usize,
+    pub(super) entries: u64,
+}
+
+/// The layer that is in use.
+#[derive(Clone, Debug)]
+struct Open {
+    half: usize,
+    /// The first of its entries.
+    head: u64,
+    entries: u64,
+    /// Which of them were stored.
+    stored: Vec<bool>,
+}
+
+pub(super) struct Scratchpad {
+    capacity: u64,
+    halves: Vec<(State, Vec<u64>)>,
+    /// The half in use, and of the tile in it the entries in use (forward) or left (reverse).
+    current: usize,
+    tile: Option<Tile>,
+    left: u64,
+    open: Option<Open>,
+    /// Tiles in the order in which they were stored; after the turn, those still to be asked for, the next
+    /// one last.
+    hist: Vec<Tile>,
+    reverse: bool,
+    /// What was streamed, as memory has it.
+    memory: Vec<u64>,
+    /// What the engines are to do.
+    pub(super) out: VecDeque<Transfer>,
+    pub(super) back: VecDeque<Transfer>,
+    /// How many tiles there were.
+    pub(super) tiles: u64,
+}
+
+impl Scratchpad {
+    pub(super) fn new(capacity: u64, halves: u64) -> Scratchpad {
+        let half = (State::Empty, vec![0; capacity as usize]);
+        Scratchpad {
+            capacity,
+            halves: vec![half; halves as usize],
+            current: 0,
+            tile: None,
+            left: 0,
+            open: None,
+            hist: Vec::new(),
+            reverse: false,
+            memory: Vec::new(),
+            out: VecDeque::new(),
+            back: VecDeque::new(),
+            tiles: 0,
+        }
+    }
+
+    /// Begins a layer: whether it could, or must wait for a half.
+    pub(super) fn begin(&mut self, layer: Layer) -> Result<bool, Problem> {
+        let n = layer.entries;
+        if let Some(open) = &self.open {
+            let message = format!("a layer begins before the one of {} entries ends", open.entries);
+            return Err(Problem::internal(message));
+        }
+        if n == 0 || n > self.capacity {
+            let message = format!("a layer has 1 to {} entries, got {n}", self.capacity);
+            return Err(Problem::internal(message));
+        }
+        let head = if self.reverse { self.read(layer)? } else { self.fill(layer) };
+        if let Some(head) = head {
+            let stored = vec![false; n as usize];
+            self.open = Some(Open { half: self.current, head, entries: n, stored });
+        }
+        Ok(head.is_some())
+    }
+
+    /// Room for a layer of the forward phase: its first entry, if the half is free.
+    fn fill(&mut self, layer: Layer) -> Option<u64> {
+        let Layer { entries, lies, order } = layer;
+        let fits =
+            |t: &Tile| (t.lies, t.order) == (lies, order) && t.entries + entries <= self.capacity;
+        if !self.tile.as_ref().is_some_and(fits) {
+            self.close();
+            if !lies && self.halves[self.current].0 != State::Empty {
+                return None;
+            }
+        }
+        let at = self.memory.len() as u64;
+        let tile = self.tile.get_or_insert(Tile { at, entries: 0, lies, order });
+        let head = tile.entries;
+        tile.entries += entries;
+        if lies {
+            self.memory.resize((tile.at + tile.entries) as usize, 0);
+        } else {
+            self.halves[self.current].0 = State::Filling;
+        }
+        Some(head)
+    }
+
+    /// Sends what is in use to memory.
+    fn close(&mut self) {
+        let Some(tile) = self.tile.take() else { return };
+        self.hist.push(tile);
+        if !tile.lies {
+            self.memory.resize((tile.at + tile.entries) as usize, 0);
+            self.halves[self.current].0 = State::Leaving(tile);
+            self.out.push_back(Transfer { half: self.current, entries: tile.entries });
+            self.current = (self.current + 1) % self.halves.len();
+        }
+    }
+
+    /// The first entry of the next layer of the reverse phase, if its tile is there.
+    fn read(&mut self, layer: Layer) -> Result<Option<u64>, Problem> {
+        if self.left == 0 {
+            let State::Full(tile) = self.halves[self.current].0 else {
+                if self.halves[self.current].0 == State::Empty {
+                    return Err(Problem::internal("a layer is read behind the last tile"));
+                }
+                return Ok(None);
+            };
+            (self.tile, self.left) = (Some(tile), tile.entries);
+        }
+        let (Some(tile), Layer { entries, lies, order }) = (self.tile, layer) else {
+            return Err(Problem::internal("entries are left of no tile"));
+        };
+        if (tile.lies, tile.order) != (lies, order) || entries > self.left {
+            let message = format!("{layer:?} is not in the {} entries left of {tile:?}", self.left);
+            return Err(Problem::internal(message));
+        }
+        self.left -= entries;
+        Ok(Some(match order {
+            Order::Mirrored => self.left,
+            Order::Same { .. } => tile.entries - self.left - entries,
+        }))
+    }
+
+    /// Ends the layer.
+    pub(super) fn end(&mut self) -> Result<(), Problem> {
+        let Some(open) = self.open.take() else {
+            return Err(Problem::internal("a barrier ends no layer"));
+        };
+        if !self.reverse && !open.stored.iter().all(|stored| *stored) {
+            let count = open.stored.iter().filter(|stored| **stored).count();
+            let message = format!("a layer of {} entries stores {count}", open.entries);
+            return Err(Problem::internal(message));
+        }
+        if self.reverse && self.left == 0 {
+            self.tile = None;
+            self.ask(open.half);
+            self.current = (self.current + 1) % self.halves.len();
+        }
+        Ok(())
+    }
+
+    /// Asks for the next tile.
+    fn ask(&mut self, half: usize) {
+        self.halves[half].0 = match self.hist.pop() {
+            Some(tile) => {
+                self.back.push_back(Transfer { half, entries: tile.entries });
+                State::Coming(tile)
+            }
+            None => State::Empty,
+        };
+    }
+
+    /// The entry of the scratchpad at an offset of the layer in use.
+    pub(super) fn entry(&self, offset: u64) -> Result<u64, Problem> {
+        let Some(open) = &self.open else {
+            return Err(Problem::internal("the tape is used outside a layer"));
+        };
+        let within = open.head + offset;
+        if offset >= open.entries || within >= self.capacity {
+            let message = format!("offset {offset} of a layer of {} entries", open.entries);
+            return Err(Problem::internal(message));
+        }
+        Ok(open.half as u64 * self.capacity + within)
+    }
+
+    /// Stores an entry of the layer in use.
+    pub(super) fn store(&mut self, offset: u64, bits: u64) -> Result<(), Problem> {
+        self.entry(offset)?;
+        let (Some(open), Some(tile)) = (&mut self.open, self.tile) else {
+            return Err(Problem::internal("the tape is used outside a layer"));
+        };
+        let (stored, within) = (&mut open.stored[offset as usize], (open.head + offset) as usize);
+        if self.reverse || std::mem::replace(stored, true) {
+            let message = format!("offset {offset} is stored twice, or in the reverse phase");
+            return Err(Problem::internal(message));
+        }
+        if tile.lies {
+            self.memory[tile.at as usize + within] = bits;
+            return Ok(());
+        }
+        let (state, words) = &mut self.halves[open.half];
+        if *state != State::Filling {
+            return Err(Problem::internal(format!(
+                "half {} is {state:?} and stored to",
+                open.half
+            )));
+        }
+        words[within] = bits;
+        Ok(())
+    }
+
+    /// Loads an entry of the layer in use, which must be these bits.
+    pub(super) fn load(&self, offset: u64, bits: u64) -> Result<(), Problem> {
+        let entry = self.entry(offset)?;
+        let (half, within) = ((entry / self.capacity) as usize, (entry % self.capacity) as usize);
+        let (state, words) = &self.halves[half];
+        if !matches!(state, State::Full(_)) || words[within] != bits {
+            return Err(not_stored(words[within], bits, &format!("entry {entry}, {state:?}")));
+        }
+        Ok(())
+    }
+
+    /// A half has arrived in memory.
+    pub(super) fn left(&mut self, half: usize) -> Result<(), Problem> {
+        let (state, words) = &mut self.halves[half];
+        let State::Leaving(tile) = *state else {
+            return Err(Problem::internal(format!(
+                "half {half} is {state:?} and arrives in memory"
+            )));
+        };
+        let (at, entries) = (tile.at as usize, tile.entries as usize);
+        self.memory[at..at + entries].copy_from_slice(&words[..entries]);
+        *state = State::Empty;
+        Ok(())
+    }
+
+    /// A half has come from memory.
+    pub(super) fn came(&mut self, half: usize) -> Result<(), Problem> {
+        let (state, words) = &mut self.halves[half];
+        let State::Coming(tile) = *state else {
+            return Err(Problem::internal(format!(
+                "half {half} is {state:?} and comes from memory"
+            )));
+        };
+        let (at, entries) = (tile.at as usize, tile.entries as usize);
+        words[..entries].copy_from_slice(&self.memory[at..at + entries]);
+        *state = State::Full(tile);
+        Ok(())
+    }
+
+    /// The forward phase ends: what is in use goes to memory.
+    pub(super) fn flush(&mut self) -> Result<(), Problem> {
+        if let Some(open) = &self.open {
+            let message = format!("the phase ends in a layer of {} entries", open.entries);
+            return Err(Problem::internal(message));
+        }
+        self.close();
+        Ok(())
+    }
+
+    /// The reverse phase begins: everything has gone to memory, and the first tiles are asked for.
+    pub(super) fn turn(&mut self) {
+        self.reverse = true;
+        self.tiles = self.hist.len() as u64;
+        // In the order in which they are asked for from the end: nests that are read as they were stored
+        // are turned round.
+        for nest in self.hist.chunk_by_mut(|a, b| a.order == b.order) {
+            match nest[0].order {
+                Order::Mirrored => {}
+                Order::Same { .. } => nest.reverse(),
+            }
+        }
+        self.current = 0;
+        for half in 0..self.halves.len() {
+            self.ask(half);
+        }
+    }
+
+    /// The reverse phase ends: everything was read.
+    pub(super) fn check_empty(&self) -> Result<(), Problem> {
+        let inside = self.halves.iter().filter(|(state, _)| *state != State::Empty).count();
+        if self.left > 0 || !self.hist.is_empty() || inside > 0 {
+            let (tiles, left) = (self.hist.len() + inside, self.left);
+            let message = format!("{tiles} tiles were not read to the end, {left} entries of one");
+            return Err(Problem::internal(message));
+        }
+        Ok(())
+    }
+}
+
+/// A load that found something else.
+pub(super) fn not_stored(found: u64, bits: u64, what: &str) -> Problem {
+    let message = format!("a tape load finds {found:#x} where {bits:#x} was stored ({what})");
+    Problem::internal(message)
+}

@@ -1,0 +1,67 @@
+//! A stream engine: moves tiles between scratchpad and memory, one request after the other.
+//!
+//! A tile of s entries is ceil(8 s / `request`) requests, one of which starts every `pace` ticks while at
+//! most `outstanding` are under way. A tile has arrived when its last request has.
+
+use super::machine::Machine;
+use super::scratchpad::Transfer;
+use std::collections::VecDeque;
+
+#[derive(Default)]
+pub(super) struct Engine {
+    /// The half that is being moved, and requests of it that did not start.
+    half: usize,
+    left: u64,
+    /// When the next request may start.
+    next: u64,
+    /// When those under way end, in order.
+    under_way: VecDeque<u64>,
+    /// Halves whose requests all started, and when the last one ends.
+    arriving: VecDeque<(u64, usize)>,
+}
+
+impl Engine {
+    /// Starts what can start at this tick; `request` says when one ends. How many were started.
+    pub(super) fn start(
+        &mut self,
+        m: &Machine,
+        now: u64,
+        queue: &mut VecDeque<Transfer>,
+        mut request: impl FnMut() -> u64,
+    ) -> u64 {
+        let mut started = 0;
+        while self.under_way.front().is_some_and(|end| *end <= now) {
+            self.under_way.pop_front();
+        }
+        while self.next <= now && (self.under_way.len() as u64) < m.outstanding {
+            if self.left == 0 {
+                let Some(Transfer { half, entries }) = queue.pop_front() else { break };
+                (self.half, self.left) = (half, (8 * entries).div_ceil(m.request));
+            }
+            let end = self.under_way.back().map_or(0, |end| *end).max(request());
+            self.under_way.push_back(end);
+            (self.next, self.left, started) = (now + m.pace, self.left - 1, started + 1);
+            if self.left == 0 {
+                self.arriving.push_back((end, self.half));
+            }
+        }
+        started
+    }
+
+    /// A half that has arrived.
+    pub(super) fn arrived(&mut self, now: u64) -> Option<usize> {
+        let (_, half) = self.arriving.pop_front_if(|(end, _)| *end <= now)?;
+        Some(half)
+    }
+
+    /// The next tick at which something happens by itself.
+    pub(super) fn wakes(&self, m: &Machine, queue: &VecDeque<Transfer>) -> Option<u64> {
+        let start = (self.left > 0 || !queue.is_empty()).then(|| {
+            let room = (self.under_way.len() as u64) < m.outstanding;
+            let room = if room { 0 } else { self.under_way.front().map_or(0, |end| *end) };
+            self.next.max(room)
+        });
+        let arrival = self.arriving.front().map(|(end, _)| *end);
+        [start, arrival].into_iter().flatten().min()
+    }
+}

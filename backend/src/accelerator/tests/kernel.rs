@@ -1,0 +1,144 @@
+//! What a generator of operations needs: tokens, layers, and a run on a system.
+
+use crate::accelerator::*;
+use tapeloom_ir::Problem;
+
+/// A kernel with its gradient.
+pub(super) trait Kernel {
+    /// What it uses.
+    fn arrays(&self) -> Arrays;
+    fn tape(&self) -> Tape;
+    fn forward(&self, e: &mut Emit<'_>);
+    fn reverse(&self, e: &mut Emit<'_>);
+}
+
+/// Tells a machine of operations. The first problem is kept, and nothing happens behind it.
+pub(super) struct Emit<'a> {
+    run: Simulation<'a>,
+    problem: Option<Problem>,
+}
+
+impl<'a> Emit<'a> {
+    pub(super) fn new(run: Simulation<'a>) -> Emit<'a> {
+        Emit { run, problem: None }
+    }
+
+    pub(super) fn push(&mut self, site: u32, work: Work, operands: &[Token]) -> Token {
+        if self.problem.is_some() {
+            return Token::READY;
+        }
+        self.run.push(&Op { site, work, operands }).unwrap_or_else(|problem| {
+            self.problem = Some(problem);
+            Token::READY
+        })
+    }
+
+    /// An operation of the program's text without a number of its own.
+    pub(super) fn op(&mut self, opcode: Opcode, operands: &[Token]) -> Token {
+        self.push(0, Work::Compute(opcode), operands)
+    }
+
+    pub(super) fn add(&mut self, a: Token, b: Token) -> Token {
+        self.op(Opcode::Add, &[a, b])
+    }
+
+    pub(super) fn mul(&mut self, a: Token, b: Token) -> Token {
+        self.op(Opcode::Mul, &[a, b])
+    }
+
+    pub(super) fn load(&mut self, array: ArrayId, element: usize) -> Token {
+        self.push(0, Work::Load(array, element as u64), &[])
+    }
+
+    pub(super) fn store(&mut self, array: ArrayId, element: usize, value: Token) {
+        self.push(0, Work::Store(array, element as u64), &[value]);
+    }
+
+    /// `array[element] += value`, through memory.
+    pub(super) fn accumulate(&mut self, array: ArrayId, element: usize, value: Token) {
+        let old = self.load(array, element);
+        let new = self.add(old, value);
+        self.store(array, element, new);
+    }
+
+    /// The cotangent of an element that was overwritten: it is read, and is zero afterwards.
+    pub(super) fn take(&mut self, array: ArrayId, element: usize) -> Token {
+        let value = self.load(array, element);
+        self.store(array, element, Token::READY);
+        value
+    }
+
+    pub(super) fn layer(&mut self, entries: usize, lies: bool) {
+        let layer = Layer { entries: entries as u64, lies, order: Order::Mirrored };
+        self.push(0, Work::Layer(layer), &[]);
+    }
+
+    pub(super) fn barrier(&mut self) {
+        self.push(0, Work::Barrier, &[]);
+    }
+
+    pub(super) fn tape_store(&mut self, at: At, x: f64, value: Token) {
+        self.push(0, Work::TapeStore(at.entry(x)), &[value]);
+    }
+
+    pub(super) fn tape_load(&mut self, at: At, x: f64) -> Token {
+        self.push(0, Work::TapeLoad(at.entry(x)), &[])
+    }
+
+    /// The end of a block in a loop: the next one is known a tick later.
+    pub(super) fn next(&mut self, index: &mut Token) {
+        *index = self.op(Opcode::Integer, &[*index]);
+        self.push(0, Work::Branch, &[*index]);
+    }
+}
+
+/// A value of the tape, and its offset in its layer.
+#[derive(Clone, Copy)]
+pub(super) struct At {
+    pub(super) home: Home,
+    pub(super) offset: usize,
+}
+
+impl At {
+    pub(super) fn tape(region: RegionId, value: usize, execution: usize, offset: usize) -> At {
+        At { home: Home::Tape(region, value as u64, execution as u64), offset }
+    }
+
+    pub(super) fn entry(self, x: f64) -> Entry {
+        Entry { home: self.home, offset: self.offset as u64, bits: x.to_bits() }
+    }
+}
+
+/// Runs a kernel.
+pub(super) fn run(kernel: &dyn Kernel, machine: &Machine, system: System) -> Statistics {
+    try_run(kernel, machine, system).unwrap()
+}
+
+pub(super) fn try_run(
+    kernel: &dyn Kernel,
+    machine: &Machine,
+    system: System,
+) -> Result<Statistics, Problem> {
+    let (arrays, tape) = (kernel.arrays(), kernel.tape());
+    let mut e = Emit::new(Simulation::new(machine, system, &arrays, &tape)?);
+    kernel.forward(&mut e);
+    if e.problem.is_none() {
+        e.run.reverse()?;
+    }
+    kernel.reverse(&mut e);
+    match e.problem {
+        Some(problem) => Err(problem),
+        None => e.run.finish(),
+    }
+}
+
+/// The machine that runs a trace in its order.
+pub(super) fn replay() -> Machine {
+    Machine { window: 1, ..Machine::cal() }
+}
+
+/// The numbers that kernels are fed with: frac(sin(12.9898 (i + 1)) 43758.5453) - 1/2.
+pub(super) fn noise(i: usize) -> f64 {
+    let x = (12.9898 * (i as f64 + 1.0)).sin() * 43758.5453;
+    x - x.floor() - 0.5
+}

@@ -1,0 +1,3 @@
+//! Kernels of the paper, as their accesses.
+
+pub(super) mod mttkrp;
