@@ -65,8 +65,9 @@ impl Arrays {
 
     /// One array more, where there is room.
     pub fn push(&mut self, name: &str, elements: u64, width: u64) -> ArrayId {
-        let address = self.next + self.header;
-        self.next = address + elements * width + self.gap;
+        let address = self.next.saturating_add(self.header);
+        let end = address.saturating_add(elements.saturating_mul(width));
+        self.next = end.saturating_add(self.gap);
         self.place(name, address, elements, width)
     }
 
@@ -78,7 +79,8 @@ impl Arrays {
     /// Where an element is, if it exists.
     pub fn address(&self, array: ArrayId, element: u64) -> Option<u64> {
         let Array { name: _, address, elements, width } = self.all.get(array)?;
-        (element < *elements).then(|| address + element * width)
+        let at = element.checked_mul(*width)?.checked_add(*address)?;
+        (element < *elements).then_some(at)
     }
 
     /// All of them.
@@ -134,7 +136,7 @@ impl Tape {
     /// One region more.
     pub fn push(&mut self, values: u64, executions: u64) -> RegionId {
         let first = self.entries;
-        self.entries += values * executions;
+        self.entries = first.saturating_add(values.saturating_mul(executions));
         self.regions.push((Region { values, executions }, first))
     }
 
@@ -158,15 +160,12 @@ impl Tape {
     ) -> Option<u64> {
         let number = self.number(region, value, execution)?;
         let (Region { values: _, executions }, first) = *self.regions.get(region)?;
-        let before = |(_, (region, _)): &(RegionId, &(Region, u64))| region.values;
         Some(match layout {
             Layout::Arrays { skew } => {
-                let arrays: u64 = match skew {
-                    0 => 0,
-                    _ => self.regions.iter().take_while(|r| r.0 < region).map(|r| before(&r)).sum(),
-                };
+                let before = self.regions.iter().take_while(|r| skew > 0 && r.0 < region);
+                let arrays = before.map(|(_, (region, _))| region.values).sum::<u64>() + value;
                 let element = first + value * executions + execution;
-                self.base + 8 * element + skew * line * (arrays + value)
+                self.base + 8 * element + skew * line * arrays
             }
             Layout::Records => self.base + 8 * number,
         })

@@ -103,29 +103,30 @@ macro_rules! machine {
     };
 }
 
-/// More than any machine has, and little enough that sums and products stay numbers.
-const MANY: u64 = 1 << 24;
+/// More than any machine has, and little enough that there is memory for it, and that ticks stay numbers.
+const MANY: u64 = 1 << 16;
 
 machine! {
     /// Picoseconds of a tick.
-    tick = 10_000, 500, 1..=1_000_000_000;
+    tick = 10_000, 500, 1..=1_000_000;
     /// Function units, each of which does any operation: a CGRA of 4 x 4.
     units = 16, 16, 1..=MANY;
     /// Operations that are known and not finished. With 1 they run one after the other, in the order of
     /// the program: the replay of a trace.
-    window = 10_000, 10_000, 1..=MANY;
+    window = 10_000, 10_000, 1..=1 << 20;
     /// 1 where an operation of the program has at most one instance under way, 0 where it may have many.
     strict = 0, 0, 0..=1;
     /// Bytes of the cache: LRU, write-back, write-allocate.
-    cache = 32_768, 32_768, 1..=1 << 32;
+    cache = 32_768, 32_768, 1..=1 << 26;
     /// Lines of a set.
-    ways = 2, 2, 1..=MANY;
+    ways = 2, 2, 1..=1 << 20;
     /// Bytes of a line.
     line = 64, 64, 8..=MANY;
     /// Lines that may be missing at the same time.
     mshrs = 20, 20, 1..=MANY;
-    /// Accesses that wait for one of them, the first one included.
-    targets = 12, 12, 1..=MANY;
+    /// Accesses that wait for one of them, the first one included; 0 where a line is there for others as
+    /// soon as one access has asked for it.
+    targets = 12, 12, 0..=MANY;
     /// Lines that wait to be written back; one more has to be written before a line is read.
     write_buffers = 8, 8, 0..=MANY;
     /// Ticks of an access that hits.
@@ -140,7 +141,7 @@ machine! {
     /// Picoseconds in which memory moves a line: 19.2 GB/s.
     burst = 3_333, 3_333, 0..=1_000_000_000;
     /// Entries of 8 bytes in the scratchpad.
-    entries = 64, 64, 1..=MANY;
+    entries = 64, 64, 1..=1 << 20;
     /// Parts of it that are filled and drained while another one is in use: 2 is double buffering, 1 is
     /// none.
     halves = 2, 2, 1..=2;
@@ -168,7 +169,7 @@ impl Machine {
 
     /// Ticks of an access that misses, where memory is free: a tick that has begun is waited for.
     pub fn missed(&self) -> u64 {
-        self.hit + self.miss.div_ceil(self.tick)
+        self.hit + self.miss.div_ceil(self.tick.max(1))
     }
 
     /// Entries that lie together in the scratchpad: the largest layer, and the largest tile.

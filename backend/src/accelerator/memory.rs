@@ -101,8 +101,8 @@ impl Memory {
         self.fills.retain(|fill| fill.there > now);
         let line = address / m.line;
         let (done, outcome) = if self.cache.has(line) {
-            let under_way = self.fills.iter_mut().find(|fill| fill.line == line);
-            let (done, outcome) = match under_way {
+            let mut under_way = self.fills.iter_mut().filter(|_| m.targets > 0);
+            let (done, outcome) = match under_way.find(|fill| fill.line == line) {
                 None => (now + m.hit, Outcome::Hit),
                 Some(fill) if fill.targets == m.targets => return None,
                 Some(fill) => {

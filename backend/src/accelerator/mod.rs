@@ -22,6 +22,7 @@
 
 mod arrays;
 mod cache;
+mod issue;
 mod machine;
 mod memory;
 mod op;
@@ -33,6 +34,7 @@ mod stream;
 mod system;
 #[cfg(test)]
 mod tests;
+mod window;
 
 pub use arrays::{Array, ArrayId, Arrays, Layout, Region, RegionId, Tape};
 pub use machine::{CacheRow, Machine, TABLE_III};

@@ -8,8 +8,10 @@
 //! Units are pipelined for some opcodes, so that one starts each tick, and busy to the end for others
 //! (an assumption: division, roots and calls are as a rule not pipelined).
 
+use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use std::ops::{Index, IndexMut};
+use tapeloom_ir::{Code, Dtype};
 
 macro_rules! opcodes {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $defaults:literal, $realistic:literal, $pipelined:literal;)*) => {
@@ -79,6 +81,64 @@ opcodes! {
     Tanh = "tanh", 1, 30, false;
     /// Any other function of the mathematical library.
     Call = "call", 1, 30, false;
+}
+
+impl Opcode {
+    /// What an operation on single elements of that dtype is for a unit: opcodes, each of which takes the
+    /// result of the one before.
+    ///
+    /// ```
+    /// use tapeloom_backend::accelerator::Opcode;
+    /// use tapeloom_ir::{Code, Dtype};
+    /// assert_eq!(Opcode::of(Code::Max, Dtype::F64)[..], [Opcode::Compare, Opcode::Select]);
+    /// assert_eq!(Opcode::of(Code::IntegerPow(4), Dtype::F64)[..], [Opcode::Mul, Opcode::Mul]);
+    /// assert_eq!(Opcode::of(Code::Lt, Dtype::I64)[..], [Opcode::Free]);
+    /// ```
+    pub fn of(code: Code, dtype: Dtype) -> SmallVec<[Opcode; 2]> {
+        let float = matches!(dtype, Dtype::F32 | Dtype::F64);
+        let either = |a, b| smallvec![if float { a } else { b }];
+        match code {
+            Code::Add | Code::Sub | Code::Neg => either(Opcode::Add, Opcode::Integer),
+            Code::Mul => either(Opcode::Mul, Opcode::Integer),
+            Code::Div => either(Opcode::Div, Opcode::Integer),
+            Code::Rem => either(Opcode::Rem, Opcode::Integer),
+            Code::Sqrt => smallvec![Opcode::Sqrt],
+            // Bits of the number.
+            Code::Abs | Code::IsFinite => smallvec![Opcode::Integer],
+            Code::Floor | Code::Ceil | Code::Convert(_) => smallvec![Opcode::Convert],
+            Code::Eq | Code::Ne | Code::Lt | Code::Le | Code::Gt | Code::Ge => {
+                either(Opcode::Compare, Opcode::Free)
+            }
+            Code::Sign | Code::Max | Code::Min => smallvec![Opcode::Compare, Opcode::Select],
+            Code::Clamp => {
+                smallvec![Opcode::Compare, Opcode::Select, Opcode::Compare, Opcode::Select]
+            }
+            Code::Select => smallvec![Opcode::Select],
+            Code::And
+            | Code::Or
+            | Code::Xor
+            | Code::Not
+            | Code::ShiftLeft
+            | Code::ShiftRightArithmetic
+            | Code::ShiftRightLogical => smallvec![Opcode::Integer],
+            Code::RandomBits => smallvec![Opcode::Integer; code.row().flops as usize],
+            // Products; the inverse of a negative power comes last, and is four of the costs.
+            Code::IntegerPow(n) => {
+                let inverse = if n < 0 { 4 } else { 0 };
+                let products = code.row().flops.saturating_sub(inverse) as usize;
+                let mut all = smallvec![either(Opcode::Mul, Opcode::Integer)[0]; products];
+                all.extend((n < 0).then_some(Opcode::Div));
+                all
+            }
+            Code::Library(function) => smallvec![match function.name {
+                "exp" => Opcode::Exp,
+                "log" => Opcode::Log,
+                "sin" | "cos" => Opcode::Sin,
+                "tanh" => Opcode::Tanh,
+                _ => Opcode::Call,
+            }],
+        }
+    }
 }
 
 impl fmt::Display for Opcode {

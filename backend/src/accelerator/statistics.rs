@@ -223,7 +223,7 @@ pub struct Cluster {
 }
 
 fn lines(entries: u64, machine: &Machine) -> u64 {
-    (8 * entries).div_ceil(machine.line)
+    (8 * entries).div_ceil(machine.line.max(1))
 }
 
 /// One-dimensional k-means: clusters of sorted numbers are intervals, whose borders lie halfway between

@@ -23,6 +23,14 @@ impl<'a> Emit<'a> {
         Emit { run, problem: None }
     }
 
+    /// The end of a program of one phase, or of both.
+    pub(super) fn finish(self) -> Result<Statistics, Problem> {
+        match self.problem {
+            Some(problem) => Err(problem),
+            None => self.run.finish(),
+        }
+    }
+
     pub(super) fn push(&mut self, site: u32, work: Work, operands: &[Token]) -> Token {
         if self.problem.is_some() {
             return Token::READY;
@@ -126,10 +134,7 @@ pub(super) fn try_run(
         e.run.reverse()?;
     }
     kernel.reverse(&mut e);
-    match e.problem {
-        Some(problem) => Err(problem),
-        None => e.run.finish(),
-    }
+    e.finish()
 }
 
 /// The machine that runs a trace in its order.

@@ -41,7 +41,7 @@ fn machines_that_make_no_sense_are_errors() {
     refused("latency add 5", "latency plus 5", &line(31, "there is no opcode `plus`"));
     refused("}\n", "", &line(49, "the text ends without `}`"));
     refused("}\n", "}\nmore\n", &line(50, "expected the end, found `more`"));
-    let both = "`units` must be 1 to 16777216, got 0";
+    let both = "`units` must be 1 to 65536, got 0";
     refused("units 16", "units 0", &cannot(both));
     refused(
         "ways 2",

@@ -5,7 +5,9 @@
 //! machine must show the misses of the authors' simulator, and what its tape loads find must be what was
 //! stored.
 
+mod dataflow;
 mod kernel;
 mod kernels;
 mod laws;
 mod report;
+mod scan;

@@ -1,0 +1,463 @@
+//! Issue: of what is ready the oldest runs first, as long as there are units, ports and banks for it.
+//!
+//! * Arithmetic takes one of 16 units, for one tick where the opcode is pipelined and to its end where it
+//!   is not; what takes no time takes no unit.
+//! * An access to the cache takes a port. A port that blocks has one read and one write under way, and
+//!   takes nothing else until the answer.
+//! * An access to the scratchpad takes its bank for one tick.
+//! * A layer waits for its half of the scratchpad; a barrier takes a tick.
+//!
+//! That is section IV of the paper with the window of its authors' simulator, which scans ten thousand
+//! operations in every tick. Here what is ready stands in one queue for each resource, oldest first, and
+//! time goes from event to event; a test holds the two against each other.
+
+use super::arrays::Tape;
+use super::machine::Machine;
+use super::memory::{Answer, Memory, Outcome};
+use super::op::{Entry, Home, Token};
+use super::scratchpad::{Scratchpad, not_stored};
+use super::statistics::{Counts, Phase};
+use super::stream::Engine;
+use super::system::Route;
+use super::window::{Task, Window};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use tapeloom_ir::{OrderedMap, Problem};
+
+/// Ready operations, the oldest first.
+type Queue = BinaryHeap<Reverse<(u64, u32)>>;
+
+/// How far back the ends of operations are remembered.
+const REMEMBERED: usize = 1 << 16;
+
+/// What runs, and with what.
+pub(super) struct Issue<'a> {
+    m: &'a Machine,
+    route: Route,
+    tape: &'a Tape,
+    pub(super) now: u64,
+    pub(super) window: Window,
+    pub(super) memory: Memory,
+    pub(super) pad: Scratchpad,
+    out: Engine,
+    back: Engine,
+    /// What ends when.
+    events: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    /// What became ready, and is in no queue yet.
+    ready: Vec<u32>,
+    units: Queue,
+    reads: Queue,
+    writes: Queue,
+    banks: Vec<Queue>,
+    /// A layer that is ready, if there is room.
+    asking: Option<u32>,
+    /// Units that are busy beyond their tick; ports with a read, and with a write under way.
+    busy: u64,
+    reading: u64,
+    writing: u64,
+    /// Since this tick began: units taken, requests taken by ports that do not block.
+    started: u64,
+    requested: u64,
+    /// Of each bank, the tick after that in which it was used last.
+    used: Vec<u64>,
+    /// Whether something is ready that the next tick may have room for.
+    again: bool,
+    /// Where an operation of the program runs once at a time: those that run, with those that wait.
+    sites: OrderedMap<u32, Queue>,
+    /// Of each entry of the tape the end of its store, and its bits.
+    stores: Vec<(u64, u64)>,
+    /// When the last operations ended, by number.
+    ends: Vec<u64>,
+    pub(super) phase: Phase,
+    pub(super) counts: [Counts; 2],
+    pub(super) lifetimes: Vec<u64>,
+}
+
+impl<'a> Issue<'a> {
+    pub(super) fn new(m: &'a Machine, route: Route, tape: &'a Tape) -> Result<Issue<'a>, Problem> {
+        let mut stores = Vec::new();
+        let entries = usize::try_from(tape.entries()).unwrap_or(usize::MAX);
+        if stores.try_reserve(entries).is_err() {
+            return Err(crate::no_memory("the simulated tape", entries.saturating_mul(16)));
+        }
+        stores.resize(entries, (0, 0));
+        Ok(Issue {
+            m,
+            route,
+            tape,
+            now: 0,
+            window: Window::new(m.window),
+            memory: Memory::new(m),
+            pad: Scratchpad::new(m.capacity(), m.halves),
+            out: Engine::default(),
+            back: Engine::default(),
+            events: BinaryHeap::new(),
+            ready: Vec::new(),
+            units: Queue::new(),
+            reads: Queue::new(),
+            writes: Queue::new(),
+            banks: vec![Queue::new(); m.banks as usize],
+            asking: None,
+            busy: 0,
+            reading: 0,
+            writing: 0,
+            started: 0,
+            requested: 0,
+            used: vec![0; m.banks as usize],
+            again: false,
+            sites: OrderedMap::default(),
+            stores,
+            ends: vec![0; REMEMBERED],
+            phase: Phase::Forward,
+            counts: [Counts::default(); 2],
+            lifetimes: Vec::new(),
+        })
+    }
+
+    pub(super) fn counts(&mut self) -> &mut Counts {
+        &mut self.counts[self.phase as usize]
+    }
+
+    /// Runs until there is room, and takes one operation more.
+    pub(super) fn push(
+        &mut self,
+        site: u32,
+        task: Task,
+        operands: &[Token],
+    ) -> Result<Token, Problem> {
+        while !self.window.is_open() {
+            self.issue()?;
+            if !self.window.is_open() {
+                self.advance()?;
+            }
+        }
+        let (token, ready) = self.window.admit(site, task, operands);
+        if ready {
+            self.ready.push(token.slot);
+            self.settle()?;
+        }
+        Ok(token)
+    }
+
+    /// Runs until nothing is under way.
+    pub(super) fn drain(&mut self) -> Result<(), Problem> {
+        loop {
+            self.issue()?;
+            if self.window.under_way() == 0 {
+                return Ok(());
+            }
+            self.advance()?;
+        }
+    }
+
+    /// Sends what is in the scratchpad to memory.
+    pub(super) fn flush(&mut self) -> Result<(), Problem> {
+        self.pad.flush()?;
+        self.stream()?;
+        while let Some(tick) = self.out.wakes(self.m, &self.pad.out) {
+            self.now = self.now.max(tick);
+            self.stream()?;
+        }
+        Ok(())
+    }
+
+    /// The reverse phase begins.
+    pub(super) fn turn(&mut self) -> Result<(), Problem> {
+        self.phase = Phase::Reverse;
+        self.pad.turn();
+        self.stream()
+    }
+
+    fn ideal(&self) -> bool {
+        self.route == Route::Scratchpad { ideal: true }
+    }
+
+    /// Puts what is ready into its queue, and finishes what takes no time.
+    fn settle(&mut self) -> Result<(), Problem> {
+        loop {
+            while let Some(id) = self.ready.pop() {
+                self.queue(id)?;
+            }
+            if !self.ask()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// An operation waits for nothing but its turn.
+    fn queue(&mut self, id: u32) -> Result<(), Problem> {
+        let slot = self.window.slot(id);
+        let turn = Reverse((slot.sequence, id));
+        match slot.task {
+            Task::Compute(opcode) if self.m.latencies[opcode] == 0 => return self.instant(id),
+            Task::Compute(_) => self.units.push(turn),
+            Task::Access { write: false, .. } => self.reads.push(turn),
+            Task::Access { write: true, .. } => self.writes.push(turn),
+            Task::Pad { entry, write } => {
+                let remark = write && matches!(entry.home, Home::Array(..));
+                if remark || self.ideal() {
+                    self.pad_access(entry, write, self.now)?;
+                    return self.instant(id);
+                }
+                let bank = self.pad.entry(entry.offset)? % self.m.banks;
+                self.banks[bank as usize].push(turn);
+            }
+            Task::Layer(_) => self.asking = Some(id),
+            Task::Barrier if self.ideal() => return self.instant(id),
+            Task::Barrier => self.start(id, self.now + self.m.barrier),
+        }
+        Ok(())
+    }
+
+    /// What takes no time is done.
+    fn instant(&mut self, id: u32) -> Result<(), Problem> {
+        self.count_uses(id);
+        self.finish(id)
+    }
+
+    /// Begins the layer that is ready, if there is room: whether it did.
+    fn ask(&mut self) -> Result<bool, Problem> {
+        let Some(id) = self.asking else { return Ok(false) };
+        let Task::Layer(layer) = self.window.slot(id).task else { return Ok(false) };
+        let begun = self.pad.begin(layer)?;
+        // A half that is left may be free at once, where streams take no time.
+        self.stream()?;
+        if begun || self.pad.begin(layer)? {
+            self.asking = None;
+            self.finish(id)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Starts what the stream engines have to do, and takes what has arrived.
+    fn stream(&mut self) -> Result<(), Problem> {
+        let (m, now, memory) = (self.m, self.now, &mut self.memory);
+        let waiting = |pad: &Scratchpad| -> u64 {
+            pad.out.iter().chain(&pad.back).map(|transfer| transfer.entries).sum()
+        };
+        let before = waiting(&self.pad);
+        let requests = if self.route == (Route::Scratchpad { ideal: true }) {
+            while let Some(transfer) = self.pad.out.pop_front() {
+                self.pad.left(transfer.half)?;
+            }
+            while let Some(transfer) = self.pad.back.pop_front() {
+                self.pad.came(transfer.half)?;
+            }
+            0
+        } else {
+            let out = self.out.start(m, now, &mut self.pad.out, || memory.write(m, now));
+            out + self.back.start(m, now, &mut self.pad.back, || memory.request(m, now))
+        };
+        let streamed = before - waiting(&self.pad);
+        let counts = self.counts();
+        (counts.requests, counts.streamed) =
+            (counts.requests + requests, counts.streamed + streamed);
+        while let Some(half) = self.out.arrived(now) {
+            self.pad.left(half)?;
+        }
+        while let Some(half) = self.back.arrived(now) {
+            self.pad.came(half)?;
+        }
+        Ok(())
+    }
+
+    /// Issues what has room in this tick.
+    fn issue(&mut self) -> Result<(), Problem> {
+        self.again = false;
+        self.stream()?;
+        self.settle()?;
+        self.issue_computations();
+        self.issue_accesses()?;
+        for bank in 0..self.banks.len() {
+            if self.used[bank] <= self.now
+                && let Some(Reverse((_, id))) = self.banks[bank].pop()
+            {
+                self.used[bank] = self.now + 1;
+                let done = self.now + self.m.scratchpad;
+                if let Task::Pad { entry, write } = self.window.slot(id).task {
+                    self.pad_access(entry, write, done)?;
+                }
+                self.start(id, done);
+            }
+            self.again |= !self.banks[bank].is_empty();
+        }
+        Ok(())
+    }
+
+    fn issue_computations(&mut self) {
+        while self.busy + self.started < self.m.units {
+            let Some(Reverse((sequence, id))) = self.units.pop() else { return };
+            let slot = self.window.slot(id);
+            let Task::Compute(opcode) = slot.task else { continue };
+            if self.m.strict == 1 {
+                if let Some(queue) = self.sites.get_mut(&slot.site) {
+                    queue.push(Reverse((sequence, id)));
+                    continue;
+                }
+                self.sites.insert(slot.site, Queue::new());
+            }
+            match opcode.pipelined() {
+                true => self.started += 1,
+                false => self.busy += 1,
+            }
+            self.start(id, self.now + self.m.latencies[opcode]);
+        }
+        self.again |= self.started > 0 && !self.units.is_empty();
+    }
+
+    /// Gives the ports of the cache what they can take.
+    fn issue_accesses(&mut self) -> Result<(), Problem> {
+        loop {
+            let (read, write) = (self.reads.peek(), self.writes.peek());
+            let room = match self.m.blocking {
+                0 => {
+                    let room = self.requested < self.m.ports;
+                    self.again |= !room && read.or(write).is_some();
+                    (room, room)
+                }
+                _ => (self.reading < self.m.ports, self.writing < self.m.ports),
+            };
+            // The older one first: the order is reversed.
+            let id = match (read.filter(|_| room.0), write.filter(|_| room.1)) {
+                (None, None) => return Ok(()),
+                (Some(Reverse((_, id))), None) | (None, Some(Reverse((_, id)))) => *id,
+                (Some(a), Some(b)) => a.max(b).0.1,
+            };
+            if !self.access(id)? {
+                self.again = true;
+                return Ok(());
+            }
+        }
+    }
+
+    /// An access to the cache: whether there was room behind the ports.
+    fn access(&mut self, id: u32) -> Result<bool, Problem> {
+        let Task::Access { address, write, tape } = self.window.slot(id).task else {
+            return Err(Problem::internal("what is no access takes a port"));
+        };
+        let ahead = match self.route {
+            Route::Cache { prefetch: true, .. } if tape.is_some() => Some(match self.phase {
+                Phase::Forward => 1,
+                Phase::Reverse => -1,
+            }),
+            Route::Cache { .. } | Route::Scratchpad { .. } => None,
+        };
+        let answer = self.memory.access(self.m, self.now, address, write, ahead);
+        let Some(Answer { done, outcome, prefetched }) = answer else { return Ok(false) };
+        let counts = self.counts();
+        match outcome {
+            Outcome::Hit => {}
+            Outcome::Merged => counts.merged += 1,
+            Outcome::Miss { write_back } => {
+                let kind = if tape.is_some() { &mut counts.tape } else { &mut counts.others };
+                kind.misses += 1;
+                counts.write_backs += u64::from(write_back);
+            }
+        }
+        if let Some(write_back) = prefetched {
+            counts.prefetched += 1;
+            counts.write_backs += u64::from(write_back);
+        }
+        let (queue, under_way) = match write {
+            true => (&mut self.writes, &mut self.writing),
+            false => (&mut self.reads, &mut self.reading),
+        };
+        queue.pop();
+        *under_way += 1;
+        self.requested += 1;
+        if let Some(entry) = tape {
+            self.remember(entry, write, done)?;
+        }
+        self.start(id, done);
+        Ok(true)
+    }
+
+    /// An access to the scratchpad, which ends with that tick.
+    fn pad_access(&mut self, entry: Entry, write: bool, done: u64) -> Result<(), Problem> {
+        match write {
+            true => self.pad.store(entry.offset, entry.bits)?,
+            false => self.pad.load(entry.offset, entry.bits)?,
+        }
+        self.remember(entry, write, done)
+    }
+
+    /// A value of the tape is stored, with the end of that tick, or loaded in this one.
+    fn remember(&mut self, entry: Entry, write: bool, done: u64) -> Result<(), Problem> {
+        let Home::Tape(region, value, execution) = entry.home else { return Ok(()) };
+        let number = self.tape.number(region, value, execution);
+        let Some(store) = number.and_then(|n| self.stores.get_mut(n as usize)) else {
+            return Err(Problem::internal(format!("{entry:?} is not of the tape")));
+        };
+        if write {
+            *store = (done, entry.bits);
+            return Ok(());
+        }
+        let (stored, bits) = *store;
+        self.lifetimes.push(self.now - stored);
+        match bits == entry.bits {
+            true => Ok(()),
+            false => Err(not_stored(bits, entry.bits, &format!("{:?}", entry.home))),
+        }
+    }
+
+    /// An operation is issued, and will be finished with that tick.
+    fn start(&mut self, id: u32, done: u64) {
+        self.count_uses(id);
+        self.events.push(Reverse((done, self.window.slot(id).sequence, id)));
+    }
+
+    /// How long its operands lived.
+    fn count_uses(&mut self, id: u32) {
+        let counts = &mut self.counts[self.phase as usize];
+        for operand in &self.window.slot(id).operands {
+            if *operand > 0 && self.window.sequence - operand < REMEMBERED as u64 {
+                counts.alive += self.now - self.ends[*operand as usize % REMEMBERED];
+                counts.uses += 1;
+            }
+        }
+    }
+
+    /// An operation is finished: what it held is free, and what waited for it may be ready.
+    fn finish(&mut self, id: u32) -> Result<(), Problem> {
+        self.ends[self.window.slot(id).sequence as usize % REMEMBERED] = self.now;
+        let (site, task) = self.window.finish(id, &mut self.ready);
+        match task {
+            Task::Compute(opcode) if self.m.latencies[opcode] > 0 => {
+                self.busy -= u64::from(!opcode.pipelined());
+                if self.m.strict == 1 {
+                    self.units.extend(self.sites.swap_remove(&site).into_iter().flatten());
+                }
+            }
+            Task::Compute(_) | Task::Pad { .. } | Task::Layer(_) => {}
+            Task::Access { write: true, .. } => self.writing -= 1,
+            Task::Access { write: false, .. } => self.reading -= 1,
+            Task::Barrier => self.pad.end()?,
+        }
+        Ok(())
+    }
+
+    /// Goes on to the next tick in which something happens.
+    fn advance(&mut self) -> Result<(), Problem> {
+        let again = self.again.then_some(self.now + 1);
+        let ends = self.events.peek().map(|Reverse((tick, ..))| *tick);
+        let out = self.out.wakes(self.m, &self.pad.out);
+        let back = self.back.wakes(self.m, &self.pad.back);
+        let Some(next) = [again, ends, out, back].into_iter().flatten().min() else {
+            let (now, count) = (self.now, self.window.under_way());
+            let message = format!("{count} operations wait for ever at tick {now}");
+            return Err(Problem::internal(message));
+        };
+        if next > self.now {
+            (self.now, self.started, self.requested) = (next, 0, 0);
+        }
+        while let Some(Reverse((tick, _, id))) = self.events.peek().copied()
+            && tick <= self.now
+        {
+            self.events.pop();
+            self.finish(id)?;
+        }
+        self.stream()?;
+        self.settle()
+    }
+}

@@ -1,0 +1,230 @@
+//! When operations run: small programs whose ticks are counted by hand, and random ones beside a machine
+//! that scans its window in every tick.
+
+use super::kernel::{Emit, replay};
+use super::scan::Scan;
+use crate::accelerator::*;
+
+/// Ticks of a program on arrays `a0` and `a1` of 1024 elements each.
+fn ticks(machine: &Machine, system: System, program: impl FnOnce(&mut Emit<'_>)) -> u64 {
+    let mut arrays = Arrays::bump(Arrays::BASE, 0, 0);
+    arrays.push("x", 1024, 8);
+    arrays.push("y", 1024, 8);
+    let tape = Tape::at(Tape::BASE);
+    let mut e = Emit::new(Simulation::new(machine, system, &arrays, &tape).unwrap());
+    program(&mut e);
+    e.finish().unwrap().forward.ticks
+}
+
+fn x() -> ArrayId {
+    ArrayId::from_u32(0)
+}
+
+#[track_caller]
+fn check(expected: u64, program: impl FnOnce(&mut Emit<'_>)) {
+    check_on(&Machine::cal(), expected, program);
+}
+
+#[track_caller]
+fn check_on(machine: &Machine, expected: u64, program: impl FnOnce(&mut Emit<'_>)) {
+    assert_eq!(ticks(machine, System::ENZYME, program), expected);
+}
+
+fn loads(e: &mut Emit<'_>, elements: impl IntoIterator<Item = usize>) {
+    for element in elements {
+        e.load(x(), element);
+    }
+}
+
+#[test]
+fn operations_wait_for_operands_and_units() {
+    check(0, |_| {});
+    check(15, |e| {
+        (0..3).fold(Token::READY, |value, _| e.add(value, value));
+    });
+    let many = |opcode, n| {
+        move |e: &mut Emit<'_>| {
+            for _ in 0..n {
+                e.op(opcode, &[]);
+            }
+        }
+    };
+    check(5, many(Opcode::Add, 16));
+    check(6, many(Opcode::Add, 17));
+    // A unit that divides does nothing else.
+    check(16, many(Opcode::Div, 16));
+    check(32, many(Opcode::Div, 17));
+    check(0, many(Opcode::Free, 1000));
+    let realistic = Machine { latencies: Latencies::REALISTIC, ..Machine::cal() };
+    check_on(&realistic, 30, many(Opcode::Tanh, 1));
+    check_on(&Machine { window: 4, ..Machine::cal() }, 10, many(Opcode::Add, 8));
+    // Once at a time, where the machine is strict: these are instances of one operation.
+    check_on(&Machine { strict: 1, ..Machine::cal() }, 15, many(Opcode::Add, 3));
+    check_on(&Machine { strict: 1, ..Machine::cal() }, 5, |e| {
+        for site in 0..3 {
+            e.push(site, Work::Compute(Opcode::Add), &[]);
+        }
+    });
+}
+
+#[test]
+fn a_port_has_one_read_and_one_write_under_way() {
+    check(10, |e| loads(e, [0]));
+    check(10, |e| loads(e, [0, 8]));
+    check(20, |e| loads(e, [0, 8, 16]));
+    // The fourth waits for the first of the ports, not for both.
+    check(13, |e| loads(e, [0, 1, 2, 3]));
+    let other_set = [0, 8, 16, 24];
+    check(20, |e| loads(e, other_set));
+    let free = Machine { burst: 0, ..Machine::cal() };
+    check_on(&free, 10, |e| {
+        loads(e, [0, 8]);
+        e.store(x(), 16, Token::READY);
+        e.store(x(), 24, Token::READY);
+    });
+    let open = Machine { blocking: 0, ..free };
+    check_on(&open, 11, |e| loads(e, other_set));
+    check_on(&Machine { mshrs: 1, ..open.clone() }, 40, |e| loads(e, other_set));
+    // A line that is under way is waited for, by as many as there is room for.
+    check_on(&open, 10, |e| loads(e, [0, 1, 2]));
+    check_on(&Machine { targets: 1, ..open }, 13, |e| loads(e, [0, 1, 2]));
+    let at_once = Machine { targets: 0, ports: 1, ..Machine::cal() };
+    check_on(&at_once, 16, |e| loads(e, [0, 1, 2]));
+}
+
+#[test]
+fn memory_moves_a_line_at_a_time() {
+    let lines = |n: usize| move |e: &mut Emit<'_>| loads(e, (0..n).map(|i| 8 * i));
+    let wide = Machine { ports: 16, ..Machine::cal() };
+    // Three lines in a tick, the fourth 10 ns later: 96, 99.3, 102.7, 106 ns.
+    check_on(&wide, 10, lines(2));
+    check_on(&wide, 11, lines(4));
+    let fast = Machine { ports: 16, ..Machine::fast() };
+    assert_eq!((Machine::cal().missed(), fast.missed()), (10, 136));
+    check_on(&fast, 136, lines(1));
+    // Nineteen lines before the last one, 6.67 ticks each; beyond twenty one must come first.
+    check_on(&fast, 263, lines(20));
+    check_on(&fast, 272, lines(21));
+    // Lines that are written back go when nobody reads, or when too many wait.
+    let conflict = |e: &mut Emit<'_>| {
+        let store = |e: &mut Emit<'_>, i: usize| e.store(x(), 8 * i, Token::READY);
+        (0..32).for_each(|i| store(e, i));
+    };
+    let tiny = Machine { burst: 100_000, ..Machine::cal().with_cache(1 << 10, 2) };
+    // Fifteen of them before the last line is read, eight of which can wait.
+    check_on(&tiny, 320 + 7 * 10, conflict);
+    check_on(&Machine { write_buffers: 40, ..tiny }, 320, conflict);
+}
+
+#[test]
+fn accesses_to_a_word_keep_their_order() {
+    // A load waits for the store, a store for the load, a store for the store.
+    check(13, |e| {
+        e.store(x(), 0, Token::READY);
+        loads(e, [0]);
+    });
+    check(13, |e| {
+        loads(e, [0]);
+        e.store(x(), 0, Token::READY);
+    });
+    check(13, |e| {
+        e.store(x(), 0, Token::READY);
+        e.store(x(), 0, Token::READY);
+    });
+    // Ten for the load, five for the sum, three for the store.
+    check(18, |e| e.accumulate(x(), 0, Token::READY));
+    // The next word has nothing to do with it.
+    check(18, |e| {
+        e.accumulate(x(), 0, Token::READY);
+        e.accumulate(x(), 1, Token::READY);
+    });
+}
+
+#[test]
+fn a_block_is_known_when_its_branch_is() {
+    let program = |branch: bool| {
+        move |e: &mut Emit<'_>| {
+            let condition = e.op(Opcode::Compare, &[]);
+            if branch {
+                e.push(0, Work::Branch, &[condition]);
+            }
+            loads(e, [0]);
+        }
+    };
+    check(10, program(false));
+    check(11, program(true));
+}
+
+#[test]
+fn lines_of_the_tape_are_fetched_ahead() {
+    let run = |system| {
+        let arrays = Arrays::bump(Arrays::BASE, 0, 0);
+        let mut tape = Tape::at(Tape::BASE);
+        let region = tape.push(1, 80);
+        let machine = Machine::cal();
+        let mut e = Emit::new(Simulation::new(&machine, system, &arrays, &tape).unwrap());
+        for i in 0..80 {
+            e.tape_store(super::kernel::At::tape(region, 0, i, 0), 1.0, Token::READY);
+        }
+        e.finish().unwrap()
+    };
+    let (plain, ahead) = (run(System::AOS), run(System::PREFETCH));
+    assert_eq!((plain.forward.tape.misses, plain.forward.prefetched), (10, 0));
+    // One line too many is fetched at the end.
+    assert_eq!((ahead.forward.tape.misses, ahead.forward.prefetched), (1, 10));
+    assert!(ahead.forward.ticks < plain.forward.ticks);
+}
+
+/// A generator of numbers.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+#[test]
+fn queues_issue_what_a_scan_of_the_window_issues() {
+    let small = Machine { units: 2, window: 12, mshrs: 2, ..Machine::cal() }.with_cache(1 << 10, 2);
+    let machines = [
+        Machine::cal(),
+        Machine { blocking: 0, ..small.clone() },
+        Machine { strict: 1, ports: 1, ..small.clone() },
+        Machine { targets: 1, ..small },
+        Machine::fast(),
+        replay(),
+    ];
+    for seed in 0..60 {
+        let mut random = Random(seed);
+        let mut ops: Vec<(u32, Work, Vec<usize>)> = Vec::new();
+        for at in 0..200_usize {
+            let before = |random: &mut Random| {
+                let near = random.below(12) as usize + 1;
+                at.checked_sub(near).into_iter().collect::<Vec<usize>>()
+            };
+            let element = random.below(1 + seed * 4);
+            let work = match random.below(20) {
+                0..8 => Work::Compute(Opcode::ALL[random.below(9) as usize]),
+                8..14 => Work::Load(x(), element),
+                14..19 => Work::Store(x(), element),
+                _ => Work::Branch,
+            };
+            let mut operands = before(&mut random);
+            operands.extend(before(&mut random));
+            ops.push((random.below(9) as u32, work, operands));
+        }
+        for machine in &machines {
+            let mut tokens = Vec::new();
+            let found = ticks(machine, System::ENZYME, |e| {
+                for (site, work, operands) in &ops {
+                    let operands: Vec<Token> = operands.iter().map(|o| tokens[*o]).collect();
+                    tokens.push(e.push(*site, *work, &operands));
+                }
+            });
+            assert_eq!(found, Scan::run(machine, &ops), "seed {seed} on {machine}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The machine as its authors describe it: in every tick the whole window is scanned, in the order of the
+//! program. Slow and short; [`Simulation`](crate::accelerator::Simulation) must agree with it.
+
+use crate::accelerator::arrays::Arrays;
+use crate::accelerator::machine::Machine;
+use crate::accelerator::memory::Memory;
+use crate::accelerator::op::Work;
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Waiting,
+    Runs { until: u64 },
+    Done,
+}
+
+pub(super) struct Scan<'a> {
+    m: &'a Machine,
+    ops: &'a [(u32, Work, Vec<usize>)],
+    states: Vec<State>,
+    memory: Memory,
+    now: u64,
+}
+
+impl Scan<'_> {
+    /// Ticks of operations, each with its site, its work and the operations that it takes.
+    pub(super) fn run(m: &Machine, ops: &[(u32, Work, Vec<usize>)]) -> u64 {
+        let states = Vec::new();
+        let mut scan = Scan { m, ops, states, memory: Memory::new(m), now: 0 };
+        let mut last = 0;
+        loop {
+            for state in &mut scan.states {
+                if matches!(state, State::Runs { until } if *until <= scan.now) {
+                    (*state, last) = (State::Done, scan.now);
+                }
+            }
+            let (mut started, mut requested) = (0, 0);
+            while scan.fetch() || scan.tick(&mut started, &mut requested) {}
+            if scan.states.len() == ops.len() && scan.states.iter().all(|s| *s == State::Done) {
+                return last;
+            }
+            scan.now += 1;
+        }
+    }
+
+    /// One operation more, if there is room and it is known.
+    fn fetch(&mut self) -> bool {
+        let at = self.states.len();
+        let open = self.states.iter().filter(|s| **s != State::Done).count() as u64;
+        // A branch is nothing; what is behind waits for its operands.
+        let known = |(site, work, operands): &(u32, Work, Vec<usize>)| {
+            let _ = site;
+            *work != Work::Branch || operands.iter().all(|o| self.states[*o] == State::Done)
+        };
+        let fits = at < self.ops.len() && open < self.m.window;
+        if !fits || !self.ops[..at].iter().all(known) {
+            // A branch itself needs no room.
+            if at < self.ops.len() && self.ops[at].1 == Work::Branch {
+                self.states.push(State::Done);
+                return true;
+            }
+            return false;
+        }
+        let branch = self.ops[at].1 == Work::Branch;
+        self.states.push(if branch { State::Done } else { State::Waiting });
+        true
+    }
+
+    /// Starts the first operation that can start; whether there was one.
+    fn tick(&mut self, started: &mut u64, requested: &mut u64) -> bool {
+        let Scan { m, ops, now, .. } = *self;
+        let running = |test: &dyn Fn(usize) -> bool, states: &[State]| {
+            let runs = |at: &usize| matches!(states[*at], State::Runs { .. }) && test(*at);
+            (0..states.len()).filter(runs).count() as u64
+        };
+        let mut full = false;
+        for at in 0..self.states.len() {
+            let (site, work, operands) = &ops[at];
+            let states = &self.states;
+            if states[at] != State::Waiting || operands.iter().any(|o| states[*o] != State::Done) {
+                continue;
+            }
+            let until = match work {
+                Work::Compute(opcode) => {
+                    let latency = m.latencies[*opcode];
+                    let is = |at: usize| matches!(ops[at].1, Work::Compute(_));
+                    let busy = |at: usize| matches!(ops[at].1, Work::Compute(o) if !o.pipelined());
+                    let again = |at: usize| is(at) && ops[at].0 == *site;
+                    let strict = m.strict == 1 && running(&again, states) > 0;
+                    let room = running(&busy, states) + *started < m.units;
+                    if latency > 0 && (strict || !room) {
+                        continue;
+                    }
+                    *started += u64::from(latency > 0 && opcode.pipelined());
+                    now + latency
+                }
+                Work::Load(_, element) | Work::Store(_, element) => {
+                    let write = matches!(work, Work::Store(..));
+                    let clash = |before: &usize| match ops[*before].1 {
+                        Work::Load(_, e) => write && e == *element,
+                        Work::Store(_, e) => e == *element,
+                        _ => false,
+                    };
+                    let open = |before: &usize| states[*before] != State::Done;
+                    if full || (0..at).filter(open).any(|before| clash(&before)) {
+                        continue;
+                    }
+                    let same = |at: usize| match ops[at].1 {
+                        Work::Load(..) => !write,
+                        Work::Store(..) => write,
+                        _ => false,
+                    };
+                    let room = match m.blocking {
+                        0 => *requested < m.ports,
+                        _ => running(&same, states) < m.ports,
+                    };
+                    if !room {
+                        continue;
+                    }
+                    let address = Arrays::BASE + 8 * element;
+                    let Some(answer) = self.memory.access(m, now, address, write, None) else {
+                        full = true;
+                        continue;
+                    };
+                    *requested += 1;
+                    answer.done
+                }
+                _ => continue,
+            };
+            self.states[at] = if until == now { State::Done } else { State::Runs { until } };
+            return true;
+        }
+        false
+    }
+}
