@@ -59,7 +59,7 @@ impl Kernel for Pathfinder {
                     let n = block * UNROLLED + j;
                     let candidates = candidates(n);
                     let mut least = m.load(src, t * N + candidates[0]);
-                    let mut outcomes = vec![Token::READY; 2];
+                    let mut outcomes = [Token::READY; 2];
                     for (which, column) in candidates[1..].iter().enumerate() {
                         let other = m.load(src, t * N + column);
                         outcomes[which] = m.op(Opcode::Compare, &[least, other]);
