@@ -87,6 +87,36 @@ impl Draft {
         &self.equations
     }
 
+    /// The user's line of every equation so far.
+    pub(crate) fn locations(&self) -> &[Loc] {
+        &self.locations
+    }
+
+    /// The type of every value so far.
+    pub(crate) fn types(&self) -> &PrimaryMap<ValueId, Type> {
+        &self.types
+    }
+
+    /// Gives back what its tables do not need.
+    pub(crate) fn shrink(&mut self) {
+        self.equations.shrink_to_fit();
+        self.locations.shrink_to_fit();
+        self.types.shrink_to_fit();
+    }
+
+    /// Bytes of its tables.
+    pub(crate) fn bytes(&self) -> usize {
+        let spilled = |e: &Equation| {
+            let operands = if e.operands.spilled() { e.operands.capacity() } else { 0 };
+            let outputs = if e.outputs.spilled() { e.outputs.capacity() } else { 0 };
+            operands * size_of::<Atom>() + outputs * size_of::<ValueId>()
+        };
+        self.equations.capacity() * size_of::<Equation>()
+            + self.equations.iter().map(spilled).sum::<usize>()
+            + self.locations.capacity() * size_of::<Loc>()
+            + self.types.len() * size_of::<Type>()
+    }
+
     /// The ordinary parameters so far.
     pub fn params(&self) -> &[ValueId] {
         &self.params

@@ -8,11 +8,12 @@
 use crate::depth::{DEEPEST_CALL, deeper, too_deep};
 use crate::function::{FuncId, Function};
 use crate::host::Host;
-use crate::map::OrderedSet;
+use crate::map::{OrderedMap, OrderedSet};
 use crate::prim::Effects;
 use crate::problem::Problem;
 use crate::question::{Memo, Question};
 use cranelift_entity::{EntityRef, SecondaryMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// An arena of functions with a memo of derived ones.
@@ -58,6 +59,35 @@ impl Module {
             || function.equations.iter().flat_map(|e| e.op.regions()).any(|r| inside(r.function));
         self.depths[id] = depth;
         Ok(id)
+    }
+
+    /// Adds a function of another module, and those that it refers to.
+    ///
+    /// # Errors
+    /// As [`Module::add`].
+    pub fn import(&mut self, from: &Module, f: FuncId) -> Result<FuncId, Problem> {
+        let mut needed: BTreeSet<FuncId> = BTreeSet::from([f]);
+        let mut pending = vec![f];
+        while let Some(f) = pending.pop() {
+            for e in &from.function(f).equations {
+                let callees = e.op.regions().into_iter().map(|r| r.function);
+                pending.extend(callees.filter(|callee| needed.insert(*callee)));
+            }
+        }
+        // Functions refer only to functions added before them, so callees come first.
+        let mut here: OrderedMap<FuncId, FuncId> = OrderedMap::default();
+        for old in needed {
+            let mut function = (*from.get(old)).clone();
+            for e in &mut function.equations {
+                let regions = e.op.regions();
+                if !regions.is_empty() {
+                    let inside: Vec<FuncId> = regions.iter().map(|r| here[&r.function]).collect();
+                    e.op = e.op.with_regions(&inside);
+                }
+            }
+            here.insert(old, self.add(function)?);
+        }
+        Ok(here[&f])
     }
 
     /// One more than the deepest function that it calls. Known from when those were added.

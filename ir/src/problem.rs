@@ -18,6 +18,8 @@ pub enum Kind {
     Dtype,
     /// A handle was used outside the trace it belongs to.
     Escaped,
+    /// The value of something that has none yet, or of no such kind, was asked for.
+    NoValue,
     /// Mutable state was written where it cannot be, or used after its end.
     State,
     /// A derivative that does not exist was asked for.
@@ -50,10 +52,11 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 17] = [
+    pub const ALL: [Kind; 18] = [
         Kind::Shape,
         Kind::Dtype,
         Kind::Escaped,
+        Kind::NoValue,
         Kind::State,
         Kind::NotDifferentiable,
         Kind::NotLinear,
@@ -76,6 +79,7 @@ impl Kind {
             Kind::Shape => "shape",
             Kind::Dtype => "dtype",
             Kind::Escaped => "escaped",
+            Kind::NoValue => "no-value",
             Kind::State => "state",
             Kind::NotDifferentiable => "not-differentiable",
             Kind::NotLinear => "not-linear",

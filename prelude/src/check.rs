@@ -3,14 +3,15 @@
 //! Both look along a few fixed pseudo-random directions, in which a wrong derivative shows with
 //! probability one.
 
-use crate::closure::rebuild;
+use crate::closure::{Side, float_types, rebuild};
 use crate::jit::{Jit, boundary};
 use crate::ops::constant;
 use crate::transform::{jvp, vjp};
-use crate::tree::{Args, TensorRefs, Tree, flatten, leaf_paths};
+use crate::tree::{Args, TensorRefs, Tree, flatten};
 use crate::var::{caller, on_behalf};
 use crate::{Error, Var};
-use tapeloom_ir::{Dtype, Kind, Loc, Problem, Tensor};
+use tapeloom_ir::trace::Context;
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Tensor};
 
 /// Checks forward and reverse derivatives of `f` at `args`, up to `order`: forward mode against
 /// central differences, reverse mode against forward mode (⟨ct, J dx⟩ = ⟨Jᵀ ct, dx⟩), and the same for
@@ -36,7 +37,8 @@ pub fn check_grads<A: Tree<Var>, B: Tree<Var>>(
 ) -> Result<(), Error> {
     let at = caller();
     let (structure, x) = leaves(&args);
-    require_floats::<A>("check_grads", &structure, &x, at)?;
+    let context = Context { transform: "check_grads", at };
+    float_types::<A>(context, Side::Argument, &structure, &types(&x))?;
     // What is no float has no derivative to check.
     let flat = |x: Vec<Var>| floats(flatten(&f(rebuild(&structure, x, at))).1, at);
     check(&flat, &x, order, 1, at)
@@ -63,7 +65,8 @@ pub fn check_rule<A: Tree<Var>, B: Tree<Var>>(
 ) -> Result<(), Error> {
     let at = caller();
     let (structure, x) = leaves(&args);
-    require_floats::<A>("check_rule", &structure, &x, at)?;
+    let context = Context { transform: "check_rule", at };
+    float_types::<A>(context, Side::Argument, &structure, &types(&x))?;
     let f = |x: Vec<Var>| flatten(&f(rebuild(&structure, x, at))).1;
     let g = |x: Vec<Var>| flatten(&ruled(rebuild(&structure, x, at))).1;
     let value = |h: Flat<'_>| boundary("check_rule", h, at).call(&x);
@@ -79,23 +82,8 @@ pub fn check_rule<A: Tree<Var>, B: Tree<Var>>(
 }
 
 /// The first argument that has no derivative to check is named.
-fn require_floats<A: Tree<Var>>(
-    name: &str,
-    structure: &A::Structure,
-    x: &[Tensor],
-    at: Loc,
-) -> Result<(), Error> {
-    let paths = leaf_paths::<Var, A>(structure, "argument");
-    let Some((path, t)) = paths.iter().zip(x).find(|(_, t)| !t.dtype().is_float()) else {
-        return Ok(());
-    };
-    let ty = t.ty();
-    let problem = Problem::new(
-        Kind::NotDifferentiable,
-        format!("`{name}` with respect to `{path}`, which is {ty}: only floats have derivatives"),
-        "close over it instead of passing it, or convert it to a float",
-    );
-    Err(Error::at(problem, at))
+fn types(x: &[Tensor]) -> Vec<ArrayType> {
+    x.iter().map(|x| x.ty().clone()).collect()
 }
 
 /// The leaves that have derivatives.

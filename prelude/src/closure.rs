@@ -89,7 +89,8 @@ pub(crate) fn trace_program<A: Tree<Var>, B: Tree<Var>>(
         .map_err(Error::from_diagnostics)
 }
 
-fn apply<A: Tree<Var>, B: Tree<Var>>(
+/// Runs `f` on a tree of handles: those of its results, and what is left of them.
+pub(crate) fn apply<A: Tree<Var>, B: Tree<Var>>(
     f: impl FnOnce(A) -> B,
     structure: &A::Structure,
     handles: &[Handle],
@@ -245,8 +246,7 @@ impl<S> Staged<S> {
 
     /// Records a problem of this transform.
     pub(crate) fn report(&self, diagnostic: Diagnostic) {
-        let context = Context { transform: self.transform, at: self.at };
-        trace::report(diagnostic, Some(context));
+        trace::report(diagnostic, Some(self.context()));
     }
 
     /// Poison of those types.
@@ -254,55 +254,114 @@ impl<S> Staged<S> {
         types.iter().map(|t| Var::poison(t.clone(), self.at)).collect()
     }
 
+    /// The transform, for messages.
+    pub(crate) fn context(&self) -> Context {
+        Context { transform: self.transform, at: self.at }
+    }
+
     /// Whether all arguments can be differentiated; those that cannot are reported by path.
     pub(crate) fn require_floats<A: Tree<Var>>(&self, structure: &A::Structure) -> bool {
-        let mut ok = true;
-        let paths = leaf_paths::<Var, A>(structure, "argument");
-        for ((v, ty), path) in self.args.iter().zip(self.arg_types()).zip(paths) {
-            let leaf = Note { role: path, what: ty.to_string(), born: v.handle.born() };
-            let help = "close over it instead of passing it, or convert it to a float";
-            ok &= self.is_float(
-                &ty,
-                "with respect to",
-                leaf,
-                trace::is_poison(v.handle, self.at),
-                help,
-            );
-        }
-        ok
+        require_floats::<A>(self.context(), Side::Argument, structure, &self.args)
     }
 
     /// Whether all results can be differentiated; those that cannot are reported by path.
     pub(crate) fn require_float_results<B: Tree<Var, Structure = S>>(&self) -> bool {
-        let mut ok = true;
-        let paths = leaf_paths::<Var, B>(&self.closed.output, "result");
-        let poisoned = self.closed.poison.iter();
-        for (((i, ty), path), poisoned) in
-            self.result_types().iter().enumerate().zip(paths).zip(poisoned)
-        {
-            let leaf = Note { role: path, what: ty.to_string(), born: self.result_born(i) };
-            let help = "convert it to a float, or return it otherwise: beside the value, as \
-                        `value_and_grad_aux` does, or from a closure that is not differentiated";
-            ok &= self.is_float(ty, "of", leaf, *poisoned, help);
+        let types = self.result_types();
+        let leaf = |i: usize| (types[i].clone(), self.result_born(i), self.closed.poison[i]);
+        all_floats::<B>(self.context(), Side::Result, &self.closed.output, types.len(), leaf)
+    }
+}
+
+/// What a leaf without a derivative is to the function that is differentiated.
+#[derive(Clone, Copy)]
+pub(crate) enum Side {
+    Argument,
+    Result,
+}
+
+impl Side {
+    /// Where paths begin.
+    pub(crate) fn root(self) -> &'static str {
+        match self {
+            Side::Argument => "argument",
+            Side::Result => "result",
         }
-        ok
     }
 
-    /// Whether a leaf has derivatives; if not, and not for another error, it is reported.
-    fn is_float(&self, ty: &ArrayType, how: &str, leaf: Note, poisoned: bool, help: &str) -> bool {
-        if ty.dtype.is_float() || poisoned {
-            return ty.dtype.is_float();
-        }
-        let (transform, path) = (self.transform, &leaf.role);
-        let problem = Problem::new(
+    /// What is wrong with a leaf that is no float.
+    pub(crate) fn no_float(self, transform: &str, path: &str, ty: &ArrayType) -> Problem {
+        let (how, help) = match self {
+            Side::Argument => {
+                ("with respect to", "close over it instead of passing it, or convert it to a float")
+            }
+            Side::Result => (
+                "of",
+                "convert it to a float, or return it otherwise: beside the value, as \
+                 `value_and_grad_aux` does, or from a closure that is not differentiated",
+            ),
+        };
+        Problem::new(
             Kind::NotDifferentiable,
             format!("`{transform}` {how} `{path}`, which is {ty}: only floats have derivatives"),
             help,
-        );
-        let notes = vec![leaf];
-        self.report(Diagnostic { problem, at: self.at, notes, context: Vec::new() });
-        false
+        )
     }
+}
+
+/// Whether all leaves can be differentiated; those that cannot are reported by path.
+pub(crate) fn require_floats<A: Tree<Var>>(
+    context: Context,
+    side: Side,
+    structure: &A::Structure,
+    leaves: &[Var],
+) -> bool {
+    let leaf = |i: usize| {
+        let v = leaves[i];
+        (v.ty(context.at), v.handle.born(), trace::is_poison(v.handle, context.at))
+    };
+    all_floats::<A>(context, side, structure, leaves.len(), leaf)
+}
+
+/// The same of data.
+///
+/// # Errors
+/// The first leaf that cannot.
+pub(crate) fn float_types<A: Tree<Var>>(
+    context: Context,
+    side: Side,
+    structure: &A::Structure,
+    types: &[ArrayType],
+) -> Result<(), Error> {
+    let paths = leaf_paths::<Var, A>(structure, side.root());
+    match paths.iter().zip(types).find(|(_, ty)| !ty.dtype.is_float()) {
+        None => Ok(()),
+        Some((path, ty)) => Err(Error::at(side.no_float(context.transform, path, ty), context.at)),
+    }
+}
+
+/// Whether `n` leaves, each a type, a line and whether it is an error, have derivatives; those that do not,
+/// and not for another error, are reported by path.
+fn all_floats<A: Tree<Var>>(
+    context: Context,
+    side: Side,
+    structure: &A::Structure,
+    n: usize,
+    leaf: impl Fn(usize) -> (ArrayType, Loc, bool),
+) -> bool {
+    let mut ok = true;
+    for (i, path) in (0..n).zip(leaf_paths::<Var, A>(structure, side.root())) {
+        let (ty, born, poisoned) = leaf(i);
+        if ty.dtype.is_float() || poisoned {
+            ok &= ty.dtype.is_float();
+            continue;
+        }
+        ok = false;
+        let problem = side.no_float(context.transform, &path, &ty);
+        let notes = vec![Note { role: path, what: ty.to_string(), born }];
+        let diagnostic = Diagnostic { problem, at: context.at, notes, context: Vec::new() };
+        trace::report(diagnostic, Some(context));
+    }
+    ok
 }
 
 /// The array type of a user's value.

@@ -68,6 +68,7 @@ pub mod ops;
 pub mod optim;
 pub mod outside;
 pub mod random;
+pub mod record;
 pub mod state;
 pub mod transform;
 pub mod tree;
@@ -81,6 +82,7 @@ pub use implicit::*;
 pub use jit::{CallReport, Compiled, Explanation, Jit, Stage, jit, run};
 pub use ops::functions::*;
 pub use outside::{Failure, callback, callback_batched, debug_print, tap, tap_cotangent};
+pub use record::{Ephemeral, Persistent, Tape, record, recorded_vjp};
 pub use state::Ref;
 pub use tapeloom_derive::Tree;
 pub use tapeloom_ir::{ArrayType, Cancel, Dtype, Element, Kind, LoopCount, Problem, Shape, Tensor};
@@ -99,6 +101,7 @@ pub mod prelude {
     pub use crate::jit::{Jit, jit, run};
     pub use crate::ops::functions::*;
     pub use crate::outside::{callback, callback_batched, debug_print, tap, tap_cotangent};
+    pub use crate::record::{Tape, record, recorded_vjp};
     pub use crate::state::Ref;
     pub use crate::transform::*;
     pub use crate::tree::{

@@ -28,6 +28,7 @@ chapters! {
     recipes = "../../book/src/recipes.md";
     seeing_inside = "../../book/src/seeing-inside.md";
     state = "../../book/src/state.md";
+    tapes = "../../book/src/tapes.md";
     tour = "../../book/src/tour.md";
 }
 

@@ -6,6 +6,7 @@
 
 use crate::genes::Recipe;
 use crate::marks::replaced;
+use crate::recorded;
 use crate::words::{Choice, Demand, Letter, append, same_numbers, unchecked};
 use crate::{Agreement, Case, Failure, Rng, run, show_tensors};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -152,6 +153,16 @@ pub fn words(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure
     let (first, second) = (letter(), letter());
     let Some(next) = transformed(m, case, recipe, first, &mut Rng::new(4))? else { return Ok(()) };
     transformed(m, &next, recipe, second, &mut Rng::new(5)).map(|_| ())
+}
+
+/// A recording of a program is the program, and pulled back its reverse derivative, to the second order.
+pub fn recordings(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
+    if recipe.wild {
+        // Where numbers overflow, what is absent and what is zero times infinite are different.
+        return recorded::values(m, case);
+    }
+    recorded::first_order(m, case)?;
+    recorded::second_order(m, case)
 }
 
 /// One more letter: held against what it means where the program is tame, and against the engines

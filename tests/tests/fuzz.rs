@@ -42,6 +42,11 @@ fn words_of_two_letters() {
 }
 
 #[test]
+fn recordings_are_their_programs() {
+    for_all(100, fuzz::recordings);
+}
+
+#[test]
 fn recipes_shrink_to_nothing() {
     let mut recipe = Recipe::draw(1);
     let mut steps = 0;

@@ -4,40 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, unused_must_use, reason = "tests")]
 
 use std::cell::Cell;
+use tapeloom::Kind;
 use tapeloom::prelude::*;
-use tapeloom::{Error, Kind};
-
-/// The lines that an error must name: that of the mistake, and another one, if any.
-#[derive(Default)]
-struct Lines {
-    wrong: Cell<u32>,
-    other: Cell<u32>,
-}
-
-/// What is wrong with an error, if it is not what it should be.
-fn check(name: &str, lines: &Lines, kind: Kind, says: &str, error: &Error) -> Option<String> {
-    let text = error.to_string();
-    let diagnostics = error.diagnostics();
-    let at = diagnostics[0].at.map_or(0, |at| at.line());
-    let other = format!("{}:{}:", file!(), lines.other.get());
-    let mut missing = Vec::new();
-    if error.kind() != kind {
-        missing.push(format!("the kind {kind:?}"));
-    }
-    if !text.contains(says) {
-        missing.push(format!("`{says}`"));
-    }
-    if at != lines.wrong.get() {
-        missing.push(format!("the line {}, it says {at}", lines.wrong.get()));
-    }
-    if lines.other.get() > 0 && !text.contains(&other) {
-        missing.push(format!("the line {}", lines.other.get()));
-    }
-    if diagnostics.len() > 1 {
-        missing.push("to be one error".to_owned());
-    }
-    (!missing.is_empty()).then(|| format!("{name} wants {}:\n{text}", missing.join(", ")))
-}
+use tapeloom_tests::told::{Lines, check};
 
 macro_rules! cases {
     ($($name:literal, $kind:ident, $says:literal, |$x:ident, $l:ident| $body:block)*) => {{
@@ -51,7 +20,7 @@ macro_rules! cases {
             let outcome = run(|$x: Var| $body, &x).map(|_| ());
             match outcome {
                 Ok(()) => failures.push(format!("{} is no error", $name)),
-                Err(e) => failures.extend(check($name, &lines, Kind::$kind, $says, &e)),
+                Err(e) => failures.extend(check(file!(), $name, &lines, Kind::$kind, $says, &e)),
             }
         )*
         (count, failures)

@@ -42,6 +42,7 @@ mod print;
 
 pub use lex::is_word;
 pub use parse::{ParseError, parse_module, parse_type};
+pub(crate) use print::print_one;
 pub use print::{print_equation, print_function, print_functions, print_module};
 
 #[cfg(test)]

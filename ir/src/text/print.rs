@@ -1,10 +1,11 @@
 //! The printer: a module, or one function with what it needs, as text.
 
-use crate::function::{Atom, Equation, FuncId, Function};
+use crate::function::{Atom, Equation, FuncId, Function, ValueId};
 use crate::host::Host;
 use crate::module::Module;
 use crate::prim::Attr;
-use cranelift_entity::SecondaryMap;
+use crate::types::Type;
+use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::{self, Display, Write};
 
@@ -34,10 +35,18 @@ pub fn print_functions(module: &Module, ids: &[FuncId]) -> String {
 
 /// One equation of a function, without indentation.
 pub fn print_equation(module: &Module, f: &Function, index: usize) -> String {
-    let called: Vec<FuncId> = f.equations[index..=index].iter().flat_map(callees).collect();
-    let hosts = host_names(&f.equations[index..=index]);
-    let printer = Printer { module, names: unique_names(module, &called), hosts };
-    printer.equation(f, &f.equations[index]).to_string()
+    print_one(module, &f.types, &f.equations[index])
+}
+
+/// One equation whose values have those types, without indentation.
+pub(crate) fn print_one(
+    module: &Module,
+    types: &PrimaryMap<ValueId, Type>,
+    e: &Equation,
+) -> String {
+    let called: Vec<FuncId> = callees(e).collect();
+    let printer = Printer { module, names: unique_names(module, &called), hosts: host_names([e]) };
+    printer.equation(types, e).to_string()
 }
 
 fn print_all(module: &Module, ids: &[FuncId]) -> String {
@@ -125,7 +134,7 @@ impl Printer<'_> {
             list(out, &f.results, |out, r| write!(out, "{}", f.type_of(*r)))?;
             out.write_str(") {\n")?;
             for e in &f.equations {
-                writeln!(out, "  {}", self.equation(f, e))?;
+                writeln!(out, "  {}", self.equation(&f.types, e))?;
             }
             out.write_str("  return")?;
             operands(out, &f.results)?;
@@ -133,9 +142,9 @@ impl Printer<'_> {
         })
     }
 
-    fn equation(&self, f: &Function, e: &Equation) -> impl Display {
+    fn equation(&self, types: &PrimaryMap<ValueId, Type>, e: &Equation) -> impl Display {
         display(move |out| {
-            list(out, &e.outputs, |out, o| write!(out, "{o}: {}", f.types[*o]))?;
+            list(out, &e.outputs, |out, o| write!(out, "{o}: {}", types[*o]))?;
             if !e.outputs.is_empty() {
                 out.write_str(" = ")?;
             }

@@ -6,6 +6,7 @@
 //! passes after the arguments. This is closure conversion, done while the closure runs.
 
 use super::diagnostic::{Context, Diagnostic, Note, in_standard_library, place};
+use super::record::Recording;
 use super::state::Known;
 use super::{Handle, WITHIN};
 use crate::builder::{Draft, infer};
@@ -95,6 +96,10 @@ pub(super) struct Trace {
     pub(super) closed: OrderedMap<u64, Context>,
     /// Every state that was made, by its number.
     pub(super) states: OrderedMap<u64, Known>,
+    /// Whether somebody waits for it who is told what went wrong.
+    pub(super) bounded: bool,
+    /// The values of the outermost frame, if it is evaluated.
+    pub(super) recording: Option<Box<Recording>>,
     /// What callers remember for the length of the trace, by their own number.
     pub(super) memo: OrderedMap<u64, Vec<Box<dyn Any>>>,
 }
@@ -104,15 +109,32 @@ struct Escape(Problem);
 
 impl Trace {
     pub(super) fn new(frame: Frame) -> Trace {
+        Trace { frames: vec![frame], ..Trace::hollow() }
+    }
+
+    /// No trace: nothing is traced in it.
+    pub(super) fn hollow() -> Trace {
         Trace {
             module: Module::new(),
-            frames: vec![frame],
+            frames: Vec::new(),
             diagnostics: Vec::new(),
             captured: OrderedMap::default(),
             closed: OrderedMap::default(),
             states: OrderedMap::default(),
+            bounded: false,
+            recording: None,
             memo: OrderedMap::default(),
         }
+    }
+
+    /// Whether an equation that is added now is evaluated.
+    pub(super) fn is_recording(&self) -> bool {
+        self.recording.is_some() && self.frames.len() == 1
+    }
+
+    /// Whether adding an equation may run the user's code.
+    pub(super) fn runs(&self, op: &Op) -> bool {
+        self.is_recording() && super::record::has_body(op)
     }
 
     /// Captured data, in the order of the hidden parameters of the outermost frame.
@@ -226,6 +248,16 @@ impl Trace {
             false => at,
         };
         match inferred {
+            Ok(types) if !poisoned && self.is_recording() => {
+                let id = self.frames[top].id;
+                match self.record_equation(op, atoms, &types, at) {
+                    Ok(outputs) => outputs.into_iter().map(|a| Handle::new(id, a, born)).collect(),
+                    Err(problem) => {
+                        self.push(Diagnostic::new(problem, at));
+                        self.poison(&types, at)
+                    }
+                }
+            }
             Ok(types) if !poisoned => {
                 let frame = &mut self.frames[top];
                 let outputs = frame.draft.push(op, atoms, &types, at);
@@ -250,6 +282,9 @@ impl Trace {
         let outermost = &mut self.frames[0].draft;
         let new = || (tensor.clone(), outermost.param(tensor.ty().clone().into()));
         let (_, atom) = *self.captured.entry(key).or_insert_with(new);
+        if let Some(recording) = &mut self.recording {
+            recording.define(atom, tensor);
+        }
         self.handle(0, atom, at)
     }
 

@@ -33,9 +33,11 @@
 
 mod diagnostic;
 mod frame;
+mod record;
 mod state;
 
 pub use diagnostic::{Context, Diagnostic, Note};
+pub use record::{Recorded, Undo, is_recording, item, level, recording, value};
 pub use state::{Held, State, around, body};
 
 use crate::depth::{DEEPEST_CLOSURE, too_deep};
@@ -65,8 +67,9 @@ static NEXT_FRAME: AtomicU64 = AtomicU64::new(1);
 /// The frame of handles that were made outside any trace; no frame has this id.
 const NOWHERE: u64 = 0;
 
-/// What unwinds from a frame that lies too deep to the boundary.
-struct TooDeep;
+/// What unwinds to the boundary from where a closure cannot go on, after an error was recorded: there is
+/// no stand-in for what it asked, or none that it would not ask again.
+struct Stop;
 
 /// A value of a frame, or a literal. It belongs to the thread and the trace that made it.
 #[derive(Clone, Copy, Debug)]
@@ -170,25 +173,7 @@ pub fn trace<R>(
     params: &[Param],
     f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
 ) -> Result<Traced<R>, Vec<Diagnostic>> {
-    let guard = Guard::push_trace(Context { transform, at });
-    let handles = declare(params);
-    let run = catch_unwind(AssertUnwindSafe(|| f(&handles)));
-    let (results, output) = match run {
-        Ok(run) => run,
-        Err(cause) if cause.is::<TooDeep>() => {
-            let trace = STACK.with_borrow_mut(|stack| stack.drain(guard.traces..).next());
-            return Err(trace.map_or_else(|| lost(at), |t| t.diagnostics));
-        }
-        Err(cause) => resume_unwind(cause),
-    };
-    let atoms = with_trace(|t| {
-        t.tell_cause();
-        t.results(&results, at)
-    });
-    let atoms = atoms.unwrap_or_default();
-    let finished = STACK.with_borrow_mut(|stack| stack.pop());
-    drop(guard);
-    let Some(finished) = finished else { return Err(lost(at)) };
+    let (finished, atoms, output) = outermost(transform, at, params, |_, _| {}, f)?;
     let tensors = finished.tensors();
     let Trace { mut module, mut frames, mut diagnostics, .. } = finished;
     let Some(frame) = frames.pop() else { return Err(lost(at)) };
@@ -204,6 +189,45 @@ pub fn trace<R>(
         return Err(lost(at));
     }
     Err(diagnostics)
+}
+
+/// What an outermost closure leaves: its trace, its results (`None` is an error or its consequence), and
+/// what else it returned.
+type Left<R> = (Trace, Vec<Option<Atom>>, R);
+
+/// Runs an outermost closure in a trace of its own. `begin` is given the trace before.
+fn outermost<R>(
+    transform: &'static str,
+    at: Loc,
+    params: &[Param],
+    begin: impl FnOnce(&mut Trace, &[Handle]),
+    f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
+) -> Result<Left<R>, Vec<Diagnostic>> {
+    let guard = Guard::push_trace(Context { transform, at });
+    let handles = declare(params);
+    with_trace(|t| {
+        t.bounded = true;
+        begin(t, &handles);
+    });
+    let run = catch_unwind(AssertUnwindSafe(|| f(&handles)));
+    let (results, output) = match run {
+        Ok(run) => run,
+        Err(cause) if cause.is::<Stop>() => {
+            let trace = STACK.with_borrow_mut(|stack| stack.drain(guard.traces..).next());
+            return Err(trace.map_or_else(|| lost(at), |t| t.diagnostics));
+        }
+        Err(cause) => resume_unwind(cause),
+    };
+    let atoms = with_trace(|t| {
+        t.tell_cause();
+        t.results(&results, at)
+    });
+    let finished = STACK.with_borrow_mut(|stack| stack.pop());
+    drop(guard);
+    match finished {
+        Some(finished) => Ok((finished, atoms.unwrap_or_default(), output)),
+        None => Err(lost(at)),
+    }
 }
 
 /// Traces a closure in a new frame of the trace under way and closes it.
@@ -229,7 +253,7 @@ fn close<R>(
         // full. So the way back to the boundary is that of a panic, though none is reported.
         let what = "the closures of transforms, outlines and jits";
         record(too_deep(what, depth, DEEPEST_CLOSURE), &[], at);
-        resume_unwind(Box::new(TooDeep));
+        resume_unwind(Box::new(Stop));
     }
     // Outside any trace there is nobody to report to; the closure runs once so that `R` exists.
     let context = Context { transform, at };
@@ -273,7 +297,14 @@ fn close<R>(
 /// Emits an equation into the top frame. A wrong one is recorded and gives poison.
 pub fn bind(op: impl Into<Op>, operands: &[Handle], at: Loc) -> SmallVec<[Handle; 1]> {
     let op = op.into();
-    with_trace(|t| t.bind(op, operands, at)).unwrap_or_default()
+    // What is recorded is run, and may run the user's code, which may trace.
+    let runs = with_trace(|t| t.runs(&op)).unwrap_or_default();
+    if runs {
+        apart(|t| t.bind(op, operands, at))
+    } else {
+        with_trace(|t| t.bind(op, operands, at))
+    }
+    .unwrap_or_default()
 }
 
 /// Emits an equation with one output.
@@ -387,6 +418,25 @@ pub fn active() -> bool {
 
 fn with_trace<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
     STACK.with_borrow_mut(|stack| stack.last_mut().filter(|t| !t.frames.is_empty()).map(f))
+}
+
+/// As [`with_trace`], with the trace taken off the stack: nothing is traced in it meanwhile.
+fn apart<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
+    /// Puts the trace back, also where `f` panics.
+    struct Aside(Trace);
+    impl Drop for Aside {
+        fn drop(&mut self) {
+            let hollow = Trace::hollow();
+            let trace = std::mem::replace(&mut self.0, hollow);
+            STACK.with_borrow_mut(|stack| {
+                if let Some(place) = stack.last_mut() {
+                    *place = trace;
+                }
+            });
+        }
+    }
+    let mut aside = Aside(with_trace(|t| std::mem::replace(t, Trace::hollow()))?);
+    Some(f(&mut aside.0))
 }
 
 /// What operations give outside any trace: a value that every trace refuses as escaped.

@@ -35,6 +35,7 @@ use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
+use tapeloom_ir::trace::Traced;
 use tapeloom_ir::{ArrayType, Cancel, Kind, Limits, Loc, Problem, Tensor};
 
 /// A closure with the programs compiled from it. Made by [`jit`].
@@ -97,7 +98,7 @@ impl<A: Tree<Var>, B: Tree<Var>> Entry<A, B> {
 }
 
 /// The tree of a program's results.
-fn tree<B: Tree<Var>>(
+pub(crate) fn tree<B: Tree<Var>>(
     structure: &B::Structure,
     results: Vec<Tensor>,
 ) -> Result<B::With<Tensor>, Error> {
@@ -119,6 +120,20 @@ pub struct Compiled<A: Tree<Var>, B: Tree<Var>> {
 }
 
 impl<A: Tree<Var>, B: Tree<Var>> Compiled<A, B> {
+    /// Compiles a program whose arguments are of that kind.
+    pub(crate) fn of(
+        (structure, types): (A::Structure, Vec<ArrayType>),
+        traced: Traced<B::Structure>,
+        at: Loc,
+    ) -> Result<Compiled<A, B>, Error> {
+        let (module, function) = (traced.module, traced.function);
+        let program = Program::compile(Engine::Native, false, module, function, None);
+        let program = program.map_err(|p| Error::at(p, at))?;
+        let (tensors, output, limits, why) = (traced.tensors, traced.output, None, String::new());
+        let entry = Entry { structure, types, program, tensors, output, limits, why };
+        Ok(Compiled { entry: Arc::new(entry), at })
+    }
+
     /// Runs the program.
     ///
     /// # Errors

@@ -1,12 +1,12 @@
 //! Forward mode: derivatives along a direction.
 
 use crate::Var;
-use crate::closure::{Staged, rebuild, stage};
+use crate::closure::{rebuild, stage};
 use crate::function::{Function, one};
 use crate::ops::zeros_like_type;
 use crate::tree::{Tree, different, flatten, leaf_paths};
 use crate::var::caller;
-use tapeloom_ir::trace::{self, Diagnostic, Note};
+use tapeloom_ir::trace::{self, Context, Diagnostic, Note};
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
 use tapeloom_transforms as transforms;
 
@@ -32,7 +32,7 @@ pub fn jvp<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> impl Fn
     move |(x, dx)| {
         let (staged, structure) = stage("jvp", at, &f, x);
         let types = staged.result_types();
-        let dx = same_types::<A, _>(&staged, &structure, "tangent", dx, &staged.arg_types());
+        let dx = same_types::<A>(staged.context(), &structure, "tangent", dx, &staged.arg_types());
         let ok = staged.require_floats::<A>(&structure);
         let of = staged.derive(|module, f| {
             transforms::jvp(module, f, &staged.mask(staged.args.iter().map(|_| true)))
@@ -88,7 +88,7 @@ where
         let y = rebuild(staged.output(), y, at);
         let push = move |dx: A| {
             let Some(dx) =
-                same_types::<A, _>(&staged, &structure, "tangent", dx, &staged.arg_types())
+                same_types::<A>(staged.context(), &structure, "tangent", dx, &staged.arg_types())
             else {
                 return rebuild(staged.output(), staged.poison(&types), at);
             };
@@ -113,41 +113,55 @@ pub(super) fn tangents(types: &[ArrayType], active: &[bool], found: Vec<Var>, at
 
 /// The leaves of a tree that must have the structure and the types of another one; what differs is
 /// reported by path.
-pub(super) fn same_types<A: Tree<Var>, S>(
-    staged: &Staged<S>,
+pub(crate) fn same_types<A: Tree<Var>>(
+    context: Context,
     structure: &A::Structure,
     what: &str,
     tree: A,
     types: &[ArrayType],
 ) -> Option<Vec<Var>> {
+    let at = context.at;
     let (given, leaves) = flatten(&tree);
     if given != *structure {
-        let differ = different::<Var, A>(structure, &given, what, ["its primal", "it"]);
-        let problem = Problem::new(
-            Kind::Shape,
-            format!("the {what} is a tree of another structure than its primal: {differ}"),
-            "build it with the same lengths, options and static fields",
-        );
-        staged.report(Diagnostic::new(problem, staged.at));
+        let problem = other_structure::<A>(structure, &given, what);
+        trace::report(Diagnostic::new(problem, at), Some(context));
         return None;
     }
     let mut ok = true;
     let paths = leaf_paths::<Var, A>(structure, what);
     for ((v, want), path) in leaves.iter().zip(types).zip(paths) {
-        let got = v.ty(staged.at);
+        let got = v.ty(at);
         if got == *want {
             continue;
         }
         ok = false;
-        if trace::is_poison(v.handle, staged.at) {
+        if trace::is_poison(v.handle, at) {
             continue;
         }
-        let kind = if got.dtype == want.dtype { Kind::Shape } else { Kind::Dtype };
-        let message = format!("`{path}` must have its primal's type {want}, got {got}");
-        let problem = Problem::new(kind, message, "give it the primal's shape and dtype");
-        let note = Note { role: path, what: got.to_string(), born: v.handle.born() };
-        let notes = vec![note];
-        staged.report(Diagnostic { problem, at: staged.at, notes, context: Vec::new() });
+        let problem = other_type(&path, want, &got);
+        let notes = vec![Note { role: path, what: got.to_string(), born: v.handle.born() }];
+        trace::report(Diagnostic { problem, at, notes, context: Vec::new() }, Some(context));
     }
     ok.then_some(leaves)
+}
+
+/// What is wrong with a tangent or a cotangent that is a tree of another structure than its primal.
+pub(crate) fn other_structure<A: Tree<Var>>(
+    structure: &A::Structure,
+    given: &A::Structure,
+    what: &str,
+) -> Problem {
+    let differ = different::<Var, A>(structure, given, what, ["its primal", "it"]);
+    Problem::new(
+        Kind::Shape,
+        format!("the {what} is a tree of another structure than its primal: {differ}"),
+        "build it with the same lengths, options and static fields",
+    )
+}
+
+/// What is wrong with a leaf of it that has another type.
+pub(crate) fn other_type(path: &str, want: &ArrayType, got: &ArrayType) -> Problem {
+    let kind = if got.dtype == want.dtype { Kind::Shape } else { Kind::Dtype };
+    let message = format!("`{path}` must have its primal's type {want}, got {got}");
+    Problem::new(kind, message, "give it the primal's shape and dtype")
 }

@@ -40,4 +40,6 @@ pub use vectorize::axes_of_struct;
 pub(crate) use vectorize::vectorize;
 pub use vectorize::{AxisLeaf, BatchAxes, vmap, vmap_axes};
 
+pub(crate) use forward::{other_structure, other_type, same_types};
 pub(crate) use outline::call_once_traced;
+pub(crate) use reverse::vjp_at;

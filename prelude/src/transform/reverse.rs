@@ -35,8 +35,14 @@ use tapeloom_transforms as transforms;
 pub fn vjp<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     f: F,
 ) -> impl Fn(A) -> (B, Box<dyn Fn(B) -> A>) {
-    let f = one(f);
-    let at = caller();
+    vjp_at(one(f), caller())
+}
+
+/// [`vjp`] that was asked for at that line.
+pub(crate) fn vjp_at<A: Tree<Var>, B: Tree<Var>>(
+    f: impl Fn(A) -> B,
+    at: Loc,
+) -> impl Fn(A) -> (B, Box<dyn Fn(B) -> A>) {
     move |x| {
         let (staged, structure) = stage("vjp", at, &f, x);
         let (types, arg_types) = (staged.result_types(), staged.arg_types());
@@ -52,7 +58,8 @@ pub fn vjp<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
         let (y, residuals) = staged.first_half(of.fwd, &of.residuals);
         let y = rebuild(staged.output(), y, at);
         let pull = move |ct: B| {
-            let Some(ct) = same_types::<B, _>(&staged, staged.output(), "cotangent", ct, &types)
+            let Some(ct) =
+                same_types::<B>(staged.context(), staged.output(), "cotangent", ct, &types)
             else {
                 return rebuild(&structure, staged.poison(&arg_types), at);
             };
@@ -95,7 +102,7 @@ pub fn linear_transpose<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
     });
     let of = of.filter(|_| ok);
     move |ct: B| {
-        let ct = same_types::<B, _>(&staged, staged.output(), "cotangent", ct, &types);
+        let ct = same_types::<B>(staged.context(), staged.output(), "cotangent", ct, &types);
         let (Some(of), Some(ct)) = (&of, ct) else {
             return rebuild(&structure, staged.poison(&arg_types), at);
         };

@@ -20,10 +20,14 @@
 //! - `rnn_STEPS_{value,grad,compile}_ms`: a recurrent network of 32 units; `tests/peers/rnn.py` prints the
 //!   same rows for JAX;
 //! - `refs_sieve_ratio`, `refs_sums_ratio`: primes and prefix sums by a program that writes to an array,
-//!   over the same by a loop in Rust, and `refs_ratio`, the larger of the two.
+//!   over the same by a loop in Rust, and `refs_ratio`, the larger of the two;
+//! - `record_1e6_s`: a recording of a million scalar operations and its pullback, nothing compiled;
+//!   `record_1e6_{run,pull}_s`, its parts, `record_1e6_peak_mib`, the most memory that the process had
+//!   meanwhile, and `record_1e6_tape_mib`, what the tape says it holds. `tests/peers/record.py` prints the
+//!   same rows for PyTorch.
 //!
 //! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer,
-//! rounds, ode, while, rnn, refs.
+//! rounds, ode, while, rnn, refs, record.
 //!
 //! `bench --programs` prints how large programs are instead (equations, kernels, arithmetic, and the
 //! time to compile them): those benchmarked, the examples, and the samples of every primitive, each
@@ -71,7 +75,7 @@ type Print<'a> = &'a dyn Fn(&str, f64, &str);
 /// A word, and what is measured where the word is given.
 type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 
-const GROUPS: [Group; 10] = [
+const GROUPS: [Group; 11] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         Ok(())
@@ -153,7 +157,49 @@ const GROUPS: [Group; 10] = [
         print("refs_ratio", primes.max(sums), "1");
         Ok(())
     }),
+    ("record", |print| {
+        let [run, pull, tape, peak] = record_and_pull()?;
+        print("record_1e6_s", run + pull, "s");
+        print("record_1e6_run_s", run, "s");
+        print("record_1e6_pull_s", pull, "s");
+        print("record_1e6_tape_mib", tape, "MiB");
+        print("record_1e6_peak_mib", peak, "MiB");
+        Ok(())
+    }),
 ];
+
+/// A recording of a million scalar operations: seconds that it takes and that its pullback takes, MiB of the
+/// tape, and of the process at its largest.
+fn record_and_pull() -> Outcome<[f64; 4]> {
+    let walk = |x: Var| {
+        let mut y = x;
+        for _ in 0..250_000 {
+            y = (y * x).sin() + y * 0.5;
+        }
+        y
+    };
+    // The high-water mark of memory begins anew where the system can do that.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+    let mut seconds = [Vec::new(), Vec::new()];
+    let mut bytes = 0;
+    for _ in 0..5 {
+        let start = Instant::now();
+        let tape = record(walk, 0.7)?;
+        seconds[0].push(start.elapsed().as_secs_f64());
+        let start = Instant::now();
+        black_box(tape.pull(1.0)?);
+        seconds[1].push(start.elapsed().as_secs_f64());
+        bytes = tape.bytes();
+    }
+    let [run, pull] = seconds.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    });
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.and_then(|kib| kib.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
+    Ok([run, pull, bytes as f64 / 1048576.0, peak.unwrap_or(f64::NAN) / 1024.0])
+}
 
 /// Seconds of the steps of x' = p x (1 - x) by Euler's method: in Rust, here, with the gradient,
 /// and with a limit of steps, all of which are there.

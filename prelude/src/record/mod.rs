@@ -1,0 +1,119 @@
+//! Recording: define-by-run, with numbers while the closure runs.
+//!
+//! | function | what it does |
+//! |---|---|
+//! | [`record`] | runs a closure on data and keeps what it did: a [`Tape`] |
+//! | [`Var::value`], [`Var::item`] | the value of a `Var`, in the closure |
+//! | [`recorded_vjp`] | [`vjp`] of a closure that asks for values, inside a recording |
+//!
+//! [`jit()`](crate::jit()) traces before there are numbers, so what a program does cannot depend on them but by
+//! `select`, `cond` and loops of the language. A recording computes every operation at once. The closure may
+//! ask for values and go on by Rust's own `if`, `while` and recursion, with lists that grow and structures
+//! that are built on the way:
+//!
+//! ```
+//! use tapeloom::prelude::*;
+//!
+//! // The root of x² = a by Newton's method, as many steps as it takes.
+//! let root = |a: Var| {
+//!     let mut x = a;
+//!     while (x * x - a).abs().item::<f64>() > 1e-12 {
+//!         x = 0.5 * (x + a / x);
+//!     }
+//!     x
+//! };
+//! let tape = record(root, 2.0)?;
+//! assert!((tape.value().item::<f64>()? - 2.0f64.sqrt()).abs() < 1e-12);
+//! let slope = tape.pull(1.0)?;
+//! assert!((slope.item::<f64>()? - 0.5 / 2.0f64.sqrt()).abs() < 1e-9);
+//! # Ok::<(), tapeloom::Error>(())
+//! ```
+//!
+//! What [`Var::value`] gave is a Rust number from then on, and a constant to derivatives, as
+//! [`stop_gradient`](Var::stop_gradient) is: the tape is the derivative of the path that was taken.
+//!
+//! **What is run how.** An operation is run by the interpreter when it is reached, once. A loop or a `cond`
+//! is one operation, with its body traced as ever: inside, and in the closure of an inner transform, there
+//! are no numbers, and asking for one is an error. What such a closure captures has them. What `grad(f)(x)`
+//! does inside a recording is recorded like anything else. Effects happen when they are reached; random keys
+//! and [`Ref`](crate::Ref)s are values, as everywhere.
+//!
+//! **What is kept.** While the closure runs, every value, since a `Var` may be asked at any time; then what
+//! pulling back reads, and no more: [`Tape::bytes`] counts it. A tape is persistent; [`Tape::once`] makes it
+//! one that is pulled back by value, and gives its memory back on the way.
+//!
+//! **Second order.** Inside a recording [`recorded_vjp`] pulls back, and what that does is recorded. Outside,
+//! [`Tape::apply`] is the recorded path as a function, for any transform and for `jit`; [`Tape::compile`]
+//! compiles it.
+
+mod tape;
+mod value;
+
+pub use tape::{Ephemeral, Persistent, Tape, record};
+
+use crate::Var;
+use crate::closure::{Side, apply, rebuild, require_floats};
+use crate::function::{Function, one};
+use crate::ops::zeros_like_type;
+#[cfg(doc)]
+use crate::transform::vjp;
+use crate::transform::{same_types, vjp_at};
+use crate::tree::{Tree, flatten};
+use crate::var::caller;
+use tapeloom_ir::ArrayType;
+use tapeloom_ir::trace::{self, Context};
+
+/// The value and the pullback, as [`vjp`]: `(A -> B) -> (A -> (B, B -> A))`; inside a recording the closure
+/// runs where it stands, so that it may ask for values ([`Var::item`]), and what the pullback does is
+/// recorded. Elsewhere it is `vjp`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // |x|³ by a Rust `if`, its second derivative by two tapes.
+/// let f = |x: Var| if x.item::<f64>() < 0.0 { -x * x * x } else { x * x * x };
+/// let slope = |x: Var| {
+///     let (y, pull) = recorded_vjp(f)(x);
+///     pull(y * 0.0 + 1.0)
+/// };
+/// let tape = record(slope, -2.0)?;
+/// assert_eq!(tape.value().item::<f64>()?, -12.0);
+/// assert_eq!(tape.pull(1.0)?.item::<f64>()?, 12.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: those of [`vjp`].
+#[track_caller]
+pub fn recorded_vjp<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
+    f: F,
+) -> impl Fn(A) -> (B, Box<dyn Fn(B) -> A>) {
+    let f = one(f);
+    let at = caller();
+    move |x| {
+        if !trace::is_recording() {
+            return vjp_at(&f, at)(x);
+        }
+        let context = Context { transform: "recorded_vjp", at };
+        let (structure, args) = flatten(&x);
+        let arg_types: Vec<ArrayType> = args.iter().map(|v| v.ty(at)).collect();
+        let mut ok = require_floats::<A>(context, Side::Argument, &structure, &args);
+        let handles: Vec<_> = args.iter().map(|v| v.handle).collect();
+        let (results, output, undo) =
+            trace::level(&handles, at, |h| apply::<A, B>(&f, &structure, h, at));
+        let results: Vec<Var> = results.into_iter().map(Var::new).collect();
+        let types: Vec<ArrayType> = results.iter().map(|v| v.ty(at)).collect();
+        ok &= require_floats::<B>(context, Side::Result, &output, &results);
+        let y = rebuild(&output, results, at);
+        let pull = move |ct: B| {
+            let ct = same_types::<B>(context, &output, "cotangent", ct, &types);
+            let (Some(undo), Some(ct), true) = (&undo, ct, ok) else {
+                let poison = arg_types.iter().map(|ty| Var::poison(ty.clone(), at)).collect();
+                return rebuild(&structure, poison, at);
+            };
+            let ct: Vec<_> = ct.iter().map(|v| v.handle).collect();
+            let found = undo.pull(&ct, at).into_iter().zip(&arg_types);
+            let found = found.map(|(ct, ty)| ct.map_or_else(|| zeros_like_type(ty, at), Var::new));
+            rebuild(&structure, found.collect(), at)
+        };
+        (y, Box::new(pull))
+    }
+}

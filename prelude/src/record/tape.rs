@@ -1,0 +1,281 @@
+//! `record`, and the tape that it leaves.
+
+use crate::closure::{Side, apply, float_types, rebuild};
+use crate::function::{Function, one};
+use crate::jit::{Compiled, tree};
+use crate::ops::constant;
+use crate::transform::{other_structure, other_type};
+use crate::tree::{Args, TensorRefs, Tree, different, flatten, leaf_paths};
+use crate::var::caller;
+use crate::{Error, Var};
+use std::fmt;
+use std::marker::PhantomData;
+use tapeloom_ir::prim::Call;
+use tapeloom_ir::trace::{self, Context, Diagnostic, Note, Recorded, Traced};
+use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Tensor};
+use tapeloom_transforms::Transforms;
+
+/// A tape that may be pulled back as often as one likes.
+#[derive(Debug)]
+pub enum Persistent {}
+
+/// A tape that is pulled back once, by value.
+#[derive(Debug)]
+pub enum Ephemeral {}
+
+/// What a closure did when [`record`] ran it: its value, and the way back.
+///
+/// Printed, it is a line for each operation, with its type, the bytes that are kept of it, and your line.
+pub struct Tape<A: Tree<Var>, B: Tree<Var>, K = Persistent> {
+    recorded: Recorded,
+    structure: A::Structure,
+    output: B::Structure,
+    at: Loc,
+    /// Trees of `Var` are not `Send`, but a tape holds none.
+    kind: PhantomData<fn(A, K) -> B>,
+}
+
+/// Runs `f` on data, operation by operation, and keeps what it did: [the module](crate::record) says how.
+///
+/// # Errors
+/// All mistakes made while the closure ran; what an operation reports.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // The sum of a list whose length the numbers decide.
+/// let tape = record(|x: Var| {
+///     let (mut total, mut term) = (x * 0.0, x);
+///     while term.item::<f64>() > 0.01 {
+///         total = total + term;
+///         term = term * x;
+///     }
+///     total
+/// }, 0.5)?;
+/// assert_eq!(tape.operations(), 13);
+/// assert_eq!(tape.value().item::<f64>()?, 0.984375);
+/// assert_eq!(tape.pull(1.0)?.item::<f64>()?, 3.75);
+/// assert_eq!(tape.pull(2.0)?.item::<f64>()?, 7.5);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+#[doc(alias = "GradientTape")]
+pub fn record<A: Tree<Var>, B: Tree<Var>, M>(
+    f: impl Function<A, B, M>,
+    args: impl Args<A>,
+) -> Result<Tape<A, B>, Error> {
+    let (f, at) = (one(f), caller());
+    let structure = args.structure();
+    let mut leaves = TensorRefs::new();
+    args.tensors(&mut leaves);
+    let leaves: Vec<Tensor> = leaves.into_iter().map(|t| t.into_owned()).collect();
+    let recorded = trace::recording("record", at, &leaves, Box::new(Transforms), |h| {
+        apply::<A, B>(f, &structure, h, at)
+    });
+    let (recorded, output) = recorded.map_err(Error::from_diagnostics)?;
+    Ok(Tape { recorded, structure, output, at, kind: PhantomData })
+}
+
+impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
+    /// What the closure returned.
+    pub fn value(&self) -> B::With<Tensor> {
+        let mut leaves = self.recorded.outputs().iter().cloned();
+        // There is one for each leaf of the structure.
+        B::with_leaves(&self.output, &mut || leaves.next().unwrap_or(Tensor::from(f64::NAN)))
+    }
+
+    /// How many operations were recorded.
+    pub fn operations(&self) -> usize {
+        self.recorded.operations()
+    }
+
+    /// Bytes that the tape holds: the values that pulling back reads, the results, and the table of
+    /// operations. What all operations of a kind share is not counted.
+    pub fn bytes(&self) -> usize {
+        self.recorded.bytes()
+    }
+
+    /// The recorded path as a function, inside a closure that is traced: for any transform, to any order. A
+    /// wrong argument is an error there.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let tape = record(|x: Var| if x.item::<f64>() > 0.0 { x * x * x } else { -x }, 2.0)?;
+    /// let bend = jit(grad(grad(|x| tape.apply(x))));
+    /// assert_eq!(bend.call(2.0)?.item::<f64>()?, 12.0);
+    /// assert_eq!(bend.call(-2.0)?.item::<f64>()?, -12.0); // the path that was taken at 2
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn apply(&self, x: A) -> B {
+        let at = caller();
+        let (structure, args) = flatten(&x);
+        let types = self.recorded.outputs().iter().map(|y| y.ty().clone());
+        let poison = || {
+            let leaves = types.clone().map(|ty| Var::poison(ty, at)).collect();
+            rebuild(&self.output, leaves, at)
+        };
+        if structure != self.structure {
+            let sides = ["the recording", "the argument"];
+            let differ = different::<Var, A>(&self.structure, &structure, "argument", sides);
+            let problem = Problem::new(
+                Kind::Shape,
+                format!("a tape is applied to a tree of another structure: {differ}"),
+                "apply it to arguments of the kind that was recorded",
+            );
+            trace::record(problem, &[], at);
+            return poison();
+        }
+        let mut fits = true;
+        let paths = leaf_paths::<Var, A>(&structure, "argument");
+        for ((v, want), path) in args.iter().zip(self.recorded.arg_types()).zip(paths) {
+            if v.ty(at) != want {
+                fits = false;
+                let problem = wrong_argument(&path, &want, &v.ty(at));
+                trace::record(problem, &[v.handle], at);
+            }
+        }
+        if !fits {
+            return poison();
+        }
+        let program = match self.recorded.program() {
+            Ok(program) => program,
+            Err(problem) => {
+                trace::record(problem, &[], at);
+                return poison();
+            }
+        };
+        let function = match trace::with_module(|m| m.import(&program.0, program.1)) {
+            Some(Ok(function)) => function,
+            Some(Err(problem)) => {
+                trace::record(problem, &[], at);
+                return poison();
+            }
+            // Outside any trace nothing computes, and what is used of it says so.
+            None => return poison(),
+        };
+        let data = self.recorded.tensors().iter().map(|t| constant(t));
+        let operands: Vec<_> = args.into_iter().chain(data).map(|v| v.handle).collect();
+        let results = trace::bind(Call::inline(function), &operands, at);
+        rebuild(&self.output, results.into_iter().map(Var::new).collect(), at)
+    }
+
+    /// The recorded path compiled: as fast as if `jit` had traced it.
+    ///
+    /// # Errors
+    /// What the target cannot do.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let tape = record(|x: Var| if x.item::<f64>() > 0.0 { x.sqrt() } else { x }, 4.0)?;
+    /// let f = tape.compile()?;
+    /// assert_eq!(f.call(9.0)?.item::<f64>()?, 3.0);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn compile(&self) -> Result<Compiled<A, B>, Error> {
+        let (module, function) = self.recorded.program().map_err(|p| Error::at(p, self.at))?;
+        let tensors = self.recorded.tensors().to_vec();
+        let traced = Traced { module, function, tensors, output: self.output.clone() };
+        Compiled::of((self.structure.clone(), self.recorded.arg_types()), traced, self.at)
+    }
+
+    /// The leaves of cotangents, which must be those of the results.
+    fn cotangents(&self, given: &impl Args<B>) -> Result<Vec<Tensor>, Error> {
+        let context = Context { transform: "Tape::pull", at: self.at };
+        let args = self.recorded.arg_types();
+        float_types::<A>(context, Side::Argument, &self.structure, &args)?;
+        let results: Vec<ArrayType> =
+            self.recorded.outputs().iter().map(|y| y.ty().clone()).collect();
+        float_types::<B>(context, Side::Result, &self.output, &results)?;
+        let structure = given.structure();
+        if structure != self.output {
+            let problem = other_structure::<B>(&self.output, &structure, "cotangent");
+            return Err(Error::at(problem, self.at));
+        }
+        let mut leaves = TensorRefs::new();
+        given.tensors(&mut leaves);
+        let mut wrong = Vec::new();
+        let paths = leaf_paths::<Var, B>(&structure, "cotangent");
+        for ((ct, want), path) in leaves.iter().zip(&results).zip(paths) {
+            if ct.ty() != want {
+                let problem = other_type(&path, want, ct.ty());
+                let notes = vec![Note { role: path, what: ct.ty().to_string(), born: None }];
+                wrong.push(Diagnostic { problem, at: self.at, notes, context: vec![context] });
+            }
+        }
+        match wrong.is_empty() {
+            true => Ok(leaves.into_iter().map(|t| t.into_owned()).collect()),
+            false => Err(Error::from_diagnostics(wrong)),
+        }
+    }
+}
+
+impl<A: Tree<Var>, B: Tree<Var>> Tape<A, B, Persistent> {
+    /// The cotangents of the arguments, given those of the results.
+    ///
+    /// # Errors
+    /// `not-differentiable` where there is no derivative: an argument or a result that is no float, an
+    /// operation without one; `shape` or `dtype` if a cotangent's type is not that of its result; what a
+    /// callback on the way back reports.
+    pub fn pull(&self, cotangents: impl Args<B>) -> Result<A::With<Tensor>, Error> {
+        let cotangents = self.cotangents(&cotangents)?;
+        let found = self.recorded.pull(&cotangents).map_err(|p| Error::at(p, self.at))?;
+        tree::<A>(&self.structure, found)
+    }
+
+    /// The same tape, to be pulled back once: the move ends it, so a second time does not compile.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let tape = record(|x: Var| (x * x).sum(), [1.0, 2.0])?.once();
+    /// assert_eq!(tape.pull(1.0)?.to_vec::<f64>()?, [2.0, 4.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// ```compile_fail
+    /// use tapeloom::prelude::*;
+    /// let tape = record(|x: Var| (x * x).sum(), [1.0, 2.0])?.once();
+    /// tape.pull(1.0)?;
+    /// tape.pull(1.0)?; // use of moved value
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn once(self) -> Tape<A, B, Ephemeral> {
+        let Tape { recorded, structure, output, at, kind: _ } = self;
+        Tape { recorded, structure, output, at, kind: PhantomData }
+    }
+}
+
+impl<A: Tree<Var>, B: Tree<Var>> Tape<A, B, Ephemeral> {
+    /// The cotangents of the arguments, given those of the results. What the tape keeps is given back on the
+    /// way.
+    ///
+    /// # Errors
+    /// As for the other kind.
+    pub fn pull(self, cotangents: impl Args<B>) -> Result<A::With<Tensor>, Error> {
+        let cotangents = self.cotangents(&cotangents)?;
+        let Tape { recorded, structure, at, .. } = self;
+        let found = recorded.pull_once(&cotangents).map_err(|p| Error::at(p, at))?;
+        tree::<A>(&structure, found)
+    }
+}
+
+/// What is wrong with an argument of another type than the one recorded.
+fn wrong_argument(path: &str, want: &ArrayType, got: &ArrayType) -> Problem {
+    let kind = if got.dtype == want.dtype { Kind::Shape } else { Kind::Dtype };
+    Problem::new(
+        kind,
+        format!("a tape is applied to another argument: `{path}` was {want} and is {got}"),
+        "apply it to arguments of the kind that was recorded, or record again",
+    )
+}
+
+impl<A: Tree<Var>, B: Tree<Var>, K> fmt::Display for Tape<A, B, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.recorded, f)
+    }
+}
+
+impl<A: Tree<Var>, B: Tree<Var>, K> fmt::Debug for Tape<A, B, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.recorded, f)
+    }
+}

@@ -1,0 +1,47 @@
+//! What a `Var` is, now.
+
+use crate::Var;
+use crate::var::caller;
+use tapeloom_ir::trace;
+use tapeloom_ir::{Element, Tensor};
+
+impl Var {
+    /// The value, in the closure given to [`record`](crate::record()): a Rust value from then on, and a
+    /// constant to derivatives.
+    ///
+    /// What belongs to a closure that is traced before there are numbers (that of `jit`, of a transform
+    /// inside a recording, the body of a loop, a branch) has none: a `no-value` error, which ends the closure
+    /// and comes out at its boundary.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let tape = record(|x: Var| {
+    ///     let signs: Vec<f64> = x.value().to_vec().unwrap_or_default();
+    ///     let wanted = signs.iter().filter(|s| **s > 0.0).count();
+    ///     x.sum() / wanted as f64
+    /// }, [1.0, -1.0, 3.0])?;
+    /// assert_eq!(tape.value().item::<f64>()?, 1.5);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn value(self) -> Tensor {
+        trace::value(self.handle, "value", caller())
+    }
+
+    /// The value of a scalar, as a Rust number: [`Var::value`] and [`Tensor::item`] in one.
+    ///
+    /// Errors: those of [`Var::value`]; `shape` if it has not exactly one element, `dtype` if it is of
+    /// another type.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = |x: Var| if x.item::<f64>() > 0.0 { x.ln() } else { x * 0.0 };
+    /// assert_eq!(record(f, 2.0)?.pull(1.0)?.item::<f64>()?, 0.5);
+    /// assert_eq!(record(f, -2.0)?.pull(1.0)?.item::<f64>()?, 0.0);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn item<T: Element>(self) -> T {
+        trace::item(self.handle, caller())
+    }
+}
