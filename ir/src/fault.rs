@@ -63,6 +63,12 @@ faults! {
     Registers = "registers", "what a loop stores is taken for what was known before it";
     Effect = "effect", "an effect beside which nobody reads anything is dropped";
     CallOrder = "call-order", "inlining hands the first two arguments over in the wrong order";
+    TileEarly = "tile-early", "the simulated accelerator reads a half of its scratchpad before its tile has come";
+    TileOverflow = "tile-overflow", "a tile of the simulated accelerator takes a layer that it has no room for";
+    TileOrder = "tile-order", "layers that are read as they were stored come the last one first";
+    BankTwice = "bank-twice", "a bank of the simulated scratchpad takes two accesses in a tick";
+    Replacement = "replacement", "the simulated cache replaces its youngest line";
+    LoadEarly = "load-early", "a load of the simulated accelerator does not wait for the store before it";
 }
 
 /// Whether that fault is there: never, but in a build that measures the tests.

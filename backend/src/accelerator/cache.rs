@@ -4,6 +4,8 @@
 //! set; one that does not puts it in the place of the oldest, which is written back if it was changed.
 //! Only lines are kept track of, no values: see the module for why.
 
+use tapeloom_ir::fault::{Fault, planted};
+
 /// What an access does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
@@ -58,7 +60,10 @@ impl Cache {
             return Found::Hit;
         }
         let mut write_back = false;
-        if let Some(oldest) = ways.iter_mut().min_by_key(|way| way.used) {
+        if let Some(oldest) = ways.iter_mut().min_by_key(|way| match planted(Fault::Replacement) {
+            true => u64::MAX - way.used,
+            false => way.used,
+        }) {
             write_back = oldest.changed;
             *oldest = Way { line, used: clock, changed: write };
         }

@@ -22,6 +22,7 @@ use super::system::Route;
 use super::window::{Task, Window};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{OrderedMap, Problem};
 
 /// Ready operations, the oldest first.
@@ -270,10 +271,10 @@ impl<'a> Issue<'a> {
         self.issue_computations();
         self.issue_accesses()?;
         for bank in 0..self.banks.len() {
-            if self.used[bank] <= self.now
+            while self.used[bank] <= self.now
                 && let Some(Reverse((_, id))) = self.banks[bank].pop()
             {
-                self.used[bank] = self.now + 1;
+                self.used[bank] = self.now + u64::from(!planted(Fault::BankTwice));
                 let done = self.now + self.m.scratchpad;
                 if let Task::Pad { entry, write } = self.window.slot(id).task {
                     self.pad_access(entry, write, done)?;

@@ -27,13 +27,13 @@ mod machine;
 mod memory;
 mod op;
 mod opcode;
+#[cfg(test)]
+mod scan;
 mod scratchpad;
 mod simulation;
 mod statistics;
 mod stream;
 mod system;
-#[cfg(test)]
-mod tests;
 mod window;
 
 pub use arrays::{Array, ArrayId, Arrays, Layout, Region, RegionId, Tape};

@@ -27,6 +27,7 @@
 use super::op::{Layer, Order};
 use std::collections::VecDeque;
 use tapeloom_ir::Problem;
+use tapeloom_ir::fault::{Fault, planted};
 
 /// What a half is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,8 +132,10 @@ impl Scratchpad {
     /// Room for a layer of the forward phase: its first entry, if the half is free.
     fn fill(&mut self, layer: Layer) -> Option<u64> {
         let Layer { entries, lies, order } = layer;
-        let fits =
-            |t: &Tile| (t.lies, t.order) == (lies, order) && t.entries + entries <= self.capacity;
+        let fits = |t: &Tile| {
+            let room = t.entries + entries <= self.capacity || planted(Fault::TileOverflow);
+            (t.lies, t.order) == (lies, order) && room
+        };
         if !self.tile.as_ref().is_some_and(fits) {
             self.close();
             if !lies && self.halves[self.current].0 != State::Empty {
@@ -166,11 +169,13 @@ impl Scratchpad {
     /// The first entry of the next layer of the reverse phase, if its tile is there.
     fn read(&mut self, layer: Layer) -> Result<Option<u64>, Problem> {
         if self.left == 0 {
-            let State::Full(tile) = self.halves[self.current].0 else {
-                if self.halves[self.current].0 == State::Empty {
+            let tile = match self.halves[self.current].0 {
+                State::Full(tile) => tile,
+                State::Coming(tile) if planted(Fault::TileEarly) => tile,
+                State::Coming(_) => return Ok(None),
+                State::Empty | State::Filling | State::Leaving(_) => {
                     return Err(Problem::internal("a layer is read behind the last tile"));
                 }
-                return Ok(None);
             };
             (self.tile, self.left) = (Some(tile), tile.entries);
         }
@@ -224,8 +229,10 @@ impl Scratchpad {
         };
         let within = open.head + offset;
         if offset >= open.entries || within >= self.capacity {
-            let message = format!("offset {offset} of a layer of {} entries", open.entries);
-            return Err(Problem::internal(message));
+            let (n, capacity) = (open.entries, self.capacity);
+            return Err(Problem::internal(format!(
+                "offset {offset} of a layer of {n} entries is entry {within} of a half of {capacity}"
+            )));
         }
         Ok(open.half as u64 * self.capacity + within)
     }
@@ -314,6 +321,7 @@ impl Scratchpad {
         for nest in self.hist.chunk_by_mut(|a, b| a.order == b.order) {
             match nest[0].order {
                 Order::Mirrored => {}
+                Order::Same { .. } if planted(Fault::TileOrder) => {}
                 Order::Same { .. } => nest.reverse(),
             }
         }

@@ -16,6 +16,7 @@ use super::op::{Entry, Layer, Token};
 use super::opcode::Opcode;
 use smallvec::SmallVec;
 use tapeloom_ir::OrderedMap;
+use tapeloom_ir::fault::{Fault, planted};
 
 /// What an operation does, once it is known where.
 #[derive(Clone, Copy, Debug)]
@@ -152,7 +153,7 @@ impl Window {
     fn order(&mut self, token: Token, word: u64, write: bool) {
         let entry = self.words.entry(word).or_default();
         entry.under_way += 1;
-        let store = entry.store;
+        let store = entry.store.filter(|_| write || !planted(Fault::LoadEarly));
         let mut loads = SmallVec::new();
         if write {
             entry.store = Some(token);

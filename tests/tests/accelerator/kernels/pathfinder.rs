@@ -6,10 +6,10 @@
 //! of dst is taken, that of the wall is added to, and that of the minimum goes to all three candidates
 //! through selections.
 
-use crate::accelerator::tests::kernel::{At, Emit, Kernel, noise};
-use crate::accelerator::*;
+use crate::kernel::{At, Emit, Kernel, noise};
+use tapeloom_backend::accelerator::*;
 
-pub(in crate::accelerator::tests) struct Pathfinder;
+pub(crate) struct Pathfinder;
 
 const N: usize = 100;
 const ROWS: usize = N - 1;

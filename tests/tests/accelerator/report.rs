@@ -4,13 +4,13 @@
 //! it is asked for; so its figures are compared on a machine with `targets 0`. What the paper's authors
 //! publish comes from code with more accesses than a clean adjoint, and is not compared here.
 
-use super::kernel::{Kernel, replay, run};
-use super::kernels::logsum::Logsum;
-use super::kernels::mttkrp::Mttkrp;
-use super::kernels::nn::Nn;
-use super::kernels::pathfinder::Pathfinder;
-use super::kernels::somier::Somier;
-use crate::accelerator::*;
+use crate::kernel::{Kernel, replay, run};
+use crate::kernels::logsum::Logsum;
+use crate::kernels::mttkrp::Mttkrp;
+use crate::kernels::nn::Nn;
+use crate::kernels::pathfinder::Pathfinder;
+use crate::kernels::somier::Somier;
+use tapeloom_backend::accelerator::*;
 
 #[test]
 fn mttkrp_replayed_misses_what_the_authors_simulator_misses() {

@@ -1,7 +1,7 @@
 //! What holds of every machine: its text, and that its scratchpad loses nothing.
 
-use super::kernel::{At, Emit, Kernel, noise, replay, run, try_run};
-use crate::accelerator::*;
+use crate::kernel::{At, Emit, Kernel, noise, replay, run, try_run};
+use tapeloom_backend::accelerator::*;
 use tapeloom_ir::Kind;
 
 #[test]

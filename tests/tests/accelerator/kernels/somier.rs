@@ -7,10 +7,10 @@
 //! Each neighbour stores its d, nine values for a point. Backward, with f the cotangent of F[nb],
 //! `d' = g f + K/2 / q^2 (f.d) d` is added to X'[nb] and taken from X'[p].
 
-use crate::accelerator::tests::kernel::{At, Emit, Kernel, noise};
-use crate::accelerator::*;
+use crate::kernel::{At, Emit, Kernel, noise};
+use tapeloom_backend::accelerator::*;
 
-pub(in crate::accelerator::tests) struct Somier;
+pub(crate) struct Somier;
 
 const N: usize = 10;
 

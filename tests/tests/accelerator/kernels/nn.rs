@@ -2,10 +2,10 @@
 //!
 //! Every product stores its pixel. Backward, `W'[i,j] += a'[i] p[j] / 255`. Blocks of 16 products.
 
-use crate::accelerator::tests::kernel::{At, Emit, Kernel, noise};
-use crate::accelerator::*;
+use crate::kernel::{At, Emit, Kernel, noise};
+use tapeloom_backend::accelerator::*;
 
-pub(in crate::accelerator::tests) struct Nn;
+pub(crate) struct Nn;
 
 const LABELS: usize = 10;
 const PIXELS: usize = 784;

@@ -5,10 +5,10 @@
 //! cotangent of A taken and added to; B, C and D added to). The authors' arrays lie 864 bytes apart behind
 //! headers of 48, the last one only 8, and overlap.
 
-use crate::accelerator::tests::kernel::{At, Emit, Kernel, noise};
-use crate::accelerator::*;
+use crate::kernel::{At, Emit, Kernel, noise};
+use tapeloom_backend::accelerator::*;
 
-pub(in crate::accelerator::tests) struct Mttkrp;
+pub(crate) struct Mttkrp;
 
 const N: usize = 8;
 

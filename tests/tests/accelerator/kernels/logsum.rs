@@ -3,13 +3,13 @@
 //! Each iteration stores `e = exp(..)` and the product before it. Backward, `e' = s' s` goes to x[i] and,
 //! negated, to x[0], which is held in a register; `s' *= e`. Blocks of eight iterations.
 
-use crate::accelerator::tests::kernel::{At, Emit, Kernel, noise};
-use crate::accelerator::*;
+use crate::kernel::{At, Emit, Kernel, noise};
+use tapeloom_backend::accelerator::*;
 
-pub(in crate::accelerator::tests) struct Logsum {
+pub(crate) struct Logsum {
     /// Whether the cotangent of x[0] is summed: a chain of additions, which the specification's prototype
     /// left out.
-    pub(in crate::accelerator::tests) first: bool,
+    pub(crate) first: bool,
 }
 
 const N: usize = 10_000;

@@ -1,10 +1,15 @@
 //! The machine as its authors describe it: in every tick the whole window is scanned, in the order of the
-//! program. Slow and short; [`Simulation`](crate::accelerator::Simulation) must agree with it.
+//! program. Slow and short; [`Simulation`] must agree with it.
 
-use crate::accelerator::arrays::Arrays;
-use crate::accelerator::machine::Machine;
-use crate::accelerator::memory::Memory;
-use crate::accelerator::op::Work;
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::arrays::{Arrays, Tape};
+use super::machine::Machine;
+use super::memory::Memory;
+use super::op::{Op, Token, Work};
+use super::opcode::Opcode;
+use super::simulation::Simulation;
+use super::system::System;
 
 #[derive(Clone, Copy, PartialEq)]
 enum State {
@@ -13,7 +18,7 @@ enum State {
     Done,
 }
 
-pub(super) struct Scan<'a> {
+struct Scan<'a> {
     m: &'a Machine,
     ops: &'a [(u32, Work, Vec<usize>)],
     states: Vec<State>,
@@ -23,7 +28,7 @@ pub(super) struct Scan<'a> {
 
 impl Scan<'_> {
     /// Ticks of operations, each with its site, its work and the operations that it takes.
-    pub(super) fn run(m: &Machine, ops: &[(u32, Work, Vec<usize>)]) -> u64 {
+    fn run(m: &Machine, ops: &[(u32, Work, Vec<usize>)]) -> u64 {
         let states = Vec::new();
         let mut scan = Scan { m, ops, states, memory: Memory::new(m), now: 0 };
         let mut last = 0;
@@ -130,5 +135,62 @@ impl Scan<'_> {
             return true;
         }
         false
+    }
+}
+
+/// A generator of numbers.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+#[test]
+fn queues_issue_what_a_scan_of_the_window_issues() {
+    let mut arrays = Arrays::bump(Arrays::BASE, 0, 0);
+    let (x, tape) = (arrays.push("x", 1024, 8), Tape::at(Tape::BASE));
+    let small = Machine { units: 2, window: 12, mshrs: 2, ..Machine::cal() }.with_cache(1 << 10, 2);
+    let machines = [
+        Machine::cal(),
+        Machine { blocking: 0, ..small.clone() },
+        Machine { strict: 1, ports: 1, ..small.clone() },
+        Machine { targets: 1, ..small },
+        Machine::fast(),
+        Machine { window: 1, ..Machine::cal() },
+    ];
+    for seed in 0..60 {
+        let mut random = Random(seed);
+        let mut ops: Vec<(u32, Work, Vec<usize>)> = Vec::new();
+        for at in 0..200_usize {
+            let before = |random: &mut Random| {
+                let near = random.below(12) as usize + 1;
+                at.checked_sub(near).into_iter().collect::<Vec<usize>>()
+            };
+            let element = random.below(1 + seed * 4);
+            let work = match random.below(20) {
+                0..8 => Work::Compute(Opcode::ALL[random.below(9) as usize]),
+                8..14 => Work::Load(x, element),
+                14..19 => Work::Store(x, element),
+                _ => Work::Branch,
+            };
+            let mut operands = before(&mut random);
+            operands.extend(before(&mut random));
+            ops.push((random.below(9) as u32, work, operands));
+        }
+        for machine in &machines {
+            let mut run = Simulation::new(machine, System::ENZYME, &arrays, &tape).unwrap();
+            let mut tokens: Vec<Token> = Vec::new();
+            for (site, work, operands) in &ops {
+                let operands: Vec<Token> = operands.iter().map(|o| tokens[*o]).collect();
+                let op = Op { site: *site, work: *work, operands: &operands };
+                tokens.push(run.push(&op).unwrap());
+            }
+            let found = run.finish().unwrap().forward.ticks;
+            assert_eq!(found, Scan::run(machine, &ops), "seed {seed} on {machine}");
+        }
     }
 }

@@ -1,9 +1,7 @@
-//! When operations run: small programs whose ticks are counted by hand, and random ones beside a machine
-//! that scans its window in every tick.
+//! When operations run: small programs whose ticks are counted by hand.
 
-use super::kernel::{Emit, replay};
-use super::scan::Scan;
-use crate::accelerator::*;
+use crate::kernel::{At, Emit};
+use tapeloom_backend::accelerator::*;
 
 /// Ticks of a program on arrays `a0` and `a1` of 1024 elements each.
 fn ticks(machine: &Machine, system: System, program: impl FnOnce(&mut Emit<'_>)) -> u64 {
@@ -164,7 +162,7 @@ fn lines_of_the_tape_are_fetched_ahead() {
         let machine = Machine::cal();
         let mut e = Emit::new(Simulation::new(&machine, system, &arrays, &tape).unwrap());
         for i in 0..80 {
-            e.tape_store(super::kernel::At::tape(region, 0, i, 0), 1.0, Token::READY);
+            e.tape_store(At::tape(region, 0, i, 0), 1.0, Token::READY);
         }
         e.finish().unwrap()
     };
@@ -175,56 +173,57 @@ fn lines_of_the_tape_are_fetched_ahead() {
     assert!(ahead.forward.ticks < plain.forward.ticks);
 }
 
-/// A generator of numbers.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
+/// Ticks of layers that are stored and loaded again, forward and backward.
+#[track_caller]
+fn check_layers(machine: &Machine, layers: &[usize], expected: (u64, u64)) {
+    let mut tape = Tape::at(Tape::BASE);
+    let total: usize = layers.iter().sum();
+    let region = tape.push(1, total as u64);
+    let arrays = Arrays::bump(Arrays::BASE, 0, 0);
+    let mut e = Emit::new(Simulation::new(machine, System::TFLOW, &arrays, &tape).unwrap());
+    let mut first = 0;
+    for entries in layers {
+        e.layer(*entries, false);
+        for i in 0..*entries {
+            e.tape_store(At::tape(region, 0, first + i, i), i as f64, Token::READY);
+        }
+        e.barrier();
+        first += entries;
     }
+    e.reverse();
+    for entries in layers.iter().rev() {
+        first -= entries;
+        e.layer(*entries, false);
+        for i in 0..*entries {
+            e.tape_load(At::tape(region, 0, first + i, i), i as f64);
+        }
+        e.barrier();
+    }
+    let s = e.finish().unwrap();
+    assert_eq!((s.forward.ticks, s.reverse.ticks), expected);
 }
 
 #[test]
-fn queues_issue_what_a_scan_of_the_window_issues() {
-    let small = Machine { units: 2, window: 12, mshrs: 2, ..Machine::cal() }.with_cache(1 << 10, 2);
-    let machines = [
-        Machine::cal(),
-        Machine { blocking: 0, ..small.clone() },
-        Machine { strict: 1, ports: 1, ..small.clone() },
-        Machine { targets: 1, ..small },
-        Machine::fast(),
-        replay(),
-    ];
-    for seed in 0..60 {
-        let mut random = Random(seed);
-        let mut ops: Vec<(u32, Work, Vec<usize>)> = Vec::new();
-        for at in 0..200_usize {
-            let before = |random: &mut Random| {
-                let near = random.below(12) as usize + 1;
-                at.checked_sub(near).into_iter().collect::<Vec<usize>>()
-            };
-            let element = random.below(1 + seed * 4);
-            let work = match random.below(20) {
-                0..8 => Work::Compute(Opcode::ALL[random.below(9) as usize]),
-                8..14 => Work::Load(x(), element),
-                14..19 => Work::Store(x(), element),
-                _ => Work::Branch,
-            };
-            let mut operands = before(&mut random);
-            operands.extend(before(&mut random));
-            ops.push((random.below(9) as u32, work, operands));
-        }
-        for machine in &machines {
-            let mut tokens = Vec::new();
-            let found = ticks(machine, System::ENZYME, |e| {
-                for (site, work, operands) in &ops {
-                    let operands: Vec<Token> = operands.iter().map(|o| tokens[*o]).collect();
-                    tokens.push(e.push(*site, *work, &operands));
-                }
-            });
-            assert_eq!(found, Scan::run(machine, &ops), "seed {seed} on {machine}");
-        }
-    }
+fn a_bank_takes_one_access_in_a_tick() {
+    // Stores 1, barrier 1, one request to memory 10; the request 10, loads 1, barrier 1.
+    check_layers(&Machine::cal(), &[8], (12, 12));
+    check_layers(&Machine::cal(), &[16], (2 + 1 + 11, 11 + 2 + 1));
+    check_layers(&Machine { banks: 4, ..Machine::cal() }, &[8], (13, 13));
+    check_layers(&Machine { banks: 1, ..Machine::cal() }, &[8], (19, 19));
+    check_layers(&Machine { scratchpad: 5, barrier: 0, ..Machine::cal() }, &[8], (15, 15));
+}
+
+#[test]
+fn a_half_is_used_while_the_other_one_is_streamed() {
+    // A layer of 32 takes 5 ticks, and its four requests 3 + 10.
+    let cal = Machine::cal();
+    check_layers(&cal, &[32], (5 + 13, 13 + 5));
+    check_layers(&cal, &[32, 32], (5 + 5 + 13, 13 + 5 + 5));
+    // The third layer waits for the half of the first, 13 ticks behind it, forward and backward.
+    check_layers(&cal, &[32, 32, 32], (5 + 13 + 5 + 13, 13 + 5 + 13 + 5));
+    // So does the second one where there is no other half.
+    let single = Machine { halves: 1, entries: 32, ..cal };
+    check_layers(&single, &[32, 32], (5 + 13 + 5 + 13, 13 + 5 + 13 + 5));
+    let slow = Machine { outstanding: 1, ..single };
+    check_layers(&slow, &[32], (5 + 40, 40 + 5));
 }

@@ -1,10 +1,10 @@
 //! What a generator of operations needs: tokens, layers, and a run on a system.
 
-use crate::accelerator::*;
+use tapeloom_backend::accelerator::*;
 use tapeloom_ir::Problem;
 
 /// A kernel with its gradient.
-pub(super) trait Kernel {
+pub(crate) trait Kernel {
     /// What it uses.
     fn arrays(&self) -> Arrays;
     fn tape(&self) -> Tape;
@@ -13,25 +13,32 @@ pub(super) trait Kernel {
 }
 
 /// Tells a machine of operations. The first problem is kept, and nothing happens behind it.
-pub(super) struct Emit<'a> {
+pub(crate) struct Emit<'a> {
     run: Simulation<'a>,
     problem: Option<Problem>,
 }
 
 impl<'a> Emit<'a> {
-    pub(super) fn new(run: Simulation<'a>) -> Emit<'a> {
+    pub(crate) fn new(run: Simulation<'a>) -> Emit<'a> {
         Emit { run, problem: None }
     }
 
+    /// The end of the forward phase.
+    pub(crate) fn reverse(&mut self) {
+        if self.problem.is_none() {
+            self.problem = self.run.reverse().err();
+        }
+    }
+
     /// The end of a program of one phase, or of both.
-    pub(super) fn finish(self) -> Result<Statistics, Problem> {
+    pub(crate) fn finish(self) -> Result<Statistics, Problem> {
         match self.problem {
             Some(problem) => Err(problem),
             None => self.run.finish(),
         }
     }
 
-    pub(super) fn push(&mut self, site: u32, work: Work, operands: &[Token]) -> Token {
+    pub(crate) fn push(&mut self, site: u32, work: Work, operands: &[Token]) -> Token {
         if self.problem.is_some() {
             return Token::READY;
         }
@@ -42,59 +49,59 @@ impl<'a> Emit<'a> {
     }
 
     /// An operation of the program's text without a number of its own.
-    pub(super) fn op(&mut self, opcode: Opcode, operands: &[Token]) -> Token {
+    pub(crate) fn op(&mut self, opcode: Opcode, operands: &[Token]) -> Token {
         self.push(0, Work::Compute(opcode), operands)
     }
 
-    pub(super) fn add(&mut self, a: Token, b: Token) -> Token {
+    pub(crate) fn add(&mut self, a: Token, b: Token) -> Token {
         self.op(Opcode::Add, &[a, b])
     }
 
-    pub(super) fn mul(&mut self, a: Token, b: Token) -> Token {
+    pub(crate) fn mul(&mut self, a: Token, b: Token) -> Token {
         self.op(Opcode::Mul, &[a, b])
     }
 
-    pub(super) fn load(&mut self, array: ArrayId, element: usize) -> Token {
+    pub(crate) fn load(&mut self, array: ArrayId, element: usize) -> Token {
         self.push(0, Work::Load(array, element as u64), &[])
     }
 
-    pub(super) fn store(&mut self, array: ArrayId, element: usize, value: Token) {
+    pub(crate) fn store(&mut self, array: ArrayId, element: usize, value: Token) {
         self.push(0, Work::Store(array, element as u64), &[value]);
     }
 
     /// `array[element] += value`, through memory.
-    pub(super) fn accumulate(&mut self, array: ArrayId, element: usize, value: Token) {
+    pub(crate) fn accumulate(&mut self, array: ArrayId, element: usize, value: Token) {
         let old = self.load(array, element);
         let new = self.add(old, value);
         self.store(array, element, new);
     }
 
     /// The cotangent of an element that was overwritten: it is read, and is zero afterwards.
-    pub(super) fn take(&mut self, array: ArrayId, element: usize) -> Token {
+    pub(crate) fn take(&mut self, array: ArrayId, element: usize) -> Token {
         let value = self.load(array, element);
         self.store(array, element, Token::READY);
         value
     }
 
-    pub(super) fn layer(&mut self, entries: usize, lies: bool) {
+    pub(crate) fn layer(&mut self, entries: usize, lies: bool) {
         let layer = Layer { entries: entries as u64, lies, order: Order::Mirrored };
         self.push(0, Work::Layer(layer), &[]);
     }
 
-    pub(super) fn barrier(&mut self) {
+    pub(crate) fn barrier(&mut self) {
         self.push(0, Work::Barrier, &[]);
     }
 
-    pub(super) fn tape_store(&mut self, at: At, x: f64, value: Token) {
+    pub(crate) fn tape_store(&mut self, at: At, x: f64, value: Token) {
         self.push(0, Work::TapeStore(at.entry(x)), &[value]);
     }
 
-    pub(super) fn tape_load(&mut self, at: At, x: f64) -> Token {
+    pub(crate) fn tape_load(&mut self, at: At, x: f64) -> Token {
         self.push(0, Work::TapeLoad(at.entry(x)), &[])
     }
 
     /// The end of a block in a loop: the next one is known a tick later.
-    pub(super) fn next(&mut self, index: &mut Token) {
+    pub(crate) fn next(&mut self, index: &mut Token) {
         *index = self.op(Opcode::Integer, &[*index]);
         self.push(0, Work::Branch, &[*index]);
     }
@@ -102,27 +109,27 @@ impl<'a> Emit<'a> {
 
 /// A value of the tape, and its offset in its layer.
 #[derive(Clone, Copy)]
-pub(super) struct At {
-    pub(super) home: Home,
-    pub(super) offset: usize,
+pub(crate) struct At {
+    pub(crate) home: Home,
+    pub(crate) offset: usize,
 }
 
 impl At {
-    pub(super) fn tape(region: RegionId, value: usize, execution: usize, offset: usize) -> At {
+    pub(crate) fn tape(region: RegionId, value: usize, execution: usize, offset: usize) -> At {
         At { home: Home::Tape(region, value as u64, execution as u64), offset }
     }
 
-    pub(super) fn entry(self, x: f64) -> Entry {
+    pub(crate) fn entry(self, x: f64) -> Entry {
         Entry { home: self.home, offset: self.offset as u64, bits: x.to_bits() }
     }
 }
 
 /// Runs a kernel.
-pub(super) fn run(kernel: &dyn Kernel, machine: &Machine, system: System) -> Statistics {
+pub(crate) fn run(kernel: &dyn Kernel, machine: &Machine, system: System) -> Statistics {
     try_run(kernel, machine, system).unwrap()
 }
 
-pub(super) fn try_run(
+pub(crate) fn try_run(
     kernel: &dyn Kernel,
     machine: &Machine,
     system: System,
@@ -130,20 +137,18 @@ pub(super) fn try_run(
     let (arrays, tape) = (kernel.arrays(), kernel.tape());
     let mut e = Emit::new(Simulation::new(machine, system, &arrays, &tape)?);
     kernel.forward(&mut e);
-    if e.problem.is_none() {
-        e.run.reverse()?;
-    }
+    e.reverse();
     kernel.reverse(&mut e);
     e.finish()
 }
 
 /// The machine that runs a trace in its order.
-pub(super) fn replay() -> Machine {
+pub(crate) fn replay() -> Machine {
     Machine { window: 1, ..Machine::cal() }
 }
 
 /// The numbers that kernels are fed with: frac(sin(12.9898 (i + 1)) 43758.5453) - 1/2.
-pub(super) fn noise(i: usize) -> f64 {
+pub(crate) fn noise(i: usize) -> f64 {
     let x = (12.9898 * (i as f64 + 1.0)).sin() * 43758.5453;
     x - x.floor() - 0.5
 }

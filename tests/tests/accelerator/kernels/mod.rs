@@ -1,0 +1,7 @@
+//! Kernels of the paper, as their accesses.
+
+pub(crate) mod logsum;
+pub(crate) mod mttkrp;
+pub(crate) mod nn;
+pub(crate) mod pathfinder;
+pub(crate) mod somier;
