@@ -20,5 +20,6 @@ examples! {
     gaussian_process = "../examples/gaussian_process.rs";
     mlp = "../examples/mlp.rs";
     neural_ode = "../examples/neural_ode.rs";
+    springs = "../examples/springs.rs";
     transformer = "../examples/transformer.rs";
 }

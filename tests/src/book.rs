@@ -27,6 +27,7 @@ chapters! {
     randomness = "../../book/src/randomness.md";
     recipes = "../../book/src/recipes.md";
     seeing_inside = "../../book/src/seeing-inside.md";
+    springs = "../../book/src/springs.md";
     state = "../../book/src/state.md";
     tapes = "../../book/src/tapes.md";
     tour = "../../book/src/tour.md";

@@ -1,0 +1,160 @@
+//! A creature of springs learns to walk: masses in the plane, springs whose rest lengths swing, a floor
+//! that holds what is in it. The way that it goes is differentiated through five hundred steps of time,
+//! and gradient descent finds how the springs should swing.
+//!
+//! ```text
+//! cargo run --release --example springs               prints how far it comes
+//! cargo run --release --example springs -- walk.svg   draws it, too
+//! ```
+//!
+//! After Hu et al., "DiffTaichi: differentiable programming for physical simulation" (2020).
+
+#![expect(clippy::print_stdout, reason = "an example speaks to its user")]
+
+use tapeloom::prelude::*;
+
+/// Columns and rows of masses.
+const COLUMNS: usize = 5;
+const ROWS: usize = 3;
+/// Seconds of a step, and steps of a way.
+const STEP: f64 = 0.004;
+const STEPS: usize = 500;
+
+/// The masses that each spring joins, and its length at rest.
+struct Body {
+    from: Tensor,
+    to: Tensor,
+    length: Tensor,
+    start: Tensor,
+}
+
+impl Body {
+    /// A lattice whose neighbours are joined, also across.
+    fn new() -> Body {
+        let place = |k: usize| [0.1 * (k % COLUMNS) as f64, 0.1 * (k / COLUMNS) as f64];
+        let (mut from, mut to, mut length) = (Vec::new(), Vec::new(), Vec::new());
+        for a in 0..COLUMNS * ROWS {
+            for b in a + 1..COLUMNS * ROWS {
+                let ([x, y], [u, v]) = (place(a), place(b));
+                let apart = (x - u).hypot(y - v);
+                if apart < 0.15 {
+                    from.push(a as i64);
+                    to.push(b as i64);
+                    length.push(apart);
+                }
+            }
+        }
+        let start: Vec<[f64; 2]> = (0..COLUMNS * ROWS).map(place).collect();
+        let [from, to] = [from, to].map(Tensor::from);
+        Body { from, to, length: length.into(), start: start.into() }
+    }
+
+    /// The places of all masses after each step, f64[steps, masses, 2], if spring k is longer by a share
+    /// tanh(a_k sin 10 t + b_k cos 10 t) / 5 at time t.
+    fn way(&self, (a, b): (Var, Var)) -> Var {
+        let (from, to) = (constant(&self.from), constant(&self.to));
+        let step = move |((x, v), t): ((Var, Var), Var)| {
+            let swing = (a * (10.0 * t).sin() + b * (10.0 * t).cos()).tanh();
+            let between = x.take(to, 0) - x.take(from, 0);
+            let apart = between.square().sum_axis(1).sqrt();
+            let pull = 1500.0 * (apart - constant(&self.length) * (1.0 + 0.2 * swing)) / apart;
+            let pull = between * pull.expand_dims(1);
+            let force = x.zeros_like().at(from).add(pull).at(to).add(-pull);
+            // How far each mass is in the floor, which begins softly.
+            let inside = 0.01 * (-100.0 * x.index_axis(1, 1)).softplus().expand_dims(1);
+            let v =
+                v + STEP * (force + constant([0.0, -9.8]) + inside * constant([0.0, 1.0]) * 2000.0);
+            // Air holds a little, and the floor what is in it.
+            let v = v * (-STEP * (3.0 + 3000.0 * inside)).exp();
+            let x = x + STEP * v;
+            ((x, v), x)
+        };
+        let times = STEP * arange(STEPS, Dtype::F64);
+        let start = constant(&self.start);
+        scan(step, (start, start.zeros_like()), times).1
+    }
+
+    /// How far the middle of the creature comes.
+    fn distance(&self, swing: (Var, Var)) -> Var {
+        let x = self.way(swing);
+        (x.index(-1) - constant(&self.start)).index_axis(1, 0).mean()
+    }
+}
+
+/// How each spring swings: what goes with the sine, and what with the cosine.
+type Swing<T> = (T, T);
+
+pub(crate) fn main() -> Result<(), tapeloom::Error> {
+    let body = Body::new();
+    let springs = body.length.shape()[0];
+    let train = jit(|(p, means, t): (Swing<Var>, [Swing<Var>; 2], Var)| {
+        let (loss, g) = value_and_grad(|p: Swing<Var>| -body.distance(p))(p);
+        let g = clip_by_global_norm(&g, 1.0);
+        (-loss, optim::adam(0.02).update(&p, &g, &means, t))
+    });
+    let start = run(
+        |()| {
+            let keys: [Var; 2] = random::split(random::key(1));
+            let [a, b] = keys.map(|key| 0.1 * random::normal(key, [springs], Dtype::F64));
+            (a, b)
+        },
+        (),
+    )?;
+    let mut state = (start.clone(), [zeros_like(&start), zeros_like(&start)]);
+    let mut came = Vec::new();
+    for t in 1..=150 {
+        let (distance, next) = train.call((&state.0, &state.1, f64::from(t)))?;
+        state = next;
+        came.push(100.0 * distance.item::<f64>()?);
+        if t == 1 || t % 25 == 0 {
+            println!("before step {t:3} of descent it comes {:3.0} cm", came[came.len() - 1]);
+        }
+    }
+    assert!(came[149] > came[0] + 50.0);
+
+    let file = std::env::args().nth(1).filter(|name| name.ends_with(".svg"));
+    if let Some(file) = file {
+        let way = jit(|p: Swing<Var>| body.way(p));
+        let ways = [way.call(&start)?, way.call(&state.0)?];
+        if let Err(e) = std::fs::write(&file, body.picture(&ways)?) {
+            println!("no picture: {file}: {e}");
+        }
+    }
+    Ok(())
+}
+
+impl Body {
+    /// Each way from above to below: the creature at four times, and the path of its middle.
+    fn picture(&self, ways: &[Tensor]) -> Result<String, tapeloom::Error> {
+        let (from, to) = (self.from.to_vec::<i64>()?, self.to.to_vec::<i64>()?);
+        let mut svg = String::from(
+            "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 720 300' fill='none'>\n",
+        );
+        for (which, way) in ways.iter().enumerate() {
+            let floor = 120.0 + 160.0 * which as f64;
+            let x = way.to_vec::<f64>()?;
+            let masses = COLUMNS * ROWS;
+            let place = |t: usize, k: usize| {
+                let at = 2 * (t * masses + k);
+                (60.0 + 420.0 * x[at], floor - 420.0 * x[at + 1])
+            };
+            svg += &format!("<path d='M0 {floor}H720' stroke='#888'/>\n");
+            for (n, t) in [0, STEPS / 3, 2 * STEPS / 3, STEPS - 1].into_iter().enumerate() {
+                let shade = ["#bcd", "#8ab", "#579", "#135"][n];
+                let line = |(a, b): (&i64, &i64)| {
+                    let ((x, y), (u, v)) = (place(t, *a as usize), place(t, *b as usize));
+                    format!("M{x:.1} {y:.1}L{u:.1} {v:.1}")
+                };
+                let lines: String = from.iter().zip(&to).map(line).collect();
+                svg += &format!("<path d='{lines}' stroke='{shade}'/>\n");
+            }
+            let middle = |t: usize| {
+                let (x, y) = place(t, masses / 2);
+                format!("{x:.1},{y:.1} ")
+            };
+            let path: String = (0..STEPS).step_by(5).map(middle).collect();
+            svg += &format!("<polyline points='{path}' stroke='#c40' stroke-width='1.5'/>\n");
+        }
+        Ok(svg + "</svg>\n")
+    }
+}
