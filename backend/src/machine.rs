@@ -23,6 +23,8 @@ pub(crate) struct Machine {
     /// So many values and so many addresses that a loop does not change stay in registers.
     pub(crate) held_values: usize,
     pub(crate) held_addresses: usize,
+    /// So many pointers to buffers do, too.
+    pub(crate) held_pointers: usize,
     /// This many elements stay in the cache until whoever comes next reads them.
     pub(crate) cached: usize,
     /// Matrices with a smaller extent are not worth a call of the matrix library,
@@ -48,6 +50,7 @@ impl Machine {
         written_out: (4, 16),
         held_values: 8,
         held_addresses: 4,
+        held_pointers: 12,
         cached: 1 << 16,
         call_extent: 8,
         call_work: 4096,

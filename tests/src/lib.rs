@@ -18,6 +18,7 @@
 //! - [`told`]: what an error must tell;
 //! - [`transformer`]: blocks of a transformer, to measure;
 //! - [`Listener`]: what programs tell the world outside;
+//! - [`wide`]: loops and branches of very many values, to measure the compiler;
 //! - [`words`]: transforms one after the other, each tested against the program before it;
 //! - [`TextTest`]: a program, what to do with it, and what must come out.
 
@@ -45,6 +46,7 @@ mod text_test;
 pub mod told;
 pub mod transformer;
 pub mod trust;
+pub mod wide;
 pub mod words;
 
 pub use agreement::{Agreement, rounded};

@@ -283,9 +283,14 @@ impl Nest<'_, '_, '_> {
 
     /// A pointer to a buffer; for one in the workspace its place there is added to `offset`.
     pub(super) fn pointer(&mut self, buffer: BufferId, offset: &mut i64) -> Value {
-        if let Some(variable) = self.exchanged.get(&buffer) {
-            return self.b.use_var(*variable);
+        match self.exchanged.get(&buffer).copied() {
+            Some(at) => self.turned(buffer, at),
+            None => self.fixed(buffer, offset),
         }
+    }
+
+    /// As [`Self::pointer`], of a buffer that exchanges places with none, or where it was before it did.
+    pub(super) fn fixed(&mut self, buffer: BufferId, offset: &mut i64) -> Value {
         let place = self.p.buffers[buffer].place;
         if let Place::Record { cursor, offset: at } = place
             && let Some(variable) = self.cursors[cursor]
@@ -303,8 +308,11 @@ impl Nest<'_, '_, '_> {
             return *pointer;
         }
         let (base, offset) = self.place(self.record, at as i64);
-        // A record does not change during a call, so that these loads move out of loops.
-        let flags = MemFlagsData::trusted().with_readonly().with_can_move();
+        // A record does not change during a call, so that these loads may move out of loops.
+        let mut flags = MemFlagsData::trusted();
+        if !self.crowded {
+            flags = flags.with_readonly().with_can_move();
+        }
         let pointer = self.b.ins().load(types::I64, flags, base, offset);
         if self.top() {
             self.pointers.insert(buffer, pointer);

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Two buffers that exchange places are two pointers that do, in variables of Cranelift's; behind the
-//! loop, what ended in the wrong place is copied.
+//! loop, what ended in the wrong place is copied. All that a loop exchanges it exchanges in every round,
+//! so where there are more pairs than registers, one variable says of all of them where they are.
 
 use super::lanes::Lanes;
 use super::nest::{At, Counter, Nest};
@@ -25,14 +26,33 @@ use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
 use cranelift_frontend::Variable;
 use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::{Code, Dtype, Literal, Problem};
+use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, OrderedSet, Problem};
 
-/// Two buffers that exchange places: the variables that hold where they are, and where they were.
+/// The buffers that exchange places in a loop, all of them in each round.
 struct Exchange {
-    buffers: [BufferId; 2],
-    places: [Variable; 2],
-    home: Value,
-    bytes: usize,
+    pairs: Vec<[BufferId; 2]>,
+    turn: Turn,
+}
+
+/// What a round changes for it.
+enum Turn {
+    /// For each pair the variables that hold where the two are, and where the first one was.
+    Pointers(Vec<([Variable; 2], Value)>),
+    /// For all pairs one variable, 0 where they are at home, and otherwise -1.
+    All(Variable),
+}
+
+impl Exchange {
+    const NONE: Exchange = Exchange { pairs: Vec::new(), turn: Turn::Pointers(Vec::new()) };
+}
+
+/// Where a buffer is that exchanges places with another one.
+#[derive(Clone, Copy)]
+pub(super) enum Exchanged {
+    /// Where that variable points to.
+    At(Variable),
+    /// At home where that variable is 0, and where the other buffer is at home where it is -1.
+    Turned(Variable, BufferId),
 }
 
 impl Nest<'_, '_, '_> {
@@ -46,22 +66,58 @@ impl Nest<'_, '_, '_> {
                 if *lanes > 1 && (self.vectors || !folds.is_empty()) {
                     return self.in_lanes(*index, *extent, *lanes, &folds, body);
                 }
-                let exchanges = self.exchange(carries)?;
-                self.range(*index, 0, *extent, body, &exchanges)?;
-                self.settle(&exchanges)
+                let exchange = self.exchange(carries)?;
+                self.range(*index, 0, *extent, body, &exchange)?;
+                self.settle(&exchange);
+                Ok(())
             }
             Extent::Scalar(extent) => {
                 let extent = self.uniform(*extent)?;
-                let exchanges = self.exchange(carries)?;
+                let exchange = self.exchange(carries)?;
                 let some = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, extent, 0);
                 let join = self.begin_if(some);
                 self.inside += 1;
-                self.count(*index, 0, extent, 1, body, &exchanges)?;
+                self.count(*index, 0, extent, 1, body, &exchange)?;
                 self.inside -= 1;
                 self.end_if(join);
-                self.settle(&exchanges)
+                self.settle(&exchange);
+                Ok(())
             }
         }
+    }
+
+    /// Translates a loop or a branch of these blocks. What the record says of places does not change, so that it is
+    /// loaded before loops, and stays in registers; in a loop over more buffers than registers each
+    /// access loads it instead, or the loop inside that has few of them. (In the former case Cranelift
+    /// would spill all of them, and take a time for it that grows as the square of their number.)
+    pub(super) fn holding(
+        &mut self,
+        blocks: &[&[Stmt]],
+        translate: impl FnOnce(&mut Self) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        let mut named: OrderedSet<BufferId> = OrderedSet::default();
+        for block in blocks {
+            visit(block, &mut |s| s.accesses(&mut |a| _ = named.insert(a.buffer)));
+        }
+        for buffer in named.clone() {
+            if let Some(Exchanged::Turned(_, other)) = self.exchanged.get(&buffer) {
+                named.insert(*other);
+            }
+        }
+        named.retain(|b| self.layout.pointer(self.p.buffers[*b].place).is_some());
+        let many = named.len() > self.machine.held_pointers;
+        if !many && !self.crowded {
+            return translate(self);
+        }
+        let mut held = OrderedMap::default();
+        if !many {
+            held = named.into_iter().map(|b| (b, self.fixed(b, &mut 0))).collect();
+        }
+        let pointers = std::mem::replace(&mut self.pointers, held);
+        let crowded = std::mem::replace(&mut self.crowded, many);
+        let done = translate(self);
+        (self.pointers, self.crowded) = (pointers, crowded);
+        done
     }
 
     /// Full lanes first, then what is left one by one.
@@ -86,7 +142,7 @@ impl Nest<'_, '_, '_> {
             self.set(*var, &neutral)?;
             accumulators.push((*var, *code, outer));
         }
-        self.range(index, 0, full, body, &[])?;
+        self.range(index, 0, full, body, &Exchange::NONE)?;
         for (var, code, outer) in accumulators {
             let dtype = self.p.vars[var];
             let (Lanes::Vector(lanes) | Lanes::Each(lanes) | Lanes::Mask(lanes)) = self.get(var)?
@@ -110,7 +166,7 @@ impl Nest<'_, '_, '_> {
         let short = extent > full
             && (planted(Fault::LaneTail) && body.iter().any(|s| writes(s, Dtype::F64))
                 || planted(Fault::LaneTailNarrow) && body.iter().any(|s| writes(s, Dtype::F32)));
-        self.range(index, full, extent - usize::from(short), body, &[])
+        self.range(index, full, extent - usize::from(short), body, &Exchange::NONE)
     }
 
     /// Iterations `from..to`; steps by the width if this is the loop in lanes.
@@ -120,7 +176,7 @@ impl Nest<'_, '_, '_> {
         from: usize,
         to: usize,
         body: &[Stmt],
-        exchanges: &[Exchange],
+        exchange: &Exchange,
     ) -> Result<(), Problem> {
         let step = match self.lanes {
             Some((i, width)) if i == index => width,
@@ -133,13 +189,13 @@ impl Nest<'_, '_, '_> {
                 let at = At::Constant((from + i * step) as i64);
                 self.loops.push(Counter { index, at, scaled: SmallVec::new() });
                 self.block(body)?;
-                self.hand_on(exchanges);
+                self.hand_on(exchange);
                 self.loops.pop();
             }
             return Ok(());
         }
         let to = self.b.ins().iconst(types::I64, to as i64);
-        self.count(index, from, to, step, body, exchanges)
+        self.count(index, from, to, step, body, exchange)
     }
 
     /// At least one iteration, from `from` on, by `step`, until `to`.
@@ -150,7 +206,7 @@ impl Nest<'_, '_, '_> {
         to: Value,
         step: usize,
         body: &[Stmt],
-        exchanges: &[Exchange],
+        exchange: &Exchange,
     ) -> Result<(), Problem> {
         let mut strides = SmallVec::new();
         self.strides(index, body, &mut strides);
@@ -165,12 +221,12 @@ impl Nest<'_, '_, '_> {
             let start = self.b.ins().iconst(types::I64, from as i64 * stride);
             first.push(start.into());
         }
-        let hoisted = self.hoist(index, body, exchanges)?;
+        let hoisted = self.hoist(index, body, exchange)?;
         self.b.ins().jump(head, &first);
         self.b.switch_to_block(head);
         self.loops.push(Counter { index, at: At::Value(at), scaled: scaled.clone() });
         self.block(body)?;
-        self.hand_on(exchanges);
+        self.hand_on(exchange);
         self.loops.pop();
         self.hoisted.truncate(hoisted);
         let next = self.b.ins().iadd_imm_s(at, step as i64);
@@ -195,7 +251,7 @@ impl Nest<'_, '_, '_> {
         carries: &[Carry],
         body: &[Stmt],
     ) -> Result<(), Problem> {
-        let exchanges = self.exchange(carries)?;
+        let exchange = self.exchange(carries)?;
         let [again, round, exit] = [(); 3].map(|()| self.b.create_block());
         self.b.ins().jump(again, &[]);
         self.b.switch_to_block(again);
@@ -206,63 +262,129 @@ impl Nest<'_, '_, '_> {
         self.b.switch_to_block(round);
         self.b.seal_block(round);
         self.block(body)?;
-        self.hand_on(&exchanges);
+        self.hand_on(&exchange);
         self.b.ins().jump(again, &[]);
         self.inside -= 1;
         self.b.seal_block(again);
         self.b.switch_to_block(exit);
         self.b.seal_block(exit);
-        self.settle(&exchanges)
+        self.settle(&exchange);
+        Ok(())
     }
 
     /// A loop begins that exchanges buffers.
-    fn exchange(&mut self, carries: &[Carry]) -> Result<Vec<Exchange>, Problem> {
-        let mut exchanges = Vec::new();
-        for Carry { now, next } in carries.iter().filter(|c| c.now.buffer != c.next.buffer) {
-            let buffers = [now.buffer, next.buffer];
-            let at = buffers.map(|b| {
-                let mut offset = 0;
-                let pointer = self.pointer(b, &mut offset);
-                self.b.ins().iadd_imm_s(pointer, offset)
-            });
+    fn exchange(&mut self, carries: &[Carry]) -> Result<Exchange, Problem> {
+        let both = |c: &Carry| [c.now.buffer, c.next.buffer];
+        let pairs: Vec<_> = carries.iter().map(both).filter(|[now, next]| now != next).collect();
+        if pairs.len() > self.machine.held_addresses {
+            let mask = self.b.declare_var(types::I64);
+            let home = self.b.ins().iconst(types::I64, 0);
+            self.b.def_var(mask, home);
+            for [now, next] in &pairs {
+                self.exchanges(*now, Exchanged::Turned(mask, *next))?;
+                self.exchanges(*next, Exchanged::Turned(mask, *now))?;
+            }
+            return Ok(Exchange { pairs, turn: Turn::All(mask) });
+        }
+        let mut pointers = Vec::new();
+        for pair in &pairs {
+            let at = pair.map(|b| self.home(b));
             let places = at.map(|at| {
                 let place = self.b.declare_var(types::I64);
                 self.b.def_var(place, at);
                 place
             });
-            for (buffer, place) in buffers.iter().zip(places) {
-                if self.exchanged.insert(*buffer, place).is_some() {
-                    return Err(Problem::internal(format!("{buffer} exchanges places twice")));
-                }
+            for (buffer, place) in pair.iter().zip(places) {
+                self.exchanges(*buffer, Exchanged::At(place))?;
             }
-            let bytes = self.p.buffers[now.buffer].ty.bytes();
-            exchanges.push(Exchange { buffers, places, home: at[0], bytes });
+            pointers.push((places, at[0]));
         }
-        Ok(exchanges)
+        Ok(Exchange { pairs, turn: Turn::Pointers(pointers) })
+    }
+
+    fn exchanges(&mut self, buffer: BufferId, at: Exchanged) -> Result<(), Problem> {
+        match self.exchanged.insert(buffer, at) {
+            None => Ok(()),
+            Some(_) => Err(Problem::internal(format!("{buffer} exchanges places twice"))),
+        }
+    }
+
+    /// Where a buffer is that exchanges nothing.
+    fn home(&mut self, buffer: BufferId) -> Value {
+        let mut offset = 0;
+        let pointer = self.fixed(buffer, &mut offset);
+        self.b.ins().iadd_imm_s(pointer, offset)
+    }
+
+    /// Where a buffer is now.
+    pub(super) fn turned(&mut self, buffer: BufferId, at: Exchanged) -> Value {
+        let (mask, other) = match at {
+            Exchanged::At(place) => return self.b.use_var(place),
+            Exchanged::Turned(mask, other) => (mask, other),
+        };
+        let mask = self.b.use_var(mask);
+        let home = self.home(buffer);
+        let place = |b: BufferId| self.p.buffers[b].place;
+        let moved = match (place(buffer), place(other)) {
+            (Place::Workspace(from), Place::Workspace(to)) => {
+                self.b.ins().band_imm_s(mask, to as i64 - from as i64)
+            }
+            _ => {
+                let there = self.home(other);
+                let between = self.b.ins().isub(there, home);
+                self.b.ins().band(mask, between)
+            }
+        };
+        self.b.ins().iadd(home, moved)
     }
 
     /// A round ends.
-    fn hand_on(&mut self, exchanges: &[Exchange]) {
-        for e in exchanges {
-            let [now, next] = e.places.map(|p| self.b.use_var(p));
-            self.b.def_var(e.places[0], next);
-            self.b.def_var(e.places[1], now);
+    fn hand_on(&mut self, exchange: &Exchange) {
+        match &exchange.turn {
+            Turn::Pointers(pointers) => {
+                for (places, _) in pointers {
+                    let [now, next] = places.map(|p| self.b.use_var(p));
+                    self.b.def_var(places[0], next);
+                    self.b.def_var(places[1], now);
+                }
+            }
+            Turn::All(mask) => {
+                let old = self.b.use_var(*mask);
+                let new = self.b.ins().bnot(old);
+                self.b.def_var(*mask, new);
+            }
         }
     }
 
     /// A loop ends: what it handed on last goes home, if it is elsewhere.
-    fn settle(&mut self, exchanges: &[Exchange]) -> Result<(), Problem> {
-        for e in exchanges {
-            let from = self.b.use_var(e.places[0]);
-            e.buffers.iter().for_each(|b| {
-                self.exchanged.swap_remove(b);
-            });
-            let away = self.b.ins().icmp(IntCC::NotEqual, from, e.home);
-            let join = self.begin_if(away);
-            self.copy(from, e.home, e.bytes);
-            self.end_if(join);
+    fn settle(&mut self, exchange: &Exchange) {
+        for buffer in exchange.pairs.iter().flatten() {
+            self.exchanged.swap_remove(buffer);
         }
-        Ok(())
+        let bytes = |n: &Self, [now, _]: &[BufferId; 2]| n.p.buffers[*now].ty.bytes();
+        match &exchange.turn {
+            Turn::Pointers(pointers) => {
+                for (pair, (places, home)) in exchange.pairs.iter().zip(pointers) {
+                    let from = self.b.use_var(places[0]);
+                    let away = self.b.ins().icmp(IntCC::NotEqual, from, *home);
+                    let join = self.begin_if(away);
+                    self.copy(from, *home, bytes(self, pair));
+                    self.end_if(join);
+                }
+            }
+            Turn::All(mask) => {
+                let away = self.b.use_var(*mask);
+                let join = self.begin_if(away);
+                // What is found here is not known behind it.
+                self.inside += 1;
+                for pair in &exchange.pairs {
+                    let [home, from] = pair.map(|b| self.home(b));
+                    self.copy(from, home, bytes(self, pair));
+                }
+                self.inside -= 1;
+                self.end_if(join);
+            }
+        }
     }
 
     /// Copies bytes, eight at a time and then one by one.
@@ -296,29 +418,27 @@ impl Nest<'_, '_, '_> {
         &mut self,
         index: IndexId,
         body: &[Stmt],
-        exchanges: &[Exchange],
+        exchange: &Exchange,
     ) -> Result<usize, Problem> {
         let before = self.hoisted.len();
         let mut stored = stores(body);
-        let mut turned = Vec::new();
+        let mut turned = OrderedSet::default();
         visit(body, &mut |s| turned.extend(s.turned()));
-        stored.extend(exchanges.iter().flat_map(|e| e.buffers));
+        stored.extend(exchange.pairs.iter().flatten());
         for stmt in body {
             let Stmt::Let { value, expr: Expr::Load { buffer, address, guard: None, .. } } = stmt
             else {
                 continue;
             };
+            if self.hoisted.len() >= before + self.machine.held_values {
+                break;
+            }
             let place = self.p.buffers[*buffer].place;
             let input = matches!(place, Place::Input(_));
             let turns = matches!(place, Place::Record { cursor, .. } if turned.contains(&cursor));
             let fixed = address.dynamic.is_none() && address.stride(index) == 0;
-            let alone = stored.iter().all(|s| disjoint(self.p, *s, *buffer));
-            if !input
-                && !turns
-                && fixed
-                && alone
-                && self.hoisted.len() < before + self.machine.held_values
-            {
+            let alone = |n: &Self| stored.iter().all(|s| disjoint(n.p, *s, *buffer));
+            if !input && !turns && fixed && !stored.contains(buffer) && alone(self) {
                 let x = self.load(*buffer, address, None)?;
                 self.state.scalars[*value] = Some(x);
                 self.hoisted.push(*value);
@@ -355,12 +475,12 @@ fn neutral(code: Code, dtype: Dtype) -> Option<Literal> {
 }
 
 /// Buffers that hold something else after a body.
-fn stores(body: &[Stmt]) -> Vec<BufferId> {
-    let mut found = Vec::new();
+fn stores(body: &[Stmt]) -> OrderedSet<BufferId> {
+    let mut found = OrderedSet::default();
     visit(body, &mut |stmt| {
         stmt.accesses(&mut |a| {
-            if a.write && !found.contains(&a.buffer) {
-                found.push(a.buffer);
+            if a.write {
+                found.insert(a.buffer);
             }
         });
         found.extend(stmt.carries().iter().flat_map(|c| [c.now.buffer, c.next.buffer]));

@@ -5,6 +5,7 @@
 //! [`calls`](super::calls); branches and values stand here.
 
 use super::lanes::{self, LaneBuilder, Lanes};
+use super::loops::Exchanged;
 use super::parts::Parts;
 use super::scalar;
 use super::symbols::Functions;
@@ -89,8 +90,10 @@ pub(super) struct Nest<'a, 'f, 'm> {
     pub(super) elements: OrderedMap<(BufferId, i64), Value>,
     /// Where each buffer is, once it was asked for at the top level.
     pub(super) pointers: OrderedMap<BufferId, Value>,
+    /// Whether the loop around has more buffers than registers.
+    pub(super) crowded: bool,
     /// Where those are that exchange places in a loop around.
-    pub(super) exchanged: OrderedMap<BufferId, Variable>,
+    pub(super) exchanged: OrderedMap<BufferId, Exchanged>,
     /// The address of the record where each cursor stands.
     pub(super) cursors: SecondaryMap<CursorId, Option<Variable>>,
 }
@@ -130,6 +133,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             vectors,
             elements: OrderedMap::default(),
             pointers: OrderedMap::default(),
+            crowded: false,
             exchanged: OrderedMap::default(),
             cursors: SecondaryMap::new(),
         }
@@ -170,11 +174,13 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         match stmt {
             Stmt::Nest { body } => self.block(body),
             Stmt::Contract(c) => self.contract(c),
-            Stmt::For { .. } => self.for_(stmt),
+            Stmt::For { body, .. } => self.holding(&[body], |n| n.for_(stmt)),
             Stmt::While { head, condition, carries, body } => {
-                self.while_(head, *condition, carries, body)
+                self.holding(&[head, body], |n| n.while_(head, *condition, carries, body))
             }
-            Stmt::If { condition, then, otherwise } => self.if_(*condition, then, otherwise),
+            Stmt::If { condition, then, otherwise } => {
+                self.holding(&[then, otherwise], |n| n.if_(*condition, then, otherwise))
+            }
             Stmt::Call(c) => self.call(c),
             Stmt::Tape(t) => self.taping(t),
             Stmt::Watch(w) => self.watch(w),

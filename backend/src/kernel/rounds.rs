@@ -17,7 +17,7 @@ use super::{
     Access, Arg, Assign, BufferId, Extent, IndexId, Kernel, Place, Rounds, ScalarId, Stmt, VarId,
 };
 use cranelift_entity::EntitySet;
-use tapeloom_ir::Code;
+use tapeloom_ir::{Code, OrderedMap, OrderedSet};
 
 /// Comparisons worth the time that they take: for a claim, which every loop makes, and for rounds that
 /// go side by side, which few loops do and speed depends on.
@@ -76,16 +76,14 @@ pub(crate) fn variables(body: &[Stmt]) -> (Rounds, String) {
     if s.reports {
         return (Rounds::Serial, "rounds report in order".to_owned());
     }
-    if let Some(v) = s.set.iter().find(|v| !s.declared.contains(v)) {
+    if let Some(v) = s.set.iter().find(|v| !s.declared.contains(*v)) {
         return (Rounds::Serial, format!("{v} is set in one round for the next"));
     }
-    for (i, (v, code)) in s.folds.iter().enumerate() {
-        if s.read.contains(v) {
-            return (Rounds::Serial, format!("{v} is read while it is folded into"));
-        }
-        if s.folds[..i].iter().any(|(w, other)| w == v && other.row().name != code.row().name) {
-            return (Rounds::Serial, format!("{v} is folded into by two codes"));
-        }
+    if let Some(v) = s.folds.keys().find(|v| s.read.contains(*v)) {
+        return (Rounds::Serial, format!("{v} is read while it is folded into"));
+    }
+    if let Some((v, _)) = s.folds.iter().find(|(_, (_, mixed))| *mixed) {
+        return (Rounds::Serial, format!("{v} is folded into by two codes"));
     }
     match s.folds.first() {
         Some((v, _)) => (Rounds::Fold, format!("all rounds fold into {v}")),
@@ -95,23 +93,17 @@ pub(crate) fn variables(body: &[Stmt]) -> (Rounds, String) {
 
 /// The variables from outside that a body folds into, each once, with the code.
 pub(crate) fn folds(body: &[Stmt]) -> Vec<(VarId, Code)> {
-    let mut folds: Vec<(VarId, Code)> = Vec::new();
-    for (var, code) in Variables::of(body).folds {
-        if folds.iter().all(|(v, _)| *v != var) {
-            folds.push((var, code));
-        }
-    }
-    folds
+    Variables::of(body).folds.into_iter().map(|(var, (code, _))| (var, code)).collect()
 }
 
 /// What a body does to variables.
 #[derive(Default)]
 struct Variables {
-    declared: Vec<VarId>,
-    set: Vec<VarId>,
-    /// Into variables from outside.
-    folds: Vec<(VarId, Code)>,
-    read: Vec<VarId>,
+    declared: OrderedSet<VarId>,
+    set: OrderedSet<VarId>,
+    /// Into variables from outside: by which code, and whether by others, too.
+    folds: OrderedMap<VarId, (Code, bool)>,
+    read: OrderedSet<VarId>,
     /// Whether anything is reported or counted, and whether tapes are turned to.
     reports: bool,
     turns: bool,
@@ -121,7 +113,7 @@ impl Variables {
     fn of(body: &[Stmt]) -> Variables {
         let mut s = Variables::default();
         visit(body, &mut |stmt| s.stmt(stmt));
-        s.folds.retain(|(v, _)| !s.declared.contains(v));
+        s.folds.retain(|v, _| !s.declared.contains(v));
         s
     }
 
@@ -130,10 +122,11 @@ impl Variables {
         self.reports |= matches!(stmt, Stmt::Ask(_) | Stmt::Watch(_));
         let mut folded = None;
         match stmt.assigned() {
-            Some((var, Assign::Declare)) => self.declared.push(var),
-            Some((var, Assign::Set)) => self.set.push(var),
+            Some((var, Assign::Declare)) => _ = self.declared.insert(var),
+            Some((var, Assign::Set)) => _ = self.set.insert(var),
             Some((var, Assign::Fold(code))) => {
-                self.folds.push((var, code));
+                let (first, mixed) = self.folds.entry(var).or_insert((code, false));
+                *mixed |= first.row().name != code.row().name;
                 folded = Some(var);
             }
             None => {}
@@ -143,7 +136,7 @@ impl Variables {
             if let Arg::Var(v) = a
                 && folded.take_if(|f| *f == v).is_none()
             {
-                self.read.push(v);
+                self.read.insert(v);
             }
         });
     }

@@ -13,7 +13,8 @@ use super::tree::{At, Def, Tree};
 use crate::kernel::IndexId;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
-use tapeloom_ir::{OrderedMap, Shape};
+use std::collections::BTreeSet;
+use tapeloom_ir::{ArrayType, OrderedMap, Shape};
 
 /// Which nodes share memory, when it lives, and which axes it has.
 pub(crate) struct Storage {
@@ -77,22 +78,23 @@ impl Storage {
             NodeKind::Input(p) => Some(p),
             _ => None,
         };
-        let mut result: SecondaryMap<NodeId, Option<usize>> = SecondaryMap::new();
+        let mut result: OrderedMap<NodeId, usize> = OrderedMap::default();
         for (n, id) in graph.results.iter().enumerate() {
-            result[self.root(*id)] = Some(n);
+            result.insert(self.root(*id), n);
         }
-        let carried = |id: NodeId, by: NodeId| match (gives, input(id)) {
-            (_, None) => true,
-            (Gives::Carried(pairs) | Gives::Handed(pairs), Some(p)) => {
-                result[by].is_some_and(|result| pairs.contains(&(p, result)))
+        // The parameters in the place of which a result may begin.
+        let mut partners: OrderedMap<usize, SmallVec<[usize; 1]>> = OrderedMap::default();
+        match gives {
+            Gives::Carried(pairs) | Gives::Handed(pairs) => {
+                pairs.iter().for_each(|(p, n)| partners.entry(*n).or_default().push(*p));
             }
-            (Gives::Nothing | Gives::Updated, Some(_)) => false,
-        };
-        let mut after: SecondaryMap<NodeId, bool> = SecondaryMap::new();
+            Gives::Nothing | Gives::Updated => {}
+        }
         let mut merged: Vec<(NodeId, NodeId)> = Vec::new();
         for (position, met) in meetings.iter().enumerate().rev() {
-            let mut dying: Vec<(NodeId, &Meeting)> = Vec::new();
-            let mut born: Vec<(NodeId, &Meeting)> = Vec::new();
+            let mut arguments: OrderedMap<usize, (NodeId, &Meeting)> = OrderedMap::default();
+            let mut dying: Vec<(Option<usize>, NodeId, &Meeting)> = Vec::new();
+            let mut born: Vec<(Option<usize>, NodeId, &Meeting)> = Vec::new();
             for (id, m) in met {
                 let Some((first, last)) = self.life[*id] else { continue };
                 let mut axes = 0..graph.nodes[*id].ty.shape.len();
@@ -104,25 +106,38 @@ impl Storage {
                 let (loaded, stored) = (m.last_load.is_some(), m.first_store.is_some());
                 let before = first < position || input(*id).is_some();
                 if before && last == position && loaded && !stored && !self.fixed[*id] {
-                    dying.push((*id, m));
+                    match input(*id) {
+                        Some(p) => _ = arguments.insert(p, (*id, m)),
+                        None => dying.push((m.last_load, *id, m)),
+                    }
                 }
                 if first == position && stored && !loaded && input(*id).is_none() {
-                    born.push((*id, m));
+                    born.push((m.first_store, *id, m));
                 }
             }
-            dying.sort_by_key(|(id, _)| *id);
-            born.sort_by_key(|(id, _)| *id);
-            for (y, new) in born {
-                let fits = |(x, old): &&(NodeId, &Meeting)| {
-                    !after[*x]
-                        && carried(*x, self.root(y))
-                        && graph.nodes[*x].ty == graph.nodes[y].ty
-                        && old.index == new.index
-                        && old.last_load < new.first_store
-                };
-                if let Some((x, _)) = dying.iter().find(fits) {
-                    after[*x] = true;
-                    merged.push((*x, y));
+            dying.sort_unstable_by_key(|(load, id, _)| (*load, *id));
+            born.sort_unstable_by_key(|(store, id, _)| (*store, *id));
+            // What has been loaded for the last time and waits for somebody like it, in both orders.
+            let mut dying = dying.into_iter().peekable();
+            let mut waiting: OrderedMap<(&ArrayType, &Index), BTreeSet<NodeId>> =
+                OrderedMap::default();
+            for (store, y, new) in born {
+                while let Some((_, x, old)) = dying.next_if(|(load, ..)| *load < store) {
+                    if let Some(index) = &old.index {
+                        waiting.entry((&graph.nodes[x].ty, index)).or_default().insert(x);
+                    }
+                }
+                let ty = &graph.nodes[y].ty;
+                let may = result.get(&self.root(y)).and_then(|n| partners.get(n));
+                let given = may.into_iter().flatten().find(|p| {
+                    arguments.get(*p).is_some_and(|(x, old)| {
+                        graph.nodes[*x].ty == *ty && old.index == new.index && old.last_load < store
+                    })
+                });
+                let given = given.and_then(|p| arguments.swap_remove(p)).map(|(x, _)| x);
+                let alike = new.index.as_ref().and_then(|index| waiting.get_mut(&(ty, index)));
+                if let Some(x) = given.or_else(|| alike?.pop_first()) {
+                    merged.push((x, y));
                 }
             }
         }

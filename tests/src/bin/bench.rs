@@ -24,10 +24,13 @@
 //! - `record_1e6_s`: a recording of a million scalar operations and its pullback, nothing compiled;
 //!   `record_1e6_{run,pull}_s`, its parts, `record_1e6_peak_mib`, the most memory that the process had
 //!   meanwhile, and `record_1e6_tape_mib`, what the tape says it holds. `tests/peers/record.py` prints the
-//!   same rows for PyTorch.
+//!   same rows for PyTorch;
+//! - `wide_FAMILY_FUNCTION_640_ms`: how long it takes to compile a loop or a branch that reads, carries,
+//!   stacks or gives 640 arrays, and `wide_FAMILY_FUNCTION_growth`, that over the time for 160: near 4
+//!   where it grows as the program does.
 //!
 //! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer,
-//! rounds, ode, while, rnn, refs, record.
+//! rounds, ode, while, rnn, refs, record, wide.
 //!
 //! `bench --programs` prints how large programs are instead (equations, kernels, arithmetic, and the
 //! time to compile them): those benchmarked, the examples, and the samples of every primitive, each
@@ -45,6 +48,7 @@ use tapeloom_tests::gradbench;
 use tapeloom_tests::repeated::{prefix_sums, rnn, rnn_arguments, rnn_written_out, sieve};
 use tapeloom_tests::tally::{Tally, derivatives};
 use tapeloom_tests::transformer::{self, Extents};
+use tapeloom_tests::wide;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -62,7 +66,7 @@ fn main() -> Outcome<()> {
             if as_json {
                 println!("{}", json!({"name": name, "value": value, "unit": unit}));
             } else {
-                println!("{name:32} {value:12.3} {unit}");
+                println!("{name:36} {value:12.3} {unit}");
             }
         })?;
     }
@@ -75,7 +79,7 @@ type Print<'a> = &'a dyn Fn(&str, f64, &str);
 /// A word, and what is measured where the word is given.
 type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 
-const GROUPS: [Group; 11] = [
+const GROUPS: [Group; 12] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         Ok(())
@@ -164,6 +168,24 @@ const GROUPS: [Group; 11] = [
         print("record_1e6_pull_s", pull, "s");
         print("record_1e6_tape_mib", tape, "MiB");
         print("record_1e6_peak_mib", peak, "MiB");
+        Ok(())
+    }),
+    ("wide", |print| {
+        for family in wide::FAMILIES {
+            for (function, compile) in wide::FUNCTIONS {
+                let [few, many] = [160, 640].map(|n| {
+                    let x = wide::arguments(n);
+                    let once = || {
+                        compile(family, &x)?;
+                        Ok(())
+                    };
+                    median(3, 1, once)
+                });
+                let (name, many) = (family.0, many?);
+                print(&format!("wide_{name}_{function}_640_ms"), many * 1e3, "ms");
+                print(&format!("wide_{name}_{function}_growth"), many / few?, "1");
+            }
+        }
         Ok(())
     }),
 ];

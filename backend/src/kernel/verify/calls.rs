@@ -2,15 +2,17 @@
 //! memory of the right types and sizes.
 
 use super::{Verifier, spread};
-use crate::kernel::{Access, Ask, Call, Contract, Place, View};
+use crate::kernel::{Access, Ask, Call, Contract, Place};
 
-/// Bytes that a call may touch.
-struct Span<'a> {
-    place: Place,
-    from: i128,
-    to: i128,
-    view: &'a View,
-    write: bool,
+/// Bytes that something may touch.
+pub(super) struct Span<T> {
+    pub(super) place: Place,
+    pub(super) from: i128,
+    pub(super) to: i128,
+    /// Which has them.
+    pub(super) what: T,
+    /// Whether they must be nobody else's.
+    pub(super) alone: bool,
 }
 
 impl Verifier<'_> {
@@ -92,9 +94,15 @@ impl Verifier<'_> {
             if matches!(place, Place::Workspace(_)) && from < frame.end && frame.start < to {
                 self.error(format!("{view} lies in the frame of the call"));
             }
-            spans.push(Span { place, from, to, view, write });
+            spans.push(Span { place, from, to, what: view, alone: write });
         }
-        self.apart(spans);
+        for (it, beside) in meeting(&mut spans) {
+            let (low, high, place) = (it.from.max(beside.from), it.to.min(beside.to), it.place);
+            let (it, beside) = (it.what, beside.what);
+            self.error(format!(
+                "the call writes {it} beside {beside}: both have bytes {low}..{high} of {place}"
+            ));
+        }
     }
 
     /// A Rust function is given memory of the types that it takes and gives.
@@ -117,29 +125,6 @@ impl Verifier<'_> {
         }
     }
 
-    /// What is written overlaps nothing else: of what begins before a span in the same memory, that which
-    /// ends last is looked at, and that which is written and ends last.
-    fn apart(&mut self, mut spans: Vec<Span<'_>>) {
-        spans.sort_by_key(|s| (s.place, s.from));
-        let (mut any, mut written): (Option<&Span<'_>>, Option<&Span<'_>>) = (None, None);
-        for s in &spans {
-            let other = if s.write { any } else { written };
-            if let Some(other) = other.filter(|o| o.place == s.place && o.to > s.from) {
-                let (low, high, place) = (s.from, s.to.min(other.to), s.place);
-                let (it, beside) = if s.write { (s, other) } else { (other, s) };
-                let (it, beside) = (it.view, beside.view);
-                self.error(format!(
-                    "the call writes {it} beside {beside}: both have bytes {low}..{high} of {place}"
-                ));
-            }
-            for last in [Some(&mut any), s.write.then_some(&mut written)].into_iter().flatten() {
-                if last.is_none_or(|l| l.place != s.place || l.to < s.to) {
-                    *last = Some(s);
-                }
-            }
-        }
-    }
-
     /// The bytes that an access may touch: all of its buffer, where the address is no constant.
     fn bytes(&self, a: &Access<'_>) -> Option<(Place, i128, i128)> {
         let b = self.p.buffers.get(a.buffer)?;
@@ -152,14 +137,7 @@ impl Verifier<'_> {
         } else {
             (low, high) = (0, b.ty.shape.elements() as i128 - 1);
         }
-        let (memory, start) = match b.place {
-            Place::Input(n) => (Place::Input(n), 0),
-            place @ (Place::Output(_) | Place::Given { .. }) => (place, 0),
-            Place::Workspace(offset) => (Place::Workspace(0), offset as i128),
-            Place::Record { cursor, offset } => {
-                (Place::Record { cursor, offset: 0 }, offset as i128)
-            }
-        };
+        let (memory, start) = memory(b.place);
         let size = b.ty.dtype.bytes() as i128;
         Some((memory, start + low * size, start + (high + 1) * size))
     }
@@ -172,4 +150,34 @@ impl Verifier<'_> {
         (place == theirs.0 && low < high)
             .then(|| format!("both have bytes {low}..{high} of {place}"))
     }
+}
+
+/// The memory that a place lies in, and where in it.
+pub(super) fn memory(place: Place) -> (Place, i128) {
+    match place {
+        Place::Input(_) | Place::Output(_) | Place::Given { .. } => (place, 0),
+        Place::Workspace(offset) => (Place::Workspace(0), offset as i128),
+        Place::Record { cursor, offset } => (Place::Record { cursor, offset: 0 }, offset as i128),
+    }
+}
+
+/// Spans that must be alone and are not, each with one that it meets; all spans with all others in one
+/// walk: of what begins before a span in the same memory, that which ends last is looked at, and of those
+/// that must be alone, that which ends last.
+pub(super) fn meeting<T>(spans: &mut [Span<T>]) -> Vec<(&Span<T>, &Span<T>)> {
+    spans.sort_by_key(|s| (s.place, s.from));
+    let mut meeting = Vec::new();
+    let (mut any, mut alone): (Option<&Span<T>>, Option<&Span<T>>) = (None, None);
+    for s in &*spans {
+        let other = if s.alone { any } else { alone };
+        if let Some(other) = other.filter(|o| o.place == s.place && o.to > s.from) {
+            meeting.push(if s.alone { (s, other) } else { (other, s) });
+        }
+        for last in [Some(&mut any), s.alone.then_some(&mut alone)].into_iter().flatten() {
+            if last.is_none_or(|l| l.place != s.place || l.to < s.to) {
+                *last = Some(s);
+            }
+        }
+    }
+    meeting
 }

@@ -1,8 +1,10 @@
 //! What loops say of themselves: how their rounds depend on each other, and what they carry.
 
 use super::Verifier;
+use super::calls::{Span, meeting, memory};
 use crate::kernel::rounds::{self, Meet};
-use crate::kernel::{Carry, Place, Rounds, Stmt, lanes, visit};
+use crate::kernel::{BufferId, Carry, Held, Place, Rounds, Stmt, lanes, visit};
+use tapeloom_ir::OrderedSet;
 
 impl Verifier<'_> {
     /// What a loop claims of its rounds must not be seen to be wrong, and lanes must be legal.
@@ -44,6 +46,19 @@ impl Verifier<'_> {
     /// Checks what a loop carries; how many buffers exchanged places before.
     pub(super) fn carries(&mut self, carries: &[Carry], body: &[Stmt]) -> usize {
         let open = self.carried.len();
+        if carries.is_empty() {
+            return open;
+        }
+        let (mut touched, mut written) = (OrderedSet::default(), OrderedSet::default());
+        visit(body, &mut |s| {
+            s.accesses(&mut |x| {
+                touched.insert(x.buffer);
+                if x.write {
+                    written.insert(Held { buffer: x.buffer, version: x.version });
+                }
+            });
+            written.extend(s.carries().iter().map(|c| c.now));
+        });
         for Carry { now, next } in carries {
             for h in [now, next] {
                 self.version(h.buffer, h.version);
@@ -54,15 +69,7 @@ impl Verifier<'_> {
                 self.error(format!("{} or {} does not exist", now.buffer, next.buffer));
                 continue;
             };
-            let mut written = false;
-            visit(body, &mut |s| {
-                s.accesses(&mut |x| {
-                    written |= x.write && x.buffer == next.buffer && x.version == next.version;
-                });
-                let handed = |c: &Carry| c.now == *next;
-                written |= s.carries().iter().any(handed);
-            });
-            if !written && b.ty.bytes() > 0 {
+            if !written.contains(next) && b.ty.bytes() > 0 {
                 self.error(format!("{next} is carried, but no round writes it"));
             }
             if now == next {
@@ -79,24 +86,28 @@ impl Verifier<'_> {
             }
             self.carried.extend([now.buffer, next.buffer]);
         }
-        let known = self.carried.clone();
-        for (i, buffer) in known.iter().enumerate() {
-            if i >= open && known[..i].contains(buffer) {
-                self.error(format!("{buffer} exchanges places twice"));
+        let mut known: OrderedSet<BufferId> = self.carried[..open].iter().copied().collect();
+        for buffer in self.carried.split_off(open) {
+            match known.insert(buffer) {
+                true => self.carried.push(buffer),
+                false => self.error(format!("{buffer} exchanges places twice")),
             }
         }
-        for buffer in &known[open..] {
-            // Whatever else the rounds touch must lie beside both places.
-            let mut others = Vec::new();
-            visit(body, &mut |s| s.accesses(&mut |a| others.push(a.buffer)));
-            others.extend(known.iter().copied());
-            for other in others {
-                let both = [*buffer, other].iter().all(|b| self.p.buffers.is_valid(*b));
-                if other != *buffer && both && !rounds::disjoint(self.p, *buffer, other) {
-                    self.error(format!("{buffer} exchanges places, but shares bytes with {other}"));
-                    break;
-                }
+        // Whatever else the rounds touch must lie beside both places.
+        let mut spans = Vec::new();
+        touched.extend(known.iter().copied());
+        for buffer in touched {
+            let Some(b) = self.p.buffers.get(buffer) else { continue };
+            let (place, from) = memory(b.place);
+            let to = from.saturating_add(b.ty.bytes() as i128);
+            let alone = known.get_index_of(&buffer).is_some_and(|i| i >= open);
+            if from < to {
+                spans.push(Span { place, from, to, what: buffer, alone });
             }
+        }
+        for (it, beside) in meeting(&mut spans) {
+            let (it, beside) = (it.what, beside.what);
+            self.error(format!("{it} exchanges places, but shares bytes with {beside}"));
         }
         open
     }

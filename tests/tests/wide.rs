@@ -1,0 +1,34 @@
+//! Loops and branches of more values than machines hold: values and derivatives by machine code are those
+//! that the interpreter gives.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tapeloom_backend::{Options, compile};
+use tapeloom_ir::{Dtype, Tensor, parse_module};
+use tapeloom_tests::wide::{FAMILIES, FUNCTIONS, arguments};
+use tapeloom_tests::{Agreement, run};
+
+#[test]
+fn machine_code_and_interpreter_agree() {
+    for family in FAMILIES {
+        for (name, explain) in FUNCTIONS {
+            let explanation = explain(family, &arguments(14)).unwrap();
+            let texts = explanation.stages().iter().rev().map(|s| &s.text);
+            let m = parse_module(texts.clone().find(|t| !t.is_empty()).unwrap()).unwrap();
+            let (id, f) = m.iter().last().unwrap();
+            let args: Vec<Tensor> = f.param_types().iter().enumerate().map(numbers).collect();
+            let compiled = compile(&m, id, &Options::default()).unwrap();
+            let got = compiled.call(&args.iter().collect::<Vec<_>>()).unwrap();
+            let wrong = |e| format!("{name} of {}: {e}", family.0);
+            Agreement::CLOSE.check_all(&got, &run(&m, id, &args).unwrap()).map_err(wrong).unwrap();
+        }
+    }
+}
+
+/// Numbers between 0 and 1 for an argument.
+fn numbers((i, ty): (usize, &tapeloom_ir::Type)) -> Tensor {
+    let ty = ty.as_array().unwrap();
+    assert_eq!(ty.dtype, Dtype::F64);
+    let number = |k: usize| (0.1 + 0.37 * (i + 7 * k) as f64).fract();
+    Tensor::new(&ty.shape, (0..ty.shape.elements()).map(number).collect::<Vec<f64>>()).unwrap()
+}
