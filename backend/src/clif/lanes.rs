@@ -30,6 +30,24 @@ pub(super) enum Lanes {
     Each(Registers),
 }
 
+impl Lanes {
+    /// All that it is.
+    pub(super) fn registers(&self) -> &[Value] {
+        match self {
+            Lanes::One(x) => std::slice::from_ref(x),
+            Lanes::Vector(xs) | Lanes::Mask(xs) | Lanes::Each(xs) => xs,
+        }
+    }
+
+    /// All that it is, to be changed.
+    pub(super) fn registers_mut(&mut self) -> &mut [Value] {
+        match self {
+            Lanes::One(x) => std::slice::from_mut(x),
+            Lanes::Vector(xs) | Lanes::Mask(xs) | Lanes::Each(xs) => xs,
+        }
+    }
+}
+
 /// Registers, first lanes first.
 pub(super) type Registers = SmallVec<[Value; 4]>;
 

@@ -96,9 +96,47 @@ impl Nest<'_, '_, '_> {
         translate: impl FnOnce(&mut Self) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         let mut named: OrderedSet<BufferId> = OrderedSet::default();
+        let (mut read, mut made) = (OrderedSet::default(), OrderedSet::default());
+        let waits = !self.cut.waiting.is_empty();
         for block in blocks {
-            visit(block, &mut |s| s.accesses(&mut |a| _ = named.insert(a.buffer)));
+            visit(block, &mut |s| {
+                s.accesses(&mut |a| _ = named.insert(a.buffer));
+                if waits {
+                    made.extend(s.defined());
+                    s.args(&mut |a| {
+                        if let Arg::Scalar(value) = a {
+                            read.insert(value);
+                        }
+                    });
+                }
+            });
         }
+        read.retain(|s| !made.contains(s) && self.waits(*s).is_some());
+        if read.is_empty() || read.len() > self.machine.held_values {
+            return self.pointing(named, translate);
+        }
+        // What waits in memory and is used in the rounds is loaded before them.
+        let mut waiting = Vec::new();
+        for value in read {
+            waiting.push((value, self.state.scalars[value].clone(), self.state.made[value]));
+            let x = self.arg(Arg::Scalar(value))?;
+            self.state.scalars[value] = Some(x);
+            self.state.made[value] = self.state.clock;
+        }
+        let done = self.pointing(named, translate);
+        for (value, x, made) in waiting {
+            self.state.scalars[value] = x;
+            self.state.made[value] = made;
+        }
+        done
+    }
+
+    /// As [`Self::holding`], of blocks that touch these buffers.
+    fn pointing(
+        &mut self,
+        mut named: OrderedSet<BufferId>,
+        translate: impl FnOnce(&mut Self) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
         for buffer in named.clone() {
             if let Some(Exchanged::Turned(_, other)) = self.exchanged.get(&buffer) {
                 named.insert(*other);
@@ -440,7 +478,7 @@ impl Nest<'_, '_, '_> {
             let alone = |n: &Self| stored.iter().all(|s| disjoint(n.p, *s, *buffer));
             if !input && !turns && fixed && !stored.contains(buffer) && alone(self) {
                 let x = self.load(*buffer, address, None)?;
-                self.state.scalars[*value] = Some(x);
+                self.define(*value, x);
                 self.hoisted.push(*value);
             }
         }

@@ -1,7 +1,8 @@
 //! From a kernel program to Cranelift functions.
 //!
 //! Every kernel becomes a function of its call [`record`](crate::record), callees before those that
-//! call them. Long kernels are cut into [`parts`], one function each, which an entry calls in order.
+//! call them. Long kernels are cut into [`parts`], one function each, which an entry calls in order;
+//! what waits too long in one for registers waits in memory ([`far`]).
 //! Within a part, [`nest`] translates statements, with [`loops`], [`access`], [`variables`],
 //! [`tapes`] and [`calls`]; [`scalar`] gives single elements their meaning, and [`lanes`] holds the values of loops that do several
 //! rounds at once.
@@ -15,6 +16,7 @@
 
 mod access;
 mod calls;
+mod far;
 mod float;
 mod lanes;
 mod loops;

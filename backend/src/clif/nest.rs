@@ -4,6 +4,7 @@
 //! [`access`](super::access), variables in [`variables`](super::variables), calls in
 //! [`calls`](super::calls); branches and values stand here.
 
+use super::far::FAR;
 use super::lanes::{self, LaneBuilder, Lanes};
 use super::loops::Exchanged;
 use super::parts::Parts;
@@ -26,6 +27,9 @@ use tapeloom_ir::{Dtype, OrderedMap, Problem};
 #[derive(Default)]
 pub(super) struct State {
     pub(super) scalars: SecondaryMap<ScalarId, Option<Lanes>>,
+    /// How many statements had been translated when the value was made.
+    pub(super) made: SecondaryMap<ScalarId, usize>,
+    pub(super) clock: usize,
     pub(super) vars: SecondaryMap<VarId, Option<Slot>>,
 }
 
@@ -171,6 +175,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
 
     /// Translates one statement.
     pub(super) fn stmt(&mut self, stmt: &Stmt) -> Result<(), Problem> {
+        self.state.clock += 1;
         match stmt {
             Stmt::Nest { body } => self.block(body),
             Stmt::Contract(c) => self.contract(c),
@@ -233,7 +238,38 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             let (base, offset) = self.spill(*offset);
             self.b.ins().store(MemFlagsData::trusted(), x, base, offset);
         }
+        if let Some(offset) = self.cut.waiting.get(&value) {
+            self.park(*offset, &x);
+            self.state.made[value] = self.state.clock;
+        } else if self.cut.pinned.contains(&value) {
+            self.park(self.cut.pin, &x);
+        }
         self.state.scalars[value] = Some(x);
+    }
+
+    /// Where a value waits by now, if it does.
+    pub(super) fn waits(&self, value: ScalarId) -> Option<usize> {
+        let at = self.cut.waiting.get(&value).copied()?;
+        (self.state.clock - self.state.made[value] > FAR).then_some(at)
+    }
+
+    /// Stores the lanes of a value that waits, or that is to be computed here.
+    fn park(&mut self, offset: usize, x: &Lanes) {
+        let (base, mut offset) = self.spill(offset);
+        for x in x.registers() {
+            self.b.ins().store(MemFlagsData::new().with_notrap(), *x, base, offset);
+            offset += self.b.func.dfg.value_type(*x).bytes() as i32;
+        }
+    }
+
+    /// Loads them again.
+    fn unpark(&mut self, offset: usize, x: &mut Lanes) {
+        let (base, mut offset) = self.spill(offset);
+        for x in x.registers_mut() {
+            let ty = self.b.func.dfg.value_type(*x);
+            *x = self.b.ins().load(ty, MemFlagsData::new().with_notrap(), base, offset);
+            offset += ty.bytes() as i32;
+        }
     }
 
     fn if_(&mut self, condition: Arg, then: &[Stmt], otherwise: &[Stmt]) -> Result<(), Problem> {
@@ -281,7 +317,12 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
                     return Ok(Lanes::One(self.b.ins().load(ty, flags, base, offset)));
                 }
                 let value = self.state.scalars[s].clone();
-                value.ok_or_else(|| Problem::internal(format!("{s} is not defined")))
+                let mut value =
+                    value.ok_or_else(|| Problem::internal(format!("{s} is not defined")))?;
+                if let Some(offset) = self.waits(s) {
+                    self.unpark(offset, &mut value);
+                }
+                Ok(value)
             }
         }
     }
@@ -297,7 +338,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
     }
 
     /// Where a spill is: in the workspace of the whole program.
-    fn spill(&mut self, offset: usize) -> (Value, i32) {
+    pub(super) fn spill(&mut self, offset: usize) -> (Value, i32) {
         let flags = MemFlagsData::trusted().with_readonly().with_can_move();
         let at = record::WORKSPACE as i32;
         let workspace = self.b.ins().load(types::I64, flags, self.context, at);

@@ -11,9 +11,10 @@
 //! outside loops are *promoted*: within a part their elements are plain values, and a store that no
 //! other part reads is not made at all.
 
-use crate::kernel::{Address, Arg, BufferId, Kernel, Place, ScalarId, Stmt, visit};
+use super::far::Far;
+use crate::kernel::{Address, Arg, BufferId, Kernel, Place, ScalarId, Stmt, VarId, visit};
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::OrderedMap;
+use tapeloom_ir::{OrderedMap, OrderedSet};
 
 /// Operations per function: measured with Cranelift's backtracking allocator, which takes 1.2
 /// microseconds per operation at this size and 3.4 for 100,000 operations in one function.
@@ -26,6 +27,7 @@ pub(super) struct Part<'a> {
 }
 
 /// The cut program.
+#[derive(Default)]
 pub(super) struct Parts<'a> {
     /// The functions to make.
     pub(super) parts: Vec<Part<'a>>,
@@ -34,6 +36,12 @@ pub(super) struct Parts<'a> {
     pub(super) spills: OrderedMap<ScalarId, (usize, usize)>,
     /// Bytes of that workspace with the spills so far.
     pub(super) workspace: usize,
+    /// Values and variables that wait in memory while their part runs, and where, in the same workspace.
+    pub(super) waiting: OrderedMap<ScalarId, usize>,
+    pub(super) variables: OrderedMap<VarId, usize>,
+    /// What is computed at its place, and in what part of the same workspace nobody looks for it.
+    pub(super) pinned: OrderedSet<ScalarId>,
+    pub(super) pin: usize,
     /// What is known of each buffer.
     pub(super) buffers: SecondaryMap<BufferId, Promotion>,
 }
@@ -74,19 +82,33 @@ pub(super) fn cut(program: &Kernel, limit: usize, spills: usize) -> Parts<'_> {
         let alone = std::slice::from_ref(step);
         let items = if let Stmt::Nest { body } = step { body } else { alone };
         // Variables do not cross: no cut between the declaration and the last use.
+        let last = last_uses(items);
         let mut open_until = 0;
         for (i, stmt) in items.iter().enumerate() {
             if let Stmt::Var { var, .. } = stmt {
-                let last = items.iter().rposition(|s| mentions(s, Arg::Var(*var)));
-                open_until = open_until.max(last.unwrap_or(i));
+                open_until = open_until.max(last.get(var).copied().unwrap_or(i));
             }
             let free = i == 0 || i > open_until;
             cutter.place(stmt, &mut cost, weight(stmt), limit, free);
             cutter.visit(stmt);
         }
     }
-    let Cutter { parts, buffers, spills, workspace, .. } = cutter;
-    Parts { parts, buffers, spills, workspace }
+    let Cutter { parts, buffers, spills, mut workspace, .. } = cutter;
+    let mut place = |bytes: usize| {
+        workspace += bytes;
+        workspace - bytes
+    };
+    let mut parts = Parts { parts, buffers, spills, ..Parts::default() };
+    let mut most = 0;
+    for part in &parts.parts {
+        let far = Far::of(program, &part.items);
+        parts.waiting.extend(far.values.into_iter().map(|(value, bytes)| (value, place(bytes))));
+        parts.variables.extend(far.vars.into_iter().map(|var| (var, place(8))));
+        parts.pinned.extend(far.pinned);
+        most = most.max(far.pin);
+    }
+    parts.pin = place(most);
+    Parts { workspace, ..parts }
 }
 
 struct Cutter<'a> {
@@ -177,12 +199,18 @@ fn weight(stmt: &Stmt) -> usize {
     }
 }
 
-/// Whether a statement reads or writes a variable.
-fn mentions(stmt: &Stmt, arg: Arg) -> bool {
-    let mut found = false;
-    visit(std::slice::from_ref(stmt), &mut |s| {
-        s.args(&mut |a| found |= a == arg);
-        found |= s.assigned().is_some_and(|(var, _)| Arg::Var(var) == arg);
-    });
-    found
+/// For each variable the last statement that reads or writes it.
+fn last_uses(items: &[Stmt]) -> OrderedMap<VarId, usize> {
+    let mut last = OrderedMap::default();
+    for (i, item) in items.iter().enumerate() {
+        visit(std::slice::from_ref(item), &mut |s| {
+            s.args(&mut |a| {
+                if let Arg::Var(var) = a {
+                    last.insert(var, i);
+                }
+            });
+            last.extend(s.assigned().map(|(var, _)| (var, i)));
+        });
+    }
+    last
 }

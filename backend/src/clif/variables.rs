@@ -4,7 +4,7 @@ use super::lanes::Lanes;
 use super::nest::Nest;
 use super::scalar;
 use crate::kernel::VarId;
-use cranelift_codegen::ir::Type;
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type};
 use cranelift_frontend::Variable;
 use smallvec::SmallVec;
 use tapeloom_ir::Problem;
@@ -18,6 +18,8 @@ pub(super) enum Slot {
     Vector(Type, SmallVec<[Variable; 4]>),
     /// A scalar per lane.
     Each(SmallVec<[Variable; 4]>),
+    /// Uniform, of that type, and in the workspace, since there are too many of its kind.
+    Memory(Type, usize),
 }
 
 impl Nest<'_, '_, '_> {
@@ -26,6 +28,11 @@ impl Nest<'_, '_, '_> {
         let (dtype, width) = (self.p.vars[var], self.width());
         let scalar = scalar::register(dtype);
         match self.vector(dtype) {
+            _ if width == 1
+                && let Some(at) = self.cut.variables.get(&var) =>
+            {
+                Slot::Memory(scalar, *at)
+            }
             _ if width == 1 => Slot::One(self.b.declare_var(scalar)),
             Some(ty) => {
                 let count = width / ty.lane_count() as usize;
@@ -42,6 +49,10 @@ impl Nest<'_, '_, '_> {
 
     pub(super) fn get(&mut self, var: VarId) -> Result<Lanes, Problem> {
         Ok(match self.slot(var)? {
+            Slot::Memory(ty, at) => {
+                let (base, offset) = self.spill(at);
+                Lanes::One(self.b.ins().load(ty, MemFlagsData::trusted(), base, offset))
+            }
             Slot::One(v) => Lanes::One(self.b.use_var(v)),
             Slot::Vector(_, vs) => Lanes::Vector(vs.iter().map(|v| self.b.use_var(*v)).collect()),
             Slot::Each(vs) => Lanes::Each(vs.iter().map(|v| self.b.use_var(*v)).collect()),
@@ -52,7 +63,11 @@ impl Nest<'_, '_, '_> {
         let dtype = self.p.vars[var];
         match (self.slot(var)?, x) {
             (Slot::One(v), Lanes::One(x)) => self.b.def_var(v, *x),
-            (Slot::One(_), _) => {
+            (Slot::Memory(_, at), Lanes::One(x)) => {
+                let (base, offset) = self.spill(at);
+                self.b.ins().store(MemFlagsData::trusted(), *x, base, offset);
+            }
+            (Slot::One(_) | Slot::Memory(..), _) => {
                 return Err(Problem::internal(format!("{var} is set in lanes but not per lane")));
             }
             (Slot::Vector(ty, vs), _) => {
