@@ -233,6 +233,9 @@ impl<'a> Issue<'a> {
 
     /// Starts what the stream engines have to do, and takes what has arrived.
     fn stream(&mut self) -> Result<(), Problem> {
+        if let Route::Cache { .. } = self.route {
+            return Ok(());
+        }
         let (m, now, memory) = (self.m, self.now, &mut self.memory);
         let waiting = |pad: &Scratchpad| -> u64 {
             pad.out.iter().chain(&pad.back).map(|transfer| transfer.entries).sum()
@@ -270,6 +273,14 @@ impl<'a> Issue<'a> {
         self.settle()?;
         self.issue_computations();
         self.issue_accesses()?;
+        self.issue_banks()
+    }
+
+    /// Gives each bank of the scratchpad what it can take.
+    fn issue_banks(&mut self) -> Result<(), Problem> {
+        if let Route::Cache { .. } = self.route {
+            return Ok(());
+        }
         for bank in 0..self.banks.len() {
             while self.used[bank] <= self.now
                 && let Some(Reverse((_, id))) = self.banks[bank].pop()

@@ -1,10 +1,11 @@
 //! The figures of the specification's prototype and of the authors' simulator, and ours.
 //!
 //! The prototype is another implementation of the same model, in which a line counts as there as soon as
-//! it is asked for; so its figures are compared on a machine with `targets 0`. What the paper's authors
-//! publish comes from code with more accesses than a clean adjoint, and is not compared here.
+//! it is asked for; so its figures are compared on a machine with `targets 0`. The tables that the paper's
+//! authors publish come from what Enzyme generates; they are compared where its accesses are known.
 
 use crate::kernel::{Kernel, replay, run};
+use crate::kernels::gravity::Gravity;
 use crate::kernels::logsum::Logsum;
 use crate::kernels::mttkrp::Mttkrp;
 use crate::kernels::nn::Nn;
@@ -79,13 +80,21 @@ fn mttkrp_takes_the_ticks_of_the_prototype() {
 #[test]
 fn somier_takes_the_ticks_of_the_prototype() {
     let (ticks, misses) = ([25_535.0, 39_442.0], [3_459.0, 3_467.0]);
-    check(&Somier, 0.005, &Figures { ticks, misses, faster: [1.02, 1.58, 1.30], lines: 2.35 });
+    check(
+        &Somier { seeds: true },
+        0.005,
+        &Figures { ticks, misses, faster: [1.02, 1.58, 1.30], lines: 2.35 },
+    );
 }
 
 #[test]
 fn nn_takes_the_ticks_of_the_prototype() {
     let (ticks, misses) = ([29_545.0, 29_834.0], [2_061.0, 1_796.0]);
-    check(&Nn, 0.035, &Figures { ticks, misses, faster: [1.0, 1.96, 1.33], lines: 1.27 });
+    check(
+        &Nn { shared: true },
+        0.035,
+        &Figures { ticks, misses, faster: [1.0, 1.96, 1.33], lines: 1.27 },
+    );
 }
 
 #[test]
@@ -107,9 +116,10 @@ fn logsum_takes_the_ticks_of_the_prototype() {
 
 #[test]
 fn padded_arrays_and_records_gain_what_they_gain_in_the_prototype() {
-    for (kernel, pad, records) in
-        [(&Mttkrp as &dyn Kernel, [1.91, 8.8], [1.91, 8.8]), (&Somier, [1.10, 1.92], [1.10, 1.95])]
-    {
+    for (kernel, pad, records) in [
+        (&Mttkrp as &dyn Kernel, [1.91, 8.8], [1.91, 8.8]),
+        (&Somier { seeds: true }, [1.10, 1.92], [1.10, 1.95]),
+    ] {
         for (system, expected) in [(System::ENZYME_PAD, pad), (System::AOS, records)] {
             let found = figures(kernel, &prototype(), system);
             for (found, expected) in [found.faster[2], found.lines].iter().zip(expected) {
@@ -121,7 +131,7 @@ fn padded_arrays_and_records_gain_what_they_gain_in_the_prototype() {
 
 #[test]
 fn neither_scratchpad_nor_streams_hold_anything_up() {
-    for kernel in [&Mttkrp as &dyn Kernel, &Somier] {
+    for kernel in [&Mttkrp as &dyn Kernel, &Somier { seeds: true }] {
         let [real, ideal] = [System::TFLOW, System::TFLOW_IDEAL]
             .map(|system| run(kernel, &Machine::cal(), system).ticks() as f64);
         assert!((real / ideal - 1.0).abs() < 0.002, "{real} and {ideal} ticks");
@@ -167,4 +177,34 @@ fn state_lifetimes_and_edges_are_counted() {
     assert_eq!(clusters.len(), 5);
     let mean: f64 = clusters.iter().map(|c| c.fraction * c.ticks).sum();
     assert!(mean > 40.0 * s.mean_alive(), "{mean} beside {}", s.mean_alive());
+}
+
+/// Compares with the authors' tables (32 kB, 2 ways, streams free of time): lines moved through the cache
+/// and with streams and their ratio within a tenth, speed in all within a part.
+#[track_caller]
+fn check_authors(kernel: &dyn Kernel, lines: [f64; 2], faster: f64, within: f64) {
+    let machine = Machine::cal();
+    let [a, b] = [System::ENZYME, System::TFLOW_IDEAL].map(|s| run(kernel, &machine, s));
+    let found = [&a, &b].map(|s| s.paper_lines(&machine) as f64);
+    let near = |found: f64, expected: f64, within: f64| {
+        assert!((found / expected - 1.0).abs() <= within, "{found} is not about {expected}");
+    };
+    near(found[0], lines[0], 0.1);
+    near(found[1], lines[1], 0.1);
+    near(found[0] / found[1], lines[0] / lines[1], 0.1);
+    near(a.ticks() as f64 / b.ticks() as f64, faster, within);
+}
+
+#[test]
+fn gravity_logsum_and_somier_are_near_the_authors_tables() {
+    check_authors(&Gravity, [148_858.0, 115_921.0], 1.10, 0.1);
+    check_authors(&Logsum { first: true }, [7_303.0, 5_093.0], 1.12, 0.05);
+    check_authors(&Somier { seeds: false }, [6_568.0, 2_230.0], 1.42, 0.05);
+}
+
+#[test]
+fn mttkrp_moves_the_lines_of_the_authors_tables_and_is_faster() {
+    // With streams the authors' machine takes 6.97 and 10.13 ticks for the five and ten accesses that are
+    // left of an iteration; two ports of three ticks take 6 and 7.5.
+    check_authors(&Mttkrp, [24_649.0, 1_728.0], 2.41, 0.18);
 }

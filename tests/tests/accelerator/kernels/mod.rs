@@ -1,5 +1,6 @@
 //! Kernels of the paper, as their accesses.
 
+pub(crate) mod gravity;
 pub(crate) mod logsum;
 pub(crate) mod mttkrp;
 pub(crate) mod nn;

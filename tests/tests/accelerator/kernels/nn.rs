@@ -5,7 +5,10 @@
 use crate::kernel::{At, Emit, Kernel, noise};
 use tapeloom_backend::accelerator::*;
 
-pub(crate) struct Nn;
+pub(crate) struct Nn {
+    /// Whether all labels read the same pixels. The authors' code misses as if each had its own.
+    pub(crate) shared: bool,
+}
 
 const LABELS: usize = 10;
 const PIXELS: usize = 784;
@@ -28,7 +31,11 @@ fn array(n: u32) -> ArrayId {
 impl Kernel for Nn {
     fn arrays(&self) -> Arrays {
         let mut arrays = Arrays::bump(Arrays::BASE, 0, 0);
-        let sizes = [("p", PIXELS), ("W", LABELS * PIXELS), ("b", LABELS)];
+        let sizes = [
+            ("p", if self.shared { PIXELS } else { LABELS * PIXELS }),
+            ("W", LABELS * PIXELS),
+            ("b", LABELS),
+        ];
         for (name, size) in sizes.into_iter().chain([("W'", LABELS * PIXELS), ("b'", LABELS)]) {
             arrays.push(name, size as u64, 8);
         }
@@ -50,7 +57,10 @@ impl Kernel for Nn {
                 m.layer(UNROLLED, false);
                 for offset in 0..UNROLLED {
                     let j = block * UNROLLED + offset;
-                    let (w, p) = (m.load(array(W), i * PIXELS + j), m.load(array(P), j));
+                    let (w, p) = (
+                        m.load(array(W), i * PIXELS + j),
+                        m.load(array(P), if self.shared { j } else { i * PIXELS + j }),
+                    );
                     let p = m.op(Opcode::Div, &[p]);
                     let at = At::tape(RegionId::from_u32(0), 0, i * PIXELS + j, offset);
                     m.tape_store(at, pixel(j), p);

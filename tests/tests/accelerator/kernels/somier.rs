@@ -10,7 +10,11 @@
 use crate::kernel::{At, Emit, Kernel, noise};
 use tapeloom_backend::accelerator::*;
 
-pub(crate) struct Somier;
+pub(crate) struct Somier {
+    /// Whether the cotangents of F are loaded. The authors' code has the accesses of one in which they are
+    /// constants.
+    pub(crate) seeds: bool,
+}
 
 const N: usize = 10;
 
@@ -88,7 +92,10 @@ impl Kernel for Somier {
                     let at = At::tape(RegionId::from_u32(0), s, n, s);
                     m.tape_load(at, difference(nb, p, c))
                 });
-                let seeds = [0, 1, 2].map(|c| m.load(f, element(c, nb)));
+                let seeds = [0, 1, 2].map(|c| match self.seeds {
+                    true => m.load(f, element(c, nb)),
+                    false => Token::READY,
+                });
                 let squares = d.map(|d| m.mul(d, d));
                 let q = m.add(squares[0], squares[1]);
                 let q = m.add(q, squares[2]);
