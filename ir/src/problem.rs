@@ -36,6 +36,8 @@ pub enum Kind {
     Callback,
     /// A value that is not finite appeared while the program ran, and somebody asked for it.
     NotFinite,
+    /// A random key is used twice, and somebody asked for it.
+    KeyReuse,
     /// A loop runs more rounds than it may.
     Limit,
     /// A running program was ended from outside.
@@ -52,7 +54,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 18] = [
+    pub const ALL: [Kind; 19] = [
         Kind::Shape,
         Kind::Dtype,
         Kind::Escaped,
@@ -65,6 +67,7 @@ impl Kind {
         Kind::Rule,
         Kind::Callback,
         Kind::NotFinite,
+        Kind::KeyReuse,
         Kind::Limit,
         Kind::Cancelled,
         Kind::Parse,
@@ -88,6 +91,7 @@ impl Kind {
             Kind::Rule => "rule",
             Kind::Callback => "callback",
             Kind::NotFinite => "not-finite",
+            Kind::KeyReuse => "key-reuse",
             Kind::Limit => "limit",
             Kind::Cancelled => "cancelled",
             Kind::Parse => "parse",

@@ -49,6 +49,8 @@ pub struct Jit<A: Tree<Var>, B: Tree<Var>, F> {
     engine: Engine,
     /// What calls may take, if that is limited.
     limits: Option<Limits>,
+    /// Whether programs in which a key is used twice are refused.
+    keys: bool,
     cache: RwLock<Vec<Arc<Entry<A, B>>>>,
     /// Trees of `Var` are not `Send`, but a `Jit` holds none: it takes and makes them.
     signature: PhantomData<fn(A) -> B>,
@@ -185,6 +187,7 @@ pub(crate) fn boundary<A: Tree<Var>, B: Tree<Var>, F>(
         number: tapeloom_ir::trace::unique(),
         engine: Engine::Native,
         limits: None,
+        keys: false,
         cache: RwLock::new(Vec::new()),
         signature: PhantomData,
     }
@@ -276,6 +279,31 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     #[doc(alias = "debug_nans")]
     pub fn nan_check(mut self) -> Jit<A, B, F> {
         self.engine = Engine::Finite;
+        self.cache = RwLock::new(Vec::new());
+        self
+    }
+
+    /// The same closure, of which no program is compiled that uses a [random](crate::random) key twice: the
+    /// error has the line of the second draw, and says where the first one is. A key of outside that is drawn
+    /// from in every round of a loop counts as used twice; two branches of one [`cond`](crate::cond) do not.
+    /// The closure is traced once more for that; calls cost what they did.
+    ///
+    /// ```
+    /// use tapeloom::{prelude::*, Kind};
+    /// let noise = |key: Var| random::normal(key, [3], Dtype::F64);
+    /// let twice = |seed: Var| noise(random::key(seed)) * noise(random::key(seed));
+    /// let error = jit(twice).key_check().call(1i64).unwrap_err();
+    /// assert_eq!(error.kind(), Kind::KeyReuse);
+    ///
+    /// let once = |seed: Var| {
+    ///     let [a, b] = random::split(random::key(seed));
+    ///     noise(a) * noise(b)
+    /// };
+    /// jit(once).key_check().call(1i64)?;
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn key_check(mut self) -> Jit<A, B, F> {
+        self.keys = true;
         self.cache = RwLock::new(Vec::new());
         self
     }
@@ -436,6 +464,13 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     ) -> Result<Arc<Entry<A, B>>, Error> {
         let structure = args.structure();
         let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
+        if self.keys {
+            let traced = crate::random::with_marks(|| {
+                trace_program::<A, B>(self.name, self.at, &self.f, &structure, &types)
+            })?;
+            tapeloom_ir::check_keys(&traced.module, traced.function)
+                .map_err(|p| Error::at(p, self.at))?;
+        }
         // The cache is not locked meanwhile: the closure may call this very function. Of threads that
         // compile the same program the first one keeps it, and the others use that.
         let traced = trace_program::<A, B>(self.name, self.at, &self.f, &structure, &types)?;

@@ -50,7 +50,8 @@ pub(crate) use rng::key_for_each;
 use crate::Var;
 use crate::ops::{binary, iota, reshape, wrong};
 use crate::var::{IntoVar, caller, on_behalf};
-use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Scalar, Shape};
+use std::cell::Cell;
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Scalar, Shape, trace};
 
 /// The key of a seed, which is an integer scalar. Seeds next to each other are as good as others.
 ///
@@ -140,7 +141,9 @@ pub fn fold_in(key: Var, data: impl IntoVar) -> Var {
         let problem = Problem::new(kind, message, "give an integer scalar");
         return wrong(problem, &[key, data], guess, at);
     }
-    on_behalf("fold_in", at, || threefry2x32(key, data.convert(Dtype::U32).convert(Dtype::U64)))
+    on_behalf("fold_in", at, || {
+        threefry2x32(marked(key, at), data.convert(Dtype::U32).convert(Dtype::U64))
+    })
 }
 
 /// Random bits: every number of `dtype`, u32 or u64, is as likely.
@@ -181,6 +184,38 @@ pub fn threefry2x32(key: Var, counter: impl IntoVar) -> Var {
     binary(Scalar::RandomBits, key, counter, at)
 }
 
+thread_local! {
+    /// How many draws have been marked, where somebody asks whether keys are used twice.
+    static MARKED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Runs something that traces with a mark on the key of every draw ([`check_keys`](tapeloom_ir::check_keys)).
+pub(crate) fn with_marks<T>(trace: impl FnOnce() -> T) -> T {
+    /// Restores what was there also where `trace` panics.
+    struct Restore(Option<u64>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            MARKED.set(self.0);
+        }
+    }
+    let _restore = Restore(MARKED.replace(Some(0)));
+    trace()
+}
+
+/// Whether draws are marked: each trace of a function has its own then.
+pub(crate) fn marks() -> bool {
+    MARKED.get().is_some()
+}
+
+/// The key of a draw, marked if anybody wants to know.
+fn marked(key: Var, at: Loc) -> Var {
+    let Some(n) = MARKED.get() else { return key };
+    MARKED.set(Some(n + 1));
+    let mark = tapeloom_ir::Op::keep(&format!("{}{n}", tapeloom_ir::DRAW));
+    let marked = trace::bind(mark, &[key.handle], at);
+    marked.into_iter().next().map_or(key, Var::new)
+}
+
 /// More elements are in no array.
 const MOST: usize = isize::MAX as usize / 8;
 
@@ -215,7 +250,7 @@ fn draw(
     };
     on_behalf(name, at, || {
         let counter = reshape(iota([n], 0, Dtype::U64), shape.clone(), at);
-        body(threefry2x32(key, counter))
+        body(threefry2x32(marked(key, at), counter))
     })
 }
 

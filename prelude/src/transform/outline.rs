@@ -78,6 +78,7 @@ pub(crate) fn call_once_traced<A: Tree<Var>, B: Tree<Var>>(
             // A capture of a frame that is closed by now cannot be passed again.
             && o.captures().is_some()
     });
+    let known = known.filter(|_| !crate::random::marks());
     if let Some((known, mut captures)) = known.and_then(|k| k.captures().map(|c| (k, c))) {
         for (capture, rng) in &known.generators {
             captures[*capture] = rng.draw(at).handle;

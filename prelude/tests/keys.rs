@@ -1,0 +1,296 @@
+//! Keys that are used twice are found, wherever the draws are; what only looks like it is not.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tapeloom::prelude::*;
+use tapeloom::{Error, Kind};
+
+type F = Box<dyn Fn(Var) -> Var>;
+
+fn noise(key: Var) -> Var {
+    random::normal(key, [3], Dtype::F64).sum()
+}
+
+fn halves(key: Var) -> [Var; 2] {
+    random::split(key)
+}
+
+fn zero() -> Var {
+    constant(0.0)
+}
+
+/// The error of a closure of a seed, if it has one.
+fn checked(f: impl Fn(Var) -> Var) -> Result<Tensor, Error> {
+    jit(|seed: Var| f(random::key(seed))).key_check().call(3i64)
+}
+
+#[test]
+fn keys_used_twice_are_found() {
+    let bad: Vec<(&str, F)> = vec![
+        ("two draws", Box::new(|k| noise(k) + noise(k))),
+        ("draws of other sizes", Box::new(|k| noise(k) + random::uniform(k, [], Dtype::F64))),
+        ("drawn and split", Box::new(|k| noise(halves(k)[0]) + noise(k))),
+        ("split twice", Box::new(|k| noise(halves(k)[0]) + noise(halves(k)[0]))),
+        (
+            "split in two ways",
+            Box::new(|k| noise(halves(k)[0]) + noise(random::split_n(k, 3).index(1))),
+        ),
+        (
+            "an element taken twice",
+            Box::new(|k| {
+                let all = random::split_n(k, 3);
+                noise(all.index(1)) + noise(all.index(1))
+            }),
+        ),
+        (
+            "folded with one number twice",
+            Box::new(|k| noise(random::fold_in(k, 4)) + noise(random::fold_in(k, 2 + 2))),
+        ),
+        ("folded with what is drawn", Box::new(|k| noise(random::fold_in(k, 2)) + noise(k))),
+        ("one seed, two keys", Box::new(|_| noise(random::key(1)) + noise(random::key(1)))),
+        ("a loop in Rust", Box::new(|k| (0..3).fold(zero(), |s, _| s + noise(k)))),
+        ("every round", Box::new(|k| fori_loop(3, |(_, s): (Var, Var)| s + noise(k), zero()))),
+        (
+            "every round, folded with a constant",
+            Box::new(|k| {
+                fori_loop(3, |(_, s): (Var, Var)| s + noise(random::fold_in(k, 5)), zero())
+            }),
+        ),
+        (
+            "a carry that stays",
+            Box::new(|k| {
+                let round = |(_, (k, s)): (Var, (Var, Var))| (k, s + noise(k));
+                fori_loop(3, round, (k, zero())).1
+            }),
+        ),
+        (
+            "rounds of two loops",
+            Box::new(|k| {
+                let of = |k: Var| {
+                    fori_loop(3, move |(i, s): (Var, Var)| s + noise(random::fold_in(k, i)), zero())
+                };
+                of(k) + of(k)
+            }),
+        ),
+        (
+            "rounds of an inner loop",
+            Box::new(|k| {
+                let inner = move |s: Var| {
+                    fori_loop(2, move |(i, s): (Var, Var)| s + noise(random::fold_in(k, i)), s)
+                };
+                fori_loop(2, |(_, s): (Var, Var)| inner(s), zero())
+            }),
+        ),
+        (
+            "carried in and drawn before",
+            Box::new(|k| {
+                let before = noise(k);
+                let round = |(_, (k, s)): (Var, (Var, Var))| {
+                    let [k, own] = halves(k);
+                    (k, s + noise(own))
+                };
+                fori_loop(3, round, (k, before)).1
+            }),
+        ),
+        (
+            "the rounds of a while",
+            Box::new(|k| while_loop(|s: Var| s.lt(1.0), |s: Var| s + 1.0 + noise(k).abs(), zero())),
+        ),
+        (
+            "the elements of one array, twice",
+            Box::new(|k| {
+                let all = random::split_n(k, 4);
+                map(noise, all).sum() + map(noise, all).sum()
+            }),
+        ),
+        (
+            "a branch and before",
+            Box::new(|k| {
+                let before = noise(k);
+                cond(before.gt(0.0), |k: Var| noise(k), |_| zero(), k) + before
+            }),
+        ),
+        (
+            "a branch and behind",
+            Box::new(|k| cond(k.gt(constant(7u64)), |k: Var| noise(k), |_| zero(), k) + noise(k)),
+        ),
+        (
+            "twice in a branch",
+            Box::new(|k| cond(k.gt(constant(7u64)), |k: Var| noise(k) + noise(k), |_| zero(), k)),
+        ),
+        ("in a gradient", Box::new(|k| grad(|x: Var| x * noise(k) * noise(k))(constant(2.0)))),
+        (
+            "in and around a gradient",
+            Box::new(|k| grad(|x: Var| (x * noise(k)).sin())(constant(2.0)) + noise(k)),
+        ),
+        (
+            "in a batch",
+            Box::new(|k| vmap(|k: Var| noise(k) + noise(k))(random::split_n(k, 3)).sum()),
+        ),
+        (
+            "two batches",
+            Box::new(|k| {
+                let all = random::split_n(k, 3);
+                (vmap(noise)(all) * vmap(noise)(all)).sum()
+            }),
+        ),
+        (
+            "two calls of one function",
+            Box::new(|k| {
+                let f = outline(noise);
+                f(k) + f(k)
+            }),
+        ),
+        (
+            "in a checkpoint",
+            Box::new(|k| {
+                grad(checkpoint(move |x: Var| (x * noise(k)).sin() * noise(k)))(constant(2.0))
+            }),
+        ),
+    ];
+    for (name, f) in bad {
+        let error = checked(f).expect_err(name);
+        assert_eq!(error.kind(), Kind::KeyReuse, "{name}: {error}");
+        assert!(error.to_string().contains("keys.rs:"), "{name}: {error}");
+    }
+    // Both lines.
+    let error = checked(|k| {
+        let first = noise(k);
+        first + random::uniform(k, [2], Dtype::F64).sum()
+    });
+    let text = error.unwrap_err().to_string();
+    assert_eq!(text.matches("keys.rs:").count(), 2, "{text}");
+}
+
+#[test]
+fn keys_used_once_are_left_alone() {
+    let good: Vec<(&str, F)> = vec![
+        (
+            "split",
+            Box::new(|k| {
+                let [a, b] = halves(k);
+                noise(a) + noise(b)
+            }),
+        ),
+        (
+            "elements",
+            Box::new(|k| {
+                let all = random::split_n(k, 3);
+                noise(all.index(0)) + noise(all.index(2))
+            }),
+        ),
+        ("numbers", Box::new(|k| noise(random::fold_in(k, 1)) + noise(random::fold_in(k, 2)))),
+        ("a number beyond what is drawn", Box::new(|k| noise(random::fold_in(k, 3)) + noise(k))),
+        ("seeds", Box::new(|_| noise(random::key(1)) + noise(random::key(2)))),
+        ("nothing of it", Box::new(|k| random::normal(k, [0], Dtype::F64).sum() + noise(k))),
+        (
+            "rounds",
+            Box::new(|k| {
+                fori_loop(3, |(i, s): (Var, Var)| s + noise(random::fold_in(k, i)), zero())
+            }),
+        ),
+        (
+            "rounds backwards, nested",
+            Box::new(|k| {
+                let inner = |k: Var, s: Var| {
+                    fori_loop(2, move |(i, s): (Var, Var)| s + noise(random::fold_in(k, i)), s)
+                };
+                let round = |(s, i): (Var, Var)| (inner(random::fold_in(k, i), s), zero());
+                scan_reverse(round, zero(), arange(4, Dtype::I64)).0
+            }),
+        ),
+        ("one round", Box::new(|k| fori_loop(1, |(_, s): (Var, Var)| s + noise(k), zero()))),
+        (
+            "a carry that is split",
+            Box::new(|k| {
+                let round = |(k, s): (Var, Var)| {
+                    let [k, own] = halves(k);
+                    (k, s + noise(own).abs() + 0.1)
+                };
+                let (k, s) = while_loop(|(_, s): (Var, Var)| s.lt(3.0), round, (k, zero()));
+                s + noise(k)
+            }),
+        ),
+        ("an array of keys", Box::new(|k| map(noise, random::split_n(k, 4)).sum())),
+        (
+            "two branches",
+            Box::new(|k| cond(k.gt(constant(7u64)), noise, |k: Var| noise(k) * 2.0, k)),
+        ),
+        (
+            "switch",
+            Box::new(|k| {
+                let side = |k: Var| noise(k) + 1.0;
+                switch(constant(1i64), [&noise as &dyn Fn(Var) -> Var, &side, &side], k)
+            }),
+        ),
+        ("a batch of them", Box::new(|k| vmap(noise)(random::split_n(k, 3)).sum())),
+        (
+            "shared by a batch",
+            Box::new(|k| vmap(|x: Var| x * noise(k))(arange(3, Dtype::F64)).sum()),
+        ),
+        (
+            "two calls",
+            Box::new(|k| {
+                let ([a, b], f) = (halves(k), outline(noise));
+                f(a) + f(b)
+            }),
+        ),
+        // What a derivative repeats is one draw.
+        ("gradient", Box::new(|k| grad(|x: Var| (x * noise(k)).sin())(constant(2.0)))),
+        (
+            "third derivative",
+            Box::new(|k| grad(grad(grad(move |x: Var| (x * noise(k)).sin())))(constant(2.0))),
+        ),
+        (
+            "checkpoint",
+            Box::new(|k| grad(checkpoint(move |x: Var| (x * noise(k)).sin().exp()))(constant(2.0))),
+        ),
+        (
+            "checkpointed rounds",
+            Box::new(|k| {
+                let round = |(i, x): (Var, Var)| (x * noise(random::fold_in(k, i))).sin();
+                let f = move |x: Var| fori_loop(3, move |ix: (Var, Var)| checkpoint(round)(ix), x);
+                hvp(f)((constant(2.0), constant(1.0)))
+            }),
+        ),
+        (
+            "a batch of gradients",
+            Box::new(|k| {
+                let f = |(x, k): (Var, Var)| grad(|x: Var| x * noise(k))(x);
+                let x = arange(3, Dtype::F64);
+                vmap(f)((x, random::split_n(k, 3))).sum()
+            }),
+        ),
+        (
+            "a gradient of a while",
+            Box::new(|k| {
+                let round = |(k, x): (Var, Var)| {
+                    let [k, own] = halves(k);
+                    (k, x * (1.5 + noise(own).abs()))
+                };
+                let f = |x: Var| while_loop(|(_, x): (Var, Var)| x.lt(10.0), round, (k, x)).1;
+                grad(f)(constant(1.0))
+            }),
+        ),
+    ];
+    for (name, f) in good {
+        let want = jit(|seed: Var| f(random::key(seed))).call(3i64).unwrap();
+        let found = checked(&f).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(found, want, "{name}: looking changes nothing");
+    }
+}
+
+/// A generator splits its key at every draw, in rounds and batches, too.
+#[test]
+fn generators_use_no_key_twice() {
+    let f = |seed: Var| {
+        let rng = random::Rng::new(random::key(seed));
+        let draw = || rng.normal([2], Dtype::F64).sum();
+        let a = draw() + draw();
+        let b = fori_loop(3, |(_, s): (Var, Var)| s + draw() * draw(), a);
+        let c = vmap(|x: Var| x * draw() + draw())(arange(3, Dtype::F64)).sum();
+        let d = grad(|x: Var| (x * draw()).sin() * draw())(constant(2.0));
+        let e = while_loop(|s: Var| s.lt(3.0), |s: Var| s + draw().abs() + 0.5, zero());
+        a + b + c + d + e + draw()
+    };
+    assert_eq!(jit(f).key_check().call(1i64).unwrap(), jit(f).call(1i64).unwrap());
+}
