@@ -63,6 +63,12 @@ macro_rules! index {
 index!(i32, i64, usize);
 
 /// Indices of the leading axes: one, an array, or a tuple of them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no index, nor a tuple of indices",
+    label = "an integer, an integer `Var`, or up to three of them in a tuple",
+    note = "for one place of another axis than the leading ones, `x.index_axis(1, i)`; for a range, \
+            `x.slice_axis(1, a..b)`"
+)]
 pub trait Indices {
     /// One per leading axis.
     #[doc(hidden)]
