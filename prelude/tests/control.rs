@@ -160,3 +160,43 @@ fn numbers_of_rounds_do_not_recompile() {
     }
     assert_eq!(f.programs(), 1);
 }
+
+/// A branch that some members of a batch take keeps what a loop of all of them keeps, wherever in it the
+/// loop is: in a branch that all take, in a function that is called, in a loop.
+#[test]
+fn a_batch_of_branches_shares_a_tape() {
+    fn grow(x: Var) -> Var {
+        while_loop(|x: Var| x.lt(10.0), |x: Var| x * x + 1.0, x)
+    }
+    let inside: [fn((Var, Var)) -> Var; 4] = [
+        |(_, x)| grow(x),
+        |(q, x)| cond(q.gt(0.0), grow, |x: Var| x.sin(), x),
+        |(_, x)| outline(grow)(x),
+        |(q, x)| fori_loop(q.convert(Dtype::I64), |(_, x): (Var, Var)| grow(x * 0.1), x),
+    ];
+    for inner in inside {
+        let f = move |(p, q, x): (Var, Var, Var)| {
+            cond(p.gt(0.0), move |x: Var| inner((q, x)), |x: Var| x * 2.0, x)
+        };
+        let slope = move |(p, q, x): (Var, Var, Var)| grad(move |x: Var| f((p, q, x)))(x);
+        let bend = move |(p, q, x): (Var, Var, Var)| grad(move |x: Var| slope((p, q, x)))(x);
+        let all: [&dyn Fn((Var, Var, Var)) -> Var; 2] = [&slope, &bend];
+        for of in all {
+            let batch = |(ps, q, x): (Var, Var, Var)| vmap(move |p: Var| of((p, q, x)))(ps);
+            for q in [3.0, -1.0] {
+                for ps in [vec![1.0, -1.0, 2.0], vec![-1.0, -2.0], Vec::new()] {
+                    let one = |p: &f64| {
+                        jit(|x: (Var, Var, Var)| of(x)).call((*p, q, 1.5)).unwrap().item::<f64>()
+                    };
+                    let want: Vec<f64> = ps.iter().map(|p| one(p).unwrap()).collect();
+                    for f in [jit(batch), jit(batch).interpreted()] {
+                        let found = f.call((&ps, q, 1.5)).unwrap().to_vec::<f64>().unwrap();
+                        let far =
+                            found.iter().zip(&want).map(|(a, b)| (a - b).abs() / (1.0 + b.abs()));
+                        assert!(far.fold(0.0, f64::max) < 1e-12, "{found:?} {want:?}");
+                    }
+                }
+            }
+        }
+    }
+}

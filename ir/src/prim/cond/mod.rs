@@ -80,7 +80,7 @@ impl Cond {
             let y = one_by_one(b, size, &self.clone().into(), x, &on, known + 1)?;
             return Ok(Batched { y: y.into(), batched: vec![true; outputs].into() });
         }
-        let wanted = vec![Wanted::Batched; outputs];
+        let mut lifted = vec![true; outputs];
         let mut y: Option<Vec<Atom>> = None;
         // Of tapes: whether a branch so far writes them.
         let mut written = vec![false; outputs];
@@ -88,8 +88,11 @@ impl Cond {
             let mut tapes = vec![None; outputs];
             let of = cx.ask(|regions, m| {
                 let f = m.function(*branch);
+                let mut wanted = vec![Wanted::Batched; outputs];
                 for (i, ty) in f.result_types().iter().enumerate() {
                     if let Type::Tape(_) = ty {
+                        // It is read as it was written.
+                        wanted[i] = Wanted::AsIs;
                         let own = !super::loops::is_empty_tape(f, f.results[i]);
                         tapes[i] = Some(own);
                         if own && std::mem::replace(&mut written[i], true) {
@@ -102,7 +105,12 @@ impl Cond {
             if size == 0 {
                 let args = &x[1..];
                 let y = b.emit(Call::inline(of.function), args);
-                return Ok(Batched { y, batched: vec![true; outputs].into() });
+                return Ok(Batched { y, batched: of.batched_out.into() });
+            }
+            for (i, own) in tapes.iter().enumerate() {
+                if y.is_none() && own.is_some() || *own == Some(true) {
+                    lifted[i] = of.batched_out[i];
+                }
             }
             let lanes = Lanes::new(b, self.takes(b, x[0], k));
             let skipped = b.with_module(|m| skipped(m, of.function))?;
@@ -127,7 +135,7 @@ impl Cond {
             });
         }
         let y = y.unwrap_or_default().into();
-        Ok(Batched { y, batched: vec![true; outputs].into() })
+        Ok(Batched { y, batched: lifted.into() })
     }
 
     /// Which members take branch `k`.
