@@ -1,5 +1,5 @@
 //! Random recursive kernels: loops of constant and run-time extent, branches, `while`, carries in place
-//! and in turns, contractions that add, calls of kernels that are as random.
+//! and in turns, contractions that add, tapes, calls of kernels that are as random.
 //!
 //! Text, verifier, the checking interpreter and machine code must agree on each in every bit, in lanes
 //! and in order, and on what is reported in which order. A library contracts in an order of its own, so
@@ -13,9 +13,10 @@
 use super::tests::{Random, compare, tensor};
 use crate::kernel::told::{tell, told};
 use crate::kernel::{
-    Address, Arg, Buffer, BufferId, Call, Carry, Contract, Expr, Extent, Held, IndexId, Kernel,
-    KernelId, Matrix, Place, Program, Rounds, Stmt, VarId, Version, View, choose_lanes, claim,
-    eval, parse, registers, shadow, splice, split_loops, verify, visit,
+    Address, Arg, Buffer, BufferId, Call, Carry, Contract, Cursor, Expr, Extent, Held, IndexId,
+    Kernel, KernelId, Matrix, Place, Program, Rounds, Stmt, Tape, TapeId, Taping, Turned, VarId,
+    Version, View, choose_lanes, claim, eval, handle, parse, registers, shadow, splice,
+    split_loops, verify, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
@@ -29,6 +30,8 @@ const BOUND: f64 = 64.0;
 struct Generator<'a> {
     r: &'a mut Random,
     callees: &'a PrimaryMap<KernelId, Kernel>,
+    /// The tapes of the program so far.
+    tapes: &'a mut PrimaryMap<TapeId, Tape>,
     k: Kernel,
     size: usize,
     /// Whether there are contractions.
@@ -73,6 +76,7 @@ fn store(held: Held, address: Address, value: Arg, guard: Option<Arg>) -> Stmt {
 fn kernel(
     r: &mut Random,
     callees: &PrimaryMap<KernelId, Kernel>,
+    tapes: &mut PrimaryMap<TapeId, Tape>,
     (size, budget, contracts): (usize, usize, bool),
     entry: bool,
 ) -> Kernel {
@@ -105,6 +109,7 @@ fn kernel(
     let mut g = Generator {
         r,
         callees,
+        tapes,
         k,
         size,
         contracts,
@@ -287,7 +292,7 @@ impl Generator<'_> {
 
     fn statement(&mut self, body: &mut Vec<Stmt>) {
         let deep = self.depth > 4;
-        match self.r.below(19) {
+        match self.r.below(20) {
             0 | 1 => {
                 let (address, guard) = (self.address(body, 1), self.guard(body));
                 let from = match self.r.below(4) {
@@ -368,6 +373,7 @@ impl Generator<'_> {
             13 if self.contracts => self.contract(body),
             14 if !self.callees.is_empty() => self.call(body),
             15 => self.fold(body),
+            19 if !deep => self.taped(body),
             16 => {
                 let (number, elements) = (self.r.below(100), self.r.below(4));
                 let mut view = || {
@@ -514,6 +520,69 @@ impl Generator<'_> {
         self.vars.push(var);
     }
 
+    /// A loop that writes records, and one that reads them, perhaps from the last to the first.
+    fn taped(&mut self, body: &mut Vec<Stmt>) {
+        const FIELD: usize = 2;
+        let bytes = 8 * FIELD;
+        let tape = self.tapes.push(Tape { record: bytes + 8, loc: None });
+        let first = self.k.scalars.push(Dtype::I64);
+        body.push(Stmt::Tape(Taping::Length { value: first, tape }));
+        let (extent, n) = if self.r.below(2) == 0 {
+            let n = self.r.of(&[0, 1, 2, 5, 9]);
+            (Extent::Constant(n), int(n as i64))
+        } else {
+            let n = self.value(Dtype::I64);
+            let n = self.code(body, Code::Clamp, &[int(-1), n, int(6)]);
+            (Extent::Scalar(n), n)
+        };
+        let down = self.r.below(2) == 0;
+        for (does, to) in [
+            (Cursor::Writes, Turned::Tape(tape)),
+            (Cursor::Reads, Turned::Handle(int(handle(tape, 0)))),
+        ] {
+            let cursor = self.k.cursors.push(does);
+            let mut field = |dtype, elements: &[usize], offset| {
+                let (ty, place) =
+                    (ArrayType::new(dtype, elements), Place::Record { cursor, offset });
+                Held { buffer: self.k.buffers.push(Buffer { ty, place }), version: 0 }
+            };
+            let floats = field(Dtype::F64, &[FIELD], 0);
+            let number = field(Dtype::I64, &[], bytes);
+            let (index, mut rounds) = (self.index(), Vec::new());
+            let round = if down && does == Cursor::Reads {
+                let last = self.code(&mut rounds, Code::Sub, &[n, int(1)]);
+                self.code(&mut rounds, Code::Sub, &[last, Arg::Index(index)])
+            } else {
+                Arg::Index(index)
+            };
+            let at = self.code(&mut rounds, Code::Add, &[Arg::Scalar(first), round]);
+            rounds.push(Stmt::Tape(Taping::Turn { cursor, to, index: at }));
+            self.counters.push(index);
+            let values = self.values.len();
+            if does == Cursor::Reads {
+                let k = self.r.below(FIELD) as i64;
+                let x = self.load(&mut rounds, floats, Address::constant(k), None);
+                let y = self.load(&mut rounds, number, Address::default(), None);
+                self.values.extend([x, y]);
+            }
+            rounds.extend(self.block());
+            self.values.truncate(values);
+            if does == Cursor::Writes {
+                for k in 0..FIELD {
+                    let value = self.value(Dtype::F64);
+                    rounds.push(store(floats, Address::constant(k as i64), value, None));
+                }
+                let value = self.value(Dtype::I64);
+                rounds.push(store(number, Address::default(), value, None));
+            }
+            self.counters.pop();
+            body.push(self.for_(index, extent, Vec::new(), rounds));
+        }
+        if self.r.below(4) > 0 {
+            body.push(Stmt::Tape(Taping::Cut { tape, to: Arg::Scalar(first) }));
+        }
+    }
+
     fn contract(&mut self, body: &mut Vec<Stmt>) {
         let [m, n, k] = [(); 3].map(|()| self.r.of(&[0, 1, 1, 2, 2, 2, 2]));
         let mut matrix = |g: &mut Self, held: Held, rows: usize, columns: usize| {
@@ -554,14 +623,14 @@ impl Generator<'_> {
 /// A program, and whether it has contractions.
 fn program(seed: u64) -> (Program, bool) {
     let mut r = Random(seed);
-    let mut callees = PrimaryMap::new();
+    let (mut callees, mut tapes) = (PrimaryMap::new(), PrimaryMap::new());
     let contracts = r.below(2) == 0;
     for _ in 0..r.below(3) {
-        let callee = kernel(&mut r, &callees, (CALLEE, 12, contracts), false);
+        let callee = kernel(&mut r, &callees, &mut tapes, (CALLEE, 12, contracts), false);
         callees.push(callee);
     }
-    let entry = kernel(&mut r, &callees, (ENTRY, 30, contracts), true);
-    (Program { callees, entry, ..Program::new("") }, contracts)
+    let entry = kernel(&mut r, &callees, &mut tapes, (ENTRY, 30, contracts), true);
+    (Program { tapes, callees, entry, ..Program::new("") }, contracts)
 }
 
 #[test]
@@ -577,7 +646,7 @@ fn random_recursive_kernels() {
     let integers = [numbers(Dtype::F64, 1.0), numbers(Dtype::I64, 1.0)];
     // The order of a sum shows.
     let thirds = [numbers(Dtype::F64, 3.0), integers[1].clone()];
-    let mut met = [0; 10];
+    let mut met = [0; 11];
     for seed in seed..seed + count {
         let (p, contracts) = program(seed);
         let args = if contracts { &integers } else { &thirds };
@@ -629,6 +698,7 @@ fn random_recursive_kernels() {
                     Stmt::For { rounds: Rounds::Parallel, .. } => 6,
                     Stmt::For { rounds: Rounds::Fold, .. } => 7,
                     Stmt::Ask(_) => 8,
+                    Stmt::Tape(_) => 10,
                     _ => return,
                 };
                 met[kind] += 1;

@@ -66,6 +66,7 @@ pub fn cg<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
     let at = caller();
     let (relative, most) = until.bounds(&b);
     let (b, tree) = ravel(&b);
+    let (b, size) = scaled(b);
     let a = |v: Var| ravel(&matvec(tree(v))).0;
     let limit = b.dot(b) * (relative * relative);
     let (x, ..) = while_loop(
@@ -79,7 +80,7 @@ pub fn cg<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
         },
         (b.zeros_like(), b, b, b.dot(b), Var::literal(Literal::i64(0), at)),
     );
-    tree(x)
+    tree(x * size)
 }
 
 /// How many directions [`gmres`] keeps before it starts anew.
@@ -105,6 +106,7 @@ pub fn gmres<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
     let (relative, most) = until.bounds(&b);
     let rounding = epsilon(&b);
     let (b, tree) = ravel(&b);
+    let (b, size) = scaled(b);
     let a = |v: Var| ravel(&matvec(tree(v))).0;
     let ty = b.ty(at);
     let n = ty.shape.elements();
@@ -167,7 +169,15 @@ pub fn gmres<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
         cycle,
         (b.zeros_like(), b, none()),
     );
-    tree(x)
+    tree(x * size)
+}
+
+/// A vector whose largest element is of size 1, so that its square is a number, and its size. Of what is not
+/// finite no round is made, and the solution is not a number.
+fn scaled(b: Var) -> (Var, Var) {
+    let none = b.shape().elements() == 0;
+    let size = if none { b.sum() } else { b.abs().max() }.stop_gradient();
+    (b / select(size.eq(0.0), 1.0, size), size)
 }
 
 /// `x / y` where there is something to divide by, and 0 elsewhere.
