@@ -94,13 +94,12 @@ impl Arrays {
 pub struct RegionId(u32);
 entity_impl!(RegionId, "region");
 
-/// What the executions of one block store.
+/// What the executions of one block store: how many values each of them, and how many they are, the
+/// product of the trip counts around the block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Region {
-    /// How many values each of them stores,
-    pub values: u64,
-    /// and how many of them there are: the product of the trip counts around the block.
-    pub executions: u64,
+struct Region {
+    values: u64,
+    executions: u64,
 }
 
 /// How the tape lies in memory, where it is read and written through the cache.
@@ -133,7 +132,7 @@ impl Tape {
         Tape { base, regions: PrimaryMap::new(), entries: 0 }
     }
 
-    /// One region more.
+    /// One region more: so many values for each of so many executions of a block.
     pub fn push(&mut self, values: u64, executions: u64) -> RegionId {
         let first = self.entries;
         self.entries = first.saturating_add(values.saturating_mul(executions));

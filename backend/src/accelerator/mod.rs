@@ -19,6 +19,63 @@
 //! Values are computed elsewhere and have no part in times, with one exception: entries of the tape carry
 //! their bits through scratchpad, streams and memory, and a load that finds other bits than were stored
 //! ends the run with an error. Tests would otherwise believe a machine that loses its data.
+//!
+//! Here the squares of eight numbers are differentiated: the forward phase keeps the numbers, one layer of
+//! eight entries, and the reverse phase gets them back.
+//!
+//! ```
+//! use tapeloom_backend::accelerator::*;
+//! let mut arrays = Arrays::bump(Arrays::BASE, 0, 0);
+//! let [x, y, x_bar, y_bar] = ["x", "y", "x'", "y'"].map(|name| arrays.push(name, 8, 8));
+//! let mut tape = Tape::at(Tape::BASE);
+//! let kept = tape.push(1, 8);
+//! let entry = |i: u64| Entry {
+//!     home: Home::Tape(kept, 0, i),
+//!     offset: i,
+//!     bits: (i as f64).to_bits(), // x[i] = i
+//! };
+//! let layer = Layer { entries: 8, lies: false, order: Order::Mirrored };
+//!
+//! let machine = Machine::cal();
+//! let mut run = Simulation::new(&machine, System::TFLOW, &arrays, &tape)?;
+//! let mut push = |run: &mut Simulation<'_>, work, operands: &[Token]| {
+//!     run.push(&Op { site: 0, work, operands })
+//! };
+//! push(&mut run, Work::Layer(layer), &[])?;
+//! for i in 0..8 {
+//!     let value = push(&mut run, Work::Load(x, i), &[])?;
+//!     push(&mut run, Work::TapeStore(entry(i)), &[value])?;
+//!     let square = push(&mut run, Work::Compute(Opcode::Mul), &[value, value])?;
+//!     push(&mut run, Work::Store(y, i), &[square])?;
+//! }
+//! push(&mut run, Work::Barrier, &[])?;
+//! run.reverse()?;
+//! push(&mut run, Work::Layer(layer), &[])?;
+//! for i in (0..8).rev() {
+//!     let value = push(&mut run, Work::TapeLoad(entry(i)), &[])?;
+//!     let ct = push(&mut run, Work::Load(y_bar, i), &[])?;
+//!     let product = push(&mut run, Work::Compute(Opcode::Mul), &[value, ct])?;
+//!     push(&mut run, Work::Store(x_bar, i), &[product])?;
+//! }
+//! push(&mut run, Work::Barrier, &[])?;
+//! let statistics = run.finish()?;
+//! assert_eq!(statistics.to_string(), "\
+//! Tflow_32k
+//!   forward: 43 ticks; cache: 8 loads, 8 stores, 2 misses, 0 write-backs; \
+//! scratchpad: 0 loads, 8 stores, 8 entries streamed
+//!   reverse: 34 ticks; cache: 8 loads, 8 stores, 2 misses, 0 write-backs; \
+//! scratchpad: 8 loads, 0 stores, 8 entries streamed
+//! ");
+//! // Two lines of x and y, two of the cotangents, one that the stream brings back.
+//! assert_eq!(statistics.paper_lines(), 5);
+//! // y and the cotangent of x are still to be written back.
+//! assert_eq!(statistics.left, 2);
+//! # Ok::<(), tapeloom_ir::Problem>(())
+//! ```
+//!
+//! Whoever walks a kernel ([`crate::kernel`]) finds its parts here: a buffer is an array, or, where its
+//! values are kept, a region of the tape; a scalar is a token; an operation is the opcodes of
+//! [`Opcode::of`]; a statement is a site; and the end of a round, or a branch, is a [`Work::Branch`].
 
 mod arrays;
 mod cache;
@@ -36,10 +93,10 @@ mod stream;
 mod system;
 mod window;
 
-pub use arrays::{Array, ArrayId, Arrays, Layout, Region, RegionId, Tape};
+pub use arrays::{Array, ArrayId, Arrays, Layout, RegionId, Tape};
 pub use machine::{CacheRow, Machine, TABLE_III};
 pub use op::{Entry, Home, Layer, Op, Order, Token, Work};
 pub use opcode::{Latencies, Opcode};
 pub use simulation::Simulation;
-pub use statistics::{Accesses, Cluster, Counts, Energy, Phase, State, Statistics};
+pub use statistics::{Accesses, Cluster, Counts, Energy, State, Statistics};
 pub use system::{Route, System};

@@ -4,7 +4,7 @@ use super::arrays::{ArrayId, Arrays, RegionId, Tape};
 use super::issue::Issue;
 use super::machine::Machine;
 use super::op::{Entry, Home, Op, Token, Work};
-use super::statistics::{Phase, State, Statistics};
+use super::statistics::{Energy, Phase, State, Statistics};
 use super::system::{Route, System};
 use super::window::Task;
 use cranelift_entity::SecondaryMap;
@@ -206,14 +206,21 @@ impl<'a> Simulation<'a> {
                 false => state.input += bytes,
             }
         }
+        let m = self.m;
+        let Some(cache) = m.cache_energy() else {
+            return Err(Problem::internal("the energy of a cache was not checked"));
+        };
+        let energy = Energy::of(&self.issue.counts, cache, m.scratchpad_energy);
         let [forward, reverse] = self.issue.counts;
         Ok(Statistics {
-            system: self.system.on(self.m),
+            system: self.system.on(m),
             forward,
             reverse,
             left: self.issue.memory.changed(),
             tiles: self.issue.pad.tiles,
             state,
+            energy,
+            line: m.line,
             lifetimes: self.issue.lifetimes,
         })
     }

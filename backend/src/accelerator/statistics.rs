@@ -20,15 +20,12 @@
 //! *Lifetimes* are, of a value of the tape, the ticks from the end of its store to the issue of its load,
 //! and of other values the ticks from the end of the operation to the issue of one that takes it.
 
-use super::machine::Machine;
 use std::fmt;
 
-/// The phases of a run.
+/// The phases of a run: the function with its tape stores, the sweep back with its tape loads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
-    /// The function with its tape stores.
+pub(super) enum Phase {
     Forward,
-    /// The sweep back, with its tape loads.
     Reverse,
 }
 
@@ -125,6 +122,20 @@ pub struct Energy {
     pub with_fills: u64,
 }
 
+impl Energy {
+    /// That of two phases, of so much for an access to the cache and to the scratchpad.
+    pub(super) fn of(phases: &[Counts; 2], cache: u64, scratchpad: u64) -> Energy {
+        let both = |count: fn(&Counts) -> u64| phases.iter().map(count).sum::<u64>();
+        let paper =
+            both(|c| c.cached().count()) * cache + both(|c| c.scratchpad.count()) * scratchpad;
+        Energy {
+            paper,
+            with_streams: paper + both(|c| c.streamed) * scratchpad,
+            with_fills: paper + both(Counts::fills) * cache,
+        }
+    }
+}
+
 /// Bytes of what a run holds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct State {
@@ -151,46 +162,33 @@ pub struct Statistics {
     pub tiles: u64,
     /// What it held.
     pub state: State,
+    /// What its accesses cost.
+    pub energy: Energy,
+    /// Bytes of a line.
+    pub(super) line: u64,
     /// Ticks from the store of each value of the tape to its load, in order of the loads.
     pub lifetimes: Vec<u64>,
 }
 
 impl Statistics {
-    /// Of one phase.
-    pub fn of(&self, phase: Phase) -> &Counts {
-        match phase {
-            Phase::Forward => &self.forward,
-            Phase::Reverse => &self.reverse,
-        }
-    }
-
     /// Ticks of both phases.
     pub fn ticks(&self) -> u64 {
         self.forward.ticks + self.reverse.ticks
     }
 
     /// Lines moved, as the paper counts.
-    pub fn paper_lines(&self, machine: &Machine) -> u64 {
-        self.forward.fills() + self.reverse.fills() + lines(self.reverse.streamed, machine)
+    pub fn paper_lines(&self) -> u64 {
+        self.forward.fills() + self.reverse.fills() + self.lines(self.reverse.streamed)
     }
 
     /// All lines moved; without those that are left in the cache at the end.
-    pub fn full_lines(&self, machine: &Machine) -> u64 {
+    pub fn full_lines(&self) -> u64 {
         let write_backs = self.forward.write_backs + self.reverse.write_backs;
-        self.paper_lines(machine) + write_backs + lines(self.forward.streamed, machine)
+        self.paper_lines() + write_backs + self.lines(self.forward.streamed)
     }
 
-    /// Energy on the chip.
-    pub fn energy(&self, machine: &Machine) -> Energy {
-        let both = |count: fn(&Counts) -> u64| count(&self.forward) + count(&self.reverse);
-        let (cache, scratchpad) = (machine.cache_energy().unwrap_or(0), machine.scratchpad_energy);
-        let paper =
-            both(|c| c.cached().count()) * cache + both(|c| c.scratchpad.count()) * scratchpad;
-        Energy {
-            paper,
-            with_streams: paper + both(|c| c.streamed) * scratchpad,
-            with_fills: paper + both(Counts::fills) * cache,
-        }
+    fn lines(&self, entries: u64) -> u64 {
+        (8 * entries).div_ceil(self.line.max(1))
     }
 
     /// Accesses to the tape among all accesses.
@@ -220,10 +218,6 @@ pub struct Cluster {
     pub fraction: f64,
     /// Their mean lifetime, in ticks.
     pub ticks: f64,
-}
-
-fn lines(entries: u64, machine: &Machine) -> u64 {
-    (8 * entries).div_ceil(machine.line.max(1))
 }
 
 /// One-dimensional k-means: clusters of sorted numbers are intervals, whose borders lie halfway between

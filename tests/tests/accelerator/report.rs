@@ -19,7 +19,7 @@ fn mttkrp_replayed_misses_what_the_authors_simulator_misses() {
     let of = |system, machine: &Machine| {
         let s = run(&Mttkrp, machine, system);
         let misses = (s.forward.cached().misses, s.reverse.cached().misses);
-        (misses, s.paper_lines(machine), s.full_lines(machine))
+        (misses, s.paper_lines(), s.full_lines())
     };
     assert_eq!(of(System::ENZYME, &machine), ((12_452, 12_002), 24_454, 36_903));
     assert_eq!(of(System::TFLOW, &machine), ((74, 54), 128 + 1_536, 3_200));
@@ -53,7 +53,7 @@ fn figures(kernel: &dyn Kernel, machine: &Machine, system: System) -> Figures {
             ratio(a.reverse.ticks, b.reverse.ticks),
             ratio(a.ticks(), b.ticks()),
         ],
-        lines: ratio(a.paper_lines(machine), b.paper_lines(machine)),
+        lines: ratio(a.paper_lines(), b.paper_lines()),
     }
 }
 
@@ -143,7 +143,7 @@ fn energy_is_arithmetic() {
     let of = |system, bytes: u64| {
         let machine = replay().with_cache(bytes, 2);
         let s = run(&Mttkrp, &machine, system);
-        (s.energy(&machine), s.tape_share())
+        (s.energy, s.tape_share())
     };
     let (enzyme, f) = of(System::ENZYME, 32 << 10);
     assert_eq!(enzyme.paper, (32_768 + 53_248) * 2_990);
@@ -185,7 +185,7 @@ fn state_lifetimes_and_edges_are_counted() {
 fn check_authors(kernel: &dyn Kernel, lines: [f64; 2], faster: f64, within: f64) {
     let machine = Machine::cal();
     let [a, b] = [System::ENZYME, System::TFLOW_IDEAL].map(|s| run(kernel, &machine, s));
-    let found = [&a, &b].map(|s| s.paper_lines(&machine) as f64);
+    let found = [&a, &b].map(|s| s.paper_lines() as f64);
     let near = |found: f64, expected: f64, within: f64| {
         assert!((found / expected - 1.0).abs() <= within, "{found} is not about {expected}");
     };
