@@ -159,14 +159,16 @@ impl Tape {
     ) -> Option<u64> {
         let number = self.number(region, value, execution)?;
         let (Region { values: _, executions }, first) = *self.regions.get(region)?;
-        Some(match layout {
+        let at = match layout {
             Layout::Arrays { skew } => {
                 let before = self.regions.iter().take_while(|r| skew > 0 && r.0 < region);
                 let arrays = before.map(|(_, (region, _))| region.values).sum::<u64>() + value;
                 let element = first + value * executions + execution;
-                self.base + 8 * element + skew * line * arrays
+                let moved = skew.checked_mul(line)?.checked_mul(arrays)?;
+                element.checked_mul(8)?.checked_add(moved)?
             }
-            Layout::Records => self.base + 8 * number,
-        })
+            Layout::Records => number.checked_mul(8)?,
+        };
+        self.base.checked_add(at)
     }
 }

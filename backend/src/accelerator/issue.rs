@@ -66,7 +66,7 @@ pub(super) struct Issue<'a> {
     /// Where an operation of the program runs once at a time: those that run, with those that wait.
     sites: OrderedMap<u32, Queue>,
     /// Of each entry of the tape the end of its store, and its bits.
-    stores: Vec<(u64, u64)>,
+    stores: Vec<Option<(u64, u64)>>,
     /// When the last operations ended, by number.
     ends: Vec<u64>,
     pub(super) phase: Phase,
@@ -79,9 +79,9 @@ impl<'a> Issue<'a> {
         let mut stores = Vec::new();
         let entries = usize::try_from(tape.entries()).unwrap_or(usize::MAX);
         if stores.try_reserve(entries).is_err() {
-            return Err(crate::no_memory("the simulated tape", entries.saturating_mul(16)));
+            return Err(crate::no_memory("the simulated tape", entries.saturating_mul(24)));
         }
-        stores.resize(entries, (0, 0));
+        stores.resize(entries, None);
         Ok(Issue {
             m,
             route,
@@ -402,11 +402,13 @@ impl<'a> Issue<'a> {
             return Err(Problem::internal(format!("{entry:?} is not of the tape")));
         };
         if write {
-            *store = (done, entry.bits);
+            *store = Some((done, entry.bits));
             return Ok(());
         }
-        let (stored, bits) = *store;
-        self.lifetimes.push(self.now - stored);
+        let Some((stored, bits)) = *store else {
+            return Err(Problem::internal(format!("{:?} was never stored", entry.home)));
+        };
+        self.lifetimes.push(self.now.saturating_sub(stored));
         match bits == entry.bits {
             true => Ok(()),
             false => Err(not_stored(bits, entry.bits, &format!("{:?}", entry.home))),
@@ -423,8 +425,10 @@ impl<'a> Issue<'a> {
     fn count_uses(&mut self, id: u32) {
         let counts = &mut self.counts[self.phase as usize];
         for operand in &self.window.slot(id).operands {
-            if *operand > 0 && self.window.sequence - operand < REMEMBERED as u64 {
-                counts.alive += self.now - self.ends[*operand as usize % REMEMBERED];
+            let age = self.window.sequence.checked_sub(*operand);
+            if *operand > 0 && age.is_some_and(|age| age < REMEMBERED as u64) {
+                let end = self.ends[*operand as usize % REMEMBERED];
+                counts.alive += self.now.saturating_sub(end);
                 counts.uses += 1;
             }
         }

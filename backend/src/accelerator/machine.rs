@@ -21,7 +21,7 @@
 
 use super::opcode::{Latencies, Opcode};
 use std::fmt;
-use tapeloom_ir::{Kind, Problem};
+use tapeloom_ir::{Kind, Problem, is_word};
 
 /// A cache of Table III.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,6 +105,8 @@ macro_rules! machine {
 
 /// More than any machine has, and little enough that there is memory for it, and that ticks stay numbers.
 const MANY: u64 = 1 << 16;
+/// More than an access takes, and little enough that sums stay numbers.
+const MOST_ENERGY: u64 = 1 << 24;
 
 machine! {
     /// Picoseconds of a tick.
@@ -188,6 +190,9 @@ impl Machine {
     /// [`Kind::Target`] with everything that does not fit.
     pub fn check(&self) -> Result<(), Problem> {
         let mut wrong = Vec::new();
+        if !is_word(&self.name) {
+            wrong.push(format!("its name must be a word, got `{}`", self.name));
+        }
         for Field { name, least, most, get, set: _ } in FIELDS {
             let found = get(self);
             if found < *least || found > *most {
@@ -198,6 +203,14 @@ impl Machine {
             let latency = self.latencies[*opcode];
             if latency > MANY {
                 wrong.push(format!("`latency {opcode}` must be 0 to {MANY}, got {latency}"));
+            }
+        }
+        for (at, (bytes, energy)) in self.energies.iter().enumerate() {
+            if *energy > MOST_ENERGY {
+                wrong.push(format!("`energy {bytes}` must be 0 to {MOST_ENERGY}, got {energy}"));
+            }
+            if self.energies[..at].iter().any(|before| before.0 == *bytes) {
+                wrong.push(format!("the energy of a cache of {bytes} bytes is said twice"));
             }
         }
         if wrong.is_empty() {

@@ -71,6 +71,9 @@ impl<'a> Simulation<'a> {
     /// [`tapeloom_ir::Kind::Internal`] where the program names what does not exist, uses the tape otherwise
     /// than in layers, or loads from it what was not stored.
     pub fn push(&mut self, op: &Op<'_>) -> Result<Token, Problem> {
+        if op.operands.iter().any(|operand| operand.sequence > self.issue.window.sequence) {
+            return Err(Problem::internal("an operand is a token of another run"));
+        }
         let Some(task) = self.task(op)? else { return Ok(Token::READY) };
         let counts = self.issue.counts();
         for operand in op.operands.iter().filter(|t| **t != Token::READY) {
@@ -202,8 +205,8 @@ impl<'a> Simulation<'a> {
         for (id, array) in self.arrays.iter() {
             let bytes = array.elements.saturating_mul(array.width);
             match self.written[id] {
-                true => state.output += bytes,
-                false => state.input += bytes,
+                true => state.output = state.output.saturating_add(bytes),
+                false => state.input = state.input.saturating_add(bytes),
             }
         }
         let m = self.m;

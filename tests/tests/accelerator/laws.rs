@@ -53,6 +53,18 @@ fn machines_that_make_no_sense_are_errors() {
         "cache 3072",
         &cannot("no line says the energy of a cache of 3072 bytes"),
     );
+    refused(
+        "machine cal",
+        "machine 1",
+        "the machine 1 cannot be: its name must be a word, got `1`",
+    );
+    let twice = "the energy of a cache of 1024 bytes is said twice";
+    refused("energy 2048 440", "energy 1024 440", &cannot(twice));
+    refused(
+        "energy 2048 440",
+        "energy 2048 99999999",
+        &cannot("`energy 2048` must be 0 to 16777216, got 99999999"),
+    );
     refused("entries 64", "entries 63", &cannot("63 entries are not 2 halves"));
     refused(
         "line 64",
@@ -284,6 +296,57 @@ fn what_goes_wrong_in_a_scratchpad_ends_the_run() {
         }
         assert!(seen, "{wrong:?}");
     }
+}
+
+#[test]
+fn absurd_programs_are_errors() {
+    let machine = Machine::cal();
+    let mut arrays = Arrays::bump(u64::MAX - 100, 8, 8);
+    let x = arrays.push("x", u64::MAX, u64::MAX);
+    let y = arrays.place("y", u64::MAX - 7, 4, 8);
+    let mut tape = Tape::at(u64::MAX);
+    let region = tape.push(1, 2);
+    let skewed = Layout::Arrays { skew: u64::MAX };
+    let skewed = System { name: "x", tape: Route::Cache { layout: skewed, prefetch: true } };
+    for system in System::ALL.into_iter().chain([skewed]) {
+        let mut run = Simulation::new(&machine, system, &arrays, &tape).unwrap();
+        let mut other = Simulation::new(&machine, system, &arrays, &tape).unwrap();
+        let op = |work, operands| Op { site: 0, work, operands };
+        let stranger = (0..9).map(|_| other.push(&op(Work::Compute(Opcode::Add), &[])).unwrap());
+        let strangers: Vec<Token> = stranger.collect();
+        for work in [Work::Compute(Opcode::Add), Work::Store(y, 0), Work::Branch] {
+            assert!(run.push(&op(work, &strangers)).is_err());
+        }
+        run.push(&op(Work::Store(y, 0), &[])).unwrap();
+        for work in [
+            Work::Load(x, u64::MAX),
+            Work::Load(y, 1),
+            Work::Load(ArrayId::from_u32(7), 0),
+            Work::TapeStore(At::tape(region, 1, 0, 0).entry(0.0)),
+            Work::TapeStore(At::tape(RegionId::from_u32(9), 0, 0, 0).entry(0.0)),
+            Work::TapeLoad(At::tape(region, 0, 0, 0).entry(0.0)),
+        ] {
+            assert!(run.push(&op(work, &[])).is_err(), "{work:?} on {}", system.name);
+        }
+        run.reverse().unwrap();
+        assert!(run.reverse().is_err());
+        run.finish().unwrap();
+    }
+    let mut endless = Tape::at(0);
+    endless.push(u64::MAX, u64::MAX);
+    let problem = Simulation::new(&machine, System::ENZYME, &arrays, &endless).err().unwrap();
+    assert_eq!(problem.kind, Kind::TooLarge);
+}
+
+#[test]
+fn what_was_never_stored_is_not_loaded() {
+    let (machine, arrays) = (Machine::cal(), Arrays::bump(Arrays::BASE, 0, 0));
+    let mut tape = Tape::at(Tape::BASE);
+    let entry = At::tape(tape.push(1, 1), 0, 0, 0).entry(0.0);
+    let mut run = Simulation::new(&machine, System::ENZYME, &arrays, &tape).unwrap();
+    run.reverse().unwrap();
+    run.push(&Op { site: 0, work: Work::TapeLoad(entry), operands: &[] }).unwrap();
+    assert!(run.finish().unwrap_err().message.contains("was never stored"));
 }
 
 #[test]
