@@ -7,7 +7,7 @@
 //! * An access to the scratchpad takes its bank for one tick.
 //! * A layer waits for its half of the scratchpad; a barrier takes a tick.
 //!
-//! That is section IV of the paper with the window of its authors' simulator, which scans ten thousand
+//! So the simulator of the paper's authors (gem5-SALAM) issues, which scans a window of ten thousand
 //! operations in every tick. Here what is ready stands in one queue for each resource, oldest first, and
 //! time goes from event to event; a test holds the two against each other.
 

@@ -168,6 +168,8 @@ fn lines_of_the_tape_are_fetched_ahead() {
     };
     let (plain, ahead) = (run(System::AOS), run(System::PREFETCH));
     assert_eq!((plain.forward.tape.misses, plain.forward.prefetched), (10, 0));
+    // The second of a line is on its way with the first.
+    assert_eq!(plain.forward.merged, 10);
     // One line too many is fetched at the end.
     assert_eq!((ahead.forward.tape.misses, ahead.forward.prefetched), (1, 10));
     assert!(ahead.forward.ticks < plain.forward.ticks);

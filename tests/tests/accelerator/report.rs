@@ -169,6 +169,7 @@ fn state_lifetimes_and_edges_are_counted() {
     // block but the first.
     let blocks = 512;
     assert_eq!(s.forward.edges, 4_096 * (6 + 4) + blocks - 1);
+    assert_eq!(s.forward.operations, 4_096 * 3 + blocks);
     assert_eq!(s.reverse.crossing, 12_288);
     assert_eq!((s.forward.layers, s.reverse.layers, s.tiles), (blocks, blocks, blocks));
     assert_eq!((s.forward.requests, s.reverse.requests), (3 * blocks, 3 * blocks));

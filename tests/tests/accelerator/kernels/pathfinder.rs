@@ -14,7 +14,7 @@ pub(crate) struct Pathfinder;
 const N: usize = 100;
 const ROWS: usize = N - 1;
 const CELLS: usize = N - 1;
-/// Cells of a block: eight of them are 32 entries.
+/// Cells of a block: a row has 33 of them.
 const UNROLLED: usize = 3;
 
 /// Columns of what is compared for a cell.
