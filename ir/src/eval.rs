@@ -30,10 +30,23 @@ pub fn eval_values(
     function: FuncId,
     args: &[Value],
 ) -> Result<Vec<Value>, Problem> {
+    eval_owned(module, function, args.to_vec())
+}
+
+/// As [`eval_values`], of arguments that nobody else needs: an array that the function writes to is
+/// written where it lies.
+///
+/// # Errors
+/// Those of [`eval`].
+pub(crate) fn eval_owned(
+    module: &Module,
+    function: FuncId,
+    args: Vec<Value>,
+) -> Result<Vec<Value>, Problem> {
     deeper(|| run(module, module.function(function), args))
 }
 
-fn run(module: &Module, f: &Function, args: &[Value]) -> Result<Vec<Value>, Problem> {
+fn run(module: &Module, f: &Function, args: Vec<Value>) -> Result<Vec<Value>, Problem> {
     let params: Vec<ValueId> = f.all_params().collect();
     if params.len() != args.len() {
         return Err(Problem::new(
@@ -44,6 +57,7 @@ fn run(module: &Module, f: &Function, args: &[Value]) -> Result<Vec<Value>, Prob
     }
     let mut values: SecondaryMap<ValueId, Option<Value>> =
         SecondaryMap::with_capacity(f.types.len());
+    let mut watch = Watch::begin(&params, &args);
     for (i, (p, arg)) in params.iter().zip(args).enumerate() {
         if f.types[*p] != arg.ty() {
             return Err(Problem::new(
@@ -52,9 +66,8 @@ fn run(module: &Module, f: &Function, args: &[Value]) -> Result<Vec<Value>, Prob
                 "",
             ));
         }
-        values[*p] = Some(arg.clone());
+        values[*p] = Some(arg);
     }
-    let mut watch = Watch::begin(&params, args);
     let mut uses = f.use_counts();
     for (i, e) in f.equations.iter().enumerate() {
         let mut operands = Vec::with_capacity(e.operands.len());
@@ -68,7 +81,7 @@ fn run(module: &Module, f: &Function, args: &[Value]) -> Result<Vec<Value>, Prob
             }
         }
         let outputs = match &mut watch {
-            None => e.op.run(module, &operands),
+            None => e.op.run_owned(module, operands),
             Some(watch) => watch.equation(module, (f, i), &operands),
         };
         let outputs = outputs.map_err(|p| p.at(f.location(i)))?;
@@ -91,5 +104,39 @@ fn read(values: &SecondaryMap<ValueId, Option<Value>>, a: Atom) -> Result<Value,
         Atom::Value(v) => values[v]
             .clone()
             .ok_or_else(|| Problem::internal(format!("{v} is read before it is defined"))),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::prim::Op;
+    use crate::types::Dtype;
+
+    #[test]
+    fn what_nobody_else_has_is_written_where_it_lies() {
+        let mut module = Module::new();
+        let mut written = 0;
+        let writes = |op: &Op| matches!(op, Op::DynamicUpdateSlice(_) | Op::Scatter(_));
+        for sample in Op::samples(&mut module).into_iter().filter(|s| writes(&s.op)) {
+            let first = sample.operands[0].clone();
+            if first.dtype() == Dtype::Bool || first.elements() == 0 {
+                continue;
+            }
+            let want = sample.op.eval(&module, &sample.operands).unwrap();
+            let rest = sample.operands[1..].iter().cloned();
+            let given = |x: Tensor| [x].into_iter().chain(rest.clone()).map(Value::from).collect();
+            let got = sample.op.run_owned(&module, given(first.clone())).unwrap();
+            assert_eq!(Value::arrays(&got).unwrap(), want, "{}", sample.op.name());
+            assert_eq!(first, sample.operands[0], "a shared array stays");
+            // A copy of the buffer, which nobody else has.
+            let own = first.map_numbers(|x| x);
+            let at = own.identity();
+            let got = Value::arrays(&sample.op.run_owned(&module, given(own)).unwrap()).unwrap();
+            assert_eq!((&got, got[0].identity()), (&want, at), "{}", sample.op.name());
+            written += 1;
+        }
+        assert!(written > 10, "{written}");
     }
 }

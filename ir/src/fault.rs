@@ -62,6 +62,8 @@ faults! {
     BranchTaken = "branch-taken", "a truth value takes the other branch";
     Registers = "registers", "what a loop stores is taken for what was known before it";
     Effect = "effect", "an effect beside which nobody reads anything is dropped";
+    RecordedUse = "recorded-use", "a recorded rule that gives its operand shares the cotangent of all other uses of it";
+    RecordedTotal = "recorded-total", "the way back through a recording forgets what was added to an operand before";
     CallOrder = "call-order", "inlining hands the first two arguments over in the wrong order";
     TileEarly = "tile-early", "the simulated accelerator reads a half of its scratchpad before its tile has come";
     TileOverflow = "tile-overflow", "a tile of the simulated accelerator takes a layer that it has no room for";

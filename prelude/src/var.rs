@@ -18,7 +18,8 @@
 //! let f = jit(|x: Var| if x > 0.0 { x } else { -x }); // binary operation `>` cannot be applied
 //! ```
 //!
-//! Write it as an array operation: `select(x.gt(0.0), x, -x)`.
+//! Write it as an array operation: `select(x.gt(0.0), x, -x)`. Or run the closure by
+//! [`record`](crate::record()), where a `Var` has a [value](Var::item) to ask for.
 
 use crate::dtype::describe;
 use std::cell::Cell;

@@ -2,6 +2,7 @@
 
 use crate::Agreement;
 use std::rc::Rc;
+use tapeloom::Error;
 use tapeloom::prelude::*;
 
 /// A function of `f64[4]` that gives a number.
@@ -66,6 +67,38 @@ pub fn differences(
             let found = got.map_err(|e| e.to_string()).and_then(|y| CLOSE.check(&y, &want));
             wrong.extend(found.err().map(|e| format!("{name}, {transform}, {engine}: {e}")));
         }
+    }
+    wrong
+}
+
+/// Where a function that is recorded differs from another one that is traced: its value, its slope by a
+/// tape, the recorded path compiled, and the slope of its recorded slope along a direction.
+pub fn recorded_differences(name: &str, one: &F, other: &F, points: &[Tensor]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for x in points {
+        let mut check = |what: &str, got: Result<Tensor, Error>, want: &Result<Tensor, Error>| {
+            let outcome = match (got, want) {
+                (Ok(got), Ok(want)) => CLOSE.check(&got, want),
+                (Err(e), _) => Err(e.to_string()),
+                (_, Err(e)) => Err(format!("the other form: {e}")),
+            };
+            wrong.extend(outcome.err().map(|e| format!("{name}, recorded, {what}: {e}")));
+        };
+        let (f, g) = (one.clone(), other.clone());
+        let direction = Tensor::from([1.0, -0.5, 2.0, 0.25]);
+        let slope = |x: Var| recorded_vjp(|x| f(x))(x).1(ones([], Dtype::F64));
+        let tape = record(|x: Var| f(x), x);
+        let bent = record(slope, x);
+        let apart = |e: &Error| e.clone();
+        let value = jit(|x: Var| g(x)).call(x);
+        let once = jit(grad(|x: Var| g(x))).call(x);
+        let twice = |x: Var| vjp(grad(|x: Var| g(x)))(x).1(constant(&direction));
+        let twice = jit(twice).call(x);
+        check("value", tape.as_ref().map(|t| t.value()).map_err(apart), &value);
+        check("compiled", tape.as_ref().map_err(apart).and_then(|t| t.compile()?.call(x)), &value);
+        check("slope", tape.as_ref().map_err(apart).and_then(|t| t.pull(1.0)), &once);
+        check("slope recorded", bent.as_ref().map(|t| t.value()).map_err(apart), &once);
+        check("second order", bent.and_then(|t| t.once().pull(&direction)), &twice);
     }
     wrong
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tapeloom::prelude::*;
 use tapeloom_tests::fuzz::seeds;
 use tapeloom_tests::imperative::{Statement, draw, model, mutated, pure};
-use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences};
+use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences, recorded_differences};
 use tapeloom_tests::repeated::{prefix_sums, sieve};
 
 fn points() -> [Tensor; 2] {
@@ -307,6 +307,13 @@ fn pairs() -> Vec<(&'static str, F, F)> {
 fn mutated_programs_are_their_pure_forms() {
     let all: Vec<Transform> = FIRST.iter().chain(HIGHER).copied().collect();
     let check = |(name, f, g): &(&str, F, F)| differences(name, f, g, &all, &points());
+    let wrong: Vec<String> = pairs().iter().flat_map(check).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn mutated_programs_are_recorded() {
+    let check = |(name, f, g): &(&str, F, F)| recorded_differences(name, f, g, &points()[..1]);
     let wrong: Vec<String> = pairs().iter().flat_map(check).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

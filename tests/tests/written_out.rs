@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use tapeloom::prelude::*;
 use tapeloom_tests::Agreement;
-use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences};
+use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences, recorded_differences};
 
 fn element(x: Var, i: usize) -> Var {
     x.index(i as i64)
@@ -679,6 +679,18 @@ fn loops_are_their_bodies_written_out() {
     let all: Vec<Transform> = FIRST.iter().chain(HIGHER).copied().collect();
     let check =
         |(name, looped, written): &(&str, F, F)| differences(name, looped, written, &all, &points);
+    let wrong: Vec<String> = pairs().iter().flat_map(check).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn loops_and_their_bodies_written_out_are_recorded() {
+    let points = [Tensor::from([0.5, -1.25, 2.0, 0.75])];
+    let check = |(name, looped, written): &(&str, F, F)| {
+        let mut wrong = recorded_differences(name, looped, written, &points);
+        wrong.extend(recorded_differences(name, written, looped, &points));
+        wrong
+    };
     let wrong: Vec<String> = pairs().iter().flat_map(check).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

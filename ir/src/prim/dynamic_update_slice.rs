@@ -10,8 +10,8 @@
 
 use super::boxes::{Boxes, check_fits, check_starts, clamped, with_first_start};
 use super::{
-    Arg, ArrayPrimitive, AxisMap, Cotangents, Doc, DynamicSlice, Effects, Family, Linearity,
-    Lowering, Operand, Piece, Rewrite, Sample, Tangent, elementwise,
+    Arg, ArrayPrimitive, Cotangents, Doc, DynamicSlice, Effects, Family, Linearity, Lowering,
+    Operand, Rewrite, Sample, Tangent, elementwise,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -68,13 +68,7 @@ impl ArrayPrimitive for DynamicUpdateSlice {
     }
 
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
-        let (x, update) = (&operands[0], &operands[1]);
-        let starts = clamped(x.shape(), update.shape(), &operands[2..]);
-        let shifted = |(axis, s): (usize, &usize)| AxisMap::shifted(axis, -(*s as i64));
-        let inside = starts.iter().enumerate().map(shifted).collect();
-        let around = (0..starts.len()).map(AxisMap::same).collect();
-        let pieces = [Piece { operand: 1, axes: inside }, Piece { operand: 0, axes: around }];
-        super::lower::eval_view(operands, &pieces, None, &x.ty().shape)
+        Ok(write(operands[0].clone(), &operands[1], &operands[2..]))
     }
 
     fn jvp(&self, b: &Builder<'_>, x: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
@@ -152,6 +146,29 @@ impl ArrayPrimitive for DynamicUpdateSlice {
             Sample::edge(op(), at(Tensor::from([true, true]), Tensor::from([false]), &[1])),
         ]
     }
+}
+
+/// The array with the update written into it: where it lies, if nobody else has it.
+pub(super) fn write(mut x: Tensor, update: &Tensor, starts: &[Tensor]) -> Tensor {
+    let starts = clamped(x.shape(), update.shape(), starts);
+    let (strides, size) = (x.ty().shape.strides(), x.dtype().bytes());
+    let (inner, row) = match update.shape().split_last() {
+        Some((row, inner)) => (inner, *row),
+        None => (&[][..], 1),
+    };
+    let (to, from) = (x.bytes_mut(), update.bytes());
+    let rows = from.len() / (row * size).max(1);
+    for r in 0..rows {
+        // The place of the row's first element: the last axis is dense.
+        let mut at = starts.last().copied().unwrap_or(0);
+        let mut rest = r;
+        for axis in (0..inner.len()).rev() {
+            at += (starts[axis] + rest % inner[axis]) * strides[axis];
+            rest /= inner[axis];
+        }
+        to[at * size..][..row * size].copy_from_slice(&from[r * row * size..][..row * size]);
+    }
+    x
 }
 
 #[cfg(test)]

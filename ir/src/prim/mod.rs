@@ -319,6 +319,31 @@ impl Op {
         Value::arrays(&self.run(module, &operands)?)
     }
 
+    /// As `run`, of operands that nobody else needs: an array that is written to is written where it lies.
+    ///
+    /// # Errors
+    /// What the primitive reports.
+    pub(crate) fn run_owned(
+        &self,
+        module: &Module,
+        mut operands: Vec<Value>,
+    ) -> Result<Vec<Value>, Problem> {
+        let rest = operands.split_off(operands.len().min(1));
+        match (self, operands.pop()) {
+            (Op::DynamicUpdateSlice(_), Some(Value::Array(x))) => {
+                let rest = Value::arrays(&rest)?;
+                Ok(vec![dynamic_update_slice::write(x, &rest[0], &rest[1..]).into()])
+            }
+            (Op::Scatter(scatter), Some(Value::Array(x))) => {
+                Ok(vec![scatter.combined(x, rest[0].array()?, rest[1].array()?).into()])
+            }
+            (_, first) => {
+                let operands: Vec<Value> = first.into_iter().chain(rest).collect();
+                self.run(module, &operands)
+            }
+        }
+    }
+
     /// The samples of all primitives; regions they need are added to `module`.
     pub fn samples(module: &mut Module) -> Vec<Sample> {
         ALL.iter().flat_map(|p| (p.samples)(module)).collect()

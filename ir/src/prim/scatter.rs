@@ -96,6 +96,23 @@ pub struct Scatter {
 notation!(Scatter = combine { batch, axes, bounds });
 
 impl Scatter {
+    /// The array with the updates combined into it: where it lies, if nobody else has it.
+    pub(super) fn combined(&self, mut y: Tensor, indices: &Tensor, updates: &Tensor) -> Tensor {
+        let (starts, offsets) = self.addressing().places(y.shape(), indices);
+        let mut from = 0;
+        for start in starts {
+            for offset in &offsets {
+                if let Some(start) = start {
+                    let (at, u) = (start + offset, updates.at(from));
+                    let code = self.combine.code();
+                    y.put(at, code.map_or(u, |code| code.eval(&[y.at(at), u])));
+                }
+                from += 1;
+            }
+        }
+        y
+    }
+
     fn addressing(&self) -> Addressing<'_> {
         Addressing { batch: self.batch, axes: &self.axes, bounds: self.bounds }
     }
@@ -224,21 +241,7 @@ impl ArrayPrimitive for Scatter {
     }
 
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
-        let (x, indices, updates) = (&operands[0], &operands[1], &operands[2]);
-        let (starts, offsets) = self.addressing().places(x.shape(), indices);
-        let mut y = x.clone();
-        let mut from = 0;
-        for start in starts {
-            for offset in &offsets {
-                if let Some(start) = start {
-                    let (at, u) = (start + offset, updates.at(from));
-                    let code = self.combine.code();
-                    y.put(at, code.map_or(u, |code| code.eval(&[y.at(at), u])));
-                }
-                from += 1;
-            }
-        }
-        Ok(y)
+        Ok(self.combined(operands[0].clone(), &operands[1], &operands[2]))
     }
 
     fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent> {

@@ -15,6 +15,9 @@
 //! boundary returns first causes alone. The stack is not borrowed while user code runs, and a panic
 //! in the closure pops the frames that it leaves.
 //!
+//! A *recording* ([`recording`]) is a trace whose outermost frame is evaluated as it grows, and leaves a
+//! tape.
+//!
 //! ```
 //! use tapeloom_ir::{Dtype, Scalar, Tensor, Type, eval, trace};
 //! use std::panic::Location;

@@ -117,11 +117,12 @@ fn chunk(seed: u64, first: u64, count: u64) {
 /// Every law, the costlier ones in turns.
 fn everything(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let start = Instant::now();
-    let turns: [Law; 6] = [
+    let turns: [Law; 7] = [
         fuzz::derivatives,
         fuzz::batches,
         fuzz::words,
         fuzz::text,
+        fuzz::recordings,
         fuzz::derivatives,
         fuzz::batches,
     ];

@@ -1,7 +1,7 @@
 //! What a loop computes: one round after the other.
 
 use super::{Direction, Loop, Slot, Trip};
-use crate::eval::eval_values;
+use crate::eval::{eval_owned, eval_values};
 use crate::limits;
 use crate::module::Module;
 use crate::problem::Problem;
@@ -40,17 +40,24 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
             limited.round()?;
         }
         let i = rounds.index(trips, end);
-        let arg = |(slot, value): (&Slot, &Option<Value>)| match (slot, value) {
+        // What is carried is handed over: a round may write where it lies.
+        let carried = |(slot, value): (&Slot, &mut Option<Value>)| match slot {
+            Slot::Carry(_) => value.take(),
+            Slot::Const | Slot::Xs => value.clone(),
+            Slot::Index => None,
+        };
+        let arg = |(slot, value): (&Slot, Option<Value>)| match (slot, value) {
             (Slot::Index, _) => Ok(Tensor::scalar(i as i64).into()),
-            (Slot::Const | Slot::Carry(_), Some(x)) => Ok(x.clone()),
-            (Slot::Xs, Some(x)) => element(x, i),
+            (Slot::Const | Slot::Carry(_), Some(x)) => Ok(x),
+            (Slot::Xs, Some(x)) => element(&x, i),
             (Slot::Const | Slot::Carry(_) | Slot::Xs, None) => {
                 Err(Problem::internal("a loop takes more than it is given"))
             }
         };
-        let args: Vec<Value> =
-            rounds.takes.iter().zip(&values).map(arg).collect::<Result<_, _>>()?;
-        let y = eval_values(module, of.body, &args)?;
+        let given = rounds.takes.iter().zip(&mut values);
+        let given = given.map(|(slot, value)| (slot, carried((slot, value))));
+        let args: Vec<Value> = given.map(arg).collect::<Result<_, _>>()?;
+        let y = eval_owned(module, of.body, args)?;
         for (r, y) in y.into_iter().enumerate() {
             match (rounds.carrier(r), &mut stacks[r]) {
                 (Some(p), _) => values[p] = Some(y),

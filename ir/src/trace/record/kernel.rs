@@ -41,7 +41,8 @@ impl Kernel {
         }
         let mut codes = Vec::new();
         for e in &f.equations {
-            let code = elementwise(module, f, &e.op, &e.operands)?;
+            let types: SmallVec<[Type; 3]> = e.operands.iter().map(|a| f.type_of(*a)).collect();
+            let code = elementwise(module, &e.op, &e.operands, &types)?;
             let operands = e.operands.iter().map(|a| slot(&numbers, *a)).collect::<Option<_>>()?;
             codes.push((code, operands));
             numbers.insert(*e.outputs.first()?, numbers.len());
@@ -72,9 +73,13 @@ fn slot(numbers: &OrderedMap<ValueId, usize>, a: Atom) -> Option<Slot> {
     }
 }
 
-/// The code of an elementwise equation.
-fn elementwise(module: &Module, f: &Function, op: &Op, operands: &[Atom]) -> Option<Code> {
-    let types: SmallVec<[Type; 3]> = operands.iter().map(|a| f.type_of(*a)).collect();
+/// The code of an elementwise equation of operands of those types.
+pub(super) fn elementwise(
+    module: &Module,
+    op: &Op,
+    operands: &[Atom],
+    types: &[Type],
+) -> Option<Code> {
     let of = |(ty, a): (_, &Atom)| Operand { ty, literal: a.literal() };
     let operands: SmallVec<[Operand<'_>; 3]> = types.iter().zip(operands).map(of).collect();
     let Lowering::Elementwise(code) = op.lower(module, &operands) else { return None };

@@ -46,9 +46,10 @@ use super::frame::Trace;
 use crate::copying::{Atoms, Copying};
 use crate::depth::deeper;
 use crate::eval::eval_values;
+use crate::fault::{Fault, planted};
 use crate::function::{Atom, FuncId, Loc, Operands, ValueId};
 use crate::literal::Literal;
-use crate::prim::{Call, Lowering, Op, Operand, Regions, Reshape, Role};
+use crate::prim::{Call, Op, Regions, Reshape, Role};
 use crate::problem::Problem;
 use crate::tensor::Tensor;
 use crate::types::Type;
@@ -119,25 +120,13 @@ impl Trace {
         let Some(inner) = recording.levels[..levels].iter().rposition(active) else {
             return self.evaluate(op, operands, types, at);
         };
-        let mask: Mask = operands.iter().map(|a| recording.levels[inner].is_active(*a)).collect();
+        // The rule may be that of an equation that says the same with fewer attributes.
+        let general = rules::general(&op, &operands);
+        let (asked, given) = general.as_ref().map_or((&op, &operands), |(op, given)| (op, given));
+        let mask: Mask = given.iter().map(|a| recording.levels[inner].is_active(*a)).collect();
         let draft = &self.frames[0].draft;
-        // A constant among arrays is an array to the rule, or there would be a rule for each constant.
-        let spread = |a: &Atom| match (a, types) {
-            (Atom::Literal(l), [Type::Array(y)]) if !y.shape.is_empty() && !has_body(&op) => {
-                let operand_types: SmallVec<[Type; 2]> =
-                    operands.iter().map(|a| draft.type_of(*a)).collect();
-                let of = |(ty, a): (_, &Atom)| Operand { ty, literal: a.literal() };
-                let all: SmallVec<[Operand<'_>; 2]> =
-                    operand_types.iter().zip(&operands).map(of).collect();
-                match op.lower(&self.module, &all) {
-                    Lowering::Elementwise(_) => Type::array(l.dtype, &y.shape),
-                    _ => draft.type_of(*a),
-                }
-            }
-            _ => draft.type_of(*a),
-        };
-        let operand_types = operands.iter().map(spread).collect();
-        let number = recording.rules.number(&mut self.module, &op, operand_types, mask);
+        let operand_types = rules::operand_types(&self.module, asked, given, types, draft);
+        let number = recording.rules.number(&mut self.module, asked, operand_types, mask);
         let (forward, active_out): (Option<FuncId>, Mask) = match recording.rules.rule(number) {
             Ok(rule) => (rule.forward, rule.active_out.clone()),
             // It is told when somebody asks for the derivative.
@@ -149,8 +138,13 @@ impl Trace {
         let mut outputs = match forward {
             None if !has_body(&op) => {
                 let outputs = self.emit(op, operands, types, at, inner)?;
-                let equation = self.frames[0].draft.equations().len() as u32 - 1;
-                self.step(inner, number, Place::Equation(equation), &outputs, &active_out);
+                let place = match general {
+                    None => Place::Equation(self.frames[0].draft.equations().len() as u32 - 1),
+                    Some((_, operands)) => {
+                        Place::Own(Box::new(Own { operands, outputs: outputs.to_vec(), loc: at }))
+                    }
+                };
+                self.step(inner, number, place, &outputs, &active_out);
                 return Ok(outputs);
             }
             None => self.emit(op, operands.clone(), types, at, inner)?,
@@ -183,7 +177,7 @@ impl Trace {
                 || operands.contains(&y)
                 || outputs[..i].contains(&y)
                 || outputs[i + 1..].contains(&y);
-            if active_out[i] && shared {
+            if active_out[i] && shared && !planted(Fault::RecordedUse) {
                 outputs[i] = self.alias(y, at, levels)?;
             }
         }
@@ -294,11 +288,8 @@ fn scalars(
     }
     let x: SmallVec<[Literal; 3]> =
         operands.iter().map(|a| values.scalar(*a)).collect::<Option<_>>()?;
-    let ty: SmallVec<[Type; 3]> = x.iter().map(|x| Type::scalar(x.dtype)).collect();
-    let of = |(ty, a): (_, &Atom)| Operand { ty, literal: a.literal() };
-    let all: SmallVec<[Operand<'_>; 3]> = ty.iter().zip(operands).map(of).collect();
-    let Lowering::Elementwise(code) = op.lower(module, &all) else { return None };
-    Some(code.eval(&x))
+    let types: SmallVec<[Type; 3]> = x.iter().map(|x| Type::scalar(x.dtype)).collect();
+    Some(kernel::elementwise(module, op, operands, &types)?.eval(&x))
 }
 
 fn no_recording() -> Problem {

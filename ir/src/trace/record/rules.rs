@@ -15,14 +15,15 @@
 //! One with regions is replaced by the forward half of its function, whose results beyond the equation's
 //! are kept: a loop does not run twice.
 
-use super::kernel::Kernel;
+use super::kernel::{Kernel, elementwise};
 use crate::builder::{Builder, Draft};
 use crate::copying::Copying;
-use crate::function::{Atom, FuncId};
+use crate::function::{Atom, FuncId, Operands};
+use crate::literal::Literal;
 use crate::map::OrderedMap;
 use crate::module::Module;
 use crate::policy::Policy;
-use crate::prim::{Dual, Op, Regions, RuleCx};
+use crate::prim::{Dual, DynamicSlice, Op, Regions, RuleCx};
 use crate::problem::Problem;
 use crate::question::{Onto, Residual};
 use crate::types::Type;
@@ -168,6 +169,43 @@ static LOST: std::sync::LazyLock<Problem> =
 /// Whether an equation runs functions, of the language or of Rust.
 pub(in crate::trace) fn has_body(op: &Op) -> bool {
     op.host().is_some() || !op.regions().is_empty()
+}
+
+/// An equation that computes the same, of operands where there were attributes, so that many are alike:
+/// reads of different places have one rule. `None` where it is that already.
+pub(super) fn general(op: &Op, operands: &[Atom]) -> Option<(Op, Operands)> {
+    let Op::Slice(slice) = op else { return None };
+    if slice.strides.iter().any(|s| *s != 1) {
+        return None;
+    }
+    let sizes = slice.start.iter().zip(&slice.limit).map(|(from, to)| to - from).collect();
+    let starts = slice.start.iter().map(|s| Literal::i64(*s as i64).into());
+    Some((DynamicSlice { sizes }.into(), operands.iter().copied().chain(starts).collect()))
+}
+
+/// The types of operands as a rule sees them: a constant among arrays is an array, or there would be a rule
+/// for each constant.
+pub(super) fn operand_types(
+    module: &Module,
+    op: &Op,
+    operands: &[Atom],
+    outputs: &[Type],
+    draft: &Draft,
+) -> SmallVec<[Type; 2]> {
+    let mut types: SmallVec<[Type; 2]> = operands.iter().map(|a| draft.type_of(*a)).collect();
+    let [Type::Array(y)] = outputs else { return types };
+    let constants = operands.iter().any(|a| a.literal().is_some());
+    if y.shape.is_empty() || !constants || has_body(op) {
+        return types;
+    }
+    if elementwise(module, op, operands, &types).is_some() {
+        for (ty, a) in types.iter_mut().zip(operands) {
+            if let Atom::Literal(l) = a {
+                *ty = Type::array(l.dtype, &y.shape);
+            }
+        }
+    }
+    types
 }
 
 /// The rule of an equation that runs functions: that of a function that is this equation alone.

@@ -37,6 +37,17 @@ impl Stored {
         }
     }
 
+    /// The value, which is not needed here any more.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub(super) fn into_value(self) -> Result<Value, Problem> {
+        match self {
+            Stored::Array(x) => Ok(Value::Array(*x)),
+            Stored::Gone | Stored::Scalar(_) | Stored::Tape(_) => self.value(),
+        }
+    }
+
     /// The array.
     ///
     /// # Errors

@@ -13,6 +13,7 @@
 
 use super::rules::{Back, Given, Mask, Rules};
 use crate::builder::Draft;
+use crate::fault::{Fault, planted};
 use crate::function::{Atom, Equation, Loc, Operands, ValueId};
 use crate::map::OrderedMap;
 use crate::module::Module;
@@ -318,6 +319,7 @@ impl<V> Cotangents<V> {
         let Some(slot) = self.slot(a) else { return Ok(()) };
         *slot = Some(match slot.take() {
             None => ct,
+            Some(_) if planted(Fault::RecordedTotal) => ct,
             Some(before) => arithmetic.add(before, ct)?,
         });
         Ok(())

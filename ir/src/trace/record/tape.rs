@@ -6,7 +6,7 @@ use super::rules::Back;
 use super::stored::{Stored, Values};
 use super::sweep::{Arithmetic, Cotangents, Level, Plan, Program, undo};
 use crate::builder::Draft;
-use crate::eval::eval_values;
+use crate::eval::eval_owned;
 use crate::function::{Atom, FuncId, Loc, ValueId};
 use crate::literal::Literal;
 use crate::module::Module;
@@ -290,8 +290,10 @@ impl Arithmetic for Numbers<'_> {
                 return Ok(kernel.run(&mut self.slots).into_iter().map(Stored::Scalar).collect());
             }
         }
-        let args: Vec<Value> = args.iter().map(Stored::value).collect::<Result<_, Problem>>()?;
-        let found = eval_values(self.module, back.function, &args).map_err(|p| p.at(loc))?;
+        // A total that is handed over is added to where it lies.
+        let args: Vec<Value> =
+            args.into_iter().map(Stored::into_value).collect::<Result<_, Problem>>()?;
+        let found = eval_owned(self.module, back.function, args).map_err(|p| p.at(loc))?;
         Ok(found.into_iter().map(Stored::from).collect())
     }
 
