@@ -2,7 +2,7 @@
 //!
 //! What happens on the way back depends on what has a cotangent, and not on numbers. So it is *planned*
 //! once, when a recording ends ([`Level::plan`]): which steps are reached, and by which transpose each is
-//! undone. The plan also says what must be kept. It is then *walked* ([`walk`]) as often as anybody likes,
+//! undone. The plan also says what must be kept. It is then *walked* ([`undo`], step by step) as often as anybody likes,
 //! over numbers, or over values that are being recorded, which gives derivatives of derivatives.
 //!
 //! ```text
