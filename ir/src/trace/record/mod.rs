@@ -20,7 +20,7 @@
 //!
 //! **How it is differentiated.** Every equation by the rules of its primitive, which [`rules`] turns into a
 //! step back, and [`sweep`] into the way back. The numbers do not matter to either. The same holds for a
-//! closure *inside* a recording whose operations are kept to be undone ([`level`]): it is a [`Level`], it
+//! closure *inside* a recording whose operations are kept to be undone ([`level()`]): it is a [`Level`], it
 //! runs in the same frame, and what undoing it emits is recorded, too. An equation belongs to each level on
 //! which it depends; where a rule replaces an equation by what keeps more, that is recorded in the levels
 //! outside. (The outermost one has nothing outside: what is kept for it are values beside the program.) So derivatives of any order are exact, and perturbations cannot be confused: a level's arguments
