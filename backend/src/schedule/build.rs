@@ -24,7 +24,7 @@ pub(crate) fn build(
 ) -> Result<Graph, Problem> {
     let graph = Graph { machine: calls.machine, ..Graph::default() };
     let chain = SecondaryMap::new();
-    let mut flat = Flatten { module, calls, callees, graph, chain };
+    let mut flat = Flatten { module, calls, callees, gives, graph, chain };
     let results = flat.run(*function)?;
     let mut graph = flat.graph;
     graph.give_results_memory(&results, gives);
@@ -53,6 +53,7 @@ pub(crate) struct Flatten<'a> {
     calls: &'a Calls,
     /// Kernels of functions that are compiled by themselves, so far.
     callees: &'a PrimaryMap<KernelId, Kernel>,
+    gives: &'a Gives,
     graph: Graph,
     /// Number of movement nodes on the way to a computed node.
     chain: SecondaryMap<NodeId, u32>,
@@ -93,6 +94,19 @@ impl Flatten<'_> {
                 stack.push(callee);
             }
         }
+    }
+
+    /// Whether an array that is too long to be unrolled is what a loop carries, or an update of it: that
+    /// stays where it is, and all its elements would be written for each that changes.
+    fn changes_carry(&self, array: Source, shape: &[usize]) -> bool {
+        let Some(mut node) = array.node() else { return false };
+        while let NodeKind::Update = self.graph.nodes[node].kind
+            && let Some(base) = self.graph.nodes[node].operands[0].node()
+        {
+            node = base;
+        }
+        let long = Shape::from(shape).elements() > self.graph.machine.unrolled;
+        long && matches!(self.graph.nodes[node].kind, NodeKind::Input(p) if self.gives.any(p))
     }
 
     /// Adds the next equation, or returns the frame of the function it calls.
@@ -220,7 +234,10 @@ impl Flatten<'_> {
                 match literal_starts(&operands[2..], &whole, &part) {
                     // A small array changes in registers: its new elements are those of the update,
                     // and otherwise the old ones.
-                    Some(starts) if small(&whole, &part, self.graph.machine) => {
+                    Some(starts)
+                        if small(&whole, &part, self.graph.machine)
+                            && !self.changes_carry(operands[0], &whole) =>
+                    {
                         let old = shifted(0, &vec![0; whole.len()], 1);
                         NodeKind::View { pieces: vec![shifted(1, &starts, -1), old], fill: None }
                     }

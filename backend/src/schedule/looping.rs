@@ -386,6 +386,14 @@ fn places_that_are_read_and_written_copy_no_array() {
   %8: f64[40] = dynamic_update_slice %3, %6, %7
   return %8
 }",
+        // Places that are known before the program runs.
+        "func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
+  %2: f64[1] = dynamic_slice{sizes=[1]} %0, 2
+  %3: f64[1] = sin %2
+  %4: f64[40] = dynamic_update_slice %0, %3, 7
+  %5: f64[40] = dynamic_update_slice %4, %3, 2
+  return %5
+}",
     ];
     for body in bodies {
         let module = same(
