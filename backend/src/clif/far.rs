@@ -34,6 +34,9 @@ const LATE: usize = 50;
 /// The allocator is fast enough where fewer than these wait.
 const MANY: usize = 128;
 
+/// And where no loop or branch has so many statements: what is not in one is cut into parts.
+const LONG: usize = 300;
+
 /// A loop keeps so many variables in registers.
 const HELD: usize = 16;
 
@@ -56,9 +59,14 @@ impl Far {
         let vars: OrderedSet<VarId> =
             all.crowded.into_iter().filter(|v| !all.held.contains(v)).collect();
         let mut walk = Walk { kernel, vars: &vars, lanes: 1, clock: 0, events: Vec::new() };
-        part.iter().for_each(|stmt| walk.stmt(stmt));
+        let mut longest = 0;
+        for stmt in part {
+            let before = walk.clock;
+            walk.stmt(stmt);
+            longest = longest.max(walk.clock - before);
+        }
         let events = walk.events;
-        if waiting(&events, usize::MAX).values.len() + vars.len() <= MANY {
+        if longest <= LONG || waiting(&events, usize::MAX).values.len() + vars.len() <= MANY {
             return Far::default();
         }
         Far { vars, ..waiting(&events, LATE) }
