@@ -5,6 +5,7 @@
 //! b2      exp             f64[8,100]   6400     workspace+0    0-1    src/main.rs:7
 //! ```
 
+use crate::keeping::Keeping;
 use crate::kernel::{BufferId, KernelId, Place, Tape, TapeId};
 use cranelift_entity::PrimaryMap;
 use std::fmt;
@@ -24,6 +25,8 @@ pub struct Plan {
     pub calls: Vec<CallRow>,
     /// What the rounds of loops keep of which only the run knows how many there are.
     pub tapes: PrimaryMap<TapeId, Tape>,
+    /// What rounds keep that is as large as what they carry.
+    pub keeping: Vec<Keeping>,
 }
 
 /// A function that was asked to be compiled once, and what became of that.
@@ -100,6 +103,9 @@ impl fmt::Display for Plan {
         for (id, Tape { record, loc }) in &self.tapes {
             let at = loc.map_or(String::new(), |l| format!(" at {}:{}", l.file(), l.line()));
             writeln!(f, "{id}: {record} bytes more for each round of the loop{at}")?;
+        }
+        for keeping in &self.keeping {
+            writeln!(f, "{keeping}")?;
         }
         for CallRow { name, equations, sites, kernel } in &self.calls {
             let kept = kernel.map_or("inlined".to_owned(), |k| format!("compiled once, as {k}"));

@@ -153,3 +153,31 @@ fn threads_share_what_they_compile() {
     let why = f.explain([1.0]).unwrap();
     assert_eq!(why.misses().len(), 3);
 }
+
+/// The table of memory names what rounds keep that is as large as what they carry, and how much that is.
+#[test]
+fn what_rounds_keep_of_the_size_of_a_carry_is_said() {
+    let x = Tensor::from(vec![0.5; 100]);
+    let whole = |c: Var| (c * 0.5).sin();
+    let line = line!() - 1;
+    let counted = jit(grad(move |x: Var| fori_loop(7, |(_, c): (Var, Var)| whole(c), x).sum()));
+    let asked = jit(grad(move |x: Var| while_loop(|c: Var| c.sum().gt(0.1), whole, x).sum()));
+    let keeps = format!("keeps cos at prelude/tests/jit.rs:{line}, f64[100], which is as large");
+    let plan = counted.explain(&x).unwrap().memory_plan();
+    let bytes = "as what it carries: 800 bytes for each round, 5600 for all\n";
+    assert!(plan.contains(&format!("{keeps} {bytes}")), "{plan}");
+    let plan = asked.explain(&x).unwrap().memory_plan();
+    assert!(
+        plan.contains(&format!("{keeps} as what it carries: 800 bytes for each round\n")),
+        "{plan}"
+    );
+    // One place a round, and what the user stacks, are nobody's mistake.
+    let place = |(i, c): (Var, Var)| c.at(i).set(c.index(i).sin());
+    let places = jit(grad(move |x: Var| fori_loop(7, place, x).sum()));
+    let stacked =
+        jit(move |x: Var| scan(|(c, _): (Var, Var)| (whole(c), c), x, arange(7, Dtype::F64)).1);
+    for explanation in [places.explain(&x), stacked.explain(&x)] {
+        let plan = explanation.unwrap().memory_plan();
+        assert!(!plan.contains("as large as"), "{plan}");
+    }
+}

@@ -137,6 +137,7 @@ pub(crate) fn finish(
         peak,
         calls: Vec::new(),
         tapes: PrimaryMap::new(),
+        keeping: Vec::new(),
     };
     let mut kernel = Kernel {
         name: name.to_owned(),

@@ -91,6 +91,7 @@ mod tape_tests;
 mod tests;
 
 use crate::compile::Options;
+use crate::keeping::keeping;
 use crate::kernel::{Kernel, KernelId, Program};
 use crate::plan::Plan;
 use calls::{Gives, Unit};
@@ -140,6 +141,7 @@ pub(crate) fn plan_on(
     let (entry, mut plan) = kernel(module, &unit, &calls, &callees, &mut tapes)?;
     plan.calls = calls.rows;
     plan.tapes.clone_from(&tapes.all);
+    plan.keeping = keeping(module, func);
     let watched = tapes.watched.unwrap_or_default();
     Ok((Program { tapes: tapes.all, watched, callees, entry }, plan))
 }

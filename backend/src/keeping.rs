@@ -1,0 +1,116 @@
+//! What rounds of loops keep that is as large as what they carry.
+//!
+//! A loop that changes an array a little in each round and keeps all of it for the backward pass takes as
+//! many arrays as it has rounds, where a small number of each might do. It may be right (a recurrent
+//! network needs its states), so the table of memory says it, and nobody is refused:
+//!
+//! ```text
+//! the loop at src/main.rs:7 keeps mul at src/main.rs:8, f64[1000], which is as large as what it carries: 8000 bytes for each round, 800000 for all
+//! ```
+
+use std::fmt;
+use tapeloom_ir::prim::{Direction, Lowering, Rounds, Slot, Trip};
+use tapeloom_ir::{ArrayType, Equation, FuncId, Function, Loc, Module, OrderedSet, Type, ValueId};
+
+/// What each round of a loop keeps.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Keeping {
+    /// The primitive that makes it, or `the carry`, where it is what the round began with.
+    pub what: &'static str,
+    /// Its type in one round.
+    pub ty: ArrayType,
+    /// The user's line that makes it.
+    pub location: Loc,
+    /// The line of the loop.
+    pub of: Loc,
+    /// How many rounds there are, where that is known before the run.
+    pub rounds: Option<usize>,
+}
+
+/// What takes fewer bytes a round is not worth a word.
+const LITTLE: usize = 64;
+
+/// What the loops of a function, and of all that it runs, keep of the size of a carry, each once.
+pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
+    let (mut found, mut seen, mut open) = (Vec::new(), OrderedSet::default(), vec![function]);
+    while let Some(id) = open.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let f = module.function(id);
+        let read = read(module, f);
+        for (i, e) in f.equations.iter().enumerate() {
+            open.extend(e.op.regions().iter().filter(|r| r.role.runs()).map(|r| r.function));
+            let Some((body, rounds)) = as_loop(module, e) else { continue };
+            let round = module.function(body);
+            let (mut carried, mut like) = (OrderedSet::default(), OrderedSet::default());
+            for (slot, ty) in rounds.takes.iter().zip(round.param_types()) {
+                if let Slot::Carry(r) = slot {
+                    carried.insert(*r);
+                    like.insert(ty);
+                }
+            }
+            for (r, (result, ty)) in round.results.iter().zip(round.result_types()).enumerate() {
+                let back = (e.outputs[r], rounds.direction.flipped());
+                if carried.contains(&r) || !like.contains(&ty) || !read.contains(&back) {
+                    continue;
+                }
+                let Type::Array(ty) = ty else { continue };
+                if ty.bytes() <= LITTLE {
+                    continue;
+                }
+                let makes = |e: &Equation| result.value().is_some_and(|v| e.outputs.contains(&v));
+                let made = round.equations.iter().position(makes);
+                found.push(Keeping {
+                    what: made.map_or("the carry", |i| round.equations[i].op.name()),
+                    ty,
+                    location: made.and_then(|i| round.location(i)),
+                    of: f.location(i),
+                    rounds: match rounds.trip {
+                        Trip::Static(n) => Some(n),
+                        Trip::Runtime | Trip::While { .. } => None,
+                    },
+                });
+            }
+        }
+    }
+    found
+}
+
+/// The body and the rounds of an equation that is a loop.
+fn as_loop(module: &Module, e: &Equation) -> Option<(FuncId, Rounds)> {
+    if e.op.regions().is_empty() {
+        return None;
+    }
+    match e.op.lower(module, &[]) {
+        Lowering::Loop { body, rounds } => Some((body, rounds)),
+        _ => None,
+    }
+}
+
+/// What loops of a function read an element of in each round, and in which order.
+fn read(module: &Module, f: &Function) -> OrderedSet<(ValueId, Direction)> {
+    let mut read = OrderedSet::default();
+    for e in &f.equations {
+        let Some((_, rounds)) = as_loop(module, e) else { continue };
+        for (p, x) in rounds.params().zip(&e.operands[rounds.lead()..]) {
+            if let (Slot::Xs, Some(x)) = (rounds.takes[p], x.value()) {
+                read.insert((x, rounds.direction));
+            }
+        }
+    }
+    read
+}
+
+impl fmt::Display for Keeping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = |loc: Loc| loc.map_or(String::new(), |l| format!(" at {}:{}", l.file(), l.line()));
+        let (what, ty, bytes) = (self.what, &self.ty, self.ty.bytes());
+        write!(f, "the loop{} keeps {what}{}, {ty}", at(self.of), at(self.location))?;
+        write!(f, ", which is as large as what it carries: {bytes} bytes for each round")?;
+        match self.rounds {
+            Some(n) => write!(f, ", {} for all", bytes.saturating_mul(n)),
+            None => Ok(()),
+        }
+    }
+}
