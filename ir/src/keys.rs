@@ -28,8 +28,15 @@
 //! one hands on; of the branches of one `cond` one runs.
 //!
 //! Derivatives and recomputation repeat draws, and should. So a draw of the user is a key marked with a
-//! name of its own ([`DRAW`]), which every copy of it has; the same draw counts twice only in two rounds
-//! of one loop. Keys without such a mark are left alone.
+//! name of its own, which every copy of it has: the same draw counts twice only in two rounds of one loop.
+//! Keys without such a mark are left alone. To derive a key once more (by a split, or with a number) is to
+//! have the same key, and what is drawn of that is seen.
+//!
+//! ```text
+//! draw_7          the draw 7
+//! keys_8          the derivation 8
+//! draw_9.4.0      the draw 9, in branch 0 of the `cond` 4: not when another branch of that runs
+//! ```
 
 use crate::depth::deeper;
 use crate::function::{Atom, Equation, FuncId, Function, Loc, ValueId};
@@ -38,13 +45,15 @@ use crate::map::OrderedMap;
 use crate::module::Module;
 use crate::prim::{AxisMap, Code, Direction, Lowering, Op, Operand, Piece, Rounds, Slot, Trip};
 use crate::problem::{Kind, Problem, Result};
-use crate::types::Type;
+use crate::types::{ArrayType, Type};
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// How the names of marks begin that tell draws apart.
 pub const DRAW: &str = "draw_";
+/// How the names of marks begin that tell apart where keys are made of a key.
+pub const KEYS: &str = "keys_";
 
 /// Looks whether a program uses a key twice.
 ///
@@ -71,6 +80,8 @@ enum Def {
     Literal(Literal),
     /// A result of an equation.
     Result(Op, Vec<Number>, usize),
+    /// Bits of a key, in that shape.
+    Bits(Number, Counter, ArrayType),
     /// The number of a round of whatever loop, in that order.
     Index(Direction, u8),
     /// What belongs to that round of an array.
@@ -84,6 +95,8 @@ struct Made {
     def: Def,
     /// The value whose elements these are, all of them, each once or more.
     same: Option<Number>,
+    /// The value of which it has some elements.
+    part: Option<Number>,
     /// The name of a mark on it.
     mark: Option<Arc<str>>,
     /// How many numbers there are, if they count from 0.
@@ -108,9 +121,26 @@ struct Use {
     counter: Counter,
     path: Path,
     line: Loc,
+    /// Of an array of keys: whether it is used of each of them in turn.
+    each: bool,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+impl Use {
+    /// Whether it makes keys of a key.
+    fn derives(&self) -> bool {
+        self.draw.starts_with(KEYS)
+    }
+
+    /// Whether the two are two uses of what both have.
+    fn meets(&self, other: &Use) -> bool {
+        let rounds = in_two_rounds(&self.path, &other.path);
+        let repeats = self.draw == other.draw || exclude(&self.draw, &other.draw);
+        let same_key = self.derives() && other.derives() && self.counter == other.counter;
+        self.counter.meets(other.counter) && !same_key && (rounds || !repeats)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Counter {
     /// The first so many numbers.
     First(usize),
@@ -118,6 +148,8 @@ enum Counter {
     Literal(u64),
     /// One number, that of a value.
     Value(Number),
+    /// The number of a round, of which 0 is one.
+    Round(Number),
 }
 
 impl Counter {
@@ -128,24 +160,34 @@ impl Counter {
             (Counter::First(n), Counter::Literal(k)) | (Counter::Literal(k), Counter::First(n)) => {
                 k < n as u64
             }
-            // It may well be one of them.
-            (Counter::First(n), Counter::Value(_)) | (Counter::Value(_), Counter::First(n)) => {
+            (Counter::First(n), Counter::Round(_)) | (Counter::Round(_), Counter::First(n)) => {
                 n > 0
             }
-            (Counter::Literal(_) | Counter::Value(_), _) => self == other,
+            // Nobody knows.
+            (Counter::First(_), Counter::Value(_)) | (Counter::Value(_), Counter::First(_)) => {
+                false
+            }
+            (Counter::Literal(_) | Counter::Value(_) | Counter::Round(_), _) => self == other,
         }
     }
 }
 
-/// What has been drawn of each key.
-type Uses = OrderedMap<Number, Vec<Use>>;
+/// What has been drawn of each key: of all of an array of keys, and of some of them.
+type Uses = OrderedMap<(Number, Extent), Vec<Use>>;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Extent {
+    All,
+    Some,
+}
 
 impl Keys<'_> {
     fn number(&mut self, def: Def) -> Number {
         let next = self.defs.len();
         let number = *self.known.entry(def.clone()).or_insert(next);
         if number == next {
-            self.defs.push(Made { def, same: None, mark: None, counts: None });
+            let part = if let Def::Element(n, _) = def { Some(n) } else { None };
+            self.defs.push(Made { def, same: None, part, mark: None, counts: None });
         }
         number
     }
@@ -183,10 +225,15 @@ impl Keys<'_> {
                     results
                 }
                 lowering => {
-                    if let Lowering::Elementwise(Code::RandomBits) = lowering {
-                        self.draw(&operands, path, f.location(i), uses)?;
+                    if let (Lowering::Elementwise(Code::RandomBits), [y], [key, counter]) =
+                        (&lowering, &e.outputs[..], &operands[..])
+                    {
+                        let ty = f.types[*y].as_array().cloned();
+                        vec![self.bits(*key, *counter, ty, (path, f.location(i)), uses)?]
+                    } else {
+                        let results = 0..e.outputs.len();
+                        results.map(|k| self.made(e, k, &lowering, &operands, f)).collect()
                     }
-                    (0..e.outputs.len()).map(|k| self.made(e, k, &lowering, &operands, f)).collect()
                 }
             };
             for (v, n) in e.outputs.iter().zip(results) {
@@ -218,7 +265,8 @@ impl Keys<'_> {
         match lowering {
             Lowering::Alias { kept } => {
                 made.same = operands.first().copied();
-                made.mark = kept.clone().filter(|name| name.starts_with(DRAW));
+                let ours = |name: &Arc<str>| name.starts_with(DRAW) || name.starts_with(KEYS);
+                made.mark = kept.clone().filter(ours);
             }
             Lowering::Reshape | Lowering::Elementwise(Code::Convert(_)) => {
                 made.same = operands.first().copied();
@@ -235,14 +283,16 @@ impl Keys<'_> {
                     };
                     p.axes.iter().zip(from.shape.iter()).all(axis)
                 };
-                if let [piece] = &pieces[..]
-                    && whole(piece)
-                {
-                    made.same = Some(operands[piece.operand]);
+                if let [piece] = &pieces[..] {
+                    let from = Some(operands[piece.operand]);
+                    if whole(piece) { made.same = from } else { made.part = from }
                 }
             }
             Lowering::Iota { .. } => {
                 made.counts = ty.map(|ty| ty.shape.elements());
+            }
+            Lowering::DynamicSlice | Lowering::Gather { .. } => {
+                made.part = operands.first().copied();
             }
             Lowering::View { fill: Some(_), .. }
             | Lowering::Elementwise(_)
@@ -251,9 +301,7 @@ impl Keys<'_> {
             | Lowering::Cumulate { .. }
             | Lowering::ArgSort { .. }
             | Lowering::Contract { .. }
-            | Lowering::DynamicSlice
             | Lowering::DynamicUpdateSlice
-            | Lowering::Gather { .. }
             | Lowering::Scatter { .. }
             | Lowering::Host(_)
             | Lowering::Call(_)
@@ -336,33 +384,68 @@ impl Keys<'_> {
         Ok(after.collect())
     }
 
+    /// Where a value is made that is no copy of another, and the outermost mark on the way there.
+    fn origin(&self, n: Number) -> (Number, Option<Arc<str>>) {
+        let (mut n, mut mark) = (n, None);
+        while let Some(from) = self.defs[n].same {
+            mark = mark.or_else(|| self.defs[n].mark.clone());
+            n = from;
+        }
+        (n, mark)
+    }
+
     /// Bits are made of a key.
-    fn draw(&mut self, operands: &[Number], path: &Path, line: Loc, uses: &mut Uses) -> Result<()> {
-        let [key, counter] = operands else { return Ok(()) };
-        let (mut base, mut draw) = (*key, None);
-        while let Some(from) = self.defs[base].same {
-            draw = draw.or_else(|| self.defs[base].mark.clone());
-            base = from;
-        }
-        let Some(draw) = draw else { return Ok(()) };
-        let mut from = *counter;
-        while let Some(next) = self.defs[from].same {
-            from = next;
-        }
-        let made = &self.defs[from];
+    fn bits(
+        &mut self,
+        key: Number,
+        counter: Number,
+        ty: Option<ArrayType>,
+        (path, line): (&Path, Loc),
+        uses: &mut Uses,
+    ) -> Result<Number> {
+        let ((key, draw), (counter, _)) = (self.origin(key), self.origin(counter));
+        let made = &self.defs[counter];
         let counter = match (made.counts, &made.def) {
             (Some(n), _) => Counter::First(n),
             (None, Def::Literal(x)) => Counter::Literal(x.bits),
-            (None, _) => Counter::Value(from),
+            (None, Def::Index(..)) => Counter::Round(counter),
+            (None, _) => Counter::Value(counter),
         };
-        let all = uses.entry(base).or_default();
-        let meets = |other: &&Use| {
-            (other.draw != draw || in_two_rounds(&other.path, path)) && other.counter.meets(counter)
-        };
-        if let Some(other) = all.iter().find(meets) {
-            return Err(reused(other, &draw, line));
+        if let Some(draw) = draw {
+            self.draw(key, Use { draw, counter, path: path.clone(), line, each: false }, uses)?;
         }
-        all.push(Use { draw, counter, path: path.clone(), line });
+        Ok(match ty {
+            Some(ty) => self.number(Def::Bits(key, counter, ty)),
+            None => self.unknown(),
+        })
+    }
+
+    /// A key is used.
+    fn draw(&self, key: Number, of: Use, uses: &mut Uses) -> Result<()> {
+        let find = |place, also: &dyn Fn(&Use) -> bool| {
+            let all = uses.get(&place).into_iter().flatten();
+            all.clone().find(|other| of.meets(other) && also(other)).map(|other| reused(other, &of))
+        };
+        let mut known = find((key, Extent::All), &|_| true);
+        known = known.or_else(|| find((key, Extent::Some), &|_| true));
+        let mut around = Vec::new();
+        let mut at = key;
+        while let Some(whole) = self.defs[at].part {
+            let each = matches!(self.defs[at].def, Def::Element(..));
+            at = self.origin(whole).0;
+            around.push((at, each));
+            known = known.or_else(|| find((at, Extent::All), &|_| true));
+            // Two single ones are two keys.
+            known = known.or_else(|| find((at, Extent::Some), &|other| other.each != each));
+        }
+        if let Some(problem) = known {
+            return Err(problem);
+        }
+        for (whole, each) in around {
+            let part = Use { each, ..of.clone() };
+            uses.entry((whole, Extent::Some)).or_default().push(part);
+        }
+        uses.entry((key, Extent::All)).or_default().push(of);
         Ok(())
     }
 }
@@ -375,22 +458,33 @@ fn in_two_rounds(one: &Path, other: &Path) -> bool {
     one.iter().any(|(id, round)| other.iter().any(|(of, at)| id == of && round != at))
 }
 
-fn reused(first: &Use, draw: &Arc<str>, line: Loc) -> Problem {
+/// Whether the names say that two draws stand in two branches of one `cond`.
+fn exclude(one: &str, other: &str) -> bool {
+    let branches = |name: &str| -> Vec<(String, String)> {
+        let parts: Vec<&str> = name.split('.').skip(1).collect();
+        parts.chunks_exact(2).map(|c| (c[0].to_owned(), c[1].to_owned())).collect()
+    };
+    let others = branches(other);
+    let apart = |(cond, branch): &(String, String)| {
+        others.iter().any(|(of, taken)| of == cond && taken != branch)
+    };
+    branches(one).iter().any(apart)
+}
+
+fn reused(first: &Use, second: &Use) -> Problem {
     let place = |line: Loc| line.map_or("it".to_owned(), |l| format!("{}:{}", l.file(), l.line()));
-    let (message, help) = if first.draw == *draw {
+    let (message, help) = if first.draw == second.draw {
         (
             "a key is used in every round of a loop, which gives the same numbers".to_owned(),
             "fold the number of the round into it, split it and carry on with one half, or go over an \
              array of keys",
         )
     } else {
+        let first = place(first.line);
         (
-            format!(
-                "a key is used a second time: what is drawn was drawn before, at {}",
-                place(first.line)
-            ),
+            format!("a key is used a second time: what is drawn was drawn before, at {first}"),
             "split the key, and use every part once",
         )
     };
-    Problem::new(Kind::KeyReuse, message, help).at(line)
+    Problem::new(Kind::KeyReuse, message, help).at(second.line)
 }

@@ -52,7 +52,7 @@ pub use eval::{eval, eval_values};
 pub use finite::eval_finite;
 pub use function::{Atom, Equation, FuncId, Function, Loc, Operands, Outputs, ValueId};
 pub use host::{Answer, Batch, Failure, Host, HostCall, Lane};
-pub use keys::{DRAW, check_keys};
+pub use keys::{DRAW, KEYS, check_keys};
 pub use limits::{Cancel, LOOK_EVERY, Limits, LoopCount, Rounds, eval_within};
 pub use literal::Literal;
 pub use map::{OrderedMap, OrderedSet};

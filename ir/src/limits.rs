@@ -90,7 +90,8 @@ pub struct Rounds {
 impl Rounds {
     /// A loop whose rounds are `bounded` by [`Limits::max_steps`], or not.
     pub fn new(limits: &Limits, bounded: bool) -> Rounds {
-        let most = limits.max_steps.filter(|_| bounded).unwrap_or(u64::MAX - 1);
+        // One more is a number, too.
+        let most = limits.max_steps.filter(|_| bounded).unwrap_or(u64::MAX).min(u64::MAX - 1);
         Rounds { limits: limits.clone(), most, count: 0, until: 0 }
     }
 

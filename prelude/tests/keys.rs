@@ -141,6 +141,53 @@ fn keys_used_twice_are_found() {
             }),
         ),
         (
+            "all of an array and one of it",
+            Box::new(|k| {
+                let all = random::split_n(k, 3);
+                vmap(noise)(all).sum() + noise(all.index(0))
+            }),
+        ),
+        (
+            "one of an array and all of it",
+            Box::new(|k| {
+                let all = random::split_n(k, 3);
+                noise(all.index(0)) + map(noise, all).sum()
+            }),
+        ),
+        (
+            "all of an array in rounds and in a batch",
+            Box::new(|k| {
+                let all = random::split_n(k, 3);
+                vmap(noise)(all).sum() + map(noise, all).sum()
+            }),
+        ),
+        (
+            "one number in two dtypes",
+            Box::new(|k| noise(random::fold_in(k, 5i64)) + noise(random::fold_in(k, 5i32))),
+        ),
+        (
+            "a key derived twice",
+            Box::new(|k| {
+                fori_loop(
+                    3,
+                    |(i, s): (Var, Var)| {
+                        let of = |k: Var| noise(random::fold_in(random::fold_in(k, 7), i));
+                        s + of(k) * of(k)
+                    },
+                    zero(),
+                )
+            }),
+        ),
+        (
+            "branches in two rounds",
+            Box::new(|k| {
+                let round = |(i, s): (Var, Var)| {
+                    s + cond((i % 2).eq(0), |k: Var| noise(k), |k: Var| -noise(k), k)
+                };
+                fori_loop(3, round, zero())
+            }),
+        ),
+        (
             "in a checkpoint",
             Box::new(|k| {
                 grad(checkpoint(move |x: Var| (x * noise(k)).sin() * noise(k)))(constant(2.0))
@@ -152,6 +199,11 @@ fn keys_used_twice_are_found() {
         assert_eq!(error.kind(), Kind::KeyReuse, "{name}: {error}");
         assert!(error.to_string().contains("keys.rs:"), "{name}: {error}");
     }
+    // Whatever is asked for.
+    let twice = || jit(|seed: Var| noise(random::key(seed)) * noise(random::key(seed))).key_check();
+    assert_eq!(twice().report(3i64).err().map(|e| e.kind()), Some(Kind::KeyReuse));
+    assert_eq!(twice().explain(3i64).err().map(|e| e.kind()), Some(Kind::KeyReuse));
+    assert_eq!(twice().compile(3i64).err().map(|e| e.kind()), Some(Kind::KeyReuse));
     // Both lines.
     let error = checked(|k| {
         let first = noise(k);
@@ -235,6 +287,61 @@ fn keys_used_once_are_left_alone() {
             }),
         ),
         // What a derivative repeats is one draw.
+        (
+            "a key derived in every round",
+            Box::new(|k| {
+                let of = |k: Var, i: Var| random::fold_in(k, i);
+                fori_loop(
+                    3,
+                    |(i, s): (Var, Var)| {
+                        fori_loop(3, |(j, s): (Var, Var)| s + noise(of(of(k, i), j)), s)
+                    },
+                    zero(),
+                )
+            }),
+        ),
+        (
+            "a key with a name, and rounds",
+            Box::new(|k| {
+                let of = |i: Var| noise(random::fold_in(random::fold_in(k, 7), i));
+                fori_loop(3, |(i, s): (Var, Var)| s + of(i), zero())
+            }),
+        ),
+        (
+            "a batch of branches",
+            Box::new(|k| {
+                let member =
+                    move |x: Var| cond(x.gt(1.0), |x: Var| x * noise(k), |x: Var| x + noise(k), x);
+                vmap(member)(arange(3, Dtype::F64)).sum()
+            }),
+        ),
+        (
+            "numbers elsewhere",
+            Box::new(|k| {
+                let some = |i: Var| noise(random::fold_in(k, i + 100));
+                noise(k) + vmap(some)(arange(3, Dtype::I64)).sum()
+            }),
+        ),
+        (
+            "a rule that draws again",
+            Box::new(|k| {
+                let f = custom_vjp(
+                    move |x: Var| x * noise(k),
+                    move |x: Var| (x * noise(k), ()),
+                    move |(), ct: Var| ct * noise(k),
+                );
+                grad(f)(constant(2.0))
+            }),
+        ),
+        (
+            "what solvers ask",
+            Box::new(|k| {
+                let [a, b] = halves(k);
+                let x = fixed_point(|x: Var| x * 0.5 + noise(a), zero());
+                let until = Until::default();
+                x + cg(|x: Var| x * (noise(b).abs() + 1.0), ones([2], Dtype::F64), until).sum()
+            }),
+        ),
         ("gradient", Box::new(|k| grad(|x: Var| (x * noise(k)).sin())(constant(2.0)))),
         (
             "third derivative",

@@ -252,6 +252,15 @@ fn solvers_take_right_hand_sides_of_every_size() {
             assert!((rows[2] - 1.0).abs() + (rows[3] - 2.0).abs() < 1e-9, "{rows:?}");
         }
         assert!(jit(solve).call(Vec::<f64>::new()).unwrap().to_vec::<f64>().unwrap().is_empty());
+        // Nor that of the matrix, nor what is no number in it.
+        for by in [1e-200, 1e200] {
+            let f = |b: Var| gmres(|x: Var| x * by, b, Until::default()) * by;
+            let x = jit(f).call([2.0, 1.0]).unwrap().to_vec::<f64>().unwrap();
+            assert!((x[0] - 2.0).abs() + (x[1] - 1.0).abs() < 1e-9, "{by:e}: {x:?}");
+        }
+        let bad = |b: Var| gmres(|x: Var| x * constant([1.0, f64::NAN]), b, Until::default());
+        let x = jit(bad).call([2.0, 1.0]).unwrap().to_vec::<f64>().unwrap();
+        assert!(x.iter().any(|x| x.is_nan()), "{x:?}");
         // Cotangents are right-hand sides, too.
         let back = jit(grad(move |b: Var| {
             (custom_linear_solve(|x: Var| x * 2.0, b, |_, b| solve(b)) * 1e-200).sum()
@@ -259,6 +268,24 @@ fn solvers_take_right_hand_sides_of_every_size() {
         let slope = back.call([1.0, 2.0]).unwrap().to_vec::<f64>().unwrap();
         assert!(slope.iter().all(|s| (s * 1e200 - 0.5).abs() < 1e-9), "{slope:?}");
     }
+}
+
+/// As little as of the sizes of what is solved for.
+#[test]
+fn fixed_points_are_found_at_every_size() {
+    let f = |a: Var| fixed_point(|x: Var| x * 0.5 + a, a);
+    for a in [1e-300, 1e-200, 1.0, 1e200, 1e300] {
+        let x = jit(f).call(a).unwrap().item::<f64>().unwrap();
+        assert!((x / a - 2.0).abs() < 1e-9, "{a:e}: {x:e}");
+        let slope = jit(grad(move |x: Var| f(x) * a)).call(1.0).unwrap().item::<f64>().unwrap();
+        assert!((slope / a - 2.0).abs() < 1e-9, "{a:e}: {slope:e}");
+    }
+    let x = jit(f).call(1e-25f32).unwrap().item::<f32>().unwrap();
+    assert!((x * 1e25 - 2.0).abs() < 1e-4, "{x:e}");
+    let none = jit(|()| custom_linear_solve(|()| (), (), |_, ()| ()));
+    assert!(none.call(()).is_ok());
+    let bad = jit(f).call(f64::NAN).unwrap().item::<f64>().unwrap();
+    assert!(bad.is_nan());
 }
 
 #[test]

@@ -107,6 +107,14 @@ fn known_counts_are_refused_before_the_first_round() {
     }
 }
 
+#[test]
+fn the_largest_limit_is_none() {
+    let f = |x: Var| while_loop(|x: Var| x.lt(5000.0), |x| x + 1.0, x);
+    for f in [jit(f).max_steps(u64::MAX), jit(f).max_steps(u64::MAX).interpreted()] {
+        assert_eq!(f.call(0.0).unwrap().item::<f64>().unwrap(), 5000.0);
+    }
+}
+
 /// What is as long as the program says is as long as the user said.
 #[test]
 fn loops_of_known_length_are_not_bounded() {

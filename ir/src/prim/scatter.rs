@@ -216,7 +216,7 @@ impl ArrayPrimitive for Scatter {
             return Err(Problem::new(
                 Kind::Dtype,
                 format!("`{name}` is not defined for {x}"),
-                "convert the array to numbers, or use scatter_max for or, scatter_min for and",
+                "convert the array to numbers, or take `max` for or, `min` for and",
             ));
         }
         let windows = self.addressing().windows(name, x, indices)?;

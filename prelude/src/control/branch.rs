@@ -4,6 +4,7 @@ use super::shared::{Shared, single};
 use crate::Var;
 use crate::closure::{Staged, rebuild, stage_body};
 use crate::function::{Function, one};
+use crate::random::{in_branch, next_branching};
 use crate::tree::{Tree, different, flatten, leaf_paths};
 use crate::var::caller;
 use tapeloom_ir::prim::Cond;
@@ -75,11 +76,14 @@ fn choose<A: Tree<Var>, B: Tree<Var>>(
 ) -> B {
     let (structure, args) = flatten(&x);
     let params: Vec<Param> = args.iter().map(|v| Param::like(v.handle, at)).collect();
-    let trace = |f: &dyn Fn(A) -> B| {
-        stage_body::<A, B>(transform, at, f, &structure, args.clone(), &params)
+    let branching = next_branching();
+    let trace = |i: usize, f: &dyn Fn(A) -> B| {
+        in_branch(branching, i, || {
+            stage_body::<A, B>(transform, at, f, &structure, args.clone(), &params)
+        })
     };
-    let first = trace(first);
-    let rest: Vec<Staged<B::Structure>> = rest.iter().map(|f| trace(f)).collect();
+    let first = trace(0, first);
+    let rest: Vec<Staged<B::Structure>> = (1..).zip(rest).map(|(i, f)| trace(i, f)).collect();
     let staged = || std::iter::once(&first).chain(&rest);
     let alike = rest.iter().all(|other| same_results::<B>(&first, other, at));
     let functions: Option<Vec<FuncId>> = staged().map(Staged::function).collect();

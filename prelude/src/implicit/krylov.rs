@@ -2,8 +2,9 @@
 
 use crate::Var;
 use crate::control::{fori_loop, while_loop};
-use crate::ops::functions::{eye, select, zeros};
+use crate::ops::functions::{eye, select, stack, zeros};
 
+use crate::random::unmarked;
 use crate::tree::{Tree, flatten, ravel};
 use crate::var::caller;
 use tapeloom_ir::{Dtype, Literal};
@@ -67,7 +68,7 @@ pub fn cg<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
     let (relative, most) = until.bounds(&b);
     let (b, tree) = ravel(&b);
     let (b, size) = scaled(b);
-    let a = |v: Var| ravel(&matvec(tree(v))).0;
+    let a = |v: Var| unmarked(|| ravel(&matvec(tree(v))).0);
     let limit = b.dot(b) * (relative * relative);
     let (x, ..) = while_loop(
         |(_, _, _, rr, n): (Var, Var, Var, Var, Var)| rr.gt(limit) & n.lt(most),
@@ -87,7 +88,8 @@ pub fn cg<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
 const RESTART: usize = 30;
 
 /// `x` with `A x = b` for any invertible `A`: the `x` of the Krylov space with the smallest residual,
-/// begun anew every 30 products. `x` has the form, shapes and dtype of `b`, and `matvec` keeps them.
+/// begun anew every 30 products. That need not come closer where more directions are needed at once (a
+/// permutation of 31 elements or more, for one): the best `x` so far is given then. `x` has the form, shapes and dtype of `b`, and `matvec` keeps them.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -107,33 +109,33 @@ pub fn gmres<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
     let rounding = epsilon(&b);
     let (b, tree) = ravel(&b);
     let (b, size) = scaled(b);
-    let a = |v: Var| ravel(&matvec(tree(v))).0;
+    let a = |v: Var| unmarked(|| ravel(&matvec(tree(v))).0);
     let ty = b.ty(at);
     let n = ty.shape.elements();
     let m = n.clamp(1, RESTART);
-    let limit = b.dot(b).sqrt() * relative;
+    let limit = norm(b) * relative;
     let none = || Var::literal(Literal::i64(0), at);
 
     // A V = V' H for orthonormal directions V, and one more in V'. Rotations Q bring H to a triangle,
     // Q H = R, so |b - A x| = |Q[k, 0]| |r| for the best x of k directions. R is kept by columns.
     let round = |(k, directions, rotations, columns): (Var, Var, Var, Var)| {
         let mut w = a(directions.index(k));
-        let before = w.dot(w).sqrt();
+        let before = norm(w);
         let mut h = zeros([m + 1], ty.dtype);
         // Once is not enough where little is left.
         for _ in 0..2 {
             let along = directions.dot(w);
             (w, h) = (w - along.dot(directions), h + along);
         }
-        let length = w.dot(w).sqrt();
+        let length = norm(w);
         // Nothing new: the space is all that there is.
-        let new = length.gt(before * rounding);
+        let new = !length.le(before * rounding);
         let directions = directions.at(k + 1).set(divided(w, length, new));
         let h = h.at(k + 1).set(select(new, length, 0.0));
         let column = rotations.dot(h);
         let (c, s) = (column.index(k), column.index(k + 1));
-        let rho = (c * c + s * s).sqrt();
-        let some = rho.gt(0.0);
+        let rho = norm(stack(&[c, s], 0));
+        let some = !rho.eq(0.0);
         let (c, s) = (select(some, divided(c, rho, some), 1.0), divided(s, rho, some));
         let (upper, lower) = (rotations.index(k), rotations.index(k + 1));
         let rotations = rotations.at(k).set(c * upper + s * lower);
@@ -141,7 +143,7 @@ pub fn gmres<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
         (k + 1, directions, rotations, columns.at(k).set(column.at(k).set(rho)))
     };
     let cycle = |(x, r, count): (Var, Var, Var)| {
-        let size = r.dot(r).sqrt();
+        let size = norm(r);
         let start = (
             none(),
             zeros([m + 1, n], ty.dtype).at(0).set(r / size),
@@ -158,26 +160,38 @@ pub fn gmres<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
             let i = k - 1 - i;
             let rho = columns.index((i, i));
             let rest = rotations.index((i, 0)) * size - y.dot(columns.t().index(i));
-            y.at(i).set(divided(rest, rho, rho.gt(0.0)))
+            y.at(i).set(divided(rest, rho, !rho.eq(0.0)))
         };
         let y = fori_loop(k, back, zeros([m], ty.dtype));
         let x = x + y.dot(directions.slice_axis(0, ..m));
         (x, b - a(x), count + k + 1)
     };
     let (x, ..) = while_loop(
-        |(_, r, count): (Var, Var, Var)| r.dot(r).sqrt().gt(limit) & count.lt(most),
+        |(_, r, count): (Var, Var, Var)| norm(r).gt(limit) & count.lt(most),
         cycle,
         (b.zeros_like(), b, none()),
     );
     tree(x * size)
 }
 
-/// A vector whose largest element is of size 1, so that its square is a number, and its size. Of what is not
-/// finite no round is made, and the solution is not a number.
+/// A vector whose largest element is of size 1, and that size. Of what is not finite no round is made, and
+/// the solution is not a number.
 fn scaled(b: Var) -> (Var, Var) {
-    let none = b.shape().elements() == 0;
-    let size = if none { b.sum() } else { b.abs().max() }.stop_gradient();
+    let size = largest(b);
     (b / select(size.eq(0.0), 1.0, size), size)
+}
+
+/// The length of a vector whose squares need not be numbers.
+pub(super) fn norm(v: Var) -> Var {
+    let (unit, size) = scaled(v);
+    size * unit.dot(unit).sqrt()
+}
+
+/// The size of the largest element, as a constant of derivatives: whoever divides by it multiplies again.
+fn largest(v: Var) -> Var {
+    let none = v.shape().elements() == 0;
+    let size = if none { v.sum() } else { v.abs().max() };
+    size.stop_gradient()
 }
 
 /// `x / y` where there is something to divide by, and 0 elsewhere.

@@ -22,8 +22,9 @@ use crate::Var;
 use crate::closure::{Staged, rebuild, stage};
 use crate::control::{Shared, while_loop};
 use crate::ops::functions::select;
+use crate::random::unmarked;
 use crate::transform::{jvp, linear_transpose, vjp};
-use crate::tree::{Tree, different, global_norm, tree_map, tree_map2};
+use crate::tree::{Tree, different, flatten, ravel, tree_map, tree_map2};
 use crate::var::caller;
 use tapeloom_ir::prim::{LinearSolve, Op, Root};
 use tapeloom_ir::trace::{self, Diagnostic};
@@ -131,7 +132,8 @@ pub fn custom_root<X: Tree<Var>>(
 
 /// The `x` with `g(x) = x` that `x ← g(x)` comes to from `init`, for a contraction `g`.
 ///
-/// It ends where a round moves `x` by no more than its rounding errors, or after ten thousand rounds.
+/// It ends where a round moves `x` by no more than its rounding errors, where it is no number any more, or
+/// after ten thousand rounds.
 /// The systems of derivatives are solved in the same way, and converge as fast.
 ///
 /// ```
@@ -172,9 +174,10 @@ fn until_still<X: Tree<Var>>(g: &dyn Fn(X) -> X, x: X, at: Loc) -> X {
         |(_, moved, n): (X, Var, Var)| moved.gt(within) & n.lt(MOST_ROUNDS),
         |(x, _, n): (X, Var, Var)| {
             let next = g(copy(&x));
-            let step = global_norm(&tree_map2(|y, x| y - x, &next, &x));
+            let length = |x: &X| krylov::norm(ravel(x).0);
+            let step = length(&tree_map2(|y, x| y - x, &next, &x));
             // What is zero moves by no share of itself.
-            let size = global_norm(&next);
+            let size = length(&next);
             let moved = step / select(size.gt(0.0), size, size.ones_like());
             (next, moved.convert(Dtype::F64), n + 1)
         },
@@ -191,10 +194,14 @@ fn linear_system<B: Tree<Var>>(
     solve: impl Fn(B) -> B,
     transposed: impl Fn(B) -> B,
 ) -> B {
+    // No equations, no unknowns.
+    if flatten(&b).1.is_empty() {
+        return b;
+    }
     let again = copy(&b);
-    let (matvec, _) = stage::<B, B>(transform, at, matvec, copy(&b));
-    let (solve, structure) = stage::<B, B>(transform, at, solve, b);
-    let (transposed, _) = stage::<B, B>(transform, at, transposed, again);
+    let (matvec, _) = unmarked(|| stage::<B, B>(transform, at, matvec, copy(&b)));
+    let (solve, structure) = unmarked(|| stage::<B, B>(transform, at, solve, b));
+    let (transposed, _) = unmarked(|| stage::<B, B>(transform, at, transposed, again));
     let functions = [
         ("the solver", solve),
         ("the solver of the transpose", transposed),
@@ -223,10 +230,11 @@ fn root<X: Tree<Var>>(
         let (_, pull) = vjp(f)(x);
         tangent_solve(&pull, c)
     };
-    let (residual, _) = stage::<(X, X), X>(transform, at, residual, (like(), like()));
-    let (tangent, _) = stage::<(X, X, X), X>(transform, at, tangent, (like(), like(), like()));
-    let (cotangent, _) = stage::<(X, X, X), X>(transform, at, cotangent, (like(), like(), like()));
-    let (solve, structure) = stage::<X, X>(transform, at, |x| solve(f, x), init);
+    let three = || (like(), like(), like());
+    let (residual, _) = unmarked(|| stage::<(X, X), X>(transform, at, residual, (like(), like())));
+    let (tangent, _) = unmarked(|| stage::<(X, X, X), X>(transform, at, tangent, three()));
+    let (cotangent, _) = unmarked(|| stage::<(X, X, X), X>(transform, at, cotangent, three()));
+    let (solve, structure) = unmarked(|| stage::<X, X>(transform, at, |x| solve(f, x), init));
     let functions = [
         ("the solver", solve),
         ("the equation", residual),

@@ -26,6 +26,7 @@ pub use report::CallReport;
 
 use crate::closure::{time_in_transforms, trace_program};
 use crate::function::{Function, one};
+use crate::random::with_marks;
 use crate::transform::call_once_traced;
 use crate::tree::{Args, TensorRefs, Tree, leaf_paths};
 use crate::var::caller;
@@ -36,7 +37,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 use tapeloom_ir::trace::Traced;
-use tapeloom_ir::{ArrayType, Cancel, Kind, Limits, Loc, Problem, Tensor};
+use tapeloom_ir::{ArrayType, Cancel, Kind, Limits, Loc, Problem, Tensor, check_keys};
 
 /// A closure with the programs compiled from it. Made by [`jit`].
 pub struct Jit<A: Tree<Var>, B: Tree<Var>, F> {
@@ -274,7 +275,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// ```
     ///
     /// What counts: a value that makes a result not finite, or from which something finite is computed.
-    /// What does not: constants, values that nobody reads, the side of a `cond` that does not run and that of
+    /// What does not: constants, values that nobody reads, those that only decide something (in a comparison,
+    /// an order, an index, a conversion to integers), the side of a `cond` that does not run and that of
     /// a `select` that is not taken, rounds that a member of a batch does not need.
     #[doc(alias = "debug_nans")]
     pub fn nan_check(mut self) -> Jit<A, B, F> {
@@ -380,7 +382,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         let mut leaves = TensorRefs::new();
         args.tensors(&mut leaves);
         let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
-        let traced = trace_program::<A, B>(self.name, self.at, &self.f, &args.structure(), &types)?;
+        let traced = self.traced(&args.structure(), &types)?;
         let at = |p: Problem| Error::at(p, self.at);
         let program = Program::compile(self.compiled(), true, traced.module, traced.function, None);
         let Program::Native(compiled) = program.map_err(at)? else {
@@ -412,7 +414,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         args.tensors(&mut leaves);
         let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
         let (start, before) = (Instant::now(), time_in_transforms());
-        let traced = trace_program::<A, B>(self.name, self.at, &self.f, &args.structure(), &types)?;
+        let traced = self.traced(&args.structure(), &types)?;
         let time = start.elapsed();
         let transforming = time_in_transforms().saturating_sub(before);
         let f = traced.module.function(traced.function);
@@ -451,6 +453,20 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self.cache.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
+    /// The closure as a program; an error if it uses a key twice and somebody wants to know.
+    fn traced(
+        &self,
+        structure: &A::Structure,
+        types: &[ArrayType],
+    ) -> Result<Traced<B::Structure>, Error> {
+        let trace = || trace_program::<A, B>(self.name, self.at, &self.f, structure, types);
+        if self.keys {
+            let Traced { module, function, .. } = with_marks(trace)?;
+            check_keys(&module, function).map_err(|p| Error::at(p, self.at))?;
+        }
+        trace()
+    }
+
     /// A program for arguments of that kind. Few kinds are the rule, so a list is searched.
     fn lookup(&self, is_it: impl Fn(&Entry<A, B>) -> bool) -> Option<Arc<Entry<A, B>>> {
         let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
@@ -464,16 +480,9 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     ) -> Result<Arc<Entry<A, B>>, Error> {
         let structure = args.structure();
         let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
-        if self.keys {
-            let traced = crate::random::with_marks(|| {
-                trace_program::<A, B>(self.name, self.at, &self.f, &structure, &types)
-            })?;
-            tapeloom_ir::check_keys(&traced.module, traced.function)
-                .map_err(|p| Error::at(p, self.at))?;
-        }
         // The cache is not locked meanwhile: the closure may call this very function. Of threads that
         // compile the same program the first one keeps it, and the others use that.
-        let traced = trace_program::<A, B>(self.name, self.at, &self.f, &structure, &types)?;
+        let traced = self.traced(&structure, &types)?;
         let (limits, module, function) = (self.limits.clone(), traced.module, traced.function);
         let program = Program::compile(self.engine, limits.is_some(), module, function, None)
             .map_err(|p| Error::at(p, self.at))?;

@@ -37,6 +37,7 @@
 
 mod distributions;
 mod integers;
+mod marks;
 mod rng;
 
 pub use distributions::{
@@ -44,14 +45,15 @@ pub use distributions::{
     uniform, uniform_between,
 };
 pub use integers::{choice, permutation, randint, shuffle};
+pub(crate) use marks::{in_branch, marks, next_branching, unmarked, with_marks};
 pub use rng::Rng;
 pub(crate) use rng::key_for_each;
 
 use crate::Var;
 use crate::ops::{binary, iota, reshape, wrong};
 use crate::var::{IntoVar, caller, on_behalf};
-use std::cell::Cell;
-use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Scalar, Shape, trace};
+use marks::marked;
+use tapeloom_ir::{ArrayType, DRAW, Dtype, KEYS, Kind, Loc, Problem, Scalar, Shape};
 
 /// The key of a seed, which is an integer scalar. Seeds next to each other are as good as others.
 ///
@@ -142,7 +144,7 @@ pub fn fold_in(key: Var, data: impl IntoVar) -> Var {
         return wrong(problem, &[key, data], guess, at);
     }
     on_behalf("fold_in", at, || {
-        threefry2x32(marked(key, at), data.convert(Dtype::U32).convert(Dtype::U64))
+        threefry2x32(marked(KEYS, key, at), data.convert(Dtype::U32).convert(Dtype::U64))
     })
 }
 
@@ -184,38 +186,6 @@ pub fn threefry2x32(key: Var, counter: impl IntoVar) -> Var {
     binary(Scalar::RandomBits, key, counter, at)
 }
 
-thread_local! {
-    /// How many draws have been marked, where somebody asks whether keys are used twice.
-    static MARKED: Cell<Option<u64>> = const { Cell::new(None) };
-}
-
-/// Runs something that traces with a mark on the key of every draw ([`check_keys`](tapeloom_ir::check_keys)).
-pub(crate) fn with_marks<T>(trace: impl FnOnce() -> T) -> T {
-    /// Restores what was there also where `trace` panics.
-    struct Restore(Option<u64>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            MARKED.set(self.0);
-        }
-    }
-    let _restore = Restore(MARKED.replace(Some(0)));
-    trace()
-}
-
-/// Whether draws are marked: each trace of a function has its own then.
-pub(crate) fn marks() -> bool {
-    MARKED.get().is_some()
-}
-
-/// The key of a draw, marked if anybody wants to know.
-fn marked(key: Var, at: Loc) -> Var {
-    let Some(n) = MARKED.get() else { return key };
-    MARKED.set(Some(n + 1));
-    let mark = tapeloom_ir::Op::keep(&format!("{}{n}", tapeloom_ir::DRAW));
-    let marked = trace::bind(mark, &[key.handle], at);
-    marked.into_iter().next().map_or(key, Var::new)
-}
-
 /// More elements are in no array.
 const MOST: usize = isize::MAX as usize / 8;
 
@@ -250,7 +220,8 @@ fn draw(
     };
     on_behalf(name, at, || {
         let counter = reshape(iota([n], 0, Dtype::U64), shape.clone(), at);
-        body(threefry2x32(marked(key, at), counter))
+        let what = if name.starts_with("split") { KEYS } else { DRAW };
+        body(threefry2x32(marked(what, key, at), counter))
     })
 }
 

@@ -26,6 +26,7 @@
 use crate::Var;
 use crate::closure::{array, rebuild};
 use crate::ops::zeros_like_type;
+use crate::random::unmarked;
 use crate::tree::{Tree, different, flatten};
 use crate::var::caller;
 use tapeloom_ir::prim::CustomCall;
@@ -179,7 +180,8 @@ impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
             let (r, ct) = p.split_at(residuals.len());
             let r = rebuild::<R>(&fwd.output, r.iter().map(|h| Var::new(*h)).collect(), at);
             let ct = rebuild::<B>(&f.output, fill(&types, ct, at), at);
-            let back = bwd(r, ct);
+            // A rule may draw again what its function drew.
+            let back = unmarked(|| bwd(r, ct));
             let back = self.leaves::<A>("cotangent", back, &self.structure, &self.types);
             (handles(keep_floats(&self.types, back)), ())
         });
