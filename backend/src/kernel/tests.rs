@@ -334,7 +334,7 @@ fn the_verifier_finds_faults() {
             "rounds may touch what those beside them write",
         ),
         // Carries.
-        ("serial i0 in 2 carry b2 = b2.1 {}", "b2.1 is carried, but no round writes it"),
+        ("serial i0 in 2 carry b2 = b3 {}", "b3 is carried, but no round writes it"),
         ("serial i0 in 2 carry b2 = b1 { store b1[0], 1.0 }", "b2 = b1 carries f64[3] and f64[]"),
         ("serial i0 in 2 carry b1 = b0 { store b0[0], 1.0 }", "b1 = b0 carries an input"),
         ("serial i0 in 2 carry b2 = b2 { store b2[0], 1.0 }", "b2 is carried to itself"),

@@ -309,6 +309,15 @@ func @late(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %6: f64[40] = dynamic_update_slice %4, %5, %1
   return %6
 }
+func @never(%0: f64[40], %1: i64[]) -> (f64[40]) {
+  %2: f64[40] = loop{body=@yes, trip=0, direction=up, takes=[carry0,const]} %0, %1
+  return %2
+}
+func @idle(%0: f64[40], %1: i64[]) -> (f64[40]) {
+  %2: bool[] = gt %1, 1
+  %3: f64[40] = cond{branches=[@no,@never]} %2, %0, %1
+  return %3
+}
 func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %2: i64[] = rem %1, 3
   %3: f64[40] = cond{branches=[@no,@yes,@BRANCH]} %2, %0, %1
@@ -333,6 +342,17 @@ func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
         let large = program.entry.buffers.values().filter(workspace);
         assert!(large.filter(|b| b.ty.bytes() > 200).count() <= copies, "{program}");
     }
+    // What no branch changes in the end may be carried all the same.
+    same(
+        &functions.replace("BRANCH", "late"),
+        "(f64[40]) {
+  %5: f64[4,10] = broadcast{shape=[4,10], dims=[0]} %1
+  %6: f64[40] = reshape{shape=[40]} %5
+  %7: f64[40] = exp %6
+  %8: f64[40] = loop{body=@idle, trip=5, direction=up, takes=[carry0,index]} %7
+  return %8
+}",
+    );
     // What is read afterwards, or is another value's beginning, too, is copied first.
     same(
         &functions.replace("BRANCH", "late"),

@@ -3,7 +3,7 @@
 use super::Verifier;
 use super::calls::{Span, meeting, memory};
 use crate::kernel::rounds::{self, Meet};
-use crate::kernel::{BufferId, Carry, Held, Place, Rounds, Stmt, lanes, visit};
+use crate::kernel::{BufferId, Carry, Held, Place, Rounds, Stmt, Version, lanes, visit};
 use tapeloom_ir::OrderedSet;
 
 impl Verifier<'_> {
@@ -69,7 +69,12 @@ impl Verifier<'_> {
                 self.error(format!("{} or {} does not exist", now.buffer, next.buffer));
                 continue;
             };
-            if !written.contains(next) && b.ty.bytes() > 0 {
+            // What goes on from what was there need not be written: it is that, then.
+            let versions = &self.p.versions[next.buffer];
+            let own = next.version.checked_sub(1).and_then(|n| versions.get(n as usize));
+            let goes_on = now.buffer == next.buffer
+                && own.is_some_and(|v: &Version| v.continues == Some(now.version));
+            if !written.contains(next) && b.ty.bytes() > 0 && !goes_on {
                 self.error(format!("{next} is carried, but no round writes it"));
             }
             if now == next {
