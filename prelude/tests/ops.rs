@@ -338,3 +338,25 @@ fn indices_and_points_may_be_data() {
     assert_eq!((y.2, y.3), (Tensor::from([3.0, 1.0]), Tensor::from([9.0, 2.0, 9.0])));
     assert_eq!(y.4, Tensor::from(1.5));
 }
+
+/// The larger of truth values is true if one is, wherever it is put.
+#[test]
+fn truth_values_have_a_larger_one() {
+    let x = [false, true, false];
+    for places in [Tensor::from(0i64), Tensor::from([0i64]), Tensor::from([0i64, 0])] {
+        let f = jit(|(x, i): (Var, Var)| {
+            (x.at(i).max(true), x.at(i).max(false), x.at(1).min(false), x.at(i).min(true))
+        });
+        let (a, b, c, d) = f.call((x, &places)).unwrap();
+        let bools = |t: Tensor| t.to_vec::<bool>().unwrap();
+        assert_eq!([bools(a), bools(b)], [[true, true, false], x]);
+        assert_eq!([bools(c), bools(d)], [[false; 3], x]);
+    }
+    let written = jit(|x: Var| {
+        let r = Ref::new(x);
+        r.at(0).max(true);
+        r.slice_axis(0, 1..).min(false);
+        r.get()
+    });
+    assert_eq!(written.call(x).unwrap().to_vec::<bool>().unwrap(), [true, false, false]);
+}

@@ -357,8 +357,7 @@ impl At {
         }
         // At one place there is nothing to count: derivatives keep what is there, and not the array.
         let extremum = match combine {
-            Combine::Max => Some(Scalar::Max),
-            Combine::Min => Some(Scalar::Min),
+            Combine::Max | Combine::Min => elementwise(combine, ty.dtype),
             Combine::Set | Combine::Add | Combine::Mul => None,
         };
         let (combine, value) = match extremum.filter(|_| places.lead.is_empty()) {
@@ -371,6 +370,19 @@ impl At {
         let scatter = Scatter { combine, batch: 0, axes: (0..n).collect(), bounds: Bounds::Drop };
         let value = materialize(value, &shape, at);
         emit(scatter, &[self.array, places.indices(at), value], at)
+    }
+}
+
+/// What puts two elements together; `None` for the one that takes the other's place. Of truth values the
+/// larger one is true if one is.
+pub(crate) fn elementwise(combine: Combine, dtype: Dtype) -> Option<Scalar> {
+    let truth = dtype == Dtype::Bool;
+    match combine {
+        Combine::Set => None,
+        Combine::Add => Some(Scalar::Add),
+        Combine::Mul => Some(Scalar::Mul),
+        Combine::Max => Some(if truth { Scalar::Or } else { Scalar::Max }),
+        Combine::Min => Some(if truth { Scalar::And } else { Scalar::Min }),
     }
 }
 

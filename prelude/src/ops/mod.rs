@@ -58,6 +58,7 @@ pub(crate) mod functions {
 pub(crate) use axes::{position, resolve_axis};
 pub(crate) use broadcasting::{binary, broadcast_shapes, broadcast_together, broadcast_var};
 pub(crate) use create::{eye_var, full_var, zeros_like_type};
+pub(crate) use index::elementwise;
 pub(crate) use index::{Position, bounds, from_front, materialize, widened};
 pub(crate) use shape::{insert_axis, move_axis, reshape, slice_axis};
 

@@ -7,8 +7,8 @@
 
 use crate::Var;
 use crate::ops::{
-    At, Axis, Position, binary, bounds, emit, from_front, materialize, position, reshape,
-    resolve_axis, widened,
+    At, Axis, Position, binary, bounds, elementwise, emit, from_front, materialize, position,
+    reshape, resolve_axis, widened,
 };
 use std::ops::RangeBounds;
 use tapeloom_ir::prim::{Combine, DynamicSlice, DynamicUpdateSlice, Slice};
@@ -385,14 +385,10 @@ impl Start {
 
 /// What is there with `value`, element by element.
 pub(super) fn combined(combine: Combine, old: Var, value: Var, at: Loc) -> Var {
-    let scalar = match combine {
-        Combine::Set => return value,
-        Combine::Add => Scalar::Add,
-        Combine::Mul => Scalar::Mul,
-        Combine::Max => Scalar::Max,
-        Combine::Min => Scalar::Min,
-    };
-    binary(scalar, old, value, at)
+    match elementwise(combine, old.dtype()) {
+        None => value,
+        Some(scalar) => binary(scalar, old, value, at),
+    }
 }
 
 /// A run-time index, as an `i64` that is counted from the front.
