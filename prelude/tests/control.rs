@@ -200,3 +200,39 @@ fn a_batch_of_branches_shares_a_tape() {
         }
     }
 }
+
+/// A branch that keeps tapes of tapes is batched, also where the batch is of tangents alone.
+#[test]
+fn branches_with_loops_in_loops_have_second_derivatives() {
+    type F = fn(Var) -> Var;
+    let rounds: [F; 3] = [
+        |x| fori_loop(constant(2i64), |(_, s): (Var, Var)| s.sin() * x, x),
+        |x| while_loop(|s: Var| s.sum().lt(9.0), |s: Var| s * x + 1.0, x),
+        |x| {
+            let state = Ref::new(x);
+            fori_loop(constant(2i64), |(_, ()): (Var, ())| state.mul(x.sin()), ());
+            state.get()
+        },
+    ];
+    for inner in rounds {
+        let outer: [Box<dyn Fn(Var) -> Var>; 3] = [
+            Box::new(move |x| fori_loop(2, |(_, s): (Var, Var)| inner(s + x), x)),
+            Box::new(move |x| fori_loop(constant(2i64), |(_, s): (Var, Var)| inner(s + x), x)),
+            Box::new(move |x| {
+                scan(|(s, _): (Var, Var)| (inner(s + x), s), x, arange(2, Dtype::F64)).0
+            }),
+        ];
+        for outer in &outer {
+            let f = |x: Var| cond(x.sum().gt(0.0), |x: Var| outer(x), |x: Var| x * x, x).sum();
+            let x = [0.5, 0.25];
+            let whole = jit(hessian(f)).call(x).unwrap().to_vec::<f64>().unwrap();
+            let rows = |i: usize| {
+                let along = Tensor::from([0, 1].map(|k| f64::from(u8::from(k == i))));
+                jit(hvp(f)).call((x, along)).unwrap().to_vec::<f64>().unwrap()
+            };
+            let want = [rows(0), rows(1)].concat();
+            let far = whole.iter().zip(&want).map(|(a, b)| (a - b).abs() / (1.0 + b.abs()));
+            assert!(far.fold(0.0, f64::max) < 1e-9, "{whole:?} {want:?}");
+        }
+    }
+}

@@ -45,7 +45,7 @@ use crate::literal::Literal;
 use crate::module::Module;
 use crate::problem::Problem;
 use crate::question::Wanted;
-use crate::types::Type;
+use crate::types::{ArrayType, Type};
 use crate::value::Value;
 
 /// `loop{body, trip, direction, takes}`
@@ -92,6 +92,14 @@ pub(super) fn is_empty_tape(f: &Function, tape: Atom) -> bool {
     written.is_some_and(|e| is(&e.op) && e.operands.first() == none)
 }
 
+/// A type of which all arrays have a batch.
+fn with_batch(ty: &Type, size: usize) -> Type {
+    match ty {
+        Type::Array(ty) => ArrayType::new(ty.dtype, ty.shape.with_leading(size)).into(),
+        Type::Tape(fields) => Type::Tape(fields.iter().map(|ty| with_batch(ty, size)).collect()),
+    }
+}
+
 /// A tape of which every record has the batch, from one without: the loop that wrote it says how many
 /// records there are. Branches ask for that, where one writes a tape and the others leave it empty.
 pub(super) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
@@ -103,6 +111,12 @@ pub(super) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
             Trip::Static(_) => None,
         }
     });
+    if let (Some(Atom::Literal(none)), Type::Tape(fields)) = (written, b.type_of(tape))
+        && none.is_zero()
+    {
+        let fields: Vec<Type> = fields.iter().map(|ty| with_batch(ty, size)).collect();
+        return empty_tape(b, &fields);
+    }
     let spread = |m: &mut Module, ty: Type| {
         function(m, "spread", [&[ty], &[]], |b, x, _| {
             vec![settle(b, size, x[0], false, Wanted::Batched).0]
