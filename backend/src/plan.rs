@@ -100,9 +100,14 @@ impl fmt::Display for Plan {
         }
         let s = if self.steps == 1 { "" } else { "s" };
         writeln!(f, "{} step{s}, workspace of {} bytes", self.steps, self.peak)?;
-        for (id, Tape { record, loc }) in &self.tapes {
-            let at = loc.map_or(String::new(), |l| format!(" at {}:{}", l.file(), l.line()));
-            writeln!(f, "{id}: {record} bytes more for each round of the loop{at}")?;
+        for (id, Tape { record, loc, within }) in &self.tapes {
+            let at =
+                |loc: &Loc| loc.map_or(String::new(), |l| format!(" at {}:{}", l.file(), l.line()));
+            write!(f, "{id}: {record} bytes more for each round of the loop{}", at(loc))?;
+            for outer in within {
+                write!(f, ", in each of that{}", at(outer))?;
+            }
+            writeln!(f)?;
         }
         for keeping in &self.keeping {
             writeln!(f, "{keeping}")?;

@@ -181,3 +181,28 @@ fn what_rounds_keep_of_the_size_of_a_carry_is_said() {
         assert!(!plan.contains("as large as"), "{plan}");
     }
 }
+
+/// What loops of run-time length keep: so many bytes a round, of all loops around.
+#[test]
+fn explain_multiplies_the_rounds_of_nested_loops() {
+    let f = |(x, n): (Var, Var)| {
+        let inner = move |x: Var| fori_loop(n, |(_, x): (Var, Var)| x.sin(), x); // INNER
+        let middle = move |x: Var| fori_loop(3, |(_, x): (Var, Var)| inner(x), x); // MIDDLE
+        fori_loop(n, |(_, x): (Var, Var)| middle(x), x) // OUTER
+    };
+    let slope = jit(move |(x, n): (Var, Var)| grad(|x: Var| f((x, n)))(x));
+    let text = slope.explain((0.5, 3i64)).unwrap().memory_plan();
+    let line = |mark: &str| {
+        let found = include_str!("jit.rs").lines().position(|l| l.ends_with(&format!("// {mark}")));
+        found.unwrap() + 1
+    };
+    let [inner, middle, outer] = ["INNER", "MIDDLE", "OUTER"].map(line);
+    let product = format!(
+        "8 bytes more for each round of the loop at prelude/tests/jit.rs:{inner}, in each of that at \
+         prelude/tests/jit.rs:{middle}, in each of that at prelude/tests/jit.rs:{outer}"
+    );
+    assert!(text.contains(&product), "{text}");
+    // The records of the outer loop say where those of the inner ones are.
+    let own = format!("each round of the loop at prelude/tests/jit.rs:{outer}\n");
+    assert!(text.contains(&own), "{text}");
+}

@@ -524,7 +524,7 @@ impl Generator<'_> {
     fn taped(&mut self, body: &mut Vec<Stmt>) {
         const FIELD: usize = 2;
         let bytes = 8 * FIELD;
-        let tape = self.tapes.push(Tape { record: bytes + 8, loc: None });
+        let tape = self.tapes.push(Tape { record: bytes + 8, loc: None, within: Vec::new() });
         let first = self.k.scalars.push(Dtype::I64);
         body.push(Stmt::Tape(Taping::Length { value: first, tape }));
         let (extent, n) = if self.r.below(2) == 0 {

@@ -48,7 +48,7 @@ pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Pr
             return Err(parser.problem(format!("tapes are numbered in order, got {id}")));
         }
         parser.expect(":")?;
-        program.tapes.push(Tape { record: parser.number()?, loc: None });
+        program.tapes.push(Tape { record: parser.number()?, loc: None, within: Vec::new() });
     }
     while parser.take("watch") {
         let id: WatchId = parser.id()?;

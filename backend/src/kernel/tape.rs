@@ -54,6 +54,8 @@ pub struct Tape {
     pub record: usize,
     /// The user's line of the loop whose rounds write it.
     pub loc: Loc,
+    /// Those of the loops around of which every round has so many records, inner ones first.
+    pub within: Vec<Loc>,
 }
 
 /// What a cursor may do with the record where it stands.

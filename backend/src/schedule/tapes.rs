@@ -26,7 +26,7 @@ use super::graph::NodeId;
 use crate::kernel::{Arg, Kernel, KernelId, Stmt, Tape, TapeId, Taping, WatchId, Watched, visit};
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::collections::BTreeSet;
-use tapeloom_ir::{Dtype, OrderedMap, Type};
+use tapeloom_ir::{Dtype, Loc, OrderedMap, Type};
 
 /// The tapes of a program while it is made, and the loops that it watches.
 pub(crate) struct Tapes {
@@ -47,6 +47,13 @@ impl Tapes {
         let left = routines.values().map(|_| BTreeSet::new()).collect();
         let watched = watched.then(PrimaryMap::new);
         Tapes { all: PrimaryMap::new(), watched, done: 0, left, known: OrderedMap::default() }
+    }
+
+    /// A loop at that line runs a kernel: each of its rounds leaves what the kernel leaves.
+    pub(crate) fn repeat(&mut self, body: KernelId, loc: Loc) {
+        for tape in &self.left[body] {
+            self.all[*tape].within.push(loc);
+        }
     }
 
     /// A kernel is done: if nothing that it gives is a tape, it leaves tapes as they were.
