@@ -476,8 +476,8 @@ mod tests {
         );
         assert_eq!(
             infer(Combine::Add, Type::array(Dtype::Bool, &[3]), Type::array(Dtype::Bool, &[2])),
-            "[dtype] `scatter_add` is not defined for bool[3] (convert the array to numbers, or use \
-             scatter_max for or, scatter_min for and)"
+            "[dtype] `scatter_add` is not defined for bool[3] (convert the array to numbers, or take \
+             `max` for or, `min` for and)"
         );
     }
 }
