@@ -12,7 +12,7 @@ use crate::record::Context;
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
-use tapeloom_ir::{Limits, LoopCount, Problem, Rounds};
+use tapeloom_ir::{LimitedLoop, Limits, LoopCount, Problem};
 
 /// The status of a call that came to a limit.
 pub(crate) const STOPPED: i32 = 4;
@@ -34,7 +34,7 @@ pub(crate) struct Row {
 /// The loops of a program during one call.
 pub(crate) struct Watches {
     pub(crate) rows: Box<[Row]>,
-    loops: Vec<(Rounds, LoopCount)>,
+    loops: Vec<(LimitedLoop, LoopCount)>,
     limits: Limits,
     /// Why a loop did not begin.
     refused: Option<Problem>,
@@ -48,9 +48,9 @@ impl Watches {
         let one = |w: &Watched| {
             let (location, runtime) = (w.loc, w.runtime);
             let count = LoopCount { location, runtime, entered: 0, rounds: 0, most: 0 };
-            (Rounds::new(limits, runtime), count)
+            (LimitedLoop::new(limits, runtime), count)
         };
-        let loops: Vec<(Rounds, LoopCount)> = watched.values().map(one).collect();
+        let loops: Vec<(LimitedLoop, LoopCount)> = watched.values().map(one).collect();
         let row = |most| Row { count: 0, until: 0, most, stopped: 0 };
         let rows = loops.iter().map(|(rounds, _)| row(rounds.most)).collect();
         Watches {

@@ -53,7 +53,7 @@ pub use finite::eval_finite;
 pub use function::{Atom, Equation, FuncId, Function, Loc, Operands, Outputs, ValueId};
 pub use host::{Answer, Batch, Failure, Host, HostCall, Lane};
 pub use keys::{DRAW, KEYS, check_keys};
-pub use limits::{Cancel, LOOK_EVERY, Limits, LoopCount, Rounds, eval_within};
+pub use limits::{Cancel, LOOK_EVERY, LimitedLoop, Limits, LoopCount, eval_within};
 pub use literal::Literal;
 pub use map::{OrderedMap, OrderedSet};
 pub use module::Module;

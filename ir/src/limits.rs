@@ -77,7 +77,7 @@ pub const LOOK_EVERY: u64 = 1024;
 
 /// The rounds of one loop under limits.
 #[derive(Clone, Debug)]
-pub struct Rounds {
+pub struct LimitedLoop {
     limits: Limits,
     /// How many there may be.
     pub most: u64,
@@ -87,12 +87,12 @@ pub struct Rounds {
     pub until: u64,
 }
 
-impl Rounds {
+impl LimitedLoop {
     /// A loop whose rounds are `bounded` by [`Limits::max_steps`], or not.
-    pub fn new(limits: &Limits, bounded: bool) -> Rounds {
+    pub fn new(limits: &Limits, bounded: bool) -> LimitedLoop {
         // One more is a number, too.
         let most = limits.max_steps.filter(|_| bounded).unwrap_or(u64::MAX).min(u64::MAX - 1);
-        Rounds { limits: limits.clone(), most, count: 0, until: 0 }
+        LimitedLoop { limits: limits.clone(), most, count: 0, until: 0 }
     }
 
     /// It begins, of `trip` rounds where that is known.
@@ -113,7 +113,7 @@ impl Rounds {
     /// A round begins.
     ///
     /// # Errors
-    /// Those of [`Rounds::look`].
+    /// Those of [`LimitedLoop::look`].
     pub fn round(&mut self) -> Result<(), Problem> {
         self.count += 1;
         if self.count < self.until { Ok(()) } else { self.look() }
@@ -185,6 +185,6 @@ pub fn eval_within<T>(limits: &Limits, run: impl FnOnce() -> T) -> T {
 }
 
 /// The rounds of a loop that the interpreter comes to, if anybody limits them.
-pub(crate) fn rounds(bounded: bool) -> Option<Rounds> {
-    LIMITS.with_borrow(|limits| limits.as_ref().map(|limits| Rounds::new(limits, bounded)))
+pub(crate) fn rounds(bounded: bool) -> Option<LimitedLoop> {
+    LIMITS.with_borrow(|limits| limits.as_ref().map(|limits| LimitedLoop::new(limits, bounded)))
 }
