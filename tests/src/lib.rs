@@ -14,6 +14,7 @@
 //! - [`marks`]: what it means that no pass looks through a `keep`;
 //! - [`pairs`]: two functions that are to be one, under every transform;
 //! - [`recorded`]: what it means that a recording is right;
+//! - [`suite`]: nine kernels to measure what gradients keep;
 //! - [`tally`]: how large programs are when they are compiled;
 //! - [`told`]: what an error must tell;
 //! - [`transformer`]: blocks of a transformer, to measure;
@@ -40,6 +41,7 @@ mod random;
 pub mod recorded;
 pub mod repeated;
 mod samples;
+pub mod suite;
 pub mod tally;
 mod tensor_text;
 mod text_test;

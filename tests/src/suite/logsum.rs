@@ -1,0 +1,72 @@
+//! The logarithm of a sum of exponentials.
+//!
+//! Mutated, it is that of their product, log ∏ exp(x_i - x_0) + x_0, whose slopes are 1, but for the first,
+//! which is 2 - n. Honest, the slopes are exp(x_i - result).
+//!
+//! Size: the numbers.
+
+use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, noise, rounds};
+use tapeloom::prelude::*;
+
+const SIZES: Sizes = Sizes { test: &[12], study: &[10_000], large: &[1 << 24] };
+
+/// The mutated form.
+pub(super) const PRODUCT: Kernel = Kernel {
+    name: "logsum",
+    form: Form::Mutated,
+    sizes: SIZES,
+    inputs,
+    program: |_, x, _| product(x[0]),
+    by_hand: product_by_hand,
+};
+
+/// The honest form.
+pub(super) const SUM: Kernel = Kernel {
+    name: "logsum",
+    form: Form::Honest,
+    sizes: SIZES,
+    inputs,
+    program: |_, x, _| sum(x[0]),
+    by_hand: sum_by_hand,
+};
+
+fn product(x: Var) -> Var {
+    let (s, first) = (Ref::new(1.0), x.index(0));
+    rounds(x.len(), |i| s.mul((x.index(i) - first).exp()));
+    s.get().ln() + first
+}
+
+fn sum(x: Var) -> Var {
+    let most = x.max();
+    (x - most).exp().sum().ln() + most
+}
+
+/// The first is 0, so that the product of all stays near 1.
+fn inputs(size: &[usize]) -> Inputs {
+    let x = |i: usize| if i == 0 { 0.0 } else { 0.02 * noise(i) };
+    Inputs { variables: vec![Array::of(size, x)], data: vec![], seed: Array::full(&[], 1.0) }
+}
+
+/// Keeps the product: what stands before and behind a factor is the product over the factor.
+fn product_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
+    let (n, x, seed) = (size[0], &inputs.variables[0].numbers, inputs.seed.numbers[0]);
+    let first = x[0];
+    let s: f64 = x.iter().map(|x| (x - first).exp()).product();
+    let (mut slope, mut of_first) = (vec![0.0; n], seed);
+    for (slope, x) in slope.iter_mut().zip(x) {
+        let e = (x - first).exp();
+        let ct = seed / s * (s / e) * e;
+        *slope = ct;
+        of_first -= ct;
+    }
+    slope[0] += of_first;
+    ByHand { value: vec![s.ln() + first], gradients: vec![slope], tape: 8 }
+}
+
+fn sum_by_hand(_: &[usize], inputs: &Inputs) -> ByHand {
+    let (x, seed) = (&inputs.variables[0].numbers, inputs.seed.numbers[0]);
+    let most = x.iter().fold(f64::NEG_INFINITY, |a, b| a.max(*b));
+    let out = x.iter().map(|x| (x - most).exp()).sum::<f64>().ln() + most;
+    let slope = x.iter().map(|x| seed * (x - out).exp()).collect();
+    ByHand { value: vec![out], gradients: vec![slope], tape: 8 }
+}

@@ -1,0 +1,75 @@
+//! A network of one layer: the loss of an image of which the label is 1.
+//!
+//! The same function in both forms, by loops and by arrays.
+//!
+//! Size: the pixels, the labels.
+
+use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, noise, rounds, unit};
+use tapeloom::prelude::*;
+
+const SIZES: Sizes = Sizes { test: &[12, 3], study: &[784, 10], large: &[1 << 22, 10] };
+const LABEL: usize = 1;
+
+/// By loops.
+pub(super) const LOOPS: Kernel = Kernel {
+    name: "nn",
+    form: Form::Mutated,
+    sizes: SIZES,
+    inputs,
+    program: |_, x, data| loops(x[0], x[1], data[0]),
+    by_hand,
+};
+
+/// By arrays.
+pub(super) const ARRAYS: Kernel =
+    Kernel { form: Form::Honest, program: |_, x, data| arrays(x[0], x[1], data[0]), ..LOOPS };
+
+fn loops(w: Var, b: Var, pixels: Var) -> Var {
+    let labels = b.len();
+    let a = Ref::new(b);
+    rounds(labels, |i| {
+        rounds(pixels.len(), |j| a.at(i).add(w.index((i, j)) * (pixels.index(j) / 255.0)));
+    });
+    let (most, sum) = (Ref::new(a.at(0).get()), Ref::new(0.0));
+    rounds(labels, |i| most.max(a.at(i).get()));
+    rounds(labels, |i| sum.add((a.at(i).get() - most.get()).exp()));
+    most.get() + sum.get().ln() - a.at(LABEL).get()
+}
+
+fn arrays(w: Var, b: Var, pixels: Var) -> Var {
+    let a = w.dot(pixels / 255.0) + b;
+    -a.log_softmax(0).index(LABEL)
+}
+
+fn inputs(size: &[usize]) -> Inputs {
+    let [pixels, labels] = [size[0], size[1]];
+    Inputs {
+        variables: vec![
+            Array::of(&[labels, pixels], |i| 0.1 * noise(i)),
+            Array::of(&[labels], |i| 0.1 * noise(i)),
+        ],
+        data: vec![Array::of(&[pixels], |j| (255.0 * unit(j)).floor())],
+        seed: Array::full(&[], 1.0),
+    }
+}
+
+/// Keeps the activations.
+fn by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
+    let [pixels, labels] = [size[0], size[1]];
+    let [w, b] = [0, 1].map(|k| &inputs.variables[k].numbers);
+    let (p, seed) = (&inputs.data[0].numbers, inputs.seed.numbers[0]);
+    let rows = w.chunks(pixels);
+    let product = |row: &[f64]| row.iter().zip(p).map(|(w, p)| w * (p / 255.0)).sum::<f64>();
+    let a: Vec<f64> = rows.zip(b).map(|(row, b)| b + product(row)).collect();
+    let most = a.iter().fold(f64::NEG_INFINITY, |a, b| a.max(*b));
+    let sum: f64 = a.iter().map(|a| (a - most).exp()).sum();
+    let of =
+        |(i, a): (usize, &f64)| seed * ((a - most).exp() / sum - f64::from(u8::from(i == LABEL)));
+    let of_b: Vec<f64> = a.iter().enumerate().map(of).collect();
+    let mut of_w = vec![0.0; labels * pixels];
+    for (row, ct) in of_w.chunks_mut(pixels).zip(&of_b) {
+        row.iter_mut().zip(p).for_each(|(slope, p)| *slope = ct * (p / 255.0));
+    }
+    let value = vec![most + sum.ln() - a[LABEL]];
+    ByHand { value, gradients: vec![of_w, of_b], tape: 8 * labels }
+}

@@ -1,0 +1,103 @@
+//! The nine kernels are what they are by hand, and so are their gradients.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
+
+use tapeloom::prelude::*;
+use tapeloom_tests::Agreement;
+use tapeloom_tests::suite::{Array, Form, Inputs, KERNELS, Kept, Kernel};
+
+/// Value and gradients by an engine, and by hand.
+fn agree(kernel: &Kernel, size: &'static [usize], interpreted: bool) {
+    let inputs = (kernel.inputs)(size);
+    let (variables, data, seed) = kernel.arguments(&inputs).unwrap();
+    let f = jit(kernel.gradient(size));
+    let f = if interpreted { f.interpreted() } else { f };
+    let got = f.call((&variables, &data, &seed));
+    let (value, gradients) = got.unwrap_or_else(|e| panic!("{kernel}: {e}"));
+    let by_hand = (kernel.by_hand)(size, &inputs);
+    let check = |what: &str, got: &Tensor, want: &Vec<f64>| {
+        let want = Tensor::new(got.shape(), want.clone()).unwrap();
+        let close = Agreement::CLOSE.check(got, &want);
+        close.unwrap_or_else(|e| panic!("{kernel}, {what}: {}", &e[..e.len().min(1000)]));
+    };
+    check("value", &value, &by_hand.value);
+    assert_eq!(gradients.len(), by_hand.gradients.len(), "{kernel}");
+    for (i, (got, want)) in gradients.iter().zip(&by_hand.gradients).enumerate() {
+        check(&format!("gradient {i}"), got, want);
+    }
+}
+
+#[test]
+fn small_ones_agree_on_both_engines() {
+    for kernel in KERNELS {
+        agree(kernel, kernel.sizes.test, true);
+        agree(kernel, kernel.sizes.test, false);
+    }
+}
+
+#[test]
+fn those_of_the_study_agree() {
+    for kernel in KERNELS {
+        agree(kernel, kernel.sizes.study, false);
+    }
+}
+
+/// A step of the variables in a direction changes the result by what the gradients say.
+#[test]
+fn gradients_by_hand_are_slopes() {
+    for kernel in KERNELS {
+        let size = kernel.sizes.test;
+        let inputs = (kernel.inputs)(size);
+        let along = |k: usize, i: usize| (1.0 + 3.0 * k as f64 + i as f64).sin();
+        let objective = |step: f64| {
+            let moved = |(k, x): (usize, &Array)| {
+                let at = |i: usize| x.numbers[i] + step * along(k, i);
+                Array::of(&x.shape, at)
+            };
+            let variables = inputs.variables.iter().enumerate().map(moved).collect();
+            let inputs = Inputs { variables, data: inputs.data.clone(), seed: inputs.seed.clone() };
+            let value = (kernel.by_hand)(size, &inputs).value;
+            value.iter().zip(&inputs.seed.numbers).map(|(y, ct)| y * ct).sum::<f64>()
+        };
+        let h = 1e-6;
+        let want = (objective(h) - objective(-h)) / (2.0 * h);
+        let gradients = (kernel.by_hand)(size, &inputs).gradients;
+        let got: f64 = (gradients.iter().enumerate())
+            .flat_map(|(k, g)| g.iter().enumerate().map(move |(i, g)| g * along(k, i)))
+            .sum();
+        let scale = want.abs().max(1.0);
+        assert!(
+            (got - want).abs() < 1e-6 * scale,
+            "{kernel}: by hand {got}, by differences {want}"
+        );
+    }
+}
+
+/// The slopes of the mutated logsum are known: 1, but for the first, which is 2 - n.
+#[test]
+fn slopes_of_a_logarithm_of_a_product() {
+    let kernel = KERNELS.iter().find(|k| k.name == "logsum").unwrap();
+    let size = kernel.sizes.study;
+    let (variables, data, seed) = kernel.arguments(&(kernel.inputs)(size)).unwrap();
+    let (_, slopes) = jit(kernel.gradient(size)).call((&variables, &data, &seed)).unwrap();
+    let mut want = vec![1.0; size[0]];
+    want[0] = 2.0 - size[0] as f64;
+    Agreement::CLOSE.check(&slopes[0], &Tensor::from(want)).unwrap();
+}
+
+/// What the mutated kernels keep at the sizes of the study, all together: as it is, so that it is known
+/// when it grows.
+#[test]
+fn what_is_kept_does_not_grow() {
+    let mut all = 0;
+    for kernel in KERNELS.iter().filter(|k| k.form == Form::Mutated) {
+        let size = kernel.sizes.study;
+        let inputs = (kernel.inputs)(size);
+        let kept = Kept::of(kernel, size, &inputs).unwrap();
+        let by_hand = (kernel.by_hand)(size, &inputs).tape;
+        println!("{kernel:30} {:>10} bytes kept, {by_hand} by hand", kept.bytes());
+        all += kept.bytes();
+    }
+    println!("{all} bytes in all");
+    assert!(all <= 8_840_000, "{all} bytes");
+}
