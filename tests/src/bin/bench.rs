@@ -27,10 +27,17 @@
 //!   same rows for PyTorch;
 //! - `wide_FAMILY_FUNCTION_640_ms`: how long it takes to compile a loop or a branch that reads, carries,
 //!   stacks or gives 640 arrays, and `wide_FAMILY_FUNCTION_growth`, that over the time for 160: near 4
-//!   where it grows as the program does.
+//!   where it grows as the program does;
+//! - `suite_KERNEL_FORM_*`: of nine kernels whose gradients keep much, at the sizes of a study: bytes that the
+//!   gradient keeps, `kept`, milliseconds of the value and of the gradient, and both figures of the
+//!   gradient written by hand in Rust; `suite_kept_bytes`, all that the mutated forms keep;
+//! - `native_KERNEL_FORM_WAY_*`: the same kernels at sizes whose tape would not fit in a cache, their gradients
+//!   in every way to keep less: milliseconds, MB at most, MB kept, and `native_KERNEL_FORM_by_hand_ms`.
 //!
 //! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer,
-//! rounds, ode, while, rnn, refs, record, wide.
+//! rounds, ode, while, rnn, refs, record, wide, suite; and native, which is measured only if it is named, since
+//! it takes minutes and gigabytes. Of the last two `bench suite lenet` measures the kernels whose names
+//! contain a word.
 //!
 //! `bench --programs` prints how large programs are instead (equations, kernels, arithmetic, and the
 //! time to compile them): those benchmarked, the examples, and the samples of every primitive, each
@@ -46,6 +53,7 @@ use std::time::Instant;
 use tapeloom::prelude::*;
 use tapeloom_tests::gradbench;
 use tapeloom_tests::repeated::{prefix_sums, rnn, rnn_arguments, rnn_written_out, sieve};
+use tapeloom_tests::suite::{Form, Given, Inputs, KERNELS, Kept, Kernel, READINGS, WAYS};
 use tapeloom_tests::tally::{Tally, derivatives};
 use tapeloom_tests::transformer::{self, Extents};
 use tapeloom_tests::wide;
@@ -59,7 +67,8 @@ fn main() -> Outcome<()> {
     }
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     for (group, measure) in GROUPS {
-        if !wanted.is_empty() && !wanted.iter().any(|w| w == group) {
+        let asked = wanted.iter().any(|w| w == group);
+        if !asked && (!wanted.is_empty() || LONG.contains(&group)) {
             continue;
         }
         measure(&|name, value, unit| {
@@ -79,7 +88,10 @@ type Print<'a> = &'a dyn Fn(&str, f64, &str);
 /// A word, and what is measured where the word is given.
 type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 
-const GROUPS: [Group; 12] = [
+/// Groups that are measured only if they are named.
+const LONG: [&str; 1] = ["native"];
+
+const GROUPS: [Group; 14] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         Ok(())
@@ -188,7 +200,90 @@ const GROUPS: [Group; 12] = [
         }
         Ok(())
     }),
+    ("suite", |print| {
+        let mut all = 0;
+        for kernel in chosen() {
+            let size = kernel.sizes.study;
+            let inputs = (kernel.inputs)(size);
+            let arguments = kernel.arguments(&inputs)?;
+            let of = |what: &str, value: f64, unit: &str| {
+                print(&format!("suite_{}_{what}", label(kernel)), value, unit);
+            };
+            let kept = Kept::of(kernel.gradient(size), &arguments)?.bytes();
+            of("kept", kept as f64, "bytes");
+            of("kept_by_hand", (kernel.by_hand)(size, &inputs).tape as f64, "bytes");
+            let value = jit(kernel.value(size));
+            of("value_ms", called(&value, &arguments)?, "ms");
+            of("gradient_ms", called(&jit(kernel.gradient(size)), &arguments)?, "ms");
+            of("by_hand_ms", by_hand(kernel, size, &inputs)?, "ms");
+            let nine = KERNELS.iter().any(|k| std::ptr::eq(k, kernel));
+            all += if nine && kernel.form == Form::Mutated { kept } else { 0 };
+        }
+        print("suite_kept_bytes", all as f64, "bytes");
+        Ok(())
+    }),
+    ("native", |print| {
+        for kernel in chosen() {
+            let size = kernel.sizes.large;
+            let inputs = (kernel.inputs)(size);
+            let arguments = kernel.arguments(&inputs)?;
+            let of = |way: &str, value: f64, unit: &str| {
+                print(&format!("native_{}_{way}", label(kernel)), value, unit);
+            };
+            for way in WAYS {
+                let kept = Kept::of((way.gradient)(kernel, size), &arguments)?;
+                of(&format!("{}_peak", way.name), kept.peak as f64 / 1e6, "MB");
+                of(&format!("{}_kept", way.name), kept.bytes() as f64 / 1e6, "MB");
+                let gradient = jit((way.gradient)(kernel, size));
+                of(&format!("{}_ms", way.name), called(&gradient, &arguments)?, "ms");
+            }
+            of("by_hand_ms", by_hand(kernel, size, &inputs)?, "ms");
+        }
+        Ok(())
+    }),
 ];
+
+/// The kernels whose names contain one of the words on the command line that are no group, or all.
+fn chosen() -> impl Iterator<Item = &'static Kernel> {
+    let is_word = |w: &String| !w.starts_with("--") && !GROUPS.iter().any(|g| g.0 == w);
+    let words: Vec<String> = std::env::args().skip(1).filter(is_word).collect();
+    let is_chosen =
+        move |k: &&Kernel| words.is_empty() || words.iter().any(|w| label(k).contains(w.as_str()));
+    KERNELS.iter().chain(READINGS).filter(is_chosen)
+}
+
+/// A kernel's name as a part of the name of a row.
+fn label(kernel: &Kernel) -> String {
+    kernel.to_string().replace(' ', "_").replace(['(', ')'], "")
+}
+
+/// Milliseconds of a call with the arguments of a kernel.
+fn called<B: Tree<Var>, F: Fn(Given<Var>) -> B>(
+    f: &Jit<Given<Var>, B, F>,
+    (variables, data, seed): &Given<Tensor>,
+) -> Outcome<f64> {
+    patient(|| {
+        black_box(f.call((variables, data, seed))?);
+        Ok(())
+    })
+}
+
+/// Milliseconds of the gradient by hand.
+fn by_hand(kernel: &Kernel, size: &[usize], inputs: &Inputs) -> Outcome<f64> {
+    patient(|| {
+        black_box((kernel.by_hand)(size, inputs));
+        Ok(())
+    })
+}
+
+/// The median of as many runs as fit in a second, of three at least, in milliseconds.
+fn patient(mut run: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
+    run()?;
+    let start = Instant::now();
+    run()?;
+    let samples = (1.0 / start.elapsed().as_secs_f64()).clamp(3.0, 101.0) as usize;
+    Ok(1e3 * median(samples, 1, run)?)
+}
 
 /// A recording of a million scalar operations: seconds that it takes and that its pullback takes, MiB of the
 /// tape, and of the process at its largest.

@@ -1,6 +1,6 @@
 //! What a compiled gradient keeps: bytes that lie in memory between forward and backward.
 
-use super::{Given, Inputs, Kernel};
+use super::{Given, Gradient};
 use crate::Failure;
 use tapeloom::prelude::*;
 use tapeloom_backend::kernel::{Place, Stmt, visit};
@@ -24,20 +24,12 @@ impl Kept {
         self.planned + self.records
     }
 
-    /// Of the gradient of a kernel, which is called once.
+    /// Of a gradient, which is called once.
     ///
     /// # Errors
     /// What the compiler says.
-    pub fn of(kernel: &Kernel, size: &'static [usize], inputs: &Inputs) -> Result<Kept, Failure> {
-        Kept::by(kernel.gradient(size), &kernel.arguments(inputs)?)
-    }
-
-    /// Of a closure whose last argument is the cotangent.
-    ///
-    /// # Errors
-    /// What the compiler says.
-    pub fn by(
-        gradient: impl Fn(Given<Var>) -> (Var, Vec<Var>),
+    pub fn of(
+        gradient: Gradient,
         (variables, data, seed): &Given<Tensor>,
     ) -> Result<Kept, Failure> {
         let f = jit(gradient);

@@ -21,20 +21,23 @@
 
 mod gravity;
 mod kept;
+mod lenet;
 mod logsum;
+mod mass_spring;
 mod matdescent;
 mod mttkrp;
 mod nn;
+mod pathfinder;
+mod somier;
 
 pub use kept::Kept;
 
 use std::fmt;
 use tapeloom::prelude::*;
 
-/// All of them, the mutated form of each before the honest one.
+/// The nine, the mutated form of each before the honest one.
 pub const KERNELS: &[Kernel] = &[
     gravity::TRIANGULAR,
-    gravity::SQUARE,
     gravity::BODIES,
     nn::LOOPS,
     nn::ARRAYS,
@@ -44,7 +47,18 @@ pub const KERNELS: &[Kernel] = &[
     matdescent::SUM,
     mttkrp::LOOPS,
     mttkrp::ARRAYS,
+    somier::FORCES,
+    somier::STEPS,
+    lenet::PRODUCTS,
+    lenet::NETWORK,
+    pathfinder::PRODUCTS,
+    pathfinder::SUMS,
+    mass_spring::STEP,
+    mass_spring::WALK,
 ];
+
+/// Other readings of the study.
+pub const READINGS: &[Kernel] = &[gravity::SQUARE];
 
 /// A kernel: a function of arrays, of which some are variables and some are data.
 pub struct Kernel {
@@ -132,14 +146,44 @@ impl Array {
     }
 }
 
+/// Variables, data and the cotangent of the result.
+pub type Given<T> = (Vec<T>, Vec<T>, T);
+
+/// A result and the cotangents of the variables.
+pub type Gradient = Box<dyn Fn(Given<Var>) -> (Var, Vec<Var>)>;
+
+/// How much of the forward pass a gradient keeps.
+pub struct Way {
+    /// Its name.
+    pub name: &'static str,
+    /// The gradient of a kernel.
+    pub gradient: fn(&Kernel, &'static [usize]) -> Gradient,
+}
+
+/// The ways that are measured, first the one that nobody asks for.
+pub const WAYS: &[Way] = &[
+    Way { name: "default", gradient: Kernel::gradient },
+    Way { name: "checkpoint", gradient: Kernel::recomputed },
+];
+
 impl Kernel {
     /// Its result and the cotangents of its variables.
-    pub fn gradient(&self, size: &'static [usize]) -> impl Fn(Given<Var>) -> (Var, Vec<Var>) {
+    pub fn gradient(&self, size: &'static [usize]) -> Gradient {
         let program = self.program;
-        move |(variables, data, seed)| {
+        Box::new(move |(variables, data, seed)| {
             let (value, pull) = vjp(|x: Vec<Var>| program(size, &x, &data))(variables);
             (value, pull(seed))
-        }
+        })
+    }
+
+    /// The same, of which only the arguments are kept.
+    pub fn recomputed(&self, size: &'static [usize]) -> Gradient {
+        let program = self.program;
+        Box::new(move |(variables, data, seed)| {
+            let f = checkpoint(|x: Vec<Var>| program(size, &x, &data));
+            let (value, pull) = vjp(f)(variables);
+            (value, pull(seed))
+        })
     }
 
     /// Its result.
@@ -148,7 +192,7 @@ impl Kernel {
         move |(variables, data, _)| program(size, &variables, &data)
     }
 
-    /// What both take.
+    /// What all of these take.
     ///
     /// # Errors
     /// When inputs have other than as many elements as they say.
@@ -157,9 +201,6 @@ impl Kernel {
         Ok((tensors(&inputs.variables)?, tensors(&inputs.data)?, inputs.seed.tensor()?))
     }
 }
-
-/// Variables, data and the cotangent of the result.
-pub type Given<T> = (Vec<T>, Vec<T>, T);
 
 impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

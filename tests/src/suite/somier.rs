@@ -1,0 +1,172 @@
+//! A block of masses, each of which springs hold to its neighbours.
+//!
+//! Mutated, it is the forces, of three neighbours of each inner mass and without a root. Honest, it is how
+//! far the block goes in some steps of time, by six neighbours.
+//!
+//! Size: masses along an edge; and, honest, the steps.
+
+use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, noise, rounds, unit};
+use tapeloom::prelude::*;
+
+/// A quarter of the stiffness of a spring.
+const STIFF: f64 = 2.5;
+const STEP: f64 = 0.001;
+
+/// The mutated form.
+pub(super) const FORCES: Kernel = Kernel {
+    name: "somier",
+    form: Form::Mutated,
+    sizes: Sizes { test: &[4], study: &[10], large: &[192] },
+    inputs: |size| Inputs {
+        variables: vec![places(size[0])],
+        data: vec![],
+        seed: Array::of(&[size[0], size[0], size[0], 3], unit),
+    },
+    program: |_, x, _| forces(x[0]),
+    by_hand: forces_by_hand,
+};
+
+/// The honest form.
+pub(super) const STEPS: Kernel = Kernel {
+    name: "somier",
+    form: Form::Honest,
+    sizes: Sizes { test: &[4, 3], study: &[10, 20], large: &[64, 16] },
+    inputs: |size| Inputs {
+        variables: vec![places(size[0])],
+        data: vec![Array::of(&[size[0], size[0], size[0], 3], |i| lattice(size[0], i))],
+        seed: Array::full(&[], 1.0),
+    },
+    program: |size, x, data| displacement(x[0], data[0], size[1]),
+    by_hand: displacement_by_hand,
+};
+
+fn forces(x: Var) -> Var {
+    let (force, inner) = (Ref::new(x.zeros_like()), x.len() - 2);
+    let point = |i: Var, j: Var, k: Var| {
+        for (a, b) in [(i - 1, j), (i + 1, j), (i, j - 1)] {
+            let d = x.index((a, b, k)) - x.index((i, j, k));
+            let q = (d * d).sum();
+            force.at((a, b, k)).add(STIFF * (q - 1.0) / q * d);
+        }
+    };
+    rounds(inner, |i| rounds(inner, |j| rounds(inner, |k| point(i + 1, j + 1, k + 1))));
+    force.get()
+}
+
+fn displacement(start: Var, rest: Var, steps: usize) -> Var {
+    let inner = 1..start.len() - 1;
+    let cube = |x: Var, moved: [i64; 3]| {
+        let range = |by: i64| {
+            inner.start.strict_add_signed(by as isize)..inner.end.strict_add_signed(by as isize)
+        };
+        x.slice(moved.map(range))
+    };
+    let neighbours: [[i64; 3]; 6] =
+        [[-1, 0, 0], [1, 0, 0], [0, -1, 0], [0, 1, 0], [0, 0, -1], [0, 0, 1]];
+    let step = |(_, (x, v)): (Var, (Var, Var))| {
+        let pull = |moved: [i64; 3]| {
+            let d = cube(x, moved) - cube(x, [0; 3]);
+            let length = (d * d).sum_keepdims(3).sqrt();
+            STIFF * (length - 1.0) / length * d
+        };
+        let force = neighbours[1..].iter().fold(pull(neighbours[0]), |sum, n| sum + pull(*n));
+        let v = v + STEP * force.pad(&[(1, 1), (1, 1), (1, 1), (0, 0)], 0.0);
+        (x + STEP * v, v)
+    };
+    let (x, _) = fori_loop(steps, step, (start, start.zeros_like()));
+    (x - rest).square().sum()
+}
+
+/// Where a component of a mass is at rest.
+fn lattice(n: usize, i: usize) -> f64 {
+    let (point, axis) = (i / 3, i % 3);
+    (point / [n * n, n, 1][axis] % n) as f64
+}
+
+fn places(n: usize) -> Array {
+    Array::of(&[n, n, n, 3], |i| lattice(n, i) + 0.1 * noise(i))
+}
+
+/// Where the components of the inner masses begin.
+fn inner(n: usize) -> impl Iterator<Item = usize> {
+    let at = move |i: usize, j: usize, k: usize| 3 * ((i * n + j) * n + k);
+    (1..n - 1).flat_map(move |i| (1..n - 1).flat_map(move |j| (1..n - 1).map(move |k| at(i, j, k))))
+}
+
+/// The vector between two masses, and its square.
+fn between(x: &[f64], from: usize, to: usize) -> ([f64; 3], f64) {
+    let d = [0, 1, 2].map(|c| x[to + c] - x[from + c]);
+    (d, dot(d, d))
+}
+
+fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
+    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+}
+
+/// Keeps nothing: springs are computed again.
+fn forces_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
+    let (n, x, seed) = (size[0], &inputs.variables[0].numbers, &inputs.seed.numbers);
+    let neighbours = |p: usize| [p - 3 * n * n, p + 3 * n * n, p - 3 * n];
+    let (mut force, mut slope) = (vec![0.0; x.len()], vec![0.0; x.len()]);
+    for p in inner(n) {
+        for at in neighbours(p) {
+            let (d, q) = between(x, p, at);
+            let g = STIFF * (q - 1.0) / q;
+            (0..3).for_each(|c| force[at + c] += g * d[c]);
+        }
+    }
+    for p in inner(n) {
+        for at in neighbours(p) {
+            let (d, q) = between(x, p, at);
+            let f = [0, 1, 2].map(|c| seed[at + c]);
+            let (g, along) = (STIFF * (q - 1.0) / q, 2.0 * STIFF / (q * q) * dot(f, d));
+            for c in 0..3 {
+                let ct = g * f[c] + along * d[c];
+                slope[at + c] += ct;
+                slope[p + c] -= ct;
+            }
+        }
+    }
+    ByHand { value: force, gradients: vec![slope], tape: 0 }
+}
+
+/// Keeps the places before each step.
+fn displacement_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
+    let [n, steps] = [size[0], size[1]];
+    let (rest, seed) = (&inputs.data[0].numbers, inputs.seed.numbers[0]);
+    let neighbours = |p: usize| [p - 3 * n * n, p + 3 * n * n, p - 3 * n, p + 3 * n, p - 3, p + 3];
+    let mut x = inputs.variables[0].numbers.clone();
+    let (mut v, mut tape) = (vec![0.0; x.len()], Vec::with_capacity(steps));
+    for _ in 0..steps {
+        for p in inner(n) {
+            for at in neighbours(p) {
+                let (d, q) = between(&x, p, at);
+                let g = STEP * STIFF * (1.0 - 1.0 / q.sqrt());
+                (0..3).for_each(|c| v[p + c] += g * d[c]);
+            }
+        }
+        let next = x.iter().zip(&v).map(|(x, v)| x + STEP * v).collect();
+        tape.push(std::mem::replace(&mut x, next));
+    }
+    let value = x.iter().zip(rest).map(|(x, r)| (x - r) * (x - r)).sum();
+    let mut of_x: Vec<f64> = x.iter().zip(rest).map(|(x, r)| 2.0 * seed * (x - r)).collect();
+    let mut of_v = vec![0.0; x.len()];
+    for x in tape.iter().rev() {
+        of_v.iter_mut().zip(&of_x).for_each(|(v, x)| *v += STEP * x);
+        for p in inner(n) {
+            let f = [0, 1, 2].map(|c| STEP * of_v[p + c]);
+            for at in neighbours(p) {
+                let (d, q) = between(x, p, at);
+                let near = 1.0 / q.sqrt();
+                let (g, along) = (STIFF * (1.0 - near), STIFF * near / q * dot(f, d));
+                for c in 0..3 {
+                    let ct = g * f[c] + along * d[c];
+                    of_x[at + c] += ct;
+                    of_x[p + c] -= ct;
+                }
+            }
+        }
+    }
+    let tape = tape.iter().map(|x| 8 * x.len()).sum();
+    ByHand { value: vec![value], gradients: vec![of_x], tape }
+}
