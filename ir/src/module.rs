@@ -9,7 +9,7 @@ use crate::depth::{DEEPEST_CALL, deeper, too_deep};
 use crate::function::{FuncId, Function};
 use crate::host::Host;
 use crate::map::{OrderedMap, OrderedSet};
-use crate::prim::Effects;
+use crate::prim::{Effects, Op, Region};
 use crate::problem::Problem;
 use crate::question::{Memo, Question};
 use cranelift_entity::{EntityRef, SecondaryMap};
@@ -26,6 +26,8 @@ pub struct Module {
     effects: SecondaryMap<FuncId, Effects>,
     /// Whether it or what it refers to does something that a user can see.
     seen: SecondaryMap<FuncId, bool>,
+    /// Whether running it calls a Rust function.
+    outside: SecondaryMap<FuncId, bool>,
     /// How deep the calls of each function nest: 0 for one that calls nothing.
     depths: SecondaryMap<FuncId, usize>,
 }
@@ -57,6 +59,7 @@ impl Module {
         let inside = |f: FuncId| self.seen[f];
         self.seen[id] = self.effects[id] == Effects::Ordered
             || function.equations.iter().flat_map(|e| e.op.regions()).any(|r| inside(r.function));
+        self.outside[id] = function.equations.iter().any(|e| self.calls_out(&e.op));
         self.depths[id] = depth;
         Ok(id)
     }
@@ -121,6 +124,12 @@ impl Module {
     /// in it, or in a rule that a derivative would open.
     pub fn is_seen(&self, id: FuncId) -> bool {
         self.seen[id]
+    }
+
+    /// Whether running an equation calls a Rust function, itself or in what it runs.
+    pub fn calls_out(&self, op: &Op) -> bool {
+        let inside = |r: &Region| r.role.runs() && self.outside[r.function];
+        op.host().is_some() || op.regions().iter().any(inside)
     }
 
     /// Whether an id belongs to this module.

@@ -3,53 +3,156 @@
 //! ```
 //! use tapeloom_ir::Policy;
 //! assert_eq!("everything".parse(), Ok(Policy::Everything));
-//! assert_eq!(Policy::Everything.to_string(), "everything");
+//! assert_eq!(Policy::named(["act"]).to_string(), "named(act)");
+//! assert_eq!("except(act, mask)".parse::<Policy>()?.to_string(), "except(act, mask)");
+//! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 
 use crate::problem::{Kind, Problem};
+use crate::text::is_word;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// What reverse mode keeps of the forward pass. Plain data: a part of the question that is asked of
 /// a function, and so of the key under which a module remembers the answer.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub enum Policy {
-    /// Every value that the backward pass reads.
+    /// What is cheaper to keep than to compute again, beside the numbers that moving a byte and an
+    /// addition cost. What is computed again is at most a tenth of the arithmetic, and neither a
+    /// function from the library (`exp`, `tanh`, ..) nor a reduction nor a contraction.
     #[default]
+    Planned,
+    /// Every value that the backward pass reads.
     Everything,
     /// Nothing but the function's arguments: the backward pass computes the rest again.
     Nothing,
+    /// What contractions give; the rest is computed again.
+    Dots,
+    /// Values marked with those names; the rest is computed again.
+    Named(Arc<[Arc<str>]>),
+    /// What the backward pass reads but for values marked with those names, which are computed again.
+    Except(Arc<[Arc<str>]>),
 }
 
-impl Policy {
-    /// Every policy.
-    pub const ALL: &[Policy] = &[Policy::Everything, Policy::Nothing];
+/// What is written of the policies without names.
+const PLAIN: [Policy; 4] = [Policy::Planned, Policy::Everything, Policy::Nothing, Policy::Dots];
 
-    /// Its name.
-    pub fn name(self) -> &'static str {
+impl Policy {
+    /// Every policy without names, and those with names with two each.
+    pub fn samples() -> Vec<Policy> {
+        let names = ["a", "b.c"];
+        PLAIN.into_iter().chain([Policy::named(names), Policy::except(names)]).collect()
+    }
+
+    /// [`Policy::Named`]: what is marked with one of those names is kept.
+    pub fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Policy {
+        Policy::Named(names.into_iter().map(Arc::from).collect())
+    }
+
+    /// [`Policy::Except`]: what is marked with one of those names is not kept.
+    pub fn except<'n>(names: impl IntoIterator<Item = &'n str>) -> Policy {
+        Policy::Except(names.into_iter().map(Arc::from).collect())
+    }
+
+    /// Its word, without names.
+    pub fn word(&self) -> &'static str {
         match self {
+            Policy::Planned => "planned",
             Policy::Everything => "everything",
             Policy::Nothing => "nothing",
+            Policy::Dots => "dots",
+            Policy::Named(_) => "named",
+            Policy::Except(_) => "except",
+        }
+    }
+
+    /// The names that it is about.
+    pub fn names(&self) -> &[Arc<str>] {
+        match self {
+            Policy::Named(names) | Policy::Except(names) => names,
+            Policy::Planned | Policy::Everything | Policy::Nothing | Policy::Dots => &[],
+        }
+    }
+
+    /// The policy of that word and those names, if there is one.
+    pub fn of(word: &str, names: Vec<Arc<str>>) -> Option<Policy> {
+        match word {
+            "named" => Some(Policy::Named(names.into())),
+            "except" => Some(Policy::Except(names.into())),
+            _ if names.is_empty() => PLAIN.into_iter().find(|p| p.word() == word),
+            _ => None,
         }
     }
 }
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        match self {
+            Policy::Named(names) | Policy::Except(names) => {
+                write!(f, "{}({})", self.word(), names.join(", "))
+            }
+            Policy::Planned | Policy::Everything | Policy::Nothing | Policy::Dots => {
+                f.write_str(self.word())
+            }
+        }
     }
 }
 
 impl FromStr for Policy {
     type Err = Problem;
     fn from_str(text: &str) -> Result<Policy, Problem> {
-        Policy::ALL.iter().copied().find(|p| p.name() == text).ok_or_else(|| {
-            let names: Vec<&str> = Policy::ALL.iter().map(|p| p.name()).collect();
+        let (word, names) = match text.strip_suffix(')').and_then(|t| t.split_once('(')) {
+            Some((word, names)) => (word, names.split(',').map(str::trim).collect()),
+            None => (text, Vec::new()),
+        };
+        let named: Option<Vec<Arc<str>>> =
+            names.into_iter().map(|name| is_word(name).then(|| name.into())).collect();
+        named.and_then(|names| Policy::of(word, names)).ok_or_else(|| {
+            let all: Vec<String> = Policy::samples().iter().map(Policy::to_string).collect();
             Problem::new(
                 Kind::Parse,
                 format!("there is no policy `{text}`"),
-                format!("the policies are {}", names.join(", ")),
+                format!("policies are written {}", all.join(", ")),
             )
         })
+    }
+}
+
+/// On what terms a derivative in two halves keeps values: whose decision it is, and what is there for
+/// nothing where the halves will stand.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Terms {
+    /// What is kept.
+    pub policy: Policy,
+    /// What each parameter costs where the second half stands; the rest is [`Price::There`].
+    pub params: Vec<Price>,
+    /// What each result costs; the rest is [`Price::There`].
+    pub results: Vec<Price>,
+    /// Whether both halves will stand in one function, where what is computed again has to be told from
+    /// what it was computed from.
+    pub together: bool,
+}
+
+/// What it costs that the second half of a function reads a value.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Price {
+    /// Nothing, and what follows from such values alone is computed once for all rounds of a loop.
+    Constant,
+    /// Nothing.
+    There,
+    /// Its bytes.
+    Bytes,
+}
+
+impl Terms {
+    /// Those of a call: its operands and its results are there, and both halves with them.
+    pub fn call(policy: Policy) -> Terms {
+        Terms { policy, params: Vec::new(), results: Vec::new(), together: true }
+    }
+
+    /// Those of functions that are run, each half by an equation of its own.
+    pub fn apart(params: Vec<Price>, results: Vec<Price>) -> Terms {
+        Terms { policy: Policy::default(), params, results, together: false }
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::function::FuncId;
 use crate::map::OrderedMap;
-use crate::policy::Policy;
+use crate::policy::Terms;
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -58,9 +58,19 @@ questions! {
         active: Vec<bool>,
         /// Which results have a tangent even where it is zero, if their type has one.
         forced: Vec<bool>,
-        /// What `fwd` keeps.
-        policy: Policy,
     } -> LinearizeOf in linearize,
+
+    /// The same derivative, asked of its forward half, with what is worth keeping as residuals.
+    Plan {
+        /// The linear half.
+        lin: FuncId,
+        /// Which outputs have a tangent.
+        active_out: Vec<bool>,
+        /// What each residual is.
+        residuals: Vec<Residual>,
+        /// What is worth keeping.
+        terms: Terms,
+    } -> LinearizeOf in plan,
 
     /// `(k; dx) -> dy` to `(k; ct of dy, totals) -> ct of dx`.
     Transpose {

@@ -85,7 +85,9 @@ pub use outside::{Failure, callback, callback_batched, debug_print, tap, tap_cot
 pub use record::{Ephemeral, Persistent, Tape, record, recorded_vjp};
 pub use state::Ref;
 pub use tapeloom_derive::Tree;
-pub use tapeloom_ir::{ArrayType, Cancel, Dtype, Element, Kind, LoopCount, Problem, Shape, Tensor};
+pub use tapeloom_ir::{
+    ArrayType, Cancel, Dtype, Element, Kind, LoopCount, Policy, Problem, Shape, Tensor,
+};
 pub use transform::*;
 pub use tree::{
     Args, Tree, clip_by_global_norm, global_norm, ones_like, ravel, ravel_tensors, tree_dot,
@@ -111,5 +113,5 @@ pub mod prelude {
     pub use crate::var::{IntoVar, Var};
     pub use crate::{optim, random};
     pub use tapeloom_derive::Tree;
-    pub use tapeloom_ir::{Cancel, Dtype, Shape, Tensor};
+    pub use tapeloom_ir::{Cancel, Dtype, Policy, Shape, Tensor};
 }

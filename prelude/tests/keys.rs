@@ -190,7 +190,9 @@ fn keys_used_twice_are_found() {
         (
             "in a checkpoint",
             Box::new(|k| {
-                grad(checkpoint(move |x: Var| (x * noise(k)).sin() * noise(k)))(constant(2.0))
+                grad(checkpoint(move |x: Var| (x * noise(k)).sin() * noise(k), Policy::Nothing))(
+                    constant(2.0),
+                )
             }),
         ),
     ];
@@ -349,13 +351,19 @@ fn keys_used_once_are_left_alone() {
         ),
         (
             "checkpoint",
-            Box::new(|k| grad(checkpoint(move |x: Var| (x * noise(k)).sin().exp()))(constant(2.0))),
+            Box::new(|k| {
+                grad(checkpoint(move |x: Var| (x * noise(k)).sin().exp(), Policy::Nothing))(
+                    constant(2.0),
+                )
+            }),
         ),
         (
             "checkpointed rounds",
             Box::new(|k| {
                 let round = |(i, x): (Var, Var)| (x * noise(random::fold_in(k, i))).sin();
-                let f = move |x: Var| fori_loop(3, move |ix: (Var, Var)| checkpoint(round)(ix), x);
+                let f = move |x: Var| {
+                    fori_loop(3, move |ix: (Var, Var)| checkpoint(round, Policy::Nothing)(ix), x)
+                };
                 hvp(f)((constant(2.0), constant(1.0)))
             }),
         ),

@@ -69,7 +69,7 @@ pub fn determinant(n: usize) -> impl Fn(Var) -> Var {
 /// [`determinant`] with every size behind a checkpoint: what reverse mode would keep of all calls
 /// grows as `n!`, and so would the signatures of its functions.
 pub fn determinant_checkpointed(n: usize) -> impl Fn(Var) -> Var {
-    cofactors(n, |f| Rc::new(outline(checkpoint(move |a| f(a)))))
+    cofactors(n, |f| Rc::new(outline(checkpoint(move |a| f(a), Policy::Nothing))))
 }
 
 fn cofactors(n: usize, once: fn(Closure) -> Closure) -> impl Fn(Var) -> Var {

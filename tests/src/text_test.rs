@@ -18,6 +18,7 @@
 //! | `print` | nothing; the program is parsed and printed |
 //! | `verify` | the answer is the list of mistakes in the text (alone in its pipeline) |
 //! | `jvp`, `linearize`, `vjp` | with `active=[true,false]`; without, all float parameters |
+//! | `plan policy=planned` | linearize and plan; with `params=[bytes,constant]`, `results=[bytes]` and `together=true` |
 //! | `fwd`, `lin`, `bwd` | one of the functions that the step before made |
 //! | `linear count=1` | the last parameters become linear |
 //! | `transpose` | with `nonzero=[true]`; without, all results |
@@ -31,8 +32,11 @@
 use crate::{Agreement, Failure, read_tensors, run};
 use std::collections::BTreeMap;
 use tapeloom_backend::{Options, compile};
-use tapeloom_ir::{FuncId, Module, Problem, Tensor, parse_module, print_functions, print_module};
-use tapeloom_transforms::{Pipeline, as_linear, batch, jvp, linearize, transpose, vjp};
+use tapeloom_ir::prim::Regions;
+use tapeloom_ir::{
+    FuncId, Module, Price, Problem, Tensor, Terms, parse_module, print_functions, print_module,
+};
+use tapeloom_transforms::{Pipeline, Transforms, as_linear, batch, jvp, linearize, transpose, vjp};
 
 /// A text test.
 #[derive(Debug)]
@@ -172,6 +176,11 @@ fn apply(
         "print" => Ok(vec![f]),
         "jvp" => jvp(module, f, &mask("active", floats)).map(|of| vec![of.function]),
         "linearize" => linearize(module, f, &mask("active", floats)).map(|of| vec![of.fwd, of.lin]),
+        "plan" => {
+            let of = linearize(module, f, &mask("active", floats));
+            let terms = terms(options).ok()?;
+            of.and_then(|of| Transforms.plan(module, of, terms)).map(|of| vec![of.fwd, of.lin])
+        }
         "vjp" => {
             vjp(module, f, &mask("active", floats)).map(|of| vec![of.function, of.fwd, of.bwd])
         }
@@ -194,6 +203,26 @@ fn apply(
             let passes: Pipeline = other.parse().ok()?;
             passes.run(module, f, |_, _, _| {}).map(|f| vec![f])
         }
+    })
+}
+
+/// On what terms values are kept, as a step says.
+fn terms(options: &BTreeMap<&str, &str>) -> Result<Terms, Failure> {
+    let prices = |key: &str| -> Result<Vec<Price>, Failure> {
+        let list = options.get(key).map_or("", |list| list.trim_matches(['[', ']']));
+        let price = |word: &str| match word {
+            "constant" => Ok(Price::Constant),
+            "there" => Ok(Price::There),
+            "bytes" => Ok(Price::Bytes),
+            other => Err(format!("`{other}` is no price").into()),
+        };
+        list.split(',').filter(|w| !w.is_empty()).map(price).collect()
+    };
+    Ok(Terms {
+        policy: options.get("policy").unwrap_or(&"planned").parse()?,
+        params: prices("params")?,
+        results: prices("results")?,
+        together: options.get("together") == Some(&"true"),
     })
 }
 

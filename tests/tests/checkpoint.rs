@@ -40,9 +40,9 @@ fn chain(n: usize, f: impl Fn((Var, Var)) -> Var) -> impl Fn((Var, Var)) -> Var 
 fn a_chain_has_one_layer_at_a_time_in_memory() {
     let (w, x) = (wave(&[24, 24]), wave(&[64, 24]));
     let (all, g) = gradient(chain(32, layer), &w, &x);
-    let (one, g1) = gradient(chain(32, checkpoint(layer)), &w, &x);
+    let (one, g1) = gradient(chain(32, checkpoint(layer, Policy::Nothing)), &w, &x);
     // Eight pieces of four layers, each in pieces of one: 8 + 4 arrays instead of 2 * 32.
-    let piece = checkpoint(chain(4, checkpoint(layer)));
+    let piece = checkpoint(chain(4, checkpoint(layer, Policy::Nothing)), Policy::Nothing);
     let (nested, g2) = gradient(chain(8, piece), &w, &x);
     println!("everything {all}, each layer {one}, pieces of layers {nested}");
     Agreement::CLOSE.check_all(&g1, &g).unwrap();
@@ -52,7 +52,7 @@ fn a_chain_has_one_layer_at_a_time_in_memory() {
 
     let (w, x) = (wave(&[24, 96]), wave(&[64, 24]));
     let (all, g) = gradient(chain(32, wide), &w, &x);
-    let (one, g1) = gradient(chain(32, checkpoint(wide)), &w, &x);
+    let (one, g1) = gradient(chain(32, checkpoint(wide, Policy::Nothing)), &w, &x);
     println!("wide: everything {all}, each layer {one}");
     Agreement::CLOSE.check_all(&g1, &g).unwrap();
     assert!(4 * one <= all, "{one} of {all}");
@@ -66,7 +66,7 @@ fn what_is_kept_is_marked_in_memory() {
         let f = jit(grad(move |(w, x): (Var, Var)| layers((w, x)).sum()));
         f.explain((&w, &x)).unwrap()
     };
-    let e = explained(&chain(4, checkpoint(layer)));
+    let e = explained(&chain(4, checkpoint(layer, Policy::Nothing)));
     let kernels = e.kernels();
     let marked: Vec<&str> = kernels.lines().filter(|l| l.ends_with("kept recompute")).collect();
     // Both arguments, and what the first three layers give.
@@ -96,23 +96,24 @@ fn gradients_of_recursive_programs_stay_small() {
 #[test]
 fn it_composes_with_every_transform() {
     let f = |x: Var| (x.sin() * x.exp()).tanh();
-    let c = |x: Var| checkpoint(f)(x).sum();
+    let c = |x: Var| checkpoint(f, Policy::Nothing)(x).sum();
     let p = |x: Var| f(x).sum();
     let x = wave(&[5]);
     let same = |a: Tensor, b: Tensor| Agreement::CLOSE.check(&a, &b).unwrap();
     same(run(c, &x).unwrap(), run(p, &x).unwrap());
     same(run(grad(c), &x).unwrap(), run(grad(p), &x).unwrap());
     same(run(hessian(c), &x).unwrap(), run(hessian(p), &x).unwrap());
-    same(run(jacrev(checkpoint(f)), &x).unwrap(), run(jacrev(f), &x).unwrap());
-    same(run(jacfwd(checkpoint(f)), &x).unwrap(), run(jacfwd(f), &x).unwrap());
+    same(run(jacrev(checkpoint(f, Policy::Nothing)), &x).unwrap(), run(jacrev(f), &x).unwrap());
+    same(run(jacfwd(checkpoint(f, Policy::Nothing)), &x).unwrap(), run(jacfwd(f), &x).unwrap());
     let third = |f: fn(Var) -> Var| move |x: Var| grad(grad(grad(f)))(x.index(0));
     same(
-        run(third(|x| checkpoint(|x: Var| (x.sin() * x.exp()).tanh())(x)), &x).unwrap(),
+        run(third(|x| checkpoint(|x: Var| (x.sin() * x.exp()).tanh(), Policy::Nothing)(x)), &x)
+            .unwrap(),
         run(third(|x| (x.sin() * x.exp()).tanh()), &x).unwrap(),
     );
     let rows = wave(&[3, 5]);
     same(run(vmap(grad(c)), &rows).unwrap(), run(vmap(grad(p)), &rows).unwrap());
-    let batched = |x: Var| vmap(checkpoint(f))(x).sum();
+    let batched = |x: Var| vmap(checkpoint(f, Policy::Nothing))(x).sum();
     same(run(grad(batched), &rows).unwrap(), run(grad(p), &rows).unwrap());
 }
 
@@ -122,14 +123,15 @@ fn it_composes_with_every_transform() {
 fn it_takes_what_closures_take() {
     let x = wave(&[4]);
     let loss = |w: Var| {
-        let scaled = checkpoint(|(x, n): (Var, Var)| (n, [(w * x).sin(), x.exp() * w]));
+        let scaled =
+            checkpoint(|(x, n): (Var, Var)| (n, [(w * x).sin(), x.exp() * w]), Policy::Nothing);
         let (n, [a, b]) = scaled((w, w.round().convert(Dtype::I64)));
         (a * b).sum() + n.convert(Dtype::F64).sum()
     };
     let plain = |w: Var| ((w * w).sin() * (w.exp() * w)).sum();
     Agreement::CLOSE.check(&run(grad(loss), &x).unwrap(), &run(grad(plain), &x).unwrap()).unwrap();
 
-    let wrong = |x: Var| checkpoint(|x: Var| x.reshape([3]))(x).sum();
+    let wrong = |x: Var| checkpoint(|x: Var| x.reshape([3]), Policy::Nothing)(x).sum();
     let error = run(grad(wrong), &x).unwrap_err().to_string();
     assert!(error.contains(file!()), "{error}");
 }

@@ -156,7 +156,9 @@ fn equations_have_the_derivatives_of_their_solutions() {
             })
         }),
         ("checkpointed", |f| {
-            Rc::new(move |x| ravel(&grad(|x| checkpoint(|x: (Var, Var)| f(x))(x).sum())(x)).0)
+            Rc::new(move |x| {
+                ravel(&grad(|x| checkpoint(|x: (Var, Var)| f(x), Policy::Nothing)(x).sum())(x)).0
+            })
         }),
     ];
     let (a, b) = arguments(&[]);

@@ -161,8 +161,11 @@ fn once_under_every_derivative() {
     assert_eq!(heard(both, &x), want);
     // A call is made once, wherever its body goes; what is computed again is not seen again.
     assert_eq!(heard(|log, x| grad(outline(|x: Var| f(log, x)))(x), &x), want);
-    assert_eq!(heard(|log, x| grad(checkpoint(|x: Var| f(log, x)))(x), &x), want);
-    assert_eq!(heard(|log, x| grad(grad(checkpoint(|x: Var| f(log, x))))(x), &x), want);
+    assert_eq!(heard(|log, x| grad(checkpoint(|x: Var| f(log, x), Policy::Nothing))(x), &x), want);
+    assert_eq!(
+        heard(|log, x| grad(grad(checkpoint(|x: Var| f(log, x), Policy::Nothing)))(x), &x),
+        want
+    );
     let twice = |log: &Listener, x: Var| {
         let f = outline(|x: Var| see(log, "x", x).sin());
         grad(|x: Var| f(x) + f(f(x)))(x)

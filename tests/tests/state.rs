@@ -200,7 +200,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         |x: Var| {
             let r = Ref::new(x.sin());
             let f = |y: Var| (r.get() * y * y).sum();
-            let kept = checkpoint(f);
+            let kept = checkpoint(f, Policy::Nothing);
             let ruled = custom_jvp(
                 |y: Var| y * r.at(0).get(),
                 |y: Var, dy: Var| (y * r.at(0).get(), dy * 2.0),

@@ -65,7 +65,7 @@ fn bad_inputs_are_errors_at_their_lines() {
         }
         "written in checkpoint", State, "`update` in the closure given to `checkpoint`", |x, l| {
             here!(l.other); let r = Ref::new(x);
-            checkpoint(|y: Var| { here!(l.wrong); r.update(|r| r + 1.0); y })(x)
+            checkpoint(|y: Var| { here!(l.wrong); r.update(|r| r + 1.0); y }, Policy::Nothing)(x)
         }
         "written in an inner jit", State, "`add` in the closure given to `jit`", |x, l| {
             here!(l.other); let r = Ref::new(x);

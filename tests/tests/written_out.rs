@@ -260,7 +260,9 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         "checkpoint body",
         |x: Var| scan(
             |(c, e): (Var, Var)| {
-                let y = checkpoint(|(c, e): (Var, Var)| (c * e).sin() * c.exp())((c, e));
+                let y = checkpoint(|(c, e): (Var, Var)| (c * e).sin() * c.exp(), Policy::Nothing)(
+                    (c, e),
+                );
                 (y, y * y)
             },
             x.index(0),

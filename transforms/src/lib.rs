@@ -20,6 +20,7 @@
 mod activity;
 mod batch;
 mod bodies;
+mod cost;
 mod cse;
 mod dce;
 mod inline;
@@ -37,6 +38,7 @@ mod unzip;
 mod vjp;
 
 pub use activity::{Activity, activity};
+pub use cost::Cost;
 pub use cse::cse;
 pub use dce::dce;
 pub use inline::{expand, inline};
@@ -44,7 +46,7 @@ pub use pass::{BEFORE_CODE, PASSES, Pass, Pipeline};
 pub use peephole::peephole;
 pub use regions::{Transforms, as_linear, batch, jvp, linearize, prune, transpose, unzip};
 pub use simplify::{
-    Cost, Options as SimplifyOptions, Simplification, Simplified, simplify, simplify_relaxed,
+    Options as SimplifyOptions, Simplification, Simplified, simplify, simplify_relaxed,
     simplify_with,
 };
 pub use vjp::{VjpOf, vjp};

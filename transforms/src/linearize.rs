@@ -3,7 +3,7 @@
 //! jvp, split in two. Every equation that the rules emit is either independent of the tangents, and
 //! goes to the forward half, or linear in them, and goes to the linear half. What the linear half
 //! reads of the forward half are the *residuals* ([`crate::unzip`] does the cutting). Those that are no
-//! parameter and no result are kept: they are the tape, and [`crate::tape`] decides what stays on it.
+//! parameter and no result are kept: they are the tape, and [`crate::tape`] decides what stays on it, when whoever asks says on what terms.
 //!
 //! ```text
 //! func @f(%0: f64[]) -> (f64[]) {  func @f.fwd(%0: f64[]) -> (f64[], f64[]) {  func @f.lin(%0: f64[]; %1: f64[]) -> (f64[]) {
@@ -17,7 +17,6 @@
 
 use crate::jvp::{Mode, forward};
 use crate::sweep::sweep;
-use crate::tape::plan;
 use crate::unzip::{Cut, Half, Halves, cut};
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::question::{Linearize, LinearizeOf};
@@ -27,7 +26,7 @@ pub(crate) fn derive(
     regions: &mut dyn Regions,
     module: &mut Module,
     id: FuncId,
-    Linearize { active, forced, policy }: &Linearize,
+    Linearize { active, forced }: &Linearize,
 ) -> Result<LinearizeOf, Problem> {
     let f = module.get(id);
     // What is zero is forced below, where it is known that the linear half has none.
@@ -54,5 +53,5 @@ pub(crate) fn derive(
     let names = ["fwd", "lin"].map(|half| format!("{}.{half}", f.name));
     let ([fwd, lin], residuals) =
         cut(regions, module, &both, &halves, Cut { names, known: y, rest: &rest, linear: true })?;
-    plan(regions, module, LinearizeOf { fwd, lin, active_out, residuals }, *policy)
+    Ok(LinearizeOf { fwd, lin, active_out, residuals })
 }

@@ -6,10 +6,10 @@
 
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::question::{
-    Batch, BatchOf, Jvp, JvpOf, Linearize, LinearizeOf, Onto, Prune, PruneOf, Transpose,
+    Batch, BatchOf, Jvp, JvpOf, Linearize, LinearizeOf, Onto, Plan, Prune, PruneOf, Transpose,
     TransposeOf, Unzip, UnzipOf, Wanted,
 };
-use tapeloom_ir::{FuncId, Module, Policy, Problem};
+use tapeloom_ir::{FuncId, Module, Policy, Problem, Terms};
 
 /// All transforms of this crate.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,11 +39,21 @@ impl Regions for Transforms {
         f: FuncId,
         active: &[bool],
         forced: &[bool],
-        policy: Policy,
     ) -> Result<LinearizeOf, Problem> {
         let forced = full(forced, module.function(f).results.len(), false);
-        let question = Linearize { active: active.to_vec(), forced, policy };
+        let question = Linearize { active: active.to_vec(), forced };
         module.answer(f, question, |m, q| crate::linearize::derive(self, m, f, q))
+    }
+
+    fn plan(
+        &mut self,
+        module: &mut Module,
+        of: LinearizeOf,
+        terms: Terms,
+    ) -> Result<LinearizeOf, Problem> {
+        let LinearizeOf { fwd, lin, active_out, residuals } = of;
+        let question = Plan { lin, active_out, residuals, terms };
+        module.answer(fwd, question, |m, q| crate::tape::derive(self, m, fwd, q))
     }
 
     fn transpose(
@@ -109,7 +119,8 @@ pub fn jvp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Pro
 /// # Errors
 /// A derivative that does not exist, with the user's line.
 pub fn linearize(module: &mut Module, f: FuncId, active: &[bool]) -> Result<LinearizeOf, Problem> {
-    Transforms.linearize(module, f, active, &[], Policy::Everything)
+    let of = Transforms.linearize(module, f, active, &[])?;
+    Transforms.plan(module, of, Terms::call(Policy::Planned))
 }
 
 /// The same function with the marked ordinary parameters linear (and so last), and calls inlined, if it

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::function::{Atom, Equation, FuncId, ValueId};
 use crate::module::Module;
-use crate::policy::Policy;
+use crate::policy::{Policy, Terms};
 use crate::problem::{Kind, Problem};
 use crate::question::{Onto, PruneOf, Residual};
 use crate::tensor::Tensor;
@@ -56,7 +56,7 @@ impl Call {
     }
 
     fn to(&self, function: FuncId) -> Call {
-        Call { function, ..*self }
+        Call { function, ..self.clone() }
     }
 }
 
@@ -110,7 +110,11 @@ impl Primitive for Call {
     ) -> Result<Dual, Problem> {
         let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
         let of = cx.ask(|regions, m| {
-            regions.linearize(m, self.function, &active, &[], self.checkpoint.unwrap_or_default())
+            let of = regions.linearize(m, self.function, &active, &[])?;
+            match &self.checkpoint {
+                Some(policy) => regions.plan(m, of, Terms::call(policy.clone())),
+                None => Ok(of),
+            }
         })?;
         let mut y = cx.b.emit(self.to(of.fwd), x);
         let mut args = Residual::pick(&of.residuals, x, &y);
@@ -166,7 +170,7 @@ impl Primitive for Call {
     }
 
     fn regions(&self) -> RegionList {
-        let role = match (self.outline, self.checkpoint) {
+        let role = match (self.outline, &self.checkpoint) {
             (true, _) => Role::Outline,
             (false, Some(_)) => Role::Checkpoint,
             (false, None) => Role::Inline,
@@ -216,14 +220,9 @@ impl Primitive for Call {
         let sum = b.emit1(Scalar::Add, &[product, x]);
         let Ok(function) = draft.finish(module, vec![product, sum]) else { return Vec::new() };
         let operands = vec![Tensor::from([1.5, -2.0]), Tensor::from([0.5, 3.0])];
-        [
-            Call::inline(function),
-            Call::outline(function),
-            Call::checkpoint(function, Policy::Everything),
-            Call::checkpoint(function, Policy::Nothing),
-        ]
-        .map(|call| Sample::smooth(call, operands.clone()))
-        .into()
+        let kept = Policy::samples().into_iter().map(|policy| Call::checkpoint(function, policy));
+        let calls = [Call::inline(function), Call::outline(function)].into_iter().chain(kept);
+        calls.map(|call| Sample::smooth(call, operands.clone())).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::builder::{Builder, Draft};
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::module::Module;
-use crate::policy::Policy;
+use crate::policy::Terms;
 use crate::problem::Problem;
 use crate::question::{BatchOf, JvpOf, LinearizeOf, Onto, PruneOf, TransposeOf, UnzipOf, Wanted};
 use crate::tensor::Tensor;
@@ -302,8 +302,10 @@ impl Regions for NoRegions {
         _: FuncId,
         _: &[bool],
         _: &[bool],
-        _: Policy,
     ) -> Result<LinearizeOf, Problem> {
+        no_regions()
+    }
+    fn plan(&mut self, _: &mut Module, _: LinearizeOf, _: Terms) -> Result<LinearizeOf, Problem> {
         no_regions()
     }
     fn transpose(

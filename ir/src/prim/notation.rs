@@ -151,13 +151,6 @@ pub(super) trait Word: Copy + 'static {
     }
 }
 
-impl Word for Policy {
-    const ALL: &'static [Policy] = Policy::ALL;
-    fn word(self) -> &'static str {
-        self.name()
-    }
-}
-
 impl<W: Word> SingleField for W {
     fn wanted() -> String {
         let words: Vec<&str> = W::ALL.iter().map(|w| w.word()).collect();
@@ -230,6 +223,31 @@ impl SingleField for Vec<ArrayType> {
         match attr {
             Attr::Types(types) => Some(types.clone()),
             Attr::Ints(none) if none.is_empty() => Some(Vec::new()),
+            _ => None,
+        }
+    }
+}
+
+/// `nothing`, or `[named,a,b]`.
+impl SingleField for Policy {
+    fn wanted() -> String {
+        let all: Vec<String> = Policy::samples().iter().map(|p| p.to_attr().to_string()).collect();
+        all.join(" or ")
+    }
+    fn to_attr(&self) -> Attr {
+        let words = self.names().iter().map(|name| name.to_string().into());
+        match self.names() {
+            [] => Attr::Word(self.word().into()),
+            _ => Attr::Words([self.word().into()].into_iter().chain(words).collect()),
+        }
+    }
+    fn from_attr(attr: &Attr) -> Option<Policy> {
+        match attr {
+            Attr::Word(word) => Policy::of(word, Vec::new()),
+            Attr::Words(words) => {
+                let (word, names) = words.split_first()?;
+                Policy::of(word, names.iter().map(|name| name.as_ref().into()).collect())
+            }
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::module::Module;
-use crate::policy::Policy;
+use crate::policy::Terms;
 use crate::problem::Problem;
 use crate::question::{BatchOf, JvpOf, LinearizeOf, Onto, PruneOf, TransposeOf, UnzipOf, Wanted};
 use crate::tensor::Tensor;
@@ -221,7 +221,14 @@ pub trait Regions {
         f: FuncId,
         active: &[bool],
         forced: &[bool],
-        policy: Policy,
+    ) -> Result<LinearizeOf, Problem>;
+
+    /// See [`crate::question::Plan`].
+    fn plan(
+        &mut self,
+        module: &mut Module,
+        of: LinearizeOf,
+        terms: Terms,
     ) -> Result<LinearizeOf, Problem>;
 
     /// See [`crate::question::Transpose`].

@@ -1,21 +1,31 @@
-//! `checkpoint`: a closure of which reverse mode keeps the arguments only.
+//! `checkpoint`: a closure of which reverse mode keeps what a policy says.
 
 use crate::Var;
 use crate::closure::{rebuild, stage};
 use crate::function::{Function, one};
+use crate::ops::emit;
 use crate::tree::Tree;
 use crate::var::caller;
 use tapeloom_ir::Policy;
-use tapeloom_ir::prim::Call;
+use tapeloom_ir::prim::{Call, Op};
 
-/// The same function, of which reverse mode keeps nothing but the arguments: `(A -> B) -> (A -> B)`.
+/// The same function, of which reverse mode keeps what `policy` says: `(A -> B) -> (A -> B)`.
 ///
-/// The backward pass computes the rest again, right before it needs it, so that memory is traded for
-/// time: at most one more forward pass of `f`, and one more for each checkpoint that it lies in. In a
+/// What is not kept the backward pass computes again, right before it needs it, so that memory is traded
+/// for time: at most one more forward pass of `f`, and one more for each checkpoint that it lies in. In a
 /// long chain of checkpointed pieces only one at a time has its intermediate values in memory; pieces of
-/// pieces go further. What the closure captures counts as
-/// an argument. Values and derivatives are those of `f`, to any order and in any mode (sums of floats may
-/// be taken in another order).
+/// pieces go further. Arguments are there anyway, and what the closure captures counts as an argument.
+/// Values and derivatives are those of `f`, to any order and in any mode (sums of floats may be taken in
+/// another order).
+///
+/// | policy | keeps |
+/// |---|---|
+/// | [`Policy::Nothing`] | the arguments |
+/// | [`Policy::Dots`] | what contractions give |
+/// | `Policy::named(["h"])` | values marked by [`Var::named`] with one of the names |
+/// | `Policy::except(["h"])` | what the backward pass reads, but for those |
+/// | [`Policy::Planned`] | what is cheaper to keep than to compute again |
+/// | [`Policy::Everything`] | what the backward pass reads |
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -23,28 +33,59 @@ use tapeloom_ir::prim::Call;
 /// let deep = |f: &dyn Fn(Var) -> Var, x: Var| (0..8).fold(x, |x, _| f(x)).sum();
 /// let x = Tensor::full(&[32, 4], 0.1)?;
 /// let all = jit(grad(|x| deep(&layer, x)));
-/// let less = jit(grad(|x| deep(&checkpoint(layer), x)));
+/// let less = jit(grad(|x| deep(&checkpoint(layer, Policy::Nothing), x)));
 /// assert!(3 * less.explain(&x)?.workspace_bytes() < all.explain(&x)?.workspace_bytes());
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
+/// What a user can see, or what Rust functions gave, is not done again, whatever the policy: results of
+/// [`callback`](crate::callback()) are kept, and nothing is printed twice.
+///
 /// Errors: those of `f`, once each. There is none of its own: what has no derivative is an error of
-/// the transform that asks for one.
+/// the transform that asks for one, and a name that marks no value keeps nothing.
 ///
 /// Source: Griewank and Walther, "Evaluating Derivatives", chapter 12; JAX's `checkpoint`.
 #[track_caller]
-pub fn checkpoint<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> impl Fn(A) -> B {
+pub fn checkpoint<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
+    f: F,
+    policy: Policy,
+) -> impl Fn(A) -> B {
     let f = one(f);
     let at = caller();
     move |x| {
         let (staged, _) = stage("checkpoint", at, &f, x);
         let results = match staged.function() {
             Some(function) => {
-                let call = Call::checkpoint(function, Policy::Nothing);
+                let call = Call::checkpoint(function, policy.clone());
                 staged.bind(call, &staged.args, [])
             }
             None => staged.poison(&staged.result_types()),
         };
         rebuild(staged.output(), results, at)
+    }
+}
+
+impl Var {
+    /// The same values under a name, by which the policies of [`checkpoint`] call them.
+    ///
+    /// A name is a word of letters, digits, `_` and `.` that begins with a letter. Nothing is computed or
+    /// copied; but what reads the named value does not see how it was made, so that sums and products are
+    /// not simplified across the name.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = |x: Var| x.dot(x).named("s").tanh().dot(x);
+    /// let g = jit(grad(|x: Var| checkpoint(f, Policy::named(["s"]))(x).sum()));
+    /// assert!(g.explain(Tensor::full(&[100, 100], 0.1)?)?.to_string().contains("kept s"));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Errors: a name that is no word.
+    ///
+    /// Source: JAX's `checkpoint_name`.
+    #[doc(alias = "checkpoint_name")]
+    #[track_caller]
+    pub fn named(self, name: &str) -> Var {
+        emit(Op::keep(name), &[self], caller())
     }
 }

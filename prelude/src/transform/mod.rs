@@ -11,7 +11,7 @@
 //! | [`jacfwd`], [`jacrev`] | `A -> Var` | `A -> A`, the Jacobian |
 //! | [`hessian`], [`hvp`] | `A -> Var` | second derivatives |
 //! | [`vmap`] | `A -> B` | the same over a batch |
-//! | [`checkpoint`] | `A -> B` | the same, computed again in reverse mode instead of kept |
+//! | [`checkpoint`] | `A -> B` | the same, of which reverse mode keeps what a [`Policy`](crate::Policy) says |
 //! | [`outline`] | `A -> B` | the same, traced and differentiated once |
 //! | [`custom_jvp`], [`custom_vjp`], [`custom_rules`] | `A -> B` | the same, with derivative rules of its own |
 //!

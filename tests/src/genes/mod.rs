@@ -419,7 +419,11 @@ impl Generator<'_, '_> {
             operands.push(self.argument(ty, gene, i));
         }
         let op: Op = match self.rng.index(6) {
-            5 => Call::checkpoint(function, Policy::Nothing).into(),
+            5 => {
+                let policies = Policy::samples();
+                let policy = policies[self.rng.index(policies.len())].clone();
+                Call::checkpoint(function, policy).into()
+            }
             0 => CustomCall { function, jvp: None, fwd: None, bwd: None }.into(),
             1 | 2 => Call::inline(function).into(),
             _ => Call::outline(function).into(),

@@ -180,7 +180,7 @@ impl Kernel {
     pub fn recomputed(&self, size: &'static [usize]) -> Gradient {
         let program = self.program;
         Box::new(move |(variables, data, seed)| {
-            let f = checkpoint(|x: Vec<Var>| program(size, &x, &data));
+            let f = checkpoint(|x: Vec<Var>| program(size, &x, &data), Policy::Nothing);
             let (value, pull) = vjp(f)(variables);
             (value, pull(seed))
         })

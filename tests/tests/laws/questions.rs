@@ -8,10 +8,11 @@ use crate::{for_all, subsets};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tapeloom_backend::{Options, compile};
-use tapeloom_ir::prim::{Call, DynamicSlice, Regions};
-use tapeloom_ir::question::{Onto, PruneOf, Residual, UnzipOf, Wanted};
+use tapeloom_ir::prim::{Call, DynamicSlice, Lowering, Operand, Regions};
+use tapeloom_ir::question::{LinearizeOf, Onto, PruneOf, Residual, UnzipOf, Wanted};
 use tapeloom_ir::{
-    Atom, Builder, Draft, Dtype, FuncId, Literal, Module, Policy, Scalar, Tensor, Type,
+    Atom, Builder, Draft, Dtype, FuncId, Literal, Module, Policy, Price, Scalar, Tensor, Terms,
+    Type,
 };
 use tapeloom_tests::calculus::{marked, stack};
 use tapeloom_tests::words::total;
@@ -75,9 +76,9 @@ fn forced_tangents_are_there_and_zero_where_they_were_not() {
             Agreement::Exact.check_all(&got, &want)?;
 
             let plain = linearize(m, case.f, &active)?;
-            let forced = Transforms.linearize(m, case.f, &active, &every, Policy::Everything)?;
+            let forced = Transforms.linearize(m, case.f, &active, &every)?;
             assert_eq!(forced.active_out, float);
-            let halves = |of: &tapeloom_ir::question::LinearizeOf| {
+            let halves = |of: &LinearizeOf| {
                 let y = run(m, of.fwd, &case.args)?;
                 let residuals = Residual::pick(&of.residuals, &case.args, &y);
                 run(m, of.lin, &[&residuals[..], &dx].concat())
@@ -299,38 +300,100 @@ fn reads_of_a_shared_array_add_to_one_total() {
     assert!(w1 <= 8 * 16 + 4 * 4096 && w3 <= 64 * 16 + 4 * 4096, "{w1} {w3}");
 }
 
-/// Under the policy `nothing` parameters are the only residuals, and the linear half computes what it
-/// would have read, bit by bit.
+/// The arithmetic of a function and of all that it runs, and how many operations it has that no plan
+/// does again by default.
+fn work(m: &Module, f: FuncId) -> (f64, usize) {
+    let (mut flops, mut dear) = (0.0, 0);
+    for e in &m.function(f).equations {
+        for region in e.op.regions().iter().filter(|r| r.role.runs()) {
+            let inside = work(m, region.function);
+            (flops, dear) = (flops + inside.0, dear + inside.1);
+        }
+        let types: Vec<Type> = e.operands.iter().map(|a| m.function(f).type_of(*a)).collect();
+        let operands: Vec<Operand<'_>> = types
+            .iter()
+            .zip(&e.operands)
+            .map(|(ty, a)| Operand { ty, literal: a.literal() })
+            .collect();
+        let elements = |v| m.function(f).types[v].as_array().map_or(0, |ty| ty.shape.elements());
+        match e.op.lower(m, &operands) {
+            Lowering::Elementwise(code) => {
+                flops += f64::from(code.row().flops) * elements(e.outputs[0]) as f64;
+                dear += usize::from(code.row().library.is_some());
+            }
+            Lowering::Reduce { .. } | Lowering::Contract { .. } | Lowering::Cumulate { .. } => {
+                dear += 1
+            }
+            _ => {}
+        }
+    }
+    (flops, dear)
+}
+
+/// The terms on which laws plan: every policy as for a call, and parameters and results that cost their
+/// bytes, as in the rounds of a loop.
+fn all_terms(params: usize, results: usize) -> Vec<Terms> {
+    let dear = |n: usize| (0..n).map(|i| [Price::Bytes, Price::Constant][i % 2]).collect();
+    let mut all: Vec<Terms> = Policy::samples().into_iter().map(Terms::call).collect();
+    all.push(Terms::apart(dear(params), vec![Price::Bytes; results]));
+    all
+}
+
+/// What is not kept is computed again, bit by bit, whatever the policy; under `nothing` parameters are
+/// the only residuals, but for what Rust functions gave.
 #[test]
 fn what_is_not_kept_is_computed_again() {
-    static PLANNED: AtomicUsize = AtomicUsize::new(0);
+    static PLANNED: [AtomicUsize; 7] = [const { AtomicUsize::new(0) }; 7];
     everywhere(|m, case| {
         for active in subsets(&case.floats()) {
-            let Some(all) = existing(linearize(m, case.f, &active), case)? else { return Ok(()) };
-            let none = Transforms.linearize(m, case.f, &active, &[], Policy::Nothing)?;
-            assert_eq!(none.active_out, all.active_out);
-            let read_again = |r: &Residual| matches!(r, Residual::Parameter(_));
-            assert!(none.residuals.iter().all(read_again), "{:?}", none.residuals);
-            PLANNED.fetch_add(usize::from(none.lin != all.lin), Ordering::Relaxed);
+            let all = Transforms.linearize(m, case.f, &active, &[]);
+            let Some(all) = existing(all, case)? else { return Ok(()) };
+            let (params, results) = (case.args.len(), all.active_out.len());
+            for (i, terms) in all_terms(params, results).into_iter().enumerate() {
+                let policy = terms.policy.clone();
+                let none = Transforms.plan(m, all.clone(), terms)?;
+                assert_eq!(none.active_out, all.active_out);
+                let read_again = |r: &Residual| matches!(r, Residual::Parameter(_));
+                let calls_out = m.function(case.f).equations.iter().any(|e| m.calls_out(&e.op));
+                if policy == Policy::Nothing && !calls_out {
+                    assert!(none.residuals.iter().all(read_again), "{:?}", none.residuals);
+                }
+                if policy == Policy::Planned {
+                    let of = |halves: &LinearizeOf| {
+                        let [x, y] = [halves.fwd, halves.lin].map(|f| work(m, f));
+                        (x.0 + y.0, x.1 + y.1)
+                    };
+                    let (before, after) = (of(&all), of(&none));
+                    assert!(
+                        after.0 <= 1.1 * before.0 && after.1 <= before.1,
+                        "{before:?} {after:?}"
+                    );
+                }
+                PLANNED[i].fetch_add(usize::from(none.lin != all.lin), Ordering::Relaxed);
 
-            let dx = case.directions(&mut Rng::new(8), &active);
-            let halves = |of: &tapeloom_ir::question::LinearizeOf| {
-                let y = run(m, of.fwd, &case.args)?;
-                let residuals = Residual::pick(&of.residuals, &case.args, &y);
-                Ok::<_, tapeloom_tests::Failure>((
-                    y[..of.active_out.len()].to_vec(),
-                    run(m, of.lin, &[&residuals[..], &dx].concat()),
-                ))
-            };
-            let ((y, dy), (z, dz)) = (halves(&all)?, halves(&none)?);
-            Agreement::Exact.check_all(&z, &y)?;
-            // A reverse rule that is not linear has no forward half.
-            if let (Ok(dy), Ok(dz)) = (dy, dz) {
-                Agreement::Exact.check_all(&dz, &dy)?;
+                let dx = case.directions(&mut Rng::new(8), &active);
+                let halves = |of: &LinearizeOf| {
+                    let y = run(m, of.fwd, &case.args)?;
+                    let residuals = Residual::pick(&of.residuals, &case.args, &y);
+                    Ok::<_, tapeloom_tests::Failure>((
+                        y[..of.active_out.len()].to_vec(),
+                        run(m, of.lin, &[&residuals[..], &dx].concat()),
+                    ))
+                };
+                let ((y, dy), (z, dz)) = (halves(&all)?, halves(&none)?);
+                Agreement::Exact.check_all(&z, &y)?;
+                // A reverse rule that is not linear has no forward half.
+                if let (Ok(dy), Ok(dz)) = (dy, dz) {
+                    Agreement::Exact.check_all(&dz, &dy)?;
+                }
             }
         }
         Ok(())
     });
-    let planned = PLANNED.load(Ordering::Relaxed);
-    assert!(planned > 100, "only {planned} linear halves compute anything again");
+    let planned = PLANNED.each_ref().map(|n| n.load(Ordering::Relaxed));
+    // Planned, everything, nothing, dots, two names that nobody marks, but for those; and a loop.
+    let [some, none, nothing, dots, named, _, rounds] = planned;
+    let often = [nothing, dots, named, rounds].iter().all(|n| *n > 100);
+    let enough = none == 0 && some > 0 && often;
+    assert!(enough, "{planned:?} linear halves compute anything again");
 }

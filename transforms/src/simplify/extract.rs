@@ -11,9 +11,9 @@
 //!
 //! Model: the greedy-DAG extractor of the extraction gym (egraphs-good).
 
-use super::cost::local;
 use super::graph::{ENode, Fact, Graph, describe};
 use super::saturate::sorted;
+use crate::cost::local;
 use egg::Id;
 use std::collections::VecDeque;
 use tapeloom_ir::{OrderedMap, OrderedSet};

@@ -11,7 +11,6 @@
 //! | `graph` | the e-graph over the IR's own primitives; types and constants of classes |
 //! | `saturate` | applying rules within limits of nodes and iterations |
 //! | `extract` | choosing a node for every class, shared terms counted once |
-//! | `cost` | what a program costs |
 //!
 //! A function is cut into regions of at most about a thousand equations in program order; values
 //! that cross are leaves of one region and roots of another. Equations with effects are never moved
@@ -40,14 +39,12 @@
 //! Model: Willsey et al., "egg: Fast and extensible equality saturation" (POPL 2021); Yang et al.,
 //! "Equality saturation for tensor graph superoptimization" (MLSys 2021).
 
-mod cost;
 mod extract;
 mod graph;
 pub(crate) mod rules;
 mod saturate;
 
-pub use cost::Cost;
-
+use crate::cost::Cost;
 use crate::regions::Transforms;
 use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;

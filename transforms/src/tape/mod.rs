@@ -1,36 +1,79 @@
 //! The tape: what reverse mode keeps of the forward pass, decided.
 //!
 //! Single functions, bodies of loops and branches share one object: a forward half, a linear half, and
-//! what the second reads of the first ([`LinearizeOf`]). So planning is a map on that object, under a
-//! policy that is plain data ([`Policy`]):
+//! what the second reads of the first ([`LinearizeOf`]). So planning is a map on that object, on terms
+//! that are plain data ([`Terms`]: a policy, and what is there for nothing):
 //!
 //! ```text
 //! plan: LinearizeOf -> LinearizeOf            same function, same derivative
 //! ```
 //!
-//! | policy | keeps | file |
-//! |---|---|---|
-//! | `everything` | what the linear half reads | |
-//! | `nothing` | the function's arguments | `recompute` |
+//! | file | |
+//! |---|---|
+//! | `prices` | what it costs to keep a value, and to compute it again, as the policy says |
+//! | `cut` | the cheapest choice: a minimum cut |
+//! | `flow` | minimum cuts |
+//! | `again` | the choice carried out |
 //!
-//! What is not kept is computed again from what is, behind [`keep`](tapeloom_ir::prim::Keep), without
-//! which common subexpressions would be merged back into the forward pass and kept after all.
+//! ```text
+//! func @f.fwd(%0: f64[]) -> (f64[], f64[]) {     func @f.lin(%0: f64[]; %1: f64[]) -> (f64[]) {
+//!   %1: f64[] = tanh %0                            %2: f64[] = mul %0, %1
+//!   %2: f64[] = mul %1, %1                         return %2
+//!   %3: f64[] = sub 1, %2                        }
+//!   return %1, %3                                              residuals: kept 1
+//! }
+//!
+//! func @f.fwd(%0: f64[]) -> (f64[]) {            func @f.lin(%0: f64[]; %1: f64[]) -> (f64[]) {
+//!   %1: f64[] = tanh %0                            %2: f64[] = mul %0, %0
+//!   return %1                                      %3: f64[] = sub 1, %2
+//! }                                                %4: f64[] = mul %3, %1
+//!                                                  return %4
+//!                                                }             residuals: result 0
+//! ```
 
-mod recompute;
+mod again;
+mod cut;
+mod flow;
+mod prices;
 
+use cut::choose;
+use prices::Reads;
 use tapeloom_ir::prim::Regions;
-use tapeloom_ir::question::LinearizeOf;
-use tapeloom_ir::{Module, Policy, Problem};
+use tapeloom_ir::question::{LinearizeOf, Plan, Residual};
+use tapeloom_ir::{Atom, FuncId, Module, Policy, Problem, ValueId};
 
-/// The same derivative, with what `policy` keeps as residuals.
-pub(crate) fn plan(
+/// The same derivative, with what is worth keeping as residuals.
+pub(crate) fn derive(
     regions: &mut dyn Regions,
     module: &mut Module,
-    of: LinearizeOf,
-    policy: Policy,
+    fwd: FuncId,
+    Plan { lin, active_out, residuals, terms }: &Plan,
 ) -> Result<LinearizeOf, Problem> {
-    match policy {
-        Policy::Everything => Ok(of),
-        Policy::Nothing => recompute::from_parameters(regions, module, of),
+    let (active_out, residuals) = (active_out.clone(), residuals.clone());
+    let of = LinearizeOf { fwd, lin: *lin, active_out, residuals };
+    if terms.policy == Policy::Everything || of.residuals.is_empty() {
+        return Ok(of);
     }
+    // Equal values are one, and what functions compute that are called here is seen.
+    let tidy = crate::inline(module, fwd)?;
+    let tidy = crate::cse(module, tidy)?;
+    let f = module.get(tidy);
+    let params: Vec<Atom> = f.params.iter().map(|p| (*p).into()).collect();
+    let needed: Vec<ValueId> = Residual::pick(&of.residuals, &params, &f.results)
+        .iter()
+        .filter_map(|a| a.value())
+        .collect();
+    let reads = Reads { values: &needed, results: of.active_out.len() };
+    let choice = choose(module, &f, of.lin, &reads, terms);
+    // What is kept may turn out to be there anyway, once calls are seen through.
+    let results = &f.results[..reads.results];
+    let there = |a: &Atom| results.contains(a) || params.contains(a) || a.literal().is_some();
+    let kept = of.residuals.iter().filter_map(|r| match r {
+        Residual::Kept(i) => f.results.get(*i),
+        Residual::Parameter(_) | Residual::Result(_) => None,
+    });
+    if !choice.contains(&true) && !kept.into_iter().any(there) {
+        return Ok(of);
+    }
+    again::rewrite(regions, module, &of, &f, &choice, terms.together)
 }

@@ -21,7 +21,7 @@ use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::module::Module;
-use crate::policy::Policy;
+use crate::policy::Terms;
 use crate::problem::{Kind, Problem};
 use crate::question::{Onto, Residual, TransposeOf, Wanted};
 use crate::types::{Dtype, Type};
@@ -268,11 +268,12 @@ impl Primitive for Cond {
     ) -> Result<Dual, Problem> {
         let active: Vec<bool> = dx[1..].iter().map(Option::is_some).collect();
         let (derived, active_out) = self.alike(
-            |f, forced| {
-                cx.ask(|regions, m| regions.linearize(m, f, &active, forced, Policy::Everything))
-            },
+            |f, forced| cx.ask(|regions, m| regions.linearize(m, f, &active, forced)),
             |of| &of.active_out,
         )?;
+        let terms = || Terms::apart(Vec::new(), Vec::new());
+        let plan = |of| cx.ask(|regions, m| regions.plan(m, of, terms()));
+        let derived = derived.into_iter().map(plan).collect::<Result<Vec<_>, _>>()?;
         let record = Record::new(cx, &derived);
         let y = cx.b.emit(Cond { branches: record.written(cx, &derived)? }, x);
         let mut args = vec![x[0]];

@@ -20,10 +20,10 @@
 //! And where there may be no round, nothing is computed outside that might not end.
 
 use super::{Loop, Rounds, Slot, Trip};
-use crate::function::{Atom, FuncId};
+use crate::function::{Atom, FuncId, ValueId};
 use crate::map::OrderedSet;
 use crate::module::Module;
-use crate::policy::Policy;
+use crate::policy::{Price, Terms};
 use crate::prim::toolbox::{instantiate, scatter_tangents};
 use crate::prim::{Dual, Effects, Op, RuleCx};
 use crate::problem::Problem;
@@ -58,11 +58,13 @@ pub(super) fn linearize(
 ) -> Result<Dual, Problem> {
     let (derived, active) = of.settled(
         of.of_params(dx.iter().map(Option::is_some)),
-        |active, forced| {
-            cx.ask(|regions, m| regions.linearize(m, of.body, active, forced, Policy::Everything))
-        },
+        |active, forced| cx.ask(|regions, m| regions.linearize(m, of.body, active, forced)),
         |derived| &derived.active_out,
     )?;
+    let derived = cx.ask(|regions, m| {
+        let terms = of.terms(m, &derived);
+        regions.plan(m, derived, terms)
+    })?;
     let (y, read) = Kept::new(of, cx, &derived, x)?.run()?;
     let mut takes: Vec<Slot> = read.iter().map(|r| r.slot).collect();
     takes.extend(of.tangent_slots(&active, &derived.active_out, 0));
@@ -116,6 +118,31 @@ impl Loop {
                 return Ok((ask(&on, &forced)?, on));
             }
         }
+    }
+
+    /// What costs memory for every round if the linear rounds read it: what each begins with, if it
+    /// changes, and what it hands to the next.
+    fn terms(&self, m: &Module, of: &LinearizeOf) -> Terms {
+        let constant = if self.hoists(m, of.fwd) { Price::Constant } else { Price::There };
+        let fwd = m.function(of.fwd);
+        let price = |(slot, p): (&Slot, &ValueId)| match slot {
+            Slot::Carry(r) if fwd.results[*r] != (*p).into() => Price::Bytes,
+            Slot::Carry(_) | Slot::Const => constant,
+            Slot::Index | Slot::Xs => Price::There,
+        };
+        let params = self.rounds.takes.iter().zip(&fwd.params).map(price).collect();
+        let result = |r: usize| match self.rounds.carrier(r) {
+            Some(_) => Price::Bytes,
+            None => Price::There,
+        };
+        Terms::apart(params, (0..of.active_out.len()).map(result).collect())
+    }
+
+    /// Whether what follows from constants alone, and is computed by `f`, may be computed outside: not
+    /// what is more than its value, and nothing that might not end where there may be no round.
+    fn hoists(&self, m: &Module, f: FuncId) -> bool {
+        let runs = matches!(self.rounds.trip, Trip::Static(1..));
+        m.effects(f) == Effects::Pure && (runs || !may_not_end(m, f))
     }
 
     /// The slots of tangents: those of their parameters, carried by the tangents of the results, which
@@ -198,17 +225,13 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         let (fwd, known) = cx.ask(|regions, m| {
             let fwd = m.get(derived.fwd);
             // What is more than its value stays where it is.
-            let mut known = match m.effects(derived.fwd) {
-                Effects::Pure => {
-                    let parts = regions.unzip(m, derived.fwd, &constant)?;
-                    let runs = matches!(of.rounds.trip, Trip::Static(1..));
-                    match runs || !may_not_end(m, parts.known) {
-                        true => parts.known_out,
-                        false => vec![false; fwd.results.len()],
-                    }
+            let mut known = vec![false; fwd.results.len()];
+            if m.effects(derived.fwd) == Effects::Pure {
+                let parts = regions.unzip(m, derived.fwd, &constant)?;
+                if of.hoists(m, parts.known) {
+                    known = parts.known_out;
                 }
-                Effects::Fixed | Effects::Ordered => vec![false; fwd.results.len()],
-            };
+            }
             for (known, ty) in known.iter_mut().zip(fwd.result_types()) {
                 *known &= ty.as_array().is_some();
             }

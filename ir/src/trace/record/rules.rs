@@ -22,7 +22,6 @@ use crate::function::{Atom, FuncId, Operands};
 use crate::literal::Literal;
 use crate::map::OrderedMap;
 use crate::module::Module;
-use crate::policy::Policy;
 use crate::prim::{Dual, DynamicSlice, Op, Regions, RuleCx};
 use crate::problem::Problem;
 use crate::question::{Onto, Residual};
@@ -218,7 +217,7 @@ fn with_body(
     let x: Vec<Atom> = key.operands.iter().map(|ty| draft.param(ty.clone())).collect();
     let y = Builder::new(module, &mut draft).emit(key.op.clone(), &x);
     let function = draft.finish(module, y.to_vec())?;
-    let of = transforms.linearize(module, function, &key.active, &[], Policy::Everything)?;
+    let of = transforms.linearize(module, function, &key.active, &[])?;
     Ok(Rule {
         forward: Some(of.fwd),
         linear: of.lin,

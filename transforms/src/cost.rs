@@ -24,7 +24,7 @@ use tapeloom_ir::prim::{Lowering, Operand};
 use tapeloom_ir::{Function, Module, Op, Type, ValueId};
 
 /// How many additions take as long as moving one byte between cache and core.
-const FLOPS_PER_BYTE: f64 = 0.5;
+pub(crate) const FLOPS_PER_BYTE: f64 = 0.5;
 
 /// What every equation costs beyond its elements, so that of two equal programs the shorter wins.
 const EQUATION: f64 = 0.25;

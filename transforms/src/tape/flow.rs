@@ -1,0 +1,163 @@
+//! The minimum cut of a graph with capacities.
+//!
+//! ```text
+//! maximum flow = minimum capacity of the edges from S to T, source in S, sink in T
+//! ```
+//!
+//! Flow is sent along shortest paths, phase by phase, until the sink is out of reach. Of all minimum cuts
+//! the one with the smallest side of the sink is taken.
+//!
+//! Source: Dinic, "Algorithm for solution of a problem of maximum flow in networks with power estimation"
+//! (1970).
+
+use std::collections::VecDeque;
+
+/// A capacity that no minimum cut pays.
+pub(super) const NEVER: u64 = u64::MAX / 4;
+
+/// A graph with capacities.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Network {
+    /// Edges in pairs, each with the one that takes its flow back.
+    edges: Vec<Edge>,
+    /// The edges that leave each node.
+    leaving: Vec<Vec<usize>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Edge {
+    to: usize,
+    /// What more can flow.
+    left: u64,
+}
+
+impl Network {
+    /// One more node.
+    pub(super) fn node(&mut self) -> usize {
+        self.leaving.push(Vec::new());
+        self.leaving.len() - 1
+    }
+
+    /// One more edge.
+    pub(super) fn edge(&mut self, from: usize, to: usize, capacity: u64) {
+        self.leaving[from].push(self.edges.len());
+        self.edges.push(Edge { to, left: capacity });
+        self.leaving[to].push(self.edges.len());
+        self.edges.push(Edge { to: from, left: 0 });
+    }
+
+    /// Which nodes are on the side of the sink.
+    pub(super) fn cut(mut self, source: usize, sink: usize) -> Vec<bool> {
+        while let Some(level) = self.levels(source, sink) {
+            let mut next = vec![0; self.leaving.len()];
+            while self.push(source, sink, &level, &mut next) > 0 {}
+        }
+        // Whoever can still reach the sink is on its side.
+        let mut side = vec![false; self.leaving.len()];
+        side[sink] = true;
+        let mut open = vec![sink];
+        while let Some(node) = open.pop() {
+            for &e in &self.leaving[node] {
+                let from = self.edges[e].to;
+                if !side[from] && self.edges[e ^ 1].left > 0 {
+                    side[from] = true;
+                    open.push(from);
+                }
+            }
+        }
+        side
+    }
+
+    /// How many edges with capacity left lead from the source to each node; none if the sink is out of
+    /// reach.
+    fn levels(&self, source: usize, sink: usize) -> Option<Vec<usize>> {
+        let mut level = vec![usize::MAX; self.leaving.len()];
+        level[source] = 0;
+        let mut open = VecDeque::from([source]);
+        while let Some(node) = open.pop_front() {
+            for &e in &self.leaving[node] {
+                let Edge { to, left } = self.edges[e];
+                if left > 0 && level[to] == usize::MAX {
+                    level[to] = level[node] + 1;
+                    open.push_back(to);
+                }
+            }
+        }
+        (level[sink] != usize::MAX).then_some(level)
+    }
+
+    /// Sends flow along one path of rising levels, and says how much; 0 if there is none.
+    /// `next` is the edge of each node that is tried next.
+    fn push(&mut self, source: usize, sink: usize, level: &[usize], next: &mut [usize]) -> u64 {
+        let mut path: Vec<usize> = Vec::new();
+        let mut node = source;
+        while node != sink {
+            let way = self.leaving[node][next[node]..].iter().position(|&e| {
+                let Edge { to, left } = self.edges[e];
+                left > 0 && level[to] == level[node] + 1
+            });
+            if let Some(way) = way {
+                next[node] += way;
+                let e = self.leaving[node][next[node]];
+                path.push(e);
+                node = self.edges[e].to;
+                continue;
+            }
+            next[node] = self.leaving[node].len();
+            let Some(back) = path.pop() else { return 0 };
+            node = self.edges[back ^ 1].to;
+            next[node] += 1;
+        }
+        let flow = path.iter().map(|e| self.edges[*e].left).min().unwrap_or(0);
+        for e in path {
+            self.edges[e].left -= flow;
+            self.edges[e ^ 1].left += flow;
+        }
+        flow
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The capacity of a cut.
+    fn capacity(edges: &[(usize, usize, u64)], side: &[bool]) -> u64 {
+        edges.iter().filter(|(a, b, _)| !side[*a] && side[*b]).map(|(_, _, c)| c).sum()
+    }
+
+    #[test]
+    fn every_cut_of_small_graphs_costs_as_much_or_more() {
+        let mut state = 1u64;
+        let mut random = |n: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % n
+        };
+        for _ in 0..500 {
+            let n = 2 + random(6) as usize;
+            let m = random(16);
+            let edges: Vec<(usize, usize, u64)> = (0..m)
+                .map(|_| (random(n as u64) as usize, random(n as u64) as usize, random(9)))
+                .collect();
+            let mut network = Network::default();
+            (0..n).for_each(|_| {
+                network.node();
+            });
+            edges.iter().for_each(|(a, b, c)| network.edge(*a, *b, *c));
+            let side = network.cut(0, 1);
+            assert!(!side[0] && side[1]);
+            let found = capacity(&edges, &side);
+            let size = side.iter().filter(|on| **on).count();
+            for mask in 0..1u32 << n {
+                let other: Vec<bool> = (0..n).map(|i| mask >> i & 1 == 1).collect();
+                if other[0] || !other[1] {
+                    continue;
+                }
+                let cost = capacity(&edges, &other);
+                assert!(found <= cost, "{edges:?}: {side:?} costs {found}, {other:?} {cost}");
+                let smaller = other.iter().filter(|on| **on).count() < size;
+                assert!(found < cost || !smaller, "{edges:?}: {other:?} is smaller than {side:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Prices: what it costs to keep a value, and what to compute it again.
+//!
+//! All in one unit, so that they can be added: a sixteenth of what an addition takes. A byte that is kept is
+//! written once and read once, and where it is written its line is read before, so it moves three times.
+//!
+//! | | costs |
+//! |---|---|
+//! | a value kept | 3 moves of its bytes |
+//! | elementwise, at most [`DEAR`] an element | its arithmetic |
+//! | views, elements of arrays | index arithmetic |
+//! | functions of the library, reductions, contractions, what runs functions | not by default |
+//! | what calls Rust, and ordered effects | never: they happen once |
+
+use super::flow::NEVER;
+use crate::cost::{FLOPS_PER_BYTE, shape_of};
+use cranelift_entity::SecondaryMap;
+use std::sync::Arc;
+use tapeloom_ir::prim::{Effects, Lowering, Operand};
+use tapeloom_ir::{Atom, Equation, Function, Module, Policy, Price, Terms, Type, ValueId};
+
+/// Units in an addition.
+const UNIT: f64 = 16.0;
+
+/// How often a byte that is kept moves between cache and core.
+const MOVES: f64 = 3.0;
+
+/// What is dearer than so many additions an element is not computed again by default.
+const DEAR: u32 = 6;
+
+/// What a value costs that is kept for next to nothing: more than computing it again where that is free.
+const LEAST: u64 = 1;
+
+/// Up to so many bytes a value that one function makes and reads stays in registers or near them.
+const LITTLE: usize = 4096;
+
+/// A tape has as many records as the run says: more than fits.
+const TAPE: u64 = 1 << 40;
+
+/// What each value costs if it is kept, and each equation if it runs again.
+pub(super) struct Prices {
+    pub(super) keep: SecondaryMap<ValueId, u64>,
+    pub(super) again: Vec<u64>,
+}
+
+/// What computing again costs, as a policy says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work<'a> {
+    /// What it takes, with arithmetic so many times over; nothing that is dear.
+    Paid(u64),
+    /// Nothing.
+    Free,
+    /// Nothing, but contractions do not run again.
+    FreeButDots,
+    /// Nothing, but what has one of the names is not made again.
+    FreeBut(&'a [Arc<str>]),
+    /// So little that whatever is kept is kept.
+    Least,
+}
+
+/// What the linear half reads of the forward half.
+pub(super) struct Reads<'a> {
+    /// The values.
+    pub(super) values: &'a [ValueId],
+    /// How many results the forward half has that are not kept for the linear half alone.
+    pub(super) results: usize,
+}
+
+impl Prices {
+    /// Those of the forward half `f` on the terms given, with what the linear half reads.
+    /// Arithmetic counts `times` over.
+    pub(super) fn of(
+        module: &Module,
+        f: &Function,
+        terms: &Terms,
+        reads: &Reads<'_>,
+        times: u64,
+    ) -> Prices {
+        let work = match terms.policy {
+            Policy::Planned => Work::Paid(times),
+            Policy::Everything | Policy::Except(_) => Work::Least,
+            Policy::Nothing => Work::Free,
+            Policy::Named(ref names) => Work::FreeBut(names),
+            Policy::Dots => Work::FreeButDots,
+        };
+        let again = f.equations.iter().map(|e| work.again(module, f, e)).collect();
+        let mut prices = Prices { keep: SecondaryMap::with_default(0), again };
+        prices.keep(module, f, terms, reads);
+        prices
+    }
+
+    fn keep(&mut self, module: &Module, f: &Function, terms: &Terms, reads: &Reads<'_>) {
+        let planned = terms.policy == Policy::Planned;
+        for (v, ty) in &f.types {
+            self.keep[v] = match ty {
+                Type::Array(ty) if terms.together && planned && ty.bytes() <= LITTLE => LEAST,
+                Type::Array(ty) => {
+                    LEAST.max((ty.bytes() as f64 * (MOVES * FLOPS_PER_BYTE * UNIT)).ceil() as u64)
+                }
+                Type::Tape(_) => TAPE,
+            };
+        }
+        let names = terms.policy.names();
+        match terms.policy {
+            Policy::Everything | Policy::Except(_) => {
+                reads.values.iter().for_each(|v| self.keep[*v] = 0)
+            }
+            Policy::Planned | Policy::Nothing | Policy::Dots | Policy::Named(_) => {}
+        }
+        let mut constant: SecondaryMap<ValueId, bool> = SecondaryMap::new();
+        for (i, p) in f.params.iter().enumerate() {
+            match terms.params.get(i).unwrap_or(&Price::There) {
+                Price::Constant => (self.keep[*p], constant[*p]) = (0, true),
+                Price::There => self.keep[*p] = 0,
+                Price::Bytes => {}
+            }
+        }
+        for e in &f.equations {
+            let known = |a: &Atom| a.value().is_none_or(|v| constant[v]);
+            let known = e.operands.iter().all(known) && e.op.effects(module) == Effects::Pure;
+            for o in &e.outputs {
+                if known && matches!(f.types[*o], Type::Array(_)) {
+                    (self.keep[*o], constant[*o]) = (LEAST, true);
+                }
+            }
+            match lowering(module, f, e) {
+                Lowering::Contract { .. } if terms.policy == Policy::Dots => {
+                    self.keep[e.outputs[0]] = LEAST;
+                }
+                Lowering::Alias { kept: Some(name) } if names.contains(&name) => {
+                    let price = match terms.policy {
+                        Policy::Except(_) => NEVER,
+                        _ => LEAST,
+                    };
+                    self.keep[e.outputs[0]] = price;
+                    if let (NEVER, Some(v)) = (price, e.operands[0].value()) {
+                        self.keep[v] = NEVER;
+                    }
+                }
+                _ => {}
+            }
+        }
+        // Who wants a result computed again does not want it to live so long.
+        let results = match terms.policy {
+            Policy::Planned | Policy::Everything | Policy::Except(_) => reads.results,
+            Policy::Nothing | Policy::Dots | Policy::Named(_) => 0,
+        };
+        for (i, v) in f.results.iter().enumerate().take(results) {
+            if let (Price::There, Some(v)) =
+                (terms.results.get(i).unwrap_or(&Price::There), v.value())
+            {
+                self.keep[v] = 0;
+            }
+        }
+    }
+}
+
+impl Work<'_> {
+    /// What it costs to run an equation again.
+    fn again(self, module: &Module, f: &Function, e: &Equation) -> u64 {
+        if e.op.effects(module) == Effects::Ordered || module.calls_out(&e.op) {
+            return NEVER;
+        }
+        let lowering = lowering(module, f, e);
+        let times = match (self, &lowering) {
+            (Work::FreeButDots, Lowering::Contract { .. }) => return NEVER,
+            (Work::FreeBut(names), Lowering::Alias { kept: Some(name) })
+                if names.contains(name) =>
+            {
+                return NEVER;
+            }
+            (Work::Free | Work::FreeButDots | Work::FreeBut(_), _) => return 0,
+            (Work::Least, _) => return 2 * LEAST,
+            (Work::Paid(times), _) => times,
+        };
+        let cost = (flops_of(module, f, e) * UNIT).ceil() as u64;
+        match lowering {
+            Lowering::Elementwise(code)
+                if code.row().library.is_none() && code.row().flops <= DEAR =>
+            {
+                cost.saturating_mul(times).min(NEVER)
+            }
+            Lowering::View { .. }
+            | Lowering::Reshape
+            | Lowering::Alias { .. }
+            | Lowering::Iota { .. }
+            | Lowering::DynamicSlice
+            | Lowering::Gather { .. } => cost,
+            Lowering::Elementwise(_)
+            | Lowering::Reduce { .. }
+            | Lowering::ArgReduce { .. }
+            | Lowering::Cumulate { .. }
+            | Lowering::ArgSort { .. }
+            | Lowering::Contract { .. }
+            | Lowering::DynamicUpdateSlice
+            | Lowering::Scatter { .. }
+            | Lowering::Host(_)
+            | Lowering::Call(_)
+            | Lowering::Branch { .. }
+            | Lowering::Loop { .. }
+            | Lowering::Missing(_) => NEVER,
+        }
+    }
+}
+
+/// What an equation means.
+fn lowering(module: &Module, f: &Function, e: &Equation) -> Lowering {
+    with_operands(f, e, |operands| e.op.lower(module, operands))
+}
+
+fn with_operands<T>(f: &Function, e: &Equation, run: impl FnOnce(&[Operand<'_>]) -> T) -> T {
+    let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
+    let operand = |(ty, a): (_, &Atom)| Operand { ty, literal: a.literal() };
+    let operands: Vec<Operand<'_>> = types.iter().zip(&e.operands).map(operand).collect();
+    run(&operands)
+}
+
+/// The cost of an equation, in additions.
+fn flops_of(module: &Module, f: &Function, e: &Equation) -> f64 {
+    let outputs: Vec<Type> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
+    with_operands(f, e, |operands| shape_of(module, &e.op, operands, &outputs).flops)
+}
+
+/// The arithmetic of one equation that runs no function, in additions; moving elements is none.
+pub(super) fn arithmetic(module: &Module, f: &Function, e: &Equation) -> f64 {
+    match lowering(module, f, e) {
+        Lowering::View { .. }
+        | Lowering::Reshape
+        | Lowering::Alias { .. }
+        | Lowering::Iota { .. }
+        | Lowering::DynamicSlice
+        | Lowering::Gather { .. }
+        | Lowering::DynamicUpdateSlice => 0.0,
+        _ => flops_of(module, f, e),
+    }
+}
