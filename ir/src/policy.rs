@@ -129,6 +129,8 @@ pub struct Terms {
     pub params: Vec<Price>,
     /// What each result costs; the rest is [`Price::There`].
     pub results: Vec<Price>,
+    /// How many rounds share what is kept once, where a round of a loop is planned.
+    pub rounds: usize,
     /// Whether both halves will stand in one function, where what is computed again has to be told from
     /// what it was computed from.
     pub together: bool,
@@ -139,6 +141,8 @@ pub struct Terms {
 pub enum Price {
     /// Nothing, and what follows from such values alone is computed once for all rounds of a loop.
     Constant,
+    /// Its bytes, once for all rounds of a loop, as what follows from such values alone.
+    Once,
     /// Nothing.
     There,
     /// Its bytes.
@@ -148,11 +152,11 @@ pub enum Price {
 impl Terms {
     /// Those of a call: its operands and its results are there, and both halves with them.
     pub fn call(policy: Policy) -> Terms {
-        Terms { policy, params: Vec::new(), results: Vec::new(), together: true }
+        Terms { policy, params: Vec::new(), results: Vec::new(), rounds: 1, together: true }
     }
 
     /// Those of functions that are run, each half by an equation of its own.
-    pub fn apart(params: Vec<Price>, results: Vec<Price>) -> Terms {
-        Terms { policy: Policy::default(), params, results, together: false }
+    pub fn apart(params: Vec<Price>, results: Vec<Price>, rounds: usize) -> Terms {
+        Terms { policy: Policy::default(), params, results, rounds, together: false }
     }
 }

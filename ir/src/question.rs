@@ -58,6 +58,8 @@ questions! {
         active: Vec<bool>,
         /// Which results have a tangent even where it is zero, if their type has one.
         forced: Vec<bool>,
+        /// Which parameters the linear half may have again for next to nothing.
+        there: Vec<bool>,
     } -> LinearizeOf in linearize,
 
     /// The same derivative, asked of its forward half, with what is worth keeping as residuals.

@@ -212,6 +212,7 @@ fn terms(options: &BTreeMap<&str, &str>) -> Result<Terms, Failure> {
         let list = options.get(key).map_or("", |list| list.trim_matches(['[', ']']));
         let price = |word: &str| match word {
             "constant" => Ok(Price::Constant),
+            "once" => Ok(Price::Once),
             "there" => Ok(Price::There),
             "bytes" => Ok(Price::Bytes),
             other => Err(format!("`{other}` is no price").into()),
@@ -222,6 +223,7 @@ fn terms(options: &BTreeMap<&str, &str>) -> Result<Terms, Failure> {
         policy: options.get("policy").unwrap_or(&"planned").parse()?,
         params: prices("params")?,
         results: prices("results")?,
+        rounds: 8,
         together: options.get("together") == Some(&"true"),
     })
 }

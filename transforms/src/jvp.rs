@@ -14,6 +14,7 @@
 //! ```
 
 use crate::activity::activity;
+use crate::tape::Readable;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Dual, Regions, RuleCx, instantiate};
 use tapeloom_ir::question::{Jvp, JvpOf};
@@ -30,12 +31,15 @@ pub(crate) fn derive(
 }
 
 /// Which rule of the primitives the walk applies.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+#[derive(Clone, Copy)]
+pub(crate) enum Mode<'a> {
     /// `jvp`
     Jvp,
     /// `linearize`: every equation emitted is independent of the tangents or linear in them.
-    Linearize,
+    Linearize {
+        /// Which parameters the linear half may have again for next to nothing.
+        there: &'a [bool],
+    },
 }
 
 /// The walk that jvp and linearize share.
@@ -45,7 +49,7 @@ pub(crate) fn forward(
     id: FuncId,
     active: &[bool],
     forced: &[bool],
-    mode: Mode,
+    mode: Mode<'_>,
 ) -> Result<(Function, Vec<bool>), Problem> {
     let f = module.get(id);
     let mut draft = Draft::new(format!("{}.jvp", f.name));
@@ -56,6 +60,10 @@ pub(crate) fn forward(
         tangent[p] = ty.map(|ty| draft.param(ty));
     }
     let activity = activity(&f, active);
+    let again = match mode {
+        Mode::Linearize { there } => Readable::new(module, &f, there),
+        Mode::Jvp => Readable::default(),
+    };
     let b = Builder::new(module, &mut draft);
     for (i, e) in f.equations.iter().enumerate() {
         b.at(f.location(i));
@@ -67,10 +75,14 @@ pub(crate) fn forward(
             primal.define(e, b.copy(&f, i, x));
             continue;
         }
-        let mut cx = RuleCx { b: &b, regions: &mut *regions };
+        let there: Vec<bool> = match e.op.regions().is_empty() {
+            true => Vec::new(),
+            false => e.operands.iter().map(|a| again.reads(*a)).collect(),
+        };
+        let mut cx = RuleCx { b: &b, regions: &mut *regions, there: &there };
         let Dual { y, dy } = match mode {
             Mode::Jvp => e.op.jvp(&mut cx, &x, &dx),
-            Mode::Linearize => e.op.linearize(&mut cx, &x, &dx),
+            Mode::Linearize { .. } => e.op.linearize(&mut cx, &x, &dx),
         }
         .map_err(|p| p.at(f.location(i)))?;
         primal.define(e, y);

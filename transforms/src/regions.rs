@@ -39,9 +39,11 @@ impl Regions for Transforms {
         f: FuncId,
         active: &[bool],
         forced: &[bool],
+        there: &[bool],
     ) -> Result<LinearizeOf, Problem> {
         let forced = full(forced, module.function(f).results.len(), false);
-        let question = Linearize { active: active.to_vec(), forced };
+        let there = full(there, active.len(), true);
+        let question = Linearize { active: active.to_vec(), forced, there };
         module.answer(f, question, |m, q| crate::linearize::derive(self, m, f, q))
     }
 
@@ -119,7 +121,7 @@ pub fn jvp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Pro
 /// # Errors
 /// A derivative that does not exist, with the user's line.
 pub fn linearize(module: &mut Module, f: FuncId, active: &[bool]) -> Result<LinearizeOf, Problem> {
-    let of = Transforms.linearize(module, f, active, &[])?;
+    let of = Transforms.linearize(module, f, active, &[], &[])?;
     Transforms.plan(module, of, Terms::call(Policy::Planned))
 }
 

@@ -109,8 +109,9 @@ impl Primitive for Call {
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
         let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
+        let there: Vec<bool> = (0..x.len()).map(|i| cx.is_there(i)).collect();
         let of = cx.ask(|regions, m| {
-            let of = regions.linearize(m, self.function, &active, &[])?;
+            let of = regions.linearize(m, self.function, &active, &[], &there)?;
             match &self.checkpoint {
                 Some(policy) => regions.plan(m, of, Terms::call(policy.clone())),
                 None => Ok(of),

@@ -283,7 +283,7 @@ fn build(
     let dx: Vec<Atom> = linear.iter().map(|t| draft.linear_param(t.clone())).collect();
     let results = {
         let b = Builder::new(&mut module, &mut draft);
-        rule(&mut RuleCx { b: &b, regions: &mut NoRegions }, &x, &dx)?
+        rule(&mut RuleCx { b: &b, regions: &mut NoRegions, there: &[] }, &x, &dx)?
     };
     let f = draft.finish(&mut module, results)?;
     Ok((module, f))
@@ -300,6 +300,7 @@ impl Regions for NoRegions {
         &mut self,
         _: &mut Module,
         _: FuncId,
+        _: &[bool],
         _: &[bool],
         _: &[bool],
     ) -> Result<LinearizeOf, Problem> {

@@ -51,7 +51,7 @@ pub(super) fn separated(
     }
 
     let forced: Vec<bool> = (0..found.len()).map(|r| r >= first).collect();
-    let of = regions.linearize(m, f, linear, &forced)?;
+    let of = regions.linearize(m, f, linear, &forced, &[])?;
     // Of the first half only what the values and the second half need: no parameter that is linear.
     let mut used: Vec<bool> = m.function(of.fwd).results.iter().map(|_| false).collect();
     used[..first].fill(true);

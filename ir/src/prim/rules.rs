@@ -186,9 +186,18 @@ pub struct RuleCx<'b, 'm> {
     pub b: &'b Builder<'m>,
     /// Transforms of the bodies of region primitives.
     pub regions: &'b mut dyn Regions,
+    /// Of which operands it is known whether the linear half may have them again for next to nothing; of
+    /// those beyond the list it may.
+    pub there: &'b [bool],
 }
 
 impl RuleCx<'_, '_> {
+    /// Whether the linear half may have an operand again for next to nothing: it is an argument of the
+    /// whole, or an element of one.
+    pub fn is_there(&self, operand: usize) -> bool {
+        self.there.get(operand).copied().unwrap_or(true)
+    }
+
     /// Asks the transforms about a function.
     pub fn ask<T>(
         &mut self,
@@ -202,8 +211,8 @@ impl RuleCx<'_, '_> {
 /// The transforms, as rules of region primitives see them. `ir` does not know the transforms; they
 /// implement this and pass themselves in. The module remembers all answers.
 ///
-/// A list that says more about results or slots than a mask (`forced`, `onto`, `wanted`, `kept`) may be
-/// shorter than they are: of the rest nothing is asked.
+/// A list that says more about results or slots than a mask (`forced`, `there`, `onto`, `wanted`, `kept`)
+/// may be shorter than they are: of the rest nothing is asked.
 pub trait Regions {
     /// See [`crate::question::Jvp`].
     fn jvp(
@@ -221,6 +230,7 @@ pub trait Regions {
         f: FuncId,
         active: &[bool],
         forced: &[bool],
+        there: &[bool],
     ) -> Result<LinearizeOf, Problem>;
 
     /// See [`crate::question::Plan`].

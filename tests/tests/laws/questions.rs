@@ -76,7 +76,7 @@ fn forced_tangents_are_there_and_zero_where_they_were_not() {
             Agreement::Exact.check_all(&got, &want)?;
 
             let plain = linearize(m, case.f, &active)?;
-            let forced = Transforms.linearize(m, case.f, &active, &every)?;
+            let forced = Transforms.linearize(m, case.f, &active, &every, &[])?;
             assert_eq!(forced.active_out, float);
             let halves = |of: &LinearizeOf| {
                 let y = run(m, of.fwd, &case.args)?;
@@ -333,9 +333,10 @@ fn work(m: &Module, f: FuncId) -> (f64, usize) {
 /// The terms on which laws plan: every policy as for a call, and parameters and results that cost their
 /// bytes, as in the rounds of a loop.
 fn all_terms(params: usize, results: usize) -> Vec<Terms> {
-    let dear = |n: usize| (0..n).map(|i| [Price::Bytes, Price::Constant][i % 2]).collect();
+    let dear =
+        |n: usize| (0..n).map(|i| [Price::Bytes, Price::Constant, Price::Once][i % 3]).collect();
     let mut all: Vec<Terms> = Policy::samples().into_iter().map(Terms::call).collect();
-    all.push(Terms::apart(dear(params), vec![Price::Bytes; results]));
+    all.push(Terms::apart(dear(params), vec![Price::Bytes; results], 8));
     all
 }
 
@@ -346,7 +347,7 @@ fn what_is_not_kept_is_computed_again() {
     static PLANNED: [AtomicUsize; 7] = [const { AtomicUsize::new(0) }; 7];
     everywhere(|m, case| {
         for active in subsets(&case.floats()) {
-            let all = Transforms.linearize(m, case.f, &active, &[]);
+            let all = Transforms.linearize(m, case.f, &active, &[], &[]);
             let Some(all) = existing(all, case)? else { return Ok(()) };
             let (params, results) = (case.args.len(), all.active_out.len());
             for (i, terms) in all_terms(params, results).into_iter().enumerate() {

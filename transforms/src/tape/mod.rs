@@ -37,6 +37,7 @@ mod flow;
 mod prices;
 
 use cut::choose;
+pub(crate) use prices::Readable;
 use prices::Reads;
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::question::{LinearizeOf, Plan, Residual};

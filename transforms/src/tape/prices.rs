@@ -106,10 +106,12 @@ impl Prices {
             }
             Policy::Planned | Policy::Nothing | Policy::Dots | Policy::Named(_) => {}
         }
+        let rounds = terms.rounds.max(1) as u64;
         let mut constant: SecondaryMap<ValueId, bool> = SecondaryMap::new();
         for (i, p) in f.params.iter().enumerate() {
             match terms.params.get(i).unwrap_or(&Price::There) {
                 Price::Constant => (self.keep[*p], constant[*p]) = (0, true),
+                Price::Once => (self.keep[*p], constant[*p]) = (self.keep[*p] / rounds, true),
                 Price::There => self.keep[*p] = 0,
                 Price::Bytes => {}
             }
@@ -119,7 +121,7 @@ impl Prices {
             let known = e.operands.iter().all(known) && e.op.effects(module) == Effects::Pure;
             for o in &e.outputs {
                 if known && matches!(f.types[*o], Type::Array(_)) {
-                    (self.keep[*o], constant[*o]) = (LEAST, true);
+                    (self.keep[*o], constant[*o]) = (LEAST.max(self.keep[*o] / rounds), true);
                 }
             }
             match lowering(module, f, e) {
@@ -202,6 +204,51 @@ impl Work<'_> {
     }
 }
 
+/// Which values of a function its linear half may have again for next to nothing: parameters of which
+/// that is known, and what reads or moves elements of such values.
+#[derive(Default)]
+pub(crate) struct Readable {
+    /// Of those that are not; empty where nobody asks.
+    dear: SecondaryMap<ValueId, bool>,
+}
+
+impl Readable {
+    /// Nothing is looked at in a function that runs no other.
+    pub(crate) fn new(module: &Module, f: &Function, there: &[bool]) -> Readable {
+        let mut found = Readable::default();
+        if f.equations.iter().all(|e| e.op.regions().is_empty()) {
+            return found;
+        }
+        for (p, there) in f.all_params().zip(there) {
+            found.dear[p] = !there;
+        }
+        for e in &f.equations {
+            let reads = match lowering(module, f, e) {
+                Lowering::Elementwise(code) => f.types[e.outputs[0]]
+                    .as_array()
+                    .is_some_and(|ty| !ty.dtype.is_float() && code.row().flops <= DEAR),
+                Lowering::View { .. }
+                | Lowering::Reshape
+                | Lowering::Alias { .. }
+                | Lowering::Iota { .. }
+                | Lowering::DynamicSlice
+                | Lowering::Gather { .. } => true,
+                _ => false,
+            };
+            let dear = !reads || e.operands.iter().any(|a| !found.reads(*a));
+            for o in &e.outputs {
+                found.dear[*o] = dear;
+            }
+        }
+        found
+    }
+
+    /// Whether that is so of an operand.
+    pub(crate) fn reads(&self, a: Atom) -> bool {
+        a.value().is_none_or(|v| !self.dear[v])
+    }
+}
+
 /// What an equation means.
 fn lowering(module: &Module, f: &Function, e: &Equation) -> Lowering {
     with_operands(f, e, |operands| e.op.lower(module, operands))
@@ -220,8 +267,13 @@ fn flops_of(module: &Module, f: &Function, e: &Equation) -> f64 {
     with_operands(f, e, |operands| shape_of(module, &e.op, operands, &outputs).flops)
 }
 
-/// The arithmetic of one equation that runs no function, in additions; moving elements is none.
+/// The arithmetic of one equation that runs no function, in additions of floats: moving elements is none,
+/// and computing where they lie is none.
 pub(super) fn arithmetic(module: &Module, f: &Function, e: &Equation) -> f64 {
+    let float = |v: &ValueId| f.types[*v].as_array().is_some_and(|ty| ty.dtype.is_float());
+    if !e.outputs.iter().any(float) {
+        return 0.0;
+    }
     match lowering(module, f, e) {
         Lowering::View { .. }
         | Lowering::Reshape

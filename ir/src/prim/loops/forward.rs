@@ -20,7 +20,7 @@
 //! And where there may be no round, nothing is computed outside that might not end.
 
 use super::{Loop, Rounds, Slot, Trip};
-use crate::function::{Atom, FuncId, ValueId};
+use crate::function::{Atom, FuncId};
 use crate::map::OrderedSet;
 use crate::module::Module;
 use crate::policy::{Price, Terms};
@@ -29,6 +29,9 @@ use crate::prim::{Dual, Effects, Op, RuleCx};
 use crate::problem::Problem;
 use crate::question::{LinearizeOf, Residual};
 use std::sync::Arc;
+
+/// How many rounds a loop is taken to have, of which only the run knows.
+const SOME_ROUNDS: usize = 32;
 
 pub(super) fn jvp(
     of: &Loop,
@@ -56,13 +59,14 @@ pub(super) fn linearize(
     x: &[Atom],
     dx: &[Option<Atom>],
 ) -> Result<Dual, Problem> {
+    let there = of.there(cx);
     let (derived, active) = of.settled(
         of.of_params(dx.iter().map(Option::is_some)),
-        |active, forced| cx.ask(|regions, m| regions.linearize(m, of.body, active, forced)),
+        |active, forced| cx.ask(|regions, m| regions.linearize(m, of.body, active, forced, &there)),
         |derived| &derived.active_out,
     )?;
     let derived = cx.ask(|regions, m| {
-        let terms = of.terms(m, &derived);
+        let terms = of.terms(m, &derived, &there);
         regions.plan(m, derived, terms)
     })?;
     let (y, read) = Kept::new(of, cx, &derived, x)?.run()?;
@@ -122,20 +126,45 @@ impl Loop {
 
     /// What costs memory for every round if the linear rounds read it: what each begins with, if it
     /// changes, and what it hands to the next.
-    fn terms(&self, m: &Module, of: &LinearizeOf) -> Terms {
-        let constant = if self.hoists(m, of.fwd) { Price::Constant } else { Price::There };
+    fn terms(&self, m: &Module, of: &LinearizeOf, there: &[bool]) -> Terms {
+        let hoists = self.hoists(m, of.fwd);
         let fwd = m.function(of.fwd);
-        let price = |(slot, p): (&Slot, &ValueId)| match slot {
-            Slot::Carry(r) if fwd.results[*r] != (*p).into() => Price::Bytes,
-            Slot::Carry(_) | Slot::Const => constant,
-            Slot::Index | Slot::Xs => Price::There,
+        let price = |p: usize| match (self.rounds.takes[p], there[p]) {
+            (Slot::Carry(r), _) if fwd.results[r] != fwd.params[p].into() => Price::Bytes,
+            (Slot::Carry(_) | Slot::Const, true) if hoists => Price::Constant,
+            (Slot::Carry(_) | Slot::Const, false) => Price::Once,
+            (_, true) => Price::There,
+            (Slot::Index | Slot::Xs, false) => Price::Bytes,
         };
-        let params = self.rounds.takes.iter().zip(&fwd.params).map(price).collect();
+        let params = (0..self.rounds.takes.len()).map(price).collect();
         let result = |r: usize| match self.rounds.carrier(r) {
             Some(_) => Price::Bytes,
             None => Price::There,
         };
-        Terms::apart(params, (0..of.active_out.len()).map(result).collect())
+        let rounds = match self.rounds.trip {
+            Trip::Static(n) => n,
+            Trip::Runtime | Trip::While { .. } => SOME_ROUNDS,
+        };
+        Terms::apart(params, (0..of.active_out.len()).map(result).collect(), rounds)
+    }
+
+    /// Which parameters of the body the linear rounds may have again for next to nothing: the number of
+    /// the round, and what is so outside and changes in no round.
+    fn there(&self, cx: &RuleCx<'_, '_>) -> Vec<bool> {
+        let lead = self.rounds.lead();
+        let mut there: Vec<bool> = self.rounds.takes.iter().map(|_| true).collect();
+        for (i, p) in self.rounds.params().enumerate() {
+            there[p] = cx.is_there(lead + i);
+        }
+        cx.b.with_module(|m| {
+            let body = m.function(self.body);
+            for (p, slot) in self.rounds.takes.iter().enumerate() {
+                if let Slot::Carry(r) = slot {
+                    there[p] &= body.params.get(p).is_some_and(|p| body.results[*r] == (*p).into());
+                }
+            }
+        });
+        there
     }
 
     /// Whether what follows from constants alone, and is computed by `f`, may be computed outside: not
