@@ -286,10 +286,14 @@ impl Graph {
         }
     }
 
-    /// Whether a node reads `base` in other operands than that.
+    /// Whether a node reads `base` in other operands than that. What other results of a region begin as
+    /// is copied before the region runs, if it is not taken over itself.
     pub(crate) fn reads_beside(&self, id: NodeId, slot: usize, base: NodeId) -> bool {
-        let operands = self.nodes[id].operands.iter().enumerate();
-        operands.filter(|(s, _)| *s != slot).any(|(_, o)| self.reaches(*o, base))
+        let node = &self.nodes[id];
+        let begins = node.kind.region().map_or(&[][..], |r| &self.regions[r].begins);
+        let other = |s: usize| s != slot && !begins.iter().any(|(begun, _)| *begun == s);
+        let operands = node.operands.iter().enumerate().filter(|(s, _)| other(*s));
+        operands.into_iter().any(|(_, o)| self.reaches(*o, base))
     }
 
     /// Whether a source is `base` or a movement of it. Chains are short, but several may share nodes.

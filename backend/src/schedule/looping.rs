@@ -414,6 +414,18 @@ fn places_that_are_read_and_written_copy_no_array() {
   %5: f64[40] = dynamic_update_slice %4, %3, 2
   return %5
 }",
+        // A loop that begins as the array and as a part of it.
+        "func @inner(%0: f64[40], %1: f64[4], %2: i64[]) -> (f64[40], f64[4]) {
+  %3: f64[4] = sin %1
+  %4: f64[40] = dynamic_update_slice %0, %3, %2
+  return %4, %3
+}
+func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
+  %2: i64[] = mul %1, 5
+  %3: f64[4] = dynamic_slice{sizes=[4]} %0, %2
+  %4: f64[40], %5: f64[4] = loop{body=@inner, trip=9, direction=up, takes=[carry0,carry1,index]} %0, %3
+  return %4
+}",
     ];
     for body in bodies {
         let module = same(
