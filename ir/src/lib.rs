@@ -38,6 +38,7 @@ mod module;
 mod policy;
 mod problem;
 pub mod question;
+pub mod schedule;
 mod tensor;
 mod text;
 pub mod trace;
@@ -60,6 +61,7 @@ pub use module::Module;
 pub use policy::{Policy, Price, Terms};
 pub use prim::{Code, Op, Scalar};
 pub use problem::{Kind, Problem};
+pub use schedule::Schedule;
 pub use tensor::{Element, Line, Tensor};
 pub use text::{
     ParseError, is_word, parse_module, parse_type, print_equation, print_function, print_functions,

@@ -119,12 +119,11 @@ pub fn split(
 ///
 /// # Errors
 /// What a primitive reports.
-pub fn largest(m: &mut Module, f: FuncId, args: &[Tensor]) -> Result<f64, Failure> {
+pub fn largest(m: &mut Module, f: FuncId, args: &[Value]) -> Result<f64, Failure> {
     let mut all = (*m.get(f)).clone();
     all.results = all.types.keys().map(Atom::from).collect();
     let all = m.add(all)?;
-    let args: Vec<Value> = args.iter().cloned().map(Value::from).collect();
-    Ok(eval_values(m, all, &args)?.iter().map(size).fold(0.0, f64::max))
+    Ok(eval_values(m, all, args)?.iter().map(size).fold(0.0, f64::max))
 }
 
 /// The largest number of a value; of a tape, those of its records.

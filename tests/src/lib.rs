@@ -61,7 +61,7 @@ pub use samples::{Case, cases};
 pub use tensor_text::{read_tensor, read_tensors, show_tensor, show_tensors};
 pub use text_test::TextTest;
 
-use tapeloom_ir::{FuncId, Module, Problem, Tensor, print_function, verify};
+use tapeloom_ir::{FuncId, Module, Problem, Tensor, Value, eval_values, print_function, verify};
 
 /// The error of a test: any message.
 pub type Failure = Box<dyn std::error::Error>;
@@ -71,11 +71,24 @@ pub type Failure = Box<dyn std::error::Error>;
 /// # Errors
 /// Broken invariants, with the program; what a primitive reports.
 pub fn run(module: &Module, f: FuncId, args: &[Tensor]) -> Result<Vec<Tensor>, Failure> {
+    Ok(Value::arrays(&run_values(module, f, &values(args))?)?)
+}
+
+/// Arrays as values.
+pub fn values(x: &[Tensor]) -> Vec<Value> {
+    x.iter().cloned().map(Value::from).collect()
+}
+
+/// As [`run`], of values that may be tapes.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_values(module: &Module, f: FuncId, args: &[Value]) -> Result<Vec<Value>, Failure> {
     let broken = verify(module, f);
     if !broken.is_empty() {
         let list: String = broken.iter().map(|e| format!("{e}\n")).collect();
         return Err(format!("{list}{}", print_function(module, f)).into());
     }
     let located = |p: Problem| format!("{p} in\n{}", print_function(module, f));
-    Ok(tapeloom_ir::eval(module, f, args).map_err(located)?)
+    Ok(eval_values(module, f, args).map_err(located)?)
 }

@@ -14,7 +14,7 @@ use crate::calculus::{
     stack,
 };
 use crate::trust::{self, Trust, trusts};
-use crate::{Agreement, Case, Failure, Rng, run};
+use crate::{Agreement, Case, Failure, Rng, run, values};
 use tapeloom_backend::kernel::{Program, Rounds, Stmt, visit};
 use tapeloom_backend::{Options, Report, Target, compile};
 use tapeloom_ir::prim::{Exactness, Region, Role};
@@ -196,7 +196,7 @@ fn reverse(
         .filter_map(|(_, nonzero)| dx.next().filter(|_| *nonzero))
         .collect();
     let back: Vec<Tensor> = ctx.iter().flatten().cloned().collect();
-    let slack = rounding(m, of.function) / 10.0 * largest(m, of.function, &args)?;
+    let slack = rounding(m, of.function) / 10.0 * largest(m, of.function, &values(&args))?;
     check_products(precision(m, case.f), [&seeds, &dy], [&back, &dx], slack)
         .map_err(|e| format!("{e}\nactive {active:?}\n{}", print_function(m, of.function)))?;
 
@@ -355,7 +355,7 @@ pub fn total(m: &Module, f: FuncId) -> usize {
 /// largest number that `f` computes.
 fn bounds(m: &mut Module, f: FuncId, args: &[Tensor]) -> Result<[f64; 2], Failure> {
     let relative = rounding(m, f);
-    Ok([relative, relative / 100.0 * largest(m, f, args)?])
+    Ok([relative, relative / 100.0 * largest(m, f, &values(args))?])
 }
 
 /// Agreement up to the rounding of the largest number that `f` computes.

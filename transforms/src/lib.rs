@@ -49,4 +49,5 @@ pub use simplify::{
     Options as SimplifyOptions, Simplification, Simplified, simplify, simplify_relaxed,
     simplify_with,
 };
+pub use tape::keep_carries;
 pub use vjp::{VjpOf, vjp};

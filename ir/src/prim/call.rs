@@ -148,7 +148,7 @@ impl Primitive for Call {
             .collect();
         let of = cx.ask(|regions, m| regions.transpose(m, self.function, &nonzero, &onto))?;
         let mut args: Vec<Atom> = x[..known].iter().filter_map(Arg::known).collect();
-        args.extend(into.hand_over(b, ct, known, &onto));
+        args.extend(into.hand_over(b, ct, x, known, &onto));
         let slots = (known..x.len()).zip(&of.nonzero).filter(|(_, on)| **on).map(|(i, _)| i);
         for (i, back) in slots.zip(b.emit(self.to(of.function), &args)) {
             if let Arg::Linear(_) = x[i] {

@@ -134,7 +134,7 @@ pub(super) fn one_by_one(
     })?;
     let takes = batched.iter().map(|on| if *on { Slot::Xs } else { Slot::Const }).collect();
     let rounds = Rounds { trip: Trip::Static(size), direction: Direction::Up, takes };
-    Ok(b.emit(Loop { body, rounds }, args).to_vec())
+    Ok(b.emit(Loop::new(body, rounds), args).to_vec())
 }
 
 /// Members that run one after the other keep tapes of different lengths.

@@ -19,6 +19,7 @@ use crate::policy::Policy;
 use crate::problem::Kind;
 pub(super) use crate::problem::Problem;
 use crate::types::{ArrayType, Dtype, Shape};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// How a primitive is written.
@@ -200,6 +201,13 @@ value!(u32, "a natural number of 32 bits", Int, |x: &u32| (*x).into(), |x: &i64|
     .try_into()
     .ok());
 value!(usize, "a natural number", Int, |x: &usize| *x as i64, |x: &i64| (*x).try_into().ok());
+value!(
+    NonZeroU32,
+    "a positive number of 32 bits",
+    Int,
+    |x: &NonZeroU32| x.get().into(),
+    |x: &i64| { u32::try_from(*x).ok().and_then(NonZeroU32::new) }
+);
 value!(Vec<i64>, "a list of integers", Ints, Vec::clone, |x: &Vec<i64>| Some(x.clone()));
 value!(Vec<usize>, "a list of natural numbers", Ints, |x: &[usize]| signed(x), |x: &Vec<i64>| {
     natural(x)

@@ -133,15 +133,19 @@ impl Cotangents {
 
     /// What a region that adds to totals of its own accord is given: the cotangents of its results, then
     /// the totals of the linear operands, from `first` on, that are to be added to. The region adds
-    /// cotangents as they are, so signs are settled before.
+    /// cotangents as they are, so signs are settled before; where cotangents are tapes, too, of which
+    /// there are no negatives.
     pub(super) fn hand_over(
         &mut self,
         b: &Builder<'_>,
         ct: &[Option<Atom>],
+        x: &[Arg],
         first: usize,
         onto: &[Onto],
     ) -> Vec<Atom> {
-        let negated = onto.contains(&Onto::Total) && std::mem::take(&mut self.negated);
+        let tape = |x: &Arg| matches!(x, Arg::Linear(Type::Tape(_)));
+        let settled = onto.contains(&Onto::Total) || x[first..].iter().any(tape);
+        let negated = settled && std::mem::take(&mut self.negated);
         let mut args: Vec<Atom> =
             ct.iter().flatten().map(|ct| Total { atom: *ct, negated }.settle(b)).collect();
         let handed = self.total[first..].iter_mut().zip(onto).filter(|(_, o)| **o == Onto::Total);

@@ -207,7 +207,7 @@ where
         let rounds = Rounds { trip, direction: Direction::Up, takes };
         let operands: Vec<Handle> =
             staged.args.iter().map(|v| v.handle).chain(shared.captures.iter().copied()).collect();
-        let mut results = bind(Loop { body, rounds }, &operands, at);
+        let mut results = bind(Loop::new(body, rounds), &operands, at);
         // The last one says how many rounds there were.
         results.pop();
         Some(shared.settle(results))
@@ -375,7 +375,7 @@ fn rolled(
     let rounds = Rounds { trip, direction, takes };
     let operands = lead.iter().chain(&staged.args).map(|v| v.handle);
     let operands: Vec<Handle> = operands.chain(staged.captures().iter().copied()).collect();
-    staged.settle(bind(Loop { body, rounds }, &operands, staged.at))
+    staged.settle(bind(Loop::new(body, rounds), &operands, staged.at))
 }
 
 /// The outputs of a loop; what no round changes is what it was.

@@ -1,4 +1,5 @@
-//! `checkpoint`: a closure of which reverse mode keeps what a policy says.
+//! `checkpoint`: a closure of which reverse mode keeps what a policy says; `checkpoint_carries`: one of
+//! whose loops it keeps some carries.
 
 use crate::Var;
 use crate::closure::{rebuild, stage};
@@ -59,6 +60,53 @@ pub fn checkpoint<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
                 let call = Call::checkpoint(function, policy.clone());
                 staged.bind(call, &staged.args, [])
             }
+            None => staged.poison(&staged.result_types()),
+        };
+        rebuild(staged.output(), results, at)
+    }
+}
+
+/// The same function, of whose loops reverse mode keeps `carries` carries each: `(A -> B) -> (A -> B)`.
+///
+/// A loop that is differentiated keeps what the backward pass needs of every round. Of one in this
+/// function it keeps as many carries as are said here, the first among them, however many rounds there
+/// are; the backward pass makes the others again from the last one before it that is there, in the order
+/// that runs the fewest rounds twice. With `s` carries `(s + 1)(s + 2) / 2` rounds run twice forward, and a
+/// third time where each is undone: 36 carries for 703 rounds, a thousand for half a million. The number
+/// of rounds may be known only when the program runs, and a loop may be one on a condition. Values and
+/// derivatives are those of `f`, in every bit where no sum of floats is taken in another order.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let swing = |(x, v): (Var, Var)| (x + v * 0.01, v - x.sin() * 0.01);
+/// let run = move |x: Var| fori_loop(682, |(_, s): (Var, (Var, Var))| swing(s), (x, x.zeros_like())).0.sum();
+/// let x = Tensor::full(&[100], 0.5)?;
+/// let all = jit(grad(run));
+/// let few = jit(grad(checkpoint_carries(36, run)));
+/// assert_eq!(few.call(&x)?, all.call(&x)?);
+/// assert!(8 * few.explain(&x)?.workspace_bytes() < all.explain(&x)?.workspace_bytes());
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// What is kept of a loop inside a round of another one is a part of that round: it is there while the
+/// round is undone. A loop whose rounds print or call Rust keeps what every round needs: what is called
+/// from outside the program runs once.
+///
+/// Errors: those of `f`, once each.
+///
+/// Source: Griewank and Walther, "Revolve" (ACM TOMS 2000).
+#[track_caller]
+pub fn checkpoint_carries<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
+    carries: usize,
+    f: F,
+) -> impl Fn(A) -> B {
+    let f = one(f);
+    let at = caller();
+    move |x| {
+        let (staged, _) = stage("checkpoint_carries", at, &f, x);
+        let marked = staged.derive(|m, f| tapeloom_transforms::keep_carries(m, f, carries));
+        let results = match marked {
+            Some(function) => staged.bind(Call::inline(function), &staged.args, []),
             None => staged.poison(&staged.result_types()),
         };
         rebuild(staged.output(), results, at)

@@ -12,6 +12,7 @@
 //! | [`hessian`], [`hvp`] | `A -> Var` | second derivatives |
 //! | [`vmap`] | `A -> B` | the same over a batch |
 //! | [`checkpoint`] | `A -> B` | the same, of which reverse mode keeps what a [`Policy`](crate::Policy) says |
+//! | [`checkpoint_carries`] | `A -> B` | the same, of whose loops reverse mode keeps so many carries |
 //! | [`outline`] | `A -> B` | the same, traced and differentiated once |
 //! | [`custom_jvp`], [`custom_vjp`], [`custom_rules`] | `A -> B` | the same, with derivative rules of its own |
 //!
@@ -28,7 +29,7 @@ mod outline;
 mod reverse;
 mod vectorize;
 
-pub use checkpoint::checkpoint;
+pub use checkpoint::{checkpoint, checkpoint_carries};
 pub use custom::{custom_jvp, custom_rules, custom_vjp};
 pub use forward::{jvp, linearize};
 pub use gradient::{grad, grad_aux, value_and_grad, value_and_grad_aux};

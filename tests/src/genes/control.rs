@@ -44,7 +44,7 @@ impl Generator<'_, '_> {
         }
         let direction = [Direction::Up, Direction::Down][self.rng.index(2)];
         let rounds = Rounds { trip: Trip::Static(trip), direction, takes };
-        self.push(Loop { body, rounds }, &operands, super::BOUND);
+        self.push(Loop::new(body, rounds), &operands, super::BOUND);
     }
 
     /// One of several branches of one type.
@@ -99,7 +99,7 @@ impl Generator<'_, '_> {
                 None => Trip::Static(2),
             };
             let rounds = Rounds { trip, direction: Direction::Up, takes };
-            let all = b.emit(Loop { body, rounds }, &operands);
+            let all = b.emit(Loop::new(body, rounds), &operands);
             let results = all.iter().zip(&carried).filter(|(_, on)| **on).map(|(y, _)| *y);
             draft.finish(m, results.collect()).ok()
         })

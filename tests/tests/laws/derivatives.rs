@@ -7,12 +7,13 @@ use crate::{for_all, subsets};
 use tapeloom_ir::prim::Linearity;
 use tapeloom_ir::question::Residual;
 use tapeloom_ir::{
-    Atom, Builder, Draft, FuncId, Kind, Literal, Module, Operands, Problem, Tensor, print_function,
+    Atom, Builder, Draft, FuncId, Kind, Literal, Module, Operands, Problem, Tensor, Value,
+    print_function,
 };
 use tapeloom_tests::calculus::{
     check_differences, check_products, finite, largest, marked, moved, precision,
 };
-use tapeloom_tests::{Agreement, Case, Failure, Rng, run};
+use tapeloom_tests::{Agreement, Case, Failure, Rng, run, run_values, values};
 use tapeloom_transforms::{jvp, linearize, transpose, vjp};
 
 #[test]
@@ -85,11 +86,13 @@ pub(crate) fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let floats = case.floats();
     let Some(of) = existing(linearize(m, case.f, &floats), case)? else { return Ok(()) };
     let dx_all = case.directions(&mut Rng::new(3), &floats);
-    let mut y = run(m, of.fwd, &case.args)?;
-    let residuals = Residual::pick(&of.residuals, &case.args, &y);
+    let mut y = run_values(m, of.fwd, &values(&case.args))?;
+    let residuals = Residual::pick(&of.residuals, &values(&case.args), &y);
     y.truncate(of.active_out.len());
+    let y = Value::arrays(&y)?;
     Agreement::Exact.check_all(&y, &run(m, case.f, &case.args)?)?;
-    let dy = run(m, of.lin, &[&residuals[..], &dx_all].concat())?;
+    let at = |dx: &[Tensor]| [&residuals[..], &values(dx)].concat();
+    let dy = Value::arrays(&run_values(m, of.lin, &at(&dx_all))?)?;
 
     let forward = jvp(m, case.f, &floats)?;
     let out = run(m, forward.function, &[&case.args[..], &dx_all].concat())?;
@@ -103,11 +106,10 @@ pub(crate) fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
     for nonzero in subsets(&vec![true; dy.len()]) {
         let back = transpose(m, of.lin, &nonzero)?;
         let seeds: Vec<Tensor> = marked(&cts, &nonzero);
-        let ctx = run(m, back.function, &[&residuals[..], &seeds].concat())?;
+        let ctx = Value::arrays(&run_values(m, back.function, &at(&seeds))?)?;
         let (dy, dx) = (marked(&dy, &nonzero), marked(&dx_all, &back.nonzero));
         // Terms may cancel on the way to a result, and leave the rounding of the largest.
-        let passed = largest(m, of.lin, &[&residuals[..], &dx_all].concat())?
-            + largest(m, back.function, &[&residuals[..], &seeds].concat())?;
+        let passed = largest(m, of.lin, &at(&dx_all))? + largest(m, back.function, &at(&seeds))?;
         let slack = 1e-3 * precision(m, case.f) * passed;
         check_products(precision(m, case.f), [&seeds, &dy], [&ctx, &dx], slack).map_err(|e| {
             format!("{e}\n{}{}", print_function(m, of.lin), print_function(m, back.function))

@@ -14,6 +14,7 @@
 //! | `cut` | the cheapest choice: a minimum cut |
 //! | `flow` | minimum cuts |
 //! | `again` | the choice carried out |
+//! | `schedule` | loops of which carries are kept, by their number |
 //!
 //! ```text
 //! func @f.fwd(%0: f64[]) -> (f64[], f64[]) {     func @f.lin(%0: f64[]; %1: f64[]) -> (f64[]) {
@@ -35,6 +36,9 @@ mod again;
 mod cut;
 mod flow;
 mod prices;
+mod schedule;
+
+pub use schedule::keep_carries;
 
 use cut::choose;
 pub(crate) use prices::Readable;

@@ -316,7 +316,7 @@ impl Primitive for Cond {
         let onto: Vec<Onto> = onto.collect();
         let derived = transposed(&onto)?;
         let mut args: Vec<Atom> = x[..known].iter().filter_map(Arg::known).collect();
-        args.extend(into.hand_over(b, ct, known, &onto));
+        args.extend(into.hand_over(b, ct, x, known, &onto));
         let back = b.emit(Cond { branches: functions(&derived, |of| of.function) }, &args);
         let slots = (known..x.len()).zip(&some).filter(|(_, some)| **some).map(|(i, _)| i);
         for (i, back) in slots.zip(back) {

@@ -12,11 +12,13 @@
 //! outside, tapes could not be added.
 
 use super::{Loop, Slot};
-use crate::function::Atom;
+use crate::builder::Builder;
+use crate::function::{Atom, FuncId};
 use crate::prim::toolbox::instantiate;
-use crate::prim::{Arg, Cotangents, RuleCx};
+use crate::prim::{Arg, Cotangents, RuleCx, Total};
 use crate::problem::Problem;
-use crate::question::Onto;
+use crate::question::{Onto, TransposeOf};
+use crate::types::Type;
 
 pub(super) fn transpose(
     of: &Loop,
@@ -25,66 +27,132 @@ pub(super) fn transpose(
     ct: &[Option<Atom>],
     into: &mut Cotangents,
 ) -> Result<(), Problem> {
-    let b = cx.b;
-    let body = b.with_module(|m| m.get(of.body));
-    let (known, linear) = of.rounds.takes.split_at(body.params.len());
+    let known = cx.b.with_module(|m| m.function(of.body).params.len());
+    let (known, linear) = of.rounds.takes.split_at(known);
     let first = x.len() - linear.len();
-
-    // A carry whose cotangent a round makes has one from then on.
-    let mut nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
-    let some = loop {
-        let some = cx.ask(|regions, m| regions.transpose(m, of.body, &nonzero, &[]))?.nonzero;
-        let made = linear.iter().zip(&some).filter_map(|(slot, some)| match slot {
-            Slot::Carry(r) if *some => Some(*r),
-            Slot::Index | Slot::Const | Slot::Carry(_) | Slot::Xs => None,
-        });
-        let before = nonzero.clone();
-        made.for_each(|r| nonzero[r] = true);
-        if nonzero == before {
-            break some;
-        }
-    };
-    let onto = |q: usize| match linear[q] {
-        Slot::Const if some[q] => Onto::Total,
-        Slot::Carry(r) if nonzero[r] => Onto::Zeros,
-        Slot::Xs if some[q] && into.total[first + q].is_some() => Onto::Total,
-        Slot::Index | Slot::Const | Slot::Carry(_) | Slot::Xs => Onto::Nothing,
-    };
-    let onto: Vec<Onto> = (0..linear.len()).map(onto).collect();
-    let back = cx.ask(|regions, m| regions.transpose(m, of.body, &nonzero, &onto))?;
-
-    // The place of a linear parameter's cotangent among the results.
-    let rank = |q: usize| back.nonzero[..q].iter().filter(|on| **on).count();
-    let carried = |q: usize| Slot::Carry(rank(q));
-    let mut op = Loop { body: back.function, rounds: of.rounds.clone() };
+    let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
+    let turned = Turned::new(cx, of.body, linear, nonzero, &into.total[first..])?;
+    let b = cx.b;
+    let mut op = Loop { body: turned.back.function, ..of.clone() };
     op.rounds.direction = of.rounds.direction.flipped();
     op.rounds.takes = known.to_vec();
-    op.rounds.takes.extend((0..nonzero.len()).filter(|r| nonzero[*r]).map(|r| {
-        let carrier = linear.iter().position(|slot| *slot == Slot::Carry(r));
-        carrier.map_or(Slot::Xs, carried)
-    }));
-    let totals = (0..linear.len()).filter(|q| onto[*q] == Onto::Total);
-    op.rounds.takes.extend(totals.clone().map(|q| match linear[q] {
-        Slot::Xs => Slot::Xs,
-        Slot::Index | Slot::Const | Slot::Carry(_) => carried(q),
-    }));
-
-    let zeros = |q: usize| instantiate(b, None, &body.types[body.linear_params[q]]);
-    for q in totals {
-        into.total[first + q].get_or_insert_with(|| zeros(q).into());
-    }
-    let seed = |r: usize| {
-        let ty = body.type_of(body.results[r]);
-        nonzero[r].then(|| instantiate(b, ct[r], &ty))
-    };
-    let seeds: Vec<Option<Atom>> = (0..nonzero.len()).map(seed).collect();
+    op.rounds.takes.extend(turned.takes(0));
     let mut args: Vec<Atom> = x[..first].iter().filter_map(Arg::known).collect();
-    args.extend(into.hand_over(b, &seeds, first, &onto));
+    args.extend(turned.operands(b, ct, x, into, first));
     let found = b.emit(op, &args);
-    for (q, _) in back.nonzero.iter().enumerate().filter(|(_, on)| **on) {
-        if let Arg::Linear(_) = x[first + q] {
-            into.add(b, first + q, found[rank(q)]);
+    turned.add(b, x, first, &found, into);
+    Ok(())
+}
+
+/// The transpose of a linear body, which takes the cotangents that rounds hand on and makes those that
+/// the loop gives.
+pub(super) struct Turned {
+    /// The body's transpose.
+    pub(super) back: TransposeOf,
+    /// The slots of the linear parameters, and their types.
+    linear: Vec<(Slot, Type)>,
+    /// The types of the results.
+    results: Vec<Type>,
+    /// Which results have a cotangent.
+    pub(super) nonzero: Vec<bool>,
+    /// What the cotangent of each linear parameter is added to.
+    pub(super) onto: Vec<Onto>,
+}
+
+impl Turned {
+    /// Of a linear body with those slots of its linear parameters, if those results have a cotangent
+    /// and those totals run already.
+    pub(super) fn new(
+        cx: &mut RuleCx<'_, '_>,
+        body: FuncId,
+        linear: &[Slot],
+        mut nonzero: Vec<bool>,
+        running: &[Option<Total>],
+    ) -> Result<Turned, Problem> {
+        // A carry whose cotangent a round makes has one from then on.
+        let some = loop {
+            let some = cx.ask(|regions, m| regions.transpose(m, body, &nonzero, &[]))?.nonzero;
+            let made = linear.iter().zip(&some).filter_map(|(slot, some)| match slot {
+                Slot::Carry(r) if *some => Some(*r),
+                Slot::Index | Slot::Const | Slot::Carry(_) | Slot::Xs => None,
+            });
+            let before = nonzero.clone();
+            made.for_each(|r| nonzero[r] = true);
+            if nonzero == before {
+                break some;
+            }
+        };
+        let onto = |q: usize| match linear[q] {
+            Slot::Const if some[q] => Onto::Total,
+            Slot::Carry(r) if nonzero[r] => Onto::Zeros,
+            Slot::Xs if some[q] && running[q].is_some() => Onto::Total,
+            Slot::Index | Slot::Const | Slot::Carry(_) | Slot::Xs => Onto::Nothing,
+        };
+        let onto: Vec<Onto> = (0..linear.len()).map(onto).collect();
+        let back = cx.ask(|regions, m| regions.transpose(m, body, &nonzero, &onto))?;
+        let (types, results) = cx.b.with_module(|m| {
+            let f = m.function(body);
+            (f.param_types().split_off(f.params.len()), f.result_types())
+        });
+        let linear = linear.iter().copied().zip(types).collect();
+        Ok(Turned { back, linear, results, nonzero, onto })
+    }
+
+    /// The place of a linear parameter's cotangent among the results of the transpose.
+    fn rank(&self, q: usize) -> usize {
+        self.back.nonzero[..q].iter().filter(|on| **on).count()
+    }
+
+    /// The linear parameters whose cotangents are added to a total.
+    pub(super) fn totals(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.linear.len()).filter(|q| self.onto[*q] == Onto::Total)
+    }
+
+    /// The slots of the transpose's linear parameters, where its results are those from `first` on.
+    pub(super) fn takes(&self, first: usize) -> Vec<Slot> {
+        let carried = |q: usize| Slot::Carry(first + self.rank(q));
+        let cotangents = (0..self.nonzero.len()).filter(|r| self.nonzero[*r]).map(|r| {
+            let carrier = self.linear.iter().position(|(slot, _)| *slot == Slot::Carry(r));
+            carrier.map_or(Slot::Xs, carried)
+        });
+        let totals = self.totals().map(|q| match self.linear[q].0 {
+            Slot::Xs => Slot::Xs,
+            Slot::Index | Slot::Const | Slot::Carry(_) => carried(q),
+        });
+        cotangents.chain(totals).collect()
+    }
+
+    /// What they take: cotangents of the loop's outputs, and totals of its operands from `first` on.
+    pub(super) fn operands(
+        &self,
+        b: &Builder<'_>,
+        ct: &[Option<Atom>],
+        x: &[Arg],
+        into: &mut Cotangents,
+        first: usize,
+    ) -> Vec<Atom> {
+        for q in self.totals() {
+            let zeros = || instantiate(b, None, &self.linear[q].1).into();
+            into.total[first + q].get_or_insert_with(zeros);
+        }
+        let seed = |r: usize| self.nonzero[r].then(|| instantiate(b, ct[r], &self.results[r]));
+        let seeds: Vec<Option<Atom>> = (0..self.nonzero.len()).map(seed).collect();
+        into.hand_over(b, &seeds, x, first, &self.onto)
+    }
+
+    /// Adds what was found to the cotangents of the linear operands, which are those from `first` on.
+    pub(super) fn add(
+        &self,
+        b: &Builder<'_>,
+        x: &[Arg],
+        first: usize,
+        found: &[Atom],
+        into: &mut Cotangents,
+    ) {
+        for (q, _) in self.back.nonzero.iter().enumerate().filter(|(_, on)| **on) {
+            if let Arg::Linear(_) = x[first + q] {
+                into.add(b, first + q, found[self.rank(q)]);
+            }
         }
     }
-    Ok(())
 }

@@ -44,7 +44,7 @@ pub(super) fn batch(
             Slot::Index | Slot::Const | Slot::Carry(_) | Slot::Xs => *x,
         });
     }
-    let y = b.emit(Loop { body: derived.function, rounds: of.rounds.clone() }, &args);
+    let y = b.emit(Loop { body: derived.function, ..of.clone() }, &args);
     let stacked = |r: usize| derived.batched_out[r] && of.rounds.carrier(r).is_none();
     let mut lifted = derived.batched_out.clone();
     lifted.resize(y.len(), false);

@@ -23,7 +23,7 @@ use super::{Loop, Rounds, Slot, Trip};
 use crate::function::{Atom, FuncId};
 use crate::map::OrderedSet;
 use crate::module::Module;
-use crate::policy::{Price, Terms};
+use crate::policy::{Policy, Price, Terms};
 use crate::prim::toolbox::{instantiate, scatter_tangents};
 use crate::prim::{Dual, Effects, Op, RuleCx};
 use crate::problem::Problem;
@@ -45,7 +45,7 @@ pub(super) fn jvp(
         |derived| &derived.active_out,
     )?;
     let results = derived.active_out.len();
-    let mut op = Loop { body: derived.function, rounds: of.rounds.clone() };
+    let mut op = Loop { body: derived.function, ..of.clone() };
     op.rounds.takes.extend(of.tangent_slots(&active, &derived.active_out, results));
     let args = [x, &of.tangents(cx, x, dx, &active)].concat();
     let mut y = cx.b.emit(op, &args).to_vec();
@@ -59,6 +59,9 @@ pub(super) fn linearize(
     x: &[Atom],
     dx: &[Option<Atom>],
 ) -> Result<Dual, Problem> {
+    if let Some(dual) = super::replay::linearize(of, cx, x, dx)? {
+        return Ok(dual);
+    }
     let there = of.there(cx);
     let (derived, active) = of.settled(
         of.of_params(dx.iter().map(Option::is_some)),
@@ -66,13 +69,17 @@ pub(super) fn linearize(
         |derived| &derived.active_out,
     )?;
     let derived = cx.ask(|regions, m| {
-        let terms = of.terms(m, &derived, &there);
+        let mut terms = of.terms(m, &derived, &there);
+        if of.carries.is_some() {
+            // One that has no more rounds than carries to keep keeps those.
+            terms.policy = Policy::Nothing;
+        }
         regions.plan(m, derived, terms)
     })?;
     let (y, read) = Kept::new(of, cx, &derived, x)?.run()?;
     let mut takes: Vec<Slot> = read.iter().map(|r| r.slot).collect();
     takes.extend(of.tangent_slots(&active, &derived.active_out, 0));
-    let mut op = Loop { body: derived.lin, rounds: of.rounds.clone() };
+    let mut op = Loop::new(derived.lin, of.rounds.clone());
     op.rounds.takes = takes;
     // The rounds of a loop that asks a condition are counted, and those derived from it follow the count.
     let mut args = x[..of.rounds.lead()].to_vec();
@@ -176,7 +183,12 @@ impl Loop {
 
     /// The slots of tangents: those of their parameters, carried by the tangents of the results, which
     /// begin at `first`.
-    fn tangent_slots(&self, active: &[bool], active_out: &[bool], first: usize) -> Vec<Slot> {
+    pub(super) fn tangent_slots(
+        &self,
+        active: &[bool],
+        active_out: &[bool],
+        first: usize,
+    ) -> Vec<Slot> {
         let rank = |r: usize| active_out[..r].iter().filter(|on| **on).count();
         let slots = self.rounds.takes.iter().zip(active).filter(|(_, on)| **on);
         let tangent = |slot: &Slot| match *slot {
@@ -187,7 +199,7 @@ impl Loop {
     }
 
     /// The tangents of the operands whose parameters have one.
-    fn tangents(
+    pub(super) fn tangents(
         &self,
         cx: &RuleCx<'_, '_>,
         x: &[Atom],
@@ -201,7 +213,7 @@ impl Loop {
     }
 
     /// Outputs, the number of rounds among them if it is one, and the tangents of those that have any.
-    fn dual(&self, y: Vec<Atom>, active_out: &[bool], dy: &[Atom]) -> Dual {
+    pub(super) fn dual(&self, y: Vec<Atom>, active_out: &[bool], dy: &[Atom]) -> Dual {
         let trips = (0..self.trips()).map(|_| None);
         let dy = scatter_tangents(active_out, dy).into_iter().chain(trips).collect();
         Dual { y: y.into(), dy }
@@ -295,7 +307,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
             forward.results.clone_from(&self.results);
             m.add(forward)
         })?;
-        let op = Loop { body: forward, rounds: self.of.rounds.clone() };
+        let op = Loop { body: forward, ..self.of.clone() };
         let y = self.cx.b.emit(op, self.x).to_vec();
         let reading = |origin| match origin {
             Origin::There(reading) => reading,

@@ -1,4 +1,4 @@
-//! `loop{body, trip, direction, takes}`: a function run round after round.
+//! `loop{body, trip, direction, takes, carries}`: a function run round after round.
 //!
 //! ```text
 //! func @step(%0: f64[], %1: f64[], %2: f64[]) -> (f64[], f64[]) {
@@ -26,12 +26,15 @@ mod constant;
 mod eval;
 mod forward;
 mod infer;
+mod places;
 mod prune;
 mod ragged;
+mod replay;
 mod rounds;
 mod samples;
 
 pub use constant::Settled;
+pub use replay::Replay;
 pub use rounds::{Direction, Rounds, Slot, Trip};
 
 use super::toolbox::{fits, function, instantiate, settle};
@@ -47,19 +50,28 @@ use crate::problem::Problem;
 use crate::question::Wanted;
 use crate::types::{ArrayType, Type};
 use crate::value::Value;
+use std::num::NonZeroU32;
 
-/// `loop{body, trip, direction, takes}`
+/// `loop{body, trip, direction, takes, carries}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Loop {
     /// What is run in every round.
     pub body: FuncId,
     /// How often, and what goes in and out of each round.
     pub rounds: Rounds,
+    /// How many carries reverse mode keeps, if the program says so: the others are made again
+    /// ([`crate::schedule`]). Otherwise it keeps what each round needs.
+    pub carries: Option<NonZeroU32>,
 }
 
-notation!(Loop = "loop" { body, rounds(trip, condition, reads, direction, takes) });
+notation!(Loop = "loop" { body, rounds(trip, condition, reads, direction, takes), carries });
 
 impl Loop {
+    /// A loop of which reverse mode keeps what each round needs.
+    pub fn new(body: FuncId, rounds: Rounds) -> Loop {
+        Loop { body, rounds, carries: None }
+    }
+
     /// How many outputs say how many rounds there were.
     fn trips(&self) -> usize {
         usize::from(matches!(self.rounds.trip, Trip::While { .. }))
@@ -75,7 +87,7 @@ pub(super) fn empty_tape(b: &Builder<'_>, fields: &[Type]) -> Atom {
     });
     let rounds = Rounds { trip: Trip::Runtime, direction: Direction::Up, takes: Vec::new() };
     match body {
-        Ok(body) => b.emit1(Loop { body, rounds }, &[Literal::i64(0).into()]),
+        Ok(body) => b.emit1(Loop::new(body, rounds), &[Literal::i64(0).into()]),
         Err(problem) => {
             b.fail(problem);
             Literal::i64(0).into()
@@ -131,7 +143,7 @@ pub(super) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
         Ok((trip, body)) => {
             let takes = vec![Slot::Xs];
             let rounds = Rounds { trip: Trip::Runtime, direction: Direction::Up, takes };
-            b.emit1(Loop { body, rounds }, &[trip, tape])
+            b.emit1(Loop::new(body, rounds), &[trip, tape])
         }
         Err(problem) => {
             b.fail(problem);
@@ -144,7 +156,7 @@ impl Primitive for Loop {
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Control,
-            name: "loop{body, trip, direction, takes}".into(),
+            name: "loop{body, trip, direction, takes, carries}".into(),
             math: "(c.., y_i..) = f(c.., x_i..) for every i, c.. carried from round to round".into(),
             types: "an i64 if the number of rounds is one, then what `takes` says: constants, starts of \
                     carries, arrays with one element for each round"
@@ -152,7 +164,9 @@ impl Primitive for Loop {
             derivative: "the loop of the derived body; reverse mode runs the other way, over what the \
                          rounds kept"
                 .into(),
-            edges: "without rounds, carries are what they were; a negative number of rounds is 0".into(),
+            edges: "without rounds, carries are what they were; a negative number of rounds is 0; \
+                    `carries` says how many of them reverse mode keeps, if not what each round needs"
+                .into(),
         }]
     }
 

@@ -73,7 +73,11 @@ pub(super) fn batch(
             args.insert(place.count(), needed);
             args.insert(0, most);
             let direction = rounds.direction;
-            Loop { body, rounds: Rounds { trip: Trip::Runtime, direction, takes } }
+            Loop {
+                body,
+                rounds: Rounds { trip: Trip::Runtime, direction, takes },
+                carries: of.carries,
+            }
         }
         Trip::While { condition, reads } => {
             let lifted: Vec<bool> = reads.iter().map(|p| on[*p]).collect();
@@ -94,7 +98,11 @@ pub(super) fn batch(
                 })
             })?;
             let trip = Trip::While { condition, reads: vec![rounds.takes.len()] };
-            Loop { body, rounds: Rounds { trip, direction: Direction::Up, takes } }
+            Loop {
+                body,
+                rounds: Rounds { trip, direction: Direction::Up, takes },
+                carries: of.carries,
+            }
         }
     };
     let mut y = b.emit(op, &args).to_vec();

@@ -195,3 +195,14 @@ impl Field<5> for Rounds {
         Ok(Rounds { trip, direction, takes: Field::read([takes], from)? })
     }
 }
+
+/// The same where they lie elsewhere.
+impl Field<5> for Box<Rounds> {
+    fn write(&self, names: [&'static str; 5]) -> Written {
+        Rounds::write(self, names)
+    }
+
+    fn read(names: [&str; 5], from: &mut Attributes) -> Result<Box<Rounds>, Problem> {
+        Rounds::read(names, from).map(Box::new)
+    }
+}

@@ -8,7 +8,7 @@ use crate::literal::Literal;
 use crate::module::Module;
 use crate::prim::toolbox::function;
 use crate::prim::{
-    Broadcast, Cond, Convert, DynamicSlice, DynamicUpdateSlice, Reshape, Sample, Scalar,
+    Broadcast, Cond, Convert, DynamicSlice, DynamicUpdateSlice, Op, Reshape, Sample, Scalar,
 };
 use crate::problem::Problem;
 use crate::tensor::Tensor;
@@ -25,7 +25,7 @@ fn index() -> Type {
 }
 
 fn rolled(body: FuncId, n: usize, direction: Direction, takes: &[Slot]) -> Loop {
-    Loop { body, rounds: Rounds { trip: Trip::Static(n), direction, takes: takes.to_vec() } }
+    Loop::new(body, Rounds { trip: Trip::Static(n), direction, takes: takes.to_vec() })
 }
 
 pub(super) fn all(module: &mut Module) -> Vec<Sample> {
@@ -35,7 +35,7 @@ pub(super) fn all(module: &mut Module) -> Vec<Sample> {
 
 type Part = fn(&mut Module) -> Result<Vec<Sample>, Problem>;
 
-const PARTS: &[Part] = &[recurrence, carries, places, dtypes, maps, nested, linear];
+const PARTS: &[Part] = &[recurrence, carries, places, dtypes, maps, nested, linear, replayed];
 
 /// `h' = sin(h k) exp(k) + x`, `y = h' h`: keeps a carry, reads a constant, an element and a stacked
 /// result again, and computes `exp k` once.
@@ -177,6 +177,34 @@ fn linear(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let operands = vec![Tensor::from(u), rows(0.5), Tensor::from(v), Tensor::from(w), rows(1.5)];
     let takes = [Const, Xs, Carry(0), Const, Xs];
     Ok([Up, Down].map(|d| Sample::smooth(rolled(body, 3, d, &takes), operands.clone())).into())
+}
+
+/// Some of those above, and more rounds, with fewer carries kept than there are rounds.
+fn replayed(module: &mut Module) -> Result<Vec<Sample>, Problem> {
+    let keeping = |mut sample: Sample, carries: usize| {
+        sample.op = sample.op.keeping(carries)?;
+        Some(sample)
+    };
+    let mut all = Vec::new();
+    for (part, which) in
+        [(recurrence as Part, 0..2), (carries, 0..1), (places, 0..1), (dtypes, 0..1)]
+    {
+        let of = part(module)?;
+        all.extend(of[which].iter().filter_map(|s| keeping(s.clone(), 1)));
+    }
+    let of = recurrence(module)?;
+    let Some(Op::Loop(of)) = of.first().map(|s| s.op.clone()) else { return Ok(all) };
+    for (n, carries, direction) in [(7, 2, Up), (6, 3, Down)] {
+        let xs: Vec<f64> = (0..2 * n).map(|i| 0.5 - 0.1 * i as f64).collect();
+        let xs = Tensor::new(&[n, 2], xs)?;
+        let operands = vec![Tensor::from([0.75, -0.5]), Tensor::from([1.0, 0.25]), xs];
+        let op = Loop {
+            carries: Some(super::places::few(carries)),
+            ..rolled(of.body, n, direction, &of.rounds.takes)
+        };
+        all.push(Sample::smooth(op, operands));
+    }
+    Ok(all)
 }
 
 #[cfg(test)]

@@ -1,0 +1,237 @@
+//! Loops of which reverse mode keeps a number of carries: what is kept, how often rounds run, and that
+//! values and derivatives are those of the loop, whatever is asked for.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use tapeloom::CallReport;
+use tapeloom::prelude::*;
+use tapeloom_ir::schedule::steps;
+use tapeloom_ir::{LoopCount, Schedule};
+use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences, recorded_differences};
+
+/// A pendulum, whose rounds are counted as they run: each has a loop of one round, if `one` is that, on
+/// the line after.
+fn counted(one: Var, (x, v): (Var, Var)) -> (Var, Var) {
+    fori_loop(one, |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - x.sin() * 0.01), (x, v))
+}
+
+/// How often rounds ran in a call that undoes `n` of them: forward, and forward once more and backward
+/// where they are undone.
+fn runs(report: &CallReport, n: usize) -> usize {
+    let line = include_str!("schedules.rs").lines().position(|l| l.contains("fori_loop(one,"));
+    let here = |l: &&LoopCount| l.location.map(|at| at.line() as usize) == line.map(|l| l + 1);
+    let all: u64 = report.loops.iter().filter(here).map(|l| l.rounds).sum();
+    all as usize - 2 * n
+}
+
+/// Forward every round runs once, and what is kept then is where the schedule keeps it; backward they run
+/// as often as the schedule says, but that the way to the last round is gone once more. Of a loop whose
+/// length is not known nothing is kept but the start, and the backward pass has the whole schedule to run.
+#[test]
+fn rounds_run_as_often_as_the_schedule_says() {
+    for (n, s) in [(2, 1), (3, 2), (7, 1), (10, 2), (40, 3), (57, 5), (130, 8), (12, 11)] {
+        let schedule = Schedule::binomial(n, s);
+        let f = move |(x, one): (Var, Var)| fori_loop(n, |(_, c)| counted(one, c), (x, x * 0.5)).0;
+        let pull = move |x: Var, one: Var| checkpoint_carries(s, f)((x, one));
+        let g = jit(move |(x, one): (Var, Var)| value_and_grad(|x| pull(x, one))(x));
+        let (_, report) = g.report((0.3, 1i64)).unwrap();
+        let want = n + schedule.steps() as usize - last_kept(&schedule);
+        assert_eq!(runs(&report, n), want, "{n} rounds, {s} carries\n{report}");
+
+        let f = move |(x, one, n): (Var, Var, Var)| {
+            let round = |(i, c): (Var, (Var, Var))| (i + 1, counted(one, c));
+            let start = (constant(0i64), (x, x * 0.5));
+            while_loop(|(i, _): (Var, (Var, Var))| i.lt(n), round, start).1.0
+        };
+        let pull = move |x: Var, one: Var, n: Var| checkpoint_carries(s, f)((x, one, n));
+        let g = jit(move |(x, one, n): (Var, Var, Var)| value_and_grad(|x| pull(x, one, n))(x));
+        let (_, report) = g.report((0.3, 1i64, n as i64)).unwrap();
+        let want = n + steps(n, s) as usize;
+        assert_eq!(runs(&report, n), want, "{n} rounds, not known, {s} carries\n{report}");
+    }
+}
+
+/// Which round the last carry begins that is kept on the first way.
+fn last_kept(schedule: &Schedule) -> usize {
+    use tapeloom_ir::schedule::Action;
+    let (mut at, mut last) = (0, 0);
+    for action in &schedule.actions {
+        match action {
+            Action::Keep(_) => last = at,
+            Action::Ahead(n) => at += n,
+            Action::Take(_) | Action::Back(_) => break,
+        }
+    }
+    last
+}
+
+/// What lies between the passes is so many carries, whatever the number of rounds; what a round needs comes
+/// to it once.
+#[test]
+fn memory_is_that_of_the_carries() {
+    const WIDE: usize = 500;
+    let x = Tensor::full(&[WIDE], 0.5).unwrap();
+    let carry = 2 * 8 * WIDE;
+    let swing = |(x, v): (Var, Var)| (x + v * 0.01, v - x.sin() * 0.01);
+    let mut bytes = Vec::new();
+    for (n, s) in [(100, 3), (1000, 3), (1000, 20), (1000, 44), (100_000, 3)] {
+        let f =
+            move |x: Var| fori_loop(n, |(_, c): (Var, (Var, Var))| swing(c), (x, x * 0.5)).0.sum();
+        let few = jit(grad(checkpoint_carries(s, f)));
+        let found = few.explain(&x).unwrap().workspace_bytes();
+        // The carries and as many numbers; a carry at hand, its cotangent, and single numbers.
+        let most = s * (carry + 8) + 2 * carry + 4096;
+        assert!(found <= most, "{n} rounds, {s} carries: {found} bytes, at most {most}");
+        bytes.push(found);
+        if n == 1000 {
+            let all = jit(grad(f)).call(&x).unwrap();
+            assert_eq!(few.call(&x).unwrap(), all, "{n} rounds, {s} carries");
+        }
+    }
+    assert_eq!((bytes[0], bytes[1]), (bytes[4], bytes[4]), "it depends on the number of rounds");
+}
+
+/// A loop on a condition has no records at all.
+#[test]
+fn loops_on_a_condition_keep_no_records() {
+    let f = |x: Var| {
+        let more = |(_, i): (Var, Var)| i.lt(500i64);
+        while_loop(more, |(x, i): (Var, Var)| (x + x.sin() * 0.01, i + 1), (x, constant(0i64)))
+            .0
+            .sum()
+    };
+    let x = Tensor::full(&[100], 0.5).unwrap();
+    let (want, all) = jit(grad(f)).report(&x).unwrap();
+    let (found, few) = jit(grad(checkpoint_carries(4, f))).report(&x).unwrap();
+    assert_eq!(found, want);
+    assert!(all.records >= 500 * 800 && few.records == 0, "{all}{few}");
+    assert!(few.workspace <= 4 * 816 + 3 * 800 + 4096, "{few}");
+}
+
+/// Loops of every kind, as functions of `f64[4]`: carries and elements, either direction, a number of rounds
+/// that only the run knows, a condition, loops in loops and in branches, state that is written.
+fn loops() -> Vec<(&'static str, F)> {
+    let f = |name, f: fn(Var) -> Var| (name, Rc::new(f) as F);
+    vec![
+        f("counted", |x| {
+            let round = |(i, (a, b)): (Var, (Var, Var))| {
+                let i = i.convert(Dtype::F64).broadcast_to([4]) * 0.1;
+                (b * 0.9 + i, (a * b).sin())
+            };
+            let (a, b) = fori_loop(9, round, (x, x * 0.5));
+            (a * b).sum()
+        }),
+        f("scanned", |x| {
+            let rows = stack(&[x, x * 0.5, x - 0.3, x.sin(), x * x, x * 0.1], 0);
+            let round = |(c, row): (Var, Var)| {
+                let c = (c * 0.7 + row).sin() * x;
+                (c, c * row)
+            };
+            let (c, all) = scan(round, x, rows);
+            (c.sum() + (all * all).sum()) * 0.5
+        }),
+        f("scanned down", |x| {
+            let rows = stack(&[x, x * 0.5, x - 0.3, x.sin(), x * x], 0);
+            let round = |((c, n), row): ((Var, Var), Var)| ((c * row + x.cos(), n + 1), c.sum());
+            let ((c, n), all) = scan_reverse(round, (x, constant(0i64)), rows);
+            c.sum() * n.convert(Dtype::F64) + (all * all).sum()
+        }),
+        f("counted at run time", |x| {
+            let n = (x.index(0).abs() * 4.0 + 5.0).stop_gradient().convert(Dtype::I64);
+            let round = |(i, c): (Var, Var)| (c * 0.8).sin() + x * i.convert(Dtype::F64) * 0.1;
+            fori_loop(n, round, x * 0.5).sum()
+        }),
+        f("on a condition", |x| {
+            let more = |(c, n): (Var, Var)| (c * c).sum().lt(40.0) & n.lt(12);
+            let round = |(c, n): (Var, Var)| (c * 1.2 + x.sin() * 0.3 + 0.1, n + 1);
+            let (c, n) = while_loop(more, round, (x, constant(0i64)));
+            (c.cos() * (n.convert(Dtype::F64) + 1.0)).sum()
+        }),
+        f("a loop in a loop", |x| {
+            let inner = |c: Var| fori_loop(3, |(_, c): (Var, Var)| (c * x).sin() + 0.2, c);
+            fori_loop(7, |(_, c): (Var, Var)| inner(c) * 0.9, x).sum()
+        }),
+        f("loops in a row", |x| {
+            let a = fori_loop(6, |(_, c): (Var, Var)| c.sin() + x * 0.1, x);
+            let b = fori_loop(8, |(_, c): (Var, Var)| (c * a).cos(), x);
+            (a * b).sum()
+        }),
+        f("places of an array", |x| {
+            let all = concat(&[x, x * 0.5], 0);
+            let round = |(i, a): (Var, Var)| {
+                let (i, j) = (i % 8, (i * 3) % 8);
+                a.at(i).set((a.index(j) * 1.1).sin() + a.index(i))
+            };
+            let y = fori_loop(11, round, all);
+            (y * y).sum()
+        }),
+    ]
+}
+
+fn points() -> [Tensor; 3] {
+    [[0.5, -1.0, 2.0, 0.25], [1.5, 0.75, -0.5, 0.1], [-0.3, 0.2, 1.1, -2.0]].map(Tensor::from)
+}
+
+fn kept(carries: usize, f: &F) -> F {
+    let f = f.clone();
+    Rc::new(checkpoint_carries(carries, move |x: Var| f(x)))
+}
+
+#[test]
+fn every_transform_is_that_of_the_loop() {
+    let all: Vec<Transform> = FIRST.iter().chain(HIGHER).copied().collect();
+    let mut wrong = Vec::new();
+    for (name, f) in loops() {
+        for carries in [1, 3] {
+            wrong.extend(differences(name, &kept(carries, &f), &f, &all, &points()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn recorded_they_are_those_of_the_loop() {
+    let mut wrong = Vec::new();
+    for (name, f) in loops() {
+        wrong.extend(recorded_differences(name, &kept(2, &f), &f, &points()[..1]));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A cotangent is made by the same operations in the same order.
+#[test]
+fn gradients_are_the_same_in_every_bit() {
+    for (name, f) in loops() {
+        for x in points() {
+            let (plain, few) = (f.clone(), kept(2, &f));
+            let want = jit(value_and_grad(move |x| plain(x))).interpreted().call(&x).unwrap();
+            let found = jit(value_and_grad(move |x| few(x))).interpreted().call(&x).unwrap();
+            assert_eq!(found, want, "{name} at {x}");
+        }
+    }
+}
+
+/// What is called from outside runs once: such rounds keep what each of them needs.
+#[test]
+fn rounds_that_print_are_not_run_again() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let seen = count.clone();
+    let f = move |x: Var| {
+        let seen = seen.clone();
+        let round = move |(_, c): (Var, Var)| {
+            let seen = seen.clone();
+            tap(c, move |_: Tensor| {
+                seen.fetch_add(1, Relaxed);
+            })
+            .sin()
+        };
+        fori_loop(20, round, x)
+    };
+    let g = jit(grad(checkpoint_carries(2, f)));
+    // The first call of a small program may be made twice.
+    g.call(0.5).unwrap();
+    count.store(0, Relaxed);
+    g.call(0.5).unwrap();
+    assert_eq!(count.load(Relaxed), 20);
+}
