@@ -14,6 +14,7 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 
+use crate::accelerator::{self, Setup, Statistics};
 use crate::executable::{Executable, Taken};
 use crate::kernel::{self, Program};
 use crate::plan::Plan;
@@ -52,6 +53,7 @@ const CHECKED: u64 = 1 << 15;
 enum Running {
     Native(Executable),
     Interpreter(Arc<Program>),
+    Simulated(Arc<Program>, Arc<Setup>),
 }
 
 /// What compilation did: data for `explain`.
@@ -100,12 +102,16 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     let running = match &options.target {
         Target::Native(triple) => Running::Native(Executable::verified(&program, triple)?),
         Target::Interpreter => Running::Interpreter(program.clone()),
+        Target::Accelerator(machine) => {
+            machine.check()?;
+            Running::Simulated(program.clone(), Arc::new(machine.clone().into()))
+        }
     };
     let code = start.elapsed();
     // Values that cross between the functions of a long program live in the workspace too.
     let peak = match &running {
         Running::Native(e) => e.report().workspace_bytes,
-        Running::Interpreter(_) => plan.peak,
+        Running::Interpreter(_) | Running::Simulated(..) => plan.peak,
     };
     let report =
         Report { target: options.target.clone(), program, plan, peak, confined, lower, code };
@@ -131,7 +137,22 @@ impl Runnable {
                 self.check(args)?;
                 kernel::shadow(p, &owned(args))
             }
+            Running::Simulated(_, setup) => Ok(self.simulate(args, setup)?.0),
         }
+    }
+
+    /// Runs the function's kernels on a simulated accelerator, whatever they were compiled for; and what
+    /// that came to.
+    ///
+    /// # Errors
+    /// Those of [`Runnable::call`], [`Kind::Target`] where the machine cannot be.
+    pub fn simulate(
+        &self,
+        args: &[&Tensor],
+        setup: &Setup,
+    ) -> Result<(Vec<Tensor>, Statistics), Problem> {
+        self.check(args)?;
+        accelerator::simulate(&self.report.program, &owned(args), setup)
     }
 
     /// As [`Runnable::call`], within limits if it was compiled [watched](Options::watched); and what the
@@ -149,6 +170,11 @@ impl Runnable {
             Running::Interpreter(p) => {
                 self.check(args)?;
                 let results = kernel::shadow_within(p, &owned(args), limits)?;
+                Ok((results, Taken { workspace: self.report.peak, ..Taken::default() }))
+            }
+            Running::Simulated(p, setup) => {
+                self.check(args)?;
+                let (results, _) = accelerator::simulate_within(p, &owned(args), setup, limits)?;
                 Ok((results, Taken { workspace: self.report.peak, ..Taken::default() }))
             }
         }
@@ -189,7 +215,7 @@ impl Runnable {
     pub(crate) fn records(&self) -> Option<usize> {
         match &self.running {
             Running::Native(e) => e.records(),
-            Running::Interpreter(_) => None,
+            Running::Interpreter(_) | Running::Simulated(..) => None,
         }
     }
 

@@ -150,9 +150,14 @@ fn is_there(bytes: usize) -> bool {
 
 /// The chunk of a record.
 fn chunk(index: u64) -> usize {
+    home(index).0
+}
+
+/// The chunk of a record, and its number there.
+pub(crate) fn home(index: u64) -> (usize, u64) {
     let n = index + 4;
     let s = 61 - n.leading_zeros() as usize;
-    4 * s + (n >> s) as usize - 4
+    (4 * s + (n >> s) as usize - 4, n & ((1 << s) - 1))
 }
 
 /// Bytes of the records of each tape.
@@ -191,6 +196,7 @@ mod tests {
             if c != chunk_of {
                 assert_eq!(c, chunk_of + 1);
                 assert_eq!(index - first, 1 << (chunk_of / 4));
+                assert_eq!(home(index).1, 0);
                 assert!(c < 8 || (1 << (c / 4)) * 4 <= index + 4, "{c}");
                 (chunk_of, first) = (c, index);
             }

@@ -8,8 +8,11 @@
 //! let here = Target::host();
 //! assert!(here.to_string().starts_with(std::env::consts::ARCH));
 //! assert_eq!(Target::Interpreter.to_string(), "interpreter");
+//! let machine = tapeloom_backend::accelerator::Machine::cal();
+//! assert_eq!(Target::Accelerator(machine).to_string(), "accelerator cal");
 //! ```
 
+use crate::accelerator;
 use crate::machine::Machine;
 use cranelift_codegen::isa::{self, LookupError, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
@@ -18,12 +21,19 @@ use tapeloom_ir::{Kind, Problem};
 use target_lexicon::Triple;
 
 /// What runs the kernels.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "targets are few, and are read where they are written"
+)]
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Target {
     /// Machine code, with every extension that this machine has.
     Native(Triple),
     /// The interpreter of kernels, which checks every access to memory: slow, for tests.
     Interpreter,
+    /// A simulated accelerator, with everything through its cache: computes what machine code does, and
+    /// [says](crate::Runnable::simulate) what it came to.
+    Accelerator(accelerator::Machine),
 }
 
 impl Target {
@@ -32,10 +42,10 @@ impl Target {
         Target::Native(Triple::host())
     }
 
-    /// What is fast there. The interpreter runs the kernels of machine code, so that both agree.
+    /// What is fast there. Others run the kernels of machine code, so that all agree.
     pub(crate) fn machine(&self) -> Machine {
         match self {
-            Target::Native(_) | Target::Interpreter => Machine::MEASURED,
+            Target::Native(_) | Target::Interpreter | Target::Accelerator(_) => Machine::MEASURED,
         }
     }
 }
@@ -51,6 +61,7 @@ impl fmt::Display for Target {
         match self {
             Target::Native(triple) => write!(f, "{triple}"),
             Target::Interpreter => f.write_str("interpreter"),
+            Target::Accelerator(machine) => write!(f, "accelerator {}", machine.name),
         }
     }
 }

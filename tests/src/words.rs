@@ -15,8 +15,9 @@ use crate::calculus::{
 };
 use crate::trust::{self, Trust, trusts};
 use crate::{Agreement, Case, Failure, Rng, run, values};
+use tapeloom_backend::accelerator::Machine;
 use tapeloom_backend::kernel::{Program, Rounds, Stmt, visit};
-use tapeloom_backend::{Options, Report, Target, compile};
+use tapeloom_backend::{Options, Report, Runnable, Target, compile};
 use tapeloom_ir::prim::{Exactness, Region, Role};
 use tapeloom_ir::{FuncId, Kind, Literal, Module, Op, Tensor, Type, print_function, verify};
 use tapeloom_transforms::{BEFORE_CODE, PASSES, Pipeline, batch, jvp, vjp};
@@ -300,6 +301,9 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
         within_budget(m, case.f, f, code.report()).map_err(program)?;
         let got = code.call(&args)?;
         exact(&got).map_err(|e| program(e.to_string()))?;
+        if target == Target::Interpreter {
+            simulated(&code, &args, &got).map_err(|e| program(e.to_string()))?;
+        }
         // What a fold is stands in the kernels, so that all that runs them agrees in every bit.
         let exact = !code.report().program.contracts();
         if let Some(want) = by_kernels.take_if(|_| exact) {
@@ -310,6 +314,17 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
         in_order = goes_in_order(&code.report().program);
     }
     Ok(())
+}
+
+/// A simulated accelerator computes what the interpreter of kernels does, in every bit.
+///
+/// # Errors
+/// What differs.
+pub fn simulated(code: &Runnable, args: &[&Tensor], want: &[Tensor]) -> Result<(), Failure> {
+    let machine = Machine { window: 64, ..Machine::cal().with_cache(1 << 10, 2) };
+    let (got, _) = code.simulate(args, &machine.into())?;
+    let wrong = |e| format!("on the accelerator: {e}");
+    Ok(Agreement::Exact.check_all(&got, want).map_err(wrong)?)
 }
 
 /// Whether a program has loops whose rounds follow each other, which can be counted.

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use tapeloom_backend::accelerator::Machine;
 use tapeloom_backend::{Options, Target, compile};
 use tapeloom_ir::{FuncId, Module, Tensor, eval, parse_module, print_functions};
 use tapeloom_tests::{Heard, Listener};
@@ -104,7 +105,7 @@ fn reports_when_compiled(m: &mut Module, f: FuncId, args: &[Tensor], log: &Liste
     let simpler = before_code.run(m, f, |_, _, _| {}).unwrap();
     let all: Vec<&Tensor> = args.iter().collect();
     for g in [f, simpler] {
-        for target in [Target::host(), Target::Interpreter] {
+        for target in [Target::host(), Target::Interpreter, Target::Accelerator(Machine::cal())] {
             compile(m, g, &Options { target, ..Options::default() }).unwrap().call(&all).unwrap();
             assert_eq!(log.take(), want, "{}", print_functions(m, &[g]));
         }

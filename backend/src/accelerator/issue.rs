@@ -19,7 +19,7 @@ use super::scratchpad::{Scratchpad, not_stored};
 use super::statistics::{Counts, Phase};
 use super::stream::Engine;
 use super::system::Route;
-use super::window::{Task, Window};
+use super::window::{Of, Task, Window};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tapeloom_ir::fault::{Fault, planted};
@@ -67,6 +67,8 @@ pub(super) struct Issue<'a> {
     sites: OrderedMap<u32, Queue>,
     /// Of each entry of the tape the end of its store, and its bits.
     stores: Vec<Option<(u64, u64)>>,
+    /// Of each address of the tape, where it has addresses, the end of its last store.
+    kept: OrderedMap<u64, u64>,
     /// When the last operations ended, by number.
     ends: Vec<u64>,
     pub(super) phase: Phase,
@@ -108,6 +110,7 @@ impl<'a> Issue<'a> {
             again: false,
             sites: OrderedMap::default(),
             stores,
+            kept: OrderedMap::default(),
             ends: vec![0; REMEMBERED],
             phase: Phase::Forward,
             counts: [Counts::default(); 2],
@@ -345,11 +348,12 @@ impl<'a> Issue<'a> {
 
     /// An access to the cache: whether there was room behind the ports.
     fn access(&mut self, id: u32) -> Result<bool, Problem> {
-        let Task::Access { address, write, tape } = self.window.slot(id).task else {
+        let Task::Access { address, write, of } = self.window.slot(id).task else {
             return Err(Problem::internal("what is no access takes a port"));
         };
+        let taped = !matches!(of, Of::Other);
         let ahead = match self.route {
-            Route::Cache { prefetch: true, .. } if tape.is_some() => Some(match self.phase {
+            Route::Cache { prefetch: true, .. } if taped => Some(match self.phase {
                 Phase::Forward => 1,
                 Phase::Reverse => -1,
             }),
@@ -362,7 +366,7 @@ impl<'a> Issue<'a> {
             Outcome::Hit => {}
             Outcome::Merged => counts.merged += 1,
             Outcome::Miss { write_back } => {
-                let kind = if tape.is_some() { &mut counts.tape } else { &mut counts.others };
+                let kind = if taped { &mut counts.tape } else { &mut counts.others };
                 kind.misses += 1;
                 counts.write_backs += u64::from(write_back);
             }
@@ -378,8 +382,16 @@ impl<'a> Issue<'a> {
         queue.pop();
         *under_way += 1;
         self.requested += 1;
-        if let Some(entry) = tape {
-            self.remember(entry, write, done)?;
+        match of {
+            Of::Other => {}
+            Of::Kept if write => {
+                self.kept.insert(address, done);
+            }
+            Of::Kept => {
+                let stored = self.kept.get(&address).copied();
+                self.lifetimes.extend(stored.map(|stored| self.now.saturating_sub(stored)));
+            }
+            Of::Entry(entry) => self.remember(entry, write, done)?,
         }
         self.start(id, done);
         Ok(true)

@@ -60,11 +60,20 @@
 //! push(&mut run, Work::Barrier, &[])?;
 //! let statistics = run.finish()?;
 //! assert_eq!(statistics.to_string(), "\
-//! Tflow_32k
-//!   forward: 43 ticks; cache: 8 loads, 8 stores, 2 misses, 0 write-backs; \
-//! scratchpad: 0 loads, 8 stores, 8 entries streamed
-//!   reverse: 34 ticks; cache: 8 loads, 8 stores, 2 misses, 0 write-backs; \
-//! scratchpad: 8 loads, 0 stores, 8 entries streamed
+//! Tflow_32k             forward    reverse
+//! ticks                      43         34
+//! operations                  8          8
+//! loads                       8          8
+//! stores                      8          8
+//! misses                      2          2
+//! scratchpad loads            0          8
+//! scratchpad stores           8          0
+//! streamed entries            8          8
+//! stream requests             1          1
+//! layers                      1          1
+//! lines moved: 6, as the paper counts 5; left to write: 2
+//! bytes: input 128, output 128, tape 64
+//! energy: 97280
 //! ");
 //! // Two lines of x and y, two of the cotangents, one that the stream brings back.
 //! assert_eq!(statistics.paper_lines(), 5);
@@ -73,13 +82,14 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 //!
-//! Whoever walks a kernel ([`crate::kernel`]) finds its parts here: a buffer is an array, or, where its
-//! values are kept, a region of the tape; a scalar is a token; an operation is the opcodes of
-//! [`Opcode::of`]; a statement is a site; and the end of a round, or a branch, is a [`Work::Branch`].
+//! Programs are told by an observer of the interpreter of kernels: [`simulate`] runs one with real values,
+//! and a [`Setup`] says on what and where its arrays lie. `Target::Accelerator` is that for whole functions.
 
 mod arrays;
 mod cache;
+mod drive;
 mod issue;
+mod layers;
 mod machine;
 mod memory;
 mod op;
@@ -87,6 +97,7 @@ mod opcode;
 #[cfg(test)]
 mod scan;
 mod scratchpad;
+mod setup;
 mod simulation;
 mod statistics;
 mod stream;
@@ -94,9 +105,12 @@ mod system;
 mod window;
 
 pub use arrays::{Array, ArrayId, Arrays, Layout, RegionId, Tape};
+pub use drive::simulate;
+pub(crate) use drive::simulate_within;
 pub use machine::{CacheRow, Machine, TABLE_III};
 pub use op::{Entry, Home, Layer, Op, Order, Token, Work};
 pub use opcode::{Latencies, Opcode};
+pub use setup::{AddressMap, Setup};
 pub use simulation::Simulation;
 pub use statistics::{Accesses, Cluster, Counts, Energy, State, Statistics};
 pub use system::{Route, System};

@@ -19,6 +19,12 @@ pub struct Token {
     pub(super) sequence: u64,
 }
 
+impl Default for Token {
+    fn default() -> Token {
+        Token::READY
+    }
+}
+
 impl Token {
     /// What is there from the beginning: constants and arguments.
     pub const READY: Token = Token { slot: u32::MAX, sequence: 0 };
@@ -44,6 +50,16 @@ pub enum Work {
     Load(ArrayId, u64),
     /// Writes one.
     Store(ArrayId, u64),
+    /// Reads or writes an element of which somebody else knows where it lies.
+    Touch {
+        /// Where.
+        address: u64,
+        /// Whether it is written.
+        write: bool,
+        /// Whether it is of the tape, which then lies in memory like anything else: counted as such, and
+        /// read and written through the cache by every system.
+        tape: bool,
+    },
     /// Stores an entry of the tape, in the forward phase.
     TapeStore(Entry),
     /// Loads it, in the reverse phase.

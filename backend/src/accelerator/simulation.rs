@@ -6,7 +6,7 @@ use super::machine::Machine;
 use super::op::{Entry, Home, Op, Token, Work};
 use super::statistics::{Energy, Phase, State, Statistics};
 use super::system::{Route, System};
-use super::window::Task;
+use super::window::{Of, Task};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::Problem;
 
@@ -97,13 +97,21 @@ impl<'a> Simulation<'a> {
             Work::Load(array, element) => {
                 counts.others.loads += 1;
                 let address = self.address(array, element)?;
-                Task::Access { address, write: false, tape: None }
+                Task::Access { address, write: false, of: Of::Other }
             }
             Work::Store(array, element) => {
                 counts.others.stores += 1;
                 let address = self.address(array, element)?;
                 self.written[array] = true;
-                Task::Access { address, write: true, tape: None }
+                Task::Access { address, write: true, of: Of::Other }
+            }
+            Work::Touch { address, write, tape } => {
+                let of = if tape { &mut counts.tape } else { &mut counts.others };
+                of.stores += u64::from(write);
+                of.loads += u64::from(!write);
+                counts.crossing += u64::from(tape && !write);
+                let of = if tape { Of::Kept } else { Of::Other };
+                Task::Access { address, write, of }
             }
             Work::TapeStore(entry) => return self.tape_task(entry, true),
             Work::TapeLoad(entry) => return self.tape_task(entry, false),
@@ -134,7 +142,7 @@ impl<'a> Simulation<'a> {
         let counts = self.issue.counts();
         let task = match self.system.tape {
             Route::Cache { .. } if remark => return Ok(None),
-            Route::Cache { .. } => Task::Access { address, write, tape: Some(entry) },
+            Route::Cache { .. } => Task::Access { address, write, of: Of::Entry(entry) },
             Route::Scratchpad { .. } => Task::Pad { entry, write },
         };
         if !remark {

@@ -243,26 +243,50 @@ fn clusters(lifetimes: &[u64]) -> Vec<Cluster> {
     }
 }
 
+type Count = fn(&Counts) -> u64;
+
+/// Rows of the table: what they are called, and what they count.
+const ROWS: [(&str, Count); 15] = [
+    ("ticks", |c| c.ticks),
+    ("operations", |c| c.operations),
+    ("loads", |c| c.others.loads),
+    ("stores", |c| c.others.stores),
+    ("misses", |c| c.others.misses),
+    ("tape loads", |c| c.tape.loads),
+    ("tape stores", |c| c.tape.stores),
+    ("tape misses", |c| c.tape.misses),
+    ("write-backs", |c| c.write_backs),
+    ("prefetched lines", |c| c.prefetched),
+    ("scratchpad loads", |c| c.scratchpad.loads),
+    ("scratchpad stores", |c| c.scratchpad.stores),
+    ("streamed entries", |c| c.streamed),
+    ("stream requests", |c| c.requests),
+    ("layers", |c| c.layers),
+];
+
 impl fmt::Display for Statistics {
+    /// A table with a column for each phase; of what did not happen there is no row.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.system)?;
-        for (name, c) in [("forward", &self.forward), ("reverse", &self.reverse)] {
-            let (cached, pad) = (c.cached(), c.scratchpad);
-            writeln!(
-                f,
-                "  {name}: {} ticks; cache: {} loads, {} stores, {} misses, {} write-backs; \
-                 scratchpad: {} loads, {} stores, {} entries streamed",
-                c.ticks,
-                cached.loads,
-                cached.stores,
-                cached.misses,
-                c.write_backs,
-                pad.loads,
-                pad.stores,
-                c.streamed,
-            )?;
+        let one = self.reverse == Counts::default();
+        let titles = if one { &["all"][..] } else { &["forward", "reverse"] };
+        write!(f, "{:18}", self.system)?;
+        titles.iter().try_for_each(|title| write!(f, " {title:>10}"))?;
+        for (name, count) in ROWS {
+            let columns = [count(&self.forward), count(&self.reverse)];
+            if columns != [0, 0] {
+                write!(f, "\n{name:18}")?;
+                columns[..titles.len()].iter().try_for_each(|n| write!(f, " {n:10}"))?;
+            }
         }
-        Ok(())
+        let (paper, full) = (self.paper_lines(), self.full_lines());
+        writeln!(
+            f,
+            "\nlines moved: {full}, as the paper counts {paper}; left to write: {}",
+            self.left
+        )?;
+        let State { input, output, tape } = self.state;
+        writeln!(f, "bytes: input {input}, output {output}, tape {tape}")?;
+        writeln!(f, "energy: {}", self.energy.paper)
     }
 }
 

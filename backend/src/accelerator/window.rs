@@ -22,11 +22,11 @@ use tapeloom_ir::fault::{Fault, planted};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Task {
     Compute(Opcode),
-    /// An access to the cache, of an entry of the tape or not.
+    /// An access to the cache.
     Access {
         address: u64,
         write: bool,
-        tape: Option<Entry>,
+        of: Of,
     },
     /// An access to the scratchpad.
     Pad {
@@ -35,6 +35,17 @@ pub(super) enum Task {
     },
     Layer(Layer),
     Barrier,
+}
+
+/// What an access to the cache is of.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Of {
+    /// Not of the tape.
+    Other,
+    /// Of the tape, which lies at that address,
+    Kept,
+    /// or is made of entries.
+    Entry(Entry),
 }
 
 pub(super) struct Slot {
@@ -125,7 +136,7 @@ impl Window {
         }
         match task {
             Task::Compute(_) => {}
-            Task::Access { address, write, tape: _ } => self.order(token, address / 8, write),
+            Task::Access { address, write, of: _ } => self.order(token, address / 8, write),
             Task::Pad { .. } => {
                 self.wait(id, self.layer);
                 self.members.push(token);

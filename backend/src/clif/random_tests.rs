@@ -11,6 +11,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::tests::{Random, compare, tensor};
+use crate::accelerator::{Machine, simulate};
 use crate::kernel::told::{tell, told};
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Call, Carry, Contract, Cursor, Expr, Extent, Held, IndexId,
@@ -668,7 +669,7 @@ fn random_recursive_kernels() {
         registers(&mut spliced);
         assert_eq!(verify(&spliced), [], "{spliced}\nseed {seed}");
         let again = eval(&spliced, args).unwrap_or_else(|e| panic!("{spliced}\nseed {seed}: {e}"));
-        assert_eq!(again, want.0, "{p}\n{spliced}\nseed {seed}");
+        assert_eq!((again, told()), want, "{p}\n{spliced}\nseed {seed}");
         let plain = seed % 3 == 0;
         let mut made = if plain { p } else { spliced };
         if seed % 5 > 0 {
@@ -678,14 +679,18 @@ fn random_recursive_kernels() {
             choose_lanes(&mut made);
         }
         // Sums in another order are other sums.
-        let (results, told) = match plain {
+        let (results, heard) = match plain {
             true => told_by(&made),
-            false => (eval(&made, args).unwrap(), want.1.clone()),
+            false => (eval(&made, args).unwrap(), told()),
         };
         assert_eq!(verify(&made), [], "{made}\nseed {seed}");
+        let machine = Machine { window: 64, ..Machine::cal().with_cache(1 << 10, 2) };
+        let (simulated, _) = simulate(&made, args, &machine.into())
+            .unwrap_or_else(|e| panic!("{made}\nseed {seed}: {e}"));
+        assert_eq!((&simulated, told()), (&results, heard.clone()), "{made}\nseed {seed}");
         let got = compare(&made, args, &results, 0.0, &format!("seed {seed}"));
-        assert!(!(plain || contracts) || got == told, "{made}\nseed {seed}: {got:?}");
-        assert!(!contracts || (results, told) == want, "{made}\nseed {seed}");
+        assert!(!(plain || contracts) || got == heard, "{made}\nseed {seed}: {got:?}");
+        assert!(!contracts || (results, heard) == want, "{made}\nseed {seed}");
         for (_, k) in made.kernels() {
             visit(&k.body, &mut |s| {
                 let kind = match s {

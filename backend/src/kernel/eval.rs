@@ -1,20 +1,23 @@
 //! The interpreter: the meaning of a program.
 //!
 //! It runs one statement after the other, checks every access, and is as slow as that sounds. Code
-//! generators are tested against it. The workspace starts as a pattern that no program means to
+//! generators are tested against it, and whoever wants to know what a run does hears it from here
+//! ([`Observer`]). The workspace starts as a pattern that no program means to
 //! read, so that a read before the first write shows; [`shadow`] makes an error of it.
 
 use super::memory::{Memory, Spot, filled};
+use super::observe::{Marked, Nobody, Observer, Site, Touch};
 use super::partial::Partial;
 use super::shadow::Shadow;
 use super::{
-    Address, Arg, Ask, BufferId, Call, Carry, Contract, CursorId, Expr, Extent, IndexId, Kernel,
-    Matrix, Place, Program, Rounds, ScalarId, Stmt, TapeId, Taping, Turned, VarId, View, Watch,
-    opened,
+    Address, Arg, Ask, BufferId, Call, Carry, Contract, CursorId, Expr, Extent, Held, IndexId,
+    Kernel, Matrix, Place, Program, Rounds, ScalarId, Stmt, TapeId, Taping, Turned, VarId, View,
+    Watch, opened,
 };
 use crate::watch::Watches;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
-use tapeloom_ir::{Code, Kind, Limits, Literal, Problem, Tensor};
+use smallvec::SmallVec;
+use tapeloom_ir::{Code, Dtype, Kind, Limits, Literal, Problem, Tensor};
 
 /// Runs a program on concrete arguments.
 ///
@@ -23,7 +26,7 @@ use tapeloom_ir::{Code, Kind, Limits, Literal, Problem, Tensor};
 /// fit the inputs, [`Kind::Internal`] when an access leaves its buffer, [`Kind::TooLarge`] when there
 /// is no memory for results or workspace.
 pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-    run(program, args, false, &Limits::default())
+    observed(program, args, false, &Limits::default(), &mut Nobody)
 }
 
 /// As [`eval`], and checks that every load finds what it means: an element of that version of that
@@ -67,22 +70,26 @@ pub(crate) fn shadow_within(
     args: &[Tensor],
     limits: &Limits,
 ) -> Result<Vec<Tensor>, Problem> {
-    run(program, args, true, limits)
+    observed(program, args, true, limits, &mut Nobody)
 }
 
-fn run(
-    program: &Program,
-    args: &[Tensor],
+/// Runs a program, with a [`shadow`] or without, and tells somebody of it.
+pub(crate) fn observed<'a, O: Observer<'a>>(
+    program: &'a Program,
+    args: &'a [Tensor],
     shadow: bool,
     limits: &Limits,
+    observer: &mut O,
 ) -> Result<Vec<Tensor>, Problem> {
     super::check(program)?;
     let entry = &program.entry;
     let mut memory = Memory::new(filled(0xa5, entry.workspace)?);
+    let address = observer.workspace(entry.workspace);
+    let workspace = Spot { address, ..Spot::default() };
     let mut places = SecondaryMap::new();
     for (id, b) in &entry.buffers {
         places[id] = match b.place {
-            Place::Workspace(offset) => Spot { region: 0, byte: offset },
+            Place::Workspace(offset) => workspace.at(offset),
             Place::Output(_) | Place::Given { .. } => memory.add(filled(0, b.ty.bytes())?),
             // Wherever its cursor will stand.
             Place::Record { .. } => Spot::default(),
@@ -98,12 +105,15 @@ fn run(
                 }
             },
         };
+        if let Some(address) = observer.place(id, b) {
+            places[id].address = address;
+        }
     }
     let records = program.tapes.keys().map(|_| (memory.add(Vec::new()).region, 0));
     let tapes: PrimaryMap<TapeId, (usize, usize)> = records.collect();
     let watches = Watches::of(&program.watched, limits);
     let shadow = if shadow { Some(Shadow::of(&memory)?) } else { None };
-    let mut machine = Machine { program, memory, shadow, tapes, watches };
+    let mut machine = Machine { program, memory, shadow, tapes, watches, workspace, observer };
     machine.run(entry, places.clone(), 0)?;
     let result = |(id, ty)| {
         let mut result = Tensor::zeros_of(ty)?;
@@ -115,27 +125,33 @@ fn run(
     entry.outputs().into_iter().map(result).collect()
 }
 
-struct Machine<'a> {
+struct Machine<'a, 'o, O> {
     program: &'a Program,
     memory: Memory<'a>,
     shadow: Option<Shadow<'a>>,
     /// Of each tape, the region of its records and how many there are.
     tapes: PrimaryMap<TapeId, (usize, usize)>,
     watches: Watches,
+    /// The first byte of the workspace.
+    workspace: Spot,
+    observer: &'o mut O,
 }
 
+/// The marks of operands.
+type Marks<M> = SmallVec<[M; 4]>;
+
 /// One run of a kernel.
-struct Frame<'a> {
+struct Frame<'a, M: Copy + Default> {
     k: &'a Kernel,
     /// Where each buffer is at present, and where its workspace begins.
     places: SecondaryMap<BufferId, Spot>,
     workspace: usize,
-    scalars: SecondaryMap<ScalarId, Literal>,
-    vars: SecondaryMap<VarId, Literal>,
-    indices: SecondaryMap<IndexId, i64>,
+    scalars: SecondaryMap<ScalarId, Marked<M>>,
+    vars: SecondaryMap<VarId, Marked<M>>,
+    indices: SecondaryMap<IndexId, (i64, M)>,
 }
 
-impl<'a> Machine<'a> {
+impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
     fn run(
         &mut self,
         k: &'a Kernel,
@@ -149,22 +165,28 @@ impl<'a> Machine<'a> {
             k,
             places,
             workspace,
-            scalars: SecondaryMap::with_default(Literal::bool(false)),
-            vars: SecondaryMap::with_default(Literal::bool(false)),
-            indices: SecondaryMap::with_default(0),
+            scalars: SecondaryMap::with_default((Literal::bool(false), O::Mark::default())),
+            vars: SecondaryMap::with_default((Literal::bool(false), O::Mark::default())),
+            indices: SecondaryMap::with_default((0, O::Mark::default())),
         };
-        self.block(&mut frame, &k.body)?;
+        let outermost = std::ptr::eq(k, &raw const self.program.entry);
+        for stmt in &k.body {
+            if outermost {
+                self.observer.step()?;
+            }
+            self.stmt(&mut frame, stmt)?;
+        }
         if let Some(shadow) = &mut self.shadow {
             shadow.leave();
         }
         Ok(())
     }
 
-    fn block(&mut self, f: &mut Frame<'a>, body: &'a [Stmt]) -> Result<(), Problem> {
+    fn block(&mut self, f: &mut Frame<'a, O::Mark>, body: &'a [Stmt]) -> Result<(), Problem> {
         body.iter().try_for_each(|stmt| self.stmt(f, stmt))
     }
 
-    fn stmt(&mut self, f: &mut Frame<'a>, stmt: &'a Stmt) -> Result<(), Problem> {
+    fn stmt(&mut self, f: &mut Frame<'a, O::Mark>, stmt: &'a Stmt) -> Result<(), Problem> {
         match stmt {
             Stmt::Nest { body } => self.block(f, body)?,
             Stmt::Contract(c) => self.contract(f, c)?,
@@ -173,47 +195,65 @@ impl<'a> Machine<'a> {
             Stmt::Watch(w) => self.watch(f, w)?,
             Stmt::Ask(ask) => self.ask(f, ask)?,
             Stmt::If { condition, then, otherwise } => {
-                let body = if f.arg(*condition).bits != 0 { then } else { otherwise };
-                self.block(f, body)?;
+                let (which, mark) = f.arg(*condition);
+                self.observer.branch(&[mark])?;
+                self.block(f, if which.bits != 0 { then } else { otherwise })?;
             }
             Stmt::For { index, extent, rounds, lanes, carries, body } => {
                 let extent = match extent {
                     Extent::Constant(n) => i64::try_from(*n).unwrap_or(i64::MAX),
-                    Extent::Scalar(a) => f.arg(*a).bits as i64,
+                    Extent::Scalar(a) => {
+                        let (n, mark) = f.arg(*a);
+                        self.observer.branch(&[mark])?;
+                        n.bits as i64
+                    }
                 };
                 let home = f.homes(carries);
                 self.begin_loop(*rounds != Rounds::Serial);
                 let mut partial = Partial::of(&f.k.vars, body, *lanes, extent);
+                let (site, mut count) = (Site::Index(index.as_u32()), O::Mark::default());
                 for i in 0..extent {
-                    f.indices[*index] = i;
+                    f.indices[*index] = (i, count);
                     partial.turn(i, &mut f.vars);
                     self.round(f, carries, body)?;
                     partial.turn(i, &mut f.vars);
-                    partial.settle(i, &mut f.vars);
+                    let fold = |var: VarId, code: Code, x: Marked<O::Mark>, y: Marked<O::Mark>| {
+                        self.code(Site::Var(var.as_u32()), code, &[x, y])
+                    };
+                    partial.settle(i, &mut f.vars, fold)?;
+                    count = self.observer.round(site, count)?;
                 }
-                self.end_loop(f, carries, &home);
+                self.end_loop(f, carries, &home)?;
             }
             Stmt::While { head, condition, carries, body } => {
                 let home = f.homes(carries);
                 self.begin_loop(false);
                 self.block(f, head)?;
-                while f.arg(*condition).bits != 0 {
+                loop {
+                    let (again, mark) = f.arg(*condition);
+                    self.observer.branch(&[mark])?;
+                    if again.bits == 0 {
+                        break;
+                    }
                     self.round(f, carries, body)?;
                     self.block(f, head)?;
                 }
-                self.end_loop(f, carries, &home);
+                self.end_loop(f, carries, &home)?;
             }
             Stmt::Let { value, expr } => {
                 f.scalars[*value] = match expr {
                     Expr::Code(code, args) => {
-                        let args: Vec<_> = args.iter().map(|a| f.arg(*a)).collect();
-                        code.eval(&args)
+                        let args: SmallVec<[_; 4]> = args.iter().map(|a| f.arg(*a)).collect();
+                        self.code(Site::Scalar(value.as_u32()), *code, &args)?
                     }
                     Expr::Load { buffer, version, address, guard } => {
-                        if f.holds(*guard) {
-                            self.read(f, *buffer, *version, f.address(address))?
+                        let (holds, mut marks) = f.guarded(*guard);
+                        let address = f.address(address, &mut marks);
+                        if holds {
+                            self.read(f, *buffer, *version, address, &marks)?
                         } else {
-                            Literal::zero(f.k.buffers[*buffer].ty.dtype)
+                            let mark = marks.first().copied().unwrap_or_default();
+                            (Literal::zero(f.k.buffers[*buffer].ty.dtype), mark)
                         }
                     }
                 };
@@ -222,49 +262,75 @@ impl<'a> Machine<'a> {
                 f.vars[*var] = f.arg(*value);
             }
             Stmt::Fold { var, code, value } => {
-                f.vars[*var] = code.eval(&[f.vars[*var], f.arg(*value)]);
+                let args = [f.vars[*var], f.arg(*value)];
+                f.vars[*var] = self.code(Site::Var(var.as_u32()), *code, &args)?;
             }
             Stmt::Store { buffer, version, address, value, guard } => {
-                if f.holds(*guard) {
-                    let (address, value) = (f.address(address), f.arg(*value));
-                    self.write(f, *buffer, *version, address, value)?;
+                let (holds, mut marks) = f.guarded(*guard);
+                if holds {
+                    let (value, mark) = f.arg(*value);
+                    marks.push(mark);
+                    let address = f.address(address, &mut marks);
+                    self.write(f, *buffer, *version, address, value, &marks)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn taping(&mut self, f: &mut Frame<'a>, taping: &Taping) -> Result<(), Problem> {
+    /// Computes something.
+    fn code(
+        &mut self,
+        site: Site,
+        code: Code,
+        args: &[Marked<O::Mark>],
+    ) -> Result<Marked<O::Mark>, Problem> {
+        let (values, marks): (SmallVec<[Literal; 4]>, Marks<O::Mark>) =
+            args.iter().copied().unzip();
+        // A choice takes a bool first.
+        let dtype = values.last().map_or(Dtype::I64, |x| x.dtype);
+        Ok((code.eval(&values), self.observer.code(site, code, dtype, &marks)?))
+    }
+
+    fn taping(&mut self, f: &mut Frame<'a, O::Mark>, taping: &Taping) -> Result<(), Problem> {
         match taping {
             Taping::Turn { cursor, to, index } => {
-                let index = f.arg(*index).bits;
+                let (index, mark) = f.arg(*index);
                 let spot = match to {
-                    Turned::Tape(tape) => self.grown(*tape, index)?,
-                    Turned::Handle(word) => self.found(f.k, *cursor, f.arg(*word), index)?,
+                    Turned::Tape(tape) => {
+                        self.observer.branch(&[mark])?;
+                        self.grown(*tape, index.bits)?
+                    }
+                    Turned::Handle(word) => {
+                        let (word, which) = f.arg(*word);
+                        self.observer.branch(&[mark, which])?;
+                        self.found(f.k, *cursor, word, index.bits)?
+                    }
                 };
                 for (id, b) in &f.k.buffers {
                     if let Place::Record { cursor: of, offset } = b.place
                         && of == *cursor
                     {
-                        f.places[id] = Spot { byte: spot.byte + offset, ..spot };
+                        f.places[id] = spot.at(offset);
                     }
                 }
             }
             Taping::Length { value, tape } => {
-                f.scalars[*value] = Literal::i64(self.tapes[*tape].1 as i64);
+                let length = Literal::i64(self.tapes[*tape].1 as i64);
+                f.scalars[*value] = (length, O::Mark::default());
             }
             Taping::Cut { tape, to } => {
                 let of = &mut self.tapes[*tape].1;
-                *of = usize::try_from(f.arg(*to).bits).map_or(*of, |to| to.min(*of));
+                *of = usize::try_from(f.arg(*to).0.bits).map_or(*of, |to| to.min(*of));
             }
         }
         Ok(())
     }
 
-    fn watch(&mut self, f: &Frame<'a>, watch: &Watch) -> Result<(), Problem> {
+    fn watch(&mut self, f: &Frame<'a, O::Mark>, watch: &Watch) -> Result<(), Problem> {
         match watch {
             Watch::Enter { watch, trip } => {
-                let trip = trip.and_then(|n| u64::try_from(f.arg(n).bits as i64).ok());
+                let trip = trip.and_then(|n| u64::try_from(f.arg(n).0.bits as i64).ok());
                 self.watches.enter(*watch, trip)
             }
             Watch::Count(watch) => self.watches.count(*watch),
@@ -284,14 +350,15 @@ impl<'a> Machine<'a> {
         if let Some(shadow) = &mut self.shadow {
             // What is skipped holds nothing either, until it is written.
             let byte = length.min(index) * bytes;
-            shadow.clear(Spot { region, byte }, end - byte)?;
+            shadow.clear(Spot { region, byte, address: 0 }, end - byte)?;
         }
-        Ok(Spot { region, byte: index * bytes })
+        let address = self.observer.record(self.program, tape, index);
+        Ok(Spot { region, byte: index * bytes, address })
     }
 
     /// A record that is to be read.
     fn found(
-        &self,
+        &mut self,
         k: &Kernel,
         cursor: CursorId,
         word: Literal,
@@ -309,7 +376,9 @@ impl<'a> Machine<'a> {
                 "{need} bytes at {field} of record {index} of {id}, which has {length} of {record}"
             )));
         }
-        Ok(Spot { region, byte: index as usize * record + field })
+        let (index, address) =
+            (index as usize, self.observer.record(self.program, id, index as usize));
+        Ok(Spot { region, byte: index * record, address }.at(field))
     }
 
     fn begin_loop(&mut self, independent: bool) {
@@ -320,7 +389,7 @@ impl<'a> Machine<'a> {
 
     fn round(
         &mut self,
-        f: &mut Frame<'a>,
+        f: &mut Frame<'a, O::Mark>,
         carries: &[Carry],
         body: &'a [Stmt],
     ) -> Result<(), Problem> {
@@ -340,12 +409,27 @@ impl<'a> Machine<'a> {
     }
 
     /// What exchanged places goes home.
-    fn end_loop(&mut self, f: &mut Frame<'a>, carries: &[Carry], homes: &[Spot]) {
-        for (Carry { now, next }, home) in carries.iter().zip(homes) {
-            let (now, next) = (now.buffer, next.buffer);
+    fn end_loop(
+        &mut self,
+        f: &mut Frame<'a, O::Mark>,
+        carries: &[Carry],
+        homes: &[Spot],
+    ) -> Result<(), Problem> {
+        for (Carry { now: held, next }, home) in carries.iter().zip(homes) {
+            let (now, next) = (held.buffer, next.buffer);
             let (from, bytes) = (f.places[now], f.k.buffers[now].ty.bytes());
             if from != *home {
                 self.memory.copy(from, *home, bytes);
+                let dtype = f.k.buffers[now].ty.dtype;
+                for at in (0..bytes).step_by(dtype.bytes()) {
+                    let bits = self.memory.read(from.at(at), dtype, 0).bits;
+                    let touch = |spot: Spot, write| {
+                        let address = spot.at(at).address;
+                        Touch { held: *held, address, write, bits }
+                    };
+                    let read = self.observer.touch(touch(from, false), &[])?;
+                    self.observer.touch(touch(*home, true), &[read])?;
+                }
                 (f.places[now], f.places[next]) = (*home, from);
             }
             if now != next
@@ -357,11 +441,12 @@ impl<'a> Machine<'a> {
         if let Some(shadow) = &mut self.shadow {
             shadow.end_loop();
         }
+        Ok(())
     }
 
     /// The position of elements that exist.
     fn position(
-        f: &Frame<'_>,
+        f: &Frame<'_, O::Mark>,
         buffer: BufferId,
         element: i64,
         count: usize,
@@ -376,43 +461,54 @@ impl<'a> Machine<'a> {
 
     fn read(
         &mut self,
-        f: &Frame<'_>,
+        f: &Frame<'_, O::Mark>,
         buffer: BufferId,
         version: u32,
         element: i64,
-    ) -> Result<Literal, Problem> {
+        marks: &[O::Mark],
+    ) -> Result<Marked<O::Mark>, Problem> {
         let i = Self::position(f, buffer, element, 1)?;
+        let (spot, dtype) = (f.places[buffer], f.k.buffers[buffer].ty.dtype);
         if let Some(shadow) = &mut self.shadow {
-            shadow.read(buffer, version, f.places[buffer], i)?;
+            shadow.read(buffer, version, spot, i)?;
         }
-        Ok(self.memory.read(f.places[buffer], f.k.buffers[buffer].ty.dtype, i))
+        let (held, address) = (Held { buffer, version }, spot.at(i * dtype.bytes()).address);
+        let x = self.memory.read(spot, dtype, i);
+        let touch = Touch { held, address, write: false, bits: x.bits };
+        Ok((x, self.observer.touch(touch, marks)?))
     }
 
     fn write(
         &mut self,
-        f: &Frame<'_>,
+        f: &Frame<'_, O::Mark>,
         buffer: BufferId,
         version: u32,
         element: i64,
         x: Literal,
+        marks: &[O::Mark],
     ) -> Result<(), Problem> {
         let i = Self::position(f, buffer, element, 1)?;
+        let spot = f.places[buffer];
         if let Some(shadow) = &mut self.shadow {
-            shadow.write(buffer, version, f.places[buffer], i)?;
+            shadow.write(buffer, version, spot, i)?;
         }
-        self.memory.write(f.places[buffer], i, x)
+        let (held, address) = (Held { buffer, version }, spot.at(i * x.dtype.bytes()).address);
+        self.observer.touch(Touch { held, address, write: true, bits: x.bits }, marks)?;
+        self.memory.write(spot, i, x)
     }
 
-    fn call(&mut self, f: &mut Frame<'a>, call: &Call) -> Result<(), Problem> {
+    fn call(&mut self, f: &mut Frame<'a, O::Mark>, call: &Call) -> Result<(), Problem> {
         let k = &self.program.callees[call.callee];
-        let spot = |v: &View| -> Result<(usize, Spot), Problem> {
-            let first = Self::position(f, v.buffer, f.address(&v.at), v.elements)?;
-            let Spot { region, byte } = f.places[v.buffer];
+        let mut marks = Marks::<O::Mark>::new();
+        let mut spot = |v: &View| -> Result<(usize, Spot), Problem> {
+            let first = Self::position(f, v.buffer, f.address(&v.at, &mut marks), v.elements)?;
             let size = f.k.buffers[v.buffer].ty.dtype.bytes();
-            Ok((first, Spot { region, byte: byte + first * size }))
+            Ok((first, f.places[v.buffer].at(first * size)))
         };
-        let operands: Vec<_> = call.operands.iter().map(spot).collect::<Result<_, _>>()?;
-        let outputs: Vec<_> = call.outputs.iter().map(spot).collect::<Result<_, _>>()?;
+        let operands: Vec<_> = call.operands.iter().map(&mut spot).collect::<Result<_, _>>()?;
+        let outputs: Vec<_> = call.outputs.iter().map(&mut spot).collect::<Result<_, _>>()?;
+        // Nothing is called before it is known with what.
+        self.observer.branch(&marks)?;
         if let Some(shadow) = &mut self.shadow {
             for (v, (first, _)) in call.operands.iter().zip(&operands) {
                 for i in *first..first + v.elements {
@@ -426,12 +522,14 @@ impl<'a> Machine<'a> {
             places[id] = match b.place {
                 Place::Input(n) => operands[n].1,
                 Place::Output(n) | Place::Given { output: n, .. } => outputs[n].1,
-                Place::Workspace(offset) => Spot { region: 0, byte: workspace + offset },
+                Place::Workspace(offset) => self.workspace.at(workspace + offset),
                 Place::Record { .. } => Spot::default(),
             };
         }
         let began = self.shadow.as_ref().map_or(0, Shadow::now);
+        self.observer.enter(self.program, call);
         tapeloom_ir::deeper(|| self.run(k, places, workspace))?;
+        self.observer.leave();
         if let Some(shadow) = &mut self.shadow {
             for (v, (first, _)) in call.outputs.iter().zip(&outputs) {
                 for i in *first..first + v.elements {
@@ -442,20 +540,27 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn ask(&mut self, f: &Frame<'_>, ask: &Ask) -> Result<(), Problem> {
-        let mut operands = Vec::with_capacity(ask.operands.len());
+    fn ask(&mut self, f: &Frame<'_, O::Mark>, ask: &Ask) -> Result<(), Problem> {
+        let (mut operands, mut all) = (Vec::with_capacity(ask.operands.len()), Vec::new());
         for (v, ty) in ask.operands.iter().zip(&ask.asked.operands) {
-            let (first, mut x) = (f.address(&v.at), Tensor::zeros_of(ty)?);
+            let mut marks = Marks::<O::Mark>::new();
+            let (first, mut x) = (f.address(&v.at, &mut marks), Tensor::zeros_of(ty)?);
             for i in 0..v.elements {
-                x.set_literal(i, self.read(f, v.buffer, v.version, first + i as i64)?)?;
+                let (y, mark) = self.read(f, v.buffer, v.version, first + i as i64, &marks)?;
+                x.set_literal(i, y)?;
+                all.push(mark);
             }
             operands.push(x);
         }
-        let results = ask.asked.call.run(&operands).map_err(|p| p.at(ask.asked.location))?;
+        // Somebody else works on them, and takes no time.
+        self.observer.branch(&all)?;
+        let results =
+            self.observer.ask(&ask.asked.call, &operands).map_err(|p| p.at(ask.asked.location))?;
         for (v, y) in ask.outputs.iter().zip(results) {
-            let first = f.address(&v.at);
+            let mut marks = Marks::<O::Mark>::new();
+            let first = f.address(&v.at, &mut marks);
             for (i, y) in y.literals().enumerate() {
-                self.write(f, v.buffer, v.version, first + i as i64, y)?;
+                self.write(f, v.buffer, v.version, first + i as i64, y, &marks)?;
             }
         }
         Ok(())
@@ -463,35 +568,46 @@ impl<'a> Machine<'a> {
 
     /// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, terms in order, from 0; then what `out` held is added,
     /// if it is to be.
-    fn contract(&mut self, f: &Frame<'_>, c: &Contract) -> Result<(), Problem> {
+    fn contract(&mut self, f: &Frame<'_, O::Mark>, c: &Contract) -> Result<(), Problem> {
         let count: usize = c.batch.iter().map(|b| b.0).product();
+        let site = |n| Site::Contract(c.out.buffer.as_u32(), n);
+        let mut marks = Marks::<O::Mark>::new();
+        let firsts = [&c.lhs, &c.rhs, &c.out].map(|m| f.address(&m.at, &mut marks));
+        let element = |m: &Matrix, start: i64, row: usize, column: usize| {
+            start + row as i64 * m.row + column as i64 * m.column
+        };
         for flat in 0..count {
-            let (mut rest, mut at) = (flat as i64, (0, 0, 0));
+            let (mut rest, mut at) = (flat as i64, firsts);
             for (extent, lhs, rhs, out) in c.batch.iter().rev() {
                 let i = rest % *extent as i64;
                 rest /= *extent as i64;
-                at = (at.0 + i * lhs, at.1 + i * rhs, at.2 + i * out);
+                at = [at[0] + i * lhs, at[1] + i * rhs, at[2] + i * out];
             }
-            let element = |m: &Matrix, start: i64, row: usize, column: usize| {
-                f.address(&m.at) + start + row as i64 * m.row + column as i64 * m.column
-            };
             for row in 0..c.m {
                 for column in 0..c.n {
-                    let mut sum = Literal::zero(c.dtype);
+                    let mut sum = (Literal::zero(c.dtype), O::Mark::default());
+                    let mut term = O::Mark::default();
                     for k in 0..c.k {
                         let (lhs, rhs) = (&c.lhs, &c.rhs);
-                        let x = element(lhs, at.0, row, k);
-                        let x = self.read(f, lhs.buffer, lhs.version, x)?;
-                        let y = element(rhs, at.1, k, column);
-                        let y = self.read(f, rhs.buffer, rhs.version, y)?;
-                        sum = Code::Add.eval(&[sum, Code::Mul.eval(&[x, y])]);
+                        let x = element(lhs, at[0], row, k);
+                        let x = self.read(f, lhs.buffer, lhs.version, x, &marks)?;
+                        let y = element(rhs, at[1], k, column);
+                        let y = self.read(f, rhs.buffer, rhs.version, y, &marks)?;
+                        let product = self.code(site(0), Code::Mul, &[x, y])?;
+                        sum = self.code(site(1), Code::Add, &[sum, product])?;
+                        term = self.observer.round(site(2), term)?;
                     }
-                    let to = element(&c.out, at.2, row, column);
+                    let to = element(&c.out, at[2], row, column);
                     if c.accumulate {
-                        let old = self.read(f, c.out.buffer, c.out.version, to)?;
-                        sum = if c.k == 0 { old } else { Code::Add.eval(&[old, sum]) };
+                        let old = self.read(f, c.out.buffer, c.out.version, to, &marks)?;
+                        sum = if c.k == 0 {
+                            old
+                        } else {
+                            self.code(site(1), Code::Add, &[old, sum])?
+                        };
                     }
-                    self.write(f, c.out.buffer, c.out.version, to, sum)?;
+                    let marks: Marks<O::Mark> = marks.iter().copied().chain([sum.1]).collect();
+                    self.write(f, c.out.buffer, c.out.version, to, sum.0, &marks)?;
                 }
             }
         }
@@ -499,28 +615,40 @@ impl<'a> Machine<'a> {
     }
 }
 
-impl Frame<'_> {
+impl<M: Copy + Default> Frame<'_, M> {
     /// Where what a loop carries is when the loop begins.
     fn homes(&self, carries: &[Carry]) -> Vec<Spot> {
         carries.iter().map(|c| self.places[c.now.buffer]).collect()
     }
 
-    fn holds(&self, guard: Option<Arg>) -> bool {
-        guard.is_none_or(|g| self.arg(g).bits != 0)
+    /// Whether a guard holds, and what depends on it.
+    fn guarded(&self, guard: Option<Arg>) -> (bool, Marks<M>) {
+        let guard = guard.map(|g| self.arg(g));
+        (guard.is_none_or(|g| g.0.bits != 0), guard.iter().map(|g| g.1).collect())
     }
 
-    fn arg(&self, arg: Arg) -> Literal {
+    fn arg(&self, arg: Arg) -> Marked<M> {
         match arg {
             Arg::Scalar(s) => self.scalars[s],
             Arg::Var(v) => self.vars[v],
-            Arg::Index(i) => Literal::i64(self.indices[i]),
-            Arg::Literal(l) => l,
+            Arg::Index(i) => (Literal::i64(self.indices[i].0), self.indices[i].1),
+            Arg::Literal(l) => (l, M::default()),
         }
     }
 
-    fn address(&self, a: &Address) -> i64 {
-        let terms = a.terms.iter().map(|(i, stride)| self.indices[*i].wrapping_mul(*stride));
-        let dynamic = a.dynamic.map_or(0, |d| self.arg(d).bits as i64);
-        terms.fold(a.offset.wrapping_add(dynamic), i64::wrapping_add)
+    /// An element, and the marks of what it depends on.
+    fn address(&self, a: &Address, marks: &mut Marks<M>) -> i64 {
+        let mut sum = a.offset;
+        for (i, stride) in &a.terms {
+            let (i, mark) = self.indices[*i];
+            sum = sum.wrapping_add(i.wrapping_mul(*stride));
+            marks.push(mark);
+        }
+        if let Some(dynamic) = a.dynamic {
+            let (x, mark) = self.arg(dynamic);
+            sum = sum.wrapping_add(x.bits as i64);
+            marks.push(mark);
+        }
+        sum
     }
 }

@@ -10,6 +10,16 @@ pub(super) struct Spot {
     pub(super) region: usize,
     /// Bytes from its beginning.
     pub(super) byte: usize,
+    /// Where that is for whoever observes the run.
+    pub(super) address: u64,
+}
+
+impl Spot {
+    /// So many bytes behind it.
+    pub(super) fn at(self, bytes: usize) -> Spot {
+        let (byte, address) = (self.byte + bytes, self.address.wrapping_add(bytes as u64));
+        Spot { byte, address, ..self }
+    }
 }
 
 /// Regions of bytes, one for each argument and result.
@@ -25,7 +35,7 @@ impl<'a> Memory<'a> {
     /// A region that may be written.
     pub(super) fn add(&mut self, bytes: Vec<u8>) -> Spot {
         self.regions.push(Cow::Owned(bytes));
-        Spot { region: self.regions.len() - 1, byte: 0 }
+        Spot { region: self.regions.len() - 1, ..Spot::default() }
     }
 
     /// Makes a region that may be written longer.
@@ -39,7 +49,7 @@ impl<'a> Memory<'a> {
     /// A region that is only read.
     pub(super) fn lend(&mut self, bytes: &'a [u8]) -> Spot {
         self.regions.push(Cow::Borrowed(bytes));
-        Spot { region: self.regions.len() - 1, byte: 0 }
+        Spot { region: self.regions.len() - 1, ..Spot::default() }
     }
 
     /// Bytes of each region that may be written; 0 for others.

@@ -34,6 +34,7 @@ mod eval;
 mod fill;
 mod lanes;
 mod memory;
+pub(crate) mod observe;
 mod parse;
 mod partial;
 mod print;
@@ -53,8 +54,8 @@ mod walk;
 mod watch;
 
 pub use confine::confine;
-pub(crate) use eval::shadow_within;
 pub use eval::{eval, shadow};
+pub(crate) use eval::{observed, shadow_within};
 pub(crate) use fill::filled;
 pub use lanes::choose_lanes;
 pub(crate) use lanes::combine;

@@ -5,35 +5,35 @@
 //! [`lanes`](super::lanes) says the order.
 
 use super::lanes::combine;
+use super::observe::Marked;
 use super::rounds::folds;
 use super::{Stmt, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
-use std::convert::Infallible;
-use tapeloom_ir::{Code, Dtype, Literal};
+use tapeloom_ir::{Code, Dtype, Problem};
 
-/// What lanes hold while others run.
-pub(super) struct Partial {
+/// What lanes hold while others run: values, and what goes with them.
+pub(super) struct Partial<M> {
     lanes: i64,
     /// Rounds in full lanes.
     full: i64,
-    values: Vec<(VarId, Code, Vec<Literal>)>,
+    values: Vec<(VarId, Code, Vec<Marked<M>>)>,
 }
 
-impl Partial {
+impl<M: Copy + Default> Partial<M> {
     /// A loop begins.
     pub(super) fn of(
         vars: &PrimaryMap<VarId, Dtype>,
         body: &[Stmt],
         lanes: usize,
         extent: i64,
-    ) -> Partial {
+    ) -> Partial<M> {
         let mut values = Vec::new();
         let lanes = lanes as i64;
         if lanes > 1 {
             for (var, code) in folds(body) {
                 // The verifier has seen to it that there is one.
                 if let Some(neutral) = code.neutral(vars[var]) {
-                    values.push((var, code, vec![neutral; lanes as usize]));
+                    values.push((var, code, vec![(neutral, M::default()); lanes as usize]));
                 }
             }
         }
@@ -41,7 +41,7 @@ impl Partial {
     }
 
     /// Before a round and behind it: its lane's values and those outside change places.
-    pub(super) fn turn(&mut self, round: i64, vars: &mut SecondaryMap<VarId, Literal>) {
+    pub(super) fn turn(&mut self, round: i64, vars: &mut SecondaryMap<VarId, Marked<M>>) {
         if round < self.full {
             for (var, _, values) in &mut self.values {
                 std::mem::swap(&mut vars[*var], &mut values[(round % self.lanes) as usize]);
@@ -50,14 +50,19 @@ impl Partial {
     }
 
     /// Behind a round: the last one in full lanes makes one value of all.
-    pub(super) fn settle(&mut self, round: i64, vars: &mut SecondaryMap<VarId, Literal>) {
+    pub(super) fn settle(
+        &mut self,
+        round: i64,
+        vars: &mut SecondaryMap<VarId, Marked<M>>,
+        mut code: impl FnMut(VarId, Code, Marked<M>, Marked<M>) -> Result<Marked<M>, Problem>,
+    ) -> Result<(), Problem> {
         if round + 1 == self.full {
-            for (var, code, values) in &mut self.values {
-                let fold = |x, y| Ok::<_, Infallible>(code.eval(&[x, y]));
-                if let Ok(Some(all)) = combine(values, fold) {
-                    vars[*var] = code.eval(&[vars[*var], all]);
+            for (var, by, values) in &mut self.values {
+                if let Some(all) = combine(values, |x, y| code(*var, *by, x, y))? {
+                    vars[*var] = code(*var, *by, vars[*var], all)?;
                 }
             }
         }
+        Ok(())
     }
 }

@@ -9,7 +9,9 @@ use crate::machine::Machine;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use tapeloom_ir::prim::{AxisMap, Effects, Lowering, Operand, Piece, Role, Rounds, Slot, Trip};
+use tapeloom_ir::prim::{
+    AxisMap, Direction, Effects, Lowering, Operand, Piece, Role, Rounds, Slot, Trip,
+};
 use tapeloom_ir::{
     ArrayType, Atom, Code, Dtype, FuncId, Function, Kind, Literal, Module, Problem, Shape, Type,
     ValueId,
@@ -336,12 +338,26 @@ impl Flatten<'_> {
         let written = (0..e.outputs.len()).filter(stacked);
         let written = written.filter(|r| tape(&f.types[e.outputs[*r]])).collect();
         let elements = rounds.params().enumerate().filter(|(_, p)| rounds.takes[*p] == Slot::Xs);
-        let elements = elements.map(|(k, _)| rounds.lead() + k);
-        let read = elements.filter(|k| tape(&f.type_of(e.operands[*k]))).collect();
+        let elements: Vec<usize> = elements.map(|(k, _)| rounds.lead() + k).collect();
+        self.mark_tape(elements.iter().map(|k| operands[*k]), rounds.direction);
+        let read = elements.into_iter();
+        let read = read.filter(|k| tape(&f.type_of(e.operands[*k]))).collect();
         let kind = RegionKind::Loop { body, condition, rounds };
         let region = Region::new(kind, e.outputs.len());
         let region = Region { begins, exchanged, written, read, ..region };
         self.region(region, top, operands)
+    }
+
+    /// What a loop stacked and another one takes up in the opposite order is kept: reverse mode does
+    /// that, and marks are on what it was asked to keep only.
+    fn mark_tape(&mut self, elements: impl Iterator<Item = Source>, direction: Direction) {
+        for node in elements.filter_map(|x| x.node()) {
+            let NodeKind::Result { of, n } = self.graph.nodes[node].kind else { continue };
+            let RegionKind::Loop { rounds, .. } = &self.graph.regions[of].kind else { continue };
+            if rounds.direction != direction && rounds.carrier(n).is_none() {
+                self.graph.keep(node, "tape".into());
+            }
+        }
     }
 
     /// The results of the equation before the next one, which is a region.

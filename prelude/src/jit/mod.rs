@@ -36,6 +36,8 @@ use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
+use tapeloom_backend::accelerator::{Setup, Statistics};
+use tapeloom_backend::{Options, Target};
 use tapeloom_ir::trace::Traced;
 use tapeloom_ir::{ArrayType, Cancel, Kind, Limits, Loc, Problem, Tensor, check_keys};
 
@@ -48,6 +50,7 @@ pub struct Jit<A: Tree<Var>, B: Tree<Var>, F> {
     /// Under this number a trace remembers what it has traced for [`Jit::apply`].
     number: u64,
     engine: Engine,
+    target: Target,
     /// What calls may take, if that is limited.
     limits: Option<Limits>,
     /// Whether programs in which a key is used twice are refused.
@@ -130,7 +133,7 @@ impl<A: Tree<Var>, B: Tree<Var>> Compiled<A, B> {
         at: Loc,
     ) -> Result<Compiled<A, B>, Error> {
         let (module, function) = (traced.module, traced.function);
-        let program = Program::compile(Engine::Native, false, module, function, None);
+        let program = Program::compile(Engine::Native, &Options::default(), module, function, None);
         let program = program.map_err(|p| Error::at(p, at))?;
         let (tensors, output, limits, why) = (traced.tensors, traced.output, None, String::new());
         let entry = Entry { structure, types, program, tensors, output, limits, why };
@@ -187,6 +190,7 @@ pub(crate) fn boundary<A: Tree<Var>, B: Tree<Var>, F>(
         at,
         number: tapeloom_ir::trace::unique(),
         engine: Engine::Native,
+        target: Target::default(),
         limits: None,
         keys: false,
         cache: RwLock::new(Vec::new()),
@@ -310,6 +314,63 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
+    /// The same closure, run by something else than this machine's own instructions: a
+    /// [simulated accelerator](crate::accelerator), or the interpreter of kernels, which looks at every
+    /// access to memory. Results of elementwise work are the same in every bit; a sum of products that
+    /// the machine's library takes in an order of its own is the same to rounding.
+    ///
+    /// ```
+    /// use tapeloom::{accelerator::Machine, prelude::*, Target};
+    /// let f = |x: Var| (x * x).sin();
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// let simulated = jit(f).on(Target::Accelerator(Machine::cal()));
+    /// assert_eq!(simulated.call(&x)?, jit(f).call(&x)?);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn on(mut self, target: Target) -> Jit<A, B, F> {
+        self.target = target;
+        self.cache = RwLock::new(Vec::new());
+        self
+    }
+
+    /// Runs the closure's program on a simulated accelerator, and says what that came to: ticks, accesses,
+    /// misses, traffic and energy, forward and back. It is the program that [`Jit::call`] runs, so results
+    /// are those of [`Jit::on`].
+    ///
+    /// The second phase begins with the first step of the program that reads what an earlier one kept for
+    /// the backward pass and keeps nothing itself; where there is no such step (halves that are fused
+    /// into one loop keep nothing), there is one phase. [`explain`](Jit::explain) shows the steps.
+    ///
+    /// # Errors
+    /// As [`Jit::call`]; `target` where the machine cannot be.
+    ///
+    /// ```
+    /// use tapeloom::{accelerator::Machine, prelude::*};
+    /// let logistic = |x: Var| fori_loop(100, |(_, x): (Var, Var)| 3.9 * x * (1.0 - x), x);
+    /// let (_, statistics) = jit(grad(logistic)).simulate(0.3, Machine::cal())?;
+    /// let (forward, reverse) = (statistics.forward, statistics.reverse);
+    /// assert_eq!((forward.tape.stores, reverse.tape.loads), (200, 200));
+    /// assert!(reverse.ticks > forward.ticks);
+    /// println!("{statistics}");
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn simulate(
+        &self,
+        args: impl Args<A>,
+        on: impl Into<Setup>,
+    ) -> Result<(B::With<Tensor>, Statistics), Error> {
+        let mut leaves = TensorRefs::new();
+        args.tensors(&mut leaves);
+        let entry = match self.lookup(|e| e.takes(&args, &leaves)) {
+            Some(entry) => entry,
+            None => self.prepare(&args, &leaves)?,
+        };
+        let operands: Vec<&Tensor> = leaves.iter().map(|t| &**t).chain(&entry.tensors).collect();
+        let simulated = entry.program.simulate(&operands, &on.into());
+        let (results, statistics) = simulated.map_err(|p| Error::at(p, self.at))?;
+        Ok((tree::<B>(&entry.output, results)?, statistics))
+    }
+
     /// The same closure compiled with rules of real arithmetic (reassociation, factoring), which are
     /// not exact in floating point: faster, and different in the last digits.
     pub fn relaxed(mut self) -> Jit<A, B, F> {
@@ -384,7 +445,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
         let traced = self.traced(&args.structure(), &types)?;
         let at = |p: Problem| Error::at(p, self.at);
-        let program = Program::compile(self.compiled(), true, traced.module, traced.function, None);
+        let (options, module, function) = (self.options(true), traced.module, traced.function);
+        let program = Program::compile(self.compiled(), &options, module, function, None);
         let Program::Native(compiled) = program.map_err(at)? else {
             return Err(Problem::internal("reported on an interpreted program").into());
         };
@@ -395,6 +457,10 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         let arguments = bytes(&mut operands.iter().copied());
         let report = CallReport::of(taken, arguments, bytes(&mut results.iter()));
         Ok((tree::<B>(&traced.output, results)?, report))
+    }
+
+    fn options(&self, watched: bool) -> Options {
+        Options { target: self.target.clone(), watched }
     }
 
     /// The engine for what has to be compiled.
@@ -422,9 +488,9 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         let boundary = ends.map(|t| crate::closure::array(&t).bytes()).sum();
         let mut stages = vec![program::stage("trace", &traced.module, traced.function, time)];
         let stages_too = Some(&mut stages);
-        let watched = self.limits.is_some();
+        let options = self.options(self.limits.is_some());
         let (module, function) = (traced.module, traced.function);
-        let program = Program::compile(self.compiled(), watched, module, function, stages_too);
+        let program = Program::compile(self.compiled(), &options, module, function, stages_too);
         let Program::Native(compiled) = program.map_err(|p| Error::at(p, self.at))? else {
             return Err(Problem::internal("explained an interpreted program").into());
         };
@@ -484,7 +550,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         // compile the same program the first one keeps it, and the others use that.
         let traced = self.traced(&structure, &types)?;
         let (limits, module, function) = (self.limits.clone(), traced.module, traced.function);
-        let program = Program::compile(self.engine, limits.is_some(), module, function, None)
+        let options = self.options(limits.is_some());
+        let program = Program::compile(self.engine, &options, module, function, None)
             .map_err(|p| Error::at(p, self.at))?;
         let (tensors, output) = (traced.tensors, traced.output);
         let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);

@@ -2,9 +2,10 @@
 
 use super::explain::Stage;
 use std::time::{Duration, Instant};
+use tapeloom_backend::accelerator::{Setup, Statistics};
 use tapeloom_backend::{Options, Runnable};
 use tapeloom_ir::{
-    FuncId, Limits, Module, Problem, Tensor, eval, eval_finite, eval_within, print_function,
+    FuncId, Kind, Limits, Module, Problem, Tensor, eval, eval_finite, eval_within, print_function,
 };
 use tapeloom_transforms::{self as transforms, Pipeline};
 
@@ -24,7 +25,7 @@ pub(super) enum Engine {
 /// A program that can be run.
 pub(super) enum Program {
     /// Machine code.
-    Native(Runnable),
+    Native(Box<Runnable>),
     /// A function as it was traced.
     Interpreted(Module, FuncId),
     /// The same, watched.
@@ -35,7 +36,7 @@ impl Program {
     /// Makes a function ready to run; within limits, if it is watched. `stages` gets what each pass did, if anybody wants to know.
     pub(super) fn compile(
         engine: Engine,
-        watched: bool,
+        options: &Options,
         mut module: Module,
         function: FuncId,
         stages: Option<&mut Vec<Stage>>,
@@ -49,12 +50,8 @@ impl Program {
         let pipeline: Pipeline = passes.parse()?;
         let mut watch = Watch { stages, before: function, since: Instant::now() };
         let function = pipeline.run(&mut module, function, |name, m, f| watch.pass(name, m, f))?;
-        let compiled = tapeloom_backend::compile(
-            &module,
-            function,
-            &Options { watched, ..Options::default() },
-        )?;
-        Ok(Program::Native(compiled))
+        let compiled = tapeloom_backend::compile(&module, function, options)?;
+        Ok(Program::Native(Box::new(compiled)))
     }
 
     /// Runs the program.
@@ -78,6 +75,22 @@ impl Program {
             Program::Watched(module, function) => {
                 interpreted(&|| eval_finite(module, *function, &owned(args)))
             }
+        }
+    }
+
+    /// Runs the program on a simulated accelerator.
+    pub(super) fn simulate(
+        &self,
+        args: &[&Tensor],
+        setup: &Setup,
+    ) -> Result<(Vec<Tensor>, Statistics), Problem> {
+        match self {
+            Program::Native(compiled) => compiled.simulate(args, setup),
+            Program::Interpreted(..) | Program::Watched(..) => Err(Problem::new(
+                Kind::Target,
+                "an accelerator runs compiled programs, and this one is interpreted",
+                "simulate without `interpreted()` and `nan_check()`",
+            )),
         }
     }
 }

@@ -8,4 +8,5 @@ mod dataflow;
 mod kernel;
 mod kernels;
 mod laws;
+mod programs;
 mod report;

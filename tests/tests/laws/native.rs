@@ -14,6 +14,7 @@ use tapeloom_ir::{
     print_function,
 };
 use tapeloom_tests::calculus::precision;
+use tapeloom_tests::words::simulated;
 use tapeloom_tests::{
     Agreement, Case, EDGES, Elements, Failure, cases, edge_tensors, rounded, run, tensor_of,
 };
@@ -212,6 +213,8 @@ fn compiled(m: &Module, case: &Case, agree: Agreement) -> Result<(), Failure> {
         let args: Vec<&Tensor> = args.iter().collect();
         Ok([kernels.call(&args)?, machine.call(&args)?])
     };
+    let args: Vec<&Tensor> = case.args.iter().collect();
+    simulated(&kernels, &args, &kernels.call(&args)?).map_err(|e| format!("{e}\n{}", program()))?;
     // Twice, so that workspace left over from the first call is met.
     for _ in 0..2 {
         let [kernels, machine] = called(&case.args)?;

@@ -1,0 +1,368 @@
+//! From kernels to operations: a program that runs on the machine.
+//!
+//! The interpreter of kernels runs the program with real values, and this observer of it tells a
+//! [`Simulation`] of every operation. What goes with a value is its token, so the machine sees the data
+//! flow of the very run: through variables and indices, while who waits for whom in memory is the
+//! machine's own business. What costs what:
+//!
+//! | in the kernel | on the machine |
+//! |---|---|
+//! | a scalar code | [`Opcode::of`], one after the other |
+//! | a load, a store | an access, which waits for what its address depends on; an address itself is wires |
+//! | a round of a loop | the count, an integer operation, and a branch behind it |
+//! | `if`, `while`, an extent, the position of a record, a call | a branch |
+//! | a guard that does not hold | nothing |
+//! | a contraction | its loop nest: two loads, a product and a sum for each term, in order |
+//! | a loop that ends with what it carries elsewhere | a load and a store for each element |
+//! | a callback | loads of what it is told, a branch, stores of what it answers; itself nothing |
+//!
+//! An access is *of the tape* where the buffer is kept ([`Kernel::kept`](crate::kernel::Kernel::kept)) or
+//! a record: its stores, and its loads in the reverse phase, which begins with the first step of the
+//! program that reads what an earlier step kept and keeps nothing itself. (What the forward phase reads
+//! of it is an ordinary load.) A program without such a step, say one whose forward and backward halves
+//! are fused into one loop, has one phase.
+//!
+//! For systems with a scratchpad the program runs twice: once to see in which order its tape is stored and
+//! loaded, from which its layers follow ([`Layers`]), and then on the machine. Callbacks are made once.
+
+use super::arrays::{Arrays, RegionId, Tape};
+use super::layers::{Layers, Met, Place};
+use super::op::{Entry, Home, Layer, Op, Order, Token, Work};
+use super::opcode::Opcode;
+use super::setup::{self, Addresses, Setup};
+use super::simulation::Simulation;
+use super::statistics::{State, Statistics};
+use super::system::Route;
+use crate::kernel::observe::{Observer, Site, Touch};
+use crate::kernel::{
+    self, Buffer, BufferId, Call, Held, Kernel, KernelId, Program, TapeId, View, observed,
+};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use std::collections::VecDeque;
+use tapeloom_ir::{Code, Dtype, HostCall, Limits, Problem, Tensor};
+
+/// Runs a program on a machine: its results, and what that came to.
+///
+/// ```
+/// use tapeloom_backend::accelerator::{Machine, simulate};
+/// use tapeloom_backend::kernel;
+/// use tapeloom_ir::{Literal, Tensor};
+/// let program = kernel::parse("program @double {
+///   buffer b0: f64[16] input 0
+///   buffer b1: f64[16] output 0
+///   for i0 in 16 {
+///     %0: f64 = load b0[i0]
+///     %1: f64 = add %0, %0
+///     store b1[i0], %1
+///   }
+/// }", &|_| None)?;
+/// let x: Tensor = (0..16).map(|i| i as f64).collect();
+/// let (y, statistics) = simulate(&program, &[x], &Machine::cal().into())?;
+/// assert_eq!(y[0].literal(15)?, Literal::f64(30.0));
+/// let cached = statistics.forward.cached();
+/// assert_eq!((cached.loads, cached.stores, cached.misses), (16, 16, 4));
+/// # Ok::<(), tapeloom_ir::Problem>(())
+/// ```
+///
+/// # Errors
+/// Those of [`kernel::eval`](crate::kernel::eval), [`Kind::Target`](tapeloom_ir::Kind::Target) where the machine cannot be.
+pub fn simulate(
+    program: &Program,
+    args: &[Tensor],
+    setup: &Setup,
+) -> Result<(Vec<Tensor>, Statistics), Problem> {
+    simulate_within(program, args, setup, &Limits::default())
+}
+
+/// As [`simulate`], within limits.
+pub(crate) fn simulate_within(
+    program: &Program,
+    args: &[Tensor],
+    setup: &Setup,
+    limits: &Limits,
+) -> Result<(Vec<Tensor>, Statistics), Problem> {
+    setup.machine.check()?;
+    let (mut layers, mut answers) = (Layers::default(), VecDeque::new());
+    let turn = setup::turn(program);
+    if let Route::Scratchpad { .. } = setup.system.tape
+        && turn.is_some()
+    {
+        let mut first = Driver::new(program, setup, turn, To::Notes(Vec::new()));
+        observed(program, args, false, limits, &mut first)?;
+        answers = first.answers;
+        if let To::Notes(met) = first.to {
+            layers = Layers::of(&met, setup.machine.capacity());
+        }
+    }
+    let (arrays, mut tape) = (Arrays::bump(0, 0, 0), Tape::at(setup.map.tape));
+    let region = tape.push(1, layers.entries());
+    let run = Box::new(Simulation::new(&setup.machine, setup.system, &arrays, &tape)?);
+    let mut driver = Driver::new(program, setup, turn, To::Machine(run, layers, region));
+    driver.answers = answers;
+    let results = observed(program, args, false, limits, &mut driver)?;
+    let [input, output, tape] = driver.addresses.state;
+    let To::Machine(run, ..) = driver.to else {
+        return Err(Problem::internal("a simulation became notes"));
+    };
+    let mut statistics = run.finish()?;
+    statistics.state = State { input, output, tape };
+    Ok((results, statistics))
+}
+
+/// To whom a run is told.
+enum To<'a> {
+    /// To one who writes down in which order the tape is stored and loaded,
+    Notes(Vec<Met>),
+    /// or to the machine, with what goes through the scratchpad.
+    Machine(Box<Simulation<'a>>, Layers, RegionId),
+}
+
+/// What is known of a buffer.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Taped {
+    /// None of its values is kept.
+    #[default]
+    Never,
+    /// Some are.
+    Some,
+    /// It is of the tape whatever it holds: a record, or kept by whoever called the kernel.
+    All,
+}
+
+/// A kernel that runs.
+struct Frame<'a> {
+    k: &'a Kernel,
+    /// The number of its first statement.
+    site: u32,
+    taped: SecondaryMap<BufferId, Taped>,
+}
+
+impl Frame<'_> {
+    fn taped(&self, held: Held) -> bool {
+        match self.taped[held.buffer] {
+            Taped::Never => false,
+            Taped::Some => self.k.kept.contains_key(&held),
+            Taped::All => true,
+        }
+    }
+
+    /// Statements have four numbers each, for what becomes several operations.
+    fn site(&self, site: Site) -> u32 {
+        let (scalars, vars) = (self.k.scalars.len() as u32, self.k.vars.len() as u32);
+        let n = match site {
+            Site::Scalar(n) => n,
+            Site::Var(n) => scalars + n,
+            Site::Index(n) => scalars + vars + n,
+            Site::Contract(n, part) => scalars + vars + self.k.indices + 3 * n + part,
+        };
+        self.site + 4 * n
+    }
+}
+
+/// The first number of each callee's statements; those of the entry come last.
+fn sites(program: &Program) -> PrimaryMap<KernelId, u32> {
+    let mut next = 0;
+    let first = |(_, k): (_, &Kernel)| {
+        let statements = k.scalars.len() + k.vars.len() + 3 * k.buffers.len();
+        let first = next;
+        next += 4 * (statements as u32 + k.indices);
+        first
+    };
+    program.kernels().map(first).collect()
+}
+
+struct Driver<'a> {
+    to: To<'a>,
+    addresses: Addresses,
+    sites: PrimaryMap<KernelId, u32>,
+    /// The kernels that run, the innermost last.
+    frames: Vec<Frame<'a>>,
+    /// The step with which the reverse phase begins, the present one, and whether it has begun.
+    turn: Option<usize>,
+    step: usize,
+    reverse: bool,
+    /// Entries of the open layer that are still to come.
+    open: u64,
+    /// What Rust functions answered while notes were taken: they are called once.
+    answers: VecDeque<Vec<Tensor>>,
+}
+
+impl<'a> Driver<'a> {
+    fn new(program: &'a Program, setup: &Setup, turn: Option<usize>, to: To<'a>) -> Driver<'a> {
+        let mut driver = Driver {
+            to,
+            addresses: Addresses::new(program, setup),
+            sites: sites(program),
+            frames: Vec::new(),
+            turn,
+            step: 0,
+            reverse: false,
+            open: 0,
+            answers: VecDeque::new(),
+        };
+        driver.frames.push(driver.frame(&program.entry, None, |_| false));
+        driver
+    }
+
+    /// A kernel that begins, with what its caller keeps among its arguments and results.
+    fn frame(
+        &self,
+        k: &'a Kernel,
+        id: Option<KernelId>,
+        given: impl Fn(kernel::Place) -> bool,
+    ) -> Frame<'a> {
+        let mut taped = SecondaryMap::new();
+        for held in k.kept.keys() {
+            taped[held.buffer] = Taped::Some;
+        }
+        for (id, b) in &k.buffers {
+            if matches!(b.place, kernel::Place::Record { .. }) || given(b.place) {
+                taped[id] = Taped::All;
+            }
+        }
+        let site = id.map_or(self.sites.values().next_back(), |id| self.sites.get(id));
+        Frame { k, site: site.copied().unwrap_or(0), taped }
+    }
+
+    fn push(&mut self, site: u32, work: Work, operands: &[Token]) -> Result<Token, Problem> {
+        match &mut self.to {
+            To::Notes(_) => Ok(Token::READY),
+            To::Machine(run, ..) => run.push(&Op { site, work, operands }),
+        }
+    }
+
+    /// An access to a value of the tape that goes through the scratchpad: the first one of a layer opens it,
+    /// and the last one closes it.
+    fn stream(
+        &mut self,
+        region: RegionId,
+        Place { number, offset, entries }: Place,
+        Touch { write, bits, .. }: Touch,
+        operands: &[Token],
+    ) -> Result<Token, Problem> {
+        if self.open == 0 {
+            let layer = Layer { entries, lies: false, order: Order::Mirrored };
+            self.push(0, Work::Layer(layer), &[])?;
+            self.open = entries;
+        }
+        let entry = Entry { home: Home::Tape(region, 0, number), offset, bits };
+        let work = if write { Work::TapeStore(entry) } else { Work::TapeLoad(entry) };
+        let token = self.push(0, work, operands)?;
+        self.open -= 1;
+        if self.open == 0 {
+            self.push(0, Work::Barrier, &[])?;
+        }
+        Ok(token)
+    }
+
+    fn site(&self, site: Site) -> u32 {
+        self.frames.last().map_or(0, |frame| frame.site(site))
+    }
+}
+
+impl<'a> Observer<'a> for Driver<'a> {
+    type Mark = Token;
+
+    fn workspace(&mut self, _: usize) -> u64 {
+        self.addresses.workspace
+    }
+
+    fn place(&mut self, id: BufferId, _: &Buffer) -> Option<u64> {
+        self.addresses.place(id)
+    }
+
+    fn record(&mut self, program: &Program, tape: TapeId, index: usize) -> u64 {
+        self.addresses.record(program, tape, index)
+    }
+
+    fn step(&mut self) -> Result<(), Problem> {
+        if self.turn == Some(self.step) {
+            if let To::Machine(run, ..) = &mut self.to {
+                run.reverse()?;
+            }
+            self.reverse = true;
+        }
+        self.step += 1;
+        Ok(())
+    }
+
+    fn enter(&mut self, program: &'a Program, call: &Call) {
+        let outer = self.frames.last();
+        let kept = |view: Option<&View>| {
+            let held = view.map(|v| Held { buffer: v.buffer, version: v.version });
+            outer.zip(held).is_some_and(|(outer, held)| outer.taped(held))
+        };
+        let given = |place: kernel::Place| match place {
+            kernel::Place::Input(n) => kept(call.operands.get(n)),
+            kernel::Place::Output(n) | kernel::Place::Given { output: n, .. } => {
+                kept(call.outputs.get(n))
+            }
+            kernel::Place::Workspace(_) | kernel::Place::Record { .. } => false,
+        };
+        let frame = self.frame(&program.callees[call.callee], Some(call.callee), given);
+        self.frames.push(frame);
+    }
+
+    fn leave(&mut self) {
+        self.frames.pop();
+    }
+
+    fn code(
+        &mut self,
+        site: Site,
+        code: Code,
+        dtype: Dtype,
+        operands: &[Token],
+    ) -> Result<Token, Problem> {
+        let site = self.site(site);
+        let mut done: Option<Token> = None;
+        for (n, opcode) in (0..).zip(Opcode::of(code, dtype)) {
+            let operands = done.as_ref().map_or(operands, std::slice::from_ref);
+            done = Some(self.push(site + n.min(3), Work::Compute(opcode), operands)?);
+        }
+        Ok(done.unwrap_or_default())
+    }
+
+    fn touch(&mut self, touch: Touch, operands: &[Token]) -> Result<Token, Problem> {
+        let (reverse, write) = (self.reverse, touch.write);
+        let taped = self.frames.last().is_some_and(|frame| frame.taped(touch.held));
+        let tape = taped && (write || reverse);
+        let address = self.addresses.of(touch.address);
+        match &mut self.to {
+            To::Notes(met) if tape => {
+                let array = self.addresses.array(touch.address);
+                met.push(Met { array, address, write, reverse });
+                Ok(Token::READY)
+            }
+            To::Notes(_) => Ok(Token::READY),
+            To::Machine(_, layers, region) => match layers.place(address).filter(|_| tape) {
+                Some(place) => {
+                    let region = *region;
+                    self.stream(region, place, touch, operands)
+                }
+                None => self.push(0, Work::Touch { address, write, tape }, operands),
+            },
+        }
+    }
+
+    fn ask(&mut self, call: &HostCall, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        match &self.to {
+            To::Notes(_) => {
+                let answer = call.run(operands)?;
+                self.answers.push_back(answer.clone());
+                Ok(answer)
+            }
+            To::Machine(..) => self.answers.pop_front().map_or_else(|| call.run(operands), Ok),
+        }
+    }
+
+    fn branch(&mut self, operands: &[Token]) -> Result<(), Problem> {
+        self.push(0, Work::Branch, operands).map(|_| ())
+    }
+
+    fn round(&mut self, site: Site, index: Token) -> Result<Token, Problem> {
+        let next = self.push(self.site(site), Work::Compute(Opcode::Integer), &[index])?;
+        self.branch(&[next])?;
+        Ok(next)
+    }
+}

@@ -1,0 +1,227 @@
+//! A run of a kernel program as data: which machine, which system, and where everything lies.
+//!
+//! A bump allocator puts arguments, results and workspace one behind the other, and what is kept for the
+//! reverse phase behind each other at the address of the tape, as the system's layout says. Conflicts in a
+//! cache depend on addresses, so whoever repeats an experiment says them ([`AddressMap::fixed`]); programs
+//! hold nothing of it.
+
+use super::arrays::{Arrays, Layout, Tape};
+use super::machine::Machine;
+use super::system::{Route, System};
+use crate::kernel::{BufferId, Held, Kernel, Place, Program, Stmt, TapeId};
+use crate::records;
+use cranelift_entity::SecondaryMap;
+use std::collections::BTreeMap;
+use tapeloom_ir::OrderedSet;
+
+/// How a program is run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setup {
+    /// On which machine,
+    pub machine: Machine,
+    /// with its tape where,
+    pub system: System,
+    /// and its arrays.
+    pub map: AddressMap,
+}
+
+impl From<Machine> for Setup {
+    /// Everything through the cache, one behind the other.
+    fn from(machine: Machine) -> Setup {
+        Setup { machine, system: System::ENZYME, map: AddressMap::default() }
+    }
+}
+
+/// Where the arrays of a program lie.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AddressMap {
+    /// Where the first one begins.
+    pub base: u64,
+    /// Bytes before the elements of each,
+    pub header: u64,
+    /// and behind them.
+    pub gap: u64,
+    /// Where what is kept begins.
+    pub tape: u64,
+    /// Arguments and results that lie elsewhere.
+    pub fixed: Vec<(Place, u64)>,
+}
+
+impl Default for AddressMap {
+    /// Without headers and gaps, where those of the paper's authors begin.
+    fn default() -> AddressMap {
+        AddressMap { base: Arrays::BASE, header: 0, gap: 0, tape: Tape::BASE, fixed: Vec::new() }
+    }
+}
+
+/// An array that is kept, which the program sees in one piece: element i lies at `base + i step`.
+struct Kept {
+    width: u64,
+    base: u64,
+    step: u64,
+}
+
+/// Where everything lies, for one program.
+pub(super) struct Addresses {
+    places: SecondaryMap<BufferId, Option<u64>>,
+    pub(super) workspace: u64,
+    /// By where the program sees them.
+    kept: BTreeMap<u64, Kept>,
+    /// The first byte behind all, and the chunks of each tape that have been asked for.
+    next: u64,
+    chunks: SecondaryMap<TapeId, Vec<u64>>,
+    /// Bytes of arguments, of what else is written, and of what is kept.
+    pub(super) state: [u64; 3],
+}
+
+/// Programs see what is kept from here on, where nothing else lies.
+const KEPT: u64 = 1 << 62;
+
+impl Addresses {
+    pub(super) fn new(program: &Program, setup: &Setup) -> Addresses {
+        let (entry, map) = (&program.entry, &setup.map);
+        let mut next = map.base;
+        let mut bump = |bytes: u64| {
+            let at = next.saturating_add(map.header);
+            next = at.saturating_add(bytes).saturating_add(map.gap);
+            at
+        };
+        let order = |place: Place| match place {
+            Place::Input(n) => Some((0, n)),
+            Place::Output(n) | Place::Given { output: n, .. } => Some((1, n)),
+            Place::Workspace(_) | Place::Record { .. } => None,
+        };
+        let mut all: Vec<_> =
+            entry.buffers.iter().filter_map(|(id, b)| Some((order(b.place)?, id, b))).collect();
+        all.sort_by_key(|(order, ..)| *order);
+        let (mut places, mut state) = (SecondaryMap::new(), [0u64; 3]);
+        for ((kind, _), id, b) in all {
+            let (bytes, fixed) = (b.ty.bytes() as u64, map.fixed.iter().find(|f| f.0 == b.place));
+            state[kind] += bytes;
+            places[id] = Some(fixed.map_or_else(|| bump(bytes), |f| f.1));
+        }
+        let workspace = bump(entry.workspace as u64);
+        let taped: Vec<BufferId> = entry.buffers.keys().filter(|id| taped(entry, *id)).collect();
+        let (mut kept, mut seen, mut at) = (BTreeMap::new(), KEPT, map.tape);
+        for (n, region) in regions(entry, taped, setup.system.tape).into_iter().enumerate() {
+            if let Route::Cache { layout: Layout::Arrays { skew }, prefetch: _ } = setup.system.tape
+                && n > 0
+            {
+                at += skew * setup.machine.line;
+            }
+            let bytes = |id: &BufferId| entry.buffers[*id].ty.bytes() as u64;
+            let width = |id: &BufferId| entry.buffers[*id].ty.dtype.bytes() as u64;
+            let (step, mut base) = (region.iter().map(width).sum(), at);
+            for id in &region {
+                places[*id] = Some(seen);
+                kept.insert(seen, Kept { width: width(id), base, step });
+                (seen, base) = (seen + bytes(id), base + width(id));
+                at += bytes(id);
+                state[2] += bytes(id);
+            }
+        }
+        state[1] += (entry.workspace as u64).saturating_sub(state[2]);
+        let next = at.max(next);
+        Addresses { places, workspace, kept, next, chunks: SecondaryMap::new(), state }
+    }
+
+    /// Where a buffer of the program begins, if it is not in the workspace with others.
+    pub(super) fn place(&self, id: BufferId) -> Option<u64> {
+        self.places[id]
+    }
+
+    /// Where that is which the program sees there.
+    pub(super) fn of(&self, seen: u64) -> u64 {
+        if seen < KEPT {
+            return seen;
+        }
+        let Some((start, kept)) = self.kept.range(..=seen).next_back() else { return seen };
+        let Kept { width, base, step } = *kept;
+        base + (seen - start) / width * step + (seen - start) % width
+    }
+
+    /// Which array of the tape is there, or 0 for records.
+    pub(super) fn array(&self, seen: u64) -> u64 {
+        let kept = self.kept.range(..=seen).next_back();
+        kept.map_or(0, |(start, _)| *start)
+    }
+
+    /// Where a record of a tape lies: in chunks, as those of machine code do.
+    pub(super) fn record(&mut self, program: &Program, tape: TapeId, index: usize) -> u64 {
+        let (chunk, inside) = records::home(index as u64);
+        let bytes = program.tapes[tape].record as u64;
+        for chunk in self.chunks[tape].len()..=chunk {
+            self.chunks[tape].push(self.next);
+            let all = bytes.saturating_mul(1 << (chunk / 4).min(63));
+            self.next = self.next.saturating_add(all);
+            self.state[2] = self.state[2].saturating_add(all);
+        }
+        self.chunks[tape][chunk].saturating_add(inside.saturating_mul(bytes))
+    }
+}
+
+/// Whether a buffer is kept, and lies nowhere else.
+fn taped(k: &Kernel, id: BufferId) -> bool {
+    matches!(k.buffers[id].place, Place::Workspace(_)) && k.kept.keys().any(|h| h.buffer == id)
+}
+
+/// What is kept, in regions: each array by itself; as records, those of as many elements that a block of
+/// the program stores together.
+fn regions(k: &Kernel, taped: Vec<BufferId>, route: Route) -> Vec<Vec<BufferId>> {
+    let records = matches!(route, Route::Cache { layout: Layout::Records, prefetch: _ });
+    let mut blocks: Vec<Vec<BufferId>> = Vec::new();
+    let mut open: Vec<&[Stmt]> = vec![&k.body];
+    while let Some(block) = open.pop().filter(|_| records) {
+        let stored = block.iter().filter_map(|stmt| match stmt {
+            Stmt::Store { buffer, .. } => Some(*buffer),
+            _ => None,
+        });
+        blocks.push(stored.collect());
+        open.extend(block.iter().flat_map(Stmt::blocks));
+    }
+    let together = |a: BufferId, b: BufferId| {
+        let elements = |id: BufferId| k.buffers[id].ty.shape.elements();
+        elements(a) == elements(b) && blocks.iter().any(|s| s.contains(&a) && s.contains(&b))
+    };
+    let mut regions: Vec<Vec<BufferId>> = Vec::new();
+    for id in taped {
+        match regions.iter_mut().find(|region| together(region[0], id)) {
+            Some(region) => region.push(id),
+            None => regions.push(vec![id]),
+        }
+    }
+    regions
+}
+
+/// The step of a program with which the reverse phase begins: the first one that reads what an earlier
+/// one has kept, and keeps nothing itself (one that does both is still on its way forward). A program
+/// without such a step has one phase.
+pub(super) fn turn(program: &Program) -> Option<usize> {
+    let entry = &program.entry;
+    let mut kept: OrderedSet<Option<Held>> = OrderedSet::default();
+    for (n, step) in entry.body.iter().enumerate() {
+        let (mut keeps, mut reads) = (OrderedSet::default(), false);
+        crate::kernel::visit(std::slice::from_ref(step), &mut |stmt| {
+            stmt.accesses(&mut |a| {
+                let held = Held { buffer: a.buffer, version: a.version };
+                // Records are one thing.
+                let what = match entry.buffers[a.buffer].place {
+                    Place::Record { .. } => None,
+                    _ if entry.kept.contains_key(&held) => Some(held),
+                    _ => return,
+                };
+                match a.write {
+                    true => {
+                        keeps.insert(what);
+                    }
+                    false => reads |= kept.contains(&what),
+                }
+            });
+        });
+        if reads && keeps.is_empty() {
+            return Some(n);
+        }
+        kept.extend(keeps);
+    }
+    None
+}

@@ -1,0 +1,218 @@
+//! Programs of the public API on the machine: results are those of machine code, whatever the system, and
+//! accesses those that one counts in the program.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tapeloom::accelerator::*;
+use tapeloom::prelude::*;
+use tapeloom::{Kind, Target};
+
+/// A small machine, so that runs are short and caches full.
+fn small() -> Machine {
+    Machine { window: 64, ..Machine::cal().with_cache(1 << 10, 2) }
+}
+
+/// `A[i,j] += B[i,k,l] D[l,j] C[k,j]`, loops i, k, l, j, all to n.
+fn mttkrp(n: usize, (b, c, d): (Var, Var, Var)) -> Var {
+    let innermost = |(i, k, l): (Var, Var, Var), a: Var| {
+        let step = |(j, a): (Var, Var)| {
+            let bd = b.index((i, k, l)) * d.index((l, j));
+            a.at((i, j)).add(bd * c.index((k, j)))
+        };
+        fori_loop(n, step, a)
+    };
+    let rows = |(i, a): (Var, Var)| {
+        let blocks =
+            |(k, a): (Var, Var)| fori_loop(n, |(l, a): (Var, Var)| innermost((i, k, l), a), a);
+        fori_loop(n, blocks, a)
+    };
+    fori_loop(n, rows, zeros([n, n], Dtype::F64))
+}
+
+fn inputs(n: usize) -> (Tensor, Tensor, Tensor) {
+    let of = |shape: &[usize], from: usize| {
+        let elements = shape.iter().product::<usize>();
+        let x: Vec<f64> = (from..from + elements).map(|i| (i as f64).sin()).collect();
+        Tensor::new(shape, x).unwrap()
+    };
+    (of(&[n, n, n], 0), of(&[n, n], 1000), of(&[n, n], 2000))
+}
+
+#[test]
+fn mttkrp_accesses_what_its_loops_say() {
+    let (b, c, d) = inputs(8);
+    let f = jit(|x| mttkrp(8, x));
+    let (a, statistics) = f.simulate((&b, &c, &d), Machine::cal()).unwrap();
+    assert_eq!(a, f.call((&b, &c, &d)).unwrap());
+    // Four loads and a store for each innermost iteration, and zeros to begin with.
+    let (others, n) = (statistics.forward.others, 8u64.pow(4));
+    assert_eq!((others.loads, others.stores), (4 * n, n + 64));
+    // Arrays of 5.6 kB fit in the cache: each line comes once.
+    assert_eq!(others.misses, (512 + 3 * 64) / 8);
+    let State { input, output, tape } = statistics.state;
+    assert_eq!((input, tape), (8 * (512 + 2 * 64), 0));
+    assert!((512..1024).contains(&output), "the result, and counts of loops: {output}");
+    // It has one phase, of which there is one column.
+    assert_eq!(statistics.reverse, Counts::default());
+    assert!(statistics.to_string().starts_with("Enzyme_32k                all\n"));
+}
+
+/// Every system, on one machine.
+fn setups(machine: &Machine) -> impl Iterator<Item = Setup> {
+    System::ALL.into_iter().map(|system| Setup { system, ..machine.clone().into() })
+}
+
+#[test]
+fn gradients_are_the_same_bits_in_all_systems() {
+    // Loops in a loop, with a matrix that rounds change in full and one that they add to.
+    let rounds = |x: Var| {
+        let inner = |c: Var| fori_loop(5, |(_, c): (Var, Var)| (c * x).sin() + c * c, c);
+        let outer = |(i, (c, sum)): (Var, (Var, Var))| {
+            let c = inner(c).tanh();
+            (c, sum.at(i).add(c.sum()))
+        };
+        fori_loop(4, outer, (x, zeros([4], Dtype::F64))).1.prod()
+    };
+    let x = inputs(3).1;
+    let f = jit(grad(rounds));
+    let want = f.call(&x).unwrap();
+    let mut taped = Vec::new();
+    for setup in setups(&small()) {
+        let (got, s) = f.simulate(&x, setup).unwrap();
+        assert_eq!(got, want);
+        let [stores, loads] = [s.forward.taped(), s.reverse.taped()];
+        assert!(stores > 0 && loads >= stores, "{s}");
+        assert_eq!(s.lifetimes.len() as u64, loads);
+        taped.push(loads);
+        // What is loaded more than once does not go through the scratchpad.
+        assert_eq!(s.forward.streamed, s.forward.scratchpad.stores);
+        assert_eq!(s.reverse.streamed, s.reverse.scratchpad.loads);
+    }
+    taped.dedup();
+    assert_eq!(taped.len(), 1, "{taped:?}");
+}
+
+#[test]
+fn tapes_are_stored_forward_and_loaded_back() {
+    // What a round keeps is its factor and the cosine.
+    let chain = |x: Var| scan(|(c, x): (Var, Var)| ((c * x).sin(), c), constant(1.0), x).0;
+    let x: Vec<f64> = (0..500).map(|i| 0.01 * i as f64).collect();
+    let f = jit(grad(chain));
+    let want = f.call(&x).unwrap();
+    let of = |system| {
+        let (got, s) = f.simulate(&x, Setup { system, ..Machine::cal().into() }).unwrap();
+        assert_eq!(got, want);
+        s
+    };
+    let (cache, ideal, full) = (of(System::ENZYME), of(System::TFLOW_IDEAL), of(System::TFLOW));
+    assert_eq!((cache.forward.tape.stores, cache.reverse.tape.loads), (1000, 1000));
+    assert_eq!(cache.state.tape, 8000);
+    // 32 entries are 16 rounds: 500 rounds are 31 layers and a quarter.
+    assert_eq!((full.forward.layers, full.reverse.layers, full.tiles), (32, 32, 32));
+    for s in [&ideal, &full] {
+        assert_eq!((s.forward.tape, s.reverse.tape), Default::default());
+        assert_eq!((s.forward.streamed, s.reverse.streamed), (1000, 1000));
+        assert_eq!(s.forward.others.loads, cache.forward.others.loads);
+    }
+    assert!(ideal.ticks() <= full.ticks() && full.ticks() <= cache.ticks() + 64);
+}
+
+/// Whatever programs are made of: results of the machine are those of machine code.
+#[track_caller]
+fn same(within: f64, f: impl Fn(Var) -> Var + Copy, x: &Tensor) {
+    let native = jit(f).call(x).unwrap();
+    let on_machine = jit(f).on(Target::Accelerator(small()));
+    let by_target = on_machine.call(x).unwrap();
+    for setup in setups(&small()) {
+        let (simulated, _) = on_machine.simulate(x, setup).unwrap();
+        assert_eq!(simulated, by_target);
+    }
+    for (a, b) in native.numbers().zip(by_target.numbers()) {
+        assert!((a - b).abs() <= within * a.abs(), "{a} natively, {b} on the accelerator");
+    }
+}
+
+#[test]
+fn programs_of_every_kind_run() {
+    let x: Tensor = (0..6).map(|i| 0.3 + (i as f64).sin().abs()).collect();
+    // Elementwise, folds, products of matrices.
+    same(0.0, |x| x.exp().sin() / (1.0 + x), &x);
+    same(0.0, |x| (x.sum() * x).max(), &x);
+    let products = |x: Var| {
+        let m = x.reshape([6, 1]) * x;
+        m.dot(m.sin()).dot(x)
+    };
+    same(1e-12, products, &x);
+    same(1e-12, |x| grad(|x: Var| products(x).sum())(x), &x);
+    // Branches; rounds of run-time number, and what they keep; batches.
+    let branch = |x: Var| cond(x.sum().gt(1.0), |x: Var| x.sin(), |x: Var| x * x, x);
+    same(0.0, branch, &x);
+    let rounds = |x: Var| {
+        while_loop(
+            |x: Var| x.lt(100.0),
+            |x: Var| x * x.exp() + cond(x.gt(2.0), |x: Var| x, |x: Var| 1.0 - x, x),
+            x,
+        )
+    };
+    same(0.0, |x| map(rounds, x), &x);
+    same(0.0, |x| vmap(grad(rounds))(x), &x);
+    let nested = |x: Var| fori_loop(5, |(_, x): (Var, Var)| x + rounds(x).ln(), x);
+    same(0.0, |x| map(grad(nested), x), &x);
+    same(0.0, |x| map(grad(grad(nested)), x), &x);
+    // What a checkpoint keeps, and computes again.
+    let layers = |x: Var| {
+        (0..6).fold(x, |x, _| checkpoint(|x: Var| (x * x.sin()).tanh(), Policy::Nothing)(x))
+    };
+    same(0.0, |x| grad(|x: Var| layers(x).sum())(x), &x);
+    // A function that stays one; an order; state.
+    let outlined = |x: Var| {
+        let f = outline(|x: Var| x.sort(0) * x);
+        f(f(f(x)))
+    };
+    same(0.0, outlined, &x);
+    let state = |x: Var| {
+        let r = Ref::new(x);
+        let step = |(i, c): (Var, Var)| {
+            r.at(i).add(c);
+            2.0 * c
+        };
+        fori_loop(3, step, constant(1.0));
+        r.get()
+    };
+    same(0.0, state, &x);
+    same(0.0, |x| grad(|x: Var| state(x * x).prod())(x), &x);
+}
+
+#[test]
+fn callbacks_are_made_once() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = calls.clone();
+    let f = jit(grad(move |x: Var| {
+        let count = count.clone();
+        let seen = move |x: Var| {
+            let count = count.clone();
+            tap(x, move |_: Tensor| {
+                count.fetch_add(1, Ordering::Relaxed);
+            })
+        };
+        fori_loop(4, |(_, x): (Var, Var)| seen(x).sin(), x)
+    }));
+    for setup in setups(&small()) {
+        calls.store(0, Ordering::Relaxed);
+        let (_, s) = f.simulate(0.5, setup).unwrap();
+        assert!(s.reverse.ticks > 0);
+        assert_eq!(calls.load(Ordering::Relaxed), 4);
+    }
+}
+
+#[test]
+fn machines_that_cannot_be_are_errors_of_the_call() {
+    let machine = Machine { ways: 3, ..Machine::cal() };
+    let error = jit(|x: Var| x).simulate(1.0, machine.clone()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Target);
+    let error = jit(|x: Var| x).on(Target::Accelerator(machine)).call(1.0).unwrap_err();
+    assert_eq!(error.kind(), Kind::Target);
+    assert!(error.to_string().contains("is not made of sets of 3 lines"), "{error}");
+    let error = jit(|x: Var| x).interpreted().simulate(1.0, small()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Target);
+}
