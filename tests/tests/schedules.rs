@@ -9,6 +9,7 @@ use tapeloom::prelude::*;
 use tapeloom_ir::schedule::steps;
 use tapeloom_ir::{LoopCount, Schedule};
 use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences, recorded_differences};
+use tapeloom_transforms::Transforms;
 
 /// A pendulum, whose rounds are counted as they run: each has a loop of one round, if `one` is that, on
 /// the line after.
@@ -33,7 +34,7 @@ fn rounds_run_as_often_as_the_schedule_says() {
     for (n, s) in [(2, 1), (3, 2), (7, 1), (10, 2), (40, 3), (57, 5), (130, 8), (12, 11)] {
         let schedule = Schedule::binomial(n, s);
         let f = move |(x, one): (Var, Var)| fori_loop(n, |(_, c)| counted(one, c), (x, x * 0.5)).0;
-        let pull = move |x: Var, one: Var| checkpoint_carries(s, f)((x, one));
+        let pull = move |x: Var, one: Var| checkpoint_carries(s, 1, f)((x, one));
         let g = jit(move |(x, one): (Var, Var)| value_and_grad(|x| pull(x, one))(x));
         let (_, report) = g.report((0.3, 1i64)).unwrap();
         let want = n + schedule.steps() as usize - last_kept(&schedule);
@@ -44,7 +45,7 @@ fn rounds_run_as_often_as_the_schedule_says() {
             let start = (constant(0i64), (x, x * 0.5));
             while_loop(|(i, _): (Var, (Var, Var))| i.lt(n), round, start).1.0
         };
-        let pull = move |x: Var, one: Var, n: Var| checkpoint_carries(s, f)((x, one, n));
+        let pull = move |x: Var, one: Var, n: Var| checkpoint_carries(s, 1, f)((x, one, n));
         let g = jit(move |(x, one, n): (Var, Var, Var)| value_and_grad(|x| pull(x, one, n))(x));
         let (_, report) = g.report((0.3, 1i64, n as i64)).unwrap();
         let want = n + steps(n, s) as usize;
@@ -78,7 +79,7 @@ fn memory_is_that_of_the_carries() {
     for (n, s) in [(100, 3), (1000, 3), (1000, 20), (1000, 44), (100_000, 3)] {
         let f =
             move |x: Var| fori_loop(n, |(_, c): (Var, (Var, Var))| swing(c), (x, x * 0.5)).0.sum();
-        let few = jit(grad(checkpoint_carries(s, f)));
+        let few = jit(grad(checkpoint_carries(s, 1, f)));
         let found = few.explain(&x).unwrap().workspace_bytes();
         // The carries and as many numbers; a carry at hand, its cotangent, and single numbers.
         let most = s * (carry + 8) + 2 * carry + 4096;
@@ -92,6 +93,60 @@ fn memory_is_that_of_the_carries() {
     assert_eq!((bytes[0], bytes[1]), (bytes[4], bytes[4]), "it depends on the number of rounds");
 }
 
+/// A carry for each block, and what the rounds of one block need: `sin x` is undone from x.
+#[test]
+fn memory_of_blocks_is_that_of_carries_and_one_block() {
+    const WIDE: usize = 500;
+    let x = Tensor::full(&[WIDE], 0.5).unwrap();
+    let (carry, tape) = (2 * 8 * WIDE, 8 * WIDE);
+    let swing = |(x, v): (Var, Var)| (x + v * 0.01, v - x.sin() * 0.01);
+    let f =
+        move |x: Var| fori_loop(682, |(_, c): (Var, (Var, Var))| swing(c), (x, x * 0.5)).0.sum();
+    let want = jit(grad(f)).call(&x).unwrap();
+    for (s, block) in [(22, 31), (5, 31), (3, 100), (2, 300), (10, 20)] {
+        let few = jit(grad(checkpoint_carries(s, block, f)));
+        let found = few.explain(&x).unwrap().workspace_bytes();
+        let most = s * (carry + 8) + block * tape + 3 * carry + 4096;
+        assert!(found <= most, "{s} carries, {block} rounds: {found} bytes, at most {most}");
+        assert_eq!(few.call(&x).unwrap(), want, "{s} carries, {block} rounds");
+    }
+}
+
+/// What a place takes is known before: of the carries those that rounds are undone with. Where none is
+/// needed, or rounds cannot be run again, there are no places.
+#[test]
+fn what_a_place_takes_is_known() {
+    let of = |step: &str, takes: &str| {
+        let text = format!(
+            "func @step(%0: f64[4], %1: f64[], %2: i64[], %3: f64[4]) -> (f64[4], f64[], i64[]) {{
+{step}
+}}
+func @f(%0: f64[4], %1: f64[], %2: i64[], %3: f64[9,4]) -> (f64[4], f64[], i64[]) {{
+  %4: f64[4], %5: f64[], %6: i64[] = loop{{body=@step, trip=9, direction=up, takes=[{takes}]}} %0, %1, %2, %3
+  return %4, %5, %6
+}}"
+        );
+        let mut m = tapeloom_ir::parse_module(&text).unwrap();
+        let f = m.iter().last().unwrap().1.clone();
+        let active = [true, true, false, true];
+        f.equations[0].op.places(&mut Transforms, &mut m, &active).unwrap()
+    };
+    let sines = "  %4: f64[4] = mul %0, %3
+  %5: f64[4] = sin %4
+  %6: f64[] = reduce_sum{axes=[0]} %5
+  %7: f64[] = add %1, %6
+  %8: i64[] = add %2, 1
+  return %5, %7, %8";
+    let places = of(sines, "carry0,carry1,carry2,xs").unwrap();
+    assert_eq!((places.rounds, places.bytes), (Some(9), 4 * 8 + 8));
+    assert_eq!(places.bytes(3), 3 * 40 + 8);
+    let within = [47, 48, 87, 88, 5000].map(|bytes| places.within(bytes));
+    assert_eq!(within, [None, Some(1), Some(1), Some(2), Some(9)]);
+    let sums = "  %4: f64[4] = add %0, %3
+  return %4, %1, %2";
+    assert_eq!(of(sums, "carry0,carry1,carry2,xs"), None);
+}
+
 /// A loop on a condition has no records at all.
 #[test]
 fn loops_on_a_condition_keep_no_records() {
@@ -103,7 +158,7 @@ fn loops_on_a_condition_keep_no_records() {
     };
     let x = Tensor::full(&[100], 0.5).unwrap();
     let (want, all) = jit(grad(f)).report(&x).unwrap();
-    let (found, few) = jit(grad(checkpoint_carries(4, f))).report(&x).unwrap();
+    let (found, few) = jit(grad(checkpoint_carries(4, 1, f))).report(&x).unwrap();
     assert_eq!(found, want);
     assert!(all.records >= 500 * 800 && few.records == 0, "{all}{few}");
     assert!(few.workspace <= 4 * 816 + 3 * 800 + 4096, "{few}");
@@ -173,9 +228,9 @@ fn points() -> [Tensor; 3] {
     [[0.5, -1.0, 2.0, 0.25], [1.5, 0.75, -0.5, 0.1], [-0.3, 0.2, 1.1, -2.0]].map(Tensor::from)
 }
 
-fn kept(carries: usize, f: &F) -> F {
+fn kept(carries: usize, block: usize, f: &F) -> F {
     let f = f.clone();
-    Rc::new(checkpoint_carries(carries, move |x: Var| f(x)))
+    Rc::new(checkpoint_carries(carries, block, move |x: Var| f(x)))
 }
 
 #[test]
@@ -183,8 +238,8 @@ fn every_transform_is_that_of_the_loop() {
     let all: Vec<Transform> = FIRST.iter().chain(HIGHER).copied().collect();
     let mut wrong = Vec::new();
     for (name, f) in loops() {
-        for carries in [1, 3] {
-            wrong.extend(differences(name, &kept(carries, &f), &f, &all, &points()));
+        for (carries, block) in [(3, 1), (2, 2)] {
+            wrong.extend(differences(name, &kept(carries, block, &f), &f, &all, &points()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -194,7 +249,7 @@ fn every_transform_is_that_of_the_loop() {
 fn recorded_they_are_those_of_the_loop() {
     let mut wrong = Vec::new();
     for (name, f) in loops() {
-        wrong.extend(recorded_differences(name, &kept(2, &f), &f, &points()[..1]));
+        wrong.extend(recorded_differences(name, &kept(2, 1, &f), &f, &points()[..1]));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -204,7 +259,7 @@ fn recorded_they_are_those_of_the_loop() {
 fn gradients_are_the_same_in_every_bit() {
     for (name, f) in loops() {
         for x in points() {
-            let (plain, few) = (f.clone(), kept(2, &f));
+            let (plain, few) = (f.clone(), kept(2, 1, &f));
             let want = jit(value_and_grad(move |x| plain(x))).interpreted().call(&x).unwrap();
             let found = jit(value_and_grad(move |x| few(x))).interpreted().call(&x).unwrap();
             assert_eq!(found, want, "{name} at {x}");
@@ -228,7 +283,7 @@ fn rounds_that_print_are_not_run_again() {
         };
         fori_loop(20, round, x)
     };
-    let g = jit(grad(checkpoint_carries(2, f)));
+    let g = jit(grad(checkpoint_carries(2, 1, f)));
     // The first call of a small program may be made twice.
     g.call(0.5).unwrap();
     count.store(0, Relaxed);

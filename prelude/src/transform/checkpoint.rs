@@ -66,15 +66,18 @@ pub fn checkpoint<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     }
 }
 
-/// The same function, of whose loops reverse mode keeps `carries` carries each: `(A -> B) -> (A -> B)`.
+/// The same function, of whose loops reverse mode keeps `carries` carries each, one for each `block` of
+/// rounds: `(A -> B) -> (A -> B)`.
 ///
 /// A loop that is differentiated keeps what the backward pass needs of every round. Of one in this
 /// function it keeps as many carries as are said here, the first among them, however many rounds there
 /// are; the backward pass makes the others again from the last one before it that is there, in the order
-/// that runs the fewest rounds twice. With `s` carries `(s + 1)(s + 2) / 2` rounds run twice forward, and a
-/// third time where each is undone: 36 carries for 703 rounds, a thousand for half a million. The number
-/// of rounds may be known only when the program runs, and a loop may be one on a condition. Values and
-/// derivatives are those of `f`, in every bit where no sum of floats is taken in another order.
+/// that runs the fewest rounds twice. With `s` carries `(s + 1)(s + 2) / 2` blocks run twice forward, and a
+/// third time where each is undone: 36 carries for 703 rounds, a thousand for half a million. While a block
+/// is undone, its rounds keep what they need; larger blocks take fewer carries, or less time. The number of
+/// rounds may be known only when the program runs, and a loop may be one on a condition; then blocks are
+/// of one round. Values and derivatives are those of `f`, in every bit where no sum of floats is taken in
+/// another order.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -82,9 +85,12 @@ pub fn checkpoint<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
 /// let run = move |x: Var| fori_loop(682, |(_, s): (Var, (Var, Var))| swing(s), (x, x.zeros_like())).0.sum();
 /// let x = Tensor::full(&[100], 0.5)?;
 /// let all = jit(grad(run));
-/// let few = jit(grad(checkpoint_carries(36, run)));
-/// assert_eq!(few.call(&x)?, all.call(&x)?);
-/// assert!(8 * few.explain(&x)?.workspace_bytes() < all.explain(&x)?.workspace_bytes());
+/// let bytes = all.explain(&x)?.workspace_bytes();
+/// for (carries, block) in [(36, 1), (22, 31)] {
+///     let few = jit(grad(checkpoint_carries(carries, block, run)));
+///     assert_eq!(few.call(&x)?, all.call(&x)?);
+///     assert!(8 * few.explain(&x)?.workspace_bytes() < bytes);
+/// }
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
@@ -98,13 +104,14 @@ pub fn checkpoint<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
 #[track_caller]
 pub fn checkpoint_carries<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     carries: usize,
+    block: usize,
     f: F,
 ) -> impl Fn(A) -> B {
     let f = one(f);
     let at = caller();
     move |x| {
         let (staged, _) = stage("checkpoint_carries", at, &f, x);
-        let marked = staged.derive(|m, f| tapeloom_transforms::keep_carries(m, f, carries));
+        let marked = staged.derive(|m, f| tapeloom_transforms::keep_carries(m, f, carries, block));
         let results = match marked {
             Some(function) => staged.bind(Call::inline(function), &staged.args, []),
             None => staged.poison(&staged.result_types()),

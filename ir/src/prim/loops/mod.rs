@@ -22,6 +22,7 @@
 
 mod backward;
 mod batch;
+mod blocks;
 mod constant;
 mod eval;
 mod forward;
@@ -34,7 +35,7 @@ mod rounds;
 mod samples;
 
 pub use constant::Settled;
-pub use replay::Replay;
+pub use replay::{Places, Replay};
 pub use rounds::{Direction, Rounds, Slot, Trip};
 
 use super::toolbox::{fits, function, instantiate, settle};

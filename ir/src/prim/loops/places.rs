@@ -20,7 +20,7 @@ use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::prim::elementwise::zeros;
 use crate::prim::toolbox::function;
-use crate::prim::{DynamicSlice, DynamicUpdateSlice, Op, Reshape, Scalar};
+use crate::prim::{DynamicSlice, DynamicUpdateSlice, Reshape, Scalar};
 use crate::types::{ArrayType, Dtype, Type};
 use std::num::NonZeroU32;
 
@@ -184,8 +184,8 @@ impl Chain<'_> {
         [from, to, end]: [Atom; 3],
         state: &[Atom],
         kept: &[usize],
-        places: Places,
-    ) -> (Vec<Atom>, Places) {
+        places: Held,
+    ) -> (Vec<Atom>, Held) {
         let constants = [&[end, number(places.number)], &self.constants()[..]].concat();
         let carries = [&[from, places.held, places.rounds], &places.carries[..], state].concat();
         let (first, all) = (3 + places.carries.len(), places.number);
@@ -211,13 +211,13 @@ impl Chain<'_> {
         let left = calc(b, Scalar::Sub, to, met[0]);
         let state = self.run(b, met[0], left, &met[first..]);
         let (held, rounds) = (met[1], met[2]);
-        (state, Places { held, rounds, carries: met[3..first].to_vec(), number: all })
+        (state, Held { held, rounds, carries: met[3..first].to_vec(), number: all })
     }
 }
 
 /// Where carries are kept.
 #[derive(Clone)]
-pub(super) struct Places {
+pub(super) struct Held {
     /// How many are held.
     pub(super) held: Atom,
     /// Which round each begins.
@@ -228,15 +228,15 @@ pub(super) struct Places {
     pub(super) number: usize,
 }
 
-impl Places {
+impl Held {
     /// So many, of which the first holds the carries that the first round begins with.
-    pub(super) fn new(b: &Builder<'_>, number: usize, start: &[Atom]) -> Places {
+    pub(super) fn new(b: &Builder<'_>, number: usize, start: &[Atom]) -> Held {
         let place = |x: &Atom| {
             let all = ArrayType::new(b.dtype_of(*x), b.shape_of(*x).with_leading(number));
             with_element(b, zeros(b, &all), self::number(0), *x)
         };
         let rounds = zeros(b, &ArrayType::new(Dtype::I64, [number]));
-        Places { held: self::number(1), rounds, carries: start.iter().map(place).collect(), number }
+        Held { held: self::number(1), rounds, carries: start.iter().map(place).collect(), number }
     }
 
     /// The round that the last one held begins, and its carries.
@@ -247,7 +247,7 @@ impl Places {
     }
 
     /// Without the last one held, if it begins that round.
-    pub(super) fn without(mut self, b: &Builder<'_>, round: Atom) -> Places {
+    pub(super) fn without(mut self, b: &Builder<'_>, round: Atom) -> Held {
         let last = calc(b, Scalar::Sub, self.held, number(1));
         let done = calc(b, Scalar::Eq, element(b, self.rounds, last), round);
         self.held = b.emit1(Scalar::Select, &[done, last, self.held]);
@@ -270,17 +270,6 @@ fn split(b: &Builder<'_>, rounds: Atom, carries: Atom) -> Atom {
     let least = calc(b, Scalar::Max, others, number(1));
     let behind = calc(b, Scalar::Div, calc(b, Scalar::Mul, before, carries), least);
     calc(b, Scalar::Min, before, calc(b, Scalar::Sub, rounds, behind))
-}
-
-impl Op {
-    /// The same loop, of which reverse mode keeps so many carries, at least that at the start; nothing if
-    /// it is no loop.
-    pub fn keeping(&self, carries: usize) -> Option<Op> {
-        match self {
-            Op::Loop(of) => Some(Loop { carries: Some(few(carries)), ..of.clone() }.into()),
-            _ => None,
-        }
-    }
 }
 
 /// A number of carries as a loop says it.

@@ -19,7 +19,7 @@
 //! Carries that `lin` never asks for, and that none of those follows from, are neither kept nor made again.
 
 use super::backward::Turned;
-use super::places::{Chain, Places, calc, element, few, number};
+use super::places::{Chain, Held, calc, element, few, number};
 use super::prune::Part;
 use super::{Direction, Loop, Rounds, Slot, Trip};
 use crate::builder::Builder;
@@ -78,44 +78,11 @@ pub(super) fn linearize(
     if matches!(of.rounds.trip, Trip::Static(n) if n <= carries) {
         return Ok(None);
     }
-    let there = vec![true; of.rounds.takes.len()];
-    let (derived, active) = of.settled(
-        of.of_params(dx.iter().map(Option::is_some)),
-        |active, forced| {
-            cx.ask(|regions, m| {
-                // A round is undone from what it takes alone.
-                let derived = regions.linearize(m, of.body, active, forced, &there)?;
-                let mut terms = Terms::apart(Vec::new(), Vec::new(), 1);
-                terms.policy = Policy::Nothing;
-                regions.plan(m, derived, terms)
-            })
-        },
-        |derived| &derived.active_out,
-    )?;
-    let mut read = vec![false; of.rounds.takes.len()];
-    for residual in &derived.residuals {
-        match residual {
-            Residual::Parameter(p) => read[*p] = true,
-            // What is there once, like a line that is printed, cannot be made again.
-            Residual::Result(_) | Residual::Kept(_) => return Ok(None),
-        }
-    }
-    let (fits, part) = cx.ask(|regions, m| {
-        let f = m.function(of.body);
-        let arrays = |types: &[Type]| types.iter().all(|ty| ty.as_array().is_some());
-        let stacks = (0..f.results.len()).any(|r| of.rounds.carrier(r).is_none());
-        let known = matches!(of.rounds.trip, Trip::Static(_));
-        let fits = arrays(&f.param_types())
-            && arrays(&f.result_types())
-            && (known || !(stacks || of.rounds.takes.contains(&Slot::Xs)))
-            && m.effects(of.body) != Effects::Ordered;
-        let none = vec![false; f.results.len()];
-        Ok((fits, Part::of(of, regions, m, none, read)?))
-    })?;
-    let kept: Vec<usize> = (0..part.needed.len()).filter(|r| part.needed[*r]).collect();
-    if !fits || kept.is_empty() {
+    let on = of.of_params(dx.iter().map(Option::is_some));
+    let Some(undone) = cx.ask(|regions, m| Undone::of(of, regions, m, on))? else {
         return Ok(None);
-    }
+    };
+    let Undone { derived, active, part, kept } = undone;
 
     let (y, all, places) = forward(of, cx.b, x, &kept, carries);
     if !derived.active_out.contains(&true) {
@@ -161,6 +128,112 @@ pub(super) fn linearize(
     Ok(Some(of.dual(y, &derived.active_out, &dy)))
 }
 
+/// How the rounds of a loop are undone.
+struct Undone {
+    /// The derivative of a round, of which the linear half computes from parameters alone.
+    derived: LinearizeOf,
+    /// Which parameters have a tangent.
+    active: Vec<bool>,
+    /// What of a round leads to the carries that are asked for.
+    part: Part,
+    /// Those: which results they are.
+    kept: Vec<usize>,
+}
+
+impl Undone {
+    /// Nothing where they need no carries, or cannot be run again.
+    fn of(
+        of: &Loop,
+        regions: &mut dyn Regions,
+        m: &mut Module,
+        on: Vec<bool>,
+    ) -> Result<Option<Undone>, Problem> {
+        let there = vec![true; of.rounds.takes.len()];
+        let (derived, active) = of.settled(
+            on,
+            |active, forced| {
+                // A round is undone from what it takes alone.
+                let derived = regions.linearize(m, of.body, active, forced, &there)?;
+                let mut terms = Terms::apart(Vec::new(), Vec::new(), 1);
+                terms.policy = Policy::Nothing;
+                regions.plan(m, derived, terms)
+            },
+            |derived| &derived.active_out,
+        )?;
+        let mut read = vec![false; of.rounds.takes.len()];
+        for residual in &derived.residuals {
+            match residual {
+                Residual::Parameter(p) => read[*p] = true,
+                // What is there once, like the answer of a Rust function, cannot be made again.
+                Residual::Result(_) | Residual::Kept(_) => return Ok(None),
+            }
+        }
+        let f = m.get(of.body);
+        let arrays = |types: &[Type]| types.iter().all(|ty| ty.as_array().is_some());
+        let stacks = (0..f.results.len()).any(|r| of.rounds.carrier(r).is_none());
+        let known = matches!(of.rounds.trip, Trip::Static(_));
+        let fits = arrays(&f.param_types())
+            && arrays(&f.result_types())
+            && (known || !(stacks || of.rounds.takes.contains(&Slot::Xs)))
+            && m.effects(of.body) != Effects::Ordered;
+        let part = Part::of(of, regions, m, vec![false; f.results.len()], read)?;
+        let kept: Vec<usize> = (0..part.needed.len()).filter(|r| part.needed[*r]).collect();
+        // Nor can what leads to a carry, if it calls Rust.
+        let again = m.function(part.function).equations.iter().all(|e| !m.calls_out(&e.op));
+        Ok((fits && again && !kept.is_empty()).then_some(Undone { derived, active, part, kept }))
+    }
+}
+
+/// What reverse mode keeps of a loop for each carry that it keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Places {
+    /// How many rounds the loop has, if that is known before the run.
+    pub rounds: Option<usize>,
+    /// Bytes of a place: the values that a carry is, as far as rounds are undone with them, and the number
+    /// of its round.
+    pub bytes: usize,
+}
+
+impl Places {
+    /// Bytes of so many, with the number of those that are held: all that lies between the forward and the
+    /// backward pass, but for what all rounds read.
+    pub fn bytes(&self, carries: usize) -> usize {
+        carries.saturating_mul(self.bytes).saturating_add(8)
+    }
+
+    /// The most that have room, if one has.
+    pub fn within(&self, bytes: usize) -> Option<usize> {
+        let carries = bytes.checked_sub(8)? / self.bytes.max(1);
+        let useful = self.rounds.map_or(carries, |n| carries.min(n));
+        (carries > 0).then_some(useful.max(1))
+    }
+}
+
+impl Op {
+    /// What reverse mode keeps of a loop that keeps carries, for each of them, if those of its operands
+    /// have a tangent; nothing if it is none, needs no carry, or has rounds that cannot be run again.
+    ///
+    /// # Errors
+    /// A derivative that does not exist.
+    pub fn places(
+        &self,
+        regions: &mut dyn Regions,
+        module: &mut Module,
+        active: &[bool],
+    ) -> Result<Option<Places>, Problem> {
+        let Op::Loop(of) = self else { return Ok(None) };
+        let on = of.of_params(active.iter().copied());
+        let Some(undone) = Undone::of(of, regions, module, on)? else { return Ok(None) };
+        let results = module.function(of.body).result_types();
+        let carry = undone.kept.iter().filter_map(|r| results[*r].as_array());
+        let rounds = match of.rounds.trip {
+            Trip::Static(n) => Some(n),
+            Trip::Runtime | Trip::While { .. } => None,
+        };
+        Ok(Some(Places { rounds, bytes: carry.map(ArrayType::bytes).sum::<usize>() + 8 }))
+    }
+}
+
 /// The linear half of a round, of all parameters that are read.
 fn of_all(
     m: &mut Module,
@@ -187,12 +260,12 @@ fn forward(
     x: &[Atom],
     kept: &[usize],
     carries: usize,
-) -> (Vec<Atom>, Atom, Places) {
+) -> (Vec<Atom>, Atom, Held) {
     let rounds = &of.rounds;
     let operands = || rounds.params().zip(x[rounds.lead()..].iter().copied());
     let start = |r: usize| operands().find(|(p, _)| rounds.takes[*p] == Slot::Carry(r));
     let starts: Vec<Atom> = kept.iter().filter_map(|r| start(*r)).map(|(_, x)| x).collect();
-    let places = Places::new(b, carries, &starts);
+    let places = Held::new(b, carries, &starts);
     let all = match &rounds.trip {
         Trip::Static(n) => number(*n),
         // A negative number of rounds is none.
@@ -268,7 +341,7 @@ impl Undoing {
     }
 
     /// The number of rounds, what all rounds are given, and the places, from operands.
-    fn parts(&self, b: &Builder<'_>, x: &[Atom]) -> (Atom, Vec<Atom>, Places) {
+    fn parts(&self, b: &Builder<'_>, x: &[Atom]) -> (Atom, Vec<Atom>, Held) {
         let lead = self.rounds.lead();
         let all = match self.rounds.trip {
             Trip::Static(n) => number(n),
@@ -277,7 +350,7 @@ impl Undoing {
         let (given, places) = x[lead..].split_at(self.given().count());
         let carries = b.with_module(|m| m.function(self.step).results.len());
         let rounds = places[carries];
-        let places = Places {
+        let places = Held {
             carries: places[..carries].to_vec(),
             rounds,
             held: places[carries + 1],
@@ -393,7 +466,7 @@ impl Undoing {
         let (i, all) = (p[0], p[1]);
         let (given, p) = p[2..].split_at(given);
         let (elements, p) = p.split_at(elements);
-        let places = Places {
+        let places = Held {
             carries: p[..held].to_vec(),
             rounds: p[held],
             held: p[held + 1],

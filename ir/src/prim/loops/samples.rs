@@ -2,6 +2,7 @@
 //! are of integers, truth values or single precision, or read by nobody; that update one place of an
 //! array and read one place of another; with branches and loops inside, and inside a branch.
 
+use super::places::few;
 use super::{Direction, Loop, Rounds, Slot, Trip};
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
@@ -182,7 +183,8 @@ fn linear(module: &mut Module) -> Result<Vec<Sample>, Problem> {
 /// Some of those above, and more rounds, with fewer carries kept than there are rounds.
 fn replayed(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let keeping = |mut sample: Sample, carries: usize| {
-        sample.op = sample.op.keeping(carries)?;
+        let Op::Loop(of) = sample.op else { return None };
+        sample.op = Loop { carries: Some(few(carries)), ..of }.into();
         Some(sample)
     };
     let mut all = Vec::new();
@@ -198,10 +200,8 @@ fn replayed(module: &mut Module) -> Result<Vec<Sample>, Problem> {
         let xs: Vec<f64> = (0..2 * n).map(|i| 0.5 - 0.1 * i as f64).collect();
         let xs = Tensor::new(&[n, 2], xs)?;
         let operands = vec![Tensor::from([0.75, -0.5]), Tensor::from([1.0, 0.25]), xs];
-        let op = Loop {
-            carries: Some(super::places::few(carries)),
-            ..rolled(of.body, n, direction, &of.rounds.takes)
-        };
+        let op =
+            Loop { carries: Some(few(carries)), ..rolled(of.body, n, direction, &of.rounds.takes) };
         all.push(Sample::smooth(op, operands));
     }
     Ok(all)
