@@ -372,3 +372,26 @@ fn rounds_keep_elements_and_no_arrays() {
         assert!(bytes < 200 * N, "{name}: {bytes} bytes");
     }
 }
+
+/// The cotangent of an array that is only added to is the same in every round: it is read where it lies, and
+/// no round copies it.
+#[test]
+fn rounds_that_add_copy_no_cotangents() {
+    const N: usize = 1000;
+    let squares = |x: Var| {
+        let r = Ref::new(x.zeros_like());
+        let row = |i: Var| {
+            fori_loop(2, |_: (Var, ())| r.at(i).add(x.index(i) * x.index(i)), ());
+        };
+        fori_loop(N, |(i, ()): (Var, ())| row(i), ());
+        r.get()
+    };
+    let pulled = jit(move |(x, ct): (Var, Var)| vjp(squares)(x).1(ct));
+    let (x, ct) = (Tensor::full(&[N], 0.5).unwrap(), Tensor::full(&[N], 3.0).unwrap());
+    let explained = pulled.explain((&x, &ct)).unwrap();
+    let kernels = explained.kernels();
+    // The rounds of the backward pass carry what they add to, and go over no array.
+    let (_, rounds) = kernels.split_once("carry").unwrap();
+    assert!(!rounds.contains("for i"), "{kernels}");
+    assert_eq!(pulled.call((&x, &ct)).unwrap(), Tensor::full(&[N], 6.0).unwrap());
+}

@@ -39,7 +39,7 @@ pub(super) fn transpose(
     op.rounds.takes.extend(turned.takes(0));
     let mut args: Vec<Atom> = x[..first].iter().filter_map(Arg::known).collect();
     args.extend(turned.operands(b, ct, x, into, first));
-    let found = b.emit(op, &args);
+    let found = op.emit(b, &args)?;
     turned.add(b, x, first, &found, into);
     Ok(())
 }

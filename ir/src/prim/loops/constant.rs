@@ -2,10 +2,12 @@
 //!
 //! A closure that hands on what it got, say the parameters of a model beside its state, carries it. As a
 //! constant it is read where it lies, needs no place of its own, is kept once for the backward pass, and
-//! its cotangent is a running total.
+//! its cotangent is a running total. Derivatives are full of them: what is added to a carry changes neither
+//! its tangent nor, on the way back, its cotangent, which would be copied in every round.
 
 use super::{Loop, Slot};
-use crate::function::ValueId;
+use crate::builder::Builder;
+use crate::function::{Atom, ValueId};
 use crate::module::Module;
 use crate::problem::Problem;
 
@@ -61,5 +63,19 @@ impl Loop {
         less.results.retain(|_| kept.next() == Some(true));
         op.body = module.add(less)?;
         Ok((op, settled))
+    }
+
+    /// The outputs of the loop, of which those that no round changes are operands.
+    ///
+    /// # Errors
+    /// None that a loop of a well-formed module can cause.
+    pub(super) fn emit(self, b: &Builder<'_>, operands: &[Atom]) -> Result<Vec<Atom>, Problem> {
+        let (op, settled) = b.with_module(|m| self.settled_carries(m))?;
+        let outputs = b.emit(op, operands);
+        let output = |settled: &Settled| match settled {
+            Settled::Output(n) => outputs[*n],
+            Settled::Operand(n) => operands[*n],
+        };
+        Ok(settled.iter().map(output).collect())
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn jvp(
     let mut op = Loop { body: derived.function, ..of.clone() };
     op.rounds.takes.extend(of.tangent_slots(&active, &derived.active_out, results));
     let args = [x, &of.tangents(cx, x, dx, &active)].concat();
-    let mut y = cx.b.emit(op, &args).to_vec();
+    let mut y = op.emit(cx.b, &args)?;
     let dy: Vec<Atom> = y.drain(results..y.len() - of.trips()).collect();
     Ok(of.dual(y, &derived.active_out, &dy))
 }
@@ -90,7 +90,7 @@ pub(super) fn linearize(
     args.extend(read.iter().filter_map(|r| r.operand));
     args.extend(of.tangents(cx, x, dx, &active));
     let dy = match derived.active_out.contains(&true) {
-        true => cx.b.emit(op, &args).to_vec(),
+        true => op.emit(cx.b, &args)?,
         false => Vec::new(),
     };
     Ok(of.dual(y, &derived.active_out, &dy))
