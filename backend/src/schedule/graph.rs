@@ -286,14 +286,16 @@ impl Graph {
         }
     }
 
-    /// Whether a node reads `base` in other operands than that. What other results of a region begin as
-    /// is copied before the region runs, if it is not taken over itself.
+    /// Whether a node reads `base` in other operands than that. A part of it as which another result of a
+    /// region begins is copied before the region runs; what begins as all of it might take it over, too.
     pub(crate) fn reads_beside(&self, id: NodeId, slot: usize, base: NodeId) -> bool {
         let node = &self.nodes[id];
         let begins = node.kind.region().map_or(&[][..], |r| &self.regions[r].begins);
-        let other = |s: usize| s != slot && !begins.iter().any(|(begun, _)| *begun == s);
-        let operands = node.operands.iter().enumerate().filter(|(s, _)| other(*s));
-        operands.into_iter().any(|(_, o)| self.reaches(*o, base))
+        let begun = |s: usize| begins.iter().any(|(operand, _)| *operand == s);
+        let copied = |s: usize, o: &Source| begun(s) && o.node() != Some(base);
+        let operands = node.operands.iter().enumerate();
+        let mut others = operands.filter(|(s, o)| *s != slot && !copied(*s, o));
+        others.any(|(_, o)| self.reaches(*o, base))
     }
 
     /// Whether a source is `base` or a movement of it. Chains are short, but several may share nodes.
