@@ -57,6 +57,7 @@ faults! {
     Mark = "mark", "local rules take the operand of a mark for the mark";
     LaneOrder = "lane-order", "machine code combines partial values in another order than the kernel says";
     Frame = "frame", "what a region runs is given less workspace than it has";
+    Segment = "segment", "a carry that is kept is taken for that of the round after";
     Element = "element", "the elements of a loop that counts down are read counting up";
     GivenUp = "given-up", "an argument is given up though it is still read";
     BranchTaken = "branch-taken", "a truth value takes the other branch";

@@ -7,6 +7,7 @@
 //! that there is always something to carry.
 
 use super::{Gene, Generator};
+use std::num::NonZeroU32;
 use tapeloom_ir::prim::{
     Broadcast, Call, Cond, Direction, DynamicUpdateSlice, Loop, Rounds, Slot, Trip,
 };
@@ -44,7 +45,13 @@ impl Generator<'_, '_> {
         }
         let direction = [Direction::Up, Direction::Down][self.rng.index(2)];
         let rounds = Rounds { trip: Trip::Static(trip), direction, takes };
-        self.push(Loop::new(body, rounds), &operands, super::BOUND);
+        let carries = self.carries();
+        self.push(Loop { body, rounds, carries }, &operands, super::BOUND);
+    }
+
+    /// How many carries a loop keeps, if it says so: every other one.
+    fn carries(&mut self) -> Option<NonZeroU32> {
+        NonZeroU32::new([0, 0, 0, 1, 1, 2][self.rng.index(6)])
     }
 
     /// One of several branches of one type.
@@ -82,7 +89,7 @@ impl Generator<'_, '_> {
             })
         };
         let takes: Vec<Slot> = params.iter().map(&mut take).collect();
-        let counts = self.rng.index(2) == 0;
+        let (counts, carries) = (self.rng.index(2) == 0, self.carries());
         self.b.with_module(|m| {
             let mut draft = Draft::new("inner");
             let mut operands: Vec<Atom> =
@@ -99,7 +106,7 @@ impl Generator<'_, '_> {
                 None => Trip::Static(2),
             };
             let rounds = Rounds { trip, direction: Direction::Up, takes };
-            let all = b.emit(Loop::new(body, rounds), &operands);
+            let all = b.emit(Loop { body, rounds, carries }, &operands);
             let results = all.iter().zip(&carried).filter(|(_, on)| **on).map(|(y, _)| *y);
             draft.finish(m, results.collect()).ok()
         })

@@ -16,6 +16,7 @@
 
 use super::{Direction, Loop, Rounds, Slot, Trip};
 use crate::builder::Builder;
+use crate::fault::{Fault, planted};
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::prim::elementwise::zeros;
@@ -202,6 +203,7 @@ impl Chain<'_> {
             let ahead = split(b, left, free);
             let state = self.inside(&x[2..]).run(b, from, ahead, &y[first..]);
             let at = calc(b, Scalar::Add, from, ahead);
+            let at = if planted(Fault::Segment) { calc(b, Scalar::Add, at, number(1)) } else { at };
             let rounds = with_element(b, y[2], held, at);
             let carries = y[3..first].iter().zip(kept);
             let carries = carries.map(|(c, r)| with_element(b, *c, held, state[*r]));
