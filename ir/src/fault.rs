@@ -72,6 +72,8 @@ faults! {
     BankTwice = "bank-twice", "a bank of the simulated scratchpad takes two accesses in a tick";
     Replacement = "replacement", "the simulated cache replaces its youngest line";
     LoadEarly = "load-early", "a load of the simulated accelerator does not wait for the store before it";
+    ValueEarly = "value-early", "what a kernel computes is there at once for the simulated accelerator";
+    CutEarly = "cut-early", "a layer of the simulated accelerator ends one value before the loads allow it";
 }
 
 /// Whether that fault is there: never, but in a build that measures the tests.

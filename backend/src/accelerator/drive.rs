@@ -39,6 +39,7 @@ use crate::kernel::{
 };
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::collections::VecDeque;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, HostCall, Limits, Problem, Tensor};
 
 /// Runs a program on a machine: its results, and what that came to.
@@ -91,7 +92,7 @@ pub(crate) fn simulate_within(
         observed(program, args, false, limits, &mut first)?;
         answers = first.answers;
         if let To::Notes(met) = first.to {
-            layers = Layers::of(&met, setup.machine.capacity());
+            layers = Layers::of(&met, setup.machine.capacity().min(setup.layer));
         }
     }
     let (arrays, mut tape) = (Arrays::bump(0, 0, 0), Tape::at(setup.map.tape));
@@ -320,7 +321,7 @@ impl<'a> Observer<'a> for Driver<'a> {
             let operands = done.as_ref().map_or(operands, std::slice::from_ref);
             done = Some(self.push(site + n.min(3), Work::Compute(opcode), operands)?);
         }
-        Ok(done.unwrap_or_default())
+        Ok(done.filter(|_| !planted(Fault::ValueEarly)).unwrap_or_default())
     }
 
     fn touch(&mut self, touch: Touch, operands: &[Token]) -> Result<Token, Problem> {

@@ -15,6 +15,7 @@
 //! not in its phase, or with more values between two cuts than a layer holds, is not for streams: it is
 //! read and written through the cache.
 
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
 /// An access to the tape, as a run met it.
@@ -99,7 +100,7 @@ fn together(met: &[Met], arrays: &OrderedSet<u64>, capacity: u64) -> Option<Laye
     let (mut last, mut ends) = (0, Vec::new());
     for (n, number) in loaded.iter().rev().enumerate() {
         last = last.max(*number);
-        if last == n {
+        if last == n || planted(Fault::CutEarly) && last == n + 1 {
             ends.push(n + 1);
         }
     }

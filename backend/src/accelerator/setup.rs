@@ -23,12 +23,14 @@ pub struct Setup {
     pub system: System,
     /// and its arrays.
     pub map: AddressMap,
+    /// The most entries of a layer, where more would fit: what one execution of an unrolled block stores.
+    pub layer: u64,
 }
 
 impl From<Machine> for Setup {
     /// Everything through the cache, one behind the other.
     fn from(machine: Machine) -> Setup {
-        Setup { machine, system: System::ENZYME, map: AddressMap::default() }
+        Setup { machine, system: System::ENZYME, map: AddressMap::default(), layer: u64::MAX }
     }
 }
 

@@ -115,6 +115,47 @@ fn tapes_are_stored_forward_and_loaded_back() {
         assert_eq!(s.forward.others.loads, cache.forward.others.loads);
     }
     assert!(ideal.ticks() <= full.ticks() && full.ticks() <= cache.ticks() + 64);
+    // As a loop that is unrolled by three does it: layers of three rounds, since no round is cut.
+    let unrolled = Setup { system: System::TFLOW, layer: 7, ..Machine::cal().into() };
+    let (got, s) = f.simulate(&x, unrolled).unwrap();
+    assert_eq!(got, want);
+    assert_eq!((s.forward.layers, s.reverse.layers, s.tiles), (167, 167, 34));
+}
+
+/// Ticks of a program of one phase.
+#[track_caller]
+fn ticks(f: impl Fn(Var) -> Var, x: f64) -> u64 {
+    let (y, s) = jit(&f).simulate(x, Machine::cal()).unwrap();
+    assert_eq!(y, jit(&f).call(x).unwrap());
+    assert_eq!(s.reverse, Counts::default());
+    s.ticks()
+}
+
+/// What a chain takes longer if it has a hundred links more.
+#[track_caller]
+fn hundred(f: impl Fn(usize, Var) -> Var) -> u64 {
+    ticks(|x| f(300, x), 1.0001) - ticks(|x| f(200, x), 1.0001)
+}
+
+#[test]
+fn operations_wait_for_the_values_that_they_take() {
+    // A product takes four ticks, and each waits for the one before; a round of the loop takes one.
+    assert_eq!(hundred(|n, x| fori_loop(n, |(_, x): (Var, Var)| x * x, x)), 400);
+    // Two chains go side by side.
+    let both = |n, x: Var| {
+        let (a, b) = fori_loop(n, |(_, (a, b)): (Var, (Var, Var))| (a * a, b * b), (x, x + 1e-4));
+        a + b
+    };
+    assert_eq!(hundred(both), 400);
+    // What is not known to go on does not: a comparison is a tick more, and is behind the product.
+    let until = |n: usize, x: Var| {
+        let more = move |(x, k): (Var, Var)| x.gt(0.0) & k.lt(n as i64);
+        while_loop(more, |(x, k): (Var, Var)| (x * 1.0001, k + 1), (x, constant(0i64))).0
+    };
+    assert!(hundred(until) >= 500, "{}", hundred(until));
+    // A fold has as many partial sums as lanes: it does not wait for each of its terms.
+    let sum = |n: usize, x: Var| (arange(n, Dtype::F64) * x).sum();
+    assert!(hundred(sum) < 500 / 2, "{}", hundred(sum));
 }
 
 /// Whatever programs are made of: results of the machine are those of machine code.
