@@ -8,6 +8,7 @@ use tapeloom::CallReport;
 use tapeloom::prelude::*;
 use tapeloom_ir::schedule::steps;
 use tapeloom_ir::{LoopCount, Schedule};
+use tapeloom_tests::Agreement;
 use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences, recorded_differences};
 use tapeloom_transforms::Transforms;
 
@@ -91,6 +92,31 @@ fn memory_is_that_of_the_carries() {
         }
     }
     assert_eq!((bytes[0], bytes[1]), (bytes[4], bytes[4]), "it depends on the number of rounds");
+}
+
+/// Forward over reverse and reverse over forward keep so many carries, each with its tangent.
+#[test]
+fn second_derivatives_along_a_direction_keep_pairs() {
+    const WIDE: usize = 500;
+    let x = Tensor::full(&[WIDE], 0.5).unwrap();
+    let swing = |(x, v): (Var, Var)| (x + v * 0.01, v - x.sin() * 0.01);
+    for n in [100, 1000] {
+        let f =
+            move |x: Var| fori_loop(n, |(_, c): (Var, (Var, Var))| swing(c), (x, x * 0.5)).0.sum();
+        let c = move |x: Var| checkpoint_carries(10, 1, f)(x);
+        let most = 10 * (4 * 8 * WIDE + 8) + 12 * 8 * WIDE + 4096;
+        let forward = jit(move |x: Var| jvp(grad(c))((x, x)).1);
+        let reverse = jit(grad(move |x: Var| jvp(c)((x, x)).1));
+        let plain = [
+            jit(move |x: Var| jvp(grad(f))((x, x)).1).call(&x).unwrap(),
+            jit(grad(move |x: Var| jvp(f)((x, x)).1)).call(&x).unwrap(),
+        ];
+        let kept = [forward.report(&x).unwrap(), reverse.report(&x).unwrap()];
+        for ((found, report), want) in kept.iter().zip(&plain) {
+            Agreement::CLOSE.check(found, want).unwrap();
+            assert!(report.peak_bytes() <= most, "{n} rounds, at most {most}: {report}");
+        }
+    }
 }
 
 /// A carry for each block, and what the rounds of one block need: `sin x` is undone from x.

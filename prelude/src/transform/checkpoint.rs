@@ -94,6 +94,10 @@ pub fn checkpoint<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
+/// Derivatives along a direction of the gradient ([`hvp`](crate::hvp), [`hessian`](crate::hessian)) and
+/// gradients of such derivatives keep as many carries, each with its tangent. The gradient of a gradient
+/// keeps what every round needs.
+///
 /// What is kept of a loop inside a round of another one is a part of that round: it is there while the
 /// round is undone. A loop whose rounds print or call Rust keeps what every round needs: what is called
 /// from outside the program runs once.
