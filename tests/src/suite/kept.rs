@@ -12,7 +12,8 @@ use tapeloom_ir::parse_module;
 pub struct Kept {
     /// What lies in the workspace when the result is complete, and is read again.
     pub planned: usize,
-    /// What the rounds of loops kept whose number only the run knows.
+    /// What the rounds of loops kept at most whose number only the run knows, also of rounds that the
+    /// backward pass ran again.
     pub records: usize,
     /// Arguments, results, workspace and records together.
     pub peak: usize,
