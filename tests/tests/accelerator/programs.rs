@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tapeloom::accelerator::*;
 use tapeloom::prelude::*;
 use tapeloom::{Kind, Target};
+use tapeloom_tests::Agreement;
+use tapeloom_tests::suite::{Form, KERNELS, WAYS};
 
 /// A small machine, so that runs are short and caches full.
 fn small() -> Machine {
@@ -256,4 +258,33 @@ fn machines_that_cannot_be_are_errors_of_the_call() {
     assert!(error.to_string().contains("is not made of sets of 3 lines"), "{error}");
     let error = jit(|x: Var| x).interpreted().simulate(1.0, small()).unwrap_err();
     assert_eq!(error.kind(), Kind::Target);
+}
+
+#[test]
+fn the_nine_kernels_run_on_every_system() {
+    let mut streamed = 0;
+    for kernel in KERNELS.iter().filter(|kernel| kernel.form == Form::Mutated) {
+        let size = kernel.sizes.test;
+        let inputs = (kernel.inputs)(size);
+        let (variables, data, seed) = kernel.arguments(&inputs).unwrap();
+        let f = jit((WAYS[0].gradient)(kernel, size));
+        let by_machine = |setup| f.simulate((&variables, &data, &seed), setup).unwrap();
+        // The largest is run on two of them.
+        let few = if kernel.name == "lenet" { 1 } else { 5 };
+        let (want, cached) = by_machine(Setup { system: System::TFLOW, ..small().into() });
+        for setup in setups(&small()).take(few) {
+            let (got, s) = by_machine(setup);
+            assert_eq!(got, want, "{kernel}, {}", s.system);
+            let taped = |s: &Statistics| (s.forward.taped(), s.reverse.taped());
+            assert_eq!(taped(&s), taped(&cached), "{kernel}, {}", s.system);
+        }
+        streamed += usize::from(cached.reverse.streamed > 0);
+        let native = f.call((&variables, &data, &seed)).unwrap();
+        let close = |a: &Tensor, b: &Tensor| {
+            Agreement::relative(1e-12).check(a, b).unwrap_or_else(|e| panic!("{kernel}: {e}"));
+        };
+        close(&native.0, &want.0);
+        native.1.iter().zip(&want.1).for_each(|(a, b)| close(a, b));
+    }
+    assert!(streamed >= 5, "{streamed}");
 }
