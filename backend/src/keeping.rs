@@ -77,6 +77,33 @@ pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
     found
 }
 
+/// The primitive that makes the n-th output of an equation, and its line: of what the rounds of a loop
+/// stack, that which makes the element, however deep.
+pub(crate) fn maker<'m>(
+    module: &'m Module,
+    mut f: &'m Function,
+    mut i: usize,
+    mut n: usize,
+) -> (&'static str, Loc) {
+    loop {
+        let e = &f.equations[i];
+        let found = (e.op.name(), f.location(i));
+        let Some((body, rounds)) = as_loop(module, e) else { return found };
+        let round = module.function(body);
+        let Some(result) = round.results.get(n).filter(|_| rounds.carrier(n).is_none()) else {
+            return found;
+        };
+        let Some(v) = result.value() else { return found };
+        if round.all_params().any(|p| p == v) {
+            return ("the carry", found.1);
+        }
+        let mut equations = round.equations.iter().enumerate();
+        let place = equations.find_map(|(j, e)| Some((j, e.outputs.iter().position(|o| *o == v)?)));
+        let Some((j, m)) = place else { return found };
+        (f, i, n) = (round, j, m);
+    }
+}
+
 /// The body and the rounds of an equation that is a loop.
 fn as_loop(module: &Module, e: &Equation) -> Option<(FuncId, Rounds)> {
     if e.op.regions().is_empty() {

@@ -24,6 +24,7 @@ mod outside;
 mod plan;
 mod record;
 mod records;
+mod tape;
 mod target;
 mod watch;
 
@@ -33,6 +34,7 @@ pub use jit::CodeReport;
 pub use keeping::Keeping;
 pub use plan::{Plan, Row};
 pub use schedule::schedule;
+pub use tape::{Again, TapePlan};
 pub use target::Target;
 
 use tapeloom_ir::{Kind, Problem};

@@ -7,6 +7,7 @@
 
 use crate::keeping::Keeping;
 use crate::kernel::{BufferId, KernelId, Place, Tape, TapeId};
+use crate::tape::{Again, table};
 use cranelift_entity::PrimaryMap;
 use std::fmt;
 use std::sync::Arc;
@@ -27,6 +28,8 @@ pub struct Plan {
     pub tapes: PrimaryMap<TapeId, Tape>,
     /// What rounds keep that is as large as what they carry.
     pub keeping: Vec<Keeping>,
+    /// What the way back computes again.
+    pub again: Vec<Again>,
 }
 
 /// A function that was asked to be compiled once, and what became of that.
@@ -59,47 +62,52 @@ pub struct Row {
     pub primitive: &'static str,
     /// The user's line.
     pub location: Loc,
+    /// The first line that reads it on the way back, if it holds what the forward pass made.
+    pub read_back: Loc,
     /// The names under which values in it are kept for the backward pass.
     pub kept: Vec<Arc<str>>,
 }
 
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut lines =
-            vec![["buffer", "what", "type", "bytes", "place", "steps", "from"].map(String::from)];
-        for r in &self.rows {
-            lines.push([
-                r.buffer.to_string(),
-                match r.kept.join(", ") {
-                    names if names.is_empty() => r.primitive.to_owned(),
-                    names => format!("{}, kept {names}", r.primitive),
-                },
-                r.ty.to_string(),
-                r.ty.bytes().to_string(),
-                match r.place {
-                    Place::Input(i) => format!("input {i}"),
-                    Place::Workspace(offset) => format!("workspace+{offset}"),
-                    place @ (Place::Output(_) | Place::Given { .. } | Place::Record { .. }) => {
-                        place.to_string()
-                    }
-                },
-                format!("{}-{}", r.first, r.last),
-                r.location.map_or(String::new(), |l| format!("{}:{}", l.file(), l.line())),
-            ]);
+impl Row {
+    /// Whether it lies in the workspace.
+    pub fn is_workspace(&self) -> bool {
+        self.offset().is_some()
+    }
+
+    /// Where in the workspace it lies.
+    pub fn offset(&self) -> Option<usize> {
+        match self.place {
+            Place::Workspace(offset) => Some(offset),
+            Place::Input(_) | Place::Output(_) | Place::Given { .. } | Place::Record { .. } => None,
         }
-        let mut widths = [0; 7];
-        for line in &lines {
-            for (w, cell) in widths.iter_mut().zip(line) {
-                *w = cell.len().max(*w);
-            }
-        }
-        for line in &lines {
-            let cells: Vec<String> =
-                line.iter().zip(widths).map(|(cell, w)| format!("{cell:w$}")).collect();
-            writeln!(f, "{}", cells.join("  ").trim_end())?;
-        }
-        let s = if self.steps == 1 { "" } else { "s" };
-        writeln!(f, "{} step{s}, workspace of {} bytes", self.steps, self.peak)?;
+    }
+
+    /// Its line of the table.
+    pub(crate) fn cells(&self) -> [String; 7] {
+        [
+            self.buffer.to_string(),
+            match self.kept.join(", ") {
+                names if names.is_empty() => self.primitive.to_owned(),
+                names => format!("{}, kept {names}", self.primitive),
+            },
+            self.ty.to_string(),
+            self.ty.bytes().to_string(),
+            match self.place {
+                Place::Input(i) => format!("input {i}"),
+                Place::Workspace(offset) => format!("workspace+{offset}"),
+                place @ (Place::Output(_) | Place::Given { .. } | Place::Record { .. }) => {
+                    place.to_string()
+                }
+            },
+            format!("{}-{}", self.first, self.last),
+            self.location.map_or(String::new(), |l| format!("{}:{}", l.file(), l.line())),
+        ]
+    }
+}
+
+impl Plan {
+    /// What the rounds of loops record of which only the run knows how many there are.
+    pub(crate) fn records(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (id, Tape { record, loc, within }) in &self.tapes {
             let at =
                 |loc: &Loc| loc.map_or(String::new(), |l| format!(" at {}:{}", l.file(), l.line()));
@@ -109,6 +117,19 @@ impl fmt::Display for Plan {
             }
             writeln!(f)?;
         }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let heads = ["buffer", "what", "type", "bytes", "place", "steps", "from"];
+        let mut lines = vec![heads.map(String::from)];
+        lines.extend(self.rows.iter().map(Row::cells));
+        table(f, &lines)?;
+        let s = if self.steps == 1 { "" } else { "s" };
+        writeln!(f, "{} step{s}, workspace of {} bytes", self.steps, self.peak)?;
+        self.records(f)?;
         for keeping in &self.keeping {
             writeln!(f, "{keeping}")?;
         }

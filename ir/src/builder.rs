@@ -18,11 +18,12 @@
 //! ```
 
 use crate::copying::{self, Atoms};
-use crate::function::{Atom, Equation, FuncId, Function, Loc, Operands, Outputs, ValueId};
+use crate::function::{Atom, Equation, FuncId, Function, Operands, Outputs, ValueId};
 use crate::literal::Literal;
 use crate::module::Module;
 use crate::prim::{Op, Operand};
 use crate::problem::{Kind, Problem};
+use crate::spot::Loc;
 use crate::types::{Dtype, Type};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;

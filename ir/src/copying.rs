@@ -24,10 +24,11 @@
 
 use crate::builder::Draft;
 use crate::fault::{Fault, planted};
-use crate::function::{Atom, Equation, FuncId, Function, Loc, Operands, ValueId};
+use crate::function::{Atom, Equation, FuncId, Function, Operands, ValueId};
 use crate::module::Module;
 use crate::prim::Op;
 use crate::problem::Problem;
+use crate::spot::Loc;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::sync::Arc;

@@ -28,11 +28,12 @@
 //! Constants are what the program says, and never counted; arguments are if they reach a result.
 
 use crate::eval::eval;
-use crate::function::{Atom, Equation, FuncId, Function, Loc, ValueId};
+use crate::function::{Atom, Equation, FuncId, Function, ValueId};
 use crate::literal::Literal;
 use crate::module::Module;
 use crate::prim::{Code, Lowering, Operand};
 use crate::problem::{Kind, Problem};
+use crate::spot::Loc;
 use crate::tensor::Tensor;
 use crate::types::Type;
 use crate::value::Value;

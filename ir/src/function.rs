@@ -20,11 +20,11 @@
 
 use crate::literal::Literal;
 use crate::prim::Op;
+use crate::spot::Loc;
 use crate::types::Type;
 use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// A value: a parameter or the output of an equation. Displays as `%7`.
@@ -36,9 +36,6 @@ entity_impl!(ValueId, "%");
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FuncId(u32);
 entity_impl!(FuncId, "fn");
-
-/// A line of the user's source, if one is known. Never part of equality.
-pub type Loc = Option<&'static Location<'static>>;
 
 /// An operand or a result: a value or a scalar constant.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]

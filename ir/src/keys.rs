@@ -39,12 +39,13 @@
 //! ```
 
 use crate::depth::deeper;
-use crate::function::{Atom, Equation, FuncId, Function, Loc, ValueId};
+use crate::function::{Atom, Equation, FuncId, Function, ValueId};
 use crate::literal::Literal;
 use crate::map::OrderedMap;
 use crate::module::Module;
 use crate::prim::{AxisMap, Code, Direction, Lowering, Op, Operand, Piece, Rounds, Slot, Trip};
 use crate::problem::{Kind, Problem, Result};
+use crate::spot::Loc;
 use crate::types::{ArrayType, Type};
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;

@@ -31,6 +31,7 @@ mod function;
 mod host;
 mod keys;
 mod limits;
+
 mod literal;
 pub mod map;
 pub mod math;
@@ -39,6 +40,7 @@ mod policy;
 mod problem;
 pub mod question;
 pub mod schedule;
+mod spot;
 mod tensor;
 mod text;
 pub mod trace;
@@ -51,7 +53,7 @@ pub use copying::{Atoms, Copying, rebuild};
 pub use depth::{DEEPEST_CALL, DEEPEST_CLOSURE, deeper};
 pub use eval::{eval, eval_values};
 pub use finite::eval_finite;
-pub use function::{Atom, Equation, FuncId, Function, Loc, Operands, Outputs, ValueId};
+pub use function::{Atom, Equation, FuncId, Function, Operands, Outputs, ValueId};
 pub use host::{Answer, Batch, Failure, Host, HostCall, Lane};
 pub use keys::{DRAW, KEYS, check_keys};
 pub use limits::{Cancel, LOOK_EVERY, LimitedLoop, Limits, LoopCount, eval_within};
@@ -62,6 +64,7 @@ pub use policy::{Policy, Price, Terms};
 pub use prim::{Code, Op, Scalar};
 pub use problem::{Kind, Problem};
 pub use schedule::Schedule;
+pub use spot::{Loc, Spot};
 pub use tensor::{Element, Line, Tensor};
 pub use text::{
     ParseError, is_word, parse_module, parse_type, print_equation, print_function, print_functions,

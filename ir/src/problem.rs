@@ -4,7 +4,7 @@
 //! expected and what was found, and one that says how to mend it. Whoever knows the place (the
 //! tracer, the verifier, the parser) adds the user's line and hands an `Error` on.
 
-use crate::function::Loc;
+use crate::spot::Loc;
 use std::fmt;
 
 /// The kind of a problem. Each has its section, with a failing program and its mend, in the chapter

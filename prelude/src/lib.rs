@@ -84,7 +84,7 @@ pub use ops::functions::*;
 pub use outside::{Failure, callback, callback_batched, debug_print, tap, tap_cotangent};
 pub use record::{Ephemeral, Persistent, Tape, record, recorded_vjp};
 pub use state::Ref;
-pub use tapeloom_backend::{Target, accelerator};
+pub use tapeloom_backend::{Again, TapePlan, Target, accelerator};
 pub use tapeloom_derive::Tree;
 pub use tapeloom_ir::{
     ArrayType, Cancel, Dtype, Element, Kind, LoopCount, Policy, Problem, Shape, Tensor,

@@ -20,7 +20,8 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Arg, Cotangents, Lowering, Operand, Regions, RuleCx, Total, instantiate};
 use tapeloom_ir::question::{Onto, Transpose, TransposeOf};
 use tapeloom_ir::{
-    Atom, Builder, Copying, Draft, Equation, FuncId, Function, Kind, Module, Problem, Type, ValueId,
+    Atom, Builder, Copying, Draft, Equation, FuncId, Function, Kind, Module, Problem, Spot, Type,
+    ValueId,
 };
 
 pub(crate) fn derive(
@@ -119,7 +120,9 @@ pub(crate) fn derive(
         let message = format!("@{} has no linear parameters to transpose", f.name);
         return Err(Problem::new(Kind::NotLinear, message, "mark them after `;`"));
     }
-    let function = sweep(regions, module, draft.close(results)?)?;
+    let mut function = draft.close(results)?;
+    function.locations.iter_mut().for_each(|at| *at = at.map(Spot::on_the_way_back));
+    let function = sweep(regions, module, function)?;
     let nonzero = totals.iter().map(Option::is_some).collect();
     Ok(TransposeOf { function: module.add(function)?, nonzero })
 }

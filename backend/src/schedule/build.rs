@@ -4,6 +4,7 @@ use super::calls::{Calls, Gives, Unit, carries, handed};
 use super::empty::{Simpler, simplify};
 use super::graph::{Graph, Node, NodeId, NodeKind, Source};
 use super::region::{Region, RegionKind};
+use crate::keeping::maker;
 use crate::kernel::{Asked, Kernel, KernelId};
 use crate::machine::Machine;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -379,7 +380,8 @@ impl Flatten<'_> {
                 None => ArrayType::new(Dtype::Bool, []),
             };
             let kind = NodeKind::Result { of, n };
-            let node = Node::new(kind, operands.clone(), ty, e.op.name(), loc);
+            let (name, made) = maker(self.module, &f, top.next - 1, n);
+            let node = Node::new(kind, operands.clone(), ty, name, made.or(loc));
             let result = Source::Node(self.graph.nodes.push(node));
             if n == 0 {
                 operands = SmallVec::from_slice(&[result]);

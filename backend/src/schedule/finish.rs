@@ -15,7 +15,7 @@ use crate::kernel::{self, Buffer, BufferId, Kernel, KernelId, Place, ScalarId, c
 use crate::plan::{Plan, Row};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use std::sync::Arc;
-use tapeloom_ir::{ArrayType, Kind, OrderedMap, Problem};
+use tapeloom_ir::{ArrayType, Kind, Loc, OrderedMap, Problem};
 
 /// The kernel and its memory plan. `params` are the types of the function's parameters.
 pub(crate) fn finish(
@@ -116,6 +116,7 @@ pub(crate) fn finish(
     let marked =
         marked.filter_map(|(id, node)| Some((held.at(id, of_node[id]?), node.kept.clone())));
     let kept: OrderedMap<kernel::Held, Vec<Arc<str>>> = marked.collect();
+    let back = read_back(graph, &emitted, &storage);
     let plan = Plan {
         rows: rows
             .iter()
@@ -129,6 +130,7 @@ pub(crate) fn finish(
                     last,
                     primitive: graph.nodes[*id].name,
                     location: graph.nodes[*id].loc,
+                    read_back: back[*id],
                     kept: names(&kept, *buffer),
                 }
             })
@@ -138,6 +140,7 @@ pub(crate) fn finish(
         calls: Vec::new(),
         tapes: PrimaryMap::new(),
         keeping: Vec::new(),
+        again: Vec::new(),
     };
     let mut kernel = Kernel {
         name: name.to_owned(),
@@ -154,6 +157,30 @@ pub(crate) fn finish(
     };
     claim(&mut kernel);
     Ok((kernel, plan))
+}
+
+/// For the roots of what the forward pass makes, the first line that reads them on the way back. What is
+/// computed where it is read reads there.
+fn read_back(graph: &Graph, emitted: &Emitted, storage: &Storage) -> SecondaryMap<NodeId, Loc> {
+    let is_back = |loc: Loc| loc.is_some_and(|at| at.back);
+    let mut reader: SecondaryMap<NodeId, Loc> = SecondaryMap::with_capacity(graph.nodes.len());
+    let mut roots: SecondaryMap<NodeId, Loc> = SecondaryMap::with_capacity(graph.nodes.len());
+    for (id, node) in graph.nodes.iter().rev() {
+        let here = match is_back(node.loc) {
+            true => node.loc,
+            false => {
+                let root = storage.root(id);
+                roots[root] = reader[id].or(roots[root]);
+                reader[id].filter(|_| !emitted.needs[id])
+            }
+        };
+        if here.is_some() {
+            for operand in node.operands.iter().filter_map(|s| s.node()) {
+                reader[operand] = here;
+            }
+        }
+    }
+    roots
 }
 
 /// The names under which a buffer keeps any of its values.

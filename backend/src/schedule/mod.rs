@@ -94,6 +94,7 @@ use crate::compile::Options;
 use crate::keeping::keeping;
 use crate::kernel::{Kernel, KernelId, Program};
 use crate::plan::Plan;
+use crate::tape::again;
 use calls::{Gives, Unit};
 use cranelift_entity::PrimaryMap;
 use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem};
@@ -142,6 +143,7 @@ pub(crate) fn plan_on(
     plan.calls = calls.rows;
     plan.tapes.clone_from(&tapes.all);
     plan.keeping = keeping(module, func);
+    plan.again = again(module, func);
     let watched = tapes.watched.unwrap_or_default();
     Ok((Program { tapes: tapes.all, watched, callees, entry }, plan))
 }

@@ -10,12 +10,13 @@ use super::record::Recording;
 use super::state::Known;
 use super::{Handle, WITHIN};
 use crate::builder::{Draft, infer};
-use crate::function::{Atom, Loc, ValueId};
+use crate::function::{Atom, ValueId};
 use crate::literal::Literal;
 use crate::map::{OrderedMap, OrderedSet};
 use crate::module::Module;
 use crate::prim::{Op, Types};
 use crate::problem::{Kind, Problem};
+use crate::spot::Loc;
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Type};
 use smallvec::SmallVec;
@@ -204,7 +205,7 @@ impl Trace {
 
     fn escaped(&self, h: Handle) -> Problem {
         let from = self.whence(h.frame);
-        let made = h.born.map_or(String::new(), |l| format!(" made {}", place(l)));
+        let made = h.born.map_or(String::new(), |l| format!(" made {}", place(&l)));
         if h.frame == super::NOWHERE {
             return Problem::new(
                 Kind::Escaped,

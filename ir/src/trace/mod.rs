@@ -44,11 +44,12 @@ pub use record::{Recorded, Undo, is_recording, item, level, recording, value};
 pub use state::{Held, State, around, body};
 
 use crate::depth::{DEEPEST_CLOSURE, too_deep};
-use crate::function::{Atom, FuncId, Loc};
+use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::module::Module;
 use crate::prim::Op;
 use crate::problem::Problem;
+use crate::spot::Loc;
 use crate::tensor::Tensor;
 use crate::types::{Dtype, Type};
 use frame::{Frame, Runs, Trace};

@@ -26,8 +26,8 @@
 use super::diagnostic::{Diagnostic, Note, place};
 use super::frame::{Captured, Frame, Runs, Trace};
 use super::{Closed, Handle, Param, close, nowhere, poison1, with_trace};
-use crate::function::Loc;
 use crate::problem::{Kind, Problem};
+use crate::spot::Loc;
 use crate::types::{Dtype, Type};
 use std::marker::PhantomData;
 
@@ -243,7 +243,7 @@ impl Trace {
     /// The frame that made a state, if it can be used so in the frame under way.
     fn allowed(&self, state: State, access: Access, what: &'static str) -> Result<usize, Problem> {
         let (name, made) =
-            (state.name, state.born.map_or(String::new(), |l| format!(" made {}", place(l))));
+            (state.name, state.born.map_or(String::new(), |l| format!(" made {}", place(&l))));
         let Some(home) = self.home(state) else {
             // No frame has the number 0.
             let from = self.whence(self.states.get(&state.number).map_or(0, |known| known.home));

@@ -16,7 +16,7 @@
 
 use std::fmt;
 use std::time::Duration;
-use tapeloom_backend::Report;
+use tapeloom_backend::{Report, TapePlan};
 
 /// The program after one stage of compilation.
 #[derive(Clone, Debug)]
@@ -61,6 +61,22 @@ impl Explanation {
     /// The table of memory as text.
     pub fn memory_plan(&self) -> String {
         self.report.plan.to_string()
+    }
+
+    /// What lies in memory between the forward pass and the way back, line by line, and what is computed
+    /// again instead: a table, and a picture ([`TapePlan::to_svg`]).
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let layer = |x: Var| x.dot(x.t()).tanh().dot(x);
+    /// let f = jit(grad(|x: Var| layer(layer(x)).sum()));
+    /// let e = f.explain(Tensor::full(&[40, 40], 0.1)?)?;
+    /// let tape = e.tape();
+    /// assert!(tape.to_string().contains("tanh") && tape.bytes() < e.workspace_bytes());
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn tape(&self) -> TapePlan<'_> {
+        self.report.plan.tape()
     }
 
     /// Bytes that a call uses beside arguments and results. Exact, and known before the call.

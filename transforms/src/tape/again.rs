@@ -16,7 +16,7 @@ use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Op, Regions};
 use tapeloom_ir::question::{LinearizeOf, Residual};
-use tapeloom_ir::{Atom, Builder, Copying, Draft, Function, Module, Problem, Type, ValueId};
+use tapeloom_ir::{Atom, Builder, Copying, Draft, Function, Module, Problem, Spot, Type, ValueId};
 
 /// The same derivative, where the linear half runs those equations of the forward half `f` again.
 pub(super) fn rewrite(
@@ -84,9 +84,19 @@ pub(super) fn rewrite(
             behind.bind(v, mark);
         }
     }
+    // What the forward half computes too is computed again, and its lines say so.
+    let mut lines = f.clone();
+    let mut live: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
+    forward.results.iter().filter_map(|a| a.value()).for_each(|v| live[v] = true);
+    for (e, at) in f.equations.iter().zip(&mut lines.locations).rev() {
+        if e.outputs.iter().any(|o| live[*o]) {
+            e.operands.iter().filter_map(|a| a.value()).for_each(|v| live[v] = true);
+            *at = at.map(Spot::once_more);
+        }
+    }
     for (i, e) in runs() {
         let operands = behind.all(&e.operands);
-        behind.define(e, draft.copy(f, i, operands));
+        behind.define(e, draft.copy(&lines, i, operands));
     }
     let value = |a: &Atom| match a {
         Atom::Value(v) if computed[*v] => behind.read(*a),

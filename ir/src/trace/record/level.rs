@@ -3,9 +3,10 @@
 use super::super::{Handle, bind, bind1, poison1, record as record_problem, with_trace};
 use super::rules::Back;
 use super::sweep::{Arithmetic, Cotangents, Level, Place, Plan, Program, undo};
-use crate::function::{Atom, Loc};
+use crate::function::Atom;
 use crate::prim::{Broadcast, Call, Reshape, Scalar};
 use crate::problem::{Kind, Problem};
+use crate::spot::Loc;
 use crate::trace::diagnostic::Diagnostic;
 use crate::trace::frame::Trace;
 use crate::types::Type;

@@ -14,11 +14,12 @@
 use super::rules::{Back, Given, Mask, Rules};
 use crate::builder::Draft;
 use crate::fault::{Fault, planted};
-use crate::function::{Atom, Equation, Loc, Operands, ValueId};
+use crate::function::{Atom, Equation, Operands, ValueId};
 use crate::map::OrderedMap;
 use crate::module::Module;
 use crate::problem::Problem;
 use crate::question::Residual;
+use crate::spot::Loc;
 use crate::types::Type;
 use smallvec::SmallVec;
 

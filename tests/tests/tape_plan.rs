@@ -1,0 +1,110 @@
+//! What lies in memory between the forward pass and the way back, as `explain` tells it, against what is
+//! allocated. Alone in its process, whose allocations are counted.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(
+    unsafe_code,
+    reason = "an allocator that counts hands everything on to that of the system"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tapeloom::Explanation;
+use tapeloom::prelude::*;
+
+/// The system's allocator, with a count of bytes and the most that there were.
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is handed on as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(held, Ordering::Relaxed);
+        // SAFETY: the caller's promises are those of this call.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are those of this call.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// What may be allocated beside what is explained: the call's own lists.
+const LITTLE: usize = 2048;
+
+/// The gradient at `x`, explained, after its first call has been measured.
+fn explained(what: &str, f: impl Fn(Var) -> Var + 'static, x: &Tensor) -> Explanation {
+    // The matrix library has memory of its own, which it keeps for all.
+    run(grad(|x| f(x)), x).unwrap();
+    let f = jit(grad(f));
+    let e = f.explain(x).unwrap();
+    let call = f.compile(x).unwrap();
+    let before = HELD.load(Ordering::Relaxed);
+    let results = call.call(x).unwrap();
+    // The workspace stays for the next call.
+    let stays = HELD.load(Ordering::Relaxed) - before - results.bytes().len();
+    let says = e.workspace_bytes();
+    assert!((says..says + LITTLE).contains(&stays), "{what}: {stays} bytes stay of {says}");
+    // A call takes nothing else, but for what the matrix library packs its operands in.
+    let packed = if e.kernels().contains("contract") { x.bytes().len() + LITTLE } else { LITTLE };
+    let before = HELD.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    call.call(x).unwrap();
+    let most = MOST.load(Ordering::Relaxed) - before;
+    let says = results.bytes().len();
+    assert!((says..says + packed).contains(&most), "{what} takes {most} bytes, and says {says}");
+
+    let rows = e.tape().rows().count();
+    let svg = e.tape().to_svg();
+    let red = svg.matches("#c0392b").count();
+    assert!(red <= rows && red == e.tape().rows().filter(|r| r.is_workspace()).count(), "{what}");
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && !svg.contains("NaN"), "{svg}");
+    e
+}
+
+/// What is made, how much of it, and in which place of the tape's table.
+fn rows(e: &Explanation) -> Vec<String> {
+    e.tape().rows().map(|r| format!("{} {}", r.primitive, r.ty)).collect()
+}
+
+#[test]
+fn what_is_explained_is_what_is_taken() {
+    let x = Tensor::full(&[64, 64], 0.01).unwrap();
+    let layer = |x: Var| x.dot(x.t()).tanh().dot(x);
+    let e = explained("layers", move |x| layer(layer(x)).sum(), &x);
+    assert!(
+        e.tape().bytes() >= 3 * x.bytes().len() && e.tape().bytes() < e.workspace_bytes(),
+        "{e}"
+    );
+    assert!(e.tape().again().is_empty(), "{}", e.tape());
+
+    // Of a layer that is checkpointed the hyperbolic tangents are computed again, and are no tape.
+    let checkpointed = checkpoint(layer, Policy::Nothing);
+    let less = explained("checkpointed", move |x| checkpointed(layer(x)).sum(), &x);
+    assert!(less.tape().bytes() < e.tape().bytes(), "{}{}", e.tape(), less.tape());
+    assert!(less.tape().again().iter().any(|a| a.what == "tanh"), "{}", less.tape());
+
+    // A round keeps three arrays, named after what makes them, at their lines.
+    let round = |(h, t): (Var, Var)| {
+        let d = h - 0.01 * t;
+        let h = (d * d).sin() + h.exp();
+        (h, h)
+    };
+    let rounds = move |x: Var| scan(round, x, arange(100, Dtype::F64)).1.square().sum();
+    let e = explained("scan", rounds, &Tensor::full(&[32], 0.1).unwrap());
+    let mut kept = rows(&e);
+    kept.sort();
+    let want = ["add", "cos", "exp", "sub"].map(|what| format!("{what} f64[100,32]"));
+    assert_eq!(kept, want, "{}", e.tape());
+    assert_eq!(e.tape().bytes(), 4 * 100 * 32 * 8);
+    let lines: Vec<u32> = e.tape().rows().filter_map(|r| Some(r.location?.line())).collect();
+    assert!(lines.iter().all(|line| lines[0].abs_diff(*line) < 8), "{}", e.tape());
+}
