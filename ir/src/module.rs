@@ -126,6 +126,11 @@ impl Module {
         self.seen[id]
     }
 
+    /// Whether running a function calls a Rust function.
+    pub fn runs_outside(&self, id: FuncId) -> bool {
+        self.outside[id]
+    }
+
     /// Whether running an equation calls a Rust function, itself or in what it runs.
     pub fn calls_out(&self, op: &Op) -> bool {
         let inside = |r: &Region| r.role.runs() && self.outside[r.function];

@@ -31,6 +31,9 @@ pub enum Policy {
     Dots,
     /// Values marked with those names; the rest is computed again.
     Named(Arc<[Arc<str>]>),
+    /// So many bytes between the forward pass and the way back, and while an outer round of loops is undone:
+    /// the cheapest plan that has no more. Loops keep some of their carries and make the others again.
+    Bytes(u64),
     /// What the backward pass reads but for values marked with those names, which are computed again.
     Except(Arc<[Arc<str>]>),
 }
@@ -42,7 +45,8 @@ impl Policy {
     /// Every policy without names, and those with names with two each.
     pub fn samples() -> Vec<Policy> {
         let names = ["a", "b.c"];
-        PLAIN.into_iter().chain([Policy::named(names), Policy::except(names)]).collect()
+        let more = [Policy::Bytes(8000), Policy::named(names), Policy::except(names)];
+        PLAIN.into_iter().chain(more).collect()
     }
 
     /// [`Policy::Named`]: what is marked with one of those names is kept.
@@ -62,6 +66,7 @@ impl Policy {
             Policy::Everything => "everything",
             Policy::Nothing => "nothing",
             Policy::Dots => "dots",
+            Policy::Bytes(_) => "bytes",
             Policy::Named(_) => "named",
             Policy::Except(_) => "except",
         }
@@ -71,7 +76,20 @@ impl Policy {
     pub fn names(&self) -> &[Arc<str>] {
         match self {
             Policy::Named(names) | Policy::Except(names) => names,
-            Policy::Planned | Policy::Everything | Policy::Nothing | Policy::Dots => &[],
+            Policy::Planned
+            | Policy::Everything
+            | Policy::Nothing
+            | Policy::Dots
+            | Policy::Bytes(_) => &[],
+        }
+    }
+
+    /// The same for so many at once.
+    #[must_use]
+    pub fn times(&self, n: usize) -> Policy {
+        match self {
+            Policy::Bytes(bytes) => Policy::Bytes(bytes.saturating_mul(n as u64)),
+            other => other.clone(),
         }
     }
 
@@ -92,6 +110,7 @@ impl fmt::Display for Policy {
             Policy::Named(names) | Policy::Except(names) => {
                 write!(f, "{}({})", self.word(), names.join(", "))
             }
+            Policy::Bytes(bytes) => write!(f, "bytes({bytes})"),
             Policy::Planned | Policy::Everything | Policy::Nothing | Policy::Dots => {
                 f.write_str(self.word())
             }
@@ -102,10 +121,16 @@ impl fmt::Display for Policy {
 impl FromStr for Policy {
     type Err = Problem;
     fn from_str(text: &str) -> Result<Policy, Problem> {
-        let (word, names) = match text.strip_suffix(')').and_then(|t| t.split_once('(')) {
-            Some((word, names)) => (word, names.split(',').map(str::trim).collect()),
-            None => (text, Vec::new()),
-        };
+        let (word, names): (_, Vec<&str>) =
+            match text.strip_suffix(')').and_then(|t| t.split_once('(')) {
+                Some((word, names)) => (word, names.split(',').map(str::trim).collect()),
+                None => (text, Vec::new()),
+            };
+        if let ("bytes", [bytes]) = (word, names.as_slice())
+            && let Ok(bytes) = bytes.parse()
+        {
+            return Ok(Policy::Bytes(bytes));
+        }
         let named: Option<Vec<Arc<str>>> =
             names.into_iter().map(|name| is_word(name).then(|| name.into())).collect();
         named.and_then(|names| Policy::of(word, names)).ok_or_else(|| {

@@ -30,6 +30,8 @@ pub enum Kind {
     Arguments,
     /// An array is larger than memory can be.
     TooLarge,
+    /// What reverse mode keeps takes more bytes than it may.
+    Budget,
     /// A custom derivative rule does not fit its function.
     Rule,
     /// A Rust function that a program calls gave no results, or others than were declared.
@@ -54,7 +56,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 19] = [
+    pub const ALL: [Kind; 20] = [
         Kind::Shape,
         Kind::Dtype,
         Kind::Escaped,
@@ -64,6 +66,7 @@ impl Kind {
         Kind::NotLinear,
         Kind::Arguments,
         Kind::TooLarge,
+        Kind::Budget,
         Kind::Rule,
         Kind::Callback,
         Kind::NotFinite,
@@ -88,6 +91,7 @@ impl Kind {
             Kind::NotLinear => "not-linear",
             Kind::Arguments => "arguments",
             Kind::TooLarge => "too-large",
+            Kind::Budget => "budget",
             Kind::Rule => "rule",
             Kind::Callback => "callback",
             Kind::NotFinite => "not-finite",

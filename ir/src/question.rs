@@ -74,6 +74,16 @@ questions! {
         terms: Terms,
     } -> LinearizeOf in plan,
 
+    /// As [`Linearize`], with a tape of so many bytes at most.
+    Within {
+        /// Which parameters have a tangent.
+        active: Vec<bool>,
+        /// Which parameters the linear half may have again for next to nothing.
+        there: Vec<bool>,
+        /// How many.
+        bytes: u64,
+    } -> LinearizeOf in within,
+
     /// `(k; dx) -> dy` to `(k; ct of dy, totals) -> ct of dx`.
     Transpose {
         /// Which results have a cotangent that is not zero.

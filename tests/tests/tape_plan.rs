@@ -43,7 +43,7 @@ const LITTLE: usize = 2048;
 /// The gradient at `x`, explained, after its first call has been measured.
 fn explained(what: &str, f: impl Fn(Var) -> Var + 'static, x: &Tensor) -> Explanation {
     // The matrix library has memory of its own, which it keeps for all.
-    run(grad(|x| f(x)), x).unwrap();
+    run(grad(&f), x).unwrap();
     let f = jit(grad(f));
     let e = f.explain(x).unwrap();
     let call = f.compile(x).unwrap();

@@ -7,7 +7,7 @@
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::question::{
     Batch, BatchOf, Jvp, JvpOf, Linearize, LinearizeOf, Onto, Plan, Prune, PruneOf, Transpose,
-    TransposeOf, Unzip, UnzipOf, Wanted,
+    TransposeOf, Unzip, UnzipOf, Wanted, Within,
 };
 use tapeloom_ir::{FuncId, Module, Policy, Problem, Terms};
 
@@ -56,6 +56,19 @@ impl Regions for Transforms {
         let LinearizeOf { fwd, lin, active_out, residuals } = of;
         let question = Plan { lin, active_out, residuals, terms };
         module.answer(fwd, question, |m, q| crate::tape::derive(self, m, fwd, q))
+    }
+
+    fn within(
+        &mut self,
+        module: &mut Module,
+        f: FuncId,
+        active: &[bool],
+        there: &[bool],
+        bytes: u64,
+    ) -> Result<LinearizeOf, Problem> {
+        let there = full(there, active.len(), true);
+        let question = Within { active: active.to_vec(), there, bytes };
+        module.answer(f, question, |m, q| crate::tape::within(self, m, f, q))
     }
 
     fn transpose(

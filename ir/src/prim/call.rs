@@ -111,6 +111,9 @@ impl Primitive for Call {
         let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
         let there: Vec<bool> = (0..x.len()).map(|i| cx.is_there(i)).collect();
         let of = cx.ask(|regions, m| {
+            if let Some(Policy::Bytes(bytes)) = self.checkpoint {
+                return regions.within(m, self.function, &active, &there, bytes);
+            }
             let of = regions.linearize(m, self.function, &active, &[], &there)?;
             match &self.checkpoint {
                 Some(policy) => regions.plan(m, of, Terms::call(policy.clone())),
@@ -166,7 +169,9 @@ impl Primitive for Call {
         batched: &[bool],
     ) -> Result<Batched, Problem> {
         let of = cx.ask(|regions, m| regions.batch(m, self.function, size, batched, &[]))?;
-        let y = cx.b.emit(self.to(of.function), x);
+        // Each member may have as much as one.
+        let checkpoint = self.checkpoint.as_ref().map(|policy| policy.times(size));
+        let y = cx.b.emit(Call { checkpoint, ..self.to(of.function) }, x);
         Ok(Batched { y, batched: of.batched_out.into() })
     }
 

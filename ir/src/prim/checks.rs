@@ -306,6 +306,16 @@ impl Regions for NoRegions {
     ) -> Result<LinearizeOf, Problem> {
         no_regions()
     }
+    fn within(
+        &mut self,
+        _: &mut Module,
+        _: FuncId,
+        _: &[bool],
+        _: &[bool],
+        _: u64,
+    ) -> Result<LinearizeOf, Problem> {
+        no_regions()
+    }
     fn plan(&mut self, _: &mut Module, _: LinearizeOf, _: Terms) -> Result<LinearizeOf, Problem> {
         no_regions()
     }

@@ -244,14 +244,18 @@ impl SingleField for Policy {
     }
     fn to_attr(&self) -> Attr {
         let words = self.names().iter().map(|name| name.to_string().into());
-        match self.names() {
-            [] => Attr::Word(self.word().into()),
+        match (self, self.names()) {
+            (Policy::Bytes(bytes), _) => Attr::Word(format!("bytes.{bytes}").into()),
+            (_, []) => Attr::Word(self.word().into()),
             _ => Attr::Words([self.word().into()].into_iter().chain(words).collect()),
         }
     }
     fn from_attr(attr: &Attr) -> Option<Policy> {
         match attr {
-            Attr::Word(word) => Policy::of(word, Vec::new()),
+            Attr::Word(word) => match word.strip_prefix("bytes.").map(str::parse) {
+                Some(bytes) => bytes.ok().map(Policy::Bytes),
+                None => Policy::of(word, Vec::new()),
+            },
             Attr::Words(words) => {
                 let (word, names) = words.split_first()?;
                 Policy::of(word, names.iter().map(|name| name.as_ref().into()).collect())

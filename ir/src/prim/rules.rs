@@ -245,6 +245,16 @@ pub trait Regions {
         terms: Terms,
     ) -> Result<LinearizeOf, Problem>;
 
+    /// See [`crate::question::Within`].
+    fn within(
+        &mut self,
+        module: &mut Module,
+        f: FuncId,
+        active: &[bool],
+        there: &[bool],
+        bytes: u64,
+    ) -> Result<LinearizeOf, Problem>;
+
     /// See [`crate::question::Transpose`].
     fn transpose(
         &mut self,

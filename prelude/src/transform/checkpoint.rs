@@ -23,6 +23,7 @@ use tapeloom_ir::prim::{Call, Op};
 /// |---|---|
 /// | [`Policy::Nothing`] | the arguments |
 /// | [`Policy::Dots`] | what contractions give |
+/// | `Policy::Bytes(n)` | so many bytes, by the cheapest plan that has no more |
 /// | `Policy::named(["h"])` | values marked by [`Var::named`] with one of the names |
 /// | `Policy::except(["h"])` | what the backward pass reads, but for those |
 /// | [`Policy::Planned`] | what is cheaper to keep than to compute again |
@@ -42,8 +43,27 @@ use tapeloom_ir::prim::{Call, Op};
 /// What a user can see, or what Rust functions gave, is not done again, whatever the policy: results of
 /// [`callback`](crate::callback()) are kept, and nothing is printed twice.
 ///
-/// Errors: those of `f`, once each. There is none of its own: what has no derivative is an error of
-/// the transform that asks for one, and a name that marks no value keeps nothing.
+/// A budget bounds what is alive between the forward pass and the way back, and what inner loops record
+/// while an outer round is undone: not arguments, results, and what one round works in. Loops keep as many
+/// carries as fit and make the others again, by binomial schedules; loops within loops do, too, where that
+/// is not enough. It holds for the function as it is differentiated: `vmap(grad(checkpoint(f, ..)))` has so
+/// many bytes for each member, `grad(checkpoint(vmap(f), ..))` for all; in a body of a loop it is for each
+/// round, around the loop for all of them.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let swing = |(x, v): (Var, Var)| (x + v * 0.01, v - x.sin() * 0.01);
+/// let run = move |x: Var| fori_loop(682, |(_, s): (Var, (Var, Var))| swing(s), (x, x.zeros_like())).0.sum();
+/// let x = Tensor::full(&[100], 0.5)?;
+/// let few = jit(grad(checkpoint(run, Policy::Bytes(64_000))));
+/// assert!(few.explain(&x)?.tape().bytes() <= 64_000);
+/// assert_eq!(few.call(&x)?, jit(grad(run)).call(&x)?);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: those of `f`, once each. A budget that no plan meets is one of the derivative
+/// ([`Kind::Budget`](crate::Kind::Budget)), and says the least that there is. What has no derivative is an
+/// error of the transform that asks for one, and a name that marks no value keeps nothing.
 ///
 /// Source: Griewank and Walther, "Evaluating Derivatives", chapter 12; JAX's `checkpoint`.
 #[track_caller]

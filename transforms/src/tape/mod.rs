@@ -14,6 +14,7 @@
 //! | `cut` | the cheapest choice: a minimum cut |
 //! | `flow` | minimum cuts |
 //! | `again` | the choice carried out |
+//! | `budget` | the cheapest plan whose tape has so many bytes at most |
 //! | `schedule` | loops of which carries are kept, by their number |
 //!
 //! ```text
@@ -33,11 +34,13 @@
 //! ```
 
 mod again;
+mod budget;
 mod cut;
 mod flow;
 mod prices;
 mod schedule;
 
+pub(crate) use budget::derive as within;
 pub use schedule::keep_carries;
 
 use cut::choose;

@@ -51,6 +51,8 @@ enum Work<'a> {
     Free,
     /// Nothing, but contractions do not run again.
     FreeButDots,
+    /// Nothing, but what runs functions does not run again.
+    FreeButRuns,
     /// Nothing, but what has one of the names is not made again.
     FreeBut(&'a [Arc<str>]),
     /// So little that whatever is kept is kept.
@@ -79,6 +81,7 @@ impl Prices {
             Policy::Planned => Work::Paid(times),
             Policy::Everything | Policy::Except(_) => Work::Least,
             Policy::Nothing => Work::Free,
+            Policy::Bytes(_) => Work::FreeButRuns,
             Policy::Named(ref names) => Work::FreeBut(names),
             Policy::Dots => Work::FreeButDots,
         };
@@ -104,7 +107,11 @@ impl Prices {
             Policy::Everything | Policy::Except(_) => {
                 reads.values.iter().for_each(|v| self.keep[*v] = 0)
             }
-            Policy::Planned | Policy::Nothing | Policy::Dots | Policy::Named(_) => {}
+            Policy::Planned
+            | Policy::Nothing
+            | Policy::Dots
+            | Policy::Named(_)
+            | Policy::Bytes(_) => {}
         }
         let rounds = terms.rounds.max(1) as u64;
         let mut constant: SecondaryMap<ValueId, bool> = SecondaryMap::new();
@@ -143,7 +150,9 @@ impl Prices {
         }
         // Who wants a result computed again does not want it to live so long.
         let results = match terms.policy {
-            Policy::Planned | Policy::Everything | Policy::Except(_) => reads.results,
+            Policy::Planned | Policy::Everything | Policy::Except(_) | Policy::Bytes(_) => {
+                reads.results
+            }
             Policy::Nothing | Policy::Dots | Policy::Named(_) => 0,
         };
         for (i, v) in f.results.iter().enumerate().take(results) {
@@ -170,7 +179,8 @@ impl Work<'_> {
             {
                 return NEVER;
             }
-            (Work::Free | Work::FreeButDots | Work::FreeBut(_), _) => return 0,
+            (Work::FreeButRuns, _) if !e.op.regions().is_empty() => return NEVER,
+            (Work::Free | Work::FreeButRuns | Work::FreeButDots | Work::FreeBut(_), _) => return 0,
             (Work::Least, _) => return 2 * LEAST,
             (Work::Paid(times), _) => times,
         };

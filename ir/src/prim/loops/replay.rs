@@ -175,7 +175,8 @@ impl Undone {
         let fits = arrays(&f.param_types())
             && arrays(&f.result_types())
             && (known || !(stacks || of.rounds.takes.contains(&Slot::Xs)))
-            && m.effects(of.body) != Effects::Ordered;
+            && m.effects(of.body) != Effects::Ordered
+            && !m.runs_outside(of.body);
         let part = Part::of(of, regions, m, vec![false; f.results.len()], read)?;
         let kept: Vec<usize> = (0..part.needed.len()).filter(|r| part.needed[*r]).collect();
         // Nor can what leads to a carry, if it calls Rust.

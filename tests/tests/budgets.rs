@@ -1,0 +1,174 @@
+//! Budgets of the tape: obeyed, or refused with the least number that there is, which then is enough;
+//! values and gradients are those without.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tapeloom::prelude::*;
+use tapeloom::{Error, Kind};
+use tapeloom_tests::Agreement;
+
+type Program = fn(Var) -> Var;
+
+fn swing(x: Var) -> Var {
+    let round = |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - x.sin() * 0.01);
+    fori_loop(400, round, (x, x.zeros_like())).0.sum()
+}
+
+fn nest(x: Var) -> Var {
+    let inner = |x: Var| fori_loop(40, |(_, x): (Var, Var)| x.sin() + x * 0.1, x);
+    fori_loop(50, |(_, x): (Var, Var)| inner(x) + 0.5, x).sum()
+}
+
+fn until(x: Var) -> Var {
+    let round = |x: Var| x + x.sin().square() * 0.1 + 0.01;
+    while_loop(|x: Var| x.sum().lt(400.0), round, x).sum()
+}
+
+fn stacked(x: Var) -> Var {
+    let round = |(h, t): (Var, Var)| {
+        let h = (h * 0.9 + t * 0.01).tanh();
+        (h, h * t)
+    };
+    scan(round, x, arange(300, Dtype::F64)).1.square().sum()
+}
+
+fn two_loops(x: Var) -> Var {
+    let y = fori_loop(100, |(_, y): (Var, Var)| y.sin() * 1.1, x);
+    let z =
+        fori_loop(200, |(i, z): (Var, Var)| z + (z * y).cos() * 0.01 * i.convert(Dtype::F64), y);
+    (z * y).sum()
+}
+
+fn branches(x: Var) -> Var {
+    let round = |(i, x): (Var, Var)| {
+        cond(
+            i.rem(3).eq(0),
+            |x: Var| x.sin().exp() * 0.3,
+            |x: Var| fori_loop(5, |(_, x): (Var, Var)| x.cos(), x),
+            x,
+        )
+    };
+    fori_loop(120, round, x).sum()
+}
+
+fn layers(x: Var) -> Var {
+    (0..12).fold(x, |x, _| (x.sin() * 1.3).tanh().exp() * 0.4).sum()
+}
+
+fn written(x: Var) -> Var {
+    let rows = Ref::new(zeros([60, 32], Dtype::F64));
+    rows.at(0).set(x);
+    fori_loop(59, |(i, ()): (Var, ())| rows.at(i + 1).set(rows.at(i).get().sin() * 1.2), ());
+    rows.get().square().sum()
+}
+
+const PROGRAMS: [(&str, Program); 8] = [
+    ("swing", swing),
+    ("nest", nest),
+    ("until", until),
+    ("stacked", stacked),
+    ("two loops", two_loops),
+    ("branches", branches),
+    ("layers", layers),
+    ("written", written),
+];
+
+/// The least number that the message says.
+fn least(error: &Error) -> u64 {
+    assert_eq!(error.kind(), Kind::Budget, "{error}");
+    let text = error.to_string();
+    let (_, rest) = text.split_once("at least ").unwrap();
+    rest.split(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn budgets_are_obeyed_or_refused_with_the_least_number() {
+    let x = Tensor::new(&[32], (0..32).map(|i| 0.01 * f64::from(i)).collect::<Vec<_>>()).unwrap();
+    for (name, f) in PROGRAMS {
+        let want = jit(value_and_grad(f)).call(&x).unwrap();
+        // What the gradient works in beside its tape; the loops that make carries again work in as much.
+        let e = jit(value_and_grad(f)).explain(&x).unwrap();
+        let work = 2 * (e.workspace_bytes() - e.tape().bytes()) as u64 + 8192;
+        let mut refused = 0;
+        for budget in [10_000_000, 100_000, 30_000, 10_000, 3_000, 1_000, 0] {
+            let g = jit(value_and_grad(checkpoint(f, Policy::Bytes(budget))));
+            let (budget, g) = match g.explain(&x) {
+                Ok(_) => (budget, g),
+                Err(error) => {
+                    refused += 1;
+                    let least = least(&error);
+                    assert!(least > budget, "{name}: {error}");
+                    (least, jit(value_and_grad(checkpoint(f, Policy::Bytes(least)))))
+                }
+            };
+            let e = g.explain(&x).unwrap_or_else(|e| panic!("{name} in {budget}: {e}"));
+            let (tape, all) = (e.tape().bytes(), e.workspace_bytes());
+            // Results do not count, and the way back may read them.
+            assert!(tape as u64 <= budget + 64, "{name}: a tape of {tape} in {budget}\n{e}");
+            assert!(all as u64 <= budget + work, "{name}: {all} bytes in {budget}\n{e}");
+            let got = g.call(&x).unwrap();
+            Agreement::CLOSE.check_all(&[got.0, got.1], &[want.0.clone(), want.1.clone()]).unwrap();
+            let exact = jit(value_and_grad(checkpoint(f, Policy::Bytes(budget)))).interpreted();
+            let plain = jit(value_and_grad(f)).interpreted();
+            if budget == 10_000 {
+                assert_eq!(exact.call(&x).unwrap(), plain.call(&x).unwrap(), "{name} in {budget}");
+            }
+        }
+        // Layers are computed again from their argument.
+        assert!(refused > 0 || name == "layers", "{name} has a tape without bytes");
+    }
+}
+
+#[test]
+fn budgets_compose() {
+    let x = Tensor::new(&[4], vec![0.1, 0.2, 0.3, 0.4]).unwrap();
+    let rows =
+        Tensor::new(&[3, 4], (0..12).map(|i| 0.05 * f64::from(i)).collect::<Vec<_>>()).unwrap();
+    let same = |a: Tensor, b: Tensor| Agreement::CLOSE.check(&a, &b).unwrap();
+    for (name, f) in PROGRAMS.into_iter().filter(|(name, _)| *name != "written") {
+        println!("{name}");
+        let c = move |x: Var| checkpoint(f, Policy::Bytes(16_000))(x);
+        same(run(vmap(grad(c)), &rows).unwrap(), run(vmap(grad(f)), &rows).unwrap());
+        let all = move |g: Program| grad(move |x: Var| vmap(g)(x).sum());
+        let batched =
+            move |x: Var| checkpoint(move |x: Var| vmap(f)(x).sum(), Policy::Bytes(60_000))(x);
+        same(run(grad(batched), &rows).unwrap(), run(all(f), &rows).unwrap());
+        // The gradient has a budget, too, and keeps more.
+        let d = move |x: Var| checkpoint(f, Policy::Bytes(400_000))(x);
+        same(run(hessian(d), &x).unwrap(), run(hessian(f), &x).unwrap());
+        // In each round of a loop, and in a branch.
+        let rounds = |g: &dyn Fn(Var) -> Var, x: Var| {
+            fori_loop(3, |(_, x): (Var, Var)| x * 0.5 + g(x) * 0.001, x).sum()
+        };
+        same(
+            run(grad(move |x| rounds(&c, x)), &x).unwrap(),
+            run(grad(move |x| rounds(&f, x)), &x).unwrap(),
+        );
+        let branch = |g: &dyn Fn(Var) -> Var, x: Var| {
+            cond(x.sum().gt(0.0), |x: Var| g(x), |x: Var| x.sum(), x)
+        };
+        same(
+            run(grad(move |x| branch(&c, x)), &x).unwrap(),
+            run(grad(move |x| branch(&f, x)), &x).unwrap(),
+        );
+        let twice = move |x: Var| checkpoint(c, Policy::Bytes(20_000))(x);
+        same(run(grad(twice), &x).unwrap(), run(grad(f), &x).unwrap());
+    }
+}
+
+/// What Rust gives in a loop of unknown length is kept, in as many bytes as the run says: no budget.
+#[test]
+fn what_cannot_be_made_again_has_no_budget() {
+    let f = |x: Var| {
+        let ask = |x: Var| callback("ask", x, x.array_type(), |x: Tensor| Ok(x));
+        while_loop(
+            |x: Var| x.sum().lt(10.0),
+            |x: Var| x * x.sin().square() + ask(x.stop_gradient()) + 0.5,
+            x,
+        )
+        .sum()
+    };
+    let error = jit(grad(checkpoint(f, Policy::Bytes(1_000_000)))).call([0.1, 0.2]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Budget, "{error}");
+    assert!(error.to_string().contains("only the run knows"), "{error}");
+}

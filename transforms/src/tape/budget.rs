@@ -1,0 +1,307 @@
+//! Budgets: of the plans of a function the cheapest whose tape has so many bytes at most.
+//!
+//! What counts is alive between the forward pass and the way back: kept values, carries of loops, and what
+//! the rounds of inner loops keep while an outer round is undone. Arguments and results do not count, nor
+//! does what one round of an innermost loop works in.
+//!
+//! Plans are tried from the cheapest on:
+//!
+//! | | loops | other values |
+//! |---|---|---|
+//! | as planned | keep what each round needs | what is cheaper to keep |
+//! | outer loops keep carries | as many as let each round run `r` times at most, by the binomial schedule ([`tapeloom_ir::schedule`]) | the same, or as few bytes as can be |
+//! | loops in their rounds, too | the same, one level deeper | the same |
+//!
+//! For a level the least `r` is found by bisection, since more repetitions never take more bytes. Which
+//! level is best is a matter of rounds run: a level more multiplies them.
+//!
+//! Models: Griewank and Walther, "Revolve" (2000), whose schedules these are; Checkmate (Jain et al., MLSys
+//! 2020), which plans straight-line programs within a budget.
+
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::prim::{Lowering, Region, Regions, Role, Rounds, Trip};
+use tapeloom_ir::question::{LinearizeOf, Within};
+use tapeloom_ir::schedule::reach;
+use tapeloom_ir::{
+    FuncId, Function, Kind, Loc, Module, Op, OrderedSet, Policy, Problem, Terms, Type, ValueId,
+    deeper, rebuild,
+};
+
+/// How often rounds may run again, in the order in which that is tried.
+const TIMES: [usize; 14] = [1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 25, 50, 100, usize::MAX];
+
+/// How many numbers of carries are tried between two times.
+const PARTS: usize = 16;
+
+/// How many rounds a loop is taken to have, of which only the run knows.
+const SOME_ROUNDS: usize = 100_000;
+
+/// How deep loops within loops are told what to keep.
+const DEEPEST: usize = 6;
+
+/// The tape of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Tape {
+    /// So many bytes at most.
+    Bytes(u64),
+    /// As many as the run says; the loop whose rounds keep them.
+    Unbounded(Loc),
+}
+
+/// The derivative of a function with a tape of `bytes` at most.
+pub(crate) fn derive(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    f: FuncId,
+    Within { active, there, bytes }: &Within,
+) -> Result<LinearizeOf, Problem> {
+    let f = crate::inline(module, f)?;
+    let mut search = Search { regions, module, f, active, there, bytes: *bytes, least: None };
+    if let Some(of) = search.attempt(None)? {
+        return Ok(of);
+    }
+    let mut best: Option<(f64, LinearizeOf)> = None;
+    for level in 0..levels(search.module, f) {
+        let last = TIMES.len() - 1;
+        let at = |place: usize| Some(Few { level, place });
+        let Some(mut found) = search.attempt(at(last * PARTS))? else { continue };
+        let (mut low, mut high) = (0, last * PARTS);
+        while low < high {
+            let middle = (low + high) / 2;
+            match search.attempt(at(middle))? {
+                Some(of) => (found, high) = (of, middle),
+                None => low = middle + 1,
+            }
+        }
+        // Who runs each round so often more at every level runs it that often to the power of levels.
+        let times = TIMES[high.div_ceil(PARTS)].min(SOME_ROUNDS) as f64;
+        let rounds = (1.0 + times).powi(level as i32 + 1);
+        if best.as_ref().is_none_or(|(least, _)| rounds < *least) {
+            best = Some((rounds, found));
+        }
+    }
+    match best {
+        Some((_, of)) => Ok(of),
+        None => Err(search.refused()),
+    }
+}
+
+/// How many carries loops keep.
+#[derive(Clone, Copy)]
+struct Few {
+    /// The loops of so many levels below the outermost do.
+    level: usize,
+    /// As many as let rounds run again as often as that place in the table of times says, in parts: between
+    /// two times the number of carries is between.
+    place: usize,
+}
+
+impl Few {
+    /// The carries of a loop with so many rounds.
+    fn carries(self, rounds: usize) -> usize {
+        let (row, part) = (self.place / PARTS, self.place % PARTS);
+        let many = carries(rounds, TIMES[row]);
+        match TIMES.get(row + 1) {
+            Some(next) if part > 0 => {
+                let few = carries(rounds, *next) as f64;
+                let between = many as f64 * (few / many as f64).powf(part as f64 / PARTS as f64);
+                between.round() as usize
+            }
+            _ => many,
+        }
+    }
+}
+
+/// The search for a plan.
+struct Search<'a> {
+    regions: &'a mut dyn Regions,
+    module: &'a mut Module,
+    f: FuncId,
+    active: &'a [bool],
+    there: &'a [bool],
+    bytes: u64,
+    /// The smallest tape so far.
+    least: Option<Tape>,
+}
+
+impl Search<'_> {
+    /// The derivative with loops keeping so many carries, if its tape is small enough.
+    fn attempt(&mut self, loops: Option<Few>) -> Result<Option<LinearizeOf>, Problem> {
+        let f = match loops {
+            Some(few) => marked(self.module, self.f, few)?,
+            None => self.f,
+        };
+        let all = self.regions.linearize(self.module, f, self.active, &[], self.there)?;
+        for policy in [Policy::Planned, Policy::Bytes(self.bytes)] {
+            let of = self.regions.plan(self.module, all.clone(), Terms::call(policy))?;
+            let tape = tape_of(self.module, &of);
+            let smaller = match (self.least, tape) {
+                (Some(Tape::Bytes(least)), Tape::Bytes(bytes)) => bytes < least,
+                (None | Some(Tape::Unbounded(_)), Tape::Bytes(_)) | (None, Tape::Unbounded(_)) => {
+                    true
+                }
+                (Some(_), Tape::Unbounded(_)) => false,
+            };
+            if smaller {
+                self.least = Some(tape);
+            }
+            if matches!(tape, Tape::Bytes(bytes) if bytes <= self.bytes) {
+                return Ok(Some(of));
+            }
+        }
+        Ok(None)
+    }
+
+    fn refused(&self) -> Problem {
+        let name = &self.module.function(self.f).name;
+        match self.least {
+            Some(Tape::Unbounded(at)) => Problem::new(
+                Kind::Budget,
+                "how many rounds this loop has only the run knows, and what they keep cannot be made again",
+                "what calls Rust or prints runs once: take it out of the loop, or the loop out of the \
+                 checkpoint",
+            )
+            .at(at),
+            Some(Tape::Bytes(least)) => Problem::new(
+                Kind::Budget,
+                format!("the tape of `{name}` takes at least {least} bytes, and may have {}", self.bytes),
+                "allow as many, or checkpoint a smaller piece",
+            ),
+            None => Problem::internal("a budget without a plan"),
+        }
+    }
+}
+
+/// How many levels of loops a function has.
+fn levels(module: &Module, f: FuncId) -> usize {
+    let (mut deepest, mut seen, mut open) = (0, OrderedSet::default(), vec![(f, 0)]);
+    while let Some((f, above)) = open.pop() {
+        if !seen.insert((f, above)) {
+            continue;
+        }
+        deepest = deepest.max(above);
+        for region in module.function(f).equations.iter().flat_map(|e| e.op.regions()) {
+            let level = above + usize::from(region.role == Role::Round);
+            if region.role.runs() && level < DEEPEST {
+                open.push((region.function, level));
+            }
+        }
+    }
+    deepest
+}
+
+/// The same function, of whose loops reverse mode keeps so many carries.
+fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
+    let f = module.get(f);
+    if f.equations.iter().all(|e| e.op.regions().is_empty()) {
+        return module.add((*f).clone());
+    }
+    let copy = rebuild(&f, |draft, i, operands| {
+        let mut op = f.equations[i].op.clone();
+        let regions = op.regions();
+        let trip = rounds(module, &op).map(|rounds| rounds.trip);
+        let inside = few.level.checked_sub(usize::from(trip.is_some()));
+        if let (Some(level), true) = (inside, regions.iter().any(|r| r.role.runs())) {
+            let again = |r: &Region| match r.role.runs() {
+                true => deeper(|| marked(module, r.function, Few { level, ..few })),
+                false => Ok(r.function),
+            };
+            let functions: Result<Vec<FuncId>, Problem> = regions.iter().map(again).collect();
+            op = op.with_regions(&functions?);
+        }
+        if let Some(trip) = trip {
+            let n = if let Trip::Static(n) = trip { n } else { SOME_ROUNDS };
+            op = op.keeping(few.carries(n)).unwrap_or(op);
+        }
+        Ok(draft.copy_as(op, &f, i, operands))
+    })?;
+    module.add(copy)
+}
+
+/// The rounds of an operation that is a loop.
+fn rounds(module: &Module, op: &Op) -> Option<Rounds> {
+    if op.regions().is_empty() {
+        return None;
+    }
+    match op.lower(module, &[]) {
+        Lowering::Loop { rounds, .. } => Some(rounds),
+        _ => None,
+    }
+}
+
+/// The fewest carries with which rounds can be undone that run so often again at most.
+fn carries(rounds: usize, times: usize) -> usize {
+    if times == usize::MAX {
+        return 1;
+    }
+    let (mut low, mut high) = (1, rounds.max(1));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match reach(middle, times) >= rounds {
+            true => high = middle,
+            false => low = middle + 1,
+        }
+    }
+    low
+}
+
+/// How large the tape of a derivative gets: what is kept, and what the way back records on top.
+fn tape_of(module: &Module, of: &LinearizeOf) -> Tape {
+    let fwd = module.function(of.fwd);
+    let mut all = 0u64;
+    for (i, ty) in fwd.result_types().iter().enumerate().skip(of.active_out.len()) {
+        let Type::Array(ty) = ty else { return Tape::Unbounded(made(fwd, i)) };
+        all = all.saturating_add(ty.bytes() as u64);
+    }
+    match recorded(module, of.lin) {
+        Tape::Bytes(bytes) => Tape::Bytes(all.saturating_add(bytes)),
+        unbounded @ Tape::Unbounded(_) => unbounded,
+    }
+}
+
+/// The line that makes a result.
+fn made(f: &Function, result: usize) -> Loc {
+    let v = f.results[result].value()?;
+    let i = f.equations.iter().position(|e| e.outputs.contains(&v))?;
+    f.location(i)
+}
+
+/// What loops record that a linear half runs again: what their rounds stack, and of what is run in them, one
+/// after the other, the largest.
+fn recorded(module: &Module, lin: FuncId) -> Tape {
+    let f = module.function(lin);
+    let mut linear: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
+    f.linear_params.iter().for_each(|p| linear[*p] = true);
+    let (mut own, mut inside) = (0u64, 0u64);
+    for (i, e) in f.equations.iter().enumerate() {
+        if e.operands.iter().any(|a| a.value().is_some_and(|v| linear[v])) {
+            e.outputs.iter().for_each(|o| linear[*o] = true);
+        } else if let Some(rounds) = rounds(module, &e.op) {
+            for (r, o) in e.outputs.iter().enumerate() {
+                match &f.types[*o] {
+                    Type::Array(ty) if rounds.carrier(r).is_none() => {
+                        own = own.saturating_add(ty.bytes() as u64);
+                    }
+                    Type::Array(_) => {}
+                    Type::Tape(_) => return Tape::Unbounded(f.location(i)),
+                }
+            }
+        }
+        let regions = e.op.regions();
+        let rules = regions.iter().any(|r| r.role == Role::Rule);
+        if rules {
+            // Places for carries that are made here, and not kept.
+            let here = |v: &ValueId| !linear[*v] && !f.params.contains(v);
+            let places = e.operands.iter().filter_map(|a| a.value()).filter(here);
+            let bytes = |v: ValueId| f.types[v].as_array().map_or(0, |ty| ty.bytes() as u64);
+            own = own.saturating_add(places.map(bytes).sum());
+        }
+        for region in regions.iter().filter(|r| (r.role == Role::Rule) == rules) {
+            match deeper(|| recorded(module, region.function)) {
+                Tape::Bytes(bytes) => inside = inside.max(bytes),
+                unbounded @ Tape::Unbounded(_) => return unbounded,
+            }
+        }
+    }
+    Tape::Bytes(own.saturating_add(inside))
+}
