@@ -12,7 +12,8 @@
 //! | outer loops keep carries | as many as let each round run `r` times at most, by the binomial schedule ([`tapeloom_ir::schedule`]) | the same, or as few bytes as can be |
 //! | loops in their rounds, too | the same, one level deeper | the same |
 //!
-//! For a level the least `r` is found by bisection, since more repetitions never take more bytes. Which
+//! A carry is kept for a round or for a block of them, whose rounds keep what they need while the block is
+//! undone. For a level and a size of blocks the least `r` is found by bisection, since more repetitions never take more bytes. Which
 //! level is best is a matter of rounds run: a level more multiplies them.
 //!
 //! Models: Griewank and Walther, "Revolve" (2000), whose schedules these are; Checkmate (Jain et al., MLSys
@@ -23,8 +24,8 @@ use tapeloom_ir::prim::{Lowering, Region, Regions, Role, Rounds, Trip};
 use tapeloom_ir::question::{LinearizeOf, Within};
 use tapeloom_ir::schedule::reach;
 use tapeloom_ir::{
-    FuncId, Function, Kind, Loc, Module, Op, OrderedSet, Policy, Problem, Terms, Type, ValueId,
-    deeper, rebuild,
+    Builder, FuncId, Function, Kind, Loc, Module, Op, OrderedSet, Policy, Problem, Terms, Type,
+    ValueId, deeper, rebuild,
 };
 
 /// How often rounds may run again, in the order in which that is tried.
@@ -32,6 +33,9 @@ const TIMES: [usize; 14] = [1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 25, 50, 100, usize:
 
 /// How many numbers of carries are tried between two times.
 const PARTS: usize = 16;
+
+/// How many rounds a carry is kept for, in the order in which that is tried.
+const BLOCKS: [usize; 4] = [1, 4, 16, 64];
 
 /// How many rounds a loop is taken to have, of which only the run knows.
 const SOME_ROUNDS: usize = 100_000;
@@ -61,9 +65,9 @@ pub(crate) fn derive(
         return Ok(of);
     }
     let mut best: Option<(f64, LinearizeOf)> = None;
-    for level in 0..levels(search.module, f) {
+    for (level, block) in (0..levels(search.module, f)).flat_map(|l| BLOCKS.map(|b| (l, b))) {
         let last = TIMES.len() - 1;
-        let at = |place: usize| Some(Few { level, place });
+        let at = |place: usize| Some(Few { level, place, block });
         let Some(mut found) = search.attempt(at(last * PARTS))? else { continue };
         let (mut low, mut high) = (0, last * PARTS);
         while low < high {
@@ -91,13 +95,15 @@ pub(crate) fn derive(
 struct Few {
     /// The loops of so many levels below the outermost do.
     level: usize,
+    /// One for each block of so many rounds.
+    block: usize,
     /// As many as let rounds run again as often as that place in the table of times says, in parts: between
     /// two times the number of carries is between.
     place: usize,
 }
 
 impl Few {
-    /// The carries of a loop with so many rounds.
+    /// The carries of a loop with so many blocks.
     fn carries(self, rounds: usize) -> usize {
         let (row, part) = (self.place / PARTS, self.place % PARTS);
         let many = carries(rounds, TIMES[row]);
@@ -209,11 +215,16 @@ fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
             let functions: Result<Vec<FuncId>, Problem> = regions.iter().map(again).collect();
             op = op.with_regions(&functions?);
         }
-        if let Some(trip) = trip {
-            let n = if let Trip::Static(n) = trip { n } else { SOME_ROUNDS };
-            op = op.keeping(few.carries(n)).unwrap_or(op);
-        }
-        Ok(draft.copy_as(op, &f, i, operands))
+        let Some(trip) = trip else { return Ok(draft.copy_as(op, &f, i, operands)) };
+        let n = if let Trip::Static(n) = trip { n } else { SOME_ROUNDS };
+        // Blocks are of loops that run no other: whose rounds keep little.
+        let block = match (&trip, few.level) {
+            (Trip::Static(_), 0) if n >= 2 * few.block => few.block,
+            (Trip::Static(_) | Trip::Runtime | Trip::While { .. }, _) => 1,
+        };
+        let b = Builder::new(module, draft);
+        b.at(f.location(i));
+        Ok(op.emit_keeping(&b, &operands, few.carries(n / block), block).into())
     })?;
     module.add(copy)
 }
