@@ -189,6 +189,8 @@ impl Work<'_> {
             Lowering::Elementwise(code)
                 if code.row().library.is_none() && code.row().flops <= DEAR =>
             {
+                // What is computed on indices and truth values is no arithmetic of the derivative.
+                let times = if arithmetic(module, f, e) > 0.0 { times } else { 1 };
                 cost.saturating_mul(times).min(NEVER)
             }
             Lowering::View { .. }

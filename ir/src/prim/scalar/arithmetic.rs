@@ -219,12 +219,21 @@ pub(super) const MUL: Row = Row {
     ],
 };
 
+/// `∂(x/y)/∂y = -(x/y)/y`; of a reciprocal it is its square, so that nothing else need be kept.
+fn div_y<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], y: Expr<'b, 'm>) -> Expr<'b, 'm> {
+    match x[0].atom.literal().map(|l| l.to_f64()) {
+        Some(1.0) => t * (y * y),
+        Some(-1.0) => -t * (y * y),
+        _ => t * (y / x[1]),
+    }
+}
+
 /// `x / y`
 pub(super) const DIV: Row = Row {
     code: Code::Div,
     math: "x / y",
     signature: Signature::Number,
-    partials: &[Partial::Of(|t, x, _| t / x[1]), Partial::Minus(|t, x, y| t * (y / x[1]))],
+    partials: &[Partial::Of(|t, x, _| t / x[1]), Partial::Minus(div_y)],
     linear: Linear::Each(&[0]),
     edges: "integers truncate towards zero; an integer divided by 0 is -1 (all bits set)",
     smooth: &[&[1.5, 2.0], &[-3.0, 0.25]],
