@@ -150,9 +150,9 @@ impl FromStr for Policy {
 pub struct Terms {
     /// What is kept.
     pub policy: Policy,
-    /// What each parameter costs where the second half stands; the rest is [`Price::There`].
+    /// What each parameter costs where the second half stands; the rest is [`Price::THERE`].
     pub params: Vec<Price>,
-    /// What each result costs; the rest is [`Price::There`].
+    /// What each result costs; the rest is [`Price::THERE`].
     pub results: Vec<Price>,
     /// How many rounds share what is kept once, where a round of a loop is planned.
     pub rounds: usize,
@@ -161,17 +161,42 @@ pub struct Terms {
     pub together: bool,
 }
 
+/// How many rounds of loops share what it costs to have a value once more, in the linear half.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Share(u32);
+
+impl Share {
+    /// It costs its bytes in each round.
+    pub const OWN: Share = Share(1);
+    /// It costs next to nothing: it is an argument of the whole, or an element of one.
+    pub const FREE: Share = Share(u32::MAX);
+
+    /// The same, where each of those rounds is so many rounds of a loop.
+    #[must_use]
+    pub fn among(self, rounds: usize) -> Share {
+        Share(self.0.saturating_mul(u32::try_from(rounds.max(1)).unwrap_or(u32::MAX)))
+    }
+
+    /// A price in that share.
+    pub fn of(self, price: u64) -> u64 {
+        if self == Share::FREE { 0 } else { price / u64::from(self.0) }
+    }
+}
+
 /// What it costs that the second half of a function reads a value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Price {
-    /// Nothing, and what follows from such values alone is computed once for all rounds of a loop.
-    Constant,
-    /// Its bytes, once for all rounds of a loop, as what follows from such values alone.
-    Once,
+    /// A share of its bytes, and what follows from such values alone is computed once for all rounds.
+    Constant(Share),
+    /// A share of its bytes.
+    Bytes(Share),
+}
+
+impl Price {
     /// Nothing.
-    There,
-    /// Its bytes.
-    Bytes,
+    pub const THERE: Price = Price::Bytes(Share::FREE);
+    /// All of its bytes.
+    pub const OWN: Price = Price::Bytes(Share::OWN);
 }
 
 impl Terms {

@@ -9,7 +9,7 @@
 
 use crate::function::FuncId;
 use crate::map::OrderedMap;
-use crate::policy::Terms;
+use crate::policy::{Share, Terms};
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -58,8 +58,8 @@ questions! {
         active: Vec<bool>,
         /// Which results have a tangent even where it is zero, if their type has one.
         forced: Vec<bool>,
-        /// Which parameters the linear half may have again for next to nothing.
-        there: Vec<bool>,
+        /// What it costs the linear half to have the parameters again.
+        shares: Vec<Share>,
     } -> LinearizeOf in linearize,
 
     /// The same derivative, asked of its forward half, with what is worth keeping as residuals.
@@ -78,8 +78,8 @@ questions! {
     Within {
         /// Which parameters have a tangent.
         active: Vec<bool>,
-        /// Which parameters the linear half may have again for next to nothing.
-        there: Vec<bool>,
+        /// What it costs the linear half to have the parameters again.
+        shares: Vec<Share>,
         /// How many.
         bytes: u64,
     } -> LinearizeOf in within,

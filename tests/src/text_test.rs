@@ -34,7 +34,8 @@ use std::collections::BTreeMap;
 use tapeloom_backend::{Options, compile};
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{
-    FuncId, Module, Price, Problem, Tensor, Terms, parse_module, print_functions, print_module,
+    FuncId, Module, Price, Problem, Share, Tensor, Terms, parse_module, print_functions,
+    print_module,
 };
 use tapeloom_transforms::{Pipeline, Transforms, as_linear, batch, jvp, linearize, transpose, vjp};
 
@@ -211,10 +212,10 @@ fn terms(options: &BTreeMap<&str, &str>) -> Result<Terms, Failure> {
     let prices = |key: &str| -> Result<Vec<Price>, Failure> {
         let list = options.get(key).map_or("", |list| list.trim_matches(['[', ']']));
         let price = |word: &str| match word {
-            "constant" => Ok(Price::Constant),
-            "once" => Ok(Price::Once),
-            "there" => Ok(Price::There),
-            "bytes" => Ok(Price::Bytes),
+            "constant" => Ok(Price::Constant(Share::FREE)),
+            "once" => Ok(Price::Constant(Share::OWN.among(8))),
+            "there" => Ok(Price::THERE),
+            "bytes" => Ok(Price::OWN),
             other => Err(format!("`{other}` is no price").into()),
         };
         list.split(',').filter(|w| !w.is_empty()).map(price).collect()

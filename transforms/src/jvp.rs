@@ -18,7 +18,9 @@ use crate::tape::Readable;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Dual, Regions, RuleCx, instantiate};
 use tapeloom_ir::question::{Jvp, JvpOf};
-use tapeloom_ir::{Atom, Builder, Copying, Draft, FuncId, Function, Module, Problem, ValueId};
+use tapeloom_ir::{
+    Atom, Builder, Copying, Draft, FuncId, Function, Module, Problem, Share, ValueId,
+};
 
 pub(crate) fn derive(
     regions: &mut dyn Regions,
@@ -37,8 +39,8 @@ pub(crate) enum Mode<'a> {
     Jvp,
     /// `linearize`: every equation emitted is independent of the tangents or linear in them.
     Linearize {
-        /// Which parameters the linear half may have again for next to nothing.
-        there: &'a [bool],
+        /// What it costs the linear half to have the parameters again.
+        shares: &'a [Share],
     },
 }
 
@@ -61,7 +63,7 @@ pub(crate) fn forward(
     }
     let activity = activity(&f, active);
     let again = match mode {
-        Mode::Linearize { there } => Readable::new(module, &f, there),
+        Mode::Linearize { shares } => Readable::new(module, &f, shares),
         Mode::Jvp => Readable::default(),
     };
     let b = Builder::new(module, &mut draft);
@@ -75,11 +77,11 @@ pub(crate) fn forward(
             primal.define(e, b.copy(&f, i, x));
             continue;
         }
-        let there: Vec<bool> = match e.op.regions().is_empty() {
+        let shares: Vec<Share> = match e.op.regions().is_empty() {
             true => Vec::new(),
-            false => e.operands.iter().map(|a| again.reads(*a)).collect(),
+            false => e.operands.iter().map(|a| again.share(*a)).collect(),
         };
-        let mut cx = RuleCx { b: &b, regions: &mut *regions, there: &there };
+        let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &shares };
         let Dual { y, dy } = match mode {
             Mode::Jvp => e.op.jvp(&mut cx, &x, &dx),
             Mode::Linearize { .. } => e.op.linearize(&mut cx, &x, &dx),

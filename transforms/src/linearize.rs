@@ -26,13 +26,13 @@ pub(crate) fn derive(
     regions: &mut dyn Regions,
     module: &mut Module,
     id: FuncId,
-    Linearize { active, forced, there }: &Linearize,
+    Linearize { active, forced, shares }: &Linearize,
 ) -> Result<LinearizeOf, Problem> {
     let f = module.get(id);
     // What is zero is forced below, where it is known that the linear half has none.
     let none = vec![false; f.results.len()];
     let (both, mut active_out) =
-        forward(regions, module, id, active, &none, Mode::Linearize { there })?;
+        forward(regions, module, id, active, &none, Mode::Linearize { shares })?;
     let both = sweep(regions, module, both)?;
     let known: Vec<bool> = (0..both.params.len()).map(|i| i < active.len()).collect();
     let halves = Halves::new(module, &both, &known);

@@ -9,7 +9,7 @@ use tapeloom_ir::question::{
     Batch, BatchOf, Jvp, JvpOf, Linearize, LinearizeOf, Onto, Plan, Prune, PruneOf, Transpose,
     TransposeOf, Unzip, UnzipOf, Wanted, Within,
 };
-use tapeloom_ir::{FuncId, Module, Policy, Problem, Terms};
+use tapeloom_ir::{FuncId, Module, Policy, Problem, Share, Terms};
 
 /// All transforms of this crate.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,11 +39,11 @@ impl Regions for Transforms {
         f: FuncId,
         active: &[bool],
         forced: &[bool],
-        there: &[bool],
+        shares: &[Share],
     ) -> Result<LinearizeOf, Problem> {
         let forced = full(forced, module.function(f).results.len(), false);
-        let there = full(there, active.len(), true);
-        let question = Linearize { active: active.to_vec(), forced, there };
+        let shares = full(shares, active.len(), Share::FREE);
+        let question = Linearize { active: active.to_vec(), forced, shares };
         module.answer(f, question, |m, q| crate::linearize::derive(self, m, f, q))
     }
 
@@ -63,11 +63,11 @@ impl Regions for Transforms {
         module: &mut Module,
         f: FuncId,
         active: &[bool],
-        there: &[bool],
+        shares: &[Share],
         bytes: u64,
     ) -> Result<LinearizeOf, Problem> {
-        let there = full(there, active.len(), true);
-        let question = Within { active: active.to_vec(), there, bytes };
+        let shares = full(shares, active.len(), Share::FREE);
+        let question = Within { active: active.to_vec(), shares, bytes };
         module.answer(f, question, |m, q| crate::tape::within(self, m, f, q))
     }
 

@@ -99,7 +99,7 @@ pub(crate) fn derive(
         for a in &e.operands {
             into.total.push(a.value().filter(|v| linear[*v]).and_then(|v| ct[v].take()));
         }
-        let mut cx = RuleCx { b: &b, regions: &mut *regions, there: &[] };
+        let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &[] };
         e.op.transpose(&mut cx, &args, &outputs, &mut into).map_err(|p| p.at(f.location(i)))?;
         for (a, total) in e.operands.iter().zip(into.total) {
             if let (Atom::Value(v), Some(total)) = (a, total)

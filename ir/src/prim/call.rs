@@ -17,7 +17,7 @@ use super::{
 };
 use crate::function::{Atom, Equation, FuncId, ValueId};
 use crate::module::Module;
-use crate::policy::{Policy, Terms};
+use crate::policy::{Policy, Share, Terms};
 use crate::problem::{Kind, Problem};
 use crate::question::{Onto, PruneOf, Residual};
 use crate::tensor::Tensor;
@@ -109,12 +109,12 @@ impl Primitive for Call {
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
         let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
-        let there: Vec<bool> = (0..x.len()).map(|i| cx.is_there(i)).collect();
+        let shares: Vec<Share> = (0..x.len()).map(|i| cx.share(i)).collect();
         let of = cx.ask(|regions, m| {
             if let Some(Policy::Bytes(bytes)) = self.checkpoint {
-                return regions.within(m, self.function, &active, &there, bytes);
+                return regions.within(m, self.function, &active, &shares, bytes);
             }
-            let of = regions.linearize(m, self.function, &active, &[], &there)?;
+            let of = regions.linearize(m, self.function, &active, &[], &shares)?;
             match &self.checkpoint {
                 Some(policy) => regions.plan(m, of, Terms::call(policy.clone())),
                 None => Ok(of),

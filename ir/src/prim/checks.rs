@@ -11,7 +11,7 @@ use crate::builder::{Builder, Draft};
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::module::Module;
-use crate::policy::Terms;
+use crate::policy::{Share, Terms};
 use crate::problem::Problem;
 use crate::question::{BatchOf, JvpOf, LinearizeOf, Onto, PruneOf, TransposeOf, UnzipOf, Wanted};
 use crate::tensor::Tensor;
@@ -283,7 +283,7 @@ fn build(
     let dx: Vec<Atom> = linear.iter().map(|t| draft.linear_param(t.clone())).collect();
     let results = {
         let b = Builder::new(&mut module, &mut draft);
-        rule(&mut RuleCx { b: &b, regions: &mut NoRegions, there: &[] }, &x, &dx)?
+        rule(&mut RuleCx { b: &b, regions: &mut NoRegions, shares: &[] }, &x, &dx)?
     };
     let f = draft.finish(&mut module, results)?;
     Ok((module, f))
@@ -302,7 +302,7 @@ impl Regions for NoRegions {
         _: FuncId,
         _: &[bool],
         _: &[bool],
-        _: &[bool],
+        _: &[Share],
     ) -> Result<LinearizeOf, Problem> {
         no_regions()
     }
@@ -311,7 +311,7 @@ impl Regions for NoRegions {
         _: &mut Module,
         _: FuncId,
         _: &[bool],
-        _: &[bool],
+        _: &[Share],
         _: u64,
     ) -> Result<LinearizeOf, Problem> {
         no_regions()

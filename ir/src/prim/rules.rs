@@ -5,7 +5,7 @@ use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::module::Module;
-use crate::policy::Terms;
+use crate::policy::{Share, Terms};
 use crate::problem::Problem;
 use crate::question::{BatchOf, JvpOf, LinearizeOf, Onto, PruneOf, TransposeOf, UnzipOf, Wanted};
 use crate::tensor::Tensor;
@@ -190,16 +190,14 @@ pub struct RuleCx<'b, 'm> {
     pub b: &'b Builder<'m>,
     /// Transforms of the bodies of region primitives.
     pub regions: &'b mut dyn Regions,
-    /// Of which operands it is known whether the linear half may have them again for next to nothing; of
-    /// those beyond the list it may.
-    pub there: &'b [bool],
+    /// What it costs the linear half to have the operands again; those beyond the list are free.
+    pub shares: &'b [Share],
 }
 
 impl RuleCx<'_, '_> {
-    /// Whether the linear half may have an operand again for next to nothing: it is an argument of the
-    /// whole, or an element of one.
-    pub fn is_there(&self, operand: usize) -> bool {
-        self.there.get(operand).copied().unwrap_or(true)
+    /// What it costs the linear half to have an operand again.
+    pub fn share(&self, operand: usize) -> Share {
+        self.shares.get(operand).copied().unwrap_or(Share::FREE)
     }
 
     /// Asks the transforms about a function.
@@ -215,7 +213,7 @@ impl RuleCx<'_, '_> {
 /// The transforms, as rules of region primitives see them. `ir` does not know the transforms; they
 /// implement this and pass themselves in. The module remembers all answers.
 ///
-/// A list that says more about results or slots than a mask (`forced`, `there`, `onto`, `wanted`, `kept`)
+/// A list that says more about results or slots than a mask (`forced`, `shares`, `onto`, `wanted`, `kept`)
 /// may be shorter than they are: of the rest nothing is asked.
 pub trait Regions {
     /// See [`crate::question::Jvp`].
@@ -234,7 +232,7 @@ pub trait Regions {
         f: FuncId,
         active: &[bool],
         forced: &[bool],
-        there: &[bool],
+        shares: &[Share],
     ) -> Result<LinearizeOf, Problem>;
 
     /// See [`crate::question::Plan`].
@@ -251,7 +249,7 @@ pub trait Regions {
         module: &mut Module,
         f: FuncId,
         active: &[bool],
-        there: &[bool],
+        shares: &[Share],
         bytes: u64,
     ) -> Result<LinearizeOf, Problem>;
 

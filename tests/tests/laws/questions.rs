@@ -11,8 +11,8 @@ use tapeloom_backend::{Options, compile};
 use tapeloom_ir::prim::{Call, DynamicSlice, Lowering, Operand, Regions};
 use tapeloom_ir::question::{LinearizeOf, Onto, PruneOf, Residual, UnzipOf, Wanted};
 use tapeloom_ir::{
-    Atom, Builder, Draft, Dtype, FuncId, Literal, Module, Policy, Price, Scalar, Tensor, Terms,
-    Type,
+    Atom, Builder, Draft, Dtype, FuncId, Literal, Module, Policy, Price, Scalar, Share, Tensor,
+    Terms, Type,
 };
 use tapeloom_tests::calculus::{marked, stack};
 use tapeloom_tests::words::total;
@@ -333,10 +333,16 @@ fn work(m: &Module, f: FuncId) -> (f64, usize) {
 /// The terms on which laws plan: every policy as for a call, and parameters and results that cost their
 /// bytes, as in the rounds of a loop.
 fn all_terms(params: usize, results: usize) -> Vec<Terms> {
-    let dear =
-        |n: usize| (0..n).map(|i| [Price::Bytes, Price::Constant, Price::Once][i % 3]).collect();
+    let dear = |n: usize| {
+        (0..n)
+            .map(|i| {
+                [Price::OWN, Price::Constant(Share::FREE), Price::Constant(Share::OWN.among(8))]
+                    [i % 3]
+            })
+            .collect()
+    };
     let mut all: Vec<Terms> = Policy::samples().into_iter().map(Terms::call).collect();
-    all.push(Terms::apart(dear(params), vec![Price::Bytes; results], 8));
+    all.push(Terms::apart(dear(params), vec![Price::OWN; results], 8));
     all
 }
 

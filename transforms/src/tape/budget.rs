@@ -24,8 +24,8 @@ use tapeloom_ir::prim::{Lowering, Region, Regions, Role, Rounds, Trip};
 use tapeloom_ir::question::{LinearizeOf, Within};
 use tapeloom_ir::schedule::reach;
 use tapeloom_ir::{
-    Builder, FuncId, Function, Kind, Loc, Module, Op, OrderedSet, Policy, Problem, Terms, Type,
-    ValueId, deeper, rebuild,
+    Builder, FuncId, Function, Kind, Loc, Module, Op, OrderedSet, Policy, Problem, Share, Terms,
+    Type, ValueId, deeper, rebuild,
 };
 
 /// How often rounds may run again, in the order in which that is tried.
@@ -57,10 +57,10 @@ pub(crate) fn derive(
     regions: &mut dyn Regions,
     module: &mut Module,
     f: FuncId,
-    Within { active, there, bytes }: &Within,
+    Within { active, shares, bytes }: &Within,
 ) -> Result<LinearizeOf, Problem> {
     let f = crate::inline(module, f)?;
-    let mut search = Search { regions, module, f, active, there, bytes: *bytes, least: None };
+    let mut search = Search { regions, module, f, active, shares, bytes: *bytes, least: None };
     if let Some(of) = search.attempt(None)? {
         return Ok(of);
     }
@@ -124,7 +124,7 @@ struct Search<'a> {
     module: &'a mut Module,
     f: FuncId,
     active: &'a [bool],
-    there: &'a [bool],
+    shares: &'a [Share],
     bytes: u64,
     /// The smallest tape so far.
     least: Option<Tape>,
@@ -137,7 +137,7 @@ impl Search<'_> {
             Some(few) => marked(self.module, self.f, few)?,
             None => self.f,
         };
-        let all = self.regions.linearize(self.module, f, self.active, &[], self.there)?;
+        let all = self.regions.linearize(self.module, f, self.active, &[], self.shares)?;
         for policy in [Policy::Planned, Policy::Bytes(self.bytes)] {
             let of = self.regions.plan(self.module, all.clone(), Terms::call(policy))?;
             let tape = tape_of(self.module, &of);

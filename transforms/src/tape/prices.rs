@@ -16,7 +16,7 @@ use crate::cost::{FLOPS_PER_BYTE, shape_of};
 use cranelift_entity::SecondaryMap;
 use std::sync::Arc;
 use tapeloom_ir::prim::{Effects, Lowering, Operand};
-use tapeloom_ir::{Atom, Equation, Function, Module, Policy, Price, Terms, Type, ValueId};
+use tapeloom_ir::{Atom, Equation, Function, Module, Policy, Price, Share, Terms, Type, ValueId};
 
 /// Units in an addition.
 const UNIT: f64 = 16.0;
@@ -116,12 +116,12 @@ impl Prices {
         let rounds = terms.rounds.max(1) as u64;
         let mut constant: SecondaryMap<ValueId, bool> = SecondaryMap::new();
         for (i, p) in f.params.iter().enumerate() {
-            match terms.params.get(i).unwrap_or(&Price::There) {
-                Price::Constant => (self.keep[*p], constant[*p]) = (0, true),
-                Price::Once => (self.keep[*p], constant[*p]) = (self.keep[*p] / rounds, true),
-                Price::There => self.keep[*p] = 0,
-                Price::Bytes => {}
-            }
+            let own = self.keep[*p];
+            let (share, same) = match terms.params.get(i).unwrap_or(&Price::THERE) {
+                Price::Constant(share) => (share, true),
+                Price::Bytes(share) => (share, false),
+            };
+            (self.keep[*p], constant[*p]) = (share.of(own), same);
         }
         for e in &f.equations {
             let known = |a: &Atom| a.value().is_none_or(|v| constant[v]);
@@ -156,10 +156,11 @@ impl Prices {
             Policy::Nothing | Policy::Dots | Policy::Named(_) => 0,
         };
         for (i, v) in f.results.iter().enumerate().take(results) {
-            if let (Price::There, Some(v)) =
-                (terms.results.get(i).unwrap_or(&Price::There), v.value())
-            {
-                self.keep[v] = 0;
+            let Some(v) = v.value() else { continue };
+            match terms.results.get(i).unwrap_or(&Price::THERE) {
+                Price::Constant(share) | Price::Bytes(share) => {
+                    self.keep[v] = self.keep[v].min(share.of(self.keep[v]));
+                }
             }
         }
     }
@@ -216,23 +217,23 @@ impl Work<'_> {
     }
 }
 
-/// Which values of a function its linear half may have again for next to nothing: parameters of which
-/// that is known, and what reads or moves elements of such values.
+/// What it costs the linear half of a function to have its values again: nothing for arguments of the whole,
+/// and for what reads or moves elements of something what that costs; all of its bytes for what is computed.
 #[derive(Default)]
 pub(crate) struct Readable {
-    /// Of those that are not; empty where nobody asks.
-    dear: SecondaryMap<ValueId, bool>,
+    /// Of those that are not free; empty where nobody asks.
+    shares: SecondaryMap<ValueId, Option<Share>>,
 }
 
 impl Readable {
     /// Nothing is looked at in a function that runs no other.
-    pub(crate) fn new(module: &Module, f: &Function, there: &[bool]) -> Readable {
+    pub(crate) fn new(module: &Module, f: &Function, shares: &[Share]) -> Readable {
         let mut found = Readable::default();
         if f.equations.iter().all(|e| e.op.regions().is_empty()) {
             return found;
         }
-        for (p, there) in f.all_params().zip(there) {
-            found.dear[p] = !there;
+        for (p, share) in f.all_params().zip(shares) {
+            found.shares[p] = Some(*share);
         }
         for e in &f.equations {
             let reads = match lowering(module, f, e) {
@@ -247,17 +248,20 @@ impl Readable {
                 | Lowering::Gather { .. } => true,
                 _ => false,
             };
-            let dear = !reads || e.operands.iter().any(|a| !found.reads(*a));
+            let share = match reads {
+                true => e.operands.iter().map(|a| found.share(*a)).min().unwrap_or(Share::FREE),
+                false => Share::OWN,
+            };
             for o in &e.outputs {
-                found.dear[*o] = dear;
+                found.shares[*o] = Some(share);
             }
         }
         found
     }
 
-    /// Whether that is so of an operand.
-    pub(crate) fn reads(&self, a: Atom) -> bool {
-        a.value().is_none_or(|v| !self.dear[v])
+    /// What it costs to have an operand again.
+    pub(crate) fn share(&self, a: Atom) -> Share {
+        a.value().and_then(|v| self.shares[v]).unwrap_or(Share::FREE)
     }
 }
 

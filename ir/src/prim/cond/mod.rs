@@ -21,7 +21,7 @@ use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::module::Module;
-use crate::policy::{Price, Terms};
+use crate::policy::{Price, Share, Terms};
 use crate::problem::{Kind, Problem};
 use crate::question::{Onto, Residual, TransposeOf, Wanted};
 use crate::types::{Dtype, Type};
@@ -267,13 +267,13 @@ impl Primitive for Cond {
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
         let active: Vec<bool> = dx[1..].iter().map(Option::is_some).collect();
-        let there: Vec<bool> = (1..x.len()).map(|i| cx.is_there(i)).collect();
+        let shares: Vec<Share> = (1..x.len()).map(|i| cx.share(i)).collect();
         let (derived, active_out) = self.alike(
-            |f, forced| cx.ask(|regions, m| regions.linearize(m, f, &active, forced, &there)),
+            |f, forced| cx.ask(|regions, m| regions.linearize(m, f, &active, forced, &shares)),
             |of| &of.active_out,
         )?;
-        let price = |there: &bool| if *there { Price::There } else { Price::Bytes };
-        let terms = || Terms::apart(there.iter().map(price).collect(), Vec::new(), 1);
+        let prices = || shares.iter().map(|share| Price::Bytes(*share)).collect();
+        let terms = || Terms::apart(prices(), Vec::new(), 1);
         let plan = |of| cx.ask(|regions, m| regions.plan(m, of, terms()));
         let derived = derived.into_iter().map(plan).collect::<Result<Vec<_>, _>>()?;
         let record = Record::new(cx, &derived);

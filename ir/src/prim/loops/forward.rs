@@ -23,7 +23,7 @@ use super::{Loop, Rounds, Slot, Trip};
 use crate::function::{Atom, FuncId};
 use crate::map::OrderedSet;
 use crate::module::Module;
-use crate::policy::{Policy, Price, Terms};
+use crate::policy::{Policy, Price, Share, Terms};
 use crate::prim::toolbox::{instantiate, scatter_tangents};
 use crate::prim::{Dual, Effects, Op, RuleCx};
 use crate::problem::Problem;
@@ -62,14 +62,16 @@ pub(super) fn linearize(
     if let Some(dual) = super::replay::linearize(of, cx, x, dx)? {
         return Ok(dual);
     }
-    let there = of.there(cx);
+    let shares = of.shares(cx);
     let (derived, active) = of.settled(
         of.of_params(dx.iter().map(Option::is_some)),
-        |active, forced| cx.ask(|regions, m| regions.linearize(m, of.body, active, forced, &there)),
+        |active, forced| {
+            cx.ask(|regions, m| regions.linearize(m, of.body, active, forced, &shares))
+        },
         |derived| &derived.active_out,
     )?;
     let derived = cx.ask(|regions, m| {
-        let mut terms = of.terms(m, &derived, &there);
+        let mut terms = of.terms(m, &derived, &shares);
         if of.carries.is_some() {
             // One that has no more rounds than carries to keep keeps those.
             terms.policy = Policy::Nothing;
@@ -133,45 +135,54 @@ impl Loop {
 
     /// What costs memory for every round if the linear rounds read it: what each begins with, if it
     /// changes, and what it hands to the next.
-    fn terms(&self, m: &Module, of: &LinearizeOf, there: &[bool]) -> Terms {
+    fn terms(&self, m: &Module, of: &LinearizeOf, shares: &[Share]) -> Terms {
         let hoists = self.hoists(m, of.fwd);
         let fwd = m.function(of.fwd);
-        let price = |p: usize| match (self.rounds.takes[p], there[p]) {
-            (Slot::Carry(r), _) if fwd.results[r] != fwd.params[p].into() => Price::Bytes,
-            (Slot::Carry(_) | Slot::Const, true) if hoists => Price::Constant,
-            (Slot::Carry(_) | Slot::Const, false) => Price::Once,
-            (_, true) => Price::There,
-            (Slot::Index | Slot::Xs, false) => Price::Bytes,
+        let price = |p: usize| match self.rounds.takes[p] {
+            Slot::Carry(r) if fwd.results[r] != fwd.params[p].into() => Price::OWN,
+            Slot::Carry(_) | Slot::Const if hoists || shares[p] != Share::FREE => {
+                Price::Constant(shares[p])
+            }
+            Slot::Carry(_) | Slot::Const | Slot::Index | Slot::Xs => Price::Bytes(shares[p]),
         };
         let params = (0..self.rounds.takes.len()).map(price).collect();
         let result = |r: usize| match self.rounds.carrier(r) {
-            Some(_) => Price::Bytes,
-            None => Price::There,
+            Some(_) => Price::OWN,
+            None => Price::THERE,
         };
-        let rounds = match self.rounds.trip {
-            Trip::Static(n) => n,
-            Trip::Runtime | Trip::While { .. } => SOME_ROUNDS,
-        };
-        Terms::apart(params, (0..of.active_out.len()).map(result).collect(), rounds)
+        let results = (0..of.active_out.len()).map(result).collect();
+        Terms::apart(params, results, self.some_rounds())
     }
 
-    /// Which parameters of the body the linear rounds may have again for next to nothing: the number of
-    /// the round, and what is so outside and changes in no round.
-    fn there(&self, cx: &RuleCx<'_, '_>) -> Vec<bool> {
+    /// How many rounds there are, or may be.
+    fn some_rounds(&self) -> usize {
+        match self.rounds.trip {
+            Trip::Static(n) => n,
+            Trip::Runtime | Trip::While { .. } => SOME_ROUNDS,
+        }
+    }
+
+    /// What it costs the linear rounds to have the parameters of the body again: nothing for the number of
+    /// the round; all rounds share what changes in none.
+    fn shares(&self, cx: &RuleCx<'_, '_>) -> Vec<Share> {
         let lead = self.rounds.lead();
-        let mut there: Vec<bool> = self.rounds.takes.iter().map(|_| true).collect();
+        let mut shares: Vec<Share> = self.rounds.takes.iter().map(|_| Share::FREE).collect();
         for (i, p) in self.rounds.params().enumerate() {
-            there[p] = cx.is_there(lead + i);
+            shares[p] = cx.share(lead + i);
         }
         cx.b.with_module(|m| {
             let body = m.function(self.body);
             for (p, slot) in self.rounds.takes.iter().enumerate() {
-                if let Slot::Carry(r) = slot {
-                    there[p] &= body.params.get(p).is_some_and(|p| body.results[*r] == (*p).into());
-                }
+                let same =
+                    |r: usize| body.params.get(p).is_some_and(|p| body.results[r] == (*p).into());
+                shares[p] = match slot {
+                    Slot::Carry(r) if !same(*r) => Share::OWN,
+                    Slot::Carry(_) | Slot::Const => shares[p].among(self.some_rounds()),
+                    Slot::Index | Slot::Xs => shares[p],
+                };
             }
         });
-        there
+        shares
     }
 
     /// Whether what follows from constants alone, and is computed by `f`, may be computed outside: not

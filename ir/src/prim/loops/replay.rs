@@ -25,7 +25,7 @@ use super::{Direction, Loop, Rounds, Slot, Trip};
 use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
-use crate::policy::{Policy, Terms};
+use crate::policy::{Policy, Share, Terms};
 use crate::prim::elementwise::zeros;
 use crate::prim::toolbox::{fits, function, instantiate};
 use crate::prim::{
@@ -148,12 +148,12 @@ impl Undone {
         m: &mut Module,
         on: Vec<bool>,
     ) -> Result<Option<Undone>, Problem> {
-        let there = vec![true; of.rounds.takes.len()];
+        let shares = vec![Share::FREE; of.rounds.takes.len()];
         let (derived, active) = of.settled(
             on,
             |active, forced| {
                 // A round is undone from what it takes alone.
-                let derived = regions.linearize(m, of.body, active, forced, &there)?;
+                let derived = regions.linearize(m, of.body, active, forced, &shares)?;
                 let mut terms = Terms::apart(Vec::new(), Vec::new(), 1);
                 terms.policy = Policy::Nothing;
                 regions.plan(m, derived, terms)
