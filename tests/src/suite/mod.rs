@@ -3,7 +3,7 @@
 //!
 //! They measure what a compiler of derivatives keeps. Each is there in two forms. The *honest* one computes
 //! what its name says, as one writes it with arrays. The *mutated* one is written with loops over numbers
-//! and [`Ref`](tapeloom::Ref)s, as the C program of the study from which it comes (Hakimi and Shriraman,
+//! and [`Ref`]s, as the C program of the study from which it comes (Hakimi and Shriraman,
 //! "TapeFlow: Streaming Gradient Tapes in Automatic Differentiation", CGO 2024), whose changes to the
 //! mathematics (products in place of sums, no roots, wrong strides) make every factor necessary in the
 //! backward pass; they are kept as they are.
