@@ -22,7 +22,7 @@
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Lowering, Region, Regions, Role, Rounds, Trip};
 use tapeloom_ir::question::{LinearizeOf, Within};
-use tapeloom_ir::schedule::reach;
+use tapeloom_ir::schedule::{reach, steps};
 use tapeloom_ir::{
     Builder, FuncId, Function, Kind, Loc, Module, Op, OrderedSet, Policy, Problem, Share, Terms,
     Type, ValueId, deeper, rebuild,
@@ -35,7 +35,7 @@ const TIMES: [usize; 14] = [1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 25, 50, 100, usize:
 const PARTS: usize = 16;
 
 /// How many rounds a carry is kept for, in the order in which that is tried.
-const BLOCKS: [usize; 4] = [1, 4, 16, 64];
+const BLOCKS: [usize; 6] = [1, 4, 16, 64, 256, 1024];
 
 /// How many rounds a loop is taken to have, of which only the run knows.
 const SOME_ROUNDS: usize = 100_000;
@@ -78,8 +78,8 @@ pub(crate) fn derive(
             }
         }
         // Who runs each round so often more at every level runs it that often to the power of levels.
-        let times = TIMES[high.div_ceil(PARTS)].min(SOME_ROUNDS) as f64;
-        let rounds = (1.0 + times).powi(level as i32 + 1);
+        let again = Few { level, place: high, block }.again(search.module, f);
+        let rounds = (1.0 + again).powi(level as i32 + 1);
         if best.as_ref().is_none_or(|(least, _)| rounds < *least) {
             best = Some((rounds, found));
         }
@@ -103,6 +103,20 @@ struct Few {
 }
 
 impl Few {
+    /// How often rounds of the outermost loops run again, at most.
+    fn again(self, module: &Module, f: FuncId) -> f64 {
+        let loops = module.function(f).equations.iter().filter_map(|e| rounds(module, &e.op));
+        let again = |rounds: Rounds| {
+            let blocks = match rounds.trip {
+                Trip::Static(n) if n >= 2 * self.block => n / self.block,
+                Trip::Static(n) => n,
+                Trip::Runtime | Trip::While { .. } => SOME_ROUNDS,
+            };
+            steps(blocks, self.carries(blocks)) as f64 / blocks.max(1) as f64
+        };
+        loops.map(again).fold(0.0, f64::max)
+    }
+
     /// The carries of a loop with so many blocks.
     fn carries(self, rounds: usize) -> usize {
         let (row, part) = (self.place / PARTS, self.place % PARTS);
