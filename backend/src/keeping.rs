@@ -9,7 +9,7 @@
 //! ```
 
 use std::fmt;
-use tapeloom_ir::prim::{Direction, Lowering, Rounds, Slot, Trip};
+use tapeloom_ir::prim::{Direction, Slot, Trip};
 use tapeloom_ir::{ArrayType, Equation, FuncId, Function, Loc, Module, OrderedSet, Type, ValueId};
 
 /// What each round of a loop keeps.
@@ -41,7 +41,7 @@ pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
         let read = read(module, f);
         for (i, e) in f.equations.iter().enumerate() {
             open.extend(e.op.regions().iter().filter(|r| r.role.runs()).map(|r| r.function));
-            let Some((body, rounds)) = as_loop(module, e) else { continue };
+            let Some((body, rounds)) = e.op.as_loop(module) else { continue };
             let round = module.function(body);
             let (mut carried, mut like) = (OrderedSet::default(), OrderedSet::default());
             for (slot, ty) in rounds.takes.iter().zip(round.param_types()) {
@@ -88,7 +88,7 @@ pub(crate) fn maker<'m>(
     loop {
         let e = &f.equations[i];
         let found = (e.op.name(), f.location(i));
-        let Some((body, rounds)) = as_loop(module, e) else { return found };
+        let Some((body, rounds)) = e.op.as_loop(module) else { return found };
         let round = module.function(body);
         let Some(result) = round.results.get(n).filter(|_| rounds.carrier(n).is_none()) else {
             return found;
@@ -104,22 +104,11 @@ pub(crate) fn maker<'m>(
     }
 }
 
-/// The body and the rounds of an equation that is a loop.
-fn as_loop(module: &Module, e: &Equation) -> Option<(FuncId, Rounds)> {
-    if e.op.regions().is_empty() {
-        return None;
-    }
-    match e.op.lower(module, &[]) {
-        Lowering::Loop { body, rounds } => Some((body, rounds)),
-        _ => None,
-    }
-}
-
 /// What loops of a function read an element of in each round, and in which order.
 fn read(module: &Module, f: &Function) -> OrderedSet<(ValueId, Direction)> {
     let mut read = OrderedSet::default();
     for e in &f.equations {
-        let Some((_, rounds)) = as_loop(module, e) else { continue };
+        let Some((_, rounds)) = e.op.as_loop(module) else { continue };
         for (p, x) in rounds.params().zip(&e.operands[rounds.lead()..]) {
             if let (Slot::Xs, Some(x)) = (rounds.takes[p], x.value()) {
                 read.insert((x, rounds.direction));

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tapeloom::prelude::*;
 use tapeloom::{ArrayType, Error, Kind};
 use tapeloom_tests::{Heard, Listener};
@@ -161,11 +163,13 @@ fn once_under_every_derivative() {
     assert_eq!(heard(both, &x), want);
     // A call is made once, wherever its body goes; what is computed again is not seen again.
     assert_eq!(heard(|log, x| grad(outline(|x: Var| f(log, x)))(x), &x), want);
-    assert_eq!(heard(|log, x| grad(checkpoint(|x: Var| f(log, x), Policy::Nothing))(x), &x), want);
-    assert_eq!(
-        heard(|log, x| grad(grad(checkpoint(|x: Var| f(log, x), Policy::Nothing)))(x), &x),
-        want
-    );
+    for policy in Policy::samples() {
+        let once = |log: &Listener, x: Var| grad(checkpoint(|x: Var| f(log, x), policy.clone()))(x);
+        assert_eq!(heard(once, &x), want, "{policy}");
+        let again =
+            |log: &Listener, x: Var| grad(grad(checkpoint(|x: Var| f(log, x), policy.clone())))(x);
+        assert_eq!(heard(again, &x), want, "{policy}");
+    }
     let twice = |log: &Listener, x: Var| {
         let f = outline(|x: Var| see(log, "x", x).sin());
         grad(|x: Var| f(x) + f(f(x)))(x)
@@ -564,4 +568,39 @@ fn programs_show_names() {
     assert!(text.contains("callback{host=&my_spline_, results=[f64[]]}"), "{text}");
     assert!(text.contains("callback{host=&my_spline_.2, results=[f64[]]}"), "{text}");
     assert!(text.contains("ask &my_spline_ (b0[0; 1]: f64[]) to"), "{text}");
+}
+
+/// What a Rust function gave is kept: it is asked once in each round, whatever the policy, and however few
+/// carries a loop keeps.
+#[test]
+fn callbacks_in_loops_are_asked_once_under_every_policy() {
+    let x = Tensor::from([0.5, 0.25]);
+    let program = |asked: &Arc<AtomicUsize>, x: Var| {
+        let round = |(_, x): (Var, Var)| {
+            let asked = asked.clone();
+            let half = callback("half", x.stop_gradient(), x.array_type(), move |x: Tensor| {
+                asked.fetch_add(1, Ordering::Relaxed);
+                Ok(x)
+            });
+            (x * half).sin() + 0.1
+        };
+        fori_loop(20, round, x).sum()
+    };
+    let gradient = |f: &dyn Fn(Var) -> Var| run(grad(f), &x).unwrap();
+    let plain = Arc::new(AtomicUsize::new(0));
+    let want = gradient(&|x| program(&plain, x));
+    let rounds = plain.load(Ordering::Relaxed);
+    assert_eq!(rounds, 20);
+    let once = |what: &str, f: &dyn Fn(&Arc<AtomicUsize>, Var) -> Var| {
+        let asked = Arc::new(AtomicUsize::new(0));
+        assert_eq!(gradient(&|x| f(&asked, x)), want, "{what}");
+        assert_eq!(asked.load(Ordering::Relaxed), rounds, "{what}");
+    };
+    for policy in Policy::samples() {
+        let f = |asked: &Arc<AtomicUsize>, x: Var| {
+            checkpoint(|x: Var| program(asked, x), policy.clone())(x)
+        };
+        once(&policy.to_string(), &f);
+    }
+    once("carries", &|asked, x| checkpoint_carries(3, 1, |x: Var| program(asked, x))(x));
 }

@@ -20,10 +20,8 @@ use crate::machine::Machine;
 use crate::plan::CallRow;
 use cranelift_entity::EntityRef;
 use std::collections::{BTreeMap, BTreeSet};
-use tapeloom_ir::prim::{Effects, Lowering, Operand, Role, Rounds, Slot};
-use tapeloom_ir::{
-    ArrayType, Atom, Equation, FuncId, Function, Module, Op, OrderedMap, Problem, Type, deeper,
-};
+use tapeloom_ir::prim::{Effects, Lowering, Role, Rounds, Slot};
+use tapeloom_ir::{ArrayType, FuncId, Module, Op, OrderedMap, Problem, Type, deeper};
 
 /// Functions with fewer equations are inlined.
 const LEAST_NODES: usize = 4;
@@ -178,7 +176,7 @@ impl Calls {
             let Some(Type::Array(y)) = e.outputs.first().map(|o| &f.types[*o]) else { continue };
             let x = e.operands.first().map(|x| f.type_of(*x));
             let x = x.as_ref().and_then(Type::as_array);
-            let Some(text) = routine::text(&lowering(module, f, e), x, y) else { continue };
+            let Some(text) = routine::text(&e.lower(module, f), x, y) else { continue };
             if !self.routines.contains_key(&text) {
                 self.made.push(kernel::parse(&text, &|_| None)?.entry);
                 self.routines.insert(text, KernelId::new(self.made.len() - 1));
@@ -243,7 +241,7 @@ fn origin(module: &Module, function: FuncId, result: usize) -> Option<(usize, bo
     let mut changed = false;
     for e in f.equations.iter().rev() {
         let Some(n) = e.outputs.iter().position(|o| *o == value) else { continue };
-        let operand = match lowering(module, &f, e) {
+        let operand = match e.lower(module, &f) {
             Lowering::DynamicUpdateSlice | Lowering::Scatter { .. } => {
                 changed = true;
                 0
@@ -272,14 +270,6 @@ pub(crate) fn carries(rounds: &Rounds) -> Vec<(usize, usize)> {
         Slot::Index | Slot::Const | Slot::Xs => None,
     };
     rounds.takes.iter().enumerate().filter_map(carry).collect()
-}
-
-/// What an equation asks for.
-fn lowering(module: &Module, f: &Function, e: &Equation) -> Lowering {
-    let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
-    let operand = |(ty, a): (_, &Atom)| Operand { ty, literal: a.literal() };
-    let operands: Vec<Operand<'_>> = types.iter().zip(&e.operands).map(operand).collect();
-    e.op.lower(module, &operands)
 }
 
 /// Whether a function does something, and all that it takes and gives is arrays with elements.

@@ -3,13 +3,14 @@
 //! A backend never sees a primitive. It matches on [`Lowering`], which says in terms of loops and
 //! indices what the primitive means: apply scalar code, read elsewhere, reduce, contract, ...
 
-use super::{Bounds, Code, Combine, Rounds};
-use crate::function::FuncId;
+use super::{Bounds, Code, Combine, Op, Operand, Rounds};
+use crate::function::{Atom, Equation, FuncId, Function};
 use crate::host::HostCall;
 use crate::literal::Literal;
+use crate::module::Module;
 use crate::problem::Problem;
 use crate::tensor::Tensor;
-use crate::types::{ArrayType, Dtype, Shape};
+use crate::types::{ArrayType, Dtype, Shape, Type};
 use std::sync::Arc;
 
 /// What to do for an equation with one output (or, for one that runs functions, many).
@@ -288,5 +289,33 @@ pub(crate) fn step(index: &mut [usize], shape: &[usize]) {
             return;
         }
         index[axis] = 0;
+    }
+}
+
+impl Equation {
+    /// What it asks a backend for, in the function that it stands in.
+    pub fn lower(&self, module: &Module, f: &Function) -> Lowering {
+        self.with_operands(f, |operands| self.op.lower(module, operands))
+    }
+
+    /// What its operands are, in the function that it stands in.
+    pub fn with_operands<T>(&self, f: &Function, run: impl FnOnce(&[Operand<'_>]) -> T) -> T {
+        let types: Vec<Type> = self.operands.iter().map(|a| f.type_of(*a)).collect();
+        let operand = |(ty, a): (_, &Atom)| Operand { ty, literal: a.literal() };
+        let operands: Vec<Operand<'_>> = types.iter().zip(&self.operands).map(operand).collect();
+        run(&operands)
+    }
+}
+
+impl Op {
+    /// What a loop runs in every round, and how often.
+    pub fn as_loop(&self, module: &Module) -> Option<(FuncId, Rounds)> {
+        if self.regions().is_empty() {
+            return None;
+        }
+        match self.lower(module, &[]) {
+            Lowering::Loop { body, rounds } => Some((body, rounds)),
+            _ => None,
+        }
     }
 }

@@ -13,8 +13,8 @@ use tapeloom_ir::prim::{Call, Op};
 /// The same function, of which reverse mode keeps what `policy` says: `(A -> B) -> (A -> B)`.
 ///
 /// What is not kept the backward pass computes again, right before it needs it, so that memory is traded
-/// for time: at most one more forward pass of `f`, and one more for each checkpoint that it lies in. In a
-/// long chain of checkpointed pieces only one at a time has its intermediate values in memory; pieces of
+/// for time: at most one more forward pass of `f`, and one more for each checkpoint that it lies in (under a
+/// budget of bytes as many passes of a loop as the budget takes). In a long chain of checkpointed pieces only one at a time has its intermediate values in memory; pieces of
 /// pieces go further. Arguments are there anyway, and what the closure captures counts as an argument.
 /// Values and derivatives are those of `f`, to any order and in any mode (sums of floats may be taken in
 /// another order).

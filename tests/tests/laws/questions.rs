@@ -8,7 +8,7 @@ use crate::{for_all, subsets};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tapeloom_backend::{Options, compile};
-use tapeloom_ir::prim::{Call, DynamicSlice, Lowering, Operand, Regions};
+use tapeloom_ir::prim::{Call, DynamicSlice, Lowering, Regions};
 use tapeloom_ir::question::{LinearizeOf, Onto, PruneOf, Residual, UnzipOf, Wanted};
 use tapeloom_ir::{
     Atom, Builder, Draft, Dtype, FuncId, Literal, Module, Policy, Price, Scalar, Share, Tensor,
@@ -309,14 +309,8 @@ fn work(m: &Module, f: FuncId) -> (f64, usize) {
             let inside = work(m, region.function);
             (flops, dear) = (flops + inside.0, dear + inside.1);
         }
-        let types: Vec<Type> = e.operands.iter().map(|a| m.function(f).type_of(*a)).collect();
-        let operands: Vec<Operand<'_>> = types
-            .iter()
-            .zip(&e.operands)
-            .map(|(ty, a)| Operand { ty, literal: a.literal() })
-            .collect();
         let elements = |v| m.function(f).types[v].as_array().map_or(0, |ty| ty.shape.elements());
-        match e.op.lower(m, &operands) {
+        match e.lower(m, m.function(f)) {
             Lowering::Elementwise(code) => {
                 flops += f64::from(code.row().flops) * elements(e.outputs[0]) as f64;
                 dear += usize::from(code.row().library.is_some());

@@ -20,12 +20,12 @@
 //! 2020), which plans straight-line programs within a budget.
 
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::prim::{Lowering, Region, Regions, Role, Rounds, Trip};
+use tapeloom_ir::prim::{Region, Regions, Role, Rounds, Trip};
 use tapeloom_ir::question::{LinearizeOf, Within};
 use tapeloom_ir::schedule::{reach, steps};
 use tapeloom_ir::{
-    Builder, FuncId, Function, Kind, Loc, Module, Op, OrderedSet, Policy, Problem, Share, Terms,
-    Type, ValueId, deeper, rebuild,
+    Builder, FuncId, Function, Kind, Loc, Module, OrderedSet, Policy, Problem, Share, Terms, Type,
+    ValueId, deeper, rebuild,
 };
 
 /// How often rounds may run again, in the order in which that is tried.
@@ -105,16 +105,24 @@ struct Few {
 impl Few {
     /// How often rounds of the outermost loops run again, at most.
     fn again(self, module: &Module, f: FuncId) -> f64 {
-        let loops = module.function(f).equations.iter().filter_map(|e| rounds(module, &e.op));
-        let again = |rounds: Rounds| {
-            let blocks = match rounds.trip {
-                Trip::Static(n) if n >= 2 * self.block => n / self.block,
-                Trip::Static(n) => n,
-                Trip::Runtime | Trip::While { .. } => SOME_ROUNDS,
-            };
+        let loops = module.function(f).equations.iter().filter_map(|e| e.op.as_loop(module));
+        let again = |(_, rounds): (FuncId, Rounds)| {
+            let (blocks, _) = self.blocks(&rounds.trip);
             steps(blocks, self.carries(blocks)) as f64 / blocks.max(1) as f64
         };
         loops.map(again).fold(0.0, f64::max)
+    }
+
+    /// How many blocks a loop has, and of how many rounds: more than one only in the innermost loops that
+    /// keep carries, where it is known how many rounds there are, and enough for two blocks.
+    fn blocks(self, trip: &Trip) -> (usize, usize) {
+        match *trip {
+            Trip::Static(n) if self.level == 0 && n >= 2 * self.block => {
+                (n / self.block, self.block)
+            }
+            Trip::Static(n) => (n, 1),
+            Trip::Runtime | Trip::While { .. } => (SOME_ROUNDS, 1),
+        }
     }
 
     /// The carries of a loop with so many blocks.
@@ -219,7 +227,7 @@ fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
     let copy = rebuild(&f, |draft, i, operands| {
         let mut op = f.equations[i].op.clone();
         let regions = op.regions();
-        let trip = rounds(module, &op).map(|rounds| rounds.trip);
+        let trip = op.as_loop(module).map(|(_, rounds)| rounds.trip);
         let inside = few.level.checked_sub(usize::from(trip.is_some()));
         if let (Some(level), true) = (inside, regions.iter().any(|r| r.role.runs())) {
             let again = |r: &Region| match r.role.runs() {
@@ -230,28 +238,12 @@ fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
             op = op.with_regions(&functions?);
         }
         let Some(trip) = trip else { return Ok(draft.copy_as(op, &f, i, operands)) };
-        let n = if let Trip::Static(n) = trip { n } else { SOME_ROUNDS };
-        // Blocks are of loops that run no other: whose rounds keep little.
-        let block = match (&trip, few.level) {
-            (Trip::Static(_), 0) if n >= 2 * few.block => few.block,
-            (Trip::Static(_) | Trip::Runtime | Trip::While { .. }, _) => 1,
-        };
+        let (blocks, block) = few.blocks(&trip);
         let b = Builder::new(module, draft);
         b.at(f.location(i));
-        Ok(op.emit_keeping(&b, &operands, few.carries(n / block), block).into())
+        Ok(op.emit_keeping(&b, &operands, few.carries(blocks), block).into())
     })?;
     module.add(copy)
-}
-
-/// The rounds of an operation that is a loop.
-fn rounds(module: &Module, op: &Op) -> Option<Rounds> {
-    if op.regions().is_empty() {
-        return None;
-    }
-    match op.lower(module, &[]) {
-        Lowering::Loop { rounds, .. } => Some(rounds),
-        _ => None,
-    }
 }
 
 /// The fewest carries with which rounds can be undone that run so often again at most.
@@ -301,7 +293,7 @@ fn recorded(module: &Module, lin: FuncId) -> Tape {
     for (i, e) in f.equations.iter().enumerate() {
         if e.operands.iter().any(|a| a.value().is_some_and(|v| linear[v])) {
             e.outputs.iter().for_each(|o| linear[*o] = true);
-        } else if let Some(rounds) = rounds(module, &e.op) {
+        } else if let Some((_, rounds)) = e.op.as_loop(module) {
             for (r, o) in e.outputs.iter().enumerate() {
                 match &f.types[*o] {
                     Type::Array(ty) if rounds.carrier(r).is_none() => {

@@ -21,7 +21,7 @@ use super::flow::{NEVER, Network};
 use super::prices::{Prices, Reads, arithmetic};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Lowering, Trip};
-use tapeloom_ir::{FuncId, Function, Module, OrderedMap, Policy, Terms, ValueId};
+use tapeloom_ir::{Equation, FuncId, Function, Module, OrderedMap, Policy, Terms, ValueId};
 
 /// How much more arithmetic a plan may have: a tenth.
 const MORE: f64 = 0.1;
@@ -127,7 +127,7 @@ fn runs(f: &Function) -> impl Iterator<Item = FuncId> + '_ {
 }
 
 fn sum(module: &Module, f: &Function, known: &OrderedMap<FuncId, f64>) -> f64 {
-    let one = |e: &tapeloom_ir::Equation| {
+    let one = |e: &Equation| {
         let regions = e.op.regions();
         let inside = regions.iter().filter(|r| r.role.runs());
         let inside = inside.map(|r| known.get(&r.function).copied().unwrap_or(0.0));

@@ -15,7 +15,7 @@ use super::flow::NEVER;
 use crate::cost::{FLOPS_PER_BYTE, shape_of};
 use cranelift_entity::SecondaryMap;
 use std::sync::Arc;
-use tapeloom_ir::prim::{Effects, Lowering, Operand};
+use tapeloom_ir::prim::{Effects, Lowering};
 use tapeloom_ir::{Atom, Equation, Function, Module, Policy, Price, Share, Terms, Type, ValueId};
 
 /// Units in an addition.
@@ -131,7 +131,7 @@ impl Prices {
                     (self.keep[*o], constant[*o]) = (LEAST.max(self.keep[*o] / rounds), true);
                 }
             }
-            match lowering(module, f, e) {
+            match e.lower(module, f) {
                 Lowering::Contract { .. } if terms.policy == Policy::Dots => {
                     self.keep[e.outputs[0]] = LEAST;
                 }
@@ -172,7 +172,7 @@ impl Work<'_> {
         if e.op.effects(module) == Effects::Ordered || module.calls_out(&e.op) {
             return NEVER;
         }
-        let lowering = lowering(module, f, e);
+        let lowering = e.lower(module, f);
         let times = match (self, &lowering) {
             (Work::FreeButDots, Lowering::Contract { .. }) => return NEVER,
             (Work::FreeBut(names), Lowering::Alias { kept: Some(name) })
@@ -186,33 +186,56 @@ impl Work<'_> {
             (Work::Paid(times), _) => times,
         };
         let cost = (flops_of(module, f, e) * UNIT).ceil() as u64;
+        // What is computed on indices and truth values is no arithmetic of the derivative.
+        let times = if arithmetic(module, f, e) > 0.0 { times } else { 1 };
+        match Labour::of(&lowering) {
+            Labour::Moves => cost,
+            Labour::Cheap => cost.saturating_mul(times).min(NEVER),
+            Labour::Writes | Labour::Dear => NEVER,
+        }
+    }
+}
+
+/// What kind of work an equation is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Labour {
+    /// Reads elements, or moves them.
+    Moves,
+    /// Writes elements among others.
+    Writes,
+    /// Arithmetic that costs little.
+    Cheap,
+    /// Everything else.
+    Dear,
+}
+
+impl Labour {
+    fn of(lowering: &Lowering) -> Labour {
         match lowering {
             Lowering::Elementwise(code)
                 if code.row().library.is_none() && code.row().flops <= DEAR =>
             {
-                // What is computed on indices and truth values is no arithmetic of the derivative.
-                let times = if arithmetic(module, f, e) > 0.0 { times } else { 1 };
-                cost.saturating_mul(times).min(NEVER)
+                Labour::Cheap
             }
             Lowering::View { .. }
             | Lowering::Reshape
             | Lowering::Alias { .. }
             | Lowering::Iota { .. }
             | Lowering::DynamicSlice
-            | Lowering::Gather { .. } => cost,
+            | Lowering::Gather { .. } => Labour::Moves,
+            Lowering::DynamicUpdateSlice => Labour::Writes,
             Lowering::Elementwise(_)
             | Lowering::Reduce { .. }
             | Lowering::ArgReduce { .. }
             | Lowering::Cumulate { .. }
             | Lowering::ArgSort { .. }
             | Lowering::Contract { .. }
-            | Lowering::DynamicUpdateSlice
             | Lowering::Scatter { .. }
             | Lowering::Host(_)
             | Lowering::Call(_)
             | Lowering::Branch { .. }
             | Lowering::Loop { .. }
-            | Lowering::Missing(_) => NEVER,
+            | Lowering::Missing(_) => Labour::Dear,
         }
     }
 }
@@ -236,17 +259,10 @@ impl Readable {
             found.shares[p] = Some(*share);
         }
         for e in &f.equations {
-            let reads = match lowering(module, f, e) {
-                Lowering::Elementwise(code) => f.types[e.outputs[0]]
-                    .as_array()
-                    .is_some_and(|ty| !ty.dtype.is_float() && code.row().flops <= DEAR),
-                Lowering::View { .. }
-                | Lowering::Reshape
-                | Lowering::Alias { .. }
-                | Lowering::Iota { .. }
-                | Lowering::DynamicSlice
-                | Lowering::Gather { .. } => true,
-                _ => false,
+            let reads = match Labour::of(&e.lower(module, f)) {
+                Labour::Moves => true,
+                Labour::Cheap => !gives_floats(f, e),
+                Labour::Writes | Labour::Dear => false,
             };
             let share = match reads {
                 true => e.operands.iter().map(|a| found.share(*a)).min().unwrap_or(Share::FREE),
@@ -265,39 +281,26 @@ impl Readable {
     }
 }
 
-/// What an equation means.
-fn lowering(module: &Module, f: &Function, e: &Equation) -> Lowering {
-    with_operands(f, e, |operands| e.op.lower(module, operands))
-}
-
-fn with_operands<T>(f: &Function, e: &Equation, run: impl FnOnce(&[Operand<'_>]) -> T) -> T {
-    let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
-    let operand = |(ty, a): (_, &Atom)| Operand { ty, literal: a.literal() };
-    let operands: Vec<Operand<'_>> = types.iter().zip(&e.operands).map(operand).collect();
-    run(&operands)
+/// Whether an equation gives an array of floats.
+fn gives_floats(f: &Function, e: &Equation) -> bool {
+    let float = |v: &ValueId| f.types[*v].as_array().is_some_and(|ty| ty.dtype.is_float());
+    e.outputs.iter().any(float)
 }
 
 /// The cost of an equation, in additions.
 fn flops_of(module: &Module, f: &Function, e: &Equation) -> f64 {
     let outputs: Vec<Type> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
-    with_operands(f, e, |operands| shape_of(module, &e.op, operands, &outputs).flops)
+    e.with_operands(f, |operands| shape_of(module, &e.op, operands, &outputs).flops)
 }
 
 /// The arithmetic of one equation that runs no function, in additions of floats: moving elements is none,
 /// and computing where they lie is none.
 pub(super) fn arithmetic(module: &Module, f: &Function, e: &Equation) -> f64 {
-    let float = |v: &ValueId| f.types[*v].as_array().is_some_and(|ty| ty.dtype.is_float());
-    if !e.outputs.iter().any(float) {
+    if !gives_floats(f, e) {
         return 0.0;
     }
-    match lowering(module, f, e) {
-        Lowering::View { .. }
-        | Lowering::Reshape
-        | Lowering::Alias { .. }
-        | Lowering::Iota { .. }
-        | Lowering::DynamicSlice
-        | Lowering::Gather { .. }
-        | Lowering::DynamicUpdateSlice => 0.0,
-        _ => flops_of(module, f, e),
+    match Labour::of(&e.lower(module, f)) {
+        Labour::Moves | Labour::Writes => 0.0,
+        Labour::Cheap | Labour::Dear => flops_of(module, f, e),
     }
 }
