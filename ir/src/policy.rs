@@ -36,10 +36,16 @@ pub enum Policy {
     Bytes(u64),
     /// What the backward pass reads but for values marked with those names, which are computed again.
     Except(Arc<[Arc<str>]>),
+    /// What a compiler keeps that sees loops over memory in place of arrays, and must assume that arrays
+    /// overlap: in loops, whatever is read of an array that may be written before the way back is kept, one
+    /// number for each read, inputs included; arithmetic on what is kept is done again. It is there to be
+    /// compared with.
+    Aliased,
 }
 
 /// What is written of the policies without names.
-const PLAIN: [Policy; 4] = [Policy::Planned, Policy::Everything, Policy::Nothing, Policy::Dots];
+const PLAIN: [Policy; 5] =
+    [Policy::Planned, Policy::Everything, Policy::Nothing, Policy::Dots, Policy::Aliased];
 
 impl Policy {
     /// Every policy without names, and those with names with two each.
@@ -69,6 +75,7 @@ impl Policy {
             Policy::Bytes(_) => "bytes",
             Policy::Named(_) => "named",
             Policy::Except(_) => "except",
+            Policy::Aliased => "aliased",
         }
     }
 
@@ -80,6 +87,7 @@ impl Policy {
             | Policy::Everything
             | Policy::Nothing
             | Policy::Dots
+            | Policy::Aliased
             | Policy::Bytes(_) => &[],
         }
     }
@@ -111,9 +119,11 @@ impl fmt::Display for Policy {
                 write!(f, "{}({})", self.word(), names.join(", "))
             }
             Policy::Bytes(bytes) => write!(f, "bytes({bytes})"),
-            Policy::Planned | Policy::Everything | Policy::Nothing | Policy::Dots => {
-                f.write_str(self.word())
-            }
+            Policy::Planned
+            | Policy::Everything
+            | Policy::Nothing
+            | Policy::Dots
+            | Policy::Aliased => f.write_str(self.word()),
         }
     }
 }
@@ -161,25 +171,57 @@ pub struct Terms {
     pub together: bool,
 }
 
+/// What arrays are taken for, where values are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
+pub enum Memory {
+    /// Values, which nobody overwrites.
+    #[default]
+    Values,
+    /// Memory that is read and not written ([`Policy::Aliased`]): it can be read again.
+    Read,
+    /// Memory that is written, and since arrays may overlap, any of it.
+    Written,
+}
+
 /// How many rounds of loops share what it costs to have a value once more, in the linear half.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub struct Share(u32);
+pub struct Share {
+    rounds: u32,
+    memory: Memory,
+}
 
 impl Share {
     /// It costs its bytes in each round.
-    pub const OWN: Share = Share(1);
+    pub const OWN: Share = Share { rounds: 1, memory: Memory::Values };
     /// It costs next to nothing: it is an argument of the whole, or an element of one.
-    pub const FREE: Share = Share(u32::MAX);
+    pub const FREE: Share = Share { rounds: u32::MAX, memory: Memory::Values };
 
     /// The same, where each of those rounds is so many rounds of a loop.
     #[must_use]
     pub fn among(self, rounds: usize) -> Share {
-        Share(self.0.saturating_mul(u32::try_from(rounds.max(1)).unwrap_or(u32::MAX)))
+        let times = u32::try_from(rounds.max(1)).unwrap_or(u32::MAX);
+        Share { rounds: self.rounds.saturating_mul(times), ..self }
+    }
+
+    /// The same, where arrays are taken for that.
+    #[must_use]
+    pub fn with(self, memory: Memory) -> Share {
+        Share { memory, ..self }
+    }
+
+    /// What arrays are taken for.
+    pub fn memory(self) -> Memory {
+        self.memory
+    }
+
+    /// Whether it costs next to nothing.
+    pub fn is_free(self) -> bool {
+        self.rounds == u32::MAX
     }
 
     /// A price in that share.
     pub fn of(self, price: u64) -> u64 {
-        if self == Share::FREE { 0 } else { price / u64::from(self.0) }
+        if self.is_free() { 0 } else { price / u64::from(self.rounds) }
     }
 }
 
@@ -197,6 +239,13 @@ impl Price {
     pub const THERE: Price = Price::Bytes(Share::FREE);
     /// All of its bytes.
     pub const OWN: Price = Price::Bytes(Share::OWN);
+
+    /// The share.
+    pub fn share(self) -> Share {
+        match self {
+            Price::Constant(share) | Price::Bytes(share) => share,
+        }
+    }
 }
 
 impl Terms {
@@ -207,6 +256,11 @@ impl Terms {
 
     /// Those of functions that are run, each half by an equation of its own.
     pub fn apart(params: Vec<Price>, results: Vec<Price>, rounds: usize) -> Terms {
-        Terms { policy: Policy::default(), params, results, rounds, together: false }
+        // Whatever has a derivative has a parameter.
+        let policy = match params.iter().map(|price| price.share().memory).max() {
+            None | Some(Memory::Values) => Policy::default(),
+            Some(Memory::Read | Memory::Written) => Policy::Aliased,
+        };
+        Terms { policy, params, results, rounds, together: false }
     }
 }

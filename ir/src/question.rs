@@ -9,7 +9,7 @@
 
 use crate::function::FuncId;
 use crate::map::OrderedMap;
-use crate::policy::{Share, Terms};
+use crate::policy::{Policy, Share, Terms};
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -74,14 +74,14 @@ questions! {
         terms: Terms,
     } -> LinearizeOf in plan,
 
-    /// As [`Linearize`], with a tape of so many bytes at most.
+    /// As [`Linearize`], with loops and all that is in them as a policy says.
     Within {
         /// Which parameters have a tangent.
         active: Vec<bool>,
         /// What it costs the linear half to have the parameters again.
         shares: Vec<Share>,
-        /// How many.
-        bytes: u64,
+        /// The policy.
+        policy: Policy,
     } -> LinearizeOf in within,
 
     /// `(k; dx) -> dy` to `(k; ct of dy, totals) -> ct of dx`.

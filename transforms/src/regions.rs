@@ -64,10 +64,10 @@ impl Regions for Transforms {
         f: FuncId,
         active: &[bool],
         shares: &[Share],
-        bytes: u64,
+        policy: &Policy,
     ) -> Result<LinearizeOf, Problem> {
         let shares = full(shares, active.len(), Share::FREE);
-        let question = Within { active: active.to_vec(), shares, bytes };
+        let question = Within { active: active.to_vec(), shares, policy: policy.clone() };
         module.answer(f, question, |m, q| crate::tape::within(self, m, f, q))
     }
 

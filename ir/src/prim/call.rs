@@ -111,8 +111,8 @@ impl Primitive for Call {
         let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
         let shares: Vec<Share> = (0..x.len()).map(|i| cx.share(i)).collect();
         let of = cx.ask(|regions, m| {
-            if let Some(Policy::Bytes(bytes)) = self.checkpoint {
-                return regions.within(m, self.function, &active, &shares, bytes);
+            if let Some(policy @ (Policy::Bytes(_) | Policy::Aliased)) = &self.checkpoint {
+                return regions.within(m, self.function, &active, &shares, policy);
             }
             let of = regions.linearize(m, self.function, &active, &[], &shares)?;
             match &self.checkpoint {

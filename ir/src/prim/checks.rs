@@ -11,7 +11,7 @@ use crate::builder::{Builder, Draft};
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::module::Module;
-use crate::policy::{Share, Terms};
+use crate::policy::{Policy, Share, Terms};
 use crate::problem::Problem;
 use crate::question::{BatchOf, JvpOf, LinearizeOf, Onto, PruneOf, TransposeOf, UnzipOf, Wanted};
 use crate::tensor::Tensor;
@@ -312,7 +312,7 @@ impl Regions for NoRegions {
         _: FuncId,
         _: &[bool],
         _: &[Share],
-        _: u64,
+        _: &Policy,
     ) -> Result<LinearizeOf, Problem> {
         no_regions()
     }

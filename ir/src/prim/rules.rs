@@ -5,7 +5,7 @@ use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::module::Module;
-use crate::policy::{Share, Terms};
+use crate::policy::{Memory, Policy, Share, Terms};
 use crate::problem::Problem;
 use crate::question::{BatchOf, JvpOf, LinearizeOf, Onto, PruneOf, TransposeOf, UnzipOf, Wanted};
 use crate::tensor::Tensor;
@@ -200,6 +200,11 @@ impl RuleCx<'_, '_> {
         self.shares.get(operand).copied().unwrap_or(Share::FREE)
     }
 
+    /// What arrays are taken for, where values are kept.
+    pub fn memory(&self) -> Memory {
+        self.shares.iter().map(|share| share.memory()).max().unwrap_or_default()
+    }
+
     /// Asks the transforms about a function.
     pub fn ask<T>(
         &mut self,
@@ -250,7 +255,7 @@ pub trait Regions {
         f: FuncId,
         active: &[bool],
         shares: &[Share],
-        bytes: u64,
+        policy: &Policy,
     ) -> Result<LinearizeOf, Problem>;
 
     /// See [`crate::question::Transpose`].

@@ -25,7 +25,7 @@ use super::notation::{Notation, Word};
 use super::permute::move_axis;
 use super::{
     Arg, ArrayPrimitive, Bounds, Broadcast, Code, Cotangents, Doc, Effects, Family, Gather,
-    Linearity, Lowering, Operand, Rewrite, Sample, Scalar, Tangent,
+    Linearity, Lowering, Op, Operand, Rewrite, Sample, Scalar, Tangent,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
@@ -140,11 +140,36 @@ impl Scatter {
         b.emit1(Gather { batch, axes, bounds }, &[x, indices])
     }
 
+    /// The same as a read, an operation and a write, as memory does it, where each place is met once.
+    fn through_memory(&self, b: &Builder<'_>, operands: &[Atom]) -> Option<Atom> {
+        let [x, indices, u] = *operands else { return None };
+        let code = match self.combine {
+            Combine::Add => Scalar::Add,
+            Combine::Mul => Scalar::Mul,
+            Combine::Max => Scalar::Max,
+            Combine::Min => Scalar::Min,
+            Combine::Set => return None,
+        };
+        let alone = self.one_place(b, indices);
+        alone.then(|| {
+            let new = b.emit1(code, &[self.read(b, x, indices), u]);
+            self.write(b, Combine::Set, x, indices, new)
+        })
+    }
+
     /// Whether each update meets other updates nowhere, because there is one place only.
     pub(super) fn one_place(&self, b: &Builder<'_>, indices: Atom) -> bool {
         let shape = b.shape_of(indices);
         let places = &shape[self.batch..shape.len() - 1];
         places.iter().product::<usize>() <= 1
+    }
+}
+
+impl Op {
+    /// What is combined with an array in one place, as a read, an operation and a write; none for all else.
+    pub fn through_memory(&self, b: &Builder<'_>, operands: &[Atom]) -> Option<Atom> {
+        let Op::Scatter(scatter) = self else { return None };
+        scatter.through_memory(b, operands)
     }
 }
 

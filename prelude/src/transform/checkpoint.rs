@@ -28,6 +28,7 @@ use tapeloom_ir::prim::{Call, Op};
 /// | `Policy::except(["h"])` | what the backward pass reads, but for those |
 /// | [`Policy::Planned`] | what is cheaper to keep than to compute again |
 /// | [`Policy::Everything`] | what the backward pass reads |
+/// | [`Policy::Aliased`] | what a compiler keeps that takes arrays for memory; to be compared with |
 ///
 /// ```
 /// use tapeloom::prelude::*;

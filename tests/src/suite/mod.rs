@@ -163,7 +163,8 @@ pub struct Way {
 /// The ways that are measured, first the one that nobody asks for.
 pub const WAYS: &[Way] = &[
     Way { name: "default", gradient: Kernel::gradient },
-    Way { name: "checkpoint", gradient: Kernel::recomputed },
+    Way { name: "checkpoint", gradient: |kernel, size| kernel.under(size, Policy::Nothing) },
+    Way { name: "aliased", gradient: |kernel, size| kernel.under(size, Policy::Aliased) },
 ];
 
 impl Kernel {
@@ -176,11 +177,11 @@ impl Kernel {
         })
     }
 
-    /// The same, of which only the arguments are kept.
-    pub fn recomputed(&self, size: &'static [usize]) -> Gradient {
+    /// The same, of which reverse mode keeps what a policy says.
+    pub fn under(&self, size: &'static [usize], policy: Policy) -> Gradient {
         let program = self.program;
         Box::new(move |(variables, data, seed)| {
-            let f = checkpoint(|x: Vec<Var>| program(size, &x, &data), Policy::Nothing);
+            let f = checkpoint(|x: Vec<Var>| program(size, &x, &data), policy.clone());
             let (value, pull) = vjp(f)(variables);
             (value, pull(seed))
         })

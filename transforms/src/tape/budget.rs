@@ -57,10 +57,11 @@ pub(crate) fn derive(
     regions: &mut dyn Regions,
     module: &mut Module,
     f: FuncId,
-    Within { active, shares, bytes }: &Within,
+    Within { active, shares, policy: _ }: &Within,
+    bytes: u64,
 ) -> Result<LinearizeOf, Problem> {
     let f = crate::inline(module, f)?;
-    let mut search = Search { regions, module, f, active, shares, bytes: *bytes, least: None };
+    let mut search = Search { regions, module, f, active, shares, bytes, least: None };
     if let Some(of) = search.attempt(None)? {
         return Ok(of);
     }

@@ -15,6 +15,7 @@
 //! | `flow` | minimum cuts |
 //! | `again` | the choice carried out |
 //! | `budget` | the cheapest plan whose tape has so many bytes at most |
+//! | `aliased` | what is kept where arrays are taken for memory that may overlap |
 //! | `schedule` | loops of which carries are kept, by their number |
 //!
 //! ```text
@@ -34,21 +35,43 @@
 //! ```
 
 mod again;
+mod aliased;
 mod budget;
 mod cut;
 mod flow;
 mod prices;
 mod schedule;
 
-pub(crate) use budget::derive as within;
 pub use schedule::keep_carries;
 
 use cut::choose;
 pub(crate) use prices::Readable;
 use prices::Reads;
 use tapeloom_ir::prim::Regions;
-use tapeloom_ir::question::{LinearizeOf, Plan, Residual};
-use tapeloom_ir::{Atom, FuncId, Module, Policy, Problem, ValueId};
+use tapeloom_ir::question::{LinearizeOf, Plan, Residual, Within};
+use tapeloom_ir::{Atom, FuncId, Module, Policy, Problem, Terms, ValueId};
+
+/// The derivative of a function whose loops keep what a policy says.
+pub(crate) fn within(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    f: FuncId,
+    of: &Within,
+) -> Result<LinearizeOf, Problem> {
+    match of.policy {
+        Policy::Bytes(bytes) => budget::derive(regions, module, f, of, bytes),
+        Policy::Aliased => aliased::derive(regions, module, f, of),
+        Policy::Planned
+        | Policy::Everything
+        | Policy::Nothing
+        | Policy::Dots
+        | Policy::Named(_)
+        | Policy::Except(_) => {
+            let all = regions.linearize(module, f, &of.active, &[], &of.shares)?;
+            regions.plan(module, all, Terms::call(of.policy.clone()))
+        }
+    }
+}
 
 /// The same derivative, with what is worth keeping as residuals.
 pub(crate) fn derive(

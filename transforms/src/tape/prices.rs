@@ -16,7 +16,9 @@ use crate::cost::{FLOPS_PER_BYTE, shape_of};
 use cranelift_entity::SecondaryMap;
 use std::sync::Arc;
 use tapeloom_ir::prim::{Effects, Lowering};
-use tapeloom_ir::{Atom, Equation, Function, Module, Policy, Price, Share, Terms, Type, ValueId};
+use tapeloom_ir::{
+    Atom, Equation, Function, Memory, Module, Policy, Price, Share, Terms, Type, ValueId,
+};
 
 /// Units in an addition.
 const UNIT: f64 = 16.0;
@@ -81,7 +83,7 @@ impl Prices {
             Policy::Planned => Work::Paid(times),
             Policy::Everything | Policy::Except(_) => Work::Least,
             Policy::Nothing => Work::Free,
-            Policy::Bytes(_) => Work::FreeButRuns,
+            Policy::Bytes(_) | Policy::Aliased => Work::FreeButRuns,
             Policy::Named(ref names) => Work::FreeBut(names),
             Policy::Dots => Work::FreeButDots,
         };
@@ -111,6 +113,7 @@ impl Prices {
             | Policy::Nothing
             | Policy::Dots
             | Policy::Named(_)
+            | Policy::Aliased
             | Policy::Bytes(_) => {}
         }
         let rounds = terms.rounds.max(1) as u64;
@@ -121,7 +124,11 @@ impl Prices {
                 Price::Constant(share) => (share, true),
                 Price::Bytes(share) => (share, false),
             };
-            (self.keep[*p], constant[*p]) = (share.of(own), same);
+            // An array that may be overwritten is not there again, but its elements can be kept.
+            let array = f.types[*p].as_array().is_some_and(|ty| !ty.shape.is_empty());
+            let gone = share.memory() == Memory::Written && array;
+            let own = if gone { NEVER } else { share.of(own) };
+            (self.keep[*p], constant[*p]) = (own, same && !gone);
         }
         for e in &f.equations {
             let known = |a: &Atom| a.value().is_none_or(|v| constant[v]);
@@ -150,9 +157,11 @@ impl Prices {
         }
         // Who wants a result computed again does not want it to live so long.
         let results = match terms.policy {
-            Policy::Planned | Policy::Everything | Policy::Except(_) | Policy::Bytes(_) => {
-                reads.results
-            }
+            Policy::Planned
+            | Policy::Everything
+            | Policy::Except(_)
+            | Policy::Aliased
+            | Policy::Bytes(_) => reads.results,
             Policy::Nothing | Policy::Dots | Policy::Named(_) => 0,
         };
         for (i, v) in f.results.iter().enumerate().take(results) {
@@ -246,6 +255,8 @@ impl Labour {
 pub(crate) struct Readable {
     /// Of those that are not free; empty where nobody asks.
     shares: SecondaryMap<ValueId, Option<Share>>,
+    /// What arrays are taken for.
+    memory: Memory,
 }
 
 impl Readable {
@@ -255,18 +266,25 @@ impl Readable {
         if f.equations.iter().all(|e| e.op.regions().is_empty()) {
             return found;
         }
+        found.memory = shares.iter().map(|s| s.memory()).max().unwrap_or_default();
         for (p, share) in f.all_params().zip(shares) {
             found.shares[p] = Some(*share);
         }
         for e in &f.equations {
             let reads = match Labour::of(&e.lower(module, f)) {
-                Labour::Moves => true,
+                // What is read of an array that may be overwritten is had again if it is kept.
+                Labour::Moves => found.memory != Memory::Written || !gives_floats(f, e),
                 Labour::Cheap => !gives_floats(f, e),
                 Labour::Writes | Labour::Dear => false,
             };
             let share = match reads {
-                true => e.operands.iter().map(|a| found.share(*a)).min().unwrap_or(Share::FREE),
-                false => Share::OWN,
+                true => e
+                    .operands
+                    .iter()
+                    .map(|a| found.share(*a))
+                    .min()
+                    .unwrap_or(Share::FREE.with(found.memory)),
+                false => Share::OWN.with(found.memory),
             };
             for o in &e.outputs {
                 found.shares[*o] = Some(share);
@@ -277,7 +295,7 @@ impl Readable {
 
     /// What it costs to have an operand again.
     pub(crate) fn share(&self, a: Atom) -> Share {
-        a.value().and_then(|v| self.shares[v]).unwrap_or(Share::FREE)
+        a.value().and_then(|v| self.shares[v]).unwrap_or(Share::FREE.with(self.memory))
     }
 }
 

@@ -23,7 +23,7 @@ use super::{Loop, Rounds, Slot, Trip};
 use crate::function::{Atom, FuncId};
 use crate::map::OrderedSet;
 use crate::module::Module;
-use crate::policy::{Policy, Price, Share, Terms};
+use crate::policy::{Memory, Policy, Price, Share, Terms};
 use crate::prim::toolbox::{instantiate, scatter_tangents};
 use crate::prim::{Dual, Effects, Op, RuleCx};
 use crate::problem::Problem;
@@ -140,7 +140,7 @@ impl Loop {
         let fwd = m.function(of.fwd);
         let price = |p: usize| match self.rounds.takes[p] {
             Slot::Carry(r) if fwd.results[r] != fwd.params[p].into() => Price::OWN,
-            Slot::Carry(_) | Slot::Const if hoists || shares[p] != Share::FREE => {
+            Slot::Carry(_) | Slot::Const if hoists || !shares[p].is_free() => {
                 Price::Constant(shares[p])
             }
             Slot::Carry(_) | Slot::Const | Slot::Index | Slot::Xs => Price::Bytes(shares[p]),
@@ -166,7 +166,8 @@ impl Loop {
     /// the round; all rounds share what changes in none.
     fn shares(&self, cx: &RuleCx<'_, '_>) -> Vec<Share> {
         let lead = self.rounds.lead();
-        let mut shares: Vec<Share> = self.rounds.takes.iter().map(|_| Share::FREE).collect();
+        let memory = cx.memory();
+        let mut shares = vec![Share::FREE.with(memory); self.rounds.takes.len()];
         for (i, p) in self.rounds.params().enumerate() {
             shares[p] = cx.share(lead + i);
         }
@@ -176,7 +177,7 @@ impl Loop {
                 let same =
                     |r: usize| body.params.get(p).is_some_and(|p| body.results[r] == (*p).into());
                 shares[p] = match slot {
-                    Slot::Carry(r) if !same(*r) => Share::OWN,
+                    Slot::Carry(r) if !same(*r) => Share::OWN.with(memory),
                     Slot::Carry(_) | Slot::Const => shares[p].among(self.some_rounds()),
                     Slot::Index | Slot::Xs => shares[p],
                 };
@@ -274,11 +275,13 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         x: &'a [Atom],
     ) -> Result<Kept<'a, 'b, 'm>, Problem> {
         let constant: Vec<bool> = of.rounds.takes.iter().map(|s| *s == Slot::Const).collect();
+        let memory = cx.memory();
         let (fwd, known) = cx.ask(|regions, m| {
             let fwd = m.get(derived.fwd);
             // What is more than its value stays where it is.
             let mut known = vec![false; fwd.results.len()];
-            if m.effects(derived.fwd) == Effects::Pure {
+            // Nor does what reads arrays that rounds may write.
+            if m.effects(derived.fwd) == Effects::Pure && memory != Memory::Written {
                 let parts = regions.unzip(m, derived.fwd, &constant)?;
                 if of.hoists(m, parts.known) {
                     known = parts.known_out;
