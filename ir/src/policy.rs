@@ -41,11 +41,20 @@ pub enum Policy {
     /// number for each read, inputs included; arithmetic on what is kept is done again. It is there to be
     /// compared with.
     Aliased,
+    /// What is planned, where whatever is added to an element of an array is added through memory, as with
+    /// [`Policy::Aliased`]: there to tell what is kept from how cotangents are added.
+    Accumulated,
 }
 
 /// What is written of the policies without names.
-const PLAIN: [Policy; 5] =
-    [Policy::Planned, Policy::Everything, Policy::Nothing, Policy::Dots, Policy::Aliased];
+const PLAIN: [Policy; 6] = [
+    Policy::Planned,
+    Policy::Everything,
+    Policy::Nothing,
+    Policy::Dots,
+    Policy::Aliased,
+    Policy::Accumulated,
+];
 
 impl Policy {
     /// Every policy without names, and those with names with two each.
@@ -76,6 +85,7 @@ impl Policy {
             Policy::Named(_) => "named",
             Policy::Except(_) => "except",
             Policy::Aliased => "aliased",
+            Policy::Accumulated => "accumulated",
         }
     }
 
@@ -88,6 +98,7 @@ impl Policy {
             | Policy::Nothing
             | Policy::Dots
             | Policy::Aliased
+            | Policy::Accumulated
             | Policy::Bytes(_) => &[],
         }
     }
@@ -123,7 +134,8 @@ impl fmt::Display for Policy {
             | Policy::Everything
             | Policy::Nothing
             | Policy::Dots
-            | Policy::Aliased => f.write_str(self.word()),
+            | Policy::Aliased
+            | Policy::Accumulated => f.write_str(self.word()),
         }
     }
 }

@@ -43,6 +43,7 @@ pub mod repeated;
 mod samples;
 pub mod suite;
 pub mod tally;
+pub mod tapeflow;
 mod tensor_text;
 mod text_test;
 pub mod told;

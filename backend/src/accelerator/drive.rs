@@ -7,7 +7,7 @@
 //!
 //! | in the kernel | on the machine |
 //! |---|---|
-//! | a scalar code | [`Opcode::of`], one after the other |
+//! | a scalar code | [`Opcode::of`], one after the other; nothing where it is a wire ([`wires`]) |
 //! | a load, a store | an access, which waits for what its address depends on; an address itself is wires |
 //! | a round of a loop | the count, an integer operation, and a branch behind it |
 //! | `if`, `while`, an extent, the position of a record, a call | a branch |
@@ -29,18 +29,21 @@ use super::arrays::{Arrays, RegionId, Tape};
 use super::layers::{Layers, Met, Place};
 use super::op::{Entry, Home, Layer, Op, Order, Token, Work};
 use super::opcode::Opcode;
-use super::setup::{self, Addresses, Setup};
+use super::order::{hoisted, mirrored};
+use super::setup::{self, Addresses, Setup, Step};
 use super::simulation::Simulation;
 use super::statistics::{State, Statistics};
 use super::system::Route;
+use super::wires::wires;
 use crate::kernel::observe::{Observer, Site, Touch};
 use crate::kernel::{
-    self, Buffer, BufferId, Call, Held, Kernel, KernelId, Program, TapeId, View, observed,
+    self, Buffer, BufferId, Call, Held, Kernel, KernelId, Program, ScalarId, TapeId, View, observed,
 };
 use cranelift_entity::{PrimaryMap, SecondaryMap};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::{Code, Dtype, HostCall, Limits, Problem, Tensor};
+use tapeloom_ir::{Code, Dtype, HostCall, Limits, OrderedMap, OrderedSet, Problem, Tensor};
 
 /// Runs a program on a machine: its results, and what that came to.
 ///
@@ -83,6 +86,11 @@ pub(crate) fn simulate_within(
     limits: &Limits,
 ) -> Result<(Vec<Tensor>, Statistics), Problem> {
     setup.machine.check()?;
+    let mut ordered = hoisted(program, setup.overlap);
+    if setup.mirrored {
+        ordered = mirrored(&ordered);
+    }
+    let program = &ordered;
     let (mut layers, mut answers) = (Layers::default(), VecDeque::new());
     let turn = setup::turn(program);
     if let Route::Scratchpad { .. } = setup.system.tape
@@ -133,6 +141,8 @@ enum Taped {
 /// A kernel that runs.
 struct Frame<'a> {
     k: &'a Kernel,
+    /// Its number, that of the entry being last.
+    number: usize,
     /// The number of its first statement.
     site: u32,
     taped: SecondaryMap<BufferId, Taped>,
@@ -182,6 +192,15 @@ struct Driver<'a> {
     turn: Option<usize>,
     step: usize,
     reverse: bool,
+    /// Which steps are done before the machine begins, and whether this one is.
+    prepared: Vec<bool>,
+    before: bool,
+    /// What this round has stored on the tape, or read of it or of arguments: it is in registers.
+    held: OrderedMap<u64, Token>,
+    /// What the forward phase has read of arguments, where that is asked.
+    read: Option<OrderedSet<u64>>,
+    /// The wires of callees, and last those of the entry.
+    wires: Vec<SecondaryMap<ScalarId, bool>>,
     /// Entries of the open layer that are still to come.
     open: u64,
     /// What Rust functions answered while notes were taken: they are called once.
@@ -198,6 +217,14 @@ impl<'a> Driver<'a> {
             turn,
             step: 0,
             reverse: false,
+            prepared: setup::steps(program)
+                .into_iter()
+                .map(|step| setup.prepared && step != Step::Other)
+                .collect(),
+            before: false,
+            held: OrderedMap::default(),
+            read: setup.again.then(OrderedSet::default),
+            wires: program.kernels().map(|(_, k)| wires(k)).collect(),
             open: 0,
             answers: VecDeque::new(),
         };
@@ -222,13 +249,30 @@ impl<'a> Driver<'a> {
             }
         }
         let site = id.map_or(self.sites.values().next_back(), |id| self.sites.get(id));
-        Frame { k, site: site.copied().unwrap_or(0), taped }
+        let number = id.map_or(self.sites.len() - 1, |id| id.as_u32() as usize);
+        Frame { k, number, site: site.copied().unwrap_or(0), taped }
     }
 
     fn push(&mut self, site: u32, work: Work, operands: &[Token]) -> Result<Token, Problem> {
         match &mut self.to {
             To::Notes(_) => Ok(Token::READY),
+            To::Machine(..) if self.before => Ok(Token::READY),
             To::Machine(run, ..) => run.push(&Op { site, work, operands }),
+        }
+    }
+
+    /// What is there when all of these are.
+    fn join(&mut self, operands: &[Token]) -> Result<Token, Problem> {
+        let mut waits: SmallVec<[Token; 4]> = SmallVec::new();
+        for token in operands.iter().filter(|t| **t != Token::READY) {
+            if !waits.contains(token) {
+                waits.push(*token);
+            }
+        }
+        match waits[..] {
+            [] => Ok(Token::READY),
+            [one] => Ok(one),
+            _ => self.push(0, Work::Compute(Opcode::Free), &waits),
         }
     }
 
@@ -254,6 +298,28 @@ impl<'a> Driver<'a> {
             self.push(0, Work::Barrier, &[])?;
         }
         Ok(token)
+    }
+
+    /// An access that happens.
+    fn access(&mut self, touch: Touch, address: u64, operands: &[Token]) -> Result<Token, Problem> {
+        let (reverse, write) = (self.reverse, touch.write);
+        let taped = self.frames.last().is_some_and(|frame| frame.taped(touch.held));
+        let tape = taped && (write || reverse);
+        match &mut self.to {
+            To::Notes(met) if tape => {
+                let array = self.addresses.array(touch.address);
+                met.push(Met { array, address, write, reverse });
+                Ok(Token::READY)
+            }
+            To::Notes(_) => Ok(Token::READY),
+            To::Machine(_, layers, region) => match layers.place(address).filter(|_| tape) {
+                Some(place) => {
+                    let region = *region;
+                    self.stream(region, place, touch, operands)
+                }
+                None => self.push(0, Work::Touch { address, write, tape }, operands),
+            },
+        }
     }
 
     fn site(&self, site: Site) -> u32 {
@@ -283,6 +349,8 @@ impl<'a> Observer<'a> for Driver<'a> {
             }
             self.reverse = true;
         }
+        self.held.clear();
+        self.before = self.prepared.get(self.step) == Some(&true);
         self.step += 1;
         Ok(())
     }
@@ -315,6 +383,11 @@ impl<'a> Observer<'a> for Driver<'a> {
         dtype: Dtype,
         operands: &[Token],
     ) -> Result<Token, Problem> {
+        if let (Site::Scalar(n), Some(frame)) = (site, self.frames.last())
+            && self.wires[frame.number][ScalarId::from_u32(n)]
+        {
+            return self.join(operands);
+        }
         let site = self.site(site);
         let mut done: Option<Token> = None;
         for (n, opcode) in (0..).zip(Opcode::of(code, dtype)) {
@@ -325,25 +398,38 @@ impl<'a> Observer<'a> for Driver<'a> {
     }
 
     fn touch(&mut self, touch: Touch, operands: &[Token]) -> Result<Token, Problem> {
-        let (reverse, write) = (self.reverse, touch.write);
-        let taped = self.frames.last().is_some_and(|frame| frame.taped(touch.held));
-        let tape = taped && (write || reverse);
+        let write = touch.write;
         let address = self.addresses.of(touch.address);
-        match &mut self.to {
-            To::Notes(met) if tape => {
-                let array = self.addresses.array(touch.address);
-                met.push(Met { array, address, write, reverse });
-                Ok(Token::READY)
-            }
-            To::Notes(_) => Ok(Token::READY),
-            To::Machine(_, layers, region) => match layers.place(address).filter(|_| tape) {
-                Some(place) => {
-                    let region = *region;
-                    self.stream(region, place, touch, operands)
-                }
-                None => self.push(0, Work::Touch { address, write, tape }, operands),
-            },
+        let Some(frame) = self.frames.last() else { return self.access(touch, address, operands) };
+        let place = frame.k.buffers[touch.held.buffer].place;
+        let argument = matches!(place, kernel::Place::Input(_)) && self.frames.len() == 1;
+        if !argument && !frame.taped(touch.held) {
+            return self.access(touch, address, operands);
         }
+        if write {
+            let done = self.access(touch, address, operands)?;
+            let value = self.join(operands)?;
+            self.held.insert(address, value);
+            return Ok(done);
+        }
+        if let Some(token) = self.held.get(&address) {
+            return Ok(*token);
+        }
+        let again = argument
+            && match &mut self.read {
+                Some(read) if !self.reverse => {
+                    read.insert(address);
+                    false
+                }
+                Some(read) => read.contains(&address),
+                None => false,
+            };
+        let token = match again {
+            true => self.push(0, Work::Again { address }, operands)?,
+            false => self.access(touch, address, operands)?,
+        };
+        self.held.insert(address, token);
+        Ok(token)
     }
 
     fn ask(&mut self, call: &HostCall, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
@@ -362,6 +448,7 @@ impl<'a> Observer<'a> for Driver<'a> {
     }
 
     fn round(&mut self, site: Site, index: Token) -> Result<Token, Problem> {
+        self.held.clear();
         let next = self.push(self.site(site), Work::Compute(Opcode::Integer), &[index])?;
         self.branch(&[next])?;
         Ok(next)

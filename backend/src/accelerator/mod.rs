@@ -94,6 +94,7 @@ mod machine;
 mod memory;
 mod op;
 mod opcode;
+mod order;
 #[cfg(test)]
 mod scan;
 mod scratchpad;
@@ -103,7 +104,9 @@ mod statistics;
 mod stream;
 mod system;
 mod window;
+mod wires;
 
+pub use crate::kernel::Place;
 pub use arrays::{Array, ArrayId, Arrays, Layout, RegionId, Tape};
 pub use drive::simulate;
 pub(crate) use drive::simulate_within;

@@ -60,6 +60,12 @@ pub enum Work {
         /// read and written through the cache by every system.
         tape: bool,
     },
+    /// Reads an element of an array again, in the reverse phase: the forward phase has read it, and it lies
+    /// where it lay. It counts as of the tape. Where tape and streams cost no time, it is streamed.
+    Again {
+        /// Where.
+        address: u64,
+    },
     /// Stores an entry of the tape, in the forward phase.
     TapeStore(Entry),
     /// Loads it, in the reverse phase.

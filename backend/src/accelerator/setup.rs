@@ -8,7 +8,7 @@
 use super::arrays::{Arrays, Layout, Tape};
 use super::machine::Machine;
 use super::system::{Route, System};
-use crate::kernel::{BufferId, Held, Kernel, Place, Program, Stmt, TapeId};
+use crate::kernel::{Arg, BufferId, Expr, Held, Kernel, Place, Program, Stmt, TapeId};
 use crate::records;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
@@ -25,12 +25,32 @@ pub struct Setup {
     pub map: AddressMap,
     /// The most entries of a layer, where more would fit: what one execution of an unrolled block stores.
     pub layer: u64,
+    /// Whether arrays that begin as zeros, or as a copy of an argument, are there when the program begins, the
+    /// copy in the place of the argument. Programs here have results of their own; those of the study add
+    /// to arrays that their caller has prepared.
+    pub prepared: bool,
+    /// Whether blocks of the reverse phase load from the tape in the opposite order of its stores, as code does
+    /// that turns every instruction round.
+    pub mirrored: bool,
+    /// Whether arrays are taken to overlap, so that a loop which stores to one reads arguments in each round.
+    pub overlap: bool,
+    /// Whether what the reverse phase reads of arguments that the forward phase has read, too, is of the tape.
+    pub again: bool,
 }
 
 impl From<Machine> for Setup {
     /// Everything through the cache, one behind the other.
     fn from(machine: Machine) -> Setup {
-        Setup { machine, system: System::ENZYME, map: AddressMap::default(), layer: u64::MAX }
+        Setup {
+            machine,
+            system: System::ENZYME,
+            map: AddressMap::default(),
+            layer: u64::MAX,
+            prepared: false,
+            mirrored: false,
+            overlap: false,
+            again: false,
+        }
     }
 }
 
@@ -45,6 +65,8 @@ pub struct AddressMap {
     pub gap: u64,
     /// Where what is kept begins.
     pub tape: u64,
+    /// The least bytes of an element of it: 8 where the tape is of words, whatever is kept.
+    pub word: u64,
     /// Arguments and results that lie elsewhere.
     pub fixed: Vec<(Place, u64)>,
 }
@@ -52,7 +74,14 @@ pub struct AddressMap {
 impl Default for AddressMap {
     /// Without headers and gaps, where those of the paper's authors begin.
     fn default() -> AddressMap {
-        AddressMap { base: Arrays::BASE, header: 0, gap: 0, tape: Tape::BASE, fixed: Vec::new() }
+        AddressMap {
+            base: Arrays::BASE,
+            header: 0,
+            gap: 0,
+            tape: Tape::BASE,
+            word: 1,
+            fixed: Vec::new(),
+        }
     }
 }
 
@@ -72,6 +101,8 @@ pub(super) struct Addresses {
     /// The first byte behind all, and the chunks of each tape that have been asked for.
     next: u64,
     chunks: SecondaryMap<TapeId, Vec<u64>>,
+    /// Of each chunk the tape, and the bytes of its records.
+    records: BTreeMap<u64, (TapeId, u64)>,
     /// Bytes of arguments, of what else is written, and of what is kept.
     pub(super) state: [u64; 3],
 }
@@ -111,20 +142,34 @@ impl Addresses {
             {
                 at += skew * setup.machine.line;
             }
-            let bytes = |id: &BufferId| entry.buffers[*id].ty.bytes() as u64;
             let width = |id: &BufferId| entry.buffers[*id].ty.dtype.bytes() as u64;
-            let (step, mut base) = (region.iter().map(width).sum(), at);
+            let place = |id: &BufferId| width(id).max(map.word);
+            let elements = |id: &BufferId| entry.buffers[*id].ty.shape.elements() as u64;
+            let (step, mut base) = (region.iter().map(place).sum(), at);
             for id in &region {
                 places[*id] = Some(seen);
                 kept.insert(seen, Kept { width: width(id), base, step });
-                (seen, base) = (seen + bytes(id), base + width(id));
-                at += bytes(id);
-                state[2] += bytes(id);
+                (seen, base) = (seen + elements(id) * width(id), base + place(id));
+                at += elements(id) * place(id);
+                state[2] += elements(id) * place(id);
+            }
+        }
+        for (to, from) in steps(program).iter().filter_map(|step| step.copied()) {
+            if setup.prepared && places[to].is_none_or(|at| at < KEPT) {
+                places[to] = places[from];
             }
         }
         state[1] += (entry.workspace as u64).saturating_sub(state[2]);
         let next = at.max(next);
-        Addresses { places, workspace, kept, next, chunks: SecondaryMap::new(), state }
+        Addresses {
+            places,
+            workspace,
+            kept,
+            next,
+            chunks: SecondaryMap::new(),
+            records: BTreeMap::new(),
+            state,
+        }
     }
 
     /// Where a buffer of the program begins, if it is not in the workspace with others.
@@ -142,10 +187,15 @@ impl Addresses {
         base + (seen - start) / width * step + (seen - start) % width
     }
 
-    /// Which array of the tape is there, or 0 for records.
+    /// Which array of the tape is there; of records, which field of which tape's.
     pub(super) fn array(&self, seen: u64) -> u64 {
-        let kept = self.kept.range(..=seen).next_back();
-        kept.map_or(0, |(start, _)| *start)
+        if let Some((start, _)) = self.kept.range(..=seen).next_back() {
+            return *start;
+        }
+        let chunk = self.records.range(..=seen).next_back();
+        chunk.map_or(0, |(start, (tape, bytes))| {
+            (u64::from(tape.as_u32()) << 32) + (seen - start) % (*bytes).max(1)
+        })
     }
 
     /// Where a record of a tape lies: in chunks, as those of machine code do.
@@ -154,12 +204,79 @@ impl Addresses {
         let bytes = program.tapes[tape].record as u64;
         for chunk in self.chunks[tape].len()..=chunk {
             self.chunks[tape].push(self.next);
+            self.records.insert(self.next, (tape, bytes));
             let all = bytes.saturating_mul(1 << (chunk / 4).min(63));
             self.next = self.next.saturating_add(all);
             self.state[2] = self.state[2].saturating_add(all);
         }
         self.chunks[tape][chunk].saturating_add(inside.saturating_mul(bytes))
     }
+}
+
+/// What a step of a program does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// Fills an array with a number.
+    Filled,
+    /// Copies an argument, element by element.
+    Copied { to: BufferId, from: BufferId },
+    /// Everything else.
+    Other,
+}
+
+impl Step {
+    fn copied(self) -> Option<(BufferId, BufferId)> {
+        match self {
+            Step::Copied { to, from } => Some((to, from)),
+            Step::Filled | Step::Other => None,
+        }
+    }
+}
+
+/// What the steps of a program do.
+pub(super) fn steps(program: &Program) -> Vec<Step> {
+    let k = &program.entry;
+    let of = |step: &Stmt| {
+        let (mut stored, mut loaded, mut others) = (Vec::new(), Vec::new(), 0);
+        crate::kernel::visit(std::slice::from_ref(step), &mut |stmt| match stmt {
+            Stmt::For { .. } | Stmt::Nest { .. } => {}
+            Stmt::Store { buffer, address, value, guard: None, .. } => {
+                stored.push((*buffer, address, *value));
+            }
+            Stmt::Let { value, expr: Expr::Load { buffer, address, guard: None, .. } } => {
+                loaded.push((*buffer, address, *value));
+            }
+            Stmt::While { .. }
+            | Stmt::If { .. }
+            | Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. }
+            | Stmt::Contract(_)
+            | Stmt::Call(_)
+            | Stmt::Tape(_)
+            | Stmt::Watch(_)
+            | Stmt::Ask(_) => others += 1,
+        });
+        match (&stored[..], &loaded[..]) {
+            (all @ [_, ..], []) if others == 0 => {
+                let filled = all.iter().all(|(.., value)| matches!(value, Arg::Literal(_)));
+                if filled { Step::Filled } else { Step::Other }
+            }
+            ([(to, at, Arg::Scalar(x))], [(from, same, value)])
+                if others == 0
+                    && x == value
+                    && at == same
+                    && matches!(k.buffers[*from].place, Place::Input(_))
+                    && k.buffers[*from].ty == k.buffers[*to].ty =>
+            {
+                Step::Copied { to: *to, from: *from }
+            }
+            _ => Step::Other,
+        }
+    };
+    k.body.iter().map(of).collect()
 }
 
 /// Whether a buffer is kept, and lies nowhere else.

@@ -113,6 +113,16 @@ impl<'a> Simulation<'a> {
                 let of = if tape { Of::Kept } else { Of::Other };
                 Task::Access { address, write, of }
             }
+            Work::Again { address } => {
+                counts.crossing += 1;
+                if self.system.tape == (Route::Scratchpad { ideal: true }) {
+                    counts.scratchpad.loads += 1;
+                    counts.streamed += 1;
+                    return Ok(None);
+                }
+                counts.tape.loads += 1;
+                Task::Access { address, write: false, of: Of::Kept }
+            }
             Work::TapeStore(entry) => return self.tape_task(entry, true),
             Work::TapeLoad(entry) => return self.tape_task(entry, false),
             Work::Layer(layer) => {

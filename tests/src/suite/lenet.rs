@@ -126,12 +126,12 @@ fn products(widths: Widths, weights: Var, image: Var) -> Var {
     let pool = |from: Var, width: usize, to: Var| {
         rounds(width, |i| {
             rounds(width, |j| {
-                let out = memory.at(to + i * width + j);
-                out.set(0.0);
+                let sum = Ref::new(0.0);
                 rounds(WINDOW, |k| {
                     let row = from + (i * WINDOW + k) * width;
-                    rounds(WINDOW, |l| out.add(memory.at(row + j * WINDOW + l).get()));
+                    rounds(WINDOW, |l| sum.add(memory.at(row + j * WINDOW + l).get()));
                 });
+                memory.at(to + i * width + j).set(sum.get());
             });
         });
     };

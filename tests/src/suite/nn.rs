@@ -28,7 +28,9 @@ fn loops(w: Var, b: Var, pixels: Var) -> Var {
     let labels = b.len();
     let a = Ref::new(b);
     rounds(labels, |i| {
-        rounds(pixels.len(), |j| a.at(i).add(w.index((i, j)) * (pixels.index(j) / 255.0)));
+        let sum = Ref::new(a.at(i).get());
+        rounds(pixels.len(), |j| sum.add(w.index((i, j)) * (pixels.index(j) / 255.0)));
+        a.at(i).set(sum.get());
     });
     let (most, sum) = (Ref::new(a.at(0).get()), Ref::new(0.0));
     rounds(labels, |i| most.max(a.at(i).get()));

@@ -17,12 +17,17 @@ pub(super) const FORCES: Kernel = Kernel {
     name: "somier",
     form: Form::Mutated,
     sizes: Sizes { test: &[4], study: &[10], large: &[192] },
-    inputs: |size| Inputs {
-        variables: vec![places(size[0])],
-        data: vec![],
-        seed: Array::of(&[size[0], size[0], size[0], 3], unit),
+    // Components lie apart.
+    inputs: |size| {
+        let (masses, all) = (size[0].pow(3), places(size[0]).numbers);
+        let apart = |i: usize| all[3 * (i % masses) + i / masses];
+        Inputs {
+            variables: vec![Array::of(&[3 * masses], apart)],
+            data: vec![],
+            seed: Array::of(&[3 * masses], unit),
+        }
     },
-    program: |_, x, _| forces(x[0]),
+    program: |size, x, _| forces(size[0], x[0]),
     by_hand: forces_by_hand,
 };
 
@@ -40,13 +45,17 @@ pub(super) const STEPS: Kernel = Kernel {
     by_hand: displacement_by_hand,
 };
 
-fn forces(x: Var) -> Var {
-    let (force, inner) = (Ref::new(x.zeros_like()), x.len() - 2);
+fn forces(n: usize, x: Var) -> Var {
+    let (inner, masses, force) = (n - 2, n * n * n, Ref::new(x.zeros_like()));
     let point = |i: Var, j: Var, k: Var| {
         for (a, b) in [(i - 1, j), (i + 1, j), (i, j - 1)] {
-            let d = x.index((a, b, k)) - x.index((i, j, k));
-            let q = (d * d).sum();
-            force.at((a, b, k)).add(STIFF * (q - 1.0) / q * d);
+            let at = |i: Var, j: Var| (i * n + j) * n + k;
+            let (from, to) = (at(i, j), at(a, b));
+            let of = |c: usize| x.index(to + c * masses) - x.index(from + c * masses);
+            let d = [0, 1, 2].map(of);
+            let q = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
+            let g = STIFF * (q - 1.0) / q;
+            (0..3).for_each(|c| force.at(to + c * masses).add(g * d[c]));
         }
     };
     rounds(inner, |i| rounds(inner, |j| rounds(inner, |k| point(i + 1, j + 1, k + 1))));
@@ -106,24 +115,30 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
 /// Keeps nothing: springs are computed again.
 fn forces_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let (n, x, seed) = (size[0], &inputs.variables[0].numbers, &inputs.seed.numbers);
+    let masses = n * n * n;
+    let at = |p: usize, c: usize| c * masses + p / 3;
     let neighbours = |p: usize| [p - 3 * n * n, p + 3 * n * n, p - 3 * n];
+    let between = |p: usize, q: usize| {
+        let d = [0, 1, 2].map(|c| x[at(q, c)] - x[at(p, c)]);
+        (d, dot(d, d))
+    };
     let (mut force, mut slope) = (vec![0.0; x.len()], vec![0.0; x.len()]);
     for p in inner(n) {
-        for at in neighbours(p) {
-            let (d, q) = between(x, p, at);
+        for nb in neighbours(p) {
+            let (d, q) = between(p, nb);
             let g = STIFF * (q - 1.0) / q;
-            (0..3).for_each(|c| force[at + c] += g * d[c]);
+            (0..3).for_each(|c| force[at(nb, c)] += g * d[c]);
         }
     }
     for p in inner(n) {
-        for at in neighbours(p) {
-            let (d, q) = between(x, p, at);
-            let f = [0, 1, 2].map(|c| seed[at + c]);
+        for nb in neighbours(p) {
+            let (d, q) = between(p, nb);
+            let f = [0, 1, 2].map(|c| seed[at(nb, c)]);
             let (g, along) = (STIFF * (q - 1.0) / q, 2.0 * STIFF / (q * q) * dot(f, d));
             for c in 0..3 {
                 let ct = g * f[c] + along * d[c];
-                slope[at + c] += ct;
-                slope[p + c] -= ct;
+                slope[at(nb, c)] += ct;
+                slope[at(p, c)] -= ct;
             }
         }
     }

@@ -18,11 +18,14 @@
 //! ```
 //!
 //! Where no loop writes arrays, they are read again. Outside loops, arrays are values as ever.
+//!
+//! [`Policy::Accumulated`](tapeloom_ir::Policy) is the last of these alone, with what is planned kept.
 
 use tapeloom_ir::prim::{Lowering, Region, Regions};
 use tapeloom_ir::question::{LinearizeOf, Within};
 use tapeloom_ir::{
-    Builder, Equation, FuncId, Function, Memory, Module, Problem, Share, deeper, rebuild,
+    Builder, Equation, FuncId, Function, Memory, Module, Policy, Problem, Share, Terms, deeper,
+    rebuild,
 };
 
 /// The derivative of a function that keeps what memory would have lost.
@@ -30,11 +33,16 @@ pub(crate) fn derive(
     regions: &mut dyn Regions,
     module: &mut Module,
     f: FuncId,
-    Within { active, shares, policy: _ }: &Within,
+    Within { active, shares, policy }: &Within,
 ) -> Result<LinearizeOf, Problem> {
     let f = crate::inline(module, f)?;
-    let memory = if writes(module, f) { Memory::Written } else { Memory::Read };
+    let written = writes(module, f);
     let f = through_memory(module, f)?;
+    if *policy == Policy::Accumulated {
+        let of = regions.linearize(module, f, active, &[], shares)?;
+        return regions.plan(module, of, Terms::call(Policy::Planned));
+    }
+    let memory = if written { Memory::Written } else { Memory::Read };
     let shares: Vec<Share> = shares.iter().map(|share| share.with(memory)).collect();
     regions.linearize(module, f, active, &[], &shares)
 }

@@ -60,7 +60,7 @@ pub(crate) fn within(
 ) -> Result<LinearizeOf, Problem> {
     match of.policy {
         Policy::Bytes(bytes) => budget::derive(regions, module, f, of, bytes),
-        Policy::Aliased => aliased::derive(regions, module, f, of),
+        Policy::Aliased | Policy::Accumulated => aliased::derive(regions, module, f, of),
         Policy::Planned
         | Policy::Everything
         | Policy::Nothing
@@ -82,6 +82,10 @@ pub(crate) fn derive(
 ) -> Result<LinearizeOf, Problem> {
     let (active_out, residuals) = (active_out.clone(), residuals.clone());
     let of = LinearizeOf { fwd, lin: *lin, active_out, residuals };
+    let mut terms = terms.clone();
+    if terms.policy == Policy::Accumulated {
+        terms.policy = Policy::Planned;
+    }
     if terms.policy == Policy::Everything || of.residuals.is_empty() {
         return Ok(of);
     }
@@ -95,7 +99,7 @@ pub(crate) fn derive(
         .filter_map(|a| a.value())
         .collect();
     let reads = Reads { values: &needed, results: of.active_out.len() };
-    let choice = choose(module, &f, of.lin, &reads, terms);
+    let choice = choose(module, &f, of.lin, &reads, &terms);
     // What is kept may turn out to be there anyway, once calls are seen through.
     let results = &f.results[..reads.results];
     let there = |a: &Atom| results.contains(a) || params.contains(a) || a.literal().is_some();

@@ -80,7 +80,7 @@ impl Prices {
         times: u64,
     ) -> Prices {
         let work = match terms.policy {
-            Policy::Planned => Work::Paid(times),
+            Policy::Planned | Policy::Accumulated => Work::Paid(times),
             Policy::Everything | Policy::Except(_) => Work::Least,
             Policy::Nothing => Work::Free,
             Policy::Bytes(_) | Policy::Aliased => Work::FreeButRuns,
@@ -110,6 +110,7 @@ impl Prices {
                 reads.values.iter().for_each(|v| self.keep[*v] = 0)
             }
             Policy::Planned
+            | Policy::Accumulated
             | Policy::Nothing
             | Policy::Dots
             | Policy::Named(_)
@@ -161,6 +162,7 @@ impl Prices {
             | Policy::Everything
             | Policy::Except(_)
             | Policy::Aliased
+            | Policy::Accumulated
             | Policy::Bytes(_) => reads.results,
             Policy::Nothing | Policy::Dots | Policy::Named(_) => 0,
         };

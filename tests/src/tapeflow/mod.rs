@@ -1,0 +1,35 @@
+//! The study of streamed tapes, repeated: *TapeFlow: Streaming Gradient Tapes in Automatic Differentiation*
+//! (M. Hakimi and A. Shriraman, CGO 2024), its claims measured on the simulated accelerator.
+//!
+//! | file | |
+//! |---|---|
+//! | `study` | the kernels as the study ran them |
+//! | `raw` | the tables that its authors published beside it |
+//! | `runs` | simulations, each made once |
+//! | `claims` | what is claimed, what is measured, and the criterion, row by row |
+//! | `acceptance` | ours beside the authors' tables, figure by figure |
+//! | `figures` | the study's figures of what was measured here |
+//!
+//! ```
+//! use tapeloom_tests::tapeflow::{CLAIMS, Runs, raw};
+//! assert_eq!(CLAIMS.len(), 22);
+//! assert_eq!(raw("mttkrp", 32 << 10).unwrap().lines, [24_649, 1_728]);
+//! // The one claim that compares constants needs no run.
+//! let outcome = (CLAIMS[13].measure)(&mut Runs::new(|_| ()))?;
+//! assert!(outcome.reproduced);
+//! # Ok::<(), tapeloom_tests::Failure>(())
+//! ```
+
+mod acceptance;
+mod claims;
+mod figures;
+mod raw;
+mod runs;
+mod study;
+
+pub use acceptance::{Row, acceptance};
+pub use claims::{CLAIMS, Claim, Outcome, Record};
+pub use figures::{FIGURES, Figure};
+pub use raw::{RAW, Raw, raw};
+pub use runs::{Emission, Run, Runs};
+pub use study::{STUDIES, Study};

@@ -1,0 +1,115 @@
+//! Simulations, each made once.
+
+use super::study::Study;
+use crate::Failure;
+use crate::suite::{Given, Gradient};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tapeloom::accelerator::{Machine, Setup, Statistics, System};
+use tapeloom::prelude::*;
+
+/// What the compiler makes of a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Emission {
+    /// What the study's compiler does: [`Policy::Aliased`].
+    Enzyme,
+    /// What is planned, with cotangents added as the study's compiler adds them: [`Policy::Accumulated`].
+    Minimal,
+    /// What is planned.
+    Clean,
+}
+
+/// A simulation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Run {
+    /// What is run,
+    pub emission: Emission,
+    /// on which of [`System::ALL`],
+    pub system: &'static str,
+    /// with a cache of so many bytes
+    pub cache: u64,
+    /// in so many ways,
+    pub ways: u64,
+    /// a scratchpad of so many entries,
+    pub entries: u64,
+    /// and layers of so many at most; none for those of the study.
+    pub layer: Option<u64>,
+    /// Operations that are under way: 1 is a replay.
+    pub window: u64,
+}
+
+impl Run {
+    /// The study's compiler on a system, with a cache of two ways.
+    pub fn of(system: System, cache: u64) -> Run {
+        let Machine { entries, window, .. } = Machine::cal();
+        let (emission, ways, layer) = (Emission::Enzyme, 2, None);
+        Run { emission, system: system.name, cache, ways, entries, layer, window }
+    }
+}
+
+type Compiled = (Given<Tensor>, Jit<Given<Var>, (Var, Vec<Var>), Gradient>);
+
+/// Simulations that were made.
+pub struct Runs {
+    compiled: BTreeMap<(&'static str, Emission), Rc<Compiled>>,
+    done: BTreeMap<(&'static str, Run), Rc<Statistics>>,
+    /// Hears of each new one.
+    heard: Box<dyn Fn(&str)>,
+}
+
+impl Runs {
+    /// None yet. Each new one is told to somebody.
+    pub fn new(heard: impl Fn(&str) + 'static) -> Runs {
+        Runs { compiled: BTreeMap::new(), done: BTreeMap::new(), heard: Box::new(heard) }
+    }
+
+    /// How many were made.
+    pub fn made(&self) -> usize {
+        self.done.len()
+    }
+
+    /// What a run comes to.
+    ///
+    /// # Errors
+    /// What the compiler and the machine say.
+    pub fn get(&mut self, study: &Study, run: Run) -> Result<Rc<Statistics>, Failure> {
+        if let Some(done) = self.done.get(&(study.name, run)) {
+            return Ok(done.clone());
+        }
+        (self.heard)(&format!("{} on {}_{}k", study.name, run.system, run.cache >> 10));
+        let compiled = self.compiled(study, run.emission)?;
+        let ((variables, data, seed), f) = &*compiled;
+        let machine = Machine { entries: run.entries, window: run.window, ..Machine::cal() };
+        let system = System::ALL.into_iter().find(|system| system.name == run.system);
+        let setup = Setup {
+            system: system.ok_or("no such system")?,
+            map: study.map(),
+            layer: run.layer.unwrap_or(study.block),
+            prepared: true,
+            mirrored: true,
+            overlap: run.emission == Emission::Enzyme,
+            again: true,
+            ..machine.with_cache(run.cache, run.ways).into()
+        };
+        let (_, statistics) = f.simulate((variables, data, seed), setup)?;
+        let statistics = Rc::new(statistics);
+        self.done.insert((study.name, run), statistics.clone());
+        Ok(statistics)
+    }
+
+    fn compiled(&mut self, study: &Study, emission: Emission) -> Result<Rc<Compiled>, Failure> {
+        if let Some(compiled) = self.compiled.get(&(study.name, emission)) {
+            return Ok(compiled.clone());
+        }
+        let kernel = study.kernel();
+        let gradient = match emission {
+            Emission::Enzyme => kernel.under(study.size, Policy::Aliased),
+            Emission::Minimal => kernel.under(study.size, Policy::Accumulated),
+            Emission::Clean => kernel.gradient(study.size),
+        };
+        let arguments = kernel.arguments(&(kernel.inputs)(study.size))?;
+        let compiled = Rc::new((arguments, jit(gradient)));
+        self.compiled.insert((study.name, emission), compiled.clone());
+        Ok(compiled)
+    }
+}

@@ -1,0 +1,132 @@
+//! The nine kernels as the study ran them: sizes, blocks, and where arrays lie.
+//!
+//! Machine parameters are those of [`Machine::cal`](tapeloom::accelerator::Machine) for all; nothing here was
+//! chosen to fit a figure. The authors' compiler unrolls inner loops, and a layer is what one such block
+//! stores.
+
+use crate::suite::{Form, KERNELS, Kernel};
+use tapeloom::accelerator::{AddressMap, Place};
+
+/// A kernel of the study.
+#[derive(Clone, Copy, Debug)]
+pub struct Study {
+    /// Its name in the suite.
+    pub name: &'static str,
+    /// Extents, as in the authors' tables of runs.
+    pub size: &'static [usize],
+    /// Values that a block stores, where it is known how far loops were unrolled.
+    pub block: u64,
+    /// What the second table of the paper says: its tape in kB, its layers.
+    pub paper: [u64; 2],
+    /// Values on the tape by our count of the authors' code, and whether the table agrees.
+    pub values: u64,
+    /// Whether that figure of the paper can be told from its code, so that ours must be it.
+    pub certain: bool,
+}
+
+/// All nine.
+pub const STUDIES: [Study; 9] = [
+    Study {
+        name: "gravity",
+        size: &[256],
+        block: 64,
+        paper: [180, 15_616],
+        values: 32_640,
+        certain: false,
+    },
+    Study {
+        name: "nn",
+        size: &[784, 10],
+        block: 16,
+        paper: [63, 490],
+        values: 7_869,
+        certain: true,
+    },
+    Study {
+        name: "logsum",
+        size: &[10_000],
+        block: 16,
+        paper: [160, 1_251],
+        values: 20_000,
+        certain: true,
+    },
+    Study {
+        name: "matdescent",
+        size: &[400, 400],
+        block: 16,
+        paper: [1_280, 10_400],
+        values: 160_800,
+        certain: true,
+    },
+    Study {
+        name: "mttkrp",
+        size: &[8, 8, 8, 8],
+        block: 24,
+        paper: [104, 512],
+        values: 12_288,
+        certain: true,
+    },
+    Study {
+        name: "somier",
+        size: &[10],
+        block: 9,
+        paper: [34, 216],
+        values: 4_608,
+        certain: false,
+    },
+    Study {
+        name: "lenet",
+        size: &[32],
+        block: 64,
+        paper: [430, 11_895],
+        values: 54_770,
+        certain: true,
+    },
+    Study {
+        name: "pathfinder",
+        size: &[100, 100],
+        block: 64,
+        paper: [328, 5_842],
+        values: 40_392,
+        certain: false,
+    },
+    Study {
+        name: "mass spring",
+        size: &[16, 16, 40],
+        block: 64,
+        paper: [10, 46_000],
+        values: 6_612,
+        certain: false,
+    },
+];
+
+impl Study {
+    /// The kernel.
+    pub fn kernel(&self) -> &'static Kernel {
+        let mutated = |k: &&Kernel| k.form == Form::Mutated && k.name == self.name;
+        KERNELS.iter().find(mutated).unwrap_or(&KERNELS[0])
+    }
+
+    /// Where its arrays lie: one behind the other, and words on the tape.
+    ///
+    /// Of MTTKRP the authors' addresses are known: structures of a header of 48 bytes, 864 apart whatever they
+    /// hold, in the order A, B, D, C and their cotangents, the last one 8 behind the one before.
+    pub fn map(&self) -> AddressMap {
+        let mut map = AddressMap { word: 8, ..AddressMap::default() };
+        if self.name == "mttkrp" {
+            let order = [
+                Place::Output(0),
+                Place::Input(0),
+                Place::Input(2),
+                Place::Input(1),
+                Place::Input(3),
+                Place::Output(1),
+                Place::Output(3),
+                Place::Output(2),
+            ];
+            let at = |k: u64| map.base + 48 + if k < 7 { 864 * k } else { 864 * 6 + 8 };
+            map.fixed = (0..).map(at).zip(order).map(|(at, place)| (place, at)).collect();
+        }
+        map
+    }
+}
