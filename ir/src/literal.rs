@@ -107,6 +107,11 @@ impl Literal {
         }
     }
 
+    /// The value of an integer or a truth value.
+    pub fn to_integer(self) -> Option<i128> {
+        (!self.dtype.is_float()).then(|| self.to_i128())
+    }
+
     /// The value as f64 (rounded for 64-bit integers beyond 2^53).
     pub fn to_f64(self) -> f64 {
         match self.dtype {

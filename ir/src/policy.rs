@@ -231,6 +231,16 @@ impl Share {
         self.rounds == u32::MAX
     }
 
+    /// That of one of so many parts of a value, which is there if all of it is.
+    #[must_use]
+    pub fn apart(self, parts: usize) -> Share {
+        if self.is_free() {
+            return self;
+        }
+        let parts = u32::try_from(parts.max(1)).unwrap_or(u32::MAX);
+        Share { rounds: (self.rounds / parts).max(1), ..self }
+    }
+
     /// A price in that share.
     pub fn of(self, price: u64) -> u64 {
         if self.is_free() { 0 } else { price / u64::from(self.rounds) }

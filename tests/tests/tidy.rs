@@ -123,6 +123,7 @@ fn passes_and_backends_name_no_primitive() {
 const LAYERED: &[(&str, &[&str])] = &[
     ("transforms/src", &["crate::"]),
     ("transforms/src/simplify", &["super::", "crate::simplify::"]),
+    ("transforms/src/places", &["super::"]),
     ("backend/src/schedule", &["super::", "crate::schedule::"]),
 ];
 

@@ -28,6 +28,7 @@ mod jvp;
 mod linearize;
 mod pass;
 mod peephole;
+mod places;
 mod prune;
 mod regions;
 mod simplify;
@@ -44,6 +45,7 @@ pub use dce::dce;
 pub use inline::{expand, inline};
 pub use pass::{BEFORE_CODE, PASSES, Pass, Pipeline};
 pub use peephole::peephole;
+pub use places::{ranges, rows, windows};
 pub use regions::{Transforms, as_linear, batch, jvp, linearize, prune, transpose, unzip};
 pub use simplify::{
     Options as SimplifyOptions, Simplification, Simplified, simplify, simplify_relaxed,

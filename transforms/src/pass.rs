@@ -22,6 +22,8 @@ pub struct Pass {
     pub about: &'static str,
     /// Whether results stay what they are, bit by bit.
     pub exactness: Exactness,
+    /// Whether it goes into the functions that are run by itself; otherwise it sees one at a time.
+    pub nested: bool,
     /// The pass itself.
     pub run: fn(&mut Module, FuncId) -> Result<FuncId, Problem>,
 }
@@ -32,48 +34,76 @@ pub const PASSES: &[Pass] = &[
         name: "inline",
         about: "calls are replaced by bodies",
         exactness: Exactness::Exact,
+        nested: false,
         run: crate::inline,
     },
     Pass {
         name: "expand",
         about: "calls and functions with custom rules are replaced by bodies",
         exactness: Exactness::Exact,
+        nested: false,
         run: crate::expand,
     },
     Pass {
         name: "cse",
         about: "equal equations are computed once",
         exactness: Exactness::Exact,
+        nested: false,
         run: crate::cse,
     },
     Pass {
         name: "dce",
         about: "equations that nobody reads are dropped",
         exactness: Exactness::Exact,
+        nested: false,
         run: crate::dce,
     },
     Pass {
         name: "peephole",
         about: "exact local rules are applied and constants folded",
         exactness: Exactness::Exact,
+        nested: false,
         run: crate::peephole,
+    },
+    Pass {
+        name: "ranges",
+        about: "integers that can only be one thing are that",
+        exactness: Exactness::Exact,
+        nested: true,
+        run: crate::ranges,
+    },
+    Pass {
+        name: "windows",
+        about: "loops carry what they write of arrays, and not the arrays",
+        exactness: Exactness::Exact,
+        nested: true,
+        run: crate::windows,
+    },
+    Pass {
+        name: "rows",
+        about: "loops that make each row of an array from those before it carry rows",
+        exactness: Exactness::Exact,
+        nested: true,
+        run: crate::rows,
     },
     Pass {
         name: "simplify",
         about: "the cheapest program that exact rules lead to",
         exactness: Exactness::Exact,
+        nested: false,
         run: crate::simplify,
     },
     Pass {
         name: "simplify_relaxed",
         about: "the cheapest program that rules of real arithmetic lead to",
         exactness: Exactness::Reassociates,
+        nested: false,
         run: crate::simplify_relaxed,
     },
 ];
 
 /// What runs before code generation.
-pub const BEFORE_CODE: &str = "expand, cse, dce, peephole, simplify, dce";
+pub const BEFORE_CODE: &str = "expand, cse, dce, ranges, windows, peephole, simplify, dce";
 
 /// A sequence of passes.
 #[derive(Clone)]
@@ -95,7 +125,10 @@ impl Pipeline {
         mut watch: impl FnMut(&'static str, &Module, FuncId),
     ) -> Result<FuncId, Problem> {
         for pass in &self.passes {
-            f = everywhere(module, f, pass.run)?;
+            f = match pass.nested {
+                true => (pass.run)(module, f)?,
+                false => everywhere(module, f, pass.run)?,
+            };
             if cfg!(debug_assertions)
                 && let Some(error) = verify(module, f).into_iter().next()
             {

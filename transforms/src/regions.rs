@@ -134,6 +134,7 @@ pub fn jvp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Pro
 /// # Errors
 /// A derivative that does not exist, with the user's line.
 pub fn linearize(module: &mut Module, f: FuncId, active: &[bool]) -> Result<LinearizeOf, Problem> {
+    let f = crate::places::tidy(module, f)?;
     let of = Transforms.linearize(module, f, active, &[], &[])?;
     Transforms.plan(module, of, Terms::call(Policy::Planned))
 }

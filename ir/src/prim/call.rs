@@ -39,6 +39,16 @@ pub struct Call {
 
 notation!(Call = "call" { function, outline, checkpoint });
 
+impl Op {
+    /// What reverse mode keeps of what is called, if the call says so.
+    pub fn policy(&self) -> Option<&Policy> {
+        match self {
+            Op::Call(call) => call.checkpoint.as_ref(),
+            _ => None,
+        }
+    }
+}
+
 impl Call {
     /// A call that a pass may replace by the function's body.
     pub fn inline(function: FuncId) -> Call {

@@ -318,4 +318,10 @@ impl Op {
             _ => None,
         }
     }
+
+    /// The same loop of another body, with other operands.
+    pub fn with_rounds(&self, body: FuncId, rounds: Rounds) -> Option<Op> {
+        let Op::Loop(of) = self else { return None };
+        Some(super::Loop { body, rounds, carries: of.carries }.into())
+    }
 }

@@ -57,6 +57,7 @@ mod lower;
 mod mixed;
 mod movement;
 mod pad;
+mod part;
 mod permute;
 mod polygamma;
 mod recurrence;
@@ -111,6 +112,9 @@ pub use mixed::as_linear;
 pub use movement::{Movement, View};
 pub use notation::{Notation, Written};
 pub use pad::Pad;
+pub use part::{
+    Part, Start, Write, component, first_axis_to, linear, put_box, reshaped, sum, take_box,
+};
 pub use permute::Permute;
 pub use polygamma::Polygamma;
 pub use recurrence::Recurrence;

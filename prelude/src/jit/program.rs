@@ -3,7 +3,7 @@
 use super::explain::Stage;
 use std::time::{Duration, Instant};
 use tapeloom_backend::accelerator::{Setup, Statistics};
-use tapeloom_backend::{Options, Runnable};
+use tapeloom_backend::{Options, Runnable, Target};
 use tapeloom_ir::{
     FuncId, Kind, Limits, Module, Problem, Tensor, eval, eval_finite, eval_within, print_function,
 };
@@ -44,6 +44,10 @@ impl Program {
         let passes = match engine {
             Engine::Interpreter => return Ok(Program::Interpreted(module, function)),
             Engine::Finite => return Ok(Program::Watched(module, function)),
+            // The simulated machine runs loops as they are written.
+            Engine::Native if matches!(options.target, Target::Accelerator(_)) => {
+                transforms::BEFORE_CODE.replace(" windows,", "")
+            }
             Engine::Native => transforms::BEFORE_CODE.to_owned(),
             Engine::Relaxed => transforms::BEFORE_CODE.replace("simplify", "simplify_relaxed"),
         };

@@ -143,7 +143,7 @@ fn products(widths: Widths, weights: Var, image: Var) -> Var {
         });
     };
     let at = |from: usize| move |i: Var| memory.at(i + from).get();
-    let number = |n: usize| constant(n as i64);
+    let number = |n: usize| full([], n as i64);
 
     let filters = widths.filters();
     let map = widths.first * widths.first;

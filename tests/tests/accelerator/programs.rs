@@ -43,7 +43,7 @@ fn inputs(n: usize) -> (Tensor, Tensor, Tensor) {
 #[test]
 fn mttkrp_accesses_what_its_loops_say() {
     let (b, c, d) = inputs(8);
-    let f = jit(|x| mttkrp(8, x));
+    let f = jit(|x| mttkrp(8, x)).on(Target::Accelerator(Machine::cal()));
     let (a, statistics) = f.simulate((&b, &c, &d), Machine::cal()).unwrap();
     assert_eq!(a, f.call((&b, &c, &d)).unwrap());
     // Three loads and a store for each innermost iteration, one of B for each of these loops, and zeros to

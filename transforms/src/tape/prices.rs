@@ -279,13 +279,15 @@ impl Readable {
                 Labour::Cheap => !gives_floats(f, e),
                 Labour::Writes | Labour::Dear => false,
             };
+            // Who has a part again has all of it.
+            let elements = |ty: &Type| ty.as_array().map_or(1, |ty| ty.shape.elements().max(1));
+            let part = e.outputs.iter().map(|o| elements(&f.types[*o])).sum::<usize>().max(1);
+            let share = |a: &Atom| found.share(*a).apart(elements(&f.type_of(*a)).div_ceil(part));
             let share = match reads {
-                true => e
-                    .operands
-                    .iter()
-                    .map(|a| found.share(*a))
-                    .min()
-                    .unwrap_or(Share::FREE.with(found.memory)),
+                true => {
+                    let all = e.operands.iter().map(share);
+                    all.min().unwrap_or(Share::FREE.with(found.memory))
+                }
                 false => Share::OWN.with(found.memory),
             };
             for o in &e.outputs {

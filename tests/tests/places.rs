@@ -1,0 +1,307 @@
+//! Loops that read and write arrays at random sums of their counters mean the same when they carry
+//! windows and rows in place of arrays, and so do their derivatives.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
+
+use std::fmt::Write;
+use tapeloom_ir::{
+    ArrayType, Dtype, FuncId, Module, Tensor, parse_module, print_function, print_module,
+};
+use tapeloom_tests::calculus::{check_products, precision};
+use tapeloom_tests::words::{Demand, same_numbers};
+use tapeloom_tests::{Agreement, Case, Failure, Rng, run};
+use tapeloom_transforms::{jvp, ranges, rows, vjp, windows};
+
+/// How many programs.
+const PROGRAMS: u64 = 400;
+
+/// The text of a program: loops within loops over a matrix or a vector.
+struct Text {
+    rng: Rng,
+    shape: Vec<usize>,
+    trips: Vec<usize>,
+    /// Rounds of the outer loop write one row each, so far behind its number.
+    series: Option<usize>,
+    out: String,
+    values: usize,
+}
+
+impl Text {
+    fn coin(&mut self, n: usize) -> bool {
+        self.rng.index(n) == 0
+    }
+
+    fn line(&mut self, ty: &str, what: &str) -> String {
+        self.values += 1;
+        let v = format!("%v{}", self.values);
+        writeln!(self.out, "  {v}: {ty} = {what}").unwrap();
+        v
+    }
+
+    /// The array type without some leading axes.
+    fn ty(&self, from: usize) -> String {
+        let extents: Vec<String> = self.shape[from..].iter().map(usize::to_string).collect();
+        format!("f64[{}]", extents.join(","))
+    }
+
+    /// A sum of counters, from `least` to `most` where they are in range; sometimes it is not.
+    fn index(&mut self, counters: &[String], extent: usize) -> String {
+        let mut sum: Option<String> = None;
+        let (mut least, mut most) = (0i64, 0i64);
+        for (depth, counter) in counters.iter().enumerate() {
+            let factor = [0, 1, 1, 1, -1, 2][self.rng.index(6)];
+            if factor == 0 {
+                continue;
+            }
+            let far = factor * (self.trips[depth] as i64 - 1);
+            (least, most) = (least + far.min(0), most + far.max(0));
+            let term = match factor {
+                1 => counter.clone(),
+                _ => self.line("i64[]", &format!("mul {counter}, {factor}")),
+            };
+            sum = Some(match sum {
+                None => term,
+                Some(sum) => self.line("i64[]", &format!("add {sum}, {term}")),
+            });
+        }
+        let room = extent as i64 - 1 - (most - least);
+        let shift = match room {
+            _ if self.coin(12) => self.rng.index(2 * extent) as i64 - extent as i64,
+            0.. => self.rng.index(room as usize + 1) as i64 - least,
+            _ => -least,
+        };
+        let Some(sum) = sum else { return shift.to_string() };
+        let at = match shift {
+            0 => sum,
+            _ => self.line("i64[]", &format!("add {sum}, {shift}")),
+        };
+        // As a user's indices: from the end where they are negative.
+        let negative = self.line("bool[]", &format!("lt {at}, 0"));
+        let moved = self.line("i64[]", &format!("add {at}, {extent}"));
+        self.line("i64[]", &format!("select {negative}, {moved}, {at}"))
+    }
+
+    fn indices(&mut self, counters: &[String], n: usize, writes: bool) -> Vec<String> {
+        if let Some(behind) = self.series {
+            let free = self.shape[0] - self.trips[0] + 1;
+            let shift = if writes { behind } else { self.rng.index(free) };
+            return vec![self.line("i64[]", &format!("add {}, {shift}", counters[0]))];
+        }
+        (0..n).map(|axis| self.index(counters, self.shape[axis])).collect()
+    }
+
+    fn vector(&mut self, parts: &[String]) -> String {
+        let parts: Vec<String> = parts
+            .iter()
+            .map(|part| self.line("i64[1]", &format!("reshape{{shape=[1]}} {part}")))
+            .collect();
+        match parts.as_slice() {
+            [one] => one.clone(),
+            _ => {
+                let n = parts.len();
+                self.line(
+                    &format!("i64[{n}]"),
+                    &format!("concatenate{{axis=0}} {}", parts.join(", ")),
+                )
+            }
+        }
+    }
+
+    fn axes(n: usize) -> String {
+        format!("{:?}", (0..n).collect::<Vec<_>>()).replace(' ', "")
+    }
+
+    /// One reading of `x`, and one writing to it; what was read last.
+    fn step(&mut self, counters: &[String], x: String, seen: &mut Vec<String>) -> String {
+        let rank = self.shape.len();
+        let n = if self.series.is_some() || self.coin(3) { 1 } else { rank };
+        let part = self.ty(n);
+        let at = self.indices(counters, n, false);
+        let read = match self.coin(3) {
+            true => {
+                let sizes: Vec<usize> =
+                    (0..rank).map(|a| if a < n { 1 } else { self.shape[a] }).collect();
+                let ty = format!("f64{sizes:?}").replace(' ', "");
+                let starts: Vec<String> =
+                    (0..rank).map(|a| at.get(a).cloned().unwrap_or("0".into())).collect();
+                let sizes = format!("{sizes:?}").replace(' ', "");
+                let slice = format!("dynamic_slice{{sizes={sizes}}} {x}, {}", starts.join(", "));
+                let slice = self.line(&ty, &slice);
+                let shape = part.trim_start_matches("f64");
+                self.line(&part, &format!("reshape{{shape={shape}}} {slice}"))
+            }
+            false => {
+                let at = self.vector(&at);
+                let axes = Text::axes(n);
+                self.line(&part, &format!("gather{{batch=0, axes={axes}, bounds=clip}} {x}, {at}"))
+            }
+        };
+        let half = self.line(&part, &format!("mul {read}, 0.5"));
+        let mut update = self.line(&part, &format!("sin {half}"));
+        if let Some(other) = seen.iter().rev().find(|v| v.ends_with(&format!(":{part}"))) {
+            let other = other.split(':').next().unwrap().to_owned();
+            update = self.line(&part, &format!("add {update}, {other}"));
+        }
+        seen.push(format!("{read}:{part}"));
+        if self.coin(4) {
+            return x;
+        }
+        let at = self.indices(counters, n, true);
+        let ty = self.ty(0);
+        match self.rng.index(3) {
+            0 => {
+                let starts: Vec<String> =
+                    (0..rank).map(|a| at.get(a).cloned().unwrap_or("0".into())).collect();
+                let sizes: Vec<usize> =
+                    (0..rank).map(|a| if a < n { 1 } else { self.shape[a] }).collect();
+                let shape = format!("{sizes:?}").replace(' ', "");
+                let update = self
+                    .line(&format!("f64{shape}"), &format!("reshape{{shape={shape}}} {update}"));
+                self.line(
+                    &ty,
+                    &format!("dynamic_update_slice {x}, {update}, {}", starts.join(", ")),
+                )
+            }
+            how => {
+                let how = if how == 1 { "set" } else { "add" };
+                let (at, axes) = (self.vector(&at), Text::axes(n));
+                let scatter = format!("scatter_{how}{{batch=0, axes={axes}, bounds=drop}}");
+                self.line(&ty, &format!("{scatter} {x}, {at}, {update}"))
+            }
+        }
+    }
+
+    /// The body of the loop at a depth, and those within it before.
+    fn body(&mut self, depth: usize) -> String {
+        let inner = (depth + 1 < self.trips.len()).then(|| self.body(depth + 1));
+        let ty = self.ty(0);
+        let outer: Vec<String> = (0..depth).map(|d| format!("%c{d}")).collect();
+        let mut params: Vec<String> = outer.iter().map(|c| format!("{c}: i64[]")).collect();
+        params.push(format!("%c{depth}: i64[]"));
+        params.push(format!("%x: {ty}"));
+        let all = std::mem::take(&mut self.out);
+        let counters: Vec<String> = (0..=depth).map(|d| format!("%c{d}")).collect();
+        let (mut x, mut seen) = ("%x".to_owned(), Vec::new());
+        let steps = 1 + self.rng.index(2);
+        for _ in 0..steps {
+            x = self.step(&counters, x, &mut seen);
+        }
+        if let Some(inner) = inner {
+            let direction = if self.coin(4) { "down" } else { "up" };
+            let takes = vec!["const"; depth + 1].join(",");
+            let of = format!(
+                "loop{{body=@{inner}, trip={}, direction={direction}, takes=[{takes},index,carry0]}} {}, {x}",
+                self.trips[depth + 1],
+                counters.join(", ")
+            );
+            x = self.line(&ty, &of);
+            if self.coin(2) {
+                x = self.step(&counters, x, &mut seen);
+            }
+        }
+        let name = format!("round{depth}");
+        let body = std::mem::replace(&mut self.out, all);
+        write!(
+            self.out,
+            "func @{name}({}) -> ({ty}) {{\n{body}  return {x}\n}}\n\n",
+            params.join(", ")
+        )
+        .unwrap();
+        name
+    }
+}
+
+/// A random program, and its argument.
+fn program(seed: u64) -> (String, Tensor) {
+    let mut rng = Rng::new(seed);
+    let rank = 1 + rng.index(2);
+    let mut shape: Vec<usize> = (0..rank).map(|_| 3 + rng.index(5)).collect();
+    let trips: Vec<usize> = (0..1 + rng.index(3)).map(|_| 1 + rng.index(4)).collect();
+    let series = (rng.index(3) == 0).then(|| rng.index(3));
+    if series.is_some() {
+        shape[0] = trips[0] + 2;
+    }
+    let x = rng.tensor(&ArrayType::new(Dtype::F64, shape.clone()));
+    let mut text = Text { rng, shape, trips, series, out: String::new(), values: 0 };
+    let body = text.body(0);
+    let (ty, trip) = (text.ty(0), text.trips[0]);
+    let direction = if text.coin(4) { "down" } else { "up" };
+    let of = format!(
+        "loop{{body=@{body}, trip={trip}, direction={direction}, takes=[index,carry0]}} %x"
+    );
+    writeln!(text.out, "func @f(%x: {ty}) -> ({ty}) {{\n  %y: {ty} = {of}\n  return %y\n}}")
+        .unwrap();
+    (text.out, x)
+}
+
+/// The program by its name.
+fn named(m: &Module, name: &str) -> FuncId {
+    m.iter().find(|(_, f)| &*f.name == name).map(|(id, _)| id).unwrap()
+}
+
+/// What is checked of one program: which of the passes changed it.
+fn check(text: &str, x: &Tensor, compiled: bool) -> Result<[bool; 3], Failure> {
+    let mut m = parse_module(text).map_err(|e| e[0].clone())?;
+    let f = named(&m, "f");
+    let args = [x.clone()];
+    let want = run(&m, f, &args)?;
+    let same = |m: &Module, f: FuncId, what: &str| -> Result<(), Failure> {
+        let agrees = Agreement::Exact.check_all(&run(m, f, &args)?, &want);
+        Ok(agrees.map_err(|e| format!("{what}: {e}\n{}", print_function(m, f)))?)
+    };
+    let settled = ranges(&mut m, f)?;
+    same(&m, settled, "ranges")?;
+    let narrow = windows(&mut m, settled)?;
+    same(&m, narrow, "windows")?;
+    let rolled = rows(&mut m, narrow)?;
+    same(&m, rolled, "rows")?;
+    let case = |f: FuncId, args: &[Tensor]| Case {
+        name: "places".into(),
+        f,
+        args: args.to_vec(),
+        smooth: true,
+    };
+    if compiled {
+        same_numbers(&mut m, &case(f, &args), Demand::default())?;
+    }
+    let mut rng = Rng::new(7);
+    let (dx, ct) = (rng.tensor(x.ty()), rng.tensor(want[0].ty()));
+    let forward = jvp(&mut m, f, &[true])?;
+    let dy = run(&m, forward.function, &[x.clone(), dx.clone()])?;
+    let back = vjp(&mut m, f, &[true])?;
+    let both = [x.clone(), ct.clone()];
+    let ctx = run(&m, back.function, &both)?;
+    Agreement::Exact.check_all(&ctx[..1], &want)?;
+    if let (Some(dy), Some(ctx)) = (dy.get(1), ctx.get(1)) {
+        let (ct, dy) = ([ct], [dy.clone()]);
+        check_products(precision(&m, f), [&ct, &dy], [std::slice::from_ref(ctx), &[dx]], 1e-12)?;
+    }
+    if compiled {
+        same_numbers(&mut m, &case(back.function, &both), Demand::default())?;
+    }
+    Ok([settled != f, narrow != settled, rolled != narrow])
+}
+
+#[test]
+fn windows_and_rows_mean_what_arrays_did() {
+    let from: u64 = std::env::var("FUZZ_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    let times: u64 = std::env::var("FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let mut changed = [0; 3];
+    for seed in 0..PROGRAMS * times {
+        let (text, x) = program(from.wrapping_mul(1 << 32).wrapping_add(seed));
+        let found = check(&text, &x, seed % 10 == 0)
+            .unwrap_or_else(|e| panic!("program {seed}: {e}\n{text}"));
+        changed.iter_mut().zip(found).for_each(|(n, on)| *n += u64::from(on));
+    }
+    println!("settled, narrowed, rolled: {changed:?} of {}", PROGRAMS * times);
+    // That they are met is a part of the test.
+    let [settled, narrowed, rolled] = changed.map(|n| n * 100 / (PROGRAMS * times));
+    assert!(settled > 50 && narrowed > 10 && rolled > 1, "{changed:?}");
+}
+
+#[test]
+fn programs_print() {
+    let (text, _) = program(3);
+    let m = parse_module(&text).unwrap();
+    assert!(print_module(&m).contains("loop{"));
+}

@@ -1,0 +1,157 @@
+//! Branches take the elements that they read of an array, and not the array.
+//!
+//! ```text
+//! %4 = cond{branches=[@no,@yes]} %3, %0, %1       @yes(%0: f64[100], %1: i64[]) reads %0[%1 + 1]
+//! ```
+//! becomes
+//! ```text
+//! %4 = add %1, 1
+//! %5 = gather .. %0, %4
+//! %6 = cond{branches=[@no,@yes]} %3, %5
+//! ```
+//!
+//! The element is read whichever branch runs; an index out of range means what it means there. So an array
+//! that rounds change does not go through a branch, and neither does its cotangent come back out of it.
+
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::prim::{Effects, Lowering};
+use tapeloom_ir::{
+    Atom, Builder, Copying, Draft, Equation, FuncId, Function, Module, Problem, Type, ValueId,
+};
+
+/// What is read of an array has so many elements at most.
+const FEW: usize = 64;
+
+/// Branches, and their arguments.
+pub(super) type Lifted = (Vec<FuncId>, Vec<Atom>);
+
+/// Branches that take elements, with their arguments; `None` where none of the arguments is such an array.
+pub(super) fn lifted(
+    b: &Builder<'_>,
+    branches: &[FuncId],
+    arguments: &[Atom],
+) -> Result<Option<Lifted>, Problem> {
+    let (mut all, mut given, mut changed) = (branches.to_vec(), arguments.to_vec(), false);
+    let mut at = 0;
+    while at < given.len() {
+        let functions: Vec<_> = b.with_module(|m| all.iter().map(|f| m.get(*f)).collect());
+        let reads: Option<Vec<Vec<usize>>> =
+            b.with_module(|m| functions.iter().map(|f| reads(m, f, at)).collect());
+        let Some(reads) = reads else {
+            at += 1;
+            continue;
+        };
+        let mut elements = Vec::new();
+        for (f, reads) in functions.iter().zip(&reads) {
+            elements.extend(outside(b, f, reads, &given));
+        }
+        let mut before = 0;
+        for (id, (f, reads)) in all.iter_mut().zip(functions.iter().zip(&reads)) {
+            let types: Vec<Type> = elements.iter().map(|a| b.type_of(*a)).collect();
+            *id = b.with_module(|m| inside(m, f, at, reads, before, &types))?;
+            before += reads.len();
+        }
+        given.remove(at);
+        let known = b.with_module(|m| m.function(all[0]).params.len()) - elements.len();
+        given.splice(known..known, elements);
+        changed = true;
+    }
+    Ok(changed.then_some((all, given)))
+}
+
+/// The equations that read elements of a parameter, if all do that use it, at places that follow from
+/// other parameters.
+fn reads(module: &Module, f: &Function, param: usize) -> Option<Vec<usize>> {
+    let p = Atom::Value(*f.params.get(param)?);
+    let all = match f.type_of(p) {
+        Type::Array(ty) if !ty.shape.is_empty() => ty.shape.elements(),
+        _ => return None,
+    };
+    if f.results.contains(&p) {
+        return None;
+    }
+    let users = f.equations.iter().enumerate().filter(|(_, e)| e.operands.contains(&p));
+    let users: Vec<usize> = users.map(|(i, _)| i).collect();
+    let reads = |e: &Equation| {
+        let lowering = e.lower(module, f);
+        matches!(lowering, Lowering::Gather { .. } | Lowering::DynamicSlice)
+            && e.operands[0] == p
+            && !e.operands[1..].contains(&p)
+    };
+    let few = |e: &Equation| match &f.types[e.outputs[0]] {
+        Type::Array(ty) => ty.shape.elements(),
+        Type::Tape(_) => all,
+    };
+    let sum: usize = users.iter().map(|i| few(&f.equations[*i])).sum();
+    let fine = users.iter().all(|i| reads(&f.equations[*i])) && sum <= FEW && 2 * sum < all;
+    (fine && slice(module, f, &users).is_some()).then_some(users)
+}
+
+/// What equations need of those before them, in order: index arithmetic on parameters, and nothing else.
+fn slice(module: &Module, f: &Function, wanted: &[usize]) -> Option<Vec<usize>> {
+    let mut live: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
+    let mut needed = Vec::new();
+    for (i, e) in f.equations.iter().enumerate().rev() {
+        let is_wanted = wanted.contains(&i);
+        if !is_wanted && !e.outputs.iter().any(|o| live[*o]) {
+            continue;
+        }
+        let index = |ty: &Type| {
+            ty.as_array().is_some_and(|ty| !ty.dtype.is_float() && ty.shape.elements() <= FEW)
+        };
+        let simple = matches!(
+            e.lower(module, f),
+            Lowering::Elementwise(_) | Lowering::View { .. } | Lowering::Reshape
+        );
+        let fine = simple && e.outputs.iter().all(|o| index(&f.types[*o]));
+        if e.op.effects(module) != Effects::Pure || !(is_wanted || fine) {
+            return None;
+        }
+        needed.push(i);
+        e.operands.iter().filter_map(|a| a.value()).for_each(|v| live[v] = true);
+    }
+    needed.reverse();
+    Some(needed)
+}
+
+/// The reads, where the branch stands.
+fn outside(b: &Builder<'_>, f: &Function, reads: &[usize], given: &[Atom]) -> Vec<Atom> {
+    let needed = b.with_module(|m| slice(m, f, reads)).unwrap_or_default();
+    let mut copying = Copying::with(f, given.iter().copied());
+    for i in needed {
+        let e = &f.equations[i];
+        let made = b.copy(f, i, copying.all(&e.operands));
+        copying.define(e, made);
+    }
+    reads.iter().map(|i| copying.read(f.equations[*i].outputs[0].into())).collect()
+}
+
+/// The branch that has no such parameter, and the elements after its others, its own from `first` on.
+fn inside(
+    module: &mut Module,
+    f: &Function,
+    param: usize,
+    reads: &[usize],
+    first: usize,
+    types: &[Type],
+) -> Result<FuncId, Problem> {
+    let mut draft = Draft::new(f.name.clone());
+    let mut copying = Copying::new();
+    for (_, p) in f.params.iter().enumerate().filter(|(at, _)| *at != param) {
+        copying.bind(*p, draft.param(f.types[*p].clone()));
+    }
+    let elements: Vec<Atom> = types.iter().map(|ty| draft.param(ty.clone())).collect();
+    for p in &f.linear_params {
+        copying.bind(*p, draft.linear_param(f.types[*p].clone()));
+    }
+    for (i, e) in f.equations.iter().enumerate() {
+        match reads.iter().position(|read| *read == i) {
+            Some(k) => copying.define(e, [elements[first + k]]),
+            None => {
+                let made = draft.copy(f, i, copying.all(&e.operands));
+                copying.define(e, made);
+            }
+        }
+    }
+    draft.finish(module, copying.results(f))
+}

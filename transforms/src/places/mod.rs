@@ -1,0 +1,42 @@
+//! Places: where programs read and write arrays, and what follows from it.
+//!
+//! Indices of loops are sums of counters and constants, so it is known where a loop reads and writes an
+//! array that it carries, and often that is a small part of it. Three passes use that, each exact:
+//!
+//! | file | |
+//! |---|---|
+//! | `range` | what an integer can be |
+//! | `known` | the ranges of all integers of a function, and indices as sums |
+//! | `settle` | the pass `ranges`: comparisons that always come out the same way |
+//! | `area` | boxes in arrays: which ones meet |
+//! | `lift` | branches take the elements that they read |
+//! | `touch` | where equations read and write an array, as sums |
+//! | `walk` | innermost loops first |
+//! | `windows` | the pass `windows`: loops carry what they write of an array, and not the array |
+//! | `rows` | the pass `rows`: loops that make a row from those before it carry rows |
+//!
+//! They run before reverse mode, which then keeps the part and not the whole. Before code is made the first two
+//! run; an array of rows is filled where it lies.
+
+mod area;
+mod known;
+mod lift;
+mod range;
+mod rows;
+mod settle;
+mod touch;
+mod walk;
+mod windows;
+
+pub use rows::rows;
+pub use settle::ranges;
+pub use windows::windows;
+
+use tapeloom_ir::{FuncId, Module, Problem};
+
+/// The same function, whose loops carry little.
+pub(crate) fn tidy(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    let f = ranges(module, f)?;
+    let f = windows(module, f)?;
+    rows(module, f)
+}

@@ -1,0 +1,340 @@
+//! The pass `rows`: a loop that makes each row of an array from those before it carries rows.
+//!
+//! ```text
+//! %1: f64[9,4] = loop{body=@f, trip=8, takes=[index,carry0]} %0    @f(i, x) = x with x[i + 1] = sin x[i]
+//! ```
+//! becomes
+//! ```text
+//! %1: f64[4] = slice of %0, row 0
+//! %2: f64[4], %3: f64[8,4] = loop{body=@f, trip=8, takes=[index,carry0]} %1
+//! %4: f64[9,4] = dynamic_update_slice %0, %3, 1, 0
+//! ```
+//!
+//! A time series that lies in one array is written like that. Each row is written in one round, so it is
+//! known which round made what a round reads: so many rounds before, or none, and then it is what was there
+//! before the loop. Reverse mode and its budgets meet a loop whose state is a row, and not all rows.
+
+use super::known::{Fact, Known, Sum};
+use super::touch::{Touch, number};
+use super::walk::inside_out;
+use tapeloom_ir::prim::{
+    Direction, Rounds, Slot, Trip, first_axis_to, put_box, reshaped, sum, take_box,
+};
+use tapeloom_ir::{
+    ArrayType, Atom, Builder, Copying, Draft, FuncId, Function, Literal, Module, Op, OrderedMap,
+    Problem, Type, ValueId,
+};
+
+/// How many rounds before a row may have been made.
+const ROUNDS: usize = 4;
+
+/// The same function, whose loops carry rows where they make one from those before it.
+///
+/// # Errors
+/// None that a well-formed module can cause.
+pub fn rows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    inside_out(module, f, &[], rolled, &mut OrderedMap::default())
+}
+
+/// A loop that makes rows.
+struct Rows {
+    /// The parameter that is the array, and the result that hands it on.
+    param: usize,
+    result: usize,
+    /// Along which axis rows lie.
+    axis: usize,
+    /// The row that a round writes: the number of the round and this, which is the same in all rounds.
+    to: Sum,
+    rounds: usize,
+    /// What each equation of the body does that touches the array.
+    touches: Vec<(usize, Kind)>,
+    /// How many rows a round needs of those made before.
+    deep: usize,
+    /// Rows are read that no round has made.
+    old: bool,
+    row: ArrayType,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// Writes the row of the round.
+    Writes,
+    /// Reads the row of the round, which is written.
+    Own,
+    /// Reads what was there before the loop.
+    Old,
+    /// Reads the row made so many rounds before.
+    Before(usize),
+}
+
+/// The outputs of a loop that carries rows in place of an array, if there is such a one.
+fn rolled(
+    b: &Builder<'_>,
+    op: &Op,
+    operands: &[Atom],
+    facts: &[Fact],
+) -> Result<Option<Vec<Atom>>, Problem> {
+    let Some((function, rounds)) = b.with_module(|m| op.as_loop(m)) else { return Ok(None) };
+    let body = b.with_module(|m| m.get(function));
+    let rows = b.with_module(|m| {
+        (0..rounds.takes.len()).find_map(|p| Rows::of(m, &rounds, &body, facts, p))
+    });
+    let Some(rows) = rows else { return Ok(None) };
+    let place = |param: usize| Some(rounds.lead() + rounds.params().position(|p| p == param)?);
+    let Some(at) = place(rows.param) else { return Ok(None) };
+    let array = operands[at];
+    let value = |v: ValueId| {
+        let param = body.all_params().position(|p| p == v)?;
+        place(param).map(|at| operands[at])
+    };
+    let (first, step) = match rounds.direction {
+        Direction::Up => (0, 1),
+        Direction::Down => (rows.rounds as i64 - 1, -1),
+    };
+    let shape = b.shape_of(array).to_vec();
+    let starts = |place: &Sum| Some(rows.starts(number(b, place, value)?, shape.len()));
+    let mut sizes = shape.clone();
+    sizes[rows.axis] = 1;
+    let mut made = Vec::new();
+    for d in 1..=rows.deep {
+        let place = rows.to.plus(&Sum::number(first - step * d as i64), 1);
+        let Some(starts) = starts(&place) else { return Ok(None) };
+        made.push(reshaped(b, take_box(b, array, &starts, &sizes), &rows.row.shape));
+    }
+    let inner = b.with_module(|m| rows.body(m, &rounds, &body))?;
+    let (mut new, mut given, mut all) = (rounds.clone(), operands.to_vec(), facts.to_vec());
+    given[at] = made[0];
+    let (last, results) = (body.params.len(), body.results.len());
+    let before = rounds.lead() + rounds.params().filter(|p| *p < last).count();
+    let mut slots: Vec<Slot> = (1..rows.deep).map(|d| Slot::Carry(results + d - 1)).collect();
+    let mut more = made[1..].to_vec();
+    if rows.old {
+        slots.push(Slot::Const);
+        more.push(array);
+    }
+    all.resize(rounds.takes.len(), Fact::default());
+    all.splice(last..last, slots.iter().map(|_| Fact::default()));
+    new.takes.splice(last..last, slots);
+    given.splice(before..before, more);
+    let Some(better) = op.with_rounds(inner, new) else { return Ok(None) };
+    let mut outputs = match rolled(b, &better, &given, &all)? {
+        Some(outputs) => outputs,
+        None => b.emit(better, &given).to_vec(),
+    };
+    let (Some(stacked), Some(starts)) = (outputs.pop(), starts(&rows.to)) else { return Ok(None) };
+    outputs.truncate(results);
+    let stacked = first_axis_to(b, stacked, rows.axis);
+    outputs[rows.result] = put_box(b, array, stacked, &starts);
+    Ok(Some(outputs))
+}
+
+impl Rows {
+    fn of(
+        module: &Module,
+        of: &Rounds,
+        body: &Function,
+        facts: &[Fact],
+        param: usize,
+    ) -> Option<Rows> {
+        let (Slot::Carry(result), Trip::Static(rounds)) = (of.takes[param], &of.trip) else {
+            return None;
+        };
+        let p = *body.params.get(param)?;
+        let array = body.types[p].as_array().filter(|ty| !ty.shape.is_empty())?;
+        let known = Known::of(module, body, facts);
+        let slot = |v: ValueId| {
+            let at = body.all_params().position(|q| q == v)?;
+            Some(of.takes[at])
+        };
+        let constant = |v: ValueId| slot(v) == Some(Slot::Const);
+        let mut versions = vec![p];
+        let mut found: Vec<(usize, Touch, usize, Sum, bool)> = Vec::new();
+        for (i, e) in body.equations.iter().enumerate() {
+            let is = |a: &Atom| a.value().is_some_and(|v| versions.contains(&v));
+            if !e.operands.iter().any(is) {
+                continue;
+            }
+            if e.operands[1..].iter().any(is) {
+                return None;
+            }
+            let touch = Touch::of(&known, body, e)?;
+            let area = touch.area(&known, &array.shape, constant)?;
+            // One row, all of it, that moves with the rounds.
+            let mut axes = (0..array.shape.len()).filter(|a| area.0[*a].size() != array.shape[*a]);
+            let axis = match (axes.next(), axes.next()) {
+                (Some(axis), None) => axis,
+                _ => return None,
+            };
+            let whole = |a: usize| touch.part.sizes[a] == array.shape[a];
+            if touch.part.sizes[axis] != 1 || !(0..array.shape.len()).all(|a| a == axis || whole(a))
+            {
+                return None;
+            }
+            let start = &touch.starts[axis];
+            let (moves, base) = start.split(|(v, _)| slot(v) == Some(Slot::Index));
+            if moves.terms.len() != 1 || moves.terms[0].1 != 1 {
+                return None;
+            }
+            if !base.terms.iter().all(|((v, _), _)| constant(*v)) {
+                return None;
+            }
+            let fresh = e.operands[0] == Atom::Value(p);
+            if touch.part.writes.is_some() {
+                versions.push(e.outputs[0]);
+            }
+            found.push((i, touch, axis, base, fresh));
+        }
+        let handed = |r: usize| body.results[r].value().is_some_and(|v| versions.contains(&v));
+        let last = body.results.get(result)?.value()?;
+        let (axis, to) =
+            found.iter().find(|t| t.1.part.writes.is_some()).map(|t| (t.2, t.3.clone()))?;
+        if (0..body.results.len()).filter(|r| handed(*r)).ne([result])
+            || versions.last() != Some(&last)
+        {
+            return None;
+        }
+        let step = match of.direction {
+            Direction::Up => 1,
+            Direction::Down => -1,
+        };
+        let mut touches = Vec::new();
+        for (i, touch, along, base, fresh) in &found {
+            let away = base.plus(&to, -1);
+            if *along != axis || !away.terms.is_empty() {
+                return None;
+            }
+            let before = -away.rest * step;
+            touches.push((
+                *i,
+                match (touch.part.writes.is_some(), before) {
+                    (true, 0) => Kind::Writes,
+                    (true, _) => return None,
+                    (false, 0) if *fresh => Kind::Old,
+                    (false, 0) => Kind::Own,
+                    (false, d) if d < 0 => Kind::Old,
+                    (false, d) => Kind::Before(usize::try_from(d).ok().filter(|d| *d <= ROUNDS)?),
+                },
+            ));
+        }
+        // Every write follows the one before it.
+        let mut latest = p;
+        for (i, _) in touches.iter().filter(|t| t.1 == Kind::Writes) {
+            let e = &body.equations[*i];
+            if e.operands[0] != Atom::Value(latest) {
+                return None;
+            }
+            latest = e.outputs[0];
+        }
+        // What is added to a row that no round has made yet is added to what was there.
+        let adds = found.iter().any(|t| t.4 && t.1.part.writes.is_some_and(|w| w.adds));
+        let old = adds || touches.iter().any(|t| t.1 == Kind::Old);
+        let deep = touches.iter().map(|t| if let Kind::Before(d) = t.1 { d } else { 0 }).max()?;
+        let shape: Vec<usize> =
+            (0..array.shape.len()).filter(|a| *a != axis).map(|a| array.shape[a]).collect();
+        let row = ArrayType::new(array.dtype, shape);
+        let small = row.shape.elements() * deep.max(1) < array.shape.elements();
+        // Each read of a row that is written must be of the last writing before it: versions are in order.
+        (deep > 0 && small).then_some(Rows {
+            param,
+            result,
+            axis,
+            to,
+            rounds: *rounds,
+            touches,
+            deep,
+            old,
+            row,
+        })
+    }
+
+    /// The body that takes rows and gives one.
+    fn body(&self, module: &mut Module, of: &Rounds, body: &Function) -> Result<FuncId, Problem> {
+        let mut draft = Draft::new(body.name.clone());
+        let mut copying = Copying::new();
+        let row = || Type::Array(self.row.clone());
+        let mut rows = Vec::new();
+        for (at, p) in body.params.iter().enumerate() {
+            let ty = if at == self.param { row() } else { body.types[*p].clone() };
+            let made = draft.param(ty);
+            copying.bind(*p, made);
+            if at == self.param {
+                rows.push(made);
+            }
+        }
+        rows.extend((1..self.deep).map(|_| draft.param(row())));
+        let p = body.params[self.param];
+        let old = self.old.then(|| draft.param(body.types[p].clone()));
+        for p in &body.linear_params {
+            copying.bind(*p, draft.linear_param(body.types[*p].clone()));
+        }
+        let lost = || Problem::internal("a row that was known is not");
+        let b = Builder::new(module, &mut draft);
+        for (i, e) in body.equations.iter().enumerate() {
+            b.at(body.location(i));
+            let kind = self.touches.iter().find(|(at, _)| *at == i).map(|(_, kind)| *kind);
+            let shaped = |x: Atom| match &body.types[e.outputs[0]] {
+                Type::Array(ty) => reshaped(&b, x, &ty.shape),
+                Type::Tape(_) => x,
+            };
+            match kind {
+                None => {
+                    let made = b.copy(body, i, copying.all(&e.operands));
+                    copying.define(e, made);
+                }
+                Some(Kind::Before(d)) => copying.define(e, [shaped(rows[d - 1])]),
+                Some(Kind::Own) => copying.define(e, [shaped(copying.read(e.operands[0]))]),
+                Some(Kind::Old) => {
+                    let mut operands = copying.all(&e.operands);
+                    operands[0] = old.ok_or_else(lost)?;
+                    let made = b.copy(body, i, operands);
+                    copying.define(e, made);
+                }
+                Some(Kind::Writes) => {
+                    let types: Vec<Type> = e.operands.iter().map(|a| body.type_of(*a)).collect();
+                    let write = e.op.part(&types).and_then(|p| p.writes).ok_or_else(lost)?;
+                    let update = copying.read(e.operands[write.operand]);
+                    let update = reshaped(&b, update, &self.row.shape);
+                    let made = match (write.adds, e.operands[0] == Atom::Value(p)) {
+                        (false, _) => update,
+                        (true, false) => sum(&b, copying.read(e.operands[0]), update),
+                        (true, true) => {
+                            let part = self.untouched(&b, of, body, &copying, old);
+                            sum(&b, part.ok_or_else(lost)?, update)
+                        }
+                    };
+                    // What stood for the array stands for the row from here on.
+                    copying.define(e, [made]);
+                }
+            }
+        }
+        let mut results = copying.results(body);
+        let made = results[self.result];
+        results.extend(rows.iter().take(self.deep - 1).copied());
+        results.push(made);
+        draft.finish(module, results)
+    }
+
+    /// The row of the round as it was before the loop.
+    fn untouched(
+        &self,
+        b: &Builder<'_>,
+        of: &Rounds,
+        body: &Function,
+        copying: &Copying,
+        old: Option<Atom>,
+    ) -> Option<Atom> {
+        let index = of.takes.iter().position(|slot| *slot == Slot::Index)?;
+        let base = number(b, &self.to, |v| Some(copying.read(v.into())))?;
+        let at = sum(b, copying.read(body.params[index].into()), base);
+        let mut sizes = b.shape_of(old?).to_vec();
+        sizes[self.axis] = 1;
+        let starts = self.starts(at, sizes.len());
+        Some(reshaped(b, take_box(b, old?, &starts, &sizes), &self.row.shape))
+    }
+
+    /// Where a row begins, along every axis.
+    fn starts(&self, at: Atom, rank: usize) -> Vec<Atom> {
+        let zero = || Atom::from(Literal::i64(0));
+        (0..rank).map(|a| if a == self.axis { at } else { zero() }).collect()
+    }
+}
