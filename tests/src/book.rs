@@ -22,6 +22,7 @@ chapters! {
     fast_programs = "../../book/src/fast-programs.md";
     implicit = "../../book/src/implicit.md";
     introduction = "../../book/src/introduction.md";
+    memory = "../../book/src/memory.md";
     passes = "../../book/src/passes.md";
     quick_start = "../../book/src/quick-start.md";
     randomness = "../../book/src/randomness.md";
