@@ -72,10 +72,14 @@ impl<'p> TapePlan<'p> {
         self.plan.rows.iter().filter(|row| row.read_back.is_some())
     }
 
-    /// Bytes of the workspace that the way back reads; records of loops of which only the run knows the
-    /// rounds come on top ([`Plan::tapes`]).
+    /// Bytes of the workspace that the way back reads, as many as there are at once; records of loops of
+    /// which only the run knows the rounds come on top ([`Plan::tapes`]).
     pub fn bytes(&self) -> usize {
-        self.rows().filter(|row| row.is_workspace()).map(|row| row.ty.bytes()).sum()
+        let rows = || self.rows().filter(|row| row.is_workspace());
+        // There are most where one begins.
+        let at = |step: usize| rows().filter(move |row| row.first <= step && step <= row.last);
+        let bytes = |step: usize| at(step).map(|row| row.ty.bytes()).sum();
+        rows().map(|row| bytes(row.first)).max().unwrap_or(0)
     }
 
     /// What is computed again.

@@ -13,6 +13,7 @@
 //! - [`imperative`]: random programs that write to arrays, and what they mean;
 //! - [`marks`]: what it means that no pass looks through a `keep`;
 //! - [`pairs`]: two functions that are to be one, under every transform;
+//! - [`planned`]: random programs with loops, under policies and budgets;
 //! - [`recorded`]: what it means that a recording is right;
 //! - [`suite`]: nine kernels to measure what gradients keep;
 //! - [`tally`]: how large programs are when they are compiled;
@@ -36,6 +37,7 @@ mod heard;
 pub mod imperative;
 pub mod marks;
 pub mod pairs;
+pub mod planned;
 mod programs;
 mod random;
 pub mod recorded;

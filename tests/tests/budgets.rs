@@ -172,3 +172,56 @@ fn what_cannot_be_made_again_has_no_budget() {
     assert_eq!(error.kind(), Kind::Budget, "{error}");
     assert!(error.to_string().contains("only the run knows"), "{error}");
 }
+
+/// What is found of what was wrong once.
+#[test]
+fn what_is_kept_is_all_that_is_kept() {
+    let x = Tensor::full(&[1000], 0.3).unwrap();
+    let tape = |f: Program, budget: u64| {
+        let g = jit(grad(checkpoint(f, Policy::Bytes(budget))));
+        let e = g.explain(&x).unwrap();
+        assert!(e.tape().bytes() as u64 <= budget, "{}", e.tape());
+        let (got, want) = (g.call(&x).unwrap(), run(grad(f), &x).unwrap());
+        Agreement::CLOSE.check(&got, &want).unwrap();
+        e.workspace_bytes()
+    };
+    // A part of an array, and not the array; weights by position are made again.
+    let part = |x: Var| {
+        let z = while_loop(|x: Var| x.sum().lt(100.0), |x: Var| x.sin(), x.stop_gradient());
+        let weights = (arange(1000, Dtype::F64) * 0.7).cos();
+        ((x * weights).sin().sum() * z.slice_axis(0, 0..10)).exp().sum()
+    };
+    tape(part, 100);
+    // The forward pass of a loop inside has no places for carries that nobody reads.
+    let inside = |x: Var| {
+        let round = |(_, x): (Var, Var)| tap(x.sin() * 1.1, |_: Tensor| {});
+        let rounds = |(_, x): (Var, Var)| {
+            let n = (x.sum() * 0.0).convert(Dtype::I64) + 30;
+            fori_loop(n, |(_, x): (Var, Var)| x.sin() * 1.1, round((x, x)))
+        };
+        fori_loop(2, rounds, x).sum()
+    };
+    assert!(tape(inside, 200_000) < 260_000);
+}
+
+#[test]
+fn budgets_of_higher_order_and_in_rules() {
+    let x = Tensor::from([0.3, 0.2]);
+    let until = |x: Var| {
+        let round = |(z, s): (Var, Var)| (z + 1.0 + s.square().sum() * 0.1, s.sin() * z);
+        while_loop(|(z, _): (Var, Var)| z.lt(9.0), round, (x.sum(), x)).1.sum()
+    };
+    for budget in [100, 3000, u64::MAX] {
+        let c = move |x: Var| checkpoint(until, Policy::Bytes(budget))(x);
+        let twice = |x: Var| grad(move |x: Var| (grad(c)(x) * x.sin()).sum())(x);
+        let plain = |x: Var| grad(move |x: Var| (grad(until)(x) * x.sin()).sum())(x);
+        match run(twice, &x) {
+            Ok(got) => Agreement::CLOSE.check(&got, &run(plain, &x).unwrap()).unwrap(),
+            // The gradient's own places count once more, so there is always room without a bound alone.
+            Err(e) => assert!(e.kind() == Kind::Budget && budget < u64::MAX, "{budget}: {e}"),
+        }
+    }
+    let f = |x: Var| checkpoint(swing, Policy::Bytes(10))(x);
+    let rule = move |x: Var| custom_jvp(f, move |x, dx| jvp(f)((x, dx)))(x);
+    assert_eq!(run(grad(rule), &x).unwrap_err().kind(), Kind::Budget);
+}

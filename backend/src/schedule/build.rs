@@ -2,7 +2,7 @@
 
 use super::calls::{Calls, Gives, Unit, carries, handed};
 use super::empty::{Simpler, simplify};
-use super::graph::{Graph, Node, NodeId, NodeKind, Source};
+use super::graph::{Graph, HELD, Node, NodeId, NodeKind, Source};
 use super::region::{Region, RegionKind};
 use crate::keeping::maker;
 use crate::kernel::{Asked, Kernel, KernelId};
@@ -170,10 +170,16 @@ impl Flatten<'_> {
                 return Ok(None);
             }
             Lowering::Alias { kept } => {
-                if let (Some(name), Source::Node(node)) = (kept, operands[0]) {
+                let mut source = operands[0];
+                if let (Some(name), Source::Node(node)) = (kept, source) {
+                    let node = match &*name {
+                        HELD => self.graph.held(node),
+                        _ => node,
+                    };
                     self.graph.keep(node, name);
+                    source = Source::Node(node);
                 }
-                top.values[e.outputs[0]] = Some(operands[0]);
+                top.values[e.outputs[0]] = Some(source);
                 return Ok(None);
             }
             Lowering::Host(call) => {

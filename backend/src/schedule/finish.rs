@@ -169,8 +169,11 @@ fn read_back(graph: &Graph, emitted: &Emitted, storage: &Storage) -> SecondaryMa
         let here = match is_back(node.loc) {
             true => node.loc,
             false => {
-                let root = storage.root(id);
-                roots[root] = reader[id].or(roots[root]);
+                // A literal is of no pass.
+                if node.loc.is_some() || node.operands.iter().any(|s| s.node().is_some()) {
+                    let root = storage.root(id);
+                    roots[root] = reader[id].or(roots[root]);
+                }
                 reader[id].filter(|_| !emitted.needs[id])
             }
         };

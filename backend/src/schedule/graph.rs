@@ -20,6 +20,10 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Bounds, Combine, Piece};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Loc, OrderedMap, OrderedSet};
 
+/// The mark of what the forward pass gives to the way back under a policy that says so: it has memory of its
+/// own size.
+pub(crate) const HELD: &str = "held";
+
 /// A node of the graph. Displays as `n3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct NodeId(u32);
@@ -153,6 +157,11 @@ impl Node {
         Node { kind, operands, ty, name, loc, kept: Vec::new() }
     }
 
+    /// Whether it is marked as [`HELD`].
+    pub(crate) fn is_held(&self) -> bool {
+        self.kept.iter().any(|name| &**name == HELD)
+    }
+
     /// The first result of the region of which this is another one.
     pub(crate) fn first_result(&self) -> Option<NodeId> {
         match self.kind {
@@ -191,6 +200,23 @@ impl Graph {
             }
             let one = node.kind.is_movement() && node.operands.len() == 1;
             at = node.operands.first().filter(|_| one).and_then(|s| s.node());
+        }
+    }
+
+    /// The value in memory that is no larger than it is: a copy of what stands for elements of more.
+    pub(crate) fn held(&mut self, node: NodeId) -> NodeId {
+        let bytes = |of: &Node| of.ty.bytes();
+        let mut root = &self.nodes[node];
+        while let (true, [Source::Node(of)]) = (root.kind.is_movement(), &root.operands[..]) {
+            root = &self.nodes[*of];
+        }
+        match root.kind {
+            // An argument is there anyway.
+            NodeKind::Input(_) => node,
+            _ if root.kind.is_movement() || bytes(root) > bytes(&self.nodes[node]) => {
+                self.copy(Source::Node(node))
+            }
+            _ => node,
         }
     }
 

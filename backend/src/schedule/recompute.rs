@@ -39,6 +39,7 @@ impl Emitter<'_> {
             node.operands.iter().filter_map(|s| s.node()).collect::<SmallVec<[NodeId; 3]>>();
         match &node.kind {
             _ if self.overwritten[id] => return false,
+            _ if node.is_held() => return false,
             NodeKind::Input(_) => return budget.load(),
             _ if self.needs[id] => return budget.load(),
             NodeKind::Map(code)

@@ -239,6 +239,10 @@ impl Primitive for CustomCall {
             separated(regions, m, jvp, &linear, outputs)
         });
         let apart = apart.map_err(|reason| {
+            // A budget in the rule is refused for what it is.
+            if reason.kind == Kind::Budget {
+                return reason;
+            }
             let name = b.with_module(|m| m.function(jvp).name.clone());
             Problem::new(
                 Kind::NotLinear,

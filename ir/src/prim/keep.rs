@@ -20,15 +20,16 @@
 
 use super::movement::one_array;
 use super::{
-    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Op, Operand,
-    Rewrite, Sample, Tangent,
+    Arg, ArrayPrimitive, Broadcast, Cotangents, Doc, Effects, Family, Linearity, Lowering, Op,
+    Operand, Rewrite, Sample, Scalar, Tangent,
 };
 use crate::builder::Builder;
 use crate::function::Atom;
+use crate::literal::Literal;
 use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::text::is_word;
-use crate::types::ArrayType;
+use crate::types::{ArrayType, Shape};
 use std::sync::Arc;
 
 /// `keep{name, id}`
@@ -53,6 +54,22 @@ impl Op {
         if let Op::Keep(mark) = self {
             mark.id = *next;
             *next += 1;
+        }
+    }
+}
+
+/// The same numbers in that shape, which no pass finds to be those of `x`: a literal behind a mark, or a float
+/// times a 1 that is.
+pub fn apart_from(b: &Builder<'_>, x: Atom, shape: &Shape) -> Atom {
+    let marked = |x: Literal| {
+        let mark = b.emit1(Op::keep("recompute"), &[x.into()]);
+        b.emit1(Broadcast { shape: shape.clone(), dims: Vec::new() }, &[mark])
+    };
+    match x {
+        Atom::Literal(x) => marked(x),
+        Atom::Value(_) => {
+            let one = marked(Literal::of(b.dtype_of(x), 1.0));
+            b.emit1(Scalar::Mul, &[x, one])
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Random programs in bulk: `fuzz --cases N [--seed S]` checks N programs: what engines, passes and
-//! text make of their values, of their derivatives and of their batches.
+//! text make of their values, of their derivatives and of their batches. `fuzz --planned N [--seed S]`
+//! checks N programs with loops under policies and budgets ([`tapeloom_tests::planned`]).
 //!
 //! Programs are cut into chunks, each a process of its own, so that what ends a process is found
 //! too: the process says which seed it is at. Each program has a limit of time, beside the budget
@@ -14,7 +15,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tapeloom_ir::Module;
 use tapeloom_tests::fuzz::{self, Law, failure, seeds};
-use tapeloom_tests::{Case, Failure, genes::Recipe};
+use tapeloom_tests::{Case, Failure, genes::Recipe, planned};
+
+/// Which programs.
+#[derive(Clone, Copy)]
+struct Family {
+    /// How many of them are said so.
+    flag: &'static str,
+    /// What is wrong with that of a seed.
+    failure: fn(u64) -> Option<String>,
+    /// That of a seed, to show.
+    show: fn(u64) -> String,
+}
+
+const FAMILIES: [Family; 2] = [
+    Family { flag: "--cases", failure: |seed| failure(seed, everything), show: recipe },
+    Family {
+        flag: "--planned",
+        failure: |seed| planned::failure(seed, planned::in_turn),
+        show: |seed| format!("{:?}", planned::Program::draw(seed)),
+    },
+];
 
 /// Programs of one process.
 const CHUNK: u64 = 500;
@@ -23,11 +44,15 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    let [mut of, _] = FAMILIES;
     let (mut cases, mut seed, mut child) = (1000u64, 0u64, None);
     for pair in args.chunks(2) {
         let [name, value] = pair else { return Err(usage()) };
+        if let Some(family) = FAMILIES.into_iter().find(|f| f.flag == name) {
+            (of, cases) = (family, value.parse()?);
+            continue;
+        }
         match name.as_str() {
-            "--cases" => cases = value.parse()?,
             "--seed" => seed = value.parse()?,
             // The number of the first program of a chunk.
             "--chunk" => child = Some(value.parse()?),
@@ -35,7 +60,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         }
     }
     if let Some(first) = child {
-        chunk(seed, first, cases);
+        chunk(of, seed, first, cases);
         return Ok(ExitCode::SUCCESS);
     }
     let start = Instant::now();
@@ -47,7 +72,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             if first >= cases {
                 return Ok(());
             }
-            let found = supervise(seed, first, CHUNK.min(cases - first));
+            let found = supervise(of, seed, first, CHUNK.min(cases - first));
             wrong.fetch_add(found.map_err(|e| e.to_string())?, Ordering::Relaxed);
         }
     };
@@ -62,16 +87,16 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn usage() -> Box<dyn Error> {
-    "usage: fuzz --cases N [--seed S]".into()
+    "usage: fuzz --cases|--planned N [--seed S]".into()
 }
 
 /// Runs a chunk in a process and shows what it finds; how many programs are wrong. Where the
 /// process dies, the program it was at is one of them, and another process goes on behind it.
-fn supervise(seed: u64, mut first: u64, mut count: u64) -> Result<u64, Box<dyn Error>> {
+fn supervise(of: Family, seed: u64, mut first: u64, mut count: u64) -> Result<u64, Box<dyn Error>> {
     let mut wrong = 0;
     while count > 0 {
         let mut child = Command::new(std::env::current_exe()?)
-            .args(["--cases", &count.to_string(), "--seed", &seed.to_string()])
+            .args([of.flag, &count.to_string(), "--seed", &seed.to_string()])
             .args(["--chunk", &first.to_string()])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -95,23 +120,27 @@ fn supervise(seed: u64, mut first: u64, mut count: u64) -> Result<u64, Box<dyn E
         }
         wrong += 1;
         let last = seeds(seed).nth((first + at) as usize).unwrap_or_default();
-        let mut m = Module::new();
-        let program = Recipe::draw(last).program(&mut m);
-        let program = program.map(|case| tapeloom_ir::print_functions(&m, &[case.f]));
-        println!("! FUZZ_SEED={last}: the process ended with {status}\n{program:?}");
+        println!("! FUZZ_SEED={last}: the process ended with {status}\n{}", (of.show)(last));
         (first, count) = (first + at + 1, count - at - 1);
     }
     Ok(wrong)
 }
 
 /// Checks programs; says which one it is at, then what is wrong with it.
-fn chunk(seed: u64, first: u64, count: u64) {
+fn chunk(of: Family, seed: u64, first: u64, count: u64) {
     for (i, seed) in seeds(seed).skip(first as usize).take(count as usize).enumerate() {
         println!("@ {i}");
-        if let Some(failure) = failure(seed, everything) {
+        if let Some(failure) = (of.failure)(seed) {
             println!("! {failure}");
         }
     }
+}
+
+/// The program of a recipe, as text.
+fn recipe(seed: u64) -> String {
+    let mut m = Module::new();
+    let program = Recipe::draw(seed).program(&mut m);
+    format!("{:?}", program.map(|case| tapeloom_ir::print_functions(&m, &[case.f])))
 }
 
 /// Every law, the costlier ones in turns.

@@ -19,6 +19,7 @@
 //! Models: Griewank and Walther, "Revolve" (2000), whose schedules these are; Checkmate (Jain et al., MLSys
 //! 2020), which plans straight-line programs within a budget.
 
+use super::apart::apart;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Region, Regions, Role, Rounds, Trip};
 use tapeloom_ir::question::{LinearizeOf, Within};
@@ -162,7 +163,11 @@ impl Search<'_> {
         };
         let all = self.regions.linearize(self.module, f, self.active, &[], self.shares)?;
         for policy in [Policy::Planned, Policy::Bytes(self.bytes)] {
-            let of = self.regions.plan(self.module, all.clone(), Terms::call(policy))?;
+            let planned = policy == Policy::Planned;
+            let mut of = self.regions.plan(self.module, all.clone(), Terms::call(policy))?;
+            if planned {
+                of = apart(self.module, of)?;
+            }
             let tape = tape_of(self.module, &of);
             let smaller = match (self.least, tape) {
                 (Some(Tape::Bytes(least)), Tape::Bytes(bytes)) => bytes < least,
@@ -174,7 +179,12 @@ impl Search<'_> {
             if smaller {
                 self.least = Some(tape);
             }
-            if matches!(tape, Tape::Bytes(bytes) if bytes <= self.bytes) {
+            let enough = match tape {
+                Tape::Bytes(bytes) => bytes <= self.bytes,
+                // As many as one likes.
+                Tape::Unbounded(_) => self.bytes == u64::MAX,
+            };
+            if enough {
                 return Ok(Some(of));
             }
         }
@@ -284,35 +294,42 @@ fn made(f: &Function, result: usize) -> Loc {
     f.location(i)
 }
 
-/// What loops record that a linear half runs again: what their rounds stack, and of what is run in them, one
-/// after the other, the largest.
+/// What loops record that a linear half runs again: what their rounds stack, the places of their carries,
+/// also where a branch or a round hands them on, and of what is run in them, one after the other, the largest.
 fn recorded(module: &Module, lin: FuncId) -> Tape {
     let f = module.function(lin);
-    let mut linear: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
-    f.linear_params.iter().for_each(|p| linear[*p] = true);
-    let (mut own, mut inside) = (0u64, 0u64);
+    let mut of: SecondaryMap<ValueId, Origin> = SecondaryMap::with_capacity(f.types.len());
+    f.linear_params.iter().for_each(|p| of[*p] = Origin::Linear);
+    // What is held from here to what is undone.
+    let mut held: OrderedSet<ValueId> = OrderedSet::default();
+    let mut inside = 0u64;
     for (i, e) in f.equations.iter().enumerate() {
-        if e.operands.iter().any(|a| a.value().is_some_and(|v| linear[v])) {
-            e.outputs.iter().for_each(|o| linear[*o] = true);
-        } else if let Some((_, rounds)) = e.op.as_loop(module) {
-            for (r, o) in e.outputs.iter().enumerate() {
+        let regions = e.op.regions();
+        let rules = regions.iter().any(|r| r.role == Role::Rule);
+        let operands = || e.operands.iter().filter_map(|a| a.value());
+        let linear = operands().any(|v| of[v] == Origin::Linear);
+        let origin = match (linear, regions.is_empty()) {
+            (true, _) => Origin::Linear,
+            (false, true) => Origin::Computed,
+            (false, false) => Origin::Run,
+        };
+        e.outputs.iter().for_each(|o| of[*o] = origin);
+        let reads = |v: &ValueId| match of[*v] {
+            Origin::Run => linear && !regions.is_empty() || rules,
+            // Places that are made here, and not kept.
+            Origin::Computed => rules,
+            Origin::Param | Origin::Linear => false,
+        };
+        held.extend(operands().filter(reads));
+        if let (false, Some((_, rounds))) = (linear, e.op.as_loop(module)) {
+            let stacked =
+                e.outputs.iter().enumerate().filter(|(r, _)| rounds.carrier(*r).is_none());
+            for (_, o) in stacked {
                 match &f.types[*o] {
-                    Type::Array(ty) if rounds.carrier(r).is_none() => {
-                        own = own.saturating_add(ty.bytes() as u64);
-                    }
-                    Type::Array(_) => {}
+                    Type::Array(_) => drop(held.insert(*o)),
                     Type::Tape(_) => return Tape::Unbounded(f.location(i)),
                 }
             }
-        }
-        let regions = e.op.regions();
-        let rules = regions.iter().any(|r| r.role == Role::Rule);
-        if rules {
-            // Places for carries that are made here, and not kept.
-            let here = |v: &ValueId| !linear[*v] && !f.params.contains(v);
-            let places = e.operands.iter().filter_map(|a| a.value()).filter(here);
-            let bytes = |v: ValueId| f.types[v].as_array().map_or(0, |ty| ty.bytes() as u64);
-            own = own.saturating_add(places.map(bytes).sum());
         }
         for region in regions.iter().filter(|r| (r.role == Role::Rule) == rules) {
             match deeper(|| recorded(module, region.function)) {
@@ -321,5 +338,21 @@ fn recorded(module: &Module, lin: FuncId) -> Tape {
             }
         }
     }
+    let bytes = |v: &ValueId| f.types[*v].as_array().map_or(0, |ty| ty.bytes() as u64);
+    let own = held.iter().fold(0u64, |all, v| all.saturating_add(bytes(v)));
     Tape::Bytes(own.saturating_add(inside))
+}
+
+/// Where a value of a linear half comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Origin {
+    /// It is given.
+    #[default]
+    Param,
+    /// It is computed here, of what is known.
+    Computed,
+    /// What runs here of functions gave it, of what is known.
+    Run,
+    /// It follows from what is linear.
+    Linear,
 }

@@ -14,6 +14,7 @@
 //! | `cut` | the cheapest choice: a minimum cut |
 //! | `flow` | minimum cuts |
 //! | `again` | the choice carried out |
+//! | `apart` | halves in one function that share what is kept and nothing else |
 //! | `budget` | the cheapest plan whose tape has so many bytes at most |
 //! | `aliased` | what is kept where arrays are taken for memory that may overlap |
 //! | `schedule` | loops of which carries are kept, by their number |
@@ -36,6 +37,7 @@
 
 mod again;
 mod aliased;
+mod apart;
 mod budget;
 mod cut;
 mod flow;
@@ -44,6 +46,7 @@ mod schedule;
 
 pub use schedule::keep_carries;
 
+use apart::apart;
 use cut::choose;
 pub(crate) use prices::Readable;
 use prices::Reads;
@@ -75,6 +78,25 @@ pub(crate) fn within(
 
 /// The same derivative, with what is worth keeping as residuals.
 pub(crate) fn derive(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    fwd: FuncId,
+    plan: &Plan,
+) -> Result<LinearizeOf, Problem> {
+    let of = chosen(regions, module, fwd, plan)?;
+    // Who says what is kept wants nothing else to be.
+    let said = match plan.terms.policy {
+        Policy::Nothing | Policy::Dots | Policy::Named(_) | Policy::Bytes(_) => true,
+        Policy::Planned
+        | Policy::Everything
+        | Policy::Except(_)
+        | Policy::Aliased
+        | Policy::Accumulated => false,
+    };
+    if said && plan.terms.together { apart(module, of) } else { Ok(of) }
+}
+
+fn chosen(
     regions: &mut dyn Regions,
     module: &mut Module,
     fwd: FuncId,

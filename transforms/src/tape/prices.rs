@@ -251,6 +251,11 @@ impl Labour {
     }
 }
 
+/// Whether an equation only reads elements, or moves them.
+pub(super) fn moves(module: &Module, f: &Function, e: &Equation) -> bool {
+    Labour::of(&e.lower(module, f)) == Labour::Moves
+}
+
 /// What it costs the linear half of a function to have its values again: nothing for arguments of the whole,
 /// and for what reads or moves elements of something what that costs; all of its bytes for what is computed.
 #[derive(Default)]

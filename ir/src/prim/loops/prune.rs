@@ -15,7 +15,13 @@ pub(super) fn prune(
 ) -> Result<Prune, Problem> {
     let rounds = &of.rounds;
     let mut asked = vec![false; rounds.takes.len()];
-    if let Trip::While { reads, .. } = &rounds.trip {
+    let mut trip = rounds.trip.clone();
+    if let Trip::While { condition, reads } = &mut trip {
+        // What a condition is given and does not read keeps nothing alive.
+        let part = regions.prune(module, *condition, &[true], &vec![false; reads.len()])?;
+        *condition = part.function;
+        let mut read = part.params.iter();
+        reads.retain(|_| read.next() == Some(&true));
         reads.iter().for_each(|p| asked[*p] = true);
     }
     let results = module.function(of.body).results.len();
@@ -26,6 +32,7 @@ pub(super) fn prune(
     }
     let rank = |mask: &[bool], i: usize| mask[..i].iter().filter(|on| **on).count();
     let mut op = Loop { body: function, ..of.clone() };
+    op.rounds.trip = trip;
     let takes = rounds.takes.iter().zip(&read).filter(|(_, on)| **on);
     op.rounds.takes = takes
         .map(|(slot, _)| match *slot {

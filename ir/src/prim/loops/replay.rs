@@ -177,7 +177,14 @@ impl Undone {
             && (known || !(stacks || of.rounds.takes.contains(&Slot::Xs)))
             && m.effects(of.body) != Effects::Ordered
             && !m.runs_outside(of.body);
-        let part = Part::of(of, regions, m, vec![false; f.results.len()], read)?;
+        let mut part = Part::of(of, regions, m, vec![false; f.results.len()], read)?;
+        // Where the rounds are linear, what they carry is still what they are undone with.
+        let step = m.get(part.function);
+        if !step.linear_params.is_empty() {
+            part.function = function(m, &step.name, [&step.param_types(), &[]], |b, p, _| {
+                b.inline(part.function, p)
+            })?;
+        }
         let kept: Vec<usize> = (0..part.needed.len()).filter(|r| part.needed[*r]).collect();
         // Nor can what leads to a carry, if it calls Rust.
         let again = m.function(part.function).equations.iter().all(|e| !m.calls_out(&e.op));

@@ -1,0 +1,31 @@
+//! Random programs with loops under random policies and budgets; see [`tapeloom_tests::planned`].
+
+#![allow(clippy::panic, reason = "tests")]
+
+use tapeloom_tests::planned::{self, Law, failure};
+
+/// `FUZZ=n` tries n times as many programs, `FUZZ_SEED=s` others, as for the other random programs.
+fn for_all(programs: usize, law: Law) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let programs = programs * number("FUZZ").unwrap_or(1) as usize;
+    for seed in tapeloom_tests::fuzz::seeds(number("FUZZ_SEED").unwrap_or(0)).take(programs) {
+        if let Some(failure) = failure(seed, law) {
+            panic!("{failure}");
+        }
+    }
+}
+
+#[test]
+fn values_gradients_and_effects_are_those_of_every_policy() {
+    for_all(12, planned::policies);
+}
+
+#[test]
+fn budgets_are_obeyed_or_refused_with_the_least_number() {
+    for_all(12, planned::budgets);
+}
+
+#[test]
+fn derivatives_of_gradients_are_those_of_every_policy() {
+    for_all(8, planned::orders);
+}
