@@ -58,6 +58,10 @@ faults! {
     LaneOrder = "lane-order", "machine code combines partial values in another order than the kernel says";
     Frame = "frame", "what a region runs is given less workspace than it has";
     Segment = "segment", "a carry that is kept is taken for that of the round after";
+    WrongCut = "wrong-cut", "what is computed again reads what the value that is kept follows from, in its place";
+    EffectTwice = "effect-twice", "what a user can see is computed again, too";
+    Uncounted = "uncounted", "budgets do not count what inner loops record on the way back";
+    HeldWhole = "held-whole", "what is kept keeps the array of which it is a part";
     Element = "element", "the elements of a loop that counts down are read counting up";
     GivenUp = "given-up", "an argument is given up though it is still read";
     BranchTaken = "branch-taken", "a truth value takes the other branch";

@@ -213,6 +213,7 @@ impl Graph {
         match root.kind {
             // An argument is there anyway.
             NodeKind::Input(_) => node,
+            _ if planted(Fault::HeldWhole) => node,
             _ if root.kind.is_movement() || bytes(root) > bytes(&self.nodes[node]) => {
                 self.copy(Source::Node(node))
             }

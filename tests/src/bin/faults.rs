@@ -24,7 +24,8 @@ const WRAPPER: &str = "TAPELOOM_FAULTS_WRAPPER";
 /// Which fault is awake.
 const FAULT: &str = "TAPELOOM_FAULT";
 /// The binaries most likely to catch something, which are run first.
-const FIRST: &[&str] = &["fuzz", "laws", "rewrites", "filetests", "mutations", "compose"];
+const FIRST: &[&str] =
+    &["fuzz", "planned", "laws", "rewrites", "filetests", "mutations", "compose"];
 /// A test binary that runs longer than this hangs, which is noticed as well.
 const LIMIT: Duration = Duration::from_secs(600);
 

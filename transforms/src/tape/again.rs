@@ -14,6 +14,7 @@
 
 use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Op, Regions};
 use tapeloom_ir::question::{LinearizeOf, Residual};
 use tapeloom_ir::{Atom, Builder, Copying, Draft, Function, Module, Problem, Spot, Type, ValueId};
@@ -49,7 +50,7 @@ pub(super) fn rewrite(
         }
         read.bind(v, draft.param(f.types[v].clone()));
         residuals.push(there[v].unwrap_or_else(|| {
-            forward.results.push(v.into());
+            forward.results.push(wrong(f, v).unwrap_or(v).into());
             Residual::Kept(forward.results.len() - 1)
         }));
     };
@@ -111,4 +112,13 @@ pub(super) fn rewrite(
     let forward = sweep(regions, module, forward)?;
     let (fwd, lin) = (module.add(forward)?, module.add(lin)?);
     Ok(LinearizeOf { fwd, lin, active_out: of.active_out.clone(), residuals })
+}
+
+/// Where the fault is planted, an operand of its type of what gives a value.
+fn wrong(f: &Function, v: ValueId) -> Option<ValueId> {
+    if !planted(Fault::WrongCut) {
+        return None;
+    }
+    let e = f.equations.iter().find(|e| e.outputs.contains(&v))?;
+    e.operands.iter().filter_map(|a| a.value()).find(|x| f.types[*x] == f.types[v])
 }

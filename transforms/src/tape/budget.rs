@@ -21,6 +21,7 @@
 
 use super::apart::apart;
 use cranelift_entity::SecondaryMap;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Region, Regions, Role, Rounds, Trip};
 use tapeloom_ir::question::{LinearizeOf, Within};
 use tapeloom_ir::schedule::{reach, steps};
@@ -282,6 +283,7 @@ fn tape_of(module: &Module, of: &LinearizeOf) -> Tape {
         all = all.saturating_add(ty.bytes() as u64);
     }
     match recorded(module, of.lin) {
+        Tape::Bytes(_) if planted(Fault::Uncounted) => Tape::Bytes(all),
         Tape::Bytes(bytes) => Tape::Bytes(all.saturating_add(bytes)),
         unbounded @ Tape::Unbounded(_) => unbounded,
     }

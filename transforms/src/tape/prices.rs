@@ -15,6 +15,7 @@ use super::flow::NEVER;
 use crate::cost::{FLOPS_PER_BYTE, shape_of};
 use cranelift_entity::SecondaryMap;
 use std::sync::Arc;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Effects, Lowering};
 use tapeloom_ir::{
     Atom, Equation, Function, Memory, Module, Policy, Price, Share, Terms, Type, ValueId,
@@ -180,7 +181,8 @@ impl Prices {
 impl Work<'_> {
     /// What it costs to run an equation again.
     fn again(self, module: &Module, f: &Function, e: &Equation) -> u64 {
-        if e.op.effects(module) == Effects::Ordered || module.calls_out(&e.op) {
+        let once = e.op.effects(module) == Effects::Ordered || module.calls_out(&e.op);
+        if once && !planted(Fault::EffectTwice) {
             return NEVER;
         }
         let lowering = e.lower(module, f);
