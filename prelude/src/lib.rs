@@ -82,7 +82,9 @@ pub use implicit::*;
 pub use jit::{CallReport, Compiled, Explanation, Jit, Stage, jit, run};
 pub use ops::functions::*;
 pub use outside::{Failure, callback, callback_batched, debug_print, tap, tap_cotangent};
-pub use record::{Ephemeral, Persistent, Tape, record, recorded_vjp};
+pub use record::{
+    Ephemeral, Persistent, Tape, record, record_within, recorded_bytes, recorded_vjp,
+};
 pub use state::Ref;
 pub use tapeloom_backend::{Again, TapePlan, Target, accelerator};
 pub use tapeloom_derive::Tree;
@@ -104,7 +106,7 @@ pub mod prelude {
     pub use crate::jit::{Jit, jit, run};
     pub use crate::ops::functions::*;
     pub use crate::outside::{callback, callback_batched, debug_print, tap, tap_cotangent};
-    pub use crate::record::{Tape, record, recorded_vjp};
+    pub use crate::record::{Tape, record, record_within, recorded_bytes, recorded_vjp};
     pub use crate::state::Ref;
     pub use crate::transform::*;
     pub use crate::tree::{

@@ -23,7 +23,7 @@ fn record(
     args: &[Tensor],
     then: impl FnOnce(&dyn Fn(&[Handle]) -> Vec<Handle>, &[Handle]) -> Vec<Handle>,
 ) -> Result<Recorded, Problem> {
-    let recorded = trace::recording("record", None, args, Box::new(Transforms), |x| {
+    let recorded = trace::recording("record", None, args, None, Box::new(Transforms), |x| {
         let f = trace::with_module(|here| here.import(m, f));
         let call = |x: &[Handle]| match &f {
             Some(Ok(f)) => trace::bind(Call::inline(*f), x, None).to_vec(),

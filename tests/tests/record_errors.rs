@@ -45,6 +45,9 @@ fn bad_inputs_are_errors_at_their_lines() {
     let slot: Cell<Option<Var>> = Cell::new(None);
     let pull = Cell::new(None);
     let (count, failures) = cases! {
+        // More than it may hold.
+        "a budget", Budget, "and may hold 100", |l|
+            record_within(100, |x: Var| { here!(l.wrong); x.exp() * x }, [0.5, 1.0, 2.0]).map(|_| ())
         // Values where there are none.
         "value in jit", NoValue, "`value` of f64[3] in the closure given to `run`", |l|
             run(|x: Var| { here!(l.wrong); x.value(); x }, [0.5, 1.0, 2.0]).map(|_| ())

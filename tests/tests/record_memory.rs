@@ -84,4 +84,30 @@ fn a_tape_holds_what_it_says() {
     tape.once().pull(1.0).unwrap();
     let end = AT_THE_END.load(Ordering::Relaxed);
     assert!(end + 90 * array < full, "{full} bytes before, {end} at the end");
+
+    // While the closure runs, everything is held, and that is what is said.
+    let before = held();
+    let said = |x: Var| {
+        let y = (0..50).fold(x, |y, _| (y + x).sin());
+        let (says, grown) = (recorded_bytes().unwrap() as usize, held() - before);
+        assert!((101 * array..103 * array).contains(&says), "{says}");
+        assert!((says - array..says + 200_000).contains(&grown), "says {says}, is {grown}");
+        y
+    };
+    record(said, &x).unwrap();
+    assert_eq!(recorded_bytes(), None);
+    // A budget ends a recording that would not end by itself.
+    let before = held();
+    let endless = |x: Var| {
+        let mut y = x;
+        while y.sum().item::<f64>() < f64::INFINITY {
+            y = y.sin();
+        }
+        y
+    };
+    let error = record_within(50 * array as u64, endless, &x).unwrap_err();
+    assert_eq!(error.kind(), tapeloom::Kind::Budget);
+    assert!(error.to_string().contains("and may hold 4000000"), "{error}");
+    drop(error);
+    assert!(held() < before + array);
 }

@@ -249,6 +249,8 @@ impl Trace {
             false => at,
         };
         match inferred {
+            // Why is told already.
+            Ok(types) if self.recording.as_ref().is_some_and(|r| r.full) => self.poison(&types, at),
             Ok(types) if !poisoned && self.is_recording() => {
                 let id = self.frames[top].id;
                 match self.record_equation(op, atoms, &types, at) {

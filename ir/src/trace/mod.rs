@@ -40,7 +40,7 @@ mod record;
 mod state;
 
 pub use diagnostic::{Context, Diagnostic, Note};
-pub use record::{Recorded, Undo, is_recording, item, level, recording, value};
+pub use record::{Recorded, Undo, is_recording, item, level, recorded_bytes, recording, value};
 pub use state::{Held, State, around, body};
 
 use crate::depth::{DEEPEST_CLOSURE, too_deep};

@@ -3,6 +3,7 @@
 //! | function | what it does |
 //! |---|---|
 //! | [`record`] | runs a closure on data and keeps what it did: a [`Tape`] |
+//! | [`record_within`], [`recorded_bytes`] | the same within a budget of bytes; how many there are so far |
 //! | [`Var::value`], [`Var::item`] | the value of a `Var`, in the closure |
 //! | [`recorded_vjp`] | [`vjp`] of a closure that asks for values, inside a recording |
 //!
@@ -49,7 +50,7 @@
 mod tape;
 mod value;
 
-pub use tape::{Ephemeral, Persistent, Tape, record};
+pub use tape::{Ephemeral, Persistent, Tape, record, record_within, recorded_bytes};
 
 use crate::Var;
 use crate::closure::{Side, apply, rebuild, require_floats};

@@ -63,12 +63,66 @@ pub fn record<A: Tree<Var>, B: Tree<Var>, M>(
     f: impl Function<A, B, M>,
     args: impl Args<A>,
 ) -> Result<Tape<A, B>, Error> {
-    let (f, at) = (one(f), caller());
+    recorded(f, args, None, caller())
+}
+
+/// As [`record`], with values of `bytes` at most while the closure runs: what holds more is an error at the
+/// line that made it, and nothing after it is computed.
+///
+/// [`recorded_bytes`] says how many there are so far.
+///
+/// # Errors
+/// Those of [`record`]; [`Kind::Budget`].
+///
+/// ```
+/// use tapeloom::{Kind, prelude::*};
+/// let steps = |n: usize| move |x: Var| (0..n).fold(x, |x, _| (x * 0.5).sin());
+/// let x = Tensor::full(&[1000], 1.0)?;
+/// let tape = record_within(100_000, steps(5), &x)?;
+/// assert!(tape.bytes() < 100_000);
+/// let error = record_within(100_000, steps(50), &x).unwrap_err();
+/// assert_eq!(error.kind(), Kind::Budget);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn record_within<A: Tree<Var>, B: Tree<Var>, M>(
+    bytes: u64,
+    f: impl Function<A, B, M>,
+    args: impl Args<A>,
+) -> Result<Tape<A, B>, Error> {
+    recorded(f, args, Some(bytes), caller())
+}
+
+/// Bytes of the values that the recording under way holds so far, each array once; `None` where nothing is
+/// recorded. What the tape keeps in the end is [`Tape::bytes`].
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |x: Var| {
+///     let y = (x.sin() * x).cos();
+///     assert!(recorded_bytes().is_some_and(|bytes| bytes > 4 * 8000));
+///     y
+/// };
+/// record(f, Tensor::full(&[1000], 1.0)?)?;
+/// assert_eq!(recorded_bytes(), None);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+pub fn recorded_bytes() -> Option<u64> {
+    trace::recorded_bytes()
+}
+
+fn recorded<A: Tree<Var>, B: Tree<Var>, M>(
+    f: impl Function<A, B, M>,
+    args: impl Args<A>,
+    most: Option<u64>,
+    at: Loc,
+) -> Result<Tape<A, B>, Error> {
+    let f = one(f);
     let structure = args.structure();
     let mut leaves = TensorRefs::new();
     args.tensors(&mut leaves);
     let leaves: Vec<Tensor> = leaves.into_iter().map(|t| t.into_owned()).collect();
-    let recorded = trace::recording("record", at, &leaves, Box::new(Transforms), |h| {
+    let recorded = trace::recording("record", at, &leaves, most, Box::new(Transforms), |h| {
         apply::<A, B>(f, &structure, h, at)
     });
     let (recorded, output) = recorded.map_err(Error::from_diagnostics)?;

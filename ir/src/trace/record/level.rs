@@ -28,6 +28,11 @@ pub fn is_recording() -> bool {
     with_trace(|t| t.is_recording()).unwrap_or(false)
 }
 
+/// Bytes of the values that the recording under way holds so far; `None` where nothing is recorded.
+pub fn recorded_bytes() -> Option<u64> {
+    with_trace(|t| t.recording.as_ref().map(|r| r.live())).flatten()
+}
+
 /// Runs a closure in the recording under way and keeps its operations to be undone: its results, and what
 /// undoes them (`None` after an error, or where no results can be differentiated). It is run where it
 /// stands, on arguments that are values of their own.

@@ -38,7 +38,7 @@ mod stored;
 mod sweep;
 mod tape;
 
-pub use level::{Undo, is_recording, level};
+pub use level::{Undo, is_recording, level, recorded_bytes};
 pub(super) use rules::has_body;
 pub use tape::{Recorded, item, recording, value};
 
@@ -50,7 +50,7 @@ use crate::fault::{Fault, planted};
 use crate::function::{Atom, FuncId, Operands, ValueId};
 use crate::literal::Literal;
 use crate::prim::{Call, Op, Regions, Reshape, Role};
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use crate::spot::Loc;
 use crate::tensor::Tensor;
 use crate::types::Type;
@@ -65,14 +65,20 @@ pub(super) struct Recording {
     /// The closures under way whose operations are kept to be undone, the innermost last.
     levels: Vec<Level>,
     rules: Rules,
+    /// The most bytes that values may have.
+    most: Option<u64>,
+    /// They had more: nothing is recorded any more.
+    pub(super) full: bool,
 }
 
 impl Recording {
-    fn new(transforms: Box<dyn Regions>) -> Recording {
+    fn new(transforms: Box<dyn Regions>, most: Option<u64>) -> Recording {
         Recording {
             values: Values::default(),
             levels: vec![Level::new(0)],
             rules: Rules::new(transforms),
+            most,
+            full: false,
         }
     }
 
@@ -81,6 +87,24 @@ impl Recording {
         if let Atom::Value(v) = a {
             self.values.set(v.as_u32(), value.into());
         }
+    }
+
+    /// Bytes of the values so far.
+    fn live(&self) -> u64 {
+        self.values.live() as u64
+    }
+
+    /// Whether what is held is within the budget.
+    fn within(&mut self) -> Result<(), Problem> {
+        let Some(most) = self.most.filter(|most| self.live() > *most) else { return Ok(()) };
+        self.full = true;
+        let live = self.live();
+        Err(Problem::new(
+            Kind::Budget,
+            format!("this recording holds {live} bytes, and may hold {most}"),
+            "record a smaller piece; a loop of the language holds what its rounds need, and one of Rust \
+             every value",
+        ))
     }
 
     /// The value of that number, unless it was an error.
@@ -247,6 +271,7 @@ impl Trace {
         for (v, value) in outputs.iter().zip(y) {
             recording.values.set(v.as_u32(), value.into());
         }
+        recording.within().map_err(|p| p.at(at))?;
         Ok(outputs.into_iter().map(Atom::Value).collect())
     }
 
@@ -271,6 +296,7 @@ impl Trace {
         for (v, value) in outputs.iter().zip(values) {
             recording.values.set(v.as_u32(), value);
         }
+        recording.within().map_err(|p| p.at(at))?;
         Ok(outputs.into_iter().map(Atom::Value).collect())
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::function::Atom;
 use crate::literal::Literal;
+use crate::map::OrderedSet;
 use crate::problem::Problem;
 use crate::tensor::Tensor;
 use crate::value::{Tape, Value};
@@ -64,6 +65,15 @@ impl Stored {
         }
     }
 
+    /// Which buffer it holds outside its slot.
+    fn identity(&self) -> Option<usize> {
+        match self {
+            Stored::Gone | Stored::Scalar(_) => None,
+            Stored::Array(x) => Some(x.identity()),
+            Stored::Tape(x) => Some(Arc::as_ptr(x).addr()),
+        }
+    }
+
     /// Bytes that it holds outside its slot.
     pub(super) fn bytes(&self) -> usize {
         match self {
@@ -101,14 +111,19 @@ impl From<&Tensor> for Stored {
 
 /// The values of a recording, by number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Values(Vec<Stored>);
+pub(super) struct Values {
+    all: Vec<Stored>,
+    /// Bytes outside the slots, of buffers that have been seen.
+    live: usize,
+    seen: OrderedSet<usize>,
+}
 
 impl Values {
     /// The value of an atom; a constant is its own.
     pub(super) fn read(&self, a: Atom) -> Stored {
         match a {
             Atom::Literal(l) => Stored::Scalar(l),
-            Atom::Value(v) => self.0.get(v.as_u32() as usize).cloned().unwrap_or(Stored::Gone),
+            Atom::Value(v) => self.all.get(v.as_u32() as usize).cloned().unwrap_or(Stored::Gone),
         }
     }
 
@@ -124,22 +139,25 @@ impl Values {
     pub(super) fn scalar(&self, a: Atom) -> Option<Literal> {
         match a {
             Atom::Literal(l) => Some(l),
-            Atom::Value(v) => self.0.get(v.as_u32() as usize).and_then(Stored::scalar),
+            Atom::Value(v) => self.all.get(v.as_u32() as usize).and_then(Stored::scalar),
         }
     }
 
     /// Gives the value of that number.
     pub(super) fn set(&mut self, number: u32, value: Stored) {
         let i = number as usize;
-        if i >= self.0.len() {
-            self.0.resize(i + 1, Stored::Gone);
+        if value.identity().is_some_and(|buffer| self.seen.insert(buffer)) {
+            self.live += value.bytes();
         }
-        self.0[i] = value;
+        if i >= self.all.len() {
+            self.all.resize(i + 1, Stored::Gone);
+        }
+        self.all[i] = value;
     }
 
     /// Bytes of the value of that number, if it is kept.
     pub(super) fn kept(&self, number: u32) -> usize {
-        match self.0.get(number as usize) {
+        match self.all.get(number as usize) {
             None | Some(Stored::Gone) => 0,
             Some(Stored::Scalar(x)) => x.dtype.bytes(),
             Some(Stored::Array(x)) => x.bytes().len(),
@@ -149,28 +167,31 @@ impl Values {
 
     /// Drops those that `keep` does not name; a scalar owns nothing and stays.
     pub(super) fn retain(&mut self, keep: impl Fn(usize) -> bool) {
-        for (i, value) in self.0.iter_mut().enumerate() {
+        for (i, value) in self.all.iter_mut().enumerate() {
             if value.scalar().is_none() && !keep(i) {
                 *value = Stored::Gone;
             }
         }
-        self.0.shrink_to_fit();
+        self.all.shrink_to_fit();
+        self.seen = OrderedSet::default();
     }
 
     /// Drops all from that number on.
     pub(super) fn truncate(&mut self, number: u32) {
-        self.0.truncate(number as usize);
+        self.all.truncate(number as usize);
+    }
+
+    /// Bytes of all that were given so far, a buffer that several share counted once.
+    pub(super) fn live(&self) -> usize {
+        self.live + self.all.len() * size_of::<Stored>()
     }
 
     /// Bytes of all of them, a buffer that several share counted once.
     pub(super) fn bytes(&self) -> usize {
-        let mut seen = crate::map::OrderedSet::default();
-        let owned = self.0.iter().filter(|value| match value {
-            Stored::Array(x) => seen.insert(x.identity()),
-            Stored::Tape(x) => seen.insert(Arc::as_ptr(x).addr()),
-            Stored::Gone | Stored::Scalar(_) => false,
-        });
+        let mut seen = OrderedSet::default();
+        let fresh = |value: &&Stored| value.identity().is_some_and(|buffer| seen.insert(buffer));
+        let owned = self.all.iter().filter(fresh);
         let owned: usize = owned.map(Stored::bytes).sum();
-        owned + self.0.capacity() * size_of::<Stored>()
+        owned + self.all.capacity() * size_of::<Stored>()
     }
 }

@@ -41,7 +41,8 @@ pub struct Recorded {
 }
 
 /// Traces a closure and runs it at the same time, on those arguments: the tape, and whatever else the
-/// closure returned. `transforms` says what the derivatives of functions are.
+/// closure returned. `most` are the most bytes that its values may have, `transforms` says what the derivatives of
+/// functions are.
 ///
 /// # Errors
 /// All first causes that were recorded while the closure ran.
@@ -49,12 +50,13 @@ pub fn recording<R>(
     transform: &'static str,
     at: Loc,
     args: &[Tensor],
+    most: Option<u64>,
     transforms: Box<dyn Regions>,
     f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
 ) -> Result<(Recorded, R), Vec<Diagnostic>> {
     let params: Vec<Param> = args.iter().map(|x| Param::new(x.ty().clone(), at)).collect();
     let begin = |t: &mut Trace, handles: &[Handle]| {
-        let mut recording = Recording::new(transforms);
+        let mut recording = Recording::new(transforms, most);
         for (h, x) in handles.iter().zip(args) {
             recording.define(h.atom, x);
             if let Some(v) = h.atom.value().filter(|_| x.dtype().is_float()) {
@@ -75,7 +77,7 @@ pub fn recording<R>(
         return Err(lost(at));
     };
     let (mut module, mut draft) = (trace.module, frame.draft);
-    let Recording { mut values, mut levels, mut rules } = *recording;
+    let Recording { mut values, mut levels, mut rules, .. } = *recording;
     let Some(mut level) = levels.pop() else { return Err(lost(at)) };
     let outputs: Result<Vec<Tensor>, Problem> =
         results.iter().map(|r| values.read(*r).tensor()).collect();
