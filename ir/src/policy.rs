@@ -41,9 +41,9 @@ pub enum Policy {
     /// number for each read, inputs included; arithmetic on what is kept is done again. It is there to be
     /// compared with.
     Aliased,
-    /// What is planned, where whatever is added to an element of an array is added through memory, as with
-    /// [`Policy::Aliased`]: there to tell what is kept from how cotangents are added.
-    Accumulated,
+    /// The same, where it is known that arrays do not overlap: they are read again, and of what is computed so
+    /// few bytes are kept as arithmetic can do without.
+    Disjoint,
 }
 
 /// What is written of the policies without names.
@@ -53,7 +53,7 @@ const PLAIN: [Policy; 6] = [
     Policy::Nothing,
     Policy::Dots,
     Policy::Aliased,
-    Policy::Accumulated,
+    Policy::Disjoint,
 ];
 
 impl Policy {
@@ -85,7 +85,7 @@ impl Policy {
             Policy::Named(_) => "named",
             Policy::Except(_) => "except",
             Policy::Aliased => "aliased",
-            Policy::Accumulated => "accumulated",
+            Policy::Disjoint => "disjoint",
         }
     }
 
@@ -98,7 +98,7 @@ impl Policy {
             | Policy::Nothing
             | Policy::Dots
             | Policy::Aliased
-            | Policy::Accumulated
+            | Policy::Disjoint
             | Policy::Bytes(_) => &[],
         }
     }
@@ -135,7 +135,7 @@ impl fmt::Display for Policy {
             | Policy::Nothing
             | Policy::Dots
             | Policy::Aliased
-            | Policy::Accumulated => f.write_str(self.word()),
+            | Policy::Disjoint => f.write_str(self.word()),
         }
     }
 }

@@ -30,6 +30,7 @@ chapters! {
     seeing_inside = "../../book/src/seeing-inside.md";
     springs = "../../book/src/springs.md";
     state = "../../book/src/state.md";
+    tapeflow = "../../book/src/tapeflow.md";
     tapes = "../../book/src/tapes.md";
     tour = "../../book/src/tour.md";
 }

@@ -47,7 +47,7 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    /// The layers of a run with so many entries at most: of all arrays that can be streamed, the first
+    /// The layers of a run with so many entries at most: of all arrays that can be streamed, the largest
     /// ones that can be streamed together.
     pub(super) fn of(met: &[Met], capacity: u64) -> Layers {
         let arrays: OrderedSet<u64> = met.iter().map(|m| m.array).collect();
@@ -55,7 +55,11 @@ impl Layers {
             return all;
         }
         let (mut chosen, mut layers) = (OrderedSet::default(), Layers::default());
-        for array in arrays {
+        let mut largest: Vec<u64> = arrays.into_iter().collect();
+        let mut sizes: OrderedMap<u64, usize> = OrderedMap::default();
+        met.iter().for_each(|m| *sizes.entry(m.array).or_default() += 1);
+        largest.sort_by_key(|array| std::cmp::Reverse(sizes[array]));
+        for array in largest {
             chosen.insert(array);
             match together(met, &chosen, capacity) {
                 Some(more) => layers = more,

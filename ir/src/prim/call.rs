@@ -121,7 +121,7 @@ impl Primitive for Call {
         let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
         let shares: Vec<Share> = (0..x.len()).map(|i| cx.share(i)).collect();
         let of = cx.ask(|regions, m| {
-            if let Some(policy @ (Policy::Bytes(_) | Policy::Aliased | Policy::Accumulated)) =
+            if let Some(policy @ (Policy::Bytes(_) | Policy::Aliased | Policy::Disjoint)) =
                 &self.checkpoint
             {
                 return regions.within(m, self.function, &active, &shares, policy);

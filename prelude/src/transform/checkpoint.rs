@@ -29,7 +29,7 @@ use tapeloom_ir::prim::{Call, Op};
 /// | [`Policy::Planned`] | what is cheaper to keep than to compute again |
 /// | [`Policy::Everything`] | what the backward pass reads |
 /// | [`Policy::Aliased`] | what a compiler keeps that takes arrays for memory; to be compared with |
-/// | [`Policy::Accumulated`] | what is planned; cotangents are added as with the one above |
+/// | [`Policy::Disjoint`] | the same, where arrays are known not to overlap |
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -165,7 +165,7 @@ pub const WAYS: &[Way] = &[
     Way { name: "default", gradient: Kernel::gradient },
     Way { name: "checkpoint", gradient: |kernel, size| kernel.under(size, Policy::Nothing) },
     Way { name: "aliased", gradient: |kernel, size| kernel.under(size, Policy::Aliased) },
-    Way { name: "accumulated", gradient: |kernel, size| kernel.under(size, Policy::Accumulated) },
+    Way { name: "disjoint", gradient: |kernel, size| kernel.under(size, Policy::Disjoint) },
 ];
 
 impl Kernel {

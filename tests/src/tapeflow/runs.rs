@@ -14,7 +14,7 @@ use tapeloom::prelude::*;
 pub enum Emission {
     /// What the study's compiler does: [`Policy::Aliased`].
     Enzyme,
-    /// What is planned, with cotangents added as the study's compiler adds them: [`Policy::Accumulated`].
+    /// The fewest bytes, with cotangents added as the study's compiler adds them: [`Policy::Disjoint`].
     Minimal,
     /// What is planned.
     Clean,
@@ -82,14 +82,19 @@ impl Runs {
         let ((variables, data, seed), f) = &*compiled;
         let machine = Machine { entries: run.entries, window: run.window, ..Machine::cal() };
         let system = System::ALL.into_iter().find(|system| system.name == run.system);
+        let mut map = study.map();
+        if run.emission != Emission::Enzyme {
+            // Bytes are bytes.
+            map.word = 1;
+        }
         let setup = Setup {
             system: system.ok_or("no such system")?,
-            map: study.map(),
+            map,
             layer: run.layer.unwrap_or(study.block),
             prepared: true,
             mirrored: true,
             overlap: run.emission == Emission::Enzyme,
-            again: true,
+            again: run.emission == Emission::Enzyme,
             ..machine.with_cache(run.cache, run.ways).into()
         };
         let (_, statistics) = f.simulate((variables, data, seed), setup)?;
@@ -105,7 +110,7 @@ impl Runs {
         let kernel = study.kernel();
         let gradient = match emission {
             Emission::Enzyme => kernel.under(study.size, Policy::Aliased),
-            Emission::Minimal => kernel.under(study.size, Policy::Accumulated),
+            Emission::Minimal => kernel.under(study.size, Policy::Disjoint),
             Emission::Clean => kernel.gradient(study.size),
         };
         let arguments = kernel.arguments(&(kernel.inputs)(study.size))?;

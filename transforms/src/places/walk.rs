@@ -36,7 +36,7 @@ pub(super) fn inside_out(
         let regions = e.op.regions();
         let Some(first) = regions.first() else { return Ok(draft.copy(&f, i, operands)) };
         // Who takes arrays for memory wants all of it.
-        if let Some(Policy::Aliased | Policy::Accumulated) = e.op.policy() {
+        if let Some(Policy::Aliased | Policy::Disjoint) = e.op.policy() {
             return Ok(draft.copy(&f, i, operands));
         }
         let mut functions = Vec::with_capacity(regions.len());

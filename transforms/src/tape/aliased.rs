@@ -19,13 +19,12 @@
 //!
 //! Where no loop writes arrays, they are read again. Outside loops, arrays are values as ever.
 //!
-//! [`Policy::Accumulated`](tapeloom_ir::Policy) is the last of these alone, with what is planned kept.
+//! Under [`Policy::Disjoint`](tapeloom_ir::Policy) they are read again wherever they are not written over.
 
 use tapeloom_ir::prim::{Lowering, Region, Regions};
 use tapeloom_ir::question::{LinearizeOf, Within};
 use tapeloom_ir::{
-    Builder, Equation, FuncId, Function, Memory, Module, Policy, Problem, Share, Terms, deeper,
-    rebuild,
+    Builder, Equation, FuncId, Function, Memory, Module, Policy, Problem, Share, deeper, rebuild,
 };
 
 /// The derivative of a function that keeps what memory would have lost.
@@ -36,13 +35,9 @@ pub(crate) fn derive(
     Within { active, shares, policy }: &Within,
 ) -> Result<LinearizeOf, Problem> {
     let f = crate::inline(module, f)?;
-    let written = writes(module, f);
-    let f = through_memory(module, f)?;
-    if *policy == Policy::Accumulated {
-        let of = regions.linearize(module, f, active, &[], shares)?;
-        return regions.plan(module, of, Terms::call(Policy::Planned));
-    }
+    let written = *policy == Policy::Aliased && writes(module, f);
     let memory = if written { Memory::Written } else { Memory::Read };
+    let f = through_memory(module, f)?;
     let shares: Vec<Share> = shares.iter().map(|share| share.with(memory)).collect();
     regions.linearize(module, f, active, &[], &shares)
 }

@@ -63,7 +63,7 @@ pub(crate) fn within(
 ) -> Result<LinearizeOf, Problem> {
     match of.policy {
         Policy::Bytes(bytes) => budget::derive(regions, module, f, of, bytes),
-        Policy::Aliased | Policy::Accumulated => aliased::derive(regions, module, f, of),
+        Policy::Aliased | Policy::Disjoint => aliased::derive(regions, module, f, of),
         Policy::Planned
         | Policy::Everything
         | Policy::Nothing
@@ -91,7 +91,7 @@ pub(crate) fn derive(
         | Policy::Everything
         | Policy::Except(_)
         | Policy::Aliased
-        | Policy::Accumulated => false,
+        | Policy::Disjoint => false,
     };
     if said && plan.terms.together { apart(module, of) } else { Ok(of) }
 }
@@ -104,10 +104,6 @@ fn chosen(
 ) -> Result<LinearizeOf, Problem> {
     let (active_out, residuals) = (active_out.clone(), residuals.clone());
     let of = LinearizeOf { fwd, lin: *lin, active_out, residuals };
-    let mut terms = terms.clone();
-    if terms.policy == Policy::Accumulated {
-        terms.policy = Policy::Planned;
-    }
     if terms.policy == Policy::Everything || of.residuals.is_empty() {
         return Ok(of);
     }
@@ -121,7 +117,7 @@ fn chosen(
         .filter_map(|a| a.value())
         .collect();
     let reads = Reads { values: &needed, results: of.active_out.len() };
-    let choice = choose(module, &f, of.lin, &reads, &terms);
+    let choice = choose(module, &f, of.lin, &reads, terms);
     // What is kept may turn out to be there anyway, once calls are seen through.
     let results = &f.results[..reads.results];
     let there = |a: &Atom| results.contains(a) || params.contains(a) || a.literal().is_some();

@@ -81,10 +81,10 @@ impl Prices {
         times: u64,
     ) -> Prices {
         let work = match terms.policy {
-            Policy::Planned | Policy::Accumulated => Work::Paid(times),
+            Policy::Planned => Work::Paid(times),
             Policy::Everything | Policy::Except(_) => Work::Least,
             Policy::Nothing => Work::Free,
-            Policy::Bytes(_) | Policy::Aliased => Work::FreeButRuns,
+            Policy::Bytes(_) | Policy::Aliased | Policy::Disjoint => Work::FreeButRuns,
             Policy::Named(ref names) => Work::FreeBut(names),
             Policy::Dots => Work::FreeButDots,
         };
@@ -111,7 +111,7 @@ impl Prices {
                 reads.values.iter().for_each(|v| self.keep[*v] = 0)
             }
             Policy::Planned
-            | Policy::Accumulated
+            | Policy::Disjoint
             | Policy::Nothing
             | Policy::Dots
             | Policy::Named(_)
@@ -163,7 +163,7 @@ impl Prices {
             | Policy::Everything
             | Policy::Except(_)
             | Policy::Aliased
-            | Policy::Accumulated
+            | Policy::Disjoint
             | Policy::Bytes(_) => reads.results,
             Policy::Nothing | Policy::Dots | Policy::Named(_) => 0,
         };
