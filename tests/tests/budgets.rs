@@ -225,3 +225,25 @@ fn budgets_of_higher_order_and_in_rules() {
     let rule = move |x: Var| custom_jvp(f, move |x, dx| jvp(f)((x, dx)))(x);
     assert_eq!(run(grad(rule), &x).unwrap_err().kind(), Kind::Budget);
 }
+
+/// What is captured is also where the loop begins, and a block does not divide the rounds: cotangents are added
+/// in the order of the rounds all the same.
+#[test]
+fn cuts_of_a_loop_change_no_bit() {
+    let x: Tensor = (0..16).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
+    let f = |x: Var| {
+        let round = |(x, y, s): (Var, Var, Var), c: Var| {
+            let y = y * 0.5 + c.cumsum(0) * 0.05 * s;
+            (x, y, (s * 0.5 + (x * y).mean()).tanh())
+        };
+        let start = (x, x.cos() * 0.5, x.sum() * 0.1);
+        let (x, y, s) = fori_loop(29, |(_, state): (Var, (Var, Var, Var))| round(state, x), start);
+        (x * y).sum() + (y * y).sum() * 0.5 + s
+    };
+    let gradient =
+        |policy: Policy| jit(value_and_grad(checkpoint(f, policy))).interpreted().call(&x).unwrap();
+    let want = gradient(Policy::Everything);
+    for bytes in [4_000, 2_000, 1_500, 1_000] {
+        assert_eq!(gradient(Policy::Bytes(bytes)), want, "{bytes} bytes");
+    }
+}

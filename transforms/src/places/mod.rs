@@ -8,6 +8,7 @@
 //! | `range` | what an integer can be |
 //! | `known` | the ranges of all integers of a function, and indices as sums |
 //! | `settle` | the pass `ranges`: comparisons that always come out the same way |
+//! | `shared` | constants of a loop that are one value are one |
 //! | `area` | boxes in arrays: which ones meet |
 //! | `lift` | branches take the elements that they read |
 //! | `touch` | where equations read and write an array, as sums |
@@ -24,6 +25,7 @@ mod lift;
 mod range;
 mod rows;
 mod settle;
+mod shared;
 mod touch;
 mod walk;
 mod windows;
@@ -36,6 +38,7 @@ use tapeloom_ir::{FuncId, Module, Problem};
 
 /// The same function, whose loops carry little.
 pub(crate) fn tidy(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    let f = shared::shared(module, f)?;
     let f = ranges(module, f)?;
     let f = windows(module, f)?;
     rows(module, f)
