@@ -17,8 +17,9 @@
 //!   that may end the call, over the value;
 //! - `while_vmap_N_{value,grad}_ratio`: a loop over N members that run 1 to 100 rounds, all at once over
 //!   one after the other, and `while_vmap_ratio`, the largest of these;
-//! - `rnn_STEPS_{value,grad,compile}_ms`: a recurrent network of 32 units; `tests/peers/rnn.py` prints the
-//!   same rows for JAX;
+//! - `rnn_STEPS_{value,grad,compile}_ms`: a recurrent network of 32 units, and `rnn_STEPS_little_ms`, its
+//!   gradient with a tape of 256 kB at most, which takes `rnn_STEPS_little_tape_kb`; `tests/peers/rnn.py`
+//!   prints the same rows for JAX, with checkpoints at every square root of the steps;
 //! - `refs_sieve_ratio`, `refs_sums_ratio`: primes and prefix sums by a program that writes to an array,
 //!   over the same by a loop in Rust, and `refs_ratio`, the larger of the two;
 //! - `record_1e6_s`: a recording of a million scalar operations and its pullback, nothing compiled;
@@ -159,10 +160,12 @@ const GROUPS: [Group; 14] = [
     }),
     ("rnn", |print| {
         for steps in [1_000, 100_000] {
-            let [value, gradient, compile] = recurrent(steps)?;
+            let [value, gradient, compile, little, tape] = recurrent(steps)?;
             print(&format!("rnn_{steps}_value_ms"), value, "ms");
             print(&format!("rnn_{steps}_grad_ms"), gradient, "ms");
             print(&format!("rnn_{steps}_compile_ms"), compile, "ms");
+            print(&format!("rnn_{steps}_little_ms"), little, "ms");
+            print(&format!("rnn_{steps}_little_tape_kb"), tape, "kB");
         }
         Ok(())
     }),
@@ -435,7 +438,7 @@ fn written_sums() -> Outcome<f64> {
 
 /// Milliseconds of so many rounds of a recurrent network of 32 units: value, gradient, and what it takes
 /// to compile the gradient.
-fn recurrent(steps: usize) -> Outcome<[f64; 3]> {
+fn recurrent(steps: usize) -> Outcome<[f64; 5]> {
     let numbers = |n: usize, scale: f64| -> Tensor {
         (0..n).map(|i| scale * (i as f64 * 0.7 + (i as f64).sqrt()).sin()).collect()
     };
@@ -458,8 +461,16 @@ fn recurrent(steps: usize) -> Outcome<[f64; 3]> {
         gradient.call((&w, &xs))?;
         Ok(())
     };
+    let within = jit(grad(checkpoint(loss, Policy::Bytes(256_000))));
+    let tape = within.explain((&w, &xs))?.tape().bytes() as f64;
+    let little = || {
+        within.call((&w, &xs))?;
+        Ok(())
+    };
     let samples = 11;
-    Ok([median(samples, 1, value)?, median(samples, 1, gradient)?, compile].map(|s| s * 1e3))
+    let [value, gradient] = [median(samples, 1, value)?, median(samples, 1, gradient)?];
+    let little = median(samples, 1, little)?;
+    Ok([value * 1e3, gradient * 1e3, compile * 1e3, little * 1e3, tape / 1e3])
 }
 
 /// Seconds of a call.
