@@ -490,7 +490,8 @@ fn taken(e: &Explanation) -> (u64, u64) {
 }
 
 /// What a gradient under a budget may work in: what it works in with one round in every loop, where what is
-/// computed again is there at once, and arrays of what all rounds are given and give.
+/// computed again is there at once, arrays of what all rounds are given and give, and matrices of a round that
+/// is run again.
 fn work(program: &Program) -> Result<u64, Failure> {
     let mut once = program.clone();
     let mut arrays = 0;
@@ -507,7 +508,8 @@ fn work(program: &Program) -> Result<u64, Failure> {
     });
     let log = Listener::default();
     let e = gradient(meaning(Rc::new(once), log, true)).explain(program.argument())?;
-    Ok((3 * e.workspace_bytes() + arrays + 8192) as u64)
+    let matrices = 4 * 8 * program.extent * program.extent;
+    Ok((3 * e.workspace_bytes() + arrays + matrices + 8192) as u64)
 }
 
 /// Changes every step.
