@@ -16,8 +16,9 @@
 //! | `windows` | the pass `windows`: loops carry what they write of an array, and not the array |
 //! | `rows` | the pass `rows`: loops that make a row from those before it carry rows |
 //!
-//! They run before reverse mode, which then keeps the part and not the whole. Before code is made the first two
-//! run; an array of rows is filled where it lies.
+//! The first two run before reverse mode, which then keeps the part and not the whole, and before code is made.
+//! The third runs where bytes are counted, for plans within a budget: otherwise an array of rows is filled where it
+//! lies.
 
 mod area;
 mod known;
@@ -40,6 +41,5 @@ use tapeloom_ir::{FuncId, Module, Problem};
 pub(crate) fn tidy(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let f = shared::shared(module, f)?;
     let f = ranges(module, f)?;
-    let f = windows(module, f)?;
-    rows(module, f)
+    windows(module, f)
 }

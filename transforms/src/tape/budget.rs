@@ -63,6 +63,8 @@ pub(crate) fn derive(
     bytes: u64,
 ) -> Result<LinearizeOf, Problem> {
     let f = crate::inline(module, f)?;
+    // State that is an array of rows is rows.
+    let f = crate::rows(module, f)?;
     let mut search = Search { regions, module, f, active, shares, bytes, least: None };
     if let Some(of) = search.attempt(None)? {
         return Ok(of);
