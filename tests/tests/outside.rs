@@ -604,3 +604,18 @@ fn callbacks_in_loops_are_asked_once_under_every_policy() {
     }
     once("carries", &|asked, x| checkpoint_carries(3, 1, |x: Var| program(asked, x))(x));
 }
+
+/// What is shown of an array in a branch is the array, also where its elements are read there.
+#[test]
+fn branches_show_the_arrays_of_which_they_read_elements() {
+    let shown = |(x, i): (Var, Var)| {
+        debug_print("x", x);
+        x.index(i)
+    };
+    let f =
+        move |x: Var, i: Var| cond(x.sum().gt(0.0), shown, |(x, i): (Var, Var)| x.index(i), (x, i));
+    let g = jit(move |(x, i): (Var, Var)| value_and_grad(|x| f(x, i))(x));
+    let (y, slope) = g.call((Tensor::full(&[200], 0.5).unwrap(), 3i64)).unwrap();
+    assert_eq!(y, Tensor::from(0.5));
+    assert_eq!(slope.to_vec::<f64>().unwrap().iter().sum::<f64>(), 1.0);
+}

@@ -78,11 +78,8 @@ fn reads(module: &Module, f: &Function, param: usize) -> Option<Vec<usize>> {
             && e.operands[0] == p
             && !e.operands[1..].contains(&p)
     };
-    let few = |e: &Equation| match &f.types[e.outputs[0]] {
-        Type::Array(ty) => ty.shape.elements(),
-        Type::Tape(_) => all,
-    };
-    let sum: usize = users.iter().map(|i| few(&f.equations[*i])).sum();
+    let elements = |o: &ValueId| f.types[*o].as_array().map_or(all, |ty| ty.shape.elements());
+    let sum: usize = users.iter().flat_map(|i| &f.equations[*i].outputs).map(elements).sum();
     let fine = users.iter().all(|i| reads(&f.equations[*i])) && sum <= FEW && 2 * sum < all;
     (fine && slice(module, f, &users).is_some()).then_some(users)
 }
