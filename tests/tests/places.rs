@@ -20,6 +20,10 @@ struct Text {
     trips: Vec<usize>,
     /// Rounds of the outer loop write one row each, so far behind its number.
     series: Option<usize>,
+    /// How many rounds there are is a number of the run.
+    runtime: bool,
+    /// The functions, and the lines of the one that is being written.
+    functions: String,
     out: String,
     values: usize,
 }
@@ -169,43 +173,115 @@ impl Text {
         }
     }
 
-    /// The body of the loop at a depth, and those within it before.
-    fn body(&mut self, depth: usize) -> String {
-        let inner = (depth + 1 < self.trips.len()).then(|| self.body(depth + 1));
-        let ty = self.ty(0);
-        let outer: Vec<String> = (0..depth).map(|d| format!("%c{d}")).collect();
-        let mut params: Vec<String> = outer.iter().map(|c| format!("{c}: i64[]")).collect();
-        params.push(format!("%c{depth}: i64[]"));
-        params.push(format!("%x: {ty}"));
-        let all = std::mem::take(&mut self.out);
-        let counters: Vec<String> = (0..=depth).map(|d| format!("%c{d}")).collect();
-        let (mut x, mut seen) = ("%x".to_owned(), Vec::new());
-        let steps = 1 + self.rng.index(2);
-        for _ in 0..steps {
-            x = self.step(&counters, x, &mut seen);
-        }
-        if let Some(inner) = inner {
-            let direction = if self.coin(4) { "down" } else { "up" };
-            let takes = vec!["const"; depth + 1].join(",");
-            let of = format!(
-                "loop{{body=@{inner}, trip={}, direction={direction}, takes=[{takes},index,carry0]}} {}, {x}",
-                self.trips[depth + 1],
-                counters.join(", ")
-            );
-            x = self.line(&ty, &of);
-            if self.coin(2) {
-                x = self.step(&counters, x, &mut seen);
-            }
-        }
-        let name = format!("round{depth}");
-        let body = std::mem::replace(&mut self.out, all);
-        write!(
-            self.out,
-            "func @{name}({}) -> ({ty}) {{\n{body}  return {x}\n}}\n\n",
-            params.join(", ")
-        )
-        .unwrap();
+    /// A function of counters and other parameters, whose body is written by a closure.
+    fn function(
+        &mut self,
+        name: &str,
+        counters: usize,
+        others: &[&str],
+        body: impl FnOnce(&mut Text, &[String]) -> Vec<(String, String)>,
+    ) -> String {
+        self.values += 1;
+        let name = format!("{name}{}", self.values);
+        let counters: Vec<String> = (0..counters).map(|d| format!("%c{d}")).collect();
+        let params = counters.iter().map(|c| format!("{c}: i64[]"));
+        let others = others.iter().map(|p| (*p).to_owned());
+        let params: Vec<String> = params.chain(others).collect();
+        let around = std::mem::take(&mut self.out);
+        let (results, types): (Vec<String>, Vec<String>) =
+            body(self, &counters).into_iter().unzip();
+        let body = std::mem::replace(&mut self.out, around);
+        let (params, types, results) = (params.join(", "), types.join(", "), results.join(", "));
+        let head = format!("func @{name}({params}) -> ({types})");
+        writeln!(self.functions, "{head} {{\n{body}  return {results}\n}}\n").unwrap();
         name
+    }
+
+    /// A loop around a body with counters, in which parameters are what their slots say.
+    fn looped(
+        &mut self,
+        body: &str,
+        depth: usize,
+        slots: &str,
+        operands: &str,
+        ty: &str,
+    ) -> String {
+        let direction = if self.coin(4) { "down" } else { "up" };
+        let outer: String = (0..depth).map(|d| format!("%c{d}, ")).collect();
+        let takes = format!("{}index,{slots}", "const,".repeat(depth));
+        let trip = self.trips[depth];
+        let (trip, lead) = match self.runtime {
+            true => ("runtime".to_owned(), format!("{trip}, ")),
+            false => (trip.to_string(), String::new()),
+        };
+        let of =
+            format!("loop{{body=@{body}, trip={trip}, direction={direction}, takes=[{takes}]}}");
+        self.line(ty, &format!("{of} {lead}{outer}{operands}"))
+    }
+
+    /// A branch that does a step, or does nothing.
+    fn branch(&mut self, counters: &[String], x: String) -> String {
+        let ty = self.ty(0);
+        let param = format!("%x: {ty}");
+        let no = self
+            .function("no", counters.len(), &[&param], |_, _| vec![("%x".to_owned(), ty.clone())]);
+        let yes = self.function("yes", counters.len(), &[&param], |text, counters| {
+            vec![(text.step(counters, "%x".to_owned(), &mut Vec::new()), ty.clone())]
+        });
+        let counter = &counters[self.rng.index(counters.len())];
+        let bound = self.rng.index(3);
+        let which = self.line("bool[]", &format!("lt {counter}, {bound}"));
+        let of = format!("cond{{branches=[@{no},@{yes}]}} {which}, {}, {x}", counters.join(", "));
+        self.line(&ty, &of)
+    }
+
+    /// A loop that reads an array, writes to what is its own of it, and gives a number.
+    fn reader(&mut self, depth: usize, x: &str) -> String {
+        let ty = self.ty(0);
+        let params = [&format!("%x: {ty}")[..], "%sum: f64[]"];
+        let body = self.function("reads", depth + 1, &params, |text, counters| {
+            let (mut x, mut seen) = ("%x".to_owned(), Vec::new());
+            for _ in 0..2 {
+                x = text.step(counters, x, &mut seen);
+            }
+            let read = seen[1].split(':').next().unwrap().to_owned();
+            let axes: Vec<usize> = (0..seen[1].matches(',').count()).collect();
+            let rank = match seen[1].ends_with("f64[]") {
+                true => 0,
+                false => axes.len() + 1,
+            };
+            let axes = Text::axes(rank);
+            let one = text.line("f64[]", &format!("reduce_sum{{axes={axes}}} {read}"));
+            vec![(text.line("f64[]", &format!("add %sum, {one}")), "f64[]".to_owned())]
+        });
+        self.looped(&body, depth, "const,carry0", &format!("{x}, 0.5"), "f64[]")
+    }
+
+    /// The body of the loop at a depth.
+    fn body(&mut self, depth: usize) -> String {
+        let ty = self.ty(0);
+        self.function("round", depth + 1, &[&format!("%x: {ty}")], |text, counters| {
+            let (mut x, mut seen) = ("%x".to_owned(), Vec::new());
+            for _ in 0..=text.rng.index(2) {
+                x = text.step(counters, x, &mut seen);
+            }
+            if text.series.is_none() && text.coin(4) {
+                x = text.branch(counters, x);
+            }
+            if depth + 1 < text.trips.len() {
+                if text.series.is_none() && text.coin(3) {
+                    let sum = text.reader(depth + 1, &x);
+                    seen.push(format!("{sum}:f64[]"));
+                } else {
+                    let inner = text.body(depth + 1);
+                    x = text.looped(&inner, depth + 1, "carry0", &x, &ty);
+                }
+                if text.coin(2) || seen.last().is_some_and(|v| v.ends_with(":f64[]")) {
+                    x = text.step(counters, x, &mut seen);
+                }
+            }
+            vec![(x, ty.clone())]
+        })
     }
 }
 
@@ -220,27 +296,26 @@ fn program(seed: u64) -> (String, Tensor) {
         shape[0] = trips[0] + 2;
     }
     let x = rng.tensor(&ArrayType::new(Dtype::F64, shape.clone()));
-    let mut text = Text { rng, shape, trips, series, out: String::new(), values: 0 };
-    let body = text.body(0);
-    let (ty, trip) = (text.ty(0), text.trips[0]);
-    let direction = if text.coin(4) { "down" } else { "up" };
-    let of = format!(
-        "loop{{body=@{body}, trip={trip}, direction={direction}, takes=[index,carry0]}} %x"
-    );
-    writeln!(text.out, "func @f(%x: {ty}) -> ({ty}) {{\n  %y: {ty} = {of}\n  return %y\n}}")
-        .unwrap();
-    (text.out, x)
-}
-
-/// The program by its name.
-fn named(m: &Module, name: &str) -> FuncId {
-    m.iter().find(|(_, f)| &*f.name == name).map(|(id, _)| id).unwrap()
+    let runtime = rng.index(6) == 0;
+    let (functions, out) = (String::new(), String::new());
+    let mut text = Text { rng, shape, trips, series, runtime, functions, out, values: 0 };
+    if text.coin(12) {
+        // No round at all.
+        let depth = text.rng.index(text.trips.len());
+        text.trips[depth] = 0;
+    }
+    let ty = text.ty(0);
+    text.function("f", 0, &[&format!("%x: {ty}")], |text, _| {
+        let body = text.body(0);
+        vec![(text.looped(&body, 0, "carry0", "%x", &ty), ty.clone())]
+    });
+    (text.functions, x)
 }
 
 /// What is checked of one program: which of the passes changed it.
 fn check(text: &str, x: &Tensor, compiled: bool) -> Result<[bool; 3], Failure> {
     let mut m = parse_module(text).map_err(|e| e[0].clone())?;
-    let f = named(&m, "f");
+    let f = m.iter().map(|(id, _)| id).last().unwrap();
     let args = [x.clone()];
     let want = run(&m, f, &args)?;
     let same = |m: &Module, f: FuncId, what: &str| -> Result<(), Failure> {

@@ -5,9 +5,10 @@
 //! and what remains of the array at that place is the *window*: what is read or written.
 
 use super::notation::Word;
+use super::part::Start;
 use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
-use crate::types::{ArrayType, Shape};
+use crate::types::{ArrayType, Shape, Type};
 
 /// What an index outside the array means.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -38,6 +39,20 @@ pub(super) struct Addressing<'a> {
 }
 
 impl Addressing<'_> {
+    /// Where the window begins along each axis of the array, and its sizes, where indices name one place.
+    pub(super) fn one_place(&self, operands: &[Type]) -> Option<(Vec<Start>, Vec<usize>)> {
+        let shape = |i: usize| Some(&operands.get(i)?.as_array()?.shape);
+        if self.batch != 0 || shape(1)?[..] != [self.axes.len()] {
+            return None;
+        }
+        let mut sizes = shape(0)?.to_vec();
+        let mut starts = vec![Start::Number(0); sizes.len()];
+        for (component, axis) in self.axes.iter().enumerate() {
+            (starts[*axis], sizes[*axis]) = (Start::Given { operand: 1, component }, 1);
+        }
+        Some((starts, sizes))
+    }
+
     /// The shape `[B.., I.., remaining D..]` of what is read or written, or what is wrong.
     pub(super) fn windows(
         &self,

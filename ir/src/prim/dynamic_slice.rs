@@ -10,6 +10,7 @@
 
 use super::boxes::{Boxes, check_fits, check_starts, clamped, with_first_start};
 use super::movement::one_per_axis;
+use super::part::{Boxed, Part, Start, Within};
 use super::{
     Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Rewrite,
     Sample, Slice, Tangent, elementwise,
@@ -28,6 +29,17 @@ pub struct DynamicSlice {
 }
 
 notation!(DynamicSlice = "dynamic_slice" { sizes });
+
+impl Boxed for DynamicSlice {
+    fn part(&self, operands: &[Type]) -> Option<Part> {
+        let starts = (1..operands.len()).map(Start::scalar).collect();
+        Some(Part { starts, sizes: self.sizes.clone(), clamps: true, writes: None })
+    }
+
+    fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom> {
+        Some(of.read(b))
+    }
+}
 
 impl ArrayPrimitive for DynamicSlice {
     const EFFECTS: Effects = Effects::Pure;

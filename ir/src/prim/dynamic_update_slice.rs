@@ -9,6 +9,8 @@
 //! the starts alone: the array that is written to is never kept for the reverse pass.
 
 use super::boxes::{Boxes, check_fits, check_starts, clamped, with_first_start};
+use super::part::{Boxed, Part, Start, Within, Write};
+use super::take::{put_box, reshaped};
 use super::{
     Arg, ArrayPrimitive, Cotangents, Doc, DynamicSlice, Effects, Family, Linearity, Lowering,
     Operand, Rewrite, Sample, Tangent, elementwise,
@@ -24,6 +26,23 @@ use crate::types::{ArrayType, Type};
 pub struct DynamicUpdateSlice;
 
 notation!(DynamicUpdateSlice = "dynamic_update_slice" {});
+
+impl Boxed for DynamicUpdateSlice {
+    fn part(&self, operands: &[Type]) -> Option<Part> {
+        let starts = (2..operands.len()).map(Start::scalar).collect();
+        let sizes = operands.get(1)?.as_array()?.shape.to_vec();
+        let writes = Some(Write { operand: 1, adds: false });
+        Some(Part { starts, sizes, clamps: true, writes })
+    }
+
+    fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom> {
+        let update = reshaped(b, of.update?, of.sizes);
+        if of.is_all() {
+            return Some(update);
+        }
+        Some(put_box(b, of.array, update, &of.corner()))
+    }
+}
 
 impl ArrayPrimitive for DynamicUpdateSlice {
     const EFFECTS: Effects = Effects::Pure;

@@ -18,6 +18,7 @@
 //! `x[i, j]` and `take_along_axis` need.
 
 use super::addressing::Addressing;
+use super::part::{Boxed, Part, Within};
 use super::permute::move_axis;
 use super::{
     Arg, ArrayPrimitive, Bounds, Combine, Cotangents, Doc, Effects, Family, Linearity, Lowering,
@@ -46,6 +47,21 @@ notation!(Gather = "gather" { batch, axes, bounds });
 impl Gather {
     fn addressing(&self) -> Addressing<'_> {
         Addressing { batch: self.batch, axes: &self.axes, bounds: self.bounds }
+    }
+}
+
+impl Boxed for Gather {
+    fn part(&self, operands: &[Type]) -> Option<Part> {
+        let (starts, sizes) = self.addressing().one_place(operands)?;
+        Some(Part { starts, sizes, clamps: self.bounds == Bounds::Clip, writes: None })
+    }
+
+    fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom> {
+        if of.is_all() {
+            return Some(of.array);
+        }
+        let (axes, indices) = of.indices(b);
+        Some(b.emit1(Gather { batch: 0, axes, bounds: self.bounds }, &[of.array, indices]))
     }
 }
 

@@ -74,6 +74,7 @@ mod scatter_derivatives;
 mod sign;
 mod slice;
 mod stop_gradient;
+mod take;
 mod toolbox;
 
 pub use addressing::Bounds;
@@ -112,9 +113,7 @@ pub use mixed::as_linear;
 pub use movement::{Movement, View};
 pub use notation::{Notation, Written};
 pub use pad::Pad;
-pub use part::{
-    Part, Start, Write, component, first_axis_to, linear, put_box, reshaped, sum, take_box,
-};
+pub use part::{Part, Start, Within, Write};
 pub use permute::Permute;
 pub use polygamma::Polygamma;
 pub use recurrence::Recurrence;
@@ -132,6 +131,7 @@ pub use scatter::{Combine, Scatter};
 pub use sign::{Given, Sign, SignOf};
 pub use slice::Slice;
 pub use stop_gradient::StopGradient;
+pub use take::{component, first_axis_to, linear, put_box, reshaped, sum, take_box};
 pub use toolbox::{instantiate, settle};
 
 use crate::fault::{Fault, planted};

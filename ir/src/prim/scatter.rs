@@ -22,7 +22,9 @@
 use super::addressing::Addressing;
 use super::elementwise::{self, zeros_like};
 use super::notation::{Notation, Word};
+use super::part::{Boxed, Part, Within, Write};
 use super::permute::move_axis;
+use super::take::{reshaped, sum};
 use super::{
     Arg, ArrayPrimitive, Bounds, Broadcast, Code, Cotangents, Doc, Effects, Family, Gather,
     Linearity, Lowering, Op, Operand, Rewrite, Sample, Scalar, Tangent,
@@ -170,6 +172,31 @@ impl Op {
     pub fn through_memory(&self, b: &Builder<'_>, operands: &[Atom]) -> Option<Atom> {
         let Op::Scatter(scatter) = self else { return None };
         scatter.through_memory(b, operands)
+    }
+}
+
+impl Boxed for Scatter {
+    fn part(&self, operands: &[Type]) -> Option<Part> {
+        let adds = match self.combine {
+            Combine::Set => false,
+            Combine::Add => true,
+            Combine::Mul | Combine::Max | Combine::Min => return None,
+        };
+        let (starts, sizes) = self.addressing().one_place(operands)?;
+        Some(Part { starts, sizes, clamps: false, writes: Some(Write { operand: 2, adds }) })
+    }
+
+    fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom> {
+        let update = reshaped(b, of.update?, &of.window());
+        match self.combine {
+            Combine::Set if of.is_all() => return Some(update),
+            Combine::Add if of.is_all() => return Some(sum(b, of.array, update)),
+            Combine::Set | Combine::Add => {}
+            Combine::Mul | Combine::Max | Combine::Min => return None,
+        }
+        let (axes, indices) = of.indices(b);
+        let scatter = Scatter { batch: 0, axes, ..self.clone() };
+        Some(b.emit1(scatter, &[of.array, indices, update]))
     }
 }
 

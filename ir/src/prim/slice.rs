@@ -10,6 +10,7 @@
 
 use super::lower::INDEX_LIMIT;
 use super::movement::one_per_axis;
+use super::part::{Boxed, Part, Start, Within};
 use super::{
     AxisMap, Broadcast, Cotangents, Doc, Equality, Family, Movement, Op, Pad, Rewrite, Sample, View,
 };
@@ -61,6 +62,18 @@ impl Slice {
             pad.interior.push(stride - 1);
         }
         pad
+    }
+}
+
+impl Boxed for Slice {
+    fn part(&self, _: &[Type]) -> Option<Part> {
+        let starts = self.start.iter().map(|s| Start::Number(*s as i64)).collect();
+        let dense = self.strides.iter().all(|s| *s == 1);
+        dense.then(|| Part { starts, sizes: self.shape().to_vec(), clamps: true, writes: None })
+    }
+
+    fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom> {
+        Some(of.read(b))
     }
 }
 

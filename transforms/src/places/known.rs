@@ -353,6 +353,14 @@ impl<'a> Known<'a> {
         }
     }
 
+    pub(super) fn is_scalar(&self, v: ValueId) -> bool {
+        self.f.types[v].as_array().is_some_and(|ty| ty.shape.is_empty())
+    }
+
+    pub(super) fn lowering(&self, module: &Module, e: &Equation) -> Lowering {
+        e.lower(module, self.f)
+    }
+
     fn is_integer(&self, a: Atom) -> bool {
         matches!(self.f.type_of(a), Type::Array(ty) if ty.dtype.is_integer())
     }

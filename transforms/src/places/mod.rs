@@ -10,9 +10,10 @@
 //! | `settle` | the pass `ranges`: comparisons that always come out the same way |
 //! | `shared` | constants of a loop that are one value are one |
 //! | `area` | boxes in arrays: which ones meet |
+//! | `looped` | loops where they stand |
 //! | `lift` | branches take the elements that they read |
 //! | `touch` | where equations read and write an array, as sums |
-//! | `walk` | innermost loops first |
+//! | `walk` | innermost bodies first |
 //! | `windows` | the pass `windows`: loops carry what they write of an array, and not the array |
 //! | `rows` | the pass `rows`: loops that make a row from those before it carry rows |
 //!
@@ -23,6 +24,7 @@
 mod area;
 mod known;
 mod lift;
+mod looped;
 mod range;
 mod rows;
 mod settle;

@@ -15,14 +15,12 @@
 //! before the loop. Reverse mode and its budgets meet a loop whose state is a row, and not all rows.
 
 use super::known::{Fact, Known, Sum};
+use super::looped::Looped;
 use super::touch::{Touch, number};
-use super::walk::inside_out;
-use tapeloom_ir::prim::{
-    Direction, Rounds, Slot, Trip, first_axis_to, put_box, reshaped, sum, take_box,
-};
+use super::walk::{Better, Pass, inside_out};
+use tapeloom_ir::prim::{Direction, Slot, Trip, first_axis_to, put_box, reshaped, sum, take_box};
 use tapeloom_ir::{
-    ArrayType, Atom, Builder, Copying, Draft, FuncId, Function, Literal, Module, Op, OrderedMap,
-    Problem, Type, ValueId,
+    ArrayType, Atom, Builder, Copying, Draft, FuncId, Literal, Module, Op, Problem, Type,
 };
 
 /// How many rounds before a row may have been made.
@@ -33,7 +31,7 @@ const ROUNDS: usize = 4;
 /// # Errors
 /// None that a well-formed module can cause.
 pub fn rows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, &[], rolled, &mut OrderedMap::default())
+    inside_out(module, f, Pass::Loops(rolled))
 }
 
 /// A loop that makes rows.
@@ -67,86 +65,49 @@ enum Kind {
     Before(usize),
 }
 
+/// Rows that go back to their array behind the loop: the output, the array, where.
+struct Back {
+    output: usize,
+    array: Atom,
+    axis: usize,
+    starts: Vec<Atom>,
+    /// The output that has the rows.
+    stacked: usize,
+}
+
 /// The outputs of a loop that carries rows in place of an array, if there is such a one.
-fn rolled(
-    b: &Builder<'_>,
-    op: &Op,
-    operands: &[Atom],
-    facts: &[Fact],
-) -> Result<Option<Vec<Atom>>, Problem> {
-    let Some((function, rounds)) = b.with_module(|m| op.as_loop(m)) else { return Ok(None) };
-    let body = b.with_module(|m| m.get(function));
-    let rows = b.with_module(|m| {
-        (0..rounds.takes.len()).find_map(|p| Rows::of(m, &rounds, &body, facts, p))
-    });
-    let Some(rows) = rows else { return Ok(None) };
-    let place = |param: usize| Some(rounds.lead() + rounds.params().position(|p| p == param)?);
-    let Some(at) = place(rows.param) else { return Ok(None) };
-    let array = operands[at];
-    let value = |v: ValueId| {
-        let param = body.all_params().position(|p| p == v)?;
-        place(param).map(|at| operands[at])
-    };
-    let (first, step) = match rounds.direction {
-        Direction::Up => (0, 1),
-        Direction::Down => (rows.rounds as i64 - 1, -1),
-    };
-    let shape = b.shape_of(array).to_vec();
-    let starts = |place: &Sum| Some(rows.starts(number(b, place, value)?, shape.len()));
-    let mut sizes = shape.clone();
-    sizes[rows.axis] = 1;
-    let mut made = Vec::new();
-    for d in 1..=rows.deep {
-        let place = rows.to.plus(&Sum::number(first - step * d as i64), 1);
-        let Some(starts) = starts(&place) else { return Ok(None) };
-        made.push(reshaped(b, take_box(b, array, &starts, &sizes), &rows.row.shape));
+fn rolled(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]) -> Better {
+    let Some(mut at) = Looped::of(b, op, operands, facts) else { return Ok(None) };
+    let (mut param, mut back, results) = (0, Vec::new(), at.body.results.len());
+    loop {
+        let body = at.body.clone();
+        let known = b.with_module(|m| Known::of(m, &body, &at.facts));
+        let rows = (param..body.params.len()).find_map(|p| Rows::of(&at, &known, p));
+        let Some(rows) = rows else { break };
+        param = rows.param + 1;
+        back.extend(rows.take(b, &mut at)?);
     }
-    let inner = b.with_module(|m| rows.body(m, &rounds, &body))?;
-    let (mut new, mut given, mut all) = (rounds.clone(), operands.to_vec(), facts.to_vec());
-    given[at] = made[0];
-    let (last, results) = (body.params.len(), body.results.len());
-    let before = rounds.lead() + rounds.params().filter(|p| *p < last).count();
-    let mut slots: Vec<Slot> = (1..rows.deep).map(|d| Slot::Carry(results + d - 1)).collect();
-    let mut more = made[1..].to_vec();
-    if rows.old {
-        slots.push(Slot::Const);
-        more.push(array);
+    if back.is_empty() {
+        return Ok(None);
     }
-    all.resize(rounds.takes.len(), Fact::default());
-    all.splice(last..last, slots.iter().map(|_| Fact::default()));
-    new.takes.splice(last..last, slots);
-    given.splice(before..before, more);
-    let Some(better) = op.with_rounds(inner, new) else { return Ok(None) };
-    let mut outputs = match rolled(b, &better, &given, &all)? {
-        Some(outputs) => outputs,
-        None => b.emit(better, &given).to_vec(),
-    };
-    let (Some(stacked), Some(starts)) = (outputs.pop(), starts(&rows.to)) else { return Ok(None) };
+    let Some(mut outputs) = at.emit(b) else { return Ok(None) };
+    for Back { output, array, axis, starts, stacked } in back {
+        let stacked = first_axis_to(b, outputs[stacked], axis);
+        outputs[output] = put_box(b, array, stacked, &starts);
+    }
     outputs.truncate(results);
-    let stacked = first_axis_to(b, stacked, rows.axis);
-    outputs[rows.result] = put_box(b, array, stacked, &starts);
     Ok(Some(outputs))
 }
 
 impl Rows {
-    fn of(
-        module: &Module,
-        of: &Rounds,
-        body: &Function,
-        facts: &[Fact],
-        param: usize,
-    ) -> Option<Rows> {
-        let (Slot::Carry(result), Trip::Static(rounds)) = (of.takes[param], &of.trip) else {
+    fn of(at: &Looped, known: &Known<'_>, param: usize) -> Option<Rows> {
+        let (Slot::Carry(result), Trip::Static(rounds)) = (at.rounds.takes[param], &at.rounds.trip)
+        else {
             return None;
         };
+        let body = &at.body;
         let p = *body.params.get(param)?;
         let array = body.types[p].as_array().filter(|ty| !ty.shape.is_empty())?;
-        let known = Known::of(module, body, facts);
-        let slot = |v: ValueId| {
-            let at = body.all_params().position(|q| q == v)?;
-            Some(of.takes[at])
-        };
-        let constant = |v: ValueId| slot(v) == Some(Slot::Const);
         let mut versions = vec![p];
         let mut found: Vec<(usize, Touch, usize, Sum, bool)> = Vec::new();
         for (i, e) in body.equations.iter().enumerate() {
@@ -157,8 +118,8 @@ impl Rows {
             if e.operands[1..].iter().any(is) {
                 return None;
             }
-            let touch = Touch::of(&known, body, e)?;
-            let area = touch.area(&known, &array.shape, constant)?;
+            let touch = Touch::of(known, body, e)?;
+            let area = touch.area(known, &array.shape, |v| at.is_constant(v))?;
             // One row, all of it, that moves with the rounds.
             let mut axes = (0..array.shape.len()).filter(|a| area.0[*a].size() != array.shape[*a]);
             let axis = match (axes.next(), axes.next()) {
@@ -171,11 +132,11 @@ impl Rows {
                 return None;
             }
             let start = &touch.starts[axis];
-            let (moves, base) = start.split(|(v, _)| slot(v) == Some(Slot::Index));
+            let (moves, base) = start.split(|(v, _)| at.slot(v) == Some(Slot::Index));
             if moves.terms.len() != 1 || moves.terms[0].1 != 1 {
                 return None;
             }
-            if !base.terms.iter().all(|((v, _), _)| constant(*v)) {
+            if !base.terms.iter().all(|((v, _), _)| at.is_constant(*v)) {
                 return None;
             }
             let fresh = e.operands[0] == Atom::Value(p);
@@ -193,7 +154,7 @@ impl Rows {
         {
             return None;
         }
-        let step = match of.direction {
+        let step = match at.rounds.direction {
             Direction::Up => 1,
             Direction::Down => -1,
         };
@@ -247,8 +208,42 @@ impl Rows {
         })
     }
 
+    /// Makes the loop take rows, and says what goes back behind it; leaves it as it is where a row has no
+    /// number in front of the loop.
+    fn take(&self, b: &Builder<'_>, at: &mut Looped) -> Result<Option<Back>, Problem> {
+        let Some(operand) = at.operand(self.param) else { return Ok(None) };
+        let array = at.operands[operand];
+        let (first, step) = match at.rounds.direction {
+            Direction::Up => (0, 1),
+            Direction::Down => (self.rounds as i64 - 1, -1),
+        };
+        let mut sizes = b.shape_of(array).to_vec();
+        sizes[self.axis] = 1;
+        let starts = |at: &Looped, place: &Sum| {
+            Some(self.starts(number(b, place, |v| at.value(v))?, sizes.len()))
+        };
+        let mut made = Vec::new();
+        for d in 1..=self.deep {
+            let place = self.to.plus(&Sum::number(first - step * d as i64), 1);
+            let Some(starts) = starts(at, &place) else { return Ok(None) };
+            made.push(reshaped(b, take_box(b, array, &starts, &sizes), &self.row.shape));
+        }
+        let Some(starts) = starts(at, &self.to) else { return Ok(None) };
+        let body = b.with_module(|m| self.body(m, at))?;
+        at.operands[operand] = made[0];
+        let results = at.body.results.len();
+        let slots = (1..self.deep).map(|d| Slot::Carry(results + d - 1));
+        let mut more: Vec<(Slot, Atom)> = slots.zip(made[1..].iter().copied()).collect();
+        more.extend(self.old.then_some((Slot::Const, array)));
+        at.take(false, &more);
+        at.run(b, body);
+        let stacked = results + self.deep - 1;
+        Ok(Some(Back { output: self.result, array, axis: self.axis, starts, stacked }))
+    }
+
     /// The body that takes rows and gives one.
-    fn body(&self, module: &mut Module, of: &Rounds, body: &Function) -> Result<FuncId, Problem> {
+    fn body(&self, module: &mut Module, of: &Looped) -> Result<FuncId, Problem> {
+        let body = &of.body;
         let mut draft = Draft::new(body.name.clone());
         let mut copying = Copying::new();
         let row = || Type::Array(self.row.clone());
@@ -298,7 +293,7 @@ impl Rows {
                         (false, _) => update,
                         (true, false) => sum(&b, copying.read(e.operands[0]), update),
                         (true, true) => {
-                            let part = self.untouched(&b, of, body, &copying, old);
+                            let part = self.untouched(&b, of, &copying, old);
                             sum(&b, part.ok_or_else(lost)?, update)
                         }
                     };
@@ -318,14 +313,13 @@ impl Rows {
     fn untouched(
         &self,
         b: &Builder<'_>,
-        of: &Rounds,
-        body: &Function,
+        of: &Looped,
         copying: &Copying,
         old: Option<Atom>,
     ) -> Option<Atom> {
-        let index = of.takes.iter().position(|slot| *slot == Slot::Index)?;
+        let index = of.rounds.takes.iter().position(|slot| *slot == Slot::Index)?;
         let base = number(b, &self.to, |v| Some(copying.read(v.into())))?;
-        let at = sum(b, copying.read(body.params[index].into()), base);
+        let at = sum(b, copying.read(of.body.params[index].into()), base);
         let mut sizes = b.shape_of(old?).to_vec();
         sizes[self.axis] = 1;
         let starts = self.starts(at, sizes.len());

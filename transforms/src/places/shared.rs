@@ -9,65 +9,69 @@
 //! order of its sum is that of the rounds, however a plan cuts them into loops.
 
 use super::known::Fact;
-use super::walk::inside_out;
-use tapeloom_ir::prim::{Rounds, Slot, Trip};
+use super::looped::Looped;
+use super::walk::{Better, Pass, inside_out};
+use tapeloom_ir::prim::{Slot, Trip};
 use tapeloom_ir::{Atom, Builder, Copying, Draft, FuncId, Module, Op, OrderedMap, Problem};
 
 /// The same function, whose loops take each constant once.
 pub(super) fn shared(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, &[], once, &mut OrderedMap::default())
+    inside_out(module, f, Pass::Loops(once))
 }
 
-fn once(
-    b: &Builder<'_>,
-    op: &Op,
-    operands: &[Atom],
-    _: &[Fact],
-) -> Result<Option<Vec<Atom>>, Problem> {
-    let Some((body, mut rounds)) = b.with_module(|m| op.as_loop(m)) else { return Ok(None) };
-    let f = b.with_module(|m| m.get(body));
-    let known = f.params.len();
-    let Some((first, again)) = twice(&rounds, operands, known) else { return Ok(None) };
+fn once(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]) -> Better {
+    let Some(mut at) = Looped::of(b, op, operands, facts) else { return Ok(None) };
+    let mut changed = false;
+    while let Some(pair) = twice(&at) {
+        let body = b.with_module(|m| merged(m, &at, pair))?;
+        at.drop(pair.1);
+        if let Trip::While { reads, .. } = &mut at.rounds.trip {
+            reads.iter_mut().for_each(|p| *p = after(*p, pair));
+        }
+        at.run(b, body);
+        changed = true;
+    }
+    Ok(if changed { at.emit(b) } else { None })
+}
+
+/// Where a parameter stands when the second of two is the first.
+fn after(param: usize, (first, again): (usize, usize)) -> usize {
+    match param {
+        p if p == again => first,
+        p if p > again => p - 1,
+        p => p,
+    }
+}
+
+/// The body, whose two parameters are one.
+fn merged(
+    module: &mut Module,
+    at: &Looped,
+    (first, again): (usize, usize),
+) -> Result<FuncId, Problem> {
+    let f = &at.body;
     let mut draft = Draft::new(f.name.clone());
     let mut copying = Copying::new();
     for (at, p) in f.all_params().enumerate() {
         let made = match at {
             _ if at == again => copying.read(f.params[first].into()),
-            _ if at < known => draft.param(f.types[p].clone()),
+            _ if at < f.params.len() => draft.param(f.types[p].clone()),
             _ => draft.linear_param(f.types[p].clone()),
         };
         copying.bind(p, made);
     }
     for (i, e) in f.equations.iter().enumerate() {
-        let made = draft.copy(&f, i, copying.all(&e.operands));
+        let made = draft.copy(f, i, copying.all(&e.operands));
         copying.define(e, made);
     }
-    let body = b.with_module(|m| draft.finish(m, copying.results(&f)))?;
-    let place = rounds.lead() + rounds.params().take_while(|p| *p < again).count();
-    rounds.takes.remove(again);
-    if let Trip::While { reads, .. } = &mut rounds.trip {
-        for p in reads.iter_mut() {
-            *p = match *p {
-                p if p == again => first,
-                p if p > again => p - 1,
-                p => p,
-            };
-        }
-    }
-    let mut given = operands.to_vec();
-    given.remove(place);
-    let Some(better) = op.with_rounds(body, rounds) else { return Ok(None) };
-    Ok(Some(match once(b, &better, &given, &[])? {
-        Some(outputs) => outputs,
-        None => b.emit(better, &given).to_vec(),
-    }))
+    draft.finish(module, copying.results(f))
 }
 
-/// Two of the first `known` parameters that are constants of one operand.
-fn twice(rounds: &Rounds, operands: &[Atom], known: usize) -> Option<(usize, usize)> {
+/// Two parameters that are constants of one operand, and not linear.
+fn twice(at: &Looped) -> Option<(usize, usize)> {
     let mut seen: OrderedMap<Atom, usize> = OrderedMap::default();
-    for (p, operand) in rounds.params().zip(&operands[rounds.lead()..]) {
-        if p < known && rounds.takes[p] == Slot::Const {
+    for (p, operand) in at.rounds.params().zip(&at.operands[at.rounds.lead()..]) {
+        if p < at.body.params.len() && at.rounds.takes[p] == Slot::Const {
             if let Some(first) = seen.get(operand) {
                 return Some((*first, p));
             }

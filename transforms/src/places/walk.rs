@@ -1,24 +1,41 @@
-//! The walk of passes on loops: innermost loops first, each with what is known of its rounds.
+//! The walk of passes on what functions run: innermost bodies first, each with what is known where it runs.
+//!
+//! What a body's parameters can be follows from where it is run, so a body that is run in two places may
+//! become two.
 
 use super::known::{Fact, Known};
+use smallvec::smallvec;
 use tapeloom_ir::{
-    Atom, Builder, FuncId, Module, Op, OrderedMap, Policy, Problem, deeper, rebuild,
+    Atom, Builder, Equation, FuncId, Module, Op, OrderedMap, Policy, Problem, deeper, rebuild,
 };
 
-/// The outputs of an equation that does the same as one that runs functions, if there is one: the
-/// equation's primitive, its operands, and what is known of the parameters of the first function it runs.
-pub(super) type Better =
-    fn(&Builder<'_>, &Op, &[Atom], &[Fact]) -> Result<Option<Vec<Atom>>, Problem>;
+/// What a pass does.
+#[derive(Clone, Copy)]
+pub(super) enum Pass {
+    /// Of equations that run no function: what the output is, if it is known, given the operands.
+    Leaves(fn(&Module, &Known<'_>, &Equation, &[Atom]) -> Option<Atom>),
+    /// Of loops and branches: the outputs of an equation that does the same, if there is one, given the
+    /// primitive, its operands, and what is known of the parameters of the first function it runs. It is
+    /// not asked under policies that take arrays for memory, which want all of each.
+    Loops(fn(&Builder<'_>, &Op, &[Atom], &[Fact]) -> Better),
+}
+
+/// Outputs that are better, if there are any.
+pub(super) type Better = Result<Option<Vec<Atom>>, Problem>;
+
+/// The same function, with what is better in the place of what was.
+pub(super) fn inside_out(module: &mut Module, f: FuncId, pass: Pass) -> Result<FuncId, Problem> {
+    visit(module, f, &[], pass, &mut OrderedMap::default())
+}
 
 /// Functions seen, with what is known of their parameters.
-pub(super) type Seen = OrderedMap<(FuncId, Vec<Fact>), FuncId>;
+type Seen = OrderedMap<(FuncId, Vec<Fact>), FuncId>;
 
-/// The same function, with what is better in the place of what runs functions.
-pub(super) fn inside_out(
+fn visit(
     module: &mut Module,
     id: FuncId,
     facts: &[Fact],
-    better: Better,
+    pass: Pass,
     seen: &mut Seen,
 ) -> Result<FuncId, Problem> {
     let key = (id, facts.to_vec());
@@ -26,7 +43,8 @@ pub(super) fn inside_out(
         return Ok(*done);
     }
     let f = module.get(id);
-    if f.equations.iter().all(|e| e.op.regions().is_empty()) {
+    let leaf = |e: &Equation| e.op.regions().is_empty();
+    if matches!(pass, Pass::Loops(_)) && f.equations.iter().all(leaf) {
         return Ok(id);
     }
     let known = Known::of(module, &f, facts);
@@ -34,9 +52,15 @@ pub(super) fn inside_out(
     let new = rebuild(&f, |draft, i, operands| {
         let e = &f.equations[i];
         let regions = e.op.regions();
-        let Some(first) = regions.first() else { return Ok(draft.copy(&f, i, operands)) };
-        // Who takes arrays for memory wants all of it.
-        if let Some(Policy::Aliased | Policy::Disjoint) = e.op.policy() {
+        let Some(first) = regions.first() else {
+            let found = match pass {
+                Pass::Leaves(known_of) => known_of(module, &known, e, &operands),
+                Pass::Loops(_) => None,
+            };
+            changed |= found.is_some();
+            return Ok(found.map_or_else(|| draft.copy(&f, i, operands), |x| smallvec![x]));
+        };
+        if let (Pass::Loops(_), Some(Policy::Aliased | Policy::Disjoint)) = (pass, e.op.policy()) {
             return Ok(draft.copy(&f, i, operands));
         }
         let mut functions = Vec::with_capacity(regions.len());
@@ -44,19 +68,24 @@ pub(super) fn inside_out(
             functions.push(match region.role.runs() {
                 true => {
                     let facts = known.facts(module, e, region);
-                    deeper(|| inside_out(module, region.function, &facts, better, seen))?
+                    deeper(|| visit(module, region.function, &facts, pass, seen))?
                 }
                 false => region.function,
             });
         }
         changed |= regions.iter().zip(&functions).any(|(r, f)| r.function != *f);
         let op = e.op.with_regions(&functions);
-        let inside = known.facts(module, e, first);
-        let b = Builder::new(module, draft);
-        b.at(f.location(i));
-        let outputs = better(&b, &op, &operands, &inside)?;
-        changed |= outputs.is_some();
-        Ok(match outputs {
+        let better = match pass {
+            Pass::Leaves(_) => None,
+            Pass::Loops(better) => {
+                let inside = known.facts(module, e, first);
+                let b = Builder::new(module, draft);
+                b.at(f.location(i));
+                better(&b, &op, &operands, &inside)?
+            }
+        };
+        changed |= better.is_some();
+        Ok(match better {
             Some(outputs) => outputs.into(),
             None => draft.copy_as(op, &f, i, operands),
         })

@@ -23,13 +23,14 @@
 use super::area::{Along, Area};
 use super::known::{Fact, Known};
 use super::lift::lifted;
+use super::looped::Looped;
 use super::touch::{Touch, number};
-use super::walk::inside_out;
+use super::walk::{Better, Pass, inside_out};
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::prim::{Lowering, Rounds, Slot, Trip, put_box, reshaped, take_box};
+use tapeloom_ir::prim::{Lowering, Slot, Trip, Within, put_box, reshaped, take_box};
 use tapeloom_ir::{
-    ArrayType, Atom, Builder, Copying, Draft, Equation, FuncId, Function, Module, Op, OrderedMap,
-    Problem, Type, ValueId,
+    ArrayType, Atom, Builder, Copying, Draft, Equation, FuncId, Function, Module, Op, Problem,
+    Type, ValueId,
 };
 
 /// The same function, whose loops carry parts of arrays where they read and write no more.
@@ -37,30 +38,24 @@ use tapeloom_ir::{
 /// # Errors
 /// None that a well-formed module can cause.
 pub fn windows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, &[], narrow, &mut OrderedMap::default())
+    inside_out(module, f, Pass::Loops(narrow))
 }
 
-fn narrow(
-    b: &Builder<'_>,
-    op: &Op,
-    operands: &[Atom],
-    facts: &[Fact],
-) -> Result<Option<Vec<Atom>>, Problem> {
-    match b.with_module(|m| op.lower(m, &[])) {
-        Lowering::Loop { body, rounds } => narrowed(b, op, (body, rounds), operands, facts),
-        Lowering::Branch { branches } => {
-            let lifted = lifted(b, &branches, &operands[1..])?;
-            Ok(lifted.map(|(branches, given)| {
-                let operands = [&operands[..1], &given].concat();
-                b.emit(op.with_regions(&branches), &operands).to_vec()
-            }))
-        }
-        _ => Ok(None),
+fn narrow(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]) -> Better {
+    if let Some(at) = Looped::of(b, op, operands, facts) {
+        return narrowed(b, at);
     }
+    let Lowering::Branch { branches } = b.with_module(|m| op.lower(m, &[])) else {
+        return Ok(None);
+    };
+    let lifted = lifted(b, &branches, &operands[1..])?;
+    Ok(lifted.map(|(branches, given)| {
+        let operands = [&operands[..1], &given].concat();
+        b.emit(op.with_regions(&branches), &operands).to_vec()
+    }))
 }
 
 /// A part of an array that a loop takes in its place.
-#[derive(Clone)]
 struct Window {
     area: Area,
     /// What its rounds touch of it in all.
@@ -68,6 +63,16 @@ struct Window {
 }
 
 impl Window {
+    /// Taking a part out costs what it has; more than rounds touch of it is not worth it.
+    fn pays(&self, array: usize) -> bool {
+        self.area.elements() < array && self.area.elements() <= self.touched
+    }
+
+    /// Where it begins in the array, in front of the loop.
+    fn starts(&self, b: &Builder<'_>, at: &Looped) -> Option<Vec<Atom>> {
+        self.area.0.iter().map(|along| number(b, &along.start(), |v| at.value(v))).collect()
+    }
+
     /// Axes along which it has more than one place.
     fn axes(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.area.0.len()).filter(|a| self.area.0[*a].size() != 1)
@@ -93,98 +98,58 @@ struct Plan {
     touches: Vec<(usize, usize)>,
 }
 
+/// A window that goes back to its array behind the loop: the output, the array, where.
+struct Back {
+    output: usize,
+    array: Atom,
+    starts: Vec<Atom>,
+    sizes: Vec<usize>,
+}
+
 /// The outputs of a loop that carries less, if there is one that does the same.
-fn narrowed(
-    b: &Builder<'_>,
-    op: &Op,
-    (function, rounds): (FuncId, Rounds),
-    operands: &[Atom],
-    facts: &[Fact],
-) -> Result<Option<Vec<Atom>>, Problem> {
-    let body = b.with_module(|m| m.get(function));
-    let plan = b.with_module(|m| {
-        (0..rounds.takes.len()).find_map(|p| Plan::of(m, &rounds, &body, facts, p))
-    });
-    let Some(plan) = plan else { return Ok(None) };
-    let place = |param: usize| Some(rounds.lead() + rounds.params().position(|p| p == param)?);
-    let Some(at) = place(plan.param) else { return Ok(None) };
-    let array = operands[at];
-    let value = |v: ValueId| {
-        let param = body.all_params().position(|p| p == v)?;
-        place(param).map(|at| operands[at])
-    };
-    let starts = |window: &Window| -> Option<Vec<Atom>> {
-        window.area.0.iter().map(|along| number(b, &along.start(), value)).collect()
-    };
-    let mut parts = Vec::new();
-    for window in &plan.windows {
-        let Some(starts) = starts(window) else { return Ok(None) };
-        let part = take_box(b, array, &starts, &window.sizes());
-        parts.push(reshaped(b, part, &window.shape()));
+fn narrowed(b: &Builder<'_>, mut at: Looped) -> Better {
+    let (mut param, mut back, mut changed) = (0, Vec::new(), false);
+    loop {
+        let body = at.body.clone();
+        let known = b.with_module(|m| Known::of(m, &body, &at.facts));
+        let plan = (param..at.rounds.takes.len()).find_map(|p| Plan::of(&at, &known, p));
+        let Some(plan) = plan else { break };
+        param = plan.param + 1;
+        let Some(more) = plan.take(b, &mut at, &known)? else { continue };
+        back.extend(more);
+        changed = true;
     }
-    let inner = b.with_module(|m| plan.body(m, &body, facts))?;
-    let slot = if plan.writes { rounds.takes[plan.param] } else { Slot::Const };
-    let (mut new, mut given, mut all) = (rounds.clone(), operands.to_vec(), facts.to_vec());
-    new.takes[plan.param] = slot;
-    given[at] = parts[0];
-    // What comes after the first window comes last of the parameters of its kind.
-    let linear = plan.param >= body.params.len();
-    let last = if linear { rounds.takes.len() } else { body.params.len() };
-    let before = rounds.lead() + rounds.params().filter(|p| *p < last).count();
-    all.resize(rounds.takes.len(), Fact::default());
-    new.takes.splice(last..last, parts[1..].iter().map(|_| Slot::Const));
-    all.splice(last..last, parts[1..].iter().map(|_| Fact::default()));
-    given.splice(before..before, parts[1..].iter().copied());
-    let Some(better) = op.with_rounds(inner, new.clone()) else { return Ok(None) };
-    let mut outputs = match narrowed(b, &better, (inner, new), &given, &all)? {
-        Some(outputs) => outputs,
-        None => b.emit(better, &given).to_vec(),
-    };
-    if let (true, Slot::Carry(result)) = (plan.writes, slot) {
-        let window = &plan.windows[0];
-        let Some(starts) = starts(window) else { return Ok(None) };
-        let part = reshaped(b, outputs[result], &window.sizes());
-        outputs[result] = put_box(b, array, part, &starts);
+    if !changed {
+        return Ok(None);
+    }
+    let Some(mut outputs) = at.emit(b) else { return Ok(None) };
+    for Back { output, array, starts, sizes } in back {
+        let part = reshaped(b, outputs[output], &sizes);
+        outputs[output] = put_box(b, array, part, &starts);
     }
     Ok(Some(outputs))
 }
 
-impl Plan {
-    fn of(
-        module: &Module,
-        rounds: &Rounds,
-        body: &Function,
-        facts: &[Fact],
-        param: usize,
-    ) -> Option<Plan> {
-        let slot = rounds.takes[param];
-        let carried = match slot {
-            Slot::Carry(_) => true,
-            Slot::Const if facts.get(param)?.carried => false,
-            Slot::Const | Slot::Index | Slot::Xs => return None,
-        };
-        if let Trip::While { reads, .. } = &rounds.trip
-            && reads.contains(&param)
-        {
-            return None;
-        }
-        let p = body.all_params().nth(param)?;
-        let array = body.types[p].as_array().filter(|ty| !ty.shape.is_empty())?;
-        let extents = array.shape.to_vec();
-        let all = array.shape.elements();
-        let known = Known::of(module, body, facts);
-        let constant = |v: ValueId| {
-            let at = body.all_params().position(|q| q == v);
-            at.is_some_and(|at| rounds.takes[at] == Slot::Const)
-        };
+/// What a body does with one of its parameters, an array.
+struct Found {
+    /// Equations, what each touches, how many elements, and whether it writes.
+    touches: Vec<(usize, Area, usize, bool)>,
+    /// Results that are the array after all writes.
+    results: Vec<usize>,
+}
+
+impl Found {
+    /// `None` where it is not known.
+    fn of(at: &Looped, known: &Known<'_>, p: ValueId, extents: &[usize]) -> Option<Found> {
         // Values that are the array, after some writes.
+        let body = &at.body;
         let mut versions: SecondaryMap<ValueId, bool> =
             SecondaryMap::with_capacity(body.types.len());
         versions[p] = true;
         let is = |a: &Atom, versions: &SecondaryMap<ValueId, bool>| {
             a.value().is_some_and(|v| versions[v])
         };
-        let mut touched: Vec<(usize, Area, usize, bool)> = Vec::new();
+        let mut touches = Vec::new();
         for (i, e) in body.equations.iter().enumerate() {
             if !e.operands.iter().any(|a| is(a, &versions)) {
                 continue;
@@ -192,87 +157,127 @@ impl Plan {
             if e.operands[1..].iter().any(|a| is(a, &versions)) {
                 return None;
             }
-            let touch = Touch::of(&known, body, e)?;
-            let area = touch.area(&known, &extents, constant)?;
+            let touch = Touch::of(known, body, e)?;
+            let area = touch.area(known, extents, |v| at.is_constant(v))?;
             let writes = touch.part.writes.is_some();
-            touched.push((i, area, touch.elements(), writes));
+            touches.push((i, area, touch.elements(), writes));
             if writes {
                 versions[e.outputs[0]] = true;
             }
         }
-        let results: Vec<usize> =
-            (0..body.results.len()).filter(|r| is(&body.results[*r], &versions)).collect();
-        let writes = touched.iter().any(|t| t.3);
-        match slot {
-            Slot::Carry(result) if results != [result] || !writes => return None,
-            Slot::Const | Slot::Index | Slot::Xs if !results.is_empty() => return None,
-            _ => {}
+        let handed_on = |r: &usize| is(&body.results[*r], &versions);
+        Some(Found { touches, results: (0..body.results.len()).filter(handed_on).collect() })
+    }
+
+    /// All that is written, and what meets it.
+    fn written(&self, known: &Known<'_>, extents: &[usize]) -> Option<Area> {
+        let mut all = self.touches.iter().find(|t| t.3)?.1.clone();
+        loop {
+            let mut more = all.clone();
+            for (_, area, _, writes) in &self.touches {
+                if *writes || !area.apart(&more, known) {
+                    more = more.or(area, known, extents);
+                }
+            }
+            if more == all {
+                return Some(all);
+            }
+            all = more;
         }
-        let times = match rounds.trip {
-            Trip::Static(n) => n,
+    }
+}
+
+impl Plan {
+    fn of(at: &Looped, known: &Known<'_>, param: usize) -> Option<Plan> {
+        let carried = match at.rounds.takes[param] {
+            Slot::Carry(_) => true,
+            Slot::Const if at.facts[param].carried => false,
+            Slot::Const | Slot::Index | Slot::Xs => return None,
+        };
+        let times = match &at.rounds.trip {
+            Trip::While { reads, .. } if reads.contains(&param) => return None,
+            Trip::Static(n) => *n,
             Trip::Runtime | Trip::While { .. } => 1,
         };
-        let window = |area: &Area, elements: usize| Window {
-            area: area.clone(),
-            touched: times.saturating_mul(elements),
-        };
-        let mut windows: Vec<Window> = Vec::new();
-        if carried {
-            let (_, first, ..) = touched.iter().find(|t| t.3)?;
-            // All that is written, and what meets it.
-            let mut all = first.clone();
-            loop {
-                let mut more = all.clone();
-                for (_, area, _, writes) in &touched {
-                    if *writes || !area.apart(&more, &known) {
-                        more = more.or(area, &known, &extents);
-                    }
-                }
-                if more == all {
-                    break;
-                }
-                all = more;
-            }
-            windows.push(window(&all, 0));
+        let p = at.body.all_params().nth(param)?;
+        let array = at.body.types[p].as_array().filter(|ty| !ty.shape.is_empty())?;
+        let extents = &array.shape[..];
+        let found = Found::of(at, known, p, extents)?;
+        let writes = found.touches.iter().any(|t| t.3);
+        match at.rounds.takes[param] {
+            Slot::Carry(result) if found.results != [result] || !writes => return None,
+            Slot::Const if !found.results.is_empty() || writes => return None,
+            Slot::Carry(_) | Slot::Const | Slot::Index | Slot::Xs => {}
         }
-        let own = windows.first().map(|w| w.area.clone());
+        let own = if carried { Some(found.written(known, extents)?) } else { None };
+        let mut windows: Vec<Window> = Vec::new();
+        windows.extend(own.clone().map(|area| Window { area, touched: 0 }));
+        let clear = |area: &Area| own.as_ref().is_none_or(|own| area.apart(own, known));
         let mut touches = Vec::new();
-        for (i, area, elements, writes) in &touched {
-            let mine = own.as_ref().is_some_and(|own| *writes || !area.apart(own, &known));
-            let at = if mine {
+        for (i, area, elements, writes) in &found.touches {
+            let touched = times.saturating_mul(*elements);
+            // What is read elsewhere is in a window that costs no more than both would.
+            let joined = |w: &Window| {
+                let more = w.area.or(area, known, extents);
+                let cheap = more.elements() <= w.area.elements() + area.elements();
+                (clear(&more) && cheap || w.area.holds(area)).then_some(more)
+            };
+            let w = if *writes || !clear(area) {
                 0
             } else {
-                let clear = |more: &Area| own.as_ref().is_none_or(|own| more.apart(own, &known));
-                let joins = |w: &Window| {
-                    let more = w.area.or(area, &known, &extents);
-                    (clear(&more) && more.elements() <= w.area.elements() + area.elements()
-                        || w.area.holds(area))
-                    .then_some(more)
-                };
-                let skip = usize::from(own.is_some());
-                let known = (skip..windows.len()).find_map(|k| Some((k, joins(&windows[k])?)));
-                match known {
+                let first = usize::from(own.is_some());
+                match (first..windows.len()).find_map(|k| Some((k, joined(&windows[k])?))) {
                     Some((k, more)) => {
                         windows[k].area = more;
                         k
                     }
                     None => {
-                        windows.push(window(area, 0));
+                        windows.push(Window { area: area.clone(), touched: 0 });
                         windows.len() - 1
                     }
                 }
             };
-            windows[at].touched += times.saturating_mul(*elements);
-            touches.push((*i, at));
+            windows[w].touched = windows[w].touched.saturating_add(touched);
+            touches.push((*i, w));
         }
-        // Taking a part out costs what it has; more than rounds touch of it is not worth it.
-        let pays = |w: &Window| w.area.elements() < all && w.area.elements() <= w.touched;
-        if !windows.first().is_some_and(pays) {
+        let all = array.shape.elements();
+        if !windows.first()?.pays(all) {
             return None;
         }
         let whole = Area(extents.iter().map(|n| Along::whole(*n)).collect());
-        windows.iter_mut().filter(|w| !pays(w)).for_each(|w| w.area = whole.clone());
+        windows.iter_mut().filter(|w| !w.pays(all)).for_each(|w| w.area = whole.clone());
         Some(Plan { param, windows, writes: carried, touches })
+    }
+
+    /// Makes the loop take windows, and says what goes back behind it; leaves it as it is where a place has
+    /// no number in front of the loop.
+    fn take(
+        &self,
+        b: &Builder<'_>,
+        at: &mut Looped,
+        known: &Known<'_>,
+    ) -> Result<Option<Option<Back>>, Problem> {
+        let Some(operand) = at.operand(self.param) else { return Ok(None) };
+        let array = at.operands[operand];
+        let starts: Option<Vec<_>> = self.windows.iter().map(|w| w.starts(b, at)).collect();
+        let Some(starts) = starts else { return Ok(None) };
+        let part = |(window, starts): (&Window, &Vec<Atom>)| {
+            let part = take_box(b, array, starts, &window.sizes());
+            (Slot::Const, reshaped(b, part, &window.shape()))
+        };
+        let parts: Vec<(Slot, Atom)> = self.windows.iter().zip(&starts).map(part).collect();
+        let body = b.with_module(|m| self.body(m, &at.body, known))?;
+        let back = match at.rounds.takes[self.param] {
+            Slot::Carry(output) if self.writes => {
+                let (starts, sizes) = (starts[0].clone(), self.windows[0].sizes());
+                Some(Back { output, array, starts, sizes })
+            }
+            _ => None,
+        };
+        at.operands[operand] = parts[0].1;
+        at.take(self.param >= at.body.params.len(), &parts[1..]);
+        at.run(b, body);
+        Ok(Some(back))
     }
 
     /// The body that takes the windows.
@@ -280,9 +285,8 @@ impl Plan {
         &self,
         module: &mut Module,
         body: &Function,
-        facts: &[Fact],
+        known: &Known<'_>,
     ) -> Result<FuncId, Problem> {
-        let known = Known::of(module, body, facts);
         let mut draft = Draft::new(body.name.clone());
         let mut copying = Copying::new();
         let mut parts: Vec<Atom> = Vec::new();
@@ -322,7 +326,7 @@ impl Plan {
                 continue;
             };
             let window = &self.windows[*w];
-            let Some(touch) = Touch::of(&known, body, e) else {
+            let Some(touch) = Touch::of(known, body, e) else {
                 return Err(Problem::internal("a place that was known is not"));
             };
             // State goes from write to write, constants stay.
@@ -360,7 +364,8 @@ impl Touch {
             sizes.push(size);
         }
         let update = self.part.writes.map(|w| copying.read(e.operands[w.operand]));
-        let made = e.op.of_part(b, part, &starts, &sizes, update)?;
+        let within = Within { array: part, starts: &starts, sizes: &sizes, update };
+        let made = e.op.of_part(b, &within)?;
         match (&body.types[e.outputs[0]], update) {
             (Type::Array(ty), None) => Some(reshaped(b, made, &ty.shape)),
             (Type::Array(_) | Type::Tape(_), _) => Some(made),

@@ -19,9 +19,10 @@ use crate::builder::Builder;
 use crate::fault::{Fault, planted};
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
+use crate::prim::Scalar;
 use crate::prim::elementwise::zeros;
+use crate::prim::take::{element, with_element};
 use crate::prim::toolbox::function;
-use crate::prim::{DynamicSlice, DynamicUpdateSlice, Reshape, Scalar};
 use crate::types::{ArrayType, Dtype, Type};
 use std::num::NonZeroU32;
 
@@ -32,28 +33,6 @@ pub(super) fn number(n: usize) -> Atom {
 /// Arithmetic on single numbers.
 pub(super) fn calc(b: &Builder<'_>, op: Scalar, x: Atom, y: Atom) -> Atom {
     b.emit1(op, &[x, y])
-}
-
-/// Element `i` of an array along axis 0.
-pub(super) fn element(b: &Builder<'_>, x: Atom, i: Atom) -> Atom {
-    let shape = b.shape_of(x);
-    let inner = shape.get(1..).unwrap_or_default();
-    let sizes = [&[1], inner].concat();
-    let starts = at_row(x, i, inner.len());
-    b.emit1(Reshape { shape: inner.into() }, &[b.emit1(DynamicSlice { sizes }, &starts)])
-}
-
-/// The array with another element `i` along axis 0.
-pub(super) fn with_element(b: &Builder<'_>, x: Atom, i: Atom, y: Atom) -> Atom {
-    let inner = b.shape_of(y);
-    let row = b.emit1(Reshape { shape: inner.with_leading(1) }, &[y]);
-    let mut operands = at_row(x, i, inner.len());
-    operands.insert(1, row);
-    b.emit1(DynamicUpdateSlice, &operands)
-}
-
-fn at_row(x: Atom, i: Atom, inner: usize) -> Vec<Atom> {
-    [x, i].into_iter().chain((0..inner).map(|_| number(0))).collect()
 }
 
 /// A loop written as a closure: constants and carries to the next carries. What it is given before them

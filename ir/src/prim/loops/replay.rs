@@ -19,7 +19,7 @@
 //! Carries that `lin` never asks for, and that none of those follows from, are neither kept nor made again.
 
 use super::backward::Turned;
-use super::places::{Chain, Held, calc, element, few, number};
+use super::places::{Chain, Held, calc, few, number};
 use super::prune::Part;
 use super::{Direction, Loop, Rounds, Slot, Trip};
 use crate::builder::Builder;
@@ -27,6 +27,7 @@ use crate::function::{Atom, FuncId};
 use crate::module::Module;
 use crate::policy::{Policy, Share, Terms};
 use crate::prim::elementwise::zeros;
+use crate::prim::take::element;
 use crate::prim::toolbox::{fits, function, instantiate};
 use crate::prim::{
     Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, LinearCall, Linearity, Lowering,
