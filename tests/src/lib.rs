@@ -8,6 +8,7 @@
 //! - [`EXAMPLES`]: functions as text, to compose transforms on;
 //! - [`genes`]: random programs, attributes drawn to fit shapes;
 //! - [`Elements`]: elements by position; [`read_tensor`]: tensors as text;
+//! - [`Counting`]: an allocator that counts;
 //! - [`conformance`]: golden numbers computed by JAX;
 //! - [`gradbench`]: the evals of GradBench and its protocol;
 //! - [`imperative`]: random programs that write to arrays, and what they mean;
@@ -28,6 +29,7 @@ mod agreement;
 pub mod book;
 pub mod calculus;
 pub mod conformance;
+mod counting;
 mod elements;
 mod examples;
 pub mod fuzz;
@@ -55,6 +57,7 @@ pub mod wide;
 pub mod words;
 
 pub use agreement::{Agreement, rounded};
+pub use counting::Counting;
 pub use elements::{Elements, tensor_of};
 pub use examples::{EXAMPLES, Example};
 pub use heard::{Heard, Listener};

@@ -2,40 +2,13 @@
 //! allocated. Alone in its process, whose allocations are counted.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
-#![allow(
-    unsafe_code,
-    reason = "an allocator that counts hands everything on to that of the system"
-)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tapeloom::Explanation;
 use tapeloom::prelude::*;
-
-/// The system's allocator, with a count of bytes and the most that there were.
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is handed on as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(held, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those of this call.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are those of this call.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
+use tapeloom_tests::Counting;
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: Counting = Counting::new();
 
 /// What may be allocated beside what is explained: the call's own lists.
 const LITTLE: usize = 2048;
@@ -47,18 +20,15 @@ fn explained(what: &str, f: impl Fn(Var) -> Var + 'static, x: &Tensor) -> Explan
     let f = jit(grad(f));
     let e = f.explain(x).unwrap();
     let call = f.compile(x).unwrap();
-    let before = HELD.load(Ordering::Relaxed);
+    let before = COUNTING.held();
     let results = call.call(x).unwrap();
     // The workspace stays for the next call.
-    let stays = HELD.load(Ordering::Relaxed) - before - results.bytes().len();
+    let stays = COUNTING.held() - before - results.bytes().len();
     let says = e.workspace_bytes();
     assert!((says..says + LITTLE).contains(&stays), "{what}: {stays} bytes stay of {says}");
     // A call takes nothing else, but for what the matrix library packs its operands in.
     let packed = if e.kernels().contains("contract") { x.bytes().len() + LITTLE } else { LITTLE };
-    let before = HELD.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
-    call.call(x).unwrap();
-    let most = MOST.load(Ordering::Relaxed) - before;
+    let (_, most) = COUNTING.most(|| call.call(x).unwrap());
     let says = results.bytes().len();
     assert!((says..says + packed).contains(&most), "{what} takes {most} bytes, and says {says}");
 

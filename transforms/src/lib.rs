@@ -43,7 +43,7 @@ pub use cost::Cost;
 pub use cse::cse;
 pub use dce::dce;
 pub use inline::{expand, inline};
-pub use pass::{BEFORE_CODE, PASSES, Pass, Pipeline};
+pub use pass::{BEFORE_ACCELERATOR, BEFORE_CODE, BEFORE_RELAXED_CODE, PASSES, Pass, Pipeline};
 pub use peephole::peephole;
 pub use places::{ranges, rows, windows};
 pub use regions::{Transforms, as_linear, batch, jvp, linearize, prune, transpose, unzip};

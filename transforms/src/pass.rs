@@ -105,6 +105,13 @@ pub const PASSES: &[Pass] = &[
 /// What runs before code generation.
 pub const BEFORE_CODE: &str = "expand, cse, dce, ranges, windows, peephole, simplify, dce";
 
+/// The same, where sums may be taken in another order.
+pub const BEFORE_RELAXED_CODE: &str =
+    "expand, cse, dce, ranges, windows, peephole, simplify_relaxed, dce";
+
+/// What runs before the simulated accelerator, where loops are run as they are written.
+pub const BEFORE_ACCELERATOR: &str = "expand, cse, dce, ranges, peephole, simplify, dce";
+
 /// A sequence of passes.
 #[derive(Clone)]
 pub struct Pipeline {

@@ -44,12 +44,11 @@ impl Program {
         let passes = match engine {
             Engine::Interpreter => return Ok(Program::Interpreted(module, function)),
             Engine::Finite => return Ok(Program::Watched(module, function)),
-            // The simulated machine runs loops as they are written.
-            Engine::Native if matches!(options.target, Target::Accelerator(_)) => {
-                transforms::BEFORE_CODE.replace(" windows,", "")
-            }
-            Engine::Native => transforms::BEFORE_CODE.to_owned(),
-            Engine::Relaxed => transforms::BEFORE_CODE.replace("simplify", "simplify_relaxed"),
+            Engine::Native => match options.target {
+                Target::Accelerator(_) => transforms::BEFORE_ACCELERATOR,
+                Target::Native(_) | Target::Interpreter => transforms::BEFORE_CODE,
+            },
+            Engine::Relaxed => transforms::BEFORE_RELAXED_CODE,
         };
         let pipeline: Pipeline = passes.parse()?;
         let mut watch = Watch { stages, before: function, since: Instant::now() };
