@@ -247,3 +247,43 @@ fn cuts_of_a_loop_change_no_bit() {
         assert_eq!(gradient(Policy::Bytes(bytes)), want, "{bytes} bytes");
     }
 }
+
+/// Straight code is undone piece by piece: less memory, and not only less that is kept. That holds for layers in
+/// a row, with sums around them, and for those of which each reads all before it.
+#[test]
+fn straight_code_is_undone_in_pieces() {
+    let numbers = |n: Var| (n.convert(Dtype::F64) * 0.7).sin().reshape([24, 24]) * 0.2;
+    let x = run(|()| numbers(arange(24 * 24, Dtype::I64)), ()).unwrap();
+    let array = x.bytes().len();
+    let row: Program = |x| (0..40).fold(x, |y, _| y.dot(x).tanh()).sum();
+    let around: Program = |x| (0..40).fold(x, |y, _| y + (y.dot(x).tanh() * 0.3).dot(x)).sum();
+    let dense: Program = |x| {
+        let mut all = vec![x];
+        for _ in 0..12 {
+            let sum = all.iter().skip(1).fold(x, |s, y| s + *y);
+            all.push(sum.dot(x).tanh());
+        }
+        all[12].sum()
+    };
+    for (name, f, most) in [("row", row, 20), ("around", around, 25), ("dense", dense, 17)] {
+        let plain = jit(value_and_grad(f));
+        let (want, all) = (plain.call(&x).unwrap(), plain.explain(&x).unwrap().workspace_bytes());
+        let mut least = all;
+        for arrays in [60, 20, 14, 7, 3, 1, 0] {
+            let policy = Policy::Bytes((arrays * array) as u64);
+            let g = jit(value_and_grad(checkpoint(f, policy.clone())));
+            let e = g.explain(&x).unwrap();
+            assert!(e.tape().bytes() <= arrays * array, "{name}, {arrays}: {}", e.tape());
+            least = least.min(e.workspace_bytes());
+            let got = g.call(&x).unwrap();
+            Agreement::CLOSE.check_all(&[got.0, got.1], &[want.0.clone(), want.1.clone()]).unwrap();
+            let exact = |f: &dyn Fn(Var) -> Var| {
+                let f = checkpoint(f, policy.clone());
+                jit(value_and_grad(f)).interpreted().call(&x).unwrap()
+            };
+            assert_eq!(exact(&f), jit(value_and_grad(f)).interpreted().call(&x).unwrap());
+        }
+        println!("{name}: {} arrays, at least {}", all / array, least / array);
+        assert!(least <= most * array, "{name} takes {} arrays of {}", least / array, all / array);
+    }
+}

@@ -40,6 +40,11 @@ pub struct Call {
 notation!(Call = "call" { function, outline, checkpoint });
 
 impl Op {
+    /// A call of which reverse mode keeps what the policy says.
+    pub fn checkpoint(function: FuncId, policy: Policy) -> Op {
+        Call::checkpoint(function, policy).into()
+    }
+
     /// What reverse mode keeps of what is called, if the call says so.
     pub fn policy(&self) -> Option<&Policy> {
         match self {

@@ -9,6 +9,7 @@
 //! | | loops | other values |
 //! |---|---|---|
 //! | as planned | keep what each round needs | what is cheaper to keep |
+//! | in pieces ([`pieces`]), if there are no loops | | what crosses cuts |
 //! | outer loops keep carries | as many as let each round run `r` times at most, by the binomial schedule ([`tapeloom_ir::schedule`]) | the same, or as few bytes as can be |
 //! | loops in their rounds, too | the same, one level deeper | the same |
 //!
@@ -20,6 +21,7 @@
 //! 2020), which plans straight-line programs within a budget.
 
 use super::apart::apart;
+use super::pieces;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Region, Regions, Role, Rounds, Trip};
@@ -66,18 +68,28 @@ pub(crate) fn derive(
     // State that is an array of rows is rows.
     let f = crate::rows(module, f)?;
     let mut search = Search { regions, module, f, active, shares, bytes, least: None };
-    if let Some(of) = search.attempt(None)? {
+    if let Some(of) = search.attempt(f, &[Policy::Planned])? {
+        return Ok(of);
+    }
+    let whole = search.module.get(f);
+    for pieces in pieces::plans(search.module, &whole, bytes) {
+        let f = pieces.cut(search.module, &whole)?;
+        if let Some(of) = search.attempt(f, &[Policy::Planned])? {
+            return Ok(of);
+        }
+    }
+    if let Some(of) = search.attempt(f, &[Policy::Bytes(bytes)])? {
         return Ok(of);
     }
     let mut best: Option<(f64, LinearizeOf)> = None;
     for (level, block) in (0..levels(search.module, f)).flat_map(|l| BLOCKS.map(|b| (l, b))) {
         let last = TIMES.len() - 1;
-        let at = |place: usize| Some(Few { level, place, block });
-        let Some(mut found) = search.attempt(at(last * PARTS))? else { continue };
+        let at = |place: usize| Few { level, place, block };
+        let Some(mut found) = search.loops(at(last * PARTS))? else { continue };
         let (mut low, mut high) = (0, last * PARTS);
         while low < high {
             let middle = (low + high) / 2;
-            match search.attempt(at(middle))? {
+            match search.loops(at(middle))? {
                 Some(of) => (found, high) = (of, middle),
                 None => low = middle + 1,
             }
@@ -159,15 +171,18 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// The derivative with loops keeping so many carries, if its tape is small enough.
-    fn attempt(&mut self, loops: Option<Few>) -> Result<Option<LinearizeOf>, Problem> {
-        let f = match loops {
-            Some(few) => marked(self.module, self.f, few)?,
-            None => self.f,
-        };
+    fn loops(&mut self, few: Few) -> Result<Option<LinearizeOf>, Problem> {
+        let f = marked(self.module, self.f, few)?;
+        self.attempt(f, &[Policy::Planned, Policy::Bytes(self.bytes)])
+    }
+
+    /// The derivative of what does the same, if its tape is small enough under one of the policies.
+    fn attempt(&mut self, f: FuncId, policies: &[Policy]) -> Result<Option<LinearizeOf>, Problem> {
         let all = self.regions.linearize(self.module, f, self.active, &[], self.shares)?;
-        for policy in [Policy::Planned, Policy::Bytes(self.bytes)] {
-            let planned = policy == Policy::Planned;
-            let mut of = self.regions.plan(self.module, all.clone(), Terms::call(policy))?;
+        for policy in policies {
+            let planned = *policy == Policy::Planned;
+            let terms = Terms::call(policy.clone());
+            let mut of = self.regions.plan(self.module, all.clone(), terms)?;
             if planned {
                 of = apart(self.module, of)?;
             }

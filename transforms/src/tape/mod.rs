@@ -16,6 +16,7 @@
 //! | `again` | the choice carried out |
 //! | `apart` | halves in one function that share what is kept and nothing else |
 //! | `budget` | the cheapest plan whose tape has so many bytes at most |
+//! | `pieces` | straight-line code in pieces that are undone one after the other |
 //! | `aliased` | what is kept where arrays are taken for memory that may overlap |
 //! | `schedule` | loops of which carries are kept, by their number |
 //!
@@ -41,6 +42,7 @@ mod apart;
 mod budget;
 mod cut;
 mod flow;
+mod pieces;
 mod prices;
 mod schedule;
 
