@@ -11,6 +11,7 @@
 
 pub mod accelerator;
 pub mod kernel;
+pub mod layout;
 pub mod schedule;
 
 mod clif;

@@ -24,6 +24,7 @@
 //! | `transpose` | with `nonzero=[true]`; without, all results |
 //! | `batch size=3` | with `batched=[true,false]`; without, all parameters |
 //! | a pass or pipeline of `tapeloom-transforms` | by its name |
+//! | `layout pipeline=tflow` | of a program of kernels: the layout of its tape; passes on layouts may follow |
 //! | `run` | the answer is the results for each line `// args: 1.0; f64[2] {1.0, 2.0}` |
 //!
 //! An error that a step reports is the answer, too. Programs are verified after each step, what is
@@ -31,7 +32,8 @@
 
 use crate::{Agreement, Failure, read_tensors, run};
 use std::collections::BTreeMap;
-use tapeloom_backend::{Options, compile};
+use tapeloom_backend::layout::{Layout, PASSES, Pipeline as Layouts, Room};
+use tapeloom_backend::{Options, compile, kernel};
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{
     FuncId, Module, Price, Problem, Share, Tensor, Terms, parse_module, print_functions,
@@ -39,11 +41,14 @@ use tapeloom_ir::{
 };
 use tapeloom_transforms::{Pipeline, Transforms, as_linear, batch, jvp, linearize, transpose, vjp};
 
+/// A step and its options.
+type Step<'t> = (&'t str, BTreeMap<&'t str, &'t str>);
+
 /// A text test.
 #[derive(Debug)]
 pub struct TextTest<'t> {
     /// Steps with their options.
-    pipeline: Vec<(&'t str, BTreeMap<&'t str, &'t str>)>,
+    pipeline: Vec<Step<'t>>,
     /// Arguments of every run.
     args: Vec<Vec<Tensor>>,
     /// Everything before the expected output.
@@ -89,6 +94,9 @@ impl<'t> TextTest<'t> {
     /// # Errors
     /// A program that does not parse, a step that does not exist, a broken invariant.
     pub fn output(&self) -> Result<String, Failure> {
+        if let [("layout", options), passes @ ..] = self.pipeline.as_slice() {
+            return self.layout(options.get("pipeline").copied().unwrap_or("soa"), passes);
+        }
         let parsed = parse_module(self.input);
         if let [("verify", _)] = self.pipeline.as_slice() {
             let list = |errors: Vec<_>| errors.iter().map(|e| format!("{e}\n")).collect();
@@ -131,6 +139,26 @@ impl<'t> TextTest<'t> {
         let printed = print_functions(&module, shown);
         same_again(&printed)?;
         Ok(printed)
+    }
+
+    /// The layout of a program of kernels.
+    fn layout(&self, name: &str, more: &[Step<'_>]) -> Result<String, Failure> {
+        let lines = self.input.lines().filter(|line| !line.starts_with("//"));
+        let text: String = lines.map(|line| format!("{line}\n")).collect();
+        let program = kernel::parse(&text, &|_| None)?;
+        kernel::check(&program)?;
+        let pipeline = Layouts::ALL.into_iter().find(|p| p.name == name);
+        let names = pipeline.ok_or("no such pipeline")?.passes.iter().copied();
+        let passes = names.chain(more.iter().map(|(name, _)| *name)).map(|name| {
+            PASSES.iter().find(|pass| pass.name == name).ok_or(format!("there is no pass `{name}`"))
+        });
+        let layout =
+            Layout::made(&program, &Room::default(), passes.collect::<Result<Vec<_>, _>>()?)?;
+        let printed = layout.to_string();
+        match Layout::parse(&printed)? == layout {
+            true => Ok(printed),
+            false => Err(format!("the text is another layout:\n{printed}").into()),
+        }
     }
 
     fn runs(&self, module: &Module, f: FuncId) -> Result<String, Failure> {

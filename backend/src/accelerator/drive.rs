@@ -39,6 +39,7 @@ use crate::kernel::observe::{Observer, Site, Touch};
 use crate::kernel::{
     self, Buffer, BufferId, Call, Held, Kernel, KernelId, Program, ScalarId, TapeId, View, observed,
 };
+use crate::layout::turn;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -92,7 +93,7 @@ pub(crate) fn simulate_within(
     }
     let program = &ordered;
     let (mut layers, mut answers) = (Layers::default(), VecDeque::new());
-    let turn = setup::turn(program);
+    let turn = turn(program);
     if let Route::Scratchpad { .. } = setup.system.tape
         && turn.is_some()
     {

@@ -14,10 +14,10 @@
 //!                             %4: f64 = load b9[i]             %2: f64 = load b0[i]
 //! ```
 
-use super::setup::turn;
 use crate::kernel::{
     Arg, BufferId, Expr, Extent, IndexId, Kernel, Place, Program, ScalarId, Stmt, VarId, visit,
 };
+use crate::layout::turn;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeSet;
 

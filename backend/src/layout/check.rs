@@ -1,0 +1,53 @@
+//! What holds of every layout.
+
+use super::share::{Stream, members};
+use super::{Holds, Layout, Region, Room};
+use crate::kernel::Program;
+
+/// Whether a layout can be.
+pub(super) fn check(program: &Program, layout: &Layout, room: &Room) -> Result<(), String> {
+    for (id, region) in &layout.regions {
+        record(program, region).map_err(|what| format!("{id}: {what}"))?;
+    }
+    let mut placed = Vec::new();
+    for member in members(program, layout) {
+        let (name, at) = match member.stream {
+            Stream::Region(id) => (id.to_string(), layout.regions[id].scratchpad),
+            Stream::Input(id) => (id.to_string(), layout.inputs[id].scratchpad),
+        };
+        let Some(at) = at else { continue };
+        let size = layout.place(member.stream).ok_or(format!("{name} has a place and no tiles"))?;
+        let end = at + size;
+        if end > room.entries {
+            return Err(format!("{name} ends at entry {end} of a scratchpad of {}", room.entries));
+        }
+        for (other, of, from, to) in &placed {
+            if member.meets(of) && at < *to && *from < end {
+                return Err(format!("{name} and {other} are in use together, and overlap"));
+            }
+        }
+        placed.push((name, member, at, end));
+    }
+    Ok(())
+}
+
+/// Whether fields lie in their record, apart from each other, and hold their arrays.
+fn record(program: &Program, region: &Region) -> Result<(), String> {
+    let Holds::Arrays { fields, records } = &region.holds else { return Ok(()) };
+    let mut end = 0;
+    for field in fields {
+        if field.at < end {
+            return Err(format!("{} begins in the field before", field.buffer));
+        }
+        end = field.at + field.elements * field.width;
+        let elements = program.entry.buffers[field.buffer].ty.shape.elements() as u64;
+        if field.elements * records != elements {
+            return Err(format!("{} has {elements} elements", field.buffer));
+        }
+    }
+    let whole = region.scratchpad.is_none() || region.width.is_multiple_of(8);
+    match end <= region.width && whole {
+        true => Ok(()),
+        false => Err(format!("fields of {end} bytes in a record of {}", region.width)),
+    }
+}

@@ -1,0 +1,109 @@
+//! What a program keeps, as it is before any pass: each array and each tape by itself, and how the way back
+//! reads it.
+//!
+//! That is read off the loops: an array is *mirrored* if the forward pass stores each element once, upward, and
+//! one step of the way back reads each at most once, downward. What may not happen is no store; a read that
+//! may not happen leaves an entry of the scratchpad unread, and that is all.
+
+use super::order::{Order, Way, order};
+use super::sites::{Site, Sites};
+use super::turn::turn;
+use super::{Field, Holds, Layout, Read, Region, Room};
+use crate::kernel::{BufferId, Kernel, Place, Program};
+use cranelift_entity::PrimaryMap;
+
+/// A kept array.
+pub(super) struct Found {
+    pub(super) read: Read,
+    /// Elements that are read together, in any order among themselves.
+    pub(super) granule: u64,
+    /// The blocks that store it, and how often all of them run.
+    pub(super) blocks: Vec<usize>,
+    pub(super) rounds: Option<u64>,
+}
+
+/// Whether a buffer is kept, and lies nowhere else.
+pub(super) fn is_kept(k: &Kernel, id: BufferId) -> bool {
+    matches!(k.buffers[id].place, Place::Workspace(_)) && k.kept.keys().any(|h| h.buffer == id)
+}
+
+/// The layout of a program to begin with.
+pub(super) fn layout(program: &Program, room: &Room) -> Layout {
+    let (k, sites, turn) = (&program.entry, Sites::of(program), turn(program));
+    let mut regions = PrimaryMap::new();
+    for id in k.buffers.keys().filter(|id| is_kept(k, *id)) {
+        let ty = &k.buffers[id].ty;
+        let (elements, width) =
+            (ty.shape.elements() as u64, room.word.max(ty.dtype.bytes() as u64));
+        let found = found(&sites, turn, id, elements);
+        let together = found.granule;
+        let field = Field { buffer: id, at: 0, elements: together, width };
+        let holds = Holds::Arrays { fields: vec![field], records: elements / together.max(1) };
+        regions.push(Region::of(holds, together * width, found.read));
+    }
+    for (tape, about) in &program.tapes {
+        regions.push(Region::of(Holds::Tape(tape), about.record as u64, Read::Run));
+    }
+    Layout { name: k.name.clone(), regions, inputs: PrimaryMap::new() }
+}
+
+impl Region {
+    /// One that nobody streams yet.
+    pub(super) fn of(holds: Holds, width: u64, read: Read) -> Region {
+        Region { holds, width, read, layer: None, tile: None, scratchpad: None }
+    }
+}
+
+/// How an array is stored and read back.
+pub(super) fn found(sites: &Sites, turn: Option<usize>, id: BufferId, elements: u64) -> Found {
+    let stores: Vec<&Site> = sites.touching(id).filter(|s| s.write).collect();
+    let mut blocks: Vec<usize> = stores.iter().map(|s| s.block).collect();
+    blocks.dedup();
+    let read = ordered(sites, turn, id, elements).filter(|_| !sites.turned.contains(&id));
+    let (read, granule) = read.unwrap_or((Read::Otherwise, 1));
+    // How often one block runs.
+    let rounds = stores.first().filter(|_| blocks.len() == 1).and_then(|s| {
+        s.loops.iter().try_fold(1u64, |n, l| n.checked_mul(u64::try_from(l.rounds()?).ok()?))
+    });
+    Found { read, granule, blocks, rounds }
+}
+
+fn ordered(sites: &Sites, turn: Option<usize>, id: BufferId, elements: u64) -> Option<(Read, u64)> {
+    let (turn, elements) = (turn?, i64::try_from(elements).ok()?);
+    let (stores, mut loads): (Vec<&Site>, Vec<&Site>) = sites.touching(id).partition(|s| s.write);
+    // What a round reads of what it has just stored is in registers.
+    loads.retain(|load| {
+        !stores.iter().any(|s| (s.epoch, &s.address) == (load.epoch, &load.address) && s.always)
+    });
+    // What it reads twice it reads once.
+    let mut once: Vec<&Site> = Vec::new();
+    for load in loads {
+        if !once.iter().any(|s| (s.epoch, &s.address) == (load.epoch, &load.address)) {
+            once.push(load);
+        }
+    }
+    let one_step = |all: &[&Site]| all.windows(2).all(|s| s[0].step == s[1].step);
+    let phases = stores.iter().all(|s| s.step < turn && s.always)
+        && once.iter().all(|s| s.step >= turn)
+        && one_step(&stores)
+        && one_step(&once);
+    let (stored, read) = (order(&stores).filter(|_| phases)?, order(&once)?);
+    let all = Order {
+        way: Way::Up,
+        granule: stored.granule,
+        least: 0,
+        most: elements - 1,
+        count: elements,
+    };
+    let granule = stored.granule.max(read.granule);
+    let nested = granule % stored.granule == 0 && granule % read.granule == 0;
+    if stored != all || !nested || elements % granule != 0 {
+        return None;
+    }
+    let read = match read.way {
+        Way::Down => Read::Mirrored,
+        Way::Up if read.count == 1 => Read::Mirrored,
+        Way::Up => Read::Same,
+    };
+    Some((read, u64::try_from(granule).ok()?))
+}

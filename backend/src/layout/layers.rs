@@ -1,0 +1,31 @@
+//! Layers: what the scratchpad is asked for at once.
+//!
+//! So many rounds of a loop as may be there at once, and no more entries than a layer may have; of a record
+//! that is larger, none. The second pass of the paper, which cuts unrolled blocks: a layer here is rounds,
+//! and costs no code.
+
+use super::share::{Stream, shares};
+use super::sites::Sites;
+use super::{Holds, Layer, Layout, Room};
+use crate::kernel::Program;
+
+/// The pass.
+pub(super) fn layers(program: &Program, mut layout: Layout, room: &Room) -> Layout {
+    let (shares, sites) = (shares(program, &layout, room), Sites::of(program));
+    for (id, region) in layout.regions.iter_mut() {
+        let entries = region.entries().max(1);
+        let most = shares.get(&Stream::Region(id)).copied().unwrap_or(0);
+        let rounds = most.min((room.layer / entries).max(1));
+        let of = match &region.holds {
+            Holds::Arrays { fields, .. } => {
+                let stores =
+                    fields.iter().flat_map(|f| sites.touching(f.buffer)).filter(|s| s.write);
+                stores.last().and_then(|s| s.loops.last()).map(|l| l.index)
+            }
+            Holds::Tape(_) => None,
+        };
+        region.width = region.width.next_multiple_of(if most > 0 { 8 } else { 1 });
+        region.layer = (most > 0).then_some(Layer { rounds, of });
+    }
+    layout
+}

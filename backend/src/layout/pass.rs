@@ -1,0 +1,114 @@
+//! Passes on layouts, by name, and what they are combined to.
+
+use super::check::check;
+use super::{Layout, found, inputs, layers, offsets, records, streams};
+use crate::kernel::Program;
+use tapeloom_ir::Problem;
+
+/// What a layout is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// Entries of 8 bytes of the scratchpad,
+    pub entries: u64,
+    /// in parts that are filled and drained while another one is in use.
+    pub halves: u64,
+    /// The most entries of a layer.
+    pub layer: u64,
+    /// The least bytes of an element: 8 where the tape is of words, whatever is kept.
+    pub word: u64,
+}
+
+impl Room {
+    /// Entries that are in use at the same time.
+    pub(super) fn half(&self) -> u64 {
+        self.entries / self.halves.max(1)
+    }
+}
+
+impl Default for Room {
+    /// That of the paper: 64 entries in two halves.
+    fn default() -> Room {
+        Room { entries: 64, halves: 2, layer: u64::MAX, word: 1 }
+    }
+}
+
+/// A map from layouts to layouts.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it does.
+    pub run: fn(&Program, Layout, &Room) -> Layout,
+}
+
+/// Every pass.
+pub const PASSES: [Pass; 5] = [
+    Pass { name: "records", run: records::records },
+    Pass { name: "inputs", run: inputs::inputs },
+    Pass { name: "layers", run: layers::layers },
+    Pass { name: "streams", run: streams::streams },
+    Pass { name: "offsets", run: offsets::offsets },
+];
+
+/// Passes, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Pipeline {
+    /// What it is called.
+    pub name: &'static str,
+    /// The names of its passes.
+    pub passes: &'static [&'static str],
+}
+
+impl Pipeline {
+    /// Each array by itself.
+    pub const SOA: Pipeline = Pipeline { name: "soa", passes: &[] };
+    /// Records, through the cache.
+    pub const AOS: Pipeline = Pipeline { name: "aos", passes: &["records"] };
+    /// Records that are streamed.
+    pub const TFLOW: Pipeline =
+        Pipeline { name: "tflow", passes: &["records", "layers", "streams", "offsets"] };
+    /// And arguments that are read again.
+    pub const MINTAPE_TFLOW: Pipeline = Pipeline {
+        name: "mintape+tflow",
+        passes: &["records", "inputs", "layers", "streams", "offsets"],
+    };
+
+    /// Every one.
+    pub const ALL: [Pipeline; 4] =
+        [Pipeline::SOA, Pipeline::AOS, Pipeline::TFLOW, Pipeline::MINTAPE_TFLOW];
+
+    /// The layout of a program.
+    ///
+    /// # Errors
+    /// Those of [`Layout::made`].
+    pub fn run(&self, program: &Program, room: &Room) -> Result<Layout, Problem> {
+        let passes = PASSES.iter().filter(|pass| self.passes.contains(&pass.name));
+        Layout::made(program, room, passes)
+    }
+}
+
+impl Layout {
+    /// The layout of a program, by these passes. Each is checked in debug builds, the last one always.
+    ///
+    /// # Errors
+    /// [`tapeloom_ir::Kind::Internal`] where a pass made what cannot be.
+    pub fn made<'p>(
+        program: &Program,
+        room: &Room,
+        passes: impl IntoIterator<Item = &'p Pass>,
+    ) -> Result<Layout, Problem> {
+        let (mut layout, mut last) = (found::layout(program, room), "no pass");
+        for pass in passes {
+            if cfg!(debug_assertions) {
+                check(program, &layout, room).map_err(|what| broken(last, &what))?;
+            }
+            (layout, last) = ((pass.run)(program, layout, room), pass.name);
+        }
+        check(program, &layout, room).map_err(|what| broken(last, &what))?;
+        Ok(layout)
+    }
+}
+
+fn broken(pass: &str, what: &str) -> Problem {
+    Problem::internal(format!("after `{pass}`, the layout of the tape is wrong: {what}"))
+}

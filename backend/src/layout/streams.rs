@@ -1,0 +1,26 @@
+//! Streams: how much is moved at once.
+//!
+//! A tile is whole layers, as many as a stream may have there; while one tile is in use, the other half of its
+//! place is drained or filled. The third pass of the paper. Of an input, which nobody stores, a tile is rounds of
+//! the loop that reads it, as many as whole lines hold.
+
+use super::share::{LINE, Stream, shares};
+use super::{Layout, Room, Tile};
+use crate::kernel::Program;
+
+/// The pass.
+pub(super) fn streams(program: &Program, mut layout: Layout, room: &Room) -> Layout {
+    let (shares, halves) = (shares(program, &layout, room), room.halves);
+    let share = |stream| shares.get(&stream).copied().unwrap_or(0);
+    for (id, region) in layout.regions.iter_mut() {
+        let rounds = share(Stream::Region(id));
+        let layer = region.layer.map(|layer| (rounds / layer.rounds.max(1)).max(1));
+        region.tile = layer.map(|length| Tile { length, halves });
+    }
+    for (id, input) in layout.inputs.iter_mut() {
+        let length = share(Stream::Input(id));
+        let lines = length - length % (LINE / input.entries().max(1)).max(1);
+        input.tile = (lines > 0).then_some(Tile { length: lines, halves });
+    }
+    layout
+}
