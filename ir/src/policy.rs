@@ -34,6 +34,9 @@ pub enum Policy {
     /// So many bytes between the forward pass and the way back, and while an outer round of loops is undone:
     /// the cheapest plan that has no more. Loops keep some of their carries and make the others again.
     Bytes(u64),
+    /// The same if there is such a plan, and otherwise as few bytes as there are: what derivatives keep of
+    /// those within [`Policy::Bytes`], which need room for what the first way back has to have.
+    About(u64),
     /// What the backward pass reads but for values marked with those names, which are computed again.
     Except(Arc<[Arc<str>]>),
     /// What a compiler keeps that sees loops over memory in place of arrays, and must assume that arrays
@@ -60,7 +63,8 @@ impl Policy {
     /// Every policy without names, and those with names with two each.
     pub fn samples() -> Vec<Policy> {
         let names = ["a", "b.c"];
-        let more = [Policy::Bytes(8000), Policy::named(names), Policy::except(names)];
+        let more = [Policy::Bytes(8000), Policy::About(8000)];
+        let more = more.into_iter().chain([Policy::named(names), Policy::except(names)]);
         PLAIN.into_iter().chain(more).collect()
     }
 
@@ -82,6 +86,7 @@ impl Policy {
             Policy::Nothing => "nothing",
             Policy::Dots => "dots",
             Policy::Bytes(_) => "bytes",
+            Policy::About(_) => "about",
             Policy::Named(_) => "named",
             Policy::Except(_) => "except",
             Policy::Aliased => "aliased",
@@ -99,7 +104,8 @@ impl Policy {
             | Policy::Dots
             | Policy::Aliased
             | Policy::Disjoint
-            | Policy::Bytes(_) => &[],
+            | Policy::Bytes(_)
+            | Policy::About(_) => &[],
         }
     }
 
@@ -108,7 +114,41 @@ impl Policy {
     pub fn times(&self, n: usize) -> Policy {
         match self {
             Policy::Bytes(bytes) => Policy::Bytes(bytes.saturating_mul(n as u64)),
+            Policy::About(bytes) => Policy::About(bytes.saturating_mul(n as u64)),
             other => other.clone(),
+        }
+    }
+
+    /// What is kept of the derivatives that it leads to, if they are differentiated.
+    #[must_use]
+    pub fn derived(&self) -> Policy {
+        match self {
+            Policy::Bytes(bytes) => Policy::About(*bytes),
+            other => other.clone(),
+        }
+    }
+
+    /// The policy of that word about so many bytes, if there is one.
+    pub fn of_bytes(word: &str, bytes: u64) -> Option<Policy> {
+        match word {
+            "bytes" => Some(Policy::Bytes(bytes)),
+            "about" => Some(Policy::About(bytes)),
+            _ => None,
+        }
+    }
+
+    /// The bytes that it is about.
+    pub fn bytes(&self) -> Option<u64> {
+        match self {
+            Policy::Bytes(bytes) | Policy::About(bytes) => Some(*bytes),
+            Policy::Planned
+            | Policy::Everything
+            | Policy::Nothing
+            | Policy::Dots
+            | Policy::Named(_)
+            | Policy::Except(_)
+            | Policy::Aliased
+            | Policy::Disjoint => None,
         }
     }
 
@@ -129,7 +169,7 @@ impl fmt::Display for Policy {
             Policy::Named(names) | Policy::Except(names) => {
                 write!(f, "{}({})", self.word(), names.join(", "))
             }
-            Policy::Bytes(bytes) => write!(f, "bytes({bytes})"),
+            Policy::Bytes(bytes) | Policy::About(bytes) => write!(f, "{}({bytes})", self.word()),
             Policy::Planned
             | Policy::Everything
             | Policy::Nothing
@@ -148,10 +188,11 @@ impl FromStr for Policy {
                 Some((word, names)) => (word, names.split(',').map(str::trim).collect()),
                 None => (text, Vec::new()),
             };
-        if let ("bytes", [bytes]) = (word, names.as_slice())
+        if let [bytes] = names.as_slice()
             && let Ok(bytes) = bytes.parse()
+            && let Some(policy) = Policy::of_bytes(word, bytes)
         {
-            return Ok(Policy::Bytes(bytes));
+            return Ok(policy);
         }
         let named: Option<Vec<Arc<str>>> =
             names.into_iter().map(|name| is_word(name).then(|| name.into())).collect();

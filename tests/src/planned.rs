@@ -273,7 +273,10 @@ pub fn policy(rng: &mut Rng) -> Policy {
         3 => Policy::Planned,
         4 => Policy::named(NAMES.into_iter().skip(rng.index(3))),
         5 => Policy::except(NAMES.into_iter().take(1 + rng.index(3))),
-        _ => Policy::Bytes([0, 300, 3_000, 100_000, u64::MAX][rng.index(5)]),
+        n => {
+            let bytes = [0, 300, 3_000, 100_000, u64::MAX][rng.index(5)];
+            if n == 6 { Policy::About(bytes) } else { Policy::Bytes(bytes) }
+        }
     }
 }
 

@@ -207,20 +207,22 @@ fn what_is_kept_is_all_that_is_kept() {
 #[test]
 fn budgets_of_higher_order_and_in_rules() {
     let x = Tensor::from([0.3, 0.2]);
-    let until = |x: Var| {
+    let until: Program = |x: Var| {
         let round = |(z, s): (Var, Var)| (z + 1.0 + s.square().sum() * 0.1, s.sin() * z);
         while_loop(|(z, _): (Var, Var)| z.lt(9.0), round, (x.sum(), x)).1.sum()
     };
-    for budget in [100, 3000, u64::MAX] {
-        let c = move |x: Var| checkpoint(until, Policy::Bytes(budget))(x);
-        let twice = |x: Var| grad(move |x: Var| (grad(c)(x) * x.sin()).sum())(x);
-        let plain = |x: Var| grad(move |x: Var| (grad(until)(x) * x.sin()).sum())(x);
-        match run(twice, &x) {
-            Ok(got) => Agreement::CLOSE.check(&got, &run(plain, &x).unwrap()).unwrap(),
-            // The gradient's own places count once more, so there is always room without a bound alone.
-            Err(e) => assert!(e.kind() == Kind::Budget && budget < u64::MAX, "{budget}: {e}"),
+    let outer = |g: &dyn Fn(Var) -> Var, x: Var| (g(x) * x.sin()).sum();
+    for f in [until, swing, stacked] {
+        // The least number of the first way back is enough for the second.
+        let first = |bytes| run(grad(checkpoint(f, Policy::Bytes(bytes))), &x);
+        for budget in [least(&first(10).unwrap_err()), 10_000, u64::MAX] {
+            let c = move |x: Var| checkpoint(f, Policy::Bytes(budget))(x);
+            let got = run(grad(move |x: Var| outer(&grad(c), x)), &x).unwrap();
+            let want = run(grad(move |x: Var| outer(&grad(f), x)), &x).unwrap();
+            Agreement::CLOSE.check(&got, &want).unwrap();
         }
     }
+    assert!(run(grad(checkpoint(swing, Policy::About(10))), &x).is_ok());
     let f = |x: Var| checkpoint(swing, Policy::Bytes(10))(x);
     let rule = move |x: Var| custom_jvp(f, move |x, dx| jvp(f)((x, dx)))(x);
     assert_eq!(run(grad(rule), &x).unwrap_err().kind(), Kind::Budget);

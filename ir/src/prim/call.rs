@@ -126,8 +126,9 @@ impl Primitive for Call {
         let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
         let shares: Vec<Share> = (0..x.len()).map(|i| cx.share(i)).collect();
         let of = cx.ask(|regions, m| {
-            if let Some(policy @ (Policy::Bytes(_) | Policy::Aliased | Policy::Disjoint)) =
-                &self.checkpoint
+            if let Some(
+                policy @ (Policy::Bytes(_) | Policy::About(_) | Policy::Aliased | Policy::Disjoint),
+            ) = &self.checkpoint
             {
                 return regions.within(m, self.function, &active, &shares, policy);
             }
@@ -137,10 +138,13 @@ impl Primitive for Call {
                 None => Ok(of),
             }
         })?;
-        let mut y = cx.b.emit(self.to(of.fwd), x);
+        let checkpoint = self.checkpoint.as_ref().map(Policy::derived);
+        let half =
+            |function| Call { function, outline: self.outline, checkpoint: checkpoint.clone() };
+        let mut y = cx.b.emit(half(of.fwd), x);
         let mut args = Residual::pick(&of.residuals, x, &y);
         args.extend(dx.iter().flatten());
-        let dy = cx.b.emit(self.to(of.lin), &args);
+        let dy = cx.b.emit(half(of.lin), &args);
         y.truncate(of.active_out.len());
         Ok(Dual { y, dy: scatter_tangents(&of.active_out, &dy).into() })
     }

@@ -244,16 +244,16 @@ impl SingleField for Policy {
     }
     fn to_attr(&self) -> Attr {
         let words = self.names().iter().map(|name| name.to_string().into());
-        match (self, self.names()) {
-            (Policy::Bytes(bytes), _) => Attr::Word(format!("bytes.{bytes}").into()),
+        match (self.bytes(), self.names()) {
+            (Some(bytes), _) => Attr::Word(format!("{}.{bytes}", self.word()).into()),
             (_, []) => Attr::Word(self.word().into()),
             _ => Attr::Words([self.word().into()].into_iter().chain(words).collect()),
         }
     }
     fn from_attr(attr: &Attr) -> Option<Policy> {
         match attr {
-            Attr::Word(word) => match word.strip_prefix("bytes.").map(str::parse) {
-                Some(bytes) => bytes.ok().map(Policy::Bytes),
+            Attr::Word(word) => match word.split_once('.') {
+                Some((word, bytes)) => Policy::of_bytes(word, bytes.parse().ok()?),
                 None => Policy::of(word, Vec::new()),
             },
             Attr::Words(words) => {

@@ -24,6 +24,7 @@ use tapeloom_ir::prim::{Call, Op};
 /// | [`Policy::Nothing`] | the arguments |
 /// | [`Policy::Dots`] | what contractions give |
 /// | `Policy::Bytes(n)` | so many bytes, by the cheapest plan that has no more |
+/// | `Policy::About(n)` | the same, or as few bytes as there are where that is more |
 /// | `Policy::named(["h"])` | values marked by [`Var::named`] with one of the names |
 /// | `Policy::except(["h"])` | what the backward pass reads, but for those |
 /// | [`Policy::Planned`] | what is cheaper to keep than to compute again |
@@ -50,7 +51,8 @@ use tapeloom_ir::prim::{Call, Op};
 /// carries as fit and make the others again, by binomial schedules; loops within loops do, too, where that
 /// is not enough. It holds for the function as it is differentiated: `vmap(grad(checkpoint(f, ..)))` has so
 /// many bytes for each member, `grad(checkpoint(vmap(f), ..))` for all; in a body of a loop it is for each
-/// round, around the loop for all of them.
+/// round, around the loop for all of them. A derivative of the gradient has [`Policy::About`] as many once more:
+/// its way back goes through the first one, with the carries that are kept there.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -61,13 +61,14 @@ pub(crate) fn derive(
     regions: &mut dyn Regions,
     module: &mut Module,
     f: FuncId,
-    Within { active, shares, policy: _ }: &Within,
+    Within { active, shares, policy }: &Within,
     bytes: u64,
 ) -> Result<LinearizeOf, Problem> {
     let f = crate::inline(module, f)?;
     // State that is an array of rows is rows.
     let f = crate::rows(module, f)?;
-    let mut search = Search { regions, module, f, active, shares, bytes, least: None };
+    let mut search =
+        Search { regions, module, f, active, shares, bytes, least: None, smallest: None };
     if let Some(of) = search.attempt(f, &[Policy::Planned])? {
         return Ok(of);
     }
@@ -101,9 +102,10 @@ pub(crate) fn derive(
             best = Some((rounds, found));
         }
     }
-    match best {
-        Some((_, of)) => Ok(of),
-        None => Err(search.refused()),
+    match (best, search.smallest.take()) {
+        (Some((_, of)), _) => Ok(of),
+        (None, Some(of)) if matches!(policy, Policy::About(_)) => Ok(of),
+        (None, _) => Err(search.refused()),
     }
 }
 
@@ -165,8 +167,9 @@ struct Search<'a> {
     active: &'a [bool],
     shares: &'a [Share],
     bytes: u64,
-    /// The smallest tape so far.
+    /// The smallest tape so far, and its plan.
     least: Option<Tape>,
+    smallest: Option<LinearizeOf>,
 }
 
 impl Search<'_> {
@@ -195,7 +198,7 @@ impl Search<'_> {
                 (Some(_), Tape::Unbounded(_)) => false,
             };
             if smaller {
-                self.least = Some(tape);
+                (self.least, self.smallest) = (Some(tape), Some(of.clone()));
             }
             let enough = match tape {
                 Tape::Bytes(bytes) => bytes <= self.bytes,

@@ -64,7 +64,9 @@ pub(crate) fn within(
     of: &Within,
 ) -> Result<LinearizeOf, Problem> {
     match of.policy {
-        Policy::Bytes(bytes) => budget::derive(regions, module, f, of, bytes),
+        Policy::Bytes(bytes) | Policy::About(bytes) => {
+            budget::derive(regions, module, f, of, bytes)
+        }
         Policy::Aliased | Policy::Disjoint => aliased::derive(regions, module, f, of),
         Policy::Planned
         | Policy::Everything
@@ -88,7 +90,9 @@ pub(crate) fn derive(
     let of = chosen(regions, module, fwd, plan)?;
     // Who says what is kept wants nothing else to be.
     let said = match plan.terms.policy {
-        Policy::Nothing | Policy::Dots | Policy::Named(_) | Policy::Bytes(_) => true,
+        Policy::Nothing | Policy::Dots | Policy::Named(_) | Policy::Bytes(_) | Policy::About(_) => {
+            true
+        }
         Policy::Planned
         | Policy::Everything
         | Policy::Except(_)

@@ -84,7 +84,9 @@ impl Prices {
             Policy::Planned => Work::Paid(times),
             Policy::Everything | Policy::Except(_) => Work::Least,
             Policy::Nothing => Work::Free,
-            Policy::Bytes(_) | Policy::Aliased | Policy::Disjoint => Work::FreeButRuns,
+            Policy::Bytes(_) | Policy::About(_) | Policy::Aliased | Policy::Disjoint => {
+                Work::FreeButRuns
+            }
             Policy::Named(ref names) => Work::FreeBut(names),
             Policy::Dots => Work::FreeButDots,
         };
@@ -116,7 +118,8 @@ impl Prices {
             | Policy::Dots
             | Policy::Named(_)
             | Policy::Aliased
-            | Policy::Bytes(_) => {}
+            | Policy::Bytes(_)
+            | Policy::About(_) => {}
         }
         let rounds = terms.rounds.max(1) as u64;
         let mut constant: SecondaryMap<ValueId, bool> = SecondaryMap::new();
@@ -164,7 +167,8 @@ impl Prices {
             | Policy::Except(_)
             | Policy::Aliased
             | Policy::Disjoint
-            | Policy::Bytes(_) => reads.results,
+            | Policy::Bytes(_)
+            | Policy::About(_) => reads.results,
             Policy::Nothing | Policy::Dots | Policy::Named(_) => 0,
         };
         for (i, v) in f.results.iter().enumerate().take(results) {
