@@ -12,7 +12,10 @@ use crate::{Agreement, Case, Failure, Rng, run, show_tensors};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 use tapeloom_ir::prim::Exactness;
-use tapeloom_ir::{Module, parse_module, print_function, print_functions, verify_module};
+use tapeloom_ir::{
+    Atom, Builder, Copying, Module, Op, Policy, parse_module, print_function, print_functions,
+    verify_module,
+};
 use tapeloom_transforms::PASSES;
 
 /// What must hold for a program.
@@ -153,6 +156,33 @@ pub fn words(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure
     let (first, second) = (letter(), letter());
     let Some(next) = transformed(m, case, recipe, first, &mut Rng::new(4))? else { return Ok(()) };
     transformed(m, &next, recipe, second, &mut Rng::new(5)).map(|_| ())
+}
+
+/// Whatever reverse mode keeps of a program, the derivative is the same in every bit.
+pub fn policies(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
+    if recipe.wild {
+        return Ok(());
+    }
+    let Some(want) = unchecked(m, case, Letter::Vjp, &mut Rng::new(6))? else { return Ok(()) };
+    let values = run(m, want.f, &want.args)?;
+    let mut rng = Rng::new(recipe.genes.len() as u64);
+    let mut about = || Policy::About([0, 50, 200, 1000, 5000][rng.index(5)]);
+    for policy in [Policy::Nothing, Policy::Dots, about(), about()] {
+        let f = m.get(case.f);
+        let (mut draft, copying) = Copying::same_signature(&f);
+        let operands: Vec<Atom> = f.all_params().map(|p| copying.read(p.into())).collect();
+        let call = Op::checkpoint(case.f, policy.clone());
+        let results = Builder::new(m, &mut draft).emit(call, &operands).to_vec();
+        let of = Case { f: draft.finish(m, results)?, args: case.args.clone(), ..case.clone() };
+        let blame = |e: String, m: &Module, f| format!("{policy}: {e}\n{}", print_function(m, f));
+        let Some(next) = unchecked(m, &of, Letter::Vjp, &mut Rng::new(6))? else {
+            return Err(blame("has no derivative".into(), m, of.f).into());
+        };
+        let same = Agreement::Exact.check_all(&run(m, next.f, &next.args)?, &values);
+        same.map_err(|e| blame(e.to_string(), m, next.f))?;
+        same_numbers(m, &next, Demand::default())?;
+    }
+    Ok(())
 }
 
 /// A recording of a program is the program, and pulled back its reverse derivative, to the second order.

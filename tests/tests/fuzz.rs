@@ -42,6 +42,11 @@ fn words_of_two_letters() {
 }
 
 #[test]
+fn policies_change_no_bit() {
+    for_all(60, fuzz::policies);
+}
+
+#[test]
 fn recordings_are_their_programs() {
     for_all(100, fuzz::recordings);
 }

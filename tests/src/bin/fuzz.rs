@@ -146,12 +146,13 @@ fn recipe(seed: u64) -> String {
 /// Every law, the costlier ones in turns.
 fn everything(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let start = Instant::now();
-    let turns: [Law; 7] = [
+    let turns: [Law; 8] = [
         fuzz::derivatives,
         fuzz::batches,
         fuzz::words,
         fuzz::text,
         fuzz::recordings,
+        fuzz::policies,
         fuzz::derivatives,
         fuzz::batches,
     ];
