@@ -33,7 +33,7 @@ pub use compile::{Options, Report, Runnable, compile};
 pub use executable::{Executable, Taken};
 pub use jit::CodeReport;
 pub use keeping::Keeping;
-pub use plan::{Plan, Row};
+pub use plan::{How, Plan, Row};
 pub use schedule::schedule;
 pub use tape::{Again, TapePlan};
 pub use target::Target;

@@ -11,6 +11,7 @@ use crate::tape::{Again, table};
 use cranelift_entity::PrimaryMap;
 use std::fmt;
 use std::sync::Arc;
+use tapeloom_ir::prim::{PACKED, ROUNDED};
 use tapeloom_ir::{ArrayType, Loc};
 
 /// Where every value that needs memory lies, and when.
@@ -68,7 +69,38 @@ pub struct Row {
     pub kept: Vec<Arc<str>>,
 }
 
+/// How a value lies in its buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum How {
+    /// As it is.
+    Stored,
+    /// In fewer bytes.
+    Packed,
+    /// In fewer bytes, as other numbers near to its own ([`ROUNDING`](tapeloom_ir::ROUNDING)).
+    Rounded,
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            How::Stored => "stored",
+            How::Packed => PACKED,
+            How::Rounded => ROUNDED,
+        })
+    }
+}
+
 impl Row {
+    /// How the value lies in it.
+    pub fn how(&self) -> How {
+        let marked = |mark: &str| self.kept.iter().any(|name| &**name == mark);
+        match (marked(PACKED), marked(ROUNDED)) {
+            (_, true) => How::Rounded,
+            (true, false) => How::Packed,
+            (false, false) => How::Stored,
+        }
+    }
+
     /// Whether it lies in the workspace.
     pub fn is_workspace(&self) -> bool {
         self.offset().is_some()

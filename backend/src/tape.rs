@@ -2,8 +2,8 @@
 //! reads it, and what is computed again instead.
 //!
 //! ```text
-//! buffer  what       type      bytes  place        steps  made at        read at
-//! b11     the carry  f64[100]  800    workspace+0  0-2    src/main.rs:7  src/main.rs:7
+//! buffer  what       type      bytes  how     place        steps  made at        read at
+//! b11     the carry  f64[100]  800    stored  workspace+0  0-2    src/main.rs:7  src/main.rs:7
 //!
 //! computed again
 //! what  type   times  at
@@ -15,9 +15,9 @@
 //! A value is on the tape if an equation of the forward pass made it and one of reverse mode reads it
 //! ([`tapeloom_ir::Spot`]). Passes that merge equations keep the line of the first.
 
-use crate::plan::{Plan, Row};
+use crate::plan::{How, Plan, Row};
 use std::fmt;
-use tapeloom_ir::{FuncId, Loc, Module, OrderedMap, OrderedSet, Type};
+use tapeloom_ir::{FuncId, Loc, Module, OrderedMap, OrderedSet, ROUNDING, Type};
 
 /// What the way back computes again at one line.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -130,15 +130,25 @@ fn escaped(text: &str) -> String {
 impl fmt::Display for TapePlan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |loc: Loc| loc.map_or(String::new(), |at| format!("{}:{}", at.file(), at.line()));
-        let heads = ["buffer", "what", "type", "bytes", "place", "steps", "made at", "read at"];
+        let heads =
+            ["buffer", "what", "type", "bytes", "how", "place", "steps", "made at", "read at"];
         let mut lines = vec![heads.map(String::from)];
         for row in self.rows() {
             let [buffer, what, ty, bytes, place, steps, made] = row.cells();
-            lines.push([buffer, what, ty, bytes, place, steps, made, at(row.read_back)]);
+            let how = row.how().to_string();
+            lines.push([buffer, what, ty, bytes, how, place, steps, made, at(row.read_back)]);
         }
         match lines.len() {
             1 => writeln!(f, "the way back reads nothing that the forward pass left in memory")?,
             _ => table(f, &lines)?,
+        }
+        if self.rows().any(|row| row.how() == How::Rounded) {
+            writeln!(
+                f,
+                "\nrounded: each number within {ROUNDING:.1e} of itself, if it is between {:.1e} and {:.1e} in size",
+                f32::MIN_POSITIVE,
+                f32::MAX
+            )?;
         }
         if !self.again().is_empty() {
             writeln!(f, "\ncomputed again")?;

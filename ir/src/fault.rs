@@ -61,6 +61,8 @@ faults! {
     WrongCut = "wrong-cut", "what is computed again reads what the value that is kept follows from, in its place";
     EffectTwice = "effect-twice", "what a user can see is computed again, too";
     Uncounted = "uncounted", "budgets do not count what inner loops record on the way back";
+    BitShort = "bit-short", "integers that are kept packed have a bit less than the largest needs";
+    BitOrder = "bit-order", "of what is kept packed the last of a word comes first";
     HeldWhole = "held-whole", "what is kept keeps the array of which it is a part";
     Element = "element", "the elements of a loop that counts down are read counting up";
     GivenUp = "given-up", "an argument is given up though it is still read";

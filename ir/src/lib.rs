@@ -60,7 +60,7 @@ pub use limits::{Cancel, LOOK_EVERY, LimitedLoop, Limits, LoopCount, eval_within
 pub use literal::Literal;
 pub use map::{OrderedMap, OrderedSet};
 pub use module::Module;
-pub use policy::{Memory, Policy, Price, Share, Terms};
+pub use policy::{Bits, Memory, Policy, Price, ROUNDING, Regime, Share, Terms};
 pub use prim::{Code, Op, Scalar};
 pub use problem::{Kind, Problem};
 pub use schedule::Schedule;

@@ -47,16 +47,25 @@ pub enum Policy {
     /// The same, where it is known that arrays do not overlap: they are read again, and of what is computed so
     /// few bytes are kept as arithmetic can do without.
     Disjoint,
+    /// As planned, with what is kept of f64 as f32, in half the bytes. Derivatives are not those of every other
+    /// policy: each number that is kept is rounded, by [`ROUNDING`] of itself at most, and one beyond what f32
+    /// has is lost.
+    Rounded,
 }
 
+/// By how much of itself a number is changed at most that [`Policy::Rounded`] keeps, if it is between 1.2e-38
+/// and 3.4e38 in size: half the distance between two numbers of f32.
+pub const ROUNDING: f64 = f32::EPSILON as f64 / 2.0;
+
 /// What is written of the policies without names.
-const PLAIN: [Policy; 6] = [
+const PLAIN: [Policy; 7] = [
     Policy::Planned,
     Policy::Everything,
     Policy::Nothing,
     Policy::Dots,
     Policy::Aliased,
     Policy::Disjoint,
+    Policy::Rounded,
 ];
 
 impl Policy {
@@ -91,6 +100,7 @@ impl Policy {
             Policy::Except(_) => "except",
             Policy::Aliased => "aliased",
             Policy::Disjoint => "disjoint",
+            Policy::Rounded => "rounded",
         }
     }
 
@@ -104,8 +114,42 @@ impl Policy {
             | Policy::Dots
             | Policy::Aliased
             | Policy::Disjoint
+            | Policy::Rounded
             | Policy::Bytes(_)
             | Policy::About(_) => &[],
+        }
+    }
+
+    /// Whether it weighs bytes against arithmetic.
+    pub fn is_planned(&self) -> bool {
+        match self {
+            Policy::Planned | Policy::Rounded => true,
+            Policy::Everything
+            | Policy::Nothing
+            | Policy::Dots
+            | Policy::Named(_)
+            | Policy::Bytes(_)
+            | Policy::About(_)
+            | Policy::Except(_)
+            | Policy::Aliased
+            | Policy::Disjoint => false,
+        }
+    }
+
+    /// In how many bits it keeps values, here and in bodies of loops.
+    pub fn bits(&self) -> Bits {
+        match self {
+            Policy::Planned => Bits::Cheap,
+            // Those that stand for what others do keep what is read, as it is.
+            Policy::Everything | Policy::Except(_) | Policy::Aliased | Policy::Disjoint => {
+                Bits::Whole
+            }
+            Policy::Nothing
+            | Policy::Dots
+            | Policy::Named(_)
+            | Policy::Bytes(_)
+            | Policy::About(_) => Bits::Few,
+            Policy::Rounded => Bits::Rounded,
         }
     }
 
@@ -148,7 +192,8 @@ impl Policy {
             | Policy::Named(_)
             | Policy::Except(_)
             | Policy::Aliased
-            | Policy::Disjoint => None,
+            | Policy::Disjoint
+            | Policy::Rounded => None,
         }
     }
 
@@ -175,7 +220,8 @@ impl fmt::Display for Policy {
             | Policy::Nothing
             | Policy::Dots
             | Policy::Aliased
-            | Policy::Disjoint => f.write_str(self.word()),
+            | Policy::Disjoint
+            | Policy::Rounded => f.write_str(self.word()),
         }
     }
 }
@@ -222,6 +268,36 @@ pub struct Terms {
     /// Whether both halves will stand in one function, where what is computed again has to be told from
     /// what it was computed from.
     pub together: bool,
+    /// In how many bits values are kept.
+    pub bits: Bits,
+}
+
+/// In how many bits values are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
+pub enum Bits {
+    /// In those of their dtype.
+    Whole,
+    /// In fewer where that is cheaper.
+    #[default]
+    Cheap,
+    /// In as few as they have.
+    Few,
+    /// As [`Bits::Cheap`], and floats of 64 bits in 32.
+    Rounded,
+}
+
+/// What holds of all that a function keeps, and of all that it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
+pub struct Regime {
+    /// What arrays are taken for.
+    pub memory: Memory,
+    /// In how many bits values are kept.
+    pub bits: Bits,
+}
+
+impl Regime {
+    /// Nothing in particular.
+    pub const PLAIN: Regime = Regime { memory: Memory::Values, bits: Bits::Cheap };
 }
 
 /// What arrays are taken for, where values are kept.
@@ -240,14 +316,14 @@ pub enum Memory {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Share {
     rounds: u32,
-    memory: Memory,
+    regime: Regime,
 }
 
 impl Share {
     /// It costs its bytes in each round.
-    pub const OWN: Share = Share { rounds: 1, memory: Memory::Values };
+    pub const OWN: Share = Share { rounds: 1, regime: Regime::PLAIN };
     /// It costs next to nothing: it is an argument of the whole, or an element of one.
-    pub const FREE: Share = Share { rounds: u32::MAX, memory: Memory::Values };
+    pub const FREE: Share = Share { rounds: u32::MAX, regime: Regime::PLAIN };
 
     /// The same, where each of those rounds is so many rounds of a loop.
     #[must_use]
@@ -256,15 +332,21 @@ impl Share {
         Share { rounds: self.rounds.saturating_mul(times), ..self }
     }
 
-    /// The same, where arrays are taken for that.
+    /// The same, where that holds.
     #[must_use]
-    pub fn with(self, memory: Memory) -> Share {
-        Share { memory, ..self }
+    pub fn with(self, regime: Regime) -> Share {
+        Share { regime, ..self }
     }
 
-    /// What arrays are taken for.
-    pub fn memory(self) -> Memory {
-        self.memory
+    /// The same, where values are kept in so many bits.
+    #[must_use]
+    pub fn in_bits(self, bits: Bits) -> Share {
+        self.with(Regime { bits, ..self.regime })
+    }
+
+    /// What holds there.
+    pub fn regime(self) -> Regime {
+        self.regime
     }
 
     /// Whether it costs next to nothing.
@@ -303,6 +385,11 @@ impl Price {
     /// All of its bytes.
     pub const OWN: Price = Price::Bytes(Share::OWN);
 
+    /// Whether all of its bytes lie in memory for that, in each round.
+    pub fn is_own(self) -> bool {
+        matches!(self, Price::Bytes(share) if share.rounds == 1)
+    }
+
     /// The share.
     pub fn share(self) -> Share {
         match self {
@@ -314,16 +401,18 @@ impl Price {
 impl Terms {
     /// Those of a call: its operands and its results are there, and both halves with them.
     pub fn call(policy: Policy) -> Terms {
-        Terms { policy, params: Vec::new(), results: Vec::new(), rounds: 1, together: true }
+        let bits = policy.bits();
+        Terms { policy, params: Vec::new(), results: Vec::new(), rounds: 1, together: true, bits }
     }
 
     /// Those of functions that are run, each half by an equation of its own.
     pub fn apart(params: Vec<Price>, results: Vec<Price>, rounds: usize) -> Terms {
         // Whatever has a derivative has a parameter.
-        let policy = match params.iter().map(|price| price.share().memory).max() {
-            None | Some(Memory::Values) => Policy::default(),
-            Some(Memory::Read | Memory::Written) => Policy::Aliased,
+        let regime = params.iter().map(|price| price.share().regime).max().unwrap_or_default();
+        let (policy, bits) = match regime.memory {
+            Memory::Values => (Policy::default(), regime.bits),
+            Memory::Read | Memory::Written => (Policy::Aliased, Bits::Whole),
         };
-        Terms { policy, params, results, rounds, together: false }
+        Terms { policy, params, results, rounds, together: false, bits }
     }
 }

@@ -9,6 +9,7 @@
 //! | [`policies`] | values, gradients and what is told are the same under every policy |
 //! | [`budgets`] | a budget is obeyed, or refused with the least number, with which the plan is |
 //! | [`orders`] | derivatives of the gradient are the same, and those of batches |
+//! | [`rounding`] | of what is rounded derivatives are near to those, and values are the same |
 
 use crate::fuzz::said;
 use crate::{Agreement, Failure, Heard, Listener, Rng};
@@ -94,6 +95,22 @@ pub const CODES: &[fn(State, Var) -> State] = &[
     |(x, y, s, k), _| {
         let narrow = x.convert(Dtype::F32).sin().convert(Dtype::F64);
         (narrow, y, s, k + x.gt(0.0).convert(Dtype::I64).sum())
+    },
+    |(x, y, s, k), _| {
+        // Which of three is the largest, at each place.
+        let three = stack(&[x, y * 0.9, x * s], 0);
+        let which = three.argmax(0).reshape([1, x.size()]);
+        (three.take_along_axis(which, 0).reshape([x.size()]) * 0.9, y, s, k)
+    },
+    |(x, y, s, k), _| (x.take(y.argsort(0), 0) * 0.9, y, s, k),
+    |(x, y, s, k), _| {
+        let places = (k + arange(x.size(), Dtype::I64) * 7 - 3).clamp(-2, x.size() as i64 - 1);
+        (x, y * 0.8 + x.take(places.abs().minimum(x.size() as i64 - 1), 0) * 0.1, s, k)
+    },
+    |(x, y, s, k), _| {
+        let flags = x.gt(0.0) | y.lt(s);
+        let (x, y) = (select(flags, x.sin(), x * 0.5), select(flags, y * 0.9, y.cos() * 0.5));
+        (x, y, s, k)
     },
 ];
 
@@ -628,9 +645,35 @@ pub fn orders(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     close.check(&got, &want).map_err(|e| format!("{name}, {policy}: {e}").into())
 }
 
+/// What is kept as f32 is near to what it was, and so are derivatives of a program that contracts.
+pub fn rounding(program: &Program, _: &mut Rng) -> Result<(), Failure> {
+    let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
+    let f = meaning(program.clone(), log.clone(), true);
+    let g = checkpoint(meaning(program, log.clone(), true), Policy::Rounded);
+    let (f, g) = (Rc::new(f), Rc::new(g));
+    for interpreted in [true, false] {
+        let (f, g) = (f.clone(), g.clone());
+        let (f, g) = (gradient(move |x| f(x)), gradient(move |x| g(x)));
+        let (f, g) = if interpreted { (f.interpreted(), g.interpreted()) } else { (f, g) };
+        let Some(([y, dy], heard)) = outcome(&f, &x, &log)? else {
+            return Err("a budget where there is none".into());
+        };
+        let Some(([z, dz], told)) = outcome(&g, &x, &log)? else {
+            return Err("a budget where there is none".into());
+        };
+        Agreement::CLOSE.check(&z, &y)?;
+        let near = Agreement::Within { relative: 1e-4, absolute: 1e-4 };
+        near.check(&dz, &dy).map_err(|e| format!("rounded: {e}"))?;
+        if told != heard {
+            return Err(format!("rounded: told {told:?}, want {heard:?}").into());
+        }
+    }
+    Ok(())
+}
+
 /// One of them, budgets most often.
 pub fn in_turn(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
-    let laws: [Law; 4] = [policies, budgets, budgets, orders];
+    let laws: [Law; 5] = [policies, budgets, budgets, orders, rounding];
     laws[rng.index(laws.len())](program, rng)
 }
 

@@ -36,7 +36,7 @@ use tapeloom_backend::layout::{Layout, PASSES, Pipeline as Layouts, Room};
 use tapeloom_backend::{Options, compile, kernel};
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{
-    FuncId, Module, Price, Problem, Share, Tensor, Terms, parse_module, print_functions,
+    FuncId, Module, Policy, Price, Problem, Share, Tensor, Terms, parse_module, print_functions,
     print_module,
 };
 use tapeloom_transforms::{Pipeline, Transforms, as_linear, batch, jvp, linearize, transpose, vjp};
@@ -248,8 +248,10 @@ fn terms(options: &BTreeMap<&str, &str>) -> Result<Terms, Failure> {
         };
         list.split(',').filter(|w| !w.is_empty()).map(price).collect()
     };
+    let policy: Policy = options.get("policy").unwrap_or(&"planned").parse()?;
     Ok(Terms {
-        policy: options.get("policy").unwrap_or(&"planned").parse()?,
+        bits: policy.bits(),
+        policy,
         params: prices("params")?,
         results: prices("results")?,
         rounds: 8,

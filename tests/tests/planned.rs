@@ -29,3 +29,8 @@ fn budgets_are_obeyed_or_refused_with_the_least_number() {
 fn derivatives_of_gradients_are_those_of_every_policy() {
     for_all(8, planned::orders);
 }
+
+#[test]
+fn derivatives_of_what_is_rounded_are_near() {
+    for_all(8, planned::rounding);
+}

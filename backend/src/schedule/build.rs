@@ -4,7 +4,7 @@ use super::calls::{Calls, Gives, Unit, carries, handed};
 use super::empty::{Simpler, simplify};
 use super::graph::{Graph, HELD, Node, NodeId, NodeKind, Source};
 use super::region::{Region, RegionKind};
-use crate::keeping::maker;
+use crate::keeping::{Made, is_packed, maker};
 use crate::kernel::{Asked, Kernel, KernelId};
 use crate::machine::Machine;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -172,9 +172,9 @@ impl Flatten<'_> {
             Lowering::Alias { kept } => {
                 let mut source = operands[0];
                 if let (Some(name), Source::Node(node)) = (kept, source) {
-                    let node = match &*name {
-                        HELD => self.graph.held(node),
-                        _ => node,
+                    let node = match &*name == HELD || is_packed(&name) {
+                        true => self.graph.held(node),
+                        false => node,
                     };
                     self.graph.keep(node, name);
                     source = Source::Node(node);
@@ -386,8 +386,9 @@ impl Flatten<'_> {
                 None => ArrayType::new(Dtype::Bool, []),
             };
             let kind = NodeKind::Result { of, n };
-            let (name, made) = maker(self.module, &f, top.next - 1, n);
-            let node = Node::new(kind, operands.clone(), ty, name, made.or(loc));
+            let Made { what, at, packed } = maker(self.module, &f, top.next - 1, n);
+            let mut node = Node::new(kind, operands.clone(), ty, what, at.or(loc));
+            node.kept.extend(packed);
             let result = Source::Node(self.graph.nodes.push(node));
             if n == 0 {
                 operands = SmallVec::from_slice(&[result]);

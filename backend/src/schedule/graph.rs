@@ -12,6 +12,7 @@
 
 use super::calls::Gives;
 use super::region::{Region, RegionId};
+use crate::keeping::is_packed;
 use crate::machine::Machine;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use smallvec::SmallVec;
@@ -157,9 +158,9 @@ impl Node {
         Node { kind, operands, ty, name, loc, kept: Vec::new() }
     }
 
-    /// Whether it is marked as [`HELD`].
+    /// Whether it is marked as [`HELD`], or packed.
     pub(crate) fn is_held(&self) -> bool {
-        self.kept.iter().any(|name| &**name == HELD)
+        self.kept.iter().any(|name| &**name == HELD || is_packed(name))
     }
 
     /// The first result of the region of which this is another one.

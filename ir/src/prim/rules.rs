@@ -5,7 +5,7 @@ use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::module::Module;
-use crate::policy::{Memory, Policy, Share, Terms};
+use crate::policy::{Policy, Regime, Share, Terms};
 use crate::problem::Problem;
 use crate::question::{BatchOf, JvpOf, LinearizeOf, Onto, PruneOf, TransposeOf, UnzipOf, Wanted};
 use crate::tensor::Tensor;
@@ -200,9 +200,9 @@ impl RuleCx<'_, '_> {
         self.shares.get(operand).copied().unwrap_or(Share::FREE)
     }
 
-    /// What arrays are taken for, where values are kept.
-    pub fn memory(&self) -> Memory {
-        self.shares.iter().map(|share| share.memory()).max().unwrap_or_default()
+    /// What holds of all that is kept here.
+    pub fn regime(&self) -> Regime {
+        self.shares.iter().map(|share| share.regime()).max().unwrap_or_default()
     }
 
     /// Asks the transforms about a function.

@@ -31,6 +31,7 @@ use tapeloom_ir::prim::{Call, Op};
 /// | [`Policy::Everything`] | what the backward pass reads |
 /// | [`Policy::Aliased`] | what a compiler keeps that takes arrays for memory; to be compared with |
 /// | [`Policy::Disjoint`] | the same, where arrays are known not to overlap |
+/// | [`Policy::Rounded`] | as planned, f64 as f32: half the bytes, and derivatives to some seven digits |
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -14,7 +14,7 @@ use cranelift_entity::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
 use tapeloom_ir::prim::{Bounds, Combine, Lowering, Piece, Region, Rounds, Slot, Trip};
 use tapeloom_ir::{
-    Atom, Code, Dtype, Equation, Function, Literal, Module, OrderedMap, Type, ValueId,
+    Atom, Code, Dtype, Equation, Function, Literal, Module, OrderedMap, Type, ValueId, deeper,
 };
 
 /// What is known of a parameter.
@@ -107,8 +107,9 @@ impl<'a> Known<'a> {
                 _ => 0,
             };
             let state = e.operands[..hands_on].iter().any(|a| known.fact(*a).carried);
-            for o in &e.outputs {
-                let range = known.computed(e, &lowering, *o);
+            let run = known.run(module, e, &lowering);
+            for (n, o) in e.outputs.iter().enumerate() {
+                let range = known.computed(e, &lowering, *o).or_else(|| *run.get(n)?);
                 known.facts[*o] = Fact { range, carried: state };
             }
             if let [y] = e.outputs.as_slice() {
@@ -271,6 +272,36 @@ impl<'a> Known<'a> {
             | Lowering::Loop { .. }
             | Lowering::Missing(_) => None,
         }
+    }
+
+    /// What the integers can be that a branch gives, or that a loop stacks.
+    fn run(&self, module: &Module, e: &Equation, lowering: &Lowering) -> Vec<Option<Range>> {
+        let (bodies, rounds) = match lowering {
+            Lowering::Loop { body, rounds } => (vec![*body], Some(rounds)),
+            Lowering::Branch { branches } => (branches.clone(), None),
+            _ => return Vec::new(),
+        };
+        let asked = |n: usize| {
+            let ty = self.f.types[e.outputs[n]].as_array();
+            ty.is_some_and(|ty| ty.dtype.is_integer())
+                && rounds.is_none_or(|rounds| rounds.carrier(n).is_none())
+        };
+        let asked: Vec<bool> = (0..e.outputs.len()).map(asked).collect();
+        let mut all = vec![None; asked.len()];
+        if !asked.contains(&true) {
+            return all;
+        }
+        let regions = e.op.regions();
+        for region in bodies.iter().filter_map(|f| regions.iter().find(|r| r.function == *f)) {
+            let body = module.function(region.function);
+            let facts = self.facts(module, e, region);
+            let known = deeper(|| Known::of(module, body, &facts));
+            for (n, result) in body.results.iter().enumerate().filter(|(n, _)| asked[*n]) {
+                let range = known.range(*result);
+                all[n] = Some(all[n].map_or(range, |others: Range| others.or(range)));
+            }
+        }
+        all
     }
 
     /// What a choice gives: each side is what it can be where it is chosen.

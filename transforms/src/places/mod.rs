@@ -33,11 +33,27 @@ mod touch;
 mod walk;
 mod windows;
 
+pub(crate) use range::Range;
 pub use rows::rows;
 pub use settle::ranges;
 pub use windows::windows;
 
-use tapeloom_ir::{FuncId, Module, Problem};
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::{FuncId, Function, Module, Problem, Type, ValueId};
+
+/// What the integers of a function can be.
+pub(crate) fn integers(module: &Module, f: &Function) -> SecondaryMap<ValueId, Option<Range>> {
+    let known = known::Known::of(module, f, &[]);
+    let mut ranges = SecondaryMap::with_capacity(f.types.len());
+    for (v, ty) in &f.types {
+        if let Type::Array(ty) = ty
+            && ty.dtype.is_integer()
+        {
+            ranges[v] = Some(known.range(v.into()));
+        }
+    }
+    ranges
+}
 
 /// The same function, whose loops carry little.
 pub(crate) fn tidy(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {

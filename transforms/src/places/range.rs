@@ -10,9 +10,9 @@ use tapeloom_ir::{Code, Dtype, Literal};
 
 /// From the least to the greatest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Range {
-    pub(super) least: i128,
-    pub(super) most: i128,
+pub(crate) struct Range {
+    pub(crate) least: i128,
+    pub(crate) most: i128,
 }
 
 impl Range {

@@ -24,7 +24,8 @@
 use tapeloom_ir::prim::{Lowering, Region, Regions};
 use tapeloom_ir::question::{LinearizeOf, Within};
 use tapeloom_ir::{
-    Builder, Equation, FuncId, Function, Memory, Module, Policy, Problem, Share, deeper, rebuild,
+    Builder, Equation, FuncId, Function, Memory, Module, Policy, Problem, Regime, Share, deeper,
+    rebuild,
 };
 
 /// The derivative of a function that keeps what memory would have lost.
@@ -38,7 +39,8 @@ pub(crate) fn derive(
     let written = *policy == Policy::Aliased && writes(module, f);
     let memory = if written { Memory::Written } else { Memory::Read };
     let f = through_memory(module, f)?;
-    let shares: Vec<Share> = shares.iter().map(|share| share.with(memory)).collect();
+    let regime = Regime { memory, bits: policy.bits() };
+    let shares: Vec<Share> = shares.iter().map(|share| share.with(regime)).collect();
     regions.linearize(module, f, active, &[], &shares)
 }
 

@@ -9,6 +9,7 @@
 //! | | loops | other values |
 //! |---|---|---|
 //! | as planned | keep what each round needs | what is cheaper to keep |
+//! | packed | the same, in as few bits as it has | the same, or as few bytes as can be |
 //! | in pieces ([`pieces`]), if there are no loops | | what crosses cuts |
 //! | outer loops keep carries | as many as let each round run `r` times at most, by the binomial schedule ([`tapeloom_ir::schedule`]) | the same, or as few bytes as can be |
 //! | loops in their rounds, too | the same, one level deeper | the same |
@@ -28,8 +29,8 @@ use tapeloom_ir::prim::{Region, Regions, Role, Rounds, Trip};
 use tapeloom_ir::question::{LinearizeOf, Within};
 use tapeloom_ir::schedule::{reach, steps};
 use tapeloom_ir::{
-    Builder, FuncId, Function, Kind, Loc, Module, OrderedSet, Policy, Problem, Share, Terms, Type,
-    ValueId, deeper, rebuild,
+    Bits, Builder, FuncId, Function, Kind, Loc, Module, OrderedSet, Policy, Problem, Share, Terms,
+    Type, ValueId, deeper, rebuild,
 };
 
 /// How often rounds may run again, in the order in which that is tried.
@@ -69,17 +70,19 @@ pub(crate) fn derive(
     let f = crate::rows(module, f)?;
     let mut search =
         Search { regions, module, f, active, shares, bytes, least: None, smallest: None };
-    if let Some(of) = search.attempt(f, &[Policy::Planned])? {
-        return Ok(of);
+    for bits in [Bits::Cheap, Bits::Few] {
+        if let Some(of) = search.attempt(f, &[Policy::Planned], bits)? {
+            return Ok(of);
+        }
     }
     let whole = search.module.get(f);
     for pieces in pieces::plans(search.module, &whole, bytes) {
         let f = pieces.cut(search.module, &whole)?;
-        if let Some(of) = search.attempt(f, &[Policy::Planned])? {
+        if let Some(of) = search.attempt(f, &[Policy::Planned], Bits::Few)? {
             return Ok(of);
         }
     }
-    if let Some(of) = search.attempt(f, &[Policy::Bytes(bytes)])? {
+    if let Some(of) = search.attempt(f, &[Policy::Bytes(bytes)], Bits::Few)? {
         return Ok(of);
     }
     let mut best: Option<(f64, LinearizeOf)> = None;
@@ -176,15 +179,22 @@ impl Search<'_> {
     /// The derivative with loops keeping so many carries, if its tape is small enough.
     fn loops(&mut self, few: Few) -> Result<Option<LinearizeOf>, Problem> {
         let f = marked(self.module, self.f, few)?;
-        self.attempt(f, &[Policy::Planned, Policy::Bytes(self.bytes)])
+        self.attempt(f, &[Policy::Planned, Policy::Bytes(self.bytes)], Bits::Few)
     }
 
-    /// The derivative of what does the same, if its tape is small enough under one of the policies.
-    fn attempt(&mut self, f: FuncId, policies: &[Policy]) -> Result<Option<LinearizeOf>, Problem> {
-        let all = self.regions.linearize(self.module, f, self.active, &[], self.shares)?;
+    /// The derivative of what does the same, if its tape is small enough under one of the policies, with
+    /// what is kept in so many bits.
+    fn attempt(
+        &mut self,
+        f: FuncId,
+        policies: &[Policy],
+        bits: Bits,
+    ) -> Result<Option<LinearizeOf>, Problem> {
+        let shares: Vec<Share> = self.shares.iter().map(|share| share.in_bits(bits)).collect();
+        let all = self.regions.linearize(self.module, f, self.active, &[], &shares)?;
         for policy in policies {
             let planned = *policy == Policy::Planned;
-            let terms = Terms::call(policy.clone());
+            let terms = Terms { bits, ..Terms::call(policy.clone()) };
             let mut of = self.regions.plan(self.module, all.clone(), terms)?;
             if planned {
                 of = apart(self.module, of)?;

@@ -21,7 +21,7 @@ use super::flow::{NEVER, Network};
 use super::prices::{Prices, Reads, arithmetic};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Lowering, Trip};
-use tapeloom_ir::{Equation, FuncId, Function, Module, OrderedMap, Policy, Terms, ValueId};
+use tapeloom_ir::{Equation, FuncId, Function, Module, OrderedMap, Terms, ValueId};
 
 /// How much more arithmetic a plan may have: a tenth.
 const MORE: f64 = 0.1;
@@ -40,7 +40,7 @@ pub(super) fn choose(
     let mut times = 1;
     loop {
         let again = cheapest(f, &Prices::of(module, f, terms, reads, times), reads.values);
-        if terms.policy != Policy::Planned || times == NEVER || !again.contains(&true) {
+        if !terms.policy.is_planned() || times == NEVER || !again.contains(&true) {
             return again;
         }
         let runs = f.equations.iter().zip(&again).filter(|(_, on)| **on);

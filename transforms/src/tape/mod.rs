@@ -14,6 +14,7 @@
 //! | `cut` | the cheapest choice: a minimum cut |
 //! | `flow` | minimum cuts |
 //! | `again` | the choice carried out |
+//! | `bits` | what is kept, in as few bits as it has |
 //! | `apart` | halves in one function that share what is kept and nothing else |
 //! | `budget` | the cheapest plan whose tape has so many bytes at most |
 //! | `pieces` | straight-line code in pieces that are undone one after the other |
@@ -39,6 +40,7 @@
 mod again;
 mod aliased;
 mod apart;
+mod bits;
 mod budget;
 mod cut;
 mod flow;
@@ -69,6 +71,7 @@ pub(crate) fn within(
         }
         Policy::Aliased | Policy::Disjoint => aliased::derive(regions, module, f, of),
         Policy::Planned
+        | Policy::Rounded
         | Policy::Everything
         | Policy::Nothing
         | Policy::Dots
@@ -88,12 +91,14 @@ pub(crate) fn derive(
     plan: &Plan,
 ) -> Result<LinearizeOf, Problem> {
     let of = chosen(regions, module, fwd, plan)?;
+    let of = bits::pack(module, of, &plan.terms)?;
     // Who says what is kept wants nothing else to be.
     let said = match plan.terms.policy {
         Policy::Nothing | Policy::Dots | Policy::Named(_) | Policy::Bytes(_) | Policy::About(_) => {
             true
         }
         Policy::Planned
+        | Policy::Rounded
         | Policy::Everything
         | Policy::Except(_)
         | Policy::Aliased

@@ -11,21 +11,23 @@
 //! | functions of the library, reductions, contractions, what runs functions | not by default |
 //! | what calls Rust, and ordered effects | never: they happen once |
 
+use super::bits::Widths;
 use super::flow::NEVER;
-use crate::cost::{FLOPS_PER_BYTE, shape_of};
+use crate::cost::shape_of;
 use cranelift_entity::SecondaryMap;
 use std::sync::Arc;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Effects, Lowering};
 use tapeloom_ir::{
-    Atom, Equation, Function, Memory, Module, Policy, Price, Share, Terms, Type, ValueId,
+    ArrayType, Atom, Equation, Function, Memory, Module, Policy, Price, Regime, Share, Terms, Type,
+    ValueId,
 };
 
 /// Units in an addition.
-const UNIT: f64 = 16.0;
+pub(super) const UNIT: f64 = 16.0;
 
 /// How often a byte that is kept moves between cache and core.
-const MOVES: f64 = 3.0;
+pub(super) const MOVES: f64 = 3.0;
 
 /// What is dearer than so many additions an element is not computed again by default.
 const DEAR: u32 = 6;
@@ -81,7 +83,7 @@ impl Prices {
         times: u64,
     ) -> Prices {
         let work = match terms.policy {
-            Policy::Planned => Work::Paid(times),
+            Policy::Planned | Policy::Rounded => Work::Paid(times),
             Policy::Everything | Policy::Except(_) => Work::Least,
             Policy::Nothing => Work::Free,
             Policy::Bytes(_) | Policy::About(_) | Policy::Aliased | Policy::Disjoint => {
@@ -97,13 +99,12 @@ impl Prices {
     }
 
     fn keep(&mut self, module: &Module, f: &Function, terms: &Terms, reads: &Reads<'_>) {
-        let planned = terms.policy == Policy::Planned;
+        let planned = terms.policy.is_planned();
+        let widths = Widths::of(module, f, terms);
         for (v, ty) in &f.types {
             self.keep[v] = match ty {
-                Type::Array(ty) if terms.together && planned && ty.bytes() <= LITTLE => LEAST,
-                Type::Array(ty) => {
-                    LEAST.max((ty.bytes() as f64 * (MOVES * FLOPS_PER_BYTE * UNIT)).ceil() as u64)
-                }
+                Type::Array(ty) if planned && is_little(ty, terms.together) => LEAST,
+                Type::Array(ty) => LEAST.max(widths.price(v, ty)),
                 Type::Tape(_) => TAPE,
             };
         }
@@ -113,6 +114,7 @@ impl Prices {
                 reads.values.iter().for_each(|v| self.keep[*v] = 0)
             }
             Policy::Planned
+            | Policy::Rounded
             | Policy::Disjoint
             | Policy::Nothing
             | Policy::Dots
@@ -122,26 +124,18 @@ impl Prices {
             | Policy::About(_) => {}
         }
         let rounds = terms.rounds.max(1) as u64;
-        let mut constant: SecondaryMap<ValueId, bool> = SecondaryMap::new();
+        let constant = constants(module, f, &terms.params);
         for (i, p) in f.params.iter().enumerate() {
             let own = self.keep[*p];
-            let (share, same) = match terms.params.get(i).unwrap_or(&Price::THERE) {
-                Price::Constant(share) => (share, true),
-                Price::Bytes(share) => (share, false),
-            };
+            let share = terms.params.get(i).unwrap_or(&Price::THERE).share();
             // An array that may be overwritten is not there again, but its elements can be kept.
             let array = f.types[*p].as_array().is_some_and(|ty| !ty.shape.is_empty());
-            let gone = share.memory() == Memory::Written && array;
-            let own = if gone { NEVER } else { share.of(own) };
-            (self.keep[*p], constant[*p]) = (own, same && !gone);
+            let gone = share.regime().memory == Memory::Written && array;
+            self.keep[*p] = if gone { NEVER } else { share.of(own) };
         }
         for e in &f.equations {
-            let known = |a: &Atom| a.value().is_none_or(|v| constant[v]);
-            let known = e.operands.iter().all(known) && e.op.effects(module) == Effects::Pure;
-            for o in &e.outputs {
-                if known && matches!(f.types[*o], Type::Array(_)) {
-                    (self.keep[*o], constant[*o]) = (LEAST.max(self.keep[*o] / rounds), true);
-                }
+            for o in e.outputs.iter().filter(|o| constant[**o]) {
+                self.keep[*o] = LEAST.max(self.keep[*o] / rounds);
             }
             match e.lower(module, f) {
                 Lowering::Contract { .. } if terms.policy == Policy::Dots => {
@@ -163,6 +157,7 @@ impl Prices {
         // Who wants a result computed again does not want it to live so long.
         let results = match terms.policy {
             Policy::Planned
+            | Policy::Rounded
             | Policy::Everything
             | Policy::Except(_)
             | Policy::Aliased
@@ -180,6 +175,35 @@ impl Prices {
             }
         }
     }
+}
+
+/// Whether keeping an array costs nothing to speak of, in one function with who reads it or not.
+pub(super) fn is_little(ty: &ArrayType, together: bool) -> bool {
+    together && ty.bytes() <= LITTLE
+}
+
+/// What follows from parameters that are the same in all rounds, and from nothing else.
+pub(super) fn constants(
+    module: &Module,
+    f: &Function,
+    params: &[Price],
+) -> SecondaryMap<ValueId, bool> {
+    let mut constant: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
+    for (p, price) in f.params.iter().zip(params) {
+        // An array that may be overwritten is not there again.
+        let array = f.types[*p].as_array().is_some_and(|ty| !ty.shape.is_empty());
+        let gone = price.share().regime().memory == Memory::Written && array;
+        constant[*p] = matches!(price, Price::Constant(_)) && !gone;
+    }
+    for e in &f.equations {
+        let known = |a: &Atom| a.value().is_none_or(|v| constant[v]);
+        if e.operands.iter().all(known) && e.op.effects(module) == Effects::Pure {
+            for o in e.outputs.iter().filter(|o| f.types[**o].as_array().is_some()) {
+                constant[*o] = true;
+            }
+        }
+    }
+    constant
 }
 
 impl Work<'_> {
@@ -268,8 +292,8 @@ pub(super) fn moves(module: &Module, f: &Function, e: &Equation) -> bool {
 pub(crate) struct Readable {
     /// Of those that are not free; empty where nobody asks.
     shares: SecondaryMap<ValueId, Option<Share>>,
-    /// What arrays are taken for.
-    memory: Memory,
+    /// What holds of all that is kept.
+    regime: Regime,
 }
 
 impl Readable {
@@ -279,14 +303,14 @@ impl Readable {
         if f.equations.iter().all(|e| e.op.regions().is_empty()) {
             return found;
         }
-        found.memory = shares.iter().map(|s| s.memory()).max().unwrap_or_default();
+        found.regime = shares.iter().map(|s| s.regime()).max().unwrap_or_default();
         for (p, share) in f.all_params().zip(shares) {
             found.shares[p] = Some(*share);
         }
         for e in &f.equations {
             let reads = match Labour::of(&e.lower(module, f)) {
                 // What is read of an array that may be overwritten is had again if it is kept.
-                Labour::Moves => found.memory != Memory::Written || !gives_floats(f, e),
+                Labour::Moves => found.regime.memory != Memory::Written || !gives_floats(f, e),
                 Labour::Cheap => !gives_floats(f, e),
                 Labour::Writes | Labour::Dear => false,
             };
@@ -297,9 +321,9 @@ impl Readable {
             let share = match reads {
                 true => {
                     let all = e.operands.iter().map(share);
-                    all.min().unwrap_or(Share::FREE.with(found.memory))
+                    all.min().unwrap_or(Share::FREE.with(found.regime))
                 }
-                false => Share::OWN.with(found.memory),
+                false => Share::OWN.with(found.regime),
             };
             for o in &e.outputs {
                 found.shares[*o] = Some(share);
@@ -310,7 +334,7 @@ impl Readable {
 
     /// What it costs to have an operand again.
     pub(crate) fn share(&self, a: Atom) -> Share {
-        a.value().and_then(|v| self.shares[v]).unwrap_or(Share::FREE.with(self.memory))
+        a.value().and_then(|v| self.shares[v]).unwrap_or(Share::FREE.with(self.regime))
     }
 }
 

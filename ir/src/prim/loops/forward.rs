@@ -139,7 +139,10 @@ impl Loop {
         let hoists = self.hoists(m, of.fwd);
         let fwd = m.function(of.fwd);
         let price = |p: usize| match self.rounds.takes[p] {
-            Slot::Carry(r) if fwd.results[r] != fwd.params[p].into() => Price::OWN,
+            Slot::Carry(r) if fwd.results[r] != fwd.params[p].into() => {
+                // A carry is no memory that may be written over.
+                Price::Bytes(Share::OWN.in_bits(shares[p].regime().bits))
+            }
             Slot::Carry(_) | Slot::Const if hoists || !shares[p].is_free() => {
                 Price::Constant(shares[p])
             }
@@ -166,8 +169,8 @@ impl Loop {
     /// the round; all rounds share what changes in none.
     fn shares(&self, cx: &RuleCx<'_, '_>) -> Vec<Share> {
         let lead = self.rounds.lead();
-        let memory = cx.memory();
-        let mut shares = vec![Share::FREE.with(memory); self.rounds.takes.len()];
+        let regime = cx.regime();
+        let mut shares = vec![Share::FREE.with(regime); self.rounds.takes.len()];
         for (i, p) in self.rounds.params().enumerate() {
             shares[p] = cx.share(lead + i);
         }
@@ -177,7 +180,7 @@ impl Loop {
                 let same =
                     |r: usize| body.params.get(p).is_some_and(|p| body.results[r] == (*p).into());
                 shares[p] = match slot {
-                    Slot::Carry(r) if !same(*r) => Share::OWN.with(memory),
+                    Slot::Carry(r) if !same(*r) => Share::OWN.with(regime),
                     Slot::Carry(_) | Slot::Const => shares[p].among(self.some_rounds()),
                     Slot::Index | Slot::Xs => shares[p],
                 };
@@ -187,10 +190,10 @@ impl Loop {
     }
 
     /// Whether what follows from constants alone, and is computed by `f`, may be computed outside: not
-    /// what is more than its value, and nothing that might not end where there may be no round.
+    /// what is seen, and nothing that might not end where there may be no round.
     fn hoists(&self, m: &Module, f: FuncId) -> bool {
         let runs = matches!(self.rounds.trip, Trip::Static(1..));
-        m.effects(f) == Effects::Pure && (runs || !may_not_end(m, f))
+        m.effects(f) != Effects::Ordered && (runs || !may_not_end(m, f))
     }
 
     /// The slots of tangents: those of their parameters, carried by the tangents of the results, which
@@ -275,15 +278,15 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         x: &'a [Atom],
     ) -> Result<Kept<'a, 'b, 'm>, Problem> {
         let constant: Vec<bool> = of.rounds.takes.iter().map(|s| *s == Slot::Const).collect();
-        let memory = cx.memory();
+        let memory = cx.regime().memory;
         let (fwd, known) = cx.ask(|regions, m| {
             let fwd = m.get(derived.fwd);
             // What is more than its value stays where it is.
             let mut known = vec![false; fwd.results.len()];
             // Nor does what reads arrays that rounds may write.
-            if m.effects(derived.fwd) == Effects::Pure && memory != Memory::Written {
+            if m.effects(derived.fwd) != Effects::Ordered && memory != Memory::Written {
                 let parts = regions.unzip(m, derived.fwd, &constant)?;
-                if of.hoists(m, parts.known) {
+                if m.effects(parts.known) == Effects::Pure && of.hoists(m, parts.known) {
                     known = parts.known_out;
                 }
             }

@@ -25,7 +25,7 @@ use super::{Direction, Loop, Rounds, Slot, Trip};
 use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
 use crate::module::Module;
-use crate::policy::{Policy, Share, Terms};
+use crate::policy::{Policy, Regime, Share, Terms};
 use crate::prim::elementwise::zeros;
 use crate::prim::take::element;
 use crate::prim::toolbox::{fits, function, instantiate};
@@ -80,7 +80,8 @@ pub(super) fn linearize(
         return Ok(None);
     }
     let on = of.of_params(dx.iter().map(Option::is_some));
-    let Some(undone) = cx.ask(|regions, m| Undone::of(of, regions, m, on))? else {
+    let regime = cx.regime();
+    let Some(undone) = cx.ask(|regions, m| Undone::of(of, regions, m, on, regime))? else {
         return Ok(None);
     };
     let Undone { derived, active, part, kept } = undone;
@@ -148,8 +149,9 @@ impl Undone {
         regions: &mut dyn Regions,
         m: &mut Module,
         on: Vec<bool>,
+        regime: Regime,
     ) -> Result<Option<Undone>, Problem> {
-        let shares = vec![Share::FREE; of.rounds.takes.len()];
+        let shares = vec![Share::FREE.with(regime); of.rounds.takes.len()];
         let (derived, active) = of.settled(
             on,
             |active, forced| {
@@ -232,7 +234,9 @@ impl Op {
     ) -> Result<Option<Places>, Problem> {
         let Op::Loop(of) = self else { return Ok(None) };
         let on = of.of_params(active.iter().copied());
-        let Some(undone) = Undone::of(of, regions, module, on)? else { return Ok(None) };
+        let Some(undone) = Undone::of(of, regions, module, on, Regime::PLAIN)? else {
+            return Ok(None);
+        };
         let results = module.function(of.body).result_types();
         let carry = undone.kept.iter().filter_map(|r| results[*r].as_array());
         let rounds = match of.rounds.trip {
