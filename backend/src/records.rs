@@ -160,6 +160,12 @@ pub(crate) fn home(index: u64) -> (usize, u64) {
     (4 * s + (n >> s) as usize - 4, n & ((1 << s) - 1))
 }
 
+/// The first record of a chunk.
+pub(crate) fn first(chunk: usize) -> u64 {
+    let (s, quarter) = (chunk as u64 / 4, chunk as u64 % 4);
+    ((quarter + 4) << s) - 4
+}
+
 /// Bytes of the records of each tape.
 pub(crate) fn sizes(program: &Program) -> Vec<usize> {
     program.tapes.values().map(|t: &Tape| t.record).collect()

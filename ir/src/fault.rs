@@ -79,7 +79,8 @@ faults! {
     Replacement = "replacement", "the simulated cache replaces its youngest line";
     LoadEarly = "load-early", "a load of the simulated accelerator does not wait for the store before it";
     ValueEarly = "value-early", "what a kernel computes is there at once for the simulated accelerator";
-    CutEarly = "cut-early", "a layer of the simulated accelerator ends one value before the loads allow it";
+    FifoMirrored = "fifo-mirrored", "what the way back reads in the order of its stores is streamed last in, first out";
+    Granule = "granule", "a layer of the simulated accelerator begins in the middle of a record";
 }
 
 /// Whether that fault is there: never, but in a build that measures the tests.

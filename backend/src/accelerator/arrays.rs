@@ -104,7 +104,7 @@ struct Region {
 
 /// How the tape lies in memory, where it is read and written through the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Layout {
+pub enum TapeForm {
     /// One array for each value of a region, the i-th array moved on by i times so many lines.
     Arrays {
         /// 0, or an odd number so that arrays that are a multiple of the cache apart meet no more.
@@ -154,20 +154,20 @@ impl Tape {
     pub(super) fn address(
         &self,
         (region, value, execution): (RegionId, u64, u64),
-        layout: Layout,
+        form: TapeForm,
         line: u64,
     ) -> Option<u64> {
         let number = self.number(region, value, execution)?;
         let (Region { values: _, executions }, first) = *self.regions.get(region)?;
-        let at = match layout {
-            Layout::Arrays { skew } => {
+        let at = match form {
+            TapeForm::Arrays { skew } => {
                 let before = self.regions.iter().take_while(|r| skew > 0 && r.0 < region);
                 let arrays = before.map(|(_, (region, _))| region.values).sum::<u64>() + value;
                 let element = first + value * executions + execution;
                 let moved = skew.checked_mul(line)?.checked_mul(arrays)?;
                 element.checked_mul(8)?.checked_add(moved)?
             }
-            Layout::Records => number.checked_mul(8)?,
+            TapeForm::Records => number.checked_mul(8)?,
         };
         self.base.checked_add(at)
     }

@@ -22,15 +22,19 @@
 //! of it is an ordinary load.) A program without such a step, say one whose forward and backward halves
 //! are fused into one loop, has one phase.
 //!
-//! For systems with a scratchpad the program runs twice: once to see in which order its tape is stored and
-//! loaded, from which its layers follow ([`Layers`]), and then on the machine. Callbacks are made once.
+//! What goes through the scratchpad, in which layers and where, the [layout](crate::layout) of the tape says, which
+//! the system's passes made of the program; and the scratchpad finds whether every load gets what was stored. A
+//! program with records of run-time number runs twice: once to see in which order they come back
+//! ([`super::notes`]), and then on the machine. Callbacks are made once.
 
 use super::arrays::{Arrays, RegionId, Tape};
-use super::layers::{Layers, Met, Place};
-use super::op::{Entry, Home, Layer, Op, Order, Token, Work};
+use super::flow::{Flow, Move, Moves};
+use super::notes::{Met, verdict};
+use super::op::{Entry, Home, Op, Token, Work};
 use super::opcode::Opcode;
 use super::order::{hoisted, mirrored};
-use super::setup::{self, Addresses, Setup, Step};
+use super::scratchpad::Brought;
+use super::setup::{self, Addresses, InRegion, Setup, Step};
 use super::simulation::Simulation;
 use super::statistics::{State, Statistics};
 use super::system::Route;
@@ -39,7 +43,7 @@ use crate::kernel::observe::{Observer, Site, Touch};
 use crate::kernel::{
     self, Buffer, BufferId, Call, Held, Kernel, KernelId, Program, ScalarId, TapeId, View, observed,
 };
-use crate::layout::turn;
+use crate::layout::{self, Layout, turn};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -92,26 +96,35 @@ pub(crate) fn simulate_within(
         ordered = mirrored(&ordered);
     }
     let program = &ordered;
-    let (mut layers, mut answers) = (Layers::default(), VecDeque::new());
-    let turn = turn(program);
-    if let Route::Scratchpad { .. } = setup.system.tape
-        && turn.is_some()
-    {
-        let mut first = Driver::new(program, setup, turn, To::Notes(Vec::new()));
-        observed(program, args, false, limits, &mut first)?;
-        answers = first.answers;
-        if let To::Notes(met) = first.to {
-            layers = Layers::of(&met, setup.machine.capacity().min(setup.layer));
+    let (layout, turn) = (setup.system.layout.run(program, &setup.room())?, turn(program));
+    let (mut flow, mut answers) = (Flow::default(), VecDeque::new());
+    if let Route::Scratchpad { .. } = setup.system.tape {
+        let unknown = |r: &layout::Region| r.is_streamed() && r.read == layout::Read::Run;
+        let mut met = Vec::new();
+        if layout.regions.values().any(unknown) {
+            let notes = To::Notes(Vec::new());
+            let mut first = Driver::new(program, setup, &layout, turn, notes, Flow::default());
+            observed(program, args, false, limits, &mut first)?;
+            answers = first.answers;
+            if let To::Notes(notes) = first.to {
+                met = notes;
+            }
         }
+        flow = Flow::of(&layout, |id| verdict(&met, id, layout.regions[id].width));
     }
     let (arrays, mut tape) = (Arrays::bump(0, 0, 0), Tape::at(setup.map.tape));
-    let region = tape.push(1, layers.entries());
-    let run = Box::new(Simulation::new(&setup.machine, setup.system, &arrays, &tape)?);
-    let mut driver = Driver::new(program, setup, turn, To::Machine(run, layers, region));
+    for (id, region) in &layout.regions {
+        let records = flow.region(id).map_or(0, |stream| flow.records(stream));
+        tape.push(region.width, records);
+    }
+    let run = Simulation::new(&setup.machine, setup.system, &arrays, &tape)?;
+    let run = Box::new(run.with_streams(&flow.slots()));
+    let mut driver = Driver::new(program, setup, &layout, turn, To::Machine(run), flow);
     driver.answers = answers;
     let results = observed(program, args, false, limits, &mut driver)?;
+    driver.end(true)?;
     let [input, output, tape] = driver.addresses.state;
-    let To::Machine(run, ..) = driver.to else {
+    let To::Machine(run) = driver.to else {
         return Err(Problem::internal("a simulation became notes"));
     };
     let mut statistics = run.finish()?;
@@ -119,12 +132,29 @@ pub(crate) fn simulate_within(
     Ok((results, statistics))
 }
 
+/// Cuts what a stream brings into tiles of so many rounds at most: where a line ends, if one ends there, so that
+/// none is asked for twice.
+fn tiles(words: &[u64], rounds: usize, entries: usize, line: u64) -> Vec<Brought> {
+    let (mut all, mut rest) = (Vec::new(), words);
+    let apart = |a: u64, b: u64| a / line != b / line;
+    while !rest.is_empty() {
+        let most = (rounds * entries).min(rest.len());
+        let ends = |n: &usize| *n == rest.len() || apart(rest[*n - 1], rest[*n]);
+        let cut = (1..=most / entries).rev().map(|n| n * entries).find(ends).unwrap_or(most);
+        let (tile, left) = rest.split_at(cut);
+        let lines = tile.chunk_by(|a, b| !apart(*a, *b)).map(|part| part[0]).collect();
+        all.push(Brought { words: tile.to_vec(), lines });
+        rest = left;
+    }
+    all
+}
+
 /// To whom a run is told.
 enum To<'a> {
-    /// To one who writes down in which order the tape is stored and loaded,
+    /// To one who writes down in which order records are stored and loaded,
     Notes(Vec<Met>),
-    /// or to the machine, with what goes through the scratchpad.
-    Machine(Box<Simulation<'a>>, Layers, RegionId),
+    /// or to the machine.
+    Machine(Box<Simulation<'a>>),
 }
 
 /// What is known of a buffer.
@@ -185,6 +215,9 @@ fn sites(program: &Program) -> PrimaryMap<KernelId, u32> {
 
 struct Driver<'a> {
     to: To<'a>,
+    setup: &'a Setup,
+    layout: &'a Layout,
+    flow: Flow,
     addresses: Addresses,
     sites: PrimaryMap<KernelId, u32>,
     /// The kernels that run, the innermost last.
@@ -202,17 +235,25 @@ struct Driver<'a> {
     read: Option<OrderedSet<u64>>,
     /// The wires of callees, and last those of the entry.
     wires: Vec<SecondaryMap<ScalarId, bool>>,
-    /// Entries of the open layer that are still to come.
-    open: u64,
     /// What Rust functions answered while notes were taken: they are called once.
     answers: VecDeque<Vec<Tensor>>,
 }
 
 impl<'a> Driver<'a> {
-    fn new(program: &'a Program, setup: &Setup, turn: Option<usize>, to: To<'a>) -> Driver<'a> {
+    fn new(
+        program: &'a Program,
+        setup: &'a Setup,
+        layout: &'a Layout,
+        turn: Option<usize>,
+        to: To<'a>,
+        flow: Flow,
+    ) -> Driver<'a> {
         let mut driver = Driver {
             to,
-            addresses: Addresses::new(program, setup),
+            setup,
+            layout,
+            flow,
+            addresses: Addresses::new(program, setup, layout),
             sites: sites(program),
             frames: Vec::new(),
             turn,
@@ -226,7 +267,6 @@ impl<'a> Driver<'a> {
             held: OrderedMap::default(),
             read: setup.again.then(OrderedSet::default),
             wires: program.kernels().map(|(_, k)| wires(k)).collect(),
-            open: 0,
             answers: VecDeque::new(),
         };
         driver.frames.push(driver.frame(&program.entry, None, |_| false));
@@ -257,8 +297,8 @@ impl<'a> Driver<'a> {
     fn push(&mut self, site: u32, work: Work, operands: &[Token]) -> Result<Token, Problem> {
         match &mut self.to {
             To::Notes(_) => Ok(Token::READY),
-            To::Machine(..) if self.before => Ok(Token::READY),
-            To::Machine(run, ..) => run.push(&Op { site, work, operands }),
+            To::Machine(_) if self.before => Ok(Token::READY),
+            To::Machine(run) => run.push(&Op { site, work, operands }),
         }
     }
 
@@ -277,49 +317,111 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// An access to a value of the tape that goes through the scratchpad: the first one of a layer opens it,
-    /// and the last one closes it.
+    /// Opens and closes layers of a stream.
+    fn moves(&mut self, stream: u32, moves: Moves) -> Result<(), Problem> {
+        for step in moves {
+            match step {
+                Move::Open(layer) => {
+                    let before = self.flow.before(stream, self.setup.machine.halves);
+                    self.push(0, Work::Layer(layer), &before)?;
+                }
+                Move::Close => {
+                    let by = self.push(0, Work::Barrier(stream), &[])?;
+                    self.flow.ended(stream, by);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A step ends, or the run.
+    fn end(&mut self, run: bool) -> Result<(), Problem> {
+        for stream in 0..self.flow.count() {
+            let moves = self.flow.end(stream, self.reverse, run)?;
+            self.moves(stream, moves)?;
+        }
+        Ok(())
+    }
+
+    /// An access to a value of the tape that goes through the scratchpad.
     fn stream(
         &mut self,
-        region: RegionId,
-        Place { number, offset, entries }: Place,
-        Touch { write, bits, .. }: Touch,
+        stream: u32,
+        InRegion { region, record, byte }: InRegion,
+        touch: Touch,
         operands: &[Token],
     ) -> Result<Token, Problem> {
-        if self.open == 0 {
-            let layer = Layer { entries, lies: false, order: Order::Mirrored };
-            self.push(0, Work::Layer(layer), &[])?;
-            self.open = entries;
+        let (layer, first) = self.flow.layer(stream, record);
+        let moves = self.flow.to(stream, layer, self.reverse)?;
+        self.moves(stream, moves)?;
+        let home = Home::Tape(RegionId::from_u32(region.as_u32()), byte, record);
+        let buffer = touch.held.buffer;
+        let dtype = self.frames.last().map(|frame| frame.k.buffers[buffer].ty.dtype);
+        let width = dtype.map_or(8, Dtype::bytes) as u64;
+        let offset = first + byte / 8;
+        let entry = Entry { home, stream, offset, byte: byte % 8, width, bits: touch.bits };
+        let work = if touch.write { Work::TapeStore(entry) } else { Work::TapeLoad(entry) };
+        self.push(0, work, operands)
+    }
+
+    /// A load of an argument that is streamed from where it lies.
+    fn bring(
+        &mut self,
+        (stream, layer, offset): (u32, u64, u64),
+        address: u64,
+        operands: &[Token],
+    ) -> Result<Token, Problem> {
+        let moves = self.flow.to(stream, layer, self.reverse)?;
+        self.moves(stream, moves)?;
+        let entry = Entry { stream, ..Entry::word(Home::There, offset, address) };
+        self.push(0, Work::TapeLoad(entry), operands)
+    }
+
+    /// Tells the streams of arguments what this step reads.
+    fn feed(&mut self) -> Result<(), Problem> {
+        let To::Machine(run) = &mut self.to else { return Ok(()) };
+        for (stream, input) in self.flow.inputs.clone() {
+            let input = &self.layout.inputs[input];
+            let Some(base) = self.addresses.place(input.buffer).filter(|_| input.step == self.step)
+            else {
+                continue;
+            };
+            let line = self.setup.machine.line;
+            let width = self.frames[0].k.buffers[input.buffer].ty.dtype.bytes() as u64;
+            let at = |element: i64| base.wrapping_add_signed(element * width as i64);
+            let words: Vec<u64> =
+                input.elements().unwrap_or_default().into_iter().map(at).collect();
+            let (rounds, entries) = self.flow.tile(stream);
+            let tiles = tiles(&words, rounds, entries, line);
+            self.flow.feed(stream, tiles.iter().map(|tile| tile.words.len() / entries));
+            run.feed(stream, tiles)?;
         }
-        let entry = Entry { home: Home::Tape(region, 0, number), offset, bits };
-        let work = if write { Work::TapeStore(entry) } else { Work::TapeLoad(entry) };
-        let token = self.push(0, work, operands)?;
-        self.open -= 1;
-        if self.open == 0 {
-            self.push(0, Work::Barrier, &[])?;
-        }
-        Ok(token)
+        Ok(())
     }
 
     /// An access that happens.
-    fn access(&mut self, touch: Touch, address: u64, operands: &[Token]) -> Result<Token, Problem> {
+    fn access(
+        &mut self,
+        touch: Touch,
+        (address, inside): (u64, Option<InRegion>),
+        operands: &[Token],
+    ) -> Result<Token, Problem> {
         let (reverse, write) = (self.reverse, touch.write);
         let taped = self.frames.last().is_some_and(|frame| frame.taped(touch.held));
         let tape = taped && (write || reverse);
-        match &mut self.to {
-            To::Notes(met) if tape => {
-                let array = self.addresses.array(touch.address);
-                met.push(Met { array, address, write, reverse });
+        let inside = inside.filter(|_| tape);
+        match (&mut self.to, inside) {
+            (To::Notes(met), Some(at)) => {
+                met.push(Met { at, write, reverse, step: self.step });
                 Ok(Token::READY)
             }
-            To::Notes(_) => Ok(Token::READY),
-            To::Machine(_, layers, region) => match layers.place(address).filter(|_| tape) {
-                Some(place) => {
-                    let region = *region;
-                    self.stream(region, place, touch, operands)
+            (To::Notes(_), None) => Ok(Token::READY),
+            (To::Machine(_), _) => {
+                match inside.and_then(|at| Some((self.flow.region(at.region)?, at))) {
+                    Some((stream, at)) => self.stream(stream, at, touch, operands),
+                    None => self.push(0, Work::Touch { address, write, tape }, operands),
                 }
-                None => self.push(0, Work::Touch { address, write, tape }, operands),
-            },
+            }
         }
     }
 
@@ -340,16 +442,19 @@ impl<'a> Observer<'a> for Driver<'a> {
     }
 
     fn record(&mut self, program: &Program, tape: TapeId, index: usize) -> u64 {
-        self.addresses.record(program, tape, index)
+        self.addresses.record((program, self.layout), tape, index)
     }
 
     fn step(&mut self) -> Result<(), Problem> {
+        self.end(false)?;
         if self.turn == Some(self.step) {
-            if let To::Machine(run, ..) = &mut self.to {
+            if let To::Machine(run) = &mut self.to {
                 run.reverse()?;
             }
             self.reverse = true;
+            self.flow.turn();
         }
+        self.feed()?;
         self.held.clear();
         self.before = self.prepared.get(self.step) == Some(&true);
         self.step += 1;
@@ -400,15 +505,18 @@ impl<'a> Observer<'a> for Driver<'a> {
 
     fn touch(&mut self, touch: Touch, operands: &[Token]) -> Result<Token, Problem> {
         let write = touch.write;
-        let address = self.addresses.of(touch.address);
-        let Some(frame) = self.frames.last() else { return self.access(touch, address, operands) };
+        let to = self.addresses.of(touch.address);
+        let (address, _) = to;
+        let Some(frame) = self.frames.last() else { return self.access(touch, to, operands) };
         let place = frame.k.buffers[touch.held.buffer].place;
         let argument = matches!(place, kernel::Place::Input(_)) && self.frames.len() == 1;
         if !argument && !frame.taped(touch.held) {
-            return self.access(touch, address, operands);
+            return self.access(touch, to, operands);
         }
+        let streamed = touch.value.filter(|_| argument);
+        let streamed = streamed.and_then(|value| self.flow.load(self.step - 1, value));
         if write {
-            let done = self.access(touch, address, operands)?;
+            let done = self.access(touch, to, operands)?;
             let value = self.join(operands)?;
             self.held.insert(address, value);
             return Ok(done);
@@ -425,9 +533,10 @@ impl<'a> Observer<'a> for Driver<'a> {
                 Some(read) => read.contains(&address),
                 None => false,
             };
-        let token = match again {
-            true => self.push(0, Work::Again { address }, operands)?,
-            false => self.access(touch, address, operands)?,
+        let token = match streamed {
+            Some(at) => self.bring(at, address, operands)?,
+            None if again => self.push(0, Work::Again { address }, operands)?,
+            None => self.access(touch, to, operands)?,
         };
         self.held.insert(address, token);
         Ok(token)
@@ -440,7 +549,7 @@ impl<'a> Observer<'a> for Driver<'a> {
                 self.answers.push_back(answer.clone());
                 Ok(answer)
             }
-            To::Machine(..) => self.answers.pop_front().map_or_else(|| call.run(operands), Ok),
+            To::Machine(_) => self.answers.pop_front().map_or_else(|| call.run(operands), Ok),
         }
     }
 

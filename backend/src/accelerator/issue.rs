@@ -15,7 +15,8 @@ use super::arrays::Tape;
 use super::machine::Machine;
 use super::memory::{Answer, Memory, Outcome};
 use super::op::{Entry, Home, Token};
-use super::scratchpad::{Scratchpad, not_stored};
+use super::pads::Pads;
+use super::scratchpad::not_stored;
 use super::statistics::{Counts, Phase};
 use super::stream::Engine;
 use super::system::Route;
@@ -39,7 +40,7 @@ pub(super) struct Issue<'a> {
     pub(super) now: u64,
     pub(super) window: Window,
     pub(super) memory: Memory,
-    pub(super) pad: Scratchpad,
+    pub(super) pad: Pads,
     out: Engine,
     back: Engine,
     /// What ends when.
@@ -50,8 +51,8 @@ pub(super) struct Issue<'a> {
     reads: Queue,
     writes: Queue,
     banks: Vec<Queue>,
-    /// A layer that is ready, if there is room.
-    asking: Option<u32>,
+    /// Layers that are ready, if there is room.
+    asking: Vec<u32>,
     /// Units that are busy beyond their tick; ports with a read, and with a write under way.
     busy: u64,
     reading: u64,
@@ -91,7 +92,7 @@ impl<'a> Issue<'a> {
             now: 0,
             window: Window::new(m.window),
             memory: Memory::new(m),
-            pad: Scratchpad::new(m.capacity(), m.halves),
+            pad: Pads::new(m),
             out: Engine::default(),
             back: Engine::default(),
             events: BinaryHeap::new(),
@@ -100,7 +101,7 @@ impl<'a> Issue<'a> {
             reads: Queue::new(),
             writes: Queue::new(),
             banks: vec![Queue::new(); m.banks as usize],
-            asking: None,
+            asking: Vec::new(),
             busy: 0,
             reading: 0,
             writing: 0,
@@ -203,12 +204,12 @@ impl<'a> Issue<'a> {
                     self.pad_access(entry, write, self.now)?;
                     return self.instant(id);
                 }
-                let bank = self.pad.entry(entry.offset)? % self.m.banks;
+                let bank = self.pad.entry(entry)? % self.m.banks;
                 self.banks[bank as usize].push(turn);
             }
-            Task::Layer(_) => self.asking = Some(id),
-            Task::Barrier if self.ideal() => return self.instant(id),
-            Task::Barrier => self.start(id, self.now + self.m.barrier),
+            Task::Layer(_) => self.asking.push(id),
+            Task::Barrier(_) if self.ideal() => return self.instant(id),
+            Task::Barrier(_) => self.start(id, self.now + self.m.barrier),
         }
         Ok(())
     }
@@ -219,19 +220,22 @@ impl<'a> Issue<'a> {
         self.finish(id)
     }
 
-    /// Begins the layer that is ready, if there is room: whether it did.
+    /// Begins the layers that are ready, if there is room: whether one did.
     fn ask(&mut self) -> Result<bool, Problem> {
-        let Some(id) = self.asking else { return Ok(false) };
-        let Task::Layer(layer) = self.window.slot(id).task else { return Ok(false) };
-        let begun = self.pad.begin(layer)?;
-        // A half that is left may be free at once, where streams take no time.
-        self.stream()?;
-        if begun || self.pad.begin(layer)? {
-            self.asking = None;
-            self.finish(id)?;
-            return Ok(true);
+        let mut any = false;
+        for id in std::mem::take(&mut self.asking) {
+            let Task::Layer(layer) = self.window.slot(id).task else { continue };
+            let begun = self.pad.begin(layer)?;
+            // A half that is left may be free at once, where streams take no time.
+            self.stream()?;
+            if begun || self.pad.begin(layer)? {
+                self.finish(id)?;
+                any = true;
+            } else {
+                self.asking.push(id);
+            }
         }
-        Ok(false)
+        Ok(any)
     }
 
     /// Starts what the stream engines have to do, and takes what has arrived.
@@ -240,31 +244,45 @@ impl<'a> Issue<'a> {
             return Ok(());
         }
         let (m, now, memory) = (self.m, self.now, &mut self.memory);
-        let waiting = |pad: &Scratchpad| -> u64 {
-            pad.out.iter().chain(&pad.back).map(|transfer| transfer.entries).sum()
+        let waiting = |pad: &Pads| -> u64 {
+            let taped = pad.out.iter().chain(&pad.back).filter(|t| t.lines.is_none());
+            taped.map(|transfer| transfer.entries).sum()
         };
-        let before = waiting(&self.pad);
+        let (before, mut fetched, mut snooped) = (waiting(&self.pad), 0, 0);
         let requests = if self.route == (Route::Scratchpad { ideal: true }) {
             while let Some(transfer) = self.pad.out.pop_front() {
-                self.pad.left(transfer.half)?;
+                self.pad.left(transfer.moved)?;
             }
             while let Some(transfer) = self.pad.back.pop_front() {
-                self.pad.came(transfer.half)?;
+                fetched += transfer.lines.as_ref().map_or(0, |lines| lines.len() as u64);
+                self.pad.came(transfer.moved)?;
             }
             0
         } else {
-            let out = self.out.start(m, now, &mut self.pad.out, || memory.write(m, now));
-            out + self.back.start(m, now, &mut self.pad.back, || memory.request(m, now))
+            let out = self.out.start(m, now, &mut self.pad.out, |_| memory.write(m, now));
+            let bring = |line: Option<u64>| match line {
+                Some(address) if memory.has(m, address) => {
+                    snooped += 1;
+                    now + m.hit
+                }
+                Some(_) => {
+                    fetched += 1;
+                    memory.request(m, now)
+                }
+                None => memory.request(m, now),
+            };
+            out + self.back.start(m, now, &mut self.pad.back, bring)
         };
         let streamed = before - waiting(&self.pad);
         let counts = self.counts();
-        (counts.requests, counts.streamed) =
-            (counts.requests + requests, counts.streamed + streamed);
-        while let Some(half) = self.out.arrived(now) {
-            self.pad.left(half)?;
+        counts.requests += requests;
+        counts.streamed += streamed;
+        (counts.fetched, counts.snooped) = (counts.fetched + fetched, counts.snooped + snooped);
+        while let Some(moved) = self.out.arrived(now) {
+            self.pad.left(moved)?;
         }
-        while let Some(half) = self.back.arrived(now) {
-            self.pad.came(half)?;
+        while let Some(moved) = self.back.arrived(now) {
+            self.pad.came(moved)?;
         }
         Ok(())
     }
@@ -400,8 +418,8 @@ impl<'a> Issue<'a> {
     /// An access to the scratchpad, which ends with that tick.
     fn pad_access(&mut self, entry: Entry, write: bool, done: u64) -> Result<(), Problem> {
         match write {
-            true => self.pad.store(entry.offset, entry.bits)?,
-            false => self.pad.load(entry.offset, entry.bits)?,
+            true => self.pad.store(entry)?,
+            false => self.pad.load(entry)?,
         }
         self.remember(entry, write, done)
     }
@@ -460,7 +478,7 @@ impl<'a> Issue<'a> {
             Task::Compute(_) | Task::Pad { .. } | Task::Layer(_) => {}
             Task::Access { write: true, .. } => self.writing -= 1,
             Task::Access { write: false, .. } => self.reading -= 1,
-            Task::Barrier => self.pad.end()?,
+            Task::Barrier(stream) => self.pad.end(stream)?,
         }
         Ok(())
     }

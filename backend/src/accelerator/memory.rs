@@ -144,6 +144,11 @@ impl Memory {
         Some((there, write_back))
     }
 
+    /// Whether the cache has what lies there.
+    pub(super) fn has(&self, m: &Machine, address: u64) -> bool {
+        self.cache.has(address / m.line)
+    }
+
     /// A read beside the cache: the tick with which it is done.
     pub(super) fn request(&mut self, m: &Machine, now: u64) -> u64 {
         let start = self.channel.read(m, now * m.tick);

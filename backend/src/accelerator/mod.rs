@@ -29,12 +29,9 @@
 //! let [x, y, x_bar, y_bar] = ["x", "y", "x'", "y'"].map(|name| arrays.push(name, 8, 8));
 //! let mut tape = Tape::at(Tape::BASE);
 //! let kept = tape.push(1, 8);
-//! let entry = |i: u64| Entry {
-//!     home: Home::Tape(kept, 0, i),
-//!     offset: i,
-//!     bits: (i as f64).to_bits(), // x[i] = i
-//! };
-//! let layer = Layer { entries: 8, lies: false, order: Order::Mirrored };
+//! // x[i] = i
+//! let entry = |i: u64| Entry::word(Home::Tape(kept, 0, i), i, (i as f64).to_bits());
+//! let layer = Layer { stream: 0, entries: 8, lies: false, order: Order::Mirrored };
 //!
 //! let machine = Machine::cal();
 //! let mut run = Simulation::new(&machine, System::TFLOW, &arrays, &tape)?;
@@ -48,7 +45,7 @@
 //!     let square = push(&mut run, Work::Compute(Opcode::Mul), &[value, value])?;
 //!     push(&mut run, Work::Store(y, i), &[square])?;
 //! }
-//! push(&mut run, Work::Barrier, &[])?;
+//! push(&mut run, Work::Barrier(0), &[])?;
 //! run.reverse()?;
 //! push(&mut run, Work::Layer(layer), &[])?;
 //! for i in (0..8).rev() {
@@ -57,7 +54,7 @@
 //!     let product = push(&mut run, Work::Compute(Opcode::Mul), &[value, ct])?;
 //!     push(&mut run, Work::Store(x_bar, i), &[product])?;
 //! }
-//! push(&mut run, Work::Barrier, &[])?;
+//! push(&mut run, Work::Barrier(0), &[])?;
 //! let statistics = run.finish()?;
 //! assert_eq!(statistics.to_string(), "\
 //! Tflow_32k             forward    reverse
@@ -88,13 +85,15 @@
 mod arrays;
 mod cache;
 mod drive;
+mod flow;
 mod issue;
-mod layers;
 mod machine;
 mod memory;
+mod notes;
 mod op;
 mod opcode;
 mod order;
+mod pads;
 #[cfg(test)]
 mod scan;
 mod scratchpad;
@@ -107,12 +106,14 @@ mod window;
 mod wires;
 
 pub use crate::kernel::Place;
-pub use arrays::{Array, ArrayId, Arrays, Layout, RegionId, Tape};
+pub use arrays::{Array, ArrayId, Arrays, RegionId, Tape, TapeForm};
 pub use drive::simulate;
 pub(crate) use drive::simulate_within;
 pub use machine::{CacheRow, Machine, TABLE_III};
 pub use op::{Entry, Home, Layer, Op, Order, Token, Work};
 pub use opcode::{Latencies, Opcode};
+pub use pads::Slot;
+pub use scratchpad::Brought;
 pub use setup::{AddressMap, Setup};
 pub use simulation::Simulation;
 pub use statistics::{Accesses, Cluster, Counts, Energy, State, Statistics};

@@ -72,8 +72,8 @@ pub enum Work {
     TapeLoad(Entry),
     /// Begins a layer.
     Layer(Layer),
-    /// Ends it: done when all its tape operations are.
-    Barrier,
+    /// Ends that of a stream: done when all its tape operations are.
+    Barrier(u32),
     /// Ends a block: what follows is known only when its operands are.
     Branch,
 }
@@ -83,8 +83,14 @@ pub enum Work {
 pub struct Entry {
     /// Which value it is.
     pub home: Home,
-    /// Which entry of its layer.
+    /// The stream that it comes in.
+    pub stream: u32,
+    /// Which entry of its layer,
     pub offset: u64,
+    /// which byte of that, and how many.
+    pub byte: u64,
+    /// See above.
+    pub width: u64,
     /// Its bits. A load that finds others is a fault of the machine or of the order of the program, and
     /// ends the run.
     pub bits: u64,
@@ -98,11 +104,34 @@ pub enum Home {
     /// An element of an array that is not written between the phases: nothing is stored, and the reverse
     /// phase reads it where it lies. Its store only remarks what lies there, and costs nothing.
     Array(ArrayId, u64),
+    /// What lies there, streamed by itself ([`Simulation::feed`](super::Simulation::feed)): its bits are the
+    /// address, so a load finds whether it gets what it means.
+    There,
+}
+
+impl Entry {
+    /// A whole entry of the first stream.
+    pub fn word(home: Home, offset: u64, bits: u64) -> Entry {
+        Entry { home, stream: 0, offset, byte: 0, width: 8, bits }
+    }
+
+    /// The bytes of the entry that it is.
+    pub(super) fn mask(self) -> u64 {
+        let all = u64::MAX.checked_shr(64 - 8 * self.width.min(8) as u32).unwrap_or(0);
+        all << (8 * self.byte.min(7))
+    }
+
+    /// Its bits where they are in the entry.
+    pub(super) fn word_bits(self) -> u64 {
+        self.bits << (8 * self.byte.min(7)) & self.mask()
+    }
 }
 
 /// Entries that are together in the scratchpad.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layer {
+    /// Which stream moves them; each has its own place, its own tiles, and one layer at a time.
+    pub stream: u32,
     /// How many.
     pub entries: u64,
     /// Whether they are entries of the tape, which are streamed to memory and back, or lie in arrays

@@ -20,11 +20,14 @@
 //! Layers that are read in the order in which they were stored ([`Order::Same`]) come by nests: the last
 //! nest first, of each the first tile first, of each tile the first layer first.
 //!
+//! Each stream has a place of its own in the scratchpad, its own halves and tiles ([`super::pads`]). One may bring
+//! what nobody stored, arguments from where they lie: it is *fed* with the tiles to come, and they come in order.
+//!
 //! The bits of entries move as the entries do: into a half, to memory, into a half, out of it. A load
 //! compares what it finds with what the program says was stored; so a half that is used too early, a tile
 //! in the wrong order or an offset that was mistaken is found where it does harm.
 
-use super::op::{Layer, Order};
+use super::op::{Entry, Layer, Order};
 use std::collections::VecDeque;
 use tapeloom_ir::Problem;
 use tapeloom_ir::fault::{Fault, planted};
@@ -52,11 +55,31 @@ struct Tile {
     order: Order,
 }
 
-/// A half to be streamed, and how many entries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Transfer {
+/// A half of a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Moved {
+    pub(super) stream: usize,
     pub(super) half: usize,
+}
+
+/// A half to be streamed, and how many entries.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Transfer {
+    pub(super) moved: Moved,
     pub(super) entries: u64,
+    /// How often memory is asked for them.
+    pub(super) requests: u64,
+    /// Where, if they are not of the tape.
+    pub(super) lines: Option<VecDeque<u64>>,
+}
+
+/// Entries that lie together in the scratchpad and elsewhere in memory.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Brought {
+    /// The address of each,
+    pub words: Vec<u64>,
+    /// and an address in each line that has to be asked for.
+    pub lines: VecDeque<u64>,
 }
 
 /// The layer that is in use.
@@ -66,12 +89,19 @@ struct Open {
     /// The first of its entries.
     head: u64,
     entries: u64,
-    /// Which of them were stored.
-    stored: Vec<bool>,
+    /// Which bits of them were stored.
+    stored: Vec<u64>,
 }
 
+/// The place of one stream.
 pub(super) struct Scratchpad {
+    stream: usize,
     capacity: u64,
+    /// Bytes of a request.
+    request: u64,
+    /// Whether it brings what lies elsewhere, and is never stored; of its tiles the lines, the next one last.
+    fed: bool,
+    lines: Vec<VecDeque<u64>>,
     halves: Vec<(State, Vec<u64>)>,
     /// The half in use, and of the tile in it the entries in use (forward) or left (reverse).
     current: usize,
@@ -92,10 +122,14 @@ pub(super) struct Scratchpad {
 }
 
 impl Scratchpad {
-    pub(super) fn new(capacity: u64, halves: u64) -> Scratchpad {
+    pub(super) fn new(stream: usize, capacity: u64, halves: u64, request: u64) -> Scratchpad {
         let half = (State::Empty, vec![0; capacity as usize]);
         Scratchpad {
+            stream,
             capacity,
+            request,
+            fed: false,
+            lines: Vec::new(),
             halves: vec![half; halves as usize],
             current: 0,
             tile: None,
@@ -123,7 +157,7 @@ impl Scratchpad {
         }
         let head = if self.reverse { self.read(layer)? } else { self.fill(layer) };
         if let Some(head) = head {
-            let stored = vec![false; n as usize];
+            let stored = vec![0; n as usize];
             self.open = Some(Open { half: self.current, head, entries: n, stored });
         }
         Ok(head.is_some())
@@ -131,7 +165,7 @@ impl Scratchpad {
 
     /// Room for a layer of the forward phase: its first entry, if the half is free.
     fn fill(&mut self, layer: Layer) -> Option<u64> {
-        let Layer { entries, lies, order } = layer;
+        let Layer { stream: _, entries, lies, order } = layer;
         let fits = |t: &Tile| {
             let room = t.entries + entries <= self.capacity || planted(Fault::TileOverflow);
             (t.lies, t.order) == (lies, order) && room
@@ -161,7 +195,8 @@ impl Scratchpad {
         if !tile.lies {
             self.memory.resize((tile.at + tile.entries) as usize, 0);
             self.halves[self.current].0 = State::Leaving(tile);
-            self.out.push_back(Transfer { half: self.current, entries: tile.entries });
+            let out = self.transfer(self.current, tile);
+            self.out.push_back(out);
             self.current = (self.current + 1) % self.halves.len();
         }
     }
@@ -179,7 +214,7 @@ impl Scratchpad {
             };
             (self.tile, self.left) = (Some(tile), tile.entries);
         }
-        let (Some(tile), Layer { entries, lies, order }) = (self.tile, layer) else {
+        let (Some(tile), Layer { stream: _, entries, lies, order }) = (self.tile, layer) else {
             return Err(Problem::internal("entries are left of no tile"));
         };
         if (tile.lies, tile.order) != (lies, order) || entries > self.left {
@@ -198,8 +233,8 @@ impl Scratchpad {
         let Some(open) = self.open.take() else {
             return Err(Problem::internal("a barrier ends no layer"));
         };
-        if !self.reverse && !open.stored.iter().all(|stored| *stored) {
-            let count = open.stored.iter().filter(|stored| **stored).count();
+        if !self.reverse && open.stored.contains(&0) {
+            let count = open.stored.iter().filter(|stored| **stored != 0).count();
             let message = format!("a layer of {} entries stores {count}", open.entries);
             return Err(Problem::internal(message));
         }
@@ -215,15 +250,23 @@ impl Scratchpad {
     fn ask(&mut self, half: usize) {
         self.halves[half].0 = match self.hist.pop() {
             Some(tile) => {
-                self.back.push_back(Transfer { half, entries: tile.entries });
+                let back = self.transfer(half, tile);
+                self.back.push_back(back);
                 State::Coming(tile)
             }
             None => State::Empty,
         };
     }
 
-    /// The entry of the scratchpad at an offset of the layer in use.
-    pub(super) fn entry(&self, offset: u64) -> Result<u64, Problem> {
+    fn transfer(&mut self, half: usize, Tile { entries, .. }: Tile) -> Transfer {
+        let (moved, lines) = (Moved { stream: self.stream, half }, self.lines.pop());
+        let all = (8 * entries).div_ceil(self.request);
+        let requests = lines.as_ref().map_or(all, |lines| lines.len() as u64);
+        Transfer { moved, entries, requests, lines }
+    }
+
+    /// Where an entry of the layer in use is: half and number there.
+    pub(super) fn find(&self, offset: u64) -> Result<(usize, u64), Problem> {
         let Some(open) = &self.open else {
             return Err(Problem::internal("the tape is used outside a layer"));
         };
@@ -234,42 +277,49 @@ impl Scratchpad {
                 "offset {offset} of a layer of {n} entries is entry {within} of a half of {capacity}"
             )));
         }
-        Ok(open.half as u64 * self.capacity + within)
+        Ok((open.half, within))
     }
 
-    /// Stores an entry of the layer in use.
-    pub(super) fn store(&mut self, offset: u64, bits: u64) -> Result<(), Problem> {
-        self.entry(offset)?;
+    /// The same among all entries of the stream.
+    pub(super) fn entry(&self, offset: u64) -> Result<u64, Problem> {
+        let (half, within) = self.find(offset)?;
+        Ok(half as u64 * self.capacity + within)
+    }
+
+    /// Stores an entry of the layer in use, or a part of it.
+    pub(super) fn store(&mut self, entry: Entry) -> Result<(), Problem> {
+        let (half, within) = self.find(entry.offset)?;
         let (Some(open), Some(tile)) = (&mut self.open, self.tile) else {
             return Err(Problem::internal("the tape is used outside a layer"));
         };
-        let (stored, within) = (&mut open.stored[offset as usize], (open.head + offset) as usize);
-        if self.reverse || std::mem::replace(stored, true) {
+        let (stored, mask) = (&mut open.stored[entry.offset as usize], entry.mask());
+        if self.reverse || *stored & mask != 0 {
+            let offset = entry.offset;
             let message = format!("offset {offset} is stored twice, or in the reverse phase");
             return Err(Problem::internal(message));
         }
-        if tile.lies {
-            self.memory[tile.at as usize + within] = bits;
-            return Ok(());
-        }
-        let (state, words) = &mut self.halves[open.half];
-        if *state != State::Filling {
-            return Err(Problem::internal(format!(
-                "half {} is {state:?} and stored to",
-                open.half
-            )));
-        }
-        words[within] = bits;
+        *stored |= mask;
+        let (state, words) = &mut self.halves[half];
+        let word = match tile.lies {
+            true => &mut self.memory[tile.at as usize + within as usize],
+            false if *state == State::Filling => &mut words[within as usize],
+            false => {
+                let message = format!("half {half} is {state:?} and stored to");
+                return Err(Problem::internal(message));
+            }
+        };
+        *word = *word & !mask | entry.word_bits();
         Ok(())
     }
 
     /// Loads an entry of the layer in use, which must be these bits.
-    pub(super) fn load(&self, offset: u64, bits: u64) -> Result<(), Problem> {
-        let entry = self.entry(offset)?;
-        let (half, within) = ((entry / self.capacity) as usize, (entry % self.capacity) as usize);
+    pub(super) fn load(&self, entry: Entry) -> Result<(), Problem> {
+        let (half, within) = self.find(entry.offset)?;
         let (state, words) = &self.halves[half];
-        if !matches!(state, State::Full(_)) || words[within] != bits {
-            return Err(not_stored(words[within], bits, &format!("entry {entry}, {state:?}")));
+        let found = words[within as usize] & entry.mask();
+        if !matches!(state, State::Full(_)) || found != entry.word_bits() {
+            let place = format!("entry {within} of half {half}, {state:?}");
+            return Err(not_stored(found, entry.word_bits(), &place));
         }
         Ok(())
     }
@@ -308,12 +358,49 @@ impl Scratchpad {
             let message = format!("the phase ends in a layer of {} entries", open.entries);
             return Err(Problem::internal(message));
         }
-        self.close();
+        self.leave();
         Ok(())
     }
 
-    /// The reverse phase begins: everything has gone to memory, and the first tiles are asked for.
+    /// What lies elsewhere is to be brought, in tiles.
+    pub(super) fn feed(&mut self, tiles: Vec<Brought>) -> Result<(), Problem> {
+        if !self.is_idle() || !self.memory.is_empty() && !self.fed {
+            return Err(Problem::internal("a stream is fed before it has ended"));
+        }
+        (self.fed, self.reverse, self.current) = (true, true, 0);
+        self.memory.clear();
+        for Brought { words, lines } in tiles {
+            let (at, entries) = (self.memory.len() as u64, words.len() as u64);
+            self.memory.extend(words);
+            self.hist.push(Tile { at, entries, lies: true, order: Order::Same { nest: 0 } });
+            self.lines.push(lines);
+        }
+        self.hist.reverse();
+        self.lines.reverse();
+        Ok(())
+    }
+
+    /// Whether nothing is there, on its way, or still to come.
+    pub(super) fn is_idle(&self) -> bool {
+        let empty = self.halves.iter().all(|(state, _)| *state == State::Empty);
+        empty
+            && self.open.is_none()
+            && self.tile.is_none()
+            && (!self.reverse || self.hist.is_empty())
+    }
+
+    /// Makes room for another stream, where that can be.
+    pub(super) fn leave(&mut self) {
+        if self.open.is_none() && !self.reverse {
+            self.close();
+        }
+    }
+
+    /// The reverse phase begins: everything has gone to memory.
     pub(super) fn turn(&mut self) {
+        if self.fed {
+            return;
+        }
         self.reverse = true;
         self.tiles = self.hist.len() as u64;
         // In the order in which they are asked for from the end: nests that are read as they were stored
@@ -326,8 +413,12 @@ impl Scratchpad {
             }
         }
         self.current = 0;
-        for half in 0..self.halves.len() {
-            self.ask(half);
+    }
+
+    /// Asks for the first tiles, where there are some.
+    pub(super) fn start(&mut self) {
+        if self.reverse {
+            (0..self.halves.len()).for_each(|half| self.ask(half));
         }
     }
 

@@ -5,10 +5,11 @@
 //! cache depend on addresses, so whoever repeats an experiment says them ([`AddressMap::fixed`]); programs
 //! hold nothing of it.
 
-use super::arrays::{Arrays, Layout, Tape};
+use super::arrays::{Arrays, Tape, TapeForm};
 use super::machine::Machine;
 use super::system::{Route, System};
-use crate::kernel::{Arg, BufferId, Expr, Kernel, Place, Program, Stmt, TapeId};
+use crate::kernel::{Arg, BufferId, Expr, Place, Program, Stmt, TapeId};
+use crate::layout::{Holds, Layout, RegionId, Room};
 use crate::records;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
@@ -84,11 +85,35 @@ impl Default for AddressMap {
     }
 }
 
-/// An array that is kept, which the program sees in one piece: element i lies at `base + i step`.
+impl Setup {
+    /// What the tape is laid out for.
+    pub fn room(&self) -> Room {
+        let Machine { entries, halves, cache, line, ways, .. } = self.machine;
+        Room { entries, halves, layer: self.layer, word: self.map.word, cache, line, ways }
+    }
+}
+
+/// An array that is kept, which the program sees in one piece.
 struct Kept {
+    /// Bytes of an element there,
     width: u64,
+    /// and where it lies.
+    place: u64,
+    region: RegionId,
+    /// Where its first record begins, and how long each is.
     base: u64,
     step: u64,
+    /// Its first byte in each, and how many elements.
+    at: u64,
+    elements: u64,
+}
+
+/// A byte of the tape.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct InRegion {
+    pub(super) region: RegionId,
+    pub(super) record: u64,
+    pub(super) byte: u64,
 }
 
 /// Where everything lies, for one program.
@@ -100,8 +125,8 @@ pub(super) struct Addresses {
     /// The first byte behind all, and the chunks of each tape that have been asked for.
     next: u64,
     chunks: SecondaryMap<TapeId, Vec<u64>>,
-    /// Of each chunk the tape, and the bytes of its records.
-    records: BTreeMap<u64, (TapeId, u64)>,
+    /// Of each chunk the region, the bytes of its records, and the number of the first.
+    records: BTreeMap<u64, (Option<RegionId>, u64, u64)>,
     /// Bytes of arguments, of what else is written, and of what is kept.
     pub(super) state: [u64; 3],
 }
@@ -110,7 +135,7 @@ pub(super) struct Addresses {
 const KEPT: u64 = 1 << 62;
 
 impl Addresses {
-    pub(super) fn new(program: &Program, setup: &Setup) -> Addresses {
+    pub(super) fn new(program: &Program, setup: &Setup, layout: &Layout) -> Addresses {
         let (entry, map) = (&program.entry, &setup.map);
         let mut next = map.base;
         let mut bump = |bytes: u64| {
@@ -133,25 +158,31 @@ impl Addresses {
             places[id] = Some(fixed.map_or_else(|| bump(bytes), |f| f.1));
         }
         let workspace = bump(entry.workspace as u64);
-        let taped: Vec<BufferId> = entry.buffers.keys().filter(|id| taped(entry, *id)).collect();
         let (mut kept, mut seen, mut at) = (BTreeMap::new(), KEPT, map.tape);
-        for (n, region) in regions(entry, taped, setup.system.tape).into_iter().enumerate() {
-            if let Route::Cache { layout: Layout::Arrays { skew }, prefetch: _ } = setup.system.tape
-                && n > 0
+        for (region, about) in &layout.regions {
+            let Holds::Arrays { fields, records } = &about.holds else { continue };
+            if let Route::Cache { form: TapeForm::Arrays { skew }, prefetch: _ } = setup.system.tape
+                && region.as_u32() > 0
             {
                 at += skew * setup.machine.line;
             }
-            let width = |id: &BufferId| entry.buffers[*id].ty.dtype.bytes() as u64;
-            let place = |id: &BufferId| width(id).max(map.word);
-            let elements = |id: &BufferId| entry.buffers[*id].ty.shape.elements() as u64;
-            let (step, mut base) = (region.iter().map(place).sum(), at);
-            for id in &region {
-                places[*id] = Some(seen);
-                kept.insert(seen, Kept { width: width(id), base, step });
-                (seen, base) = (seen + elements(id) * width(id), base + place(id));
-                at += elements(id) * place(id);
-                state[2] += elements(id) * place(id);
+            for field in fields {
+                let width = entry.buffers[field.buffer].ty.dtype.bytes() as u64;
+                let kept_at = Kept {
+                    width,
+                    place: field.width,
+                    region,
+                    base: at,
+                    step: about.width,
+                    at: field.at,
+                    elements: field.elements,
+                };
+                places[field.buffer] = Some(seen);
+                kept.insert(seen, kept_at);
+                seen += records * field.elements * width;
             }
+            at += records * about.width;
+            state[2] += records * about.width;
         }
         for (to, from) in steps(program).iter().filter_map(|step| step.copied()) {
             if setup.prepared && places[to].is_none_or(|at| at < KEPT) {
@@ -176,34 +207,37 @@ impl Addresses {
         self.places[id]
     }
 
-    /// Where that is which the program sees there.
-    pub(super) fn of(&self, seen: u64) -> u64 {
-        if seen < KEPT {
-            return seen;
-        }
-        let Some((start, kept)) = self.kept.range(..=seen).next_back() else { return seen };
-        let Kept { width, base, step } = *kept;
-        base + (seen - start) / width * step + (seen - start) % width
-    }
-
-    /// Which array of the tape is there; of records, which field of which tape's.
-    pub(super) fn array(&self, seen: u64) -> u64 {
-        if let Some((start, _)) = self.kept.range(..=seen).next_back() {
-            return *start;
+    /// Where that is which the program sees there, and of kept values where in their region.
+    pub(super) fn of(&self, seen: u64) -> (u64, Option<InRegion>) {
+        if seen >= KEPT
+            && let Some((start, kept)) = self.kept.range(..=seen).next_back()
+        {
+            let Kept { width, place, region, base, step, at, elements } = *kept;
+            let (element, rest) = ((seen - start) / width, (seen - start) % width);
+            let record = element / elements;
+            let byte = at + element % elements * place + rest;
+            return (base + record * step + byte, Some(InRegion { region, record, byte }));
         }
         let chunk = self.records.range(..=seen).next_back();
-        chunk.map_or(0, |(start, (tape, bytes))| {
-            (u64::from(tape.as_u32()) << 32) + (seen - start) % (*bytes).max(1)
-        })
+        let inside = chunk.and_then(|(start, (region, bytes, first))| {
+            let (of, bytes) = (seen - start, (*bytes).max(1));
+            Some(InRegion { region: (*region)?, record: first + of / bytes, byte: of % bytes })
+        });
+        (seen, inside)
     }
 
     /// Where a record of a tape lies: in chunks, as those of machine code do.
-    pub(super) fn record(&mut self, program: &Program, tape: TapeId, index: usize) -> u64 {
+    pub(super) fn record(
+        &mut self,
+        (program, layout): (&Program, &Layout),
+        tape: TapeId,
+        index: usize,
+    ) -> u64 {
         let (chunk, inside) = records::home(index as u64);
-        let bytes = program.tapes[tape].record as u64;
+        let (bytes, region) = (program.tapes[tape].record as u64, layout.tape(tape));
         for chunk in self.chunks[tape].len()..=chunk {
             self.chunks[tape].push(self.next);
-            self.records.insert(self.next, (tape, bytes));
+            self.records.insert(self.next, (region, bytes, records::first(chunk)));
             let all = bytes.saturating_mul(1 << (chunk / 4).min(63));
             self.next = self.next.saturating_add(all);
             self.state[2] = self.state[2].saturating_add(all);
@@ -276,37 +310,4 @@ pub(super) fn steps(program: &Program) -> Vec<Step> {
         }
     };
     k.body.iter().map(of).collect()
-}
-
-/// Whether a buffer is kept, and lies nowhere else.
-fn taped(k: &Kernel, id: BufferId) -> bool {
-    matches!(k.buffers[id].place, Place::Workspace(_)) && k.kept.keys().any(|h| h.buffer == id)
-}
-
-/// What is kept, in regions: each array by itself; as records, those of as many elements that a block of
-/// the program stores together.
-fn regions(k: &Kernel, taped: Vec<BufferId>, route: Route) -> Vec<Vec<BufferId>> {
-    let records = matches!(route, Route::Cache { layout: Layout::Records, prefetch: _ });
-    let mut blocks: Vec<Vec<BufferId>> = Vec::new();
-    let mut open: Vec<&[Stmt]> = vec![&k.body];
-    while let Some(block) = open.pop().filter(|_| records) {
-        let stored = block.iter().filter_map(|stmt| match stmt {
-            Stmt::Store { buffer, .. } => Some(*buffer),
-            _ => None,
-        });
-        blocks.push(stored.collect());
-        open.extend(block.iter().flat_map(Stmt::blocks));
-    }
-    let together = |a: BufferId, b: BufferId| {
-        let elements = |id: BufferId| k.buffers[id].ty.shape.elements();
-        elements(a) == elements(b) && blocks.iter().any(|s| s.contains(&a) && s.contains(&b))
-    };
-    let mut regions: Vec<Vec<BufferId>> = Vec::new();
-    for id in taped {
-        match regions.iter_mut().find(|region| together(region[0], id)) {
-            Some(region) => region.push(id),
-            None => regions.push(vec![id]),
-        }
-    }
-    regions
 }

@@ -4,6 +4,8 @@ use super::arrays::{ArrayId, Arrays, RegionId, Tape};
 use super::issue::Issue;
 use super::machine::Machine;
 use super::op::{Entry, Home, Op, Token, Work};
+use super::pads::{Pads, Slot};
+use super::scratchpad::Brought;
 use super::statistics::{Energy, Phase, State, Statistics};
 use super::system::{Route, System};
 use super::window::{Of, Task};
@@ -63,6 +65,21 @@ impl<'a> Simulation<'a> {
             began: (0, 1),
             written: SecondaryMap::new(),
         })
+    }
+
+    /// The same machine with a scratchpad that streams share, each in its place.
+    pub fn with_streams(mut self, slots: &[Slot]) -> Simulation<'a> {
+        self.issue.pad = Pads::of(self.m, slots);
+        self
+    }
+
+    /// What a stream is to bring from where it lies, before its first layer. Loads name it by [`Home::There`].
+    /// Lines that the cache has come from there, as coherent engines get them.
+    ///
+    /// # Errors
+    /// [`tapeloom_ir::Kind::Internal`] where the stream has something to bring already.
+    pub fn feed(&mut self, stream: u32, tiles: Vec<Brought>) -> Result<(), Problem> {
+        self.issue.pad.feed(stream, tiles)
     }
 
     /// The next operation of the program: what stands for its result.
@@ -132,8 +149,8 @@ impl<'a> Simulation<'a> {
                 }
                 Task::Layer(layer)
             }
-            Work::Barrier if cached => return Ok(None),
-            Work::Barrier => Task::Barrier,
+            Work::Barrier(_) if cached => return Ok(None),
+            Work::Barrier(stream) => Task::Barrier(stream),
             Work::Branch => {
                 self.issue.window.branch(op.operands);
                 return Ok(None);
@@ -142,6 +159,10 @@ impl<'a> Simulation<'a> {
     }
 
     fn tape_task(&mut self, entry: Entry, write: bool) -> Result<Option<Task>, Problem> {
+        if entry.home == Home::There {
+            self.issue.counts().inputs += 1;
+            return Ok(Some(Task::Pad { entry, write }));
+        }
         let phase = if write { Phase::Forward } else { Phase::Reverse };
         if phase != self.issue.phase {
             let message = format!("{:?} is used in the phase {:?}", entry.home, self.issue.phase);
@@ -177,10 +198,11 @@ impl<'a> Simulation<'a> {
         let (region, value, execution) = match home {
             Home::Array(array, element) => return self.address(array, element),
             Home::Tape(region, value, execution) => (region, value, execution),
+            Home::There => return Ok(0),
         };
         let address = match self.system.tape {
-            Route::Cache { layout, prefetch: _ } => {
-                self.tape.address((region, value, execution), layout, self.m.line)
+            Route::Cache { form, prefetch: _ } => {
+                self.tape.address((region, value, execution), form, self.m.line)
             }
             Route::Scratchpad { .. } => self.tape.number(region, value, execution),
         };
@@ -205,7 +227,7 @@ impl<'a> Simulation<'a> {
         self.issue.drain()?;
         match self.issue.phase {
             Phase::Forward => self.issue.flush()?,
-            Phase::Reverse => self.issue.pad.check_empty()?,
+            Phase::Reverse => {}
         }
         let now = self.issue.now;
         self.issue.counts().ticks = now - self.began.0;
@@ -219,6 +241,9 @@ impl<'a> Simulation<'a> {
     /// As [`Simulation::push`], and where the reverse phase leaves a part of the tape.
     pub fn finish(mut self) -> Result<Statistics, Problem> {
         self.end_phase()?;
+        if self.issue.phase == Phase::Reverse {
+            self.issue.pad.check_empty()?;
+        }
         let mut state = State { input: 0, output: 0, tape: self.tape.entries().saturating_mul(8) };
         for (id, array) in self.arrays.iter() {
             let bytes = array.elements.saturating_mul(array.width);
@@ -238,7 +263,7 @@ impl<'a> Simulation<'a> {
             forward,
             reverse,
             left: self.issue.memory.changed(),
-            tiles: self.issue.pad.tiles,
+            tiles: self.issue.pad.tiles(),
             state,
             energy,
             line: m.line,

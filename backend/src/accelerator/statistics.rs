@@ -4,8 +4,8 @@
 //! stream brings; it leaves out lines that are written back and the forward stream:
 //!
 //! ```text
-//! paper   fills + ceil(bytes streamed back / line)
-//! full    fills + write-backs + ceil(bytes streamed out / line) + ceil(bytes streamed back / line)
+//! paper   fills + ceil(bytes streamed back / line) + lines of arguments streamed
+//! full    the same + write-backs + ceil(bytes streamed out / line)
 //! ```
 //!
 //! *Energy* is that of accesses on the chip, with the energies of Table III; memory is not in it:
@@ -74,6 +74,12 @@ pub struct Counts {
     pub scratchpad: Accesses,
     /// Accesses to lines that were under way: hits in the count, with a part of the time of a miss.
     pub merged: u64,
+    /// Loads of arguments from the scratchpad, to which they were streamed from where they lie,
+    pub inputs: u64,
+    /// the lines that these streams got from memory,
+    pub fetched: u64,
+    /// and from the cache.
+    pub snooped: u64,
     /// Changed lines that others replaced.
     pub write_backs: u64,
     /// Lines fetched ahead.
@@ -126,11 +132,11 @@ impl Energy {
     /// That of two phases, of so much for an access to the cache and to the scratchpad.
     pub(super) fn of(phases: &[Counts; 2], cache: u64, scratchpad: u64) -> Energy {
         let both = |count: fn(&Counts) -> u64| phases.iter().map(count).sum::<u64>();
-        let paper =
-            both(|c| c.cached().count()) * cache + both(|c| c.scratchpad.count()) * scratchpad;
+        let paper = both(|c| c.cached().count() + c.snooped) * cache
+            + both(|c| c.scratchpad.count() + c.inputs) * scratchpad;
         Energy {
             paper,
-            with_streams: paper + both(|c| c.streamed) * scratchpad,
+            with_streams: paper + both(|c| c.streamed + c.inputs) * scratchpad,
             with_fills: paper + both(Counts::fills) * cache,
         }
     }
@@ -178,7 +184,8 @@ impl Statistics {
 
     /// Lines moved, as the paper counts.
     pub fn paper_lines(&self) -> u64 {
-        self.forward.fills() + self.reverse.fills() + self.lines(self.reverse.streamed)
+        let fetched = self.forward.fetched + self.reverse.fetched;
+        self.forward.fills() + self.reverse.fills() + self.lines(self.reverse.streamed) + fetched
     }
 
     /// All lines moved; without those that are left in the cache at the end.
@@ -194,7 +201,8 @@ impl Statistics {
     /// Accesses to the tape among all accesses.
     pub fn tape_share(&self) -> f64 {
         let taped = self.forward.taped() + self.reverse.taped();
-        let all = taped + self.forward.others.count() + self.reverse.others.count();
+        let rest = |c: &Counts| c.others.count() + c.inputs;
+        let all = taped + rest(&self.forward) + rest(&self.reverse);
         taped as f64 / all.max(1) as f64
     }
 
@@ -246,7 +254,7 @@ fn clusters(lifetimes: &[u64]) -> Vec<Cluster> {
 type Count = fn(&Counts) -> u64;
 
 /// Rows of the table: what they are called, and what they count.
-const ROWS: [(&str, Count); 15] = [
+const ROWS: [(&str, Count); 18] = [
     ("ticks", |c| c.ticks),
     ("operations", |c| c.operations),
     ("loads", |c| c.others.loads),
@@ -259,6 +267,9 @@ const ROWS: [(&str, Count); 15] = [
     ("prefetched lines", |c| c.prefetched),
     ("scratchpad loads", |c| c.scratchpad.loads),
     ("scratchpad stores", |c| c.scratchpad.stores),
+    ("loads of inputs", |c| c.inputs),
+    ("lines of inputs", |c| c.fetched),
+    ("from the cache", |c| c.snooped),
     ("streamed entries", |c| c.streamed),
     ("stream requests", |c| c.requests),
     ("layers", |c| c.layers),

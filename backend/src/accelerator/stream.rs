@@ -1,23 +1,26 @@
 //! A stream engine: moves tiles between scratchpad and memory, one request after the other.
 //!
-//! A tile of s entries is ceil(8 s / `request`) requests, one of which starts every `pace` ticks while at
+//! A tile of s entries of the tape is ceil(8 s / `request`) requests, and one of what lies elsewhere as many as it
+//! touches lines. One starts every `pace` ticks while at
 //! most `outstanding` are under way. A tile has arrived when its last request has.
 
 use super::machine::Machine;
-use super::scratchpad::Transfer;
+use super::scratchpad::{Moved, Transfer};
 use std::collections::VecDeque;
 
 #[derive(Default)]
 pub(super) struct Engine {
-    /// The half that is being moved, and requests of it that did not start.
-    half: usize,
+    /// What is being moved, and requests of it that did not start.
+    moved: Moved,
     left: u64,
+    /// Where they go, if not to the tape.
+    lines: Option<VecDeque<u64>>,
     /// When the next request may start.
     next: u64,
     /// When those under way end, in order.
     under_way: VecDeque<u64>,
     /// Halves whose requests all started, and when the last one ends.
-    arriving: VecDeque<(u64, usize)>,
+    arriving: VecDeque<(u64, Moved)>,
 }
 
 impl Engine {
@@ -27,7 +30,7 @@ impl Engine {
         m: &Machine,
         now: u64,
         queue: &mut VecDeque<Transfer>,
-        mut request: impl FnMut() -> u64,
+        mut request: impl FnMut(Option<u64>) -> u64,
     ) -> u64 {
         let mut started = 0;
         while self.under_way.front().is_some_and(|end| *end <= now) {
@@ -35,23 +38,29 @@ impl Engine {
         }
         while self.next <= now && (self.under_way.len() as u64) < m.outstanding {
             if self.left == 0 {
-                let Some(Transfer { half, entries }) = queue.pop_front() else { break };
-                (self.half, self.left) = (half, (8 * entries).div_ceil(m.request));
+                let Some(Transfer { moved, requests, lines, .. }) = queue.pop_front() else {
+                    break;
+                };
+                (self.moved, self.left, self.lines) = (moved, requests.max(1), lines);
             }
-            let end = self.under_way.back().map_or(0, |end| *end).max(request());
+            let end = self
+                .under_way
+                .back()
+                .map_or(0, |end| *end)
+                .max(request(self.lines.as_mut().and_then(VecDeque::pop_front)));
             self.under_way.push_back(end);
             (self.next, self.left, started) = (now + m.pace, self.left - 1, started + 1);
             if self.left == 0 {
-                self.arriving.push_back((end, self.half));
+                self.arriving.push_back((end, self.moved));
             }
         }
         started
     }
 
-    /// A half that has arrived.
-    pub(super) fn arrived(&mut self, now: u64) -> Option<usize> {
-        let (_, half) = self.arriving.pop_front_if(|(end, _)| *end <= now)?;
-        Some(half)
+    /// What has arrived.
+    pub(super) fn arrived(&mut self, now: u64) -> Option<Moved> {
+        let (_, moved) = self.arriving.pop_front_if(|(end, _)| *end <= now)?;
+        Some(moved)
     }
 
     /// The next tick at which something happens by itself.

@@ -34,7 +34,7 @@ pub(super) enum Task {
         write: bool,
     },
     Layer(Layer),
-    Barrier,
+    Barrier(u32),
 }
 
 /// What an access to the cache is of.
@@ -76,9 +76,8 @@ pub(super) struct Window {
     words: OrderedMap<u64, Word>,
     /// Operands of the branch before the next operation.
     gate: SmallVec<[Token; 3]>,
-    /// The last layer or barrier, and the tape operations since.
-    layer: Token,
-    members: Vec<Token>,
+    /// Of each stream the last layer or barrier, and the tape operations since.
+    layers: Vec<(Token, Vec<Token>)>,
 }
 
 impl Window {
@@ -86,7 +85,7 @@ impl Window {
         let slot = |_| Slot {
             sequence: u64::MAX,
             site: 0,
-            task: Task::Barrier,
+            task: Task::Barrier(0),
             operands: SmallVec::new(),
             waits: 0,
             waiters: Vec::new(),
@@ -97,8 +96,7 @@ impl Window {
             sequence: 0,
             words: OrderedMap::default(),
             gate: SmallVec::new(),
-            layer: Token::READY,
-            members: Vec::new(),
+            layers: Vec::new(),
         }
     }
 
@@ -137,19 +135,29 @@ impl Window {
         match task {
             Task::Compute(_) => {}
             Task::Access { address, write, of: _ } => self.order(token, address / 8, write),
-            Task::Pad { .. } => {
-                self.wait(id, self.layer);
-                self.members.push(token);
+            Task::Pad { entry, .. } => {
+                let (layer, members) = self.layer(entry.stream);
+                members.push(token);
+                let layer = *layer;
+                self.wait(id, layer);
             }
-            Task::Layer(_) | Task::Barrier => {
-                self.wait(id, self.layer);
-                for member in std::mem::take(&mut self.members) {
-                    self.wait(id, member);
-                }
-                self.layer = token;
+            Task::Layer(Layer { stream, .. }) | Task::Barrier(stream) => {
+                let (layer, members) = self.layer(stream);
+                let (before, members) = (std::mem::replace(layer, token), std::mem::take(members));
+                self.wait(id, before);
+                members.into_iter().for_each(|member| self.wait(id, member));
             }
         }
         (token, self.slots[id as usize].waits == 0)
+    }
+
+    /// The last layer or barrier of a stream, and the tape operations since.
+    fn layer(&mut self, stream: u32) -> &mut (Token, Vec<Token>) {
+        let n = stream as usize;
+        if self.layers.len() <= n {
+            self.layers.resize_with(n + 1, Default::default);
+        }
+        &mut self.layers[n]
     }
 
     /// A slot waits for an operation, if that is not finished.

@@ -250,7 +250,7 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
                         let (holds, mut marks) = f.guarded(*guard);
                         let address = f.address(address, &mut marks);
                         if holds {
-                            self.read(f, *buffer, *version, address, &marks)?
+                            self.read(f, Some(*value), *buffer, *version, address, &marks)?
                         } else {
                             let mark = marks.first().copied().unwrap_or_default();
                             (Literal::zero(f.k.buffers[*buffer].ty.dtype), mark)
@@ -425,7 +425,7 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
                     let bits = self.memory.read(from.at(at), dtype, 0).bits;
                     let touch = |spot: Spot, write| {
                         let address = spot.at(at).address;
-                        Touch { held: *held, address, write, bits }
+                        Touch { held: *held, value: None, address, write, bits }
                     };
                     let read = self.observer.touch(touch(from, false), &[])?;
                     self.observer.touch(touch(*home, true), &[read])?;
@@ -462,6 +462,7 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
     fn read(
         &mut self,
         f: &Frame<'_, O::Mark>,
+        value: Option<ScalarId>,
         buffer: BufferId,
         version: u32,
         element: i64,
@@ -474,7 +475,7 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
         }
         let (held, address) = (Held { buffer, version }, spot.at(i * dtype.bytes()).address);
         let x = self.memory.read(spot, dtype, i);
-        let touch = Touch { held, address, write: false, bits: x.bits };
+        let touch = Touch { held, value, address, write: false, bits: x.bits };
         Ok((x, self.observer.touch(touch, marks)?))
     }
 
@@ -493,7 +494,8 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
             shadow.write(buffer, version, spot, i)?;
         }
         let (held, address) = (Held { buffer, version }, spot.at(i * x.dtype.bytes()).address);
-        self.observer.touch(Touch { held, address, write: true, bits: x.bits }, marks)?;
+        let touch = Touch { held, value: None, address, write: true, bits: x.bits };
+        self.observer.touch(touch, marks)?;
         self.memory.write(spot, i, x)
     }
 
@@ -546,7 +548,8 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
             let mut marks = Marks::<O::Mark>::new();
             let (first, mut x) = (f.address(&v.at, &mut marks), Tensor::zeros_of(ty)?);
             for i in 0..v.elements {
-                let (y, mark) = self.read(f, v.buffer, v.version, first + i as i64, &marks)?;
+                let (y, mark) =
+                    self.read(f, None, v.buffer, v.version, first + i as i64, &marks)?;
                 x.set_literal(i, y)?;
                 all.push(mark);
             }
@@ -590,16 +593,16 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
                     for k in 0..c.k {
                         let (lhs, rhs) = (&c.lhs, &c.rhs);
                         let x = element(lhs, at[0], row, k);
-                        let x = self.read(f, lhs.buffer, lhs.version, x, &marks)?;
+                        let x = self.read(f, None, lhs.buffer, lhs.version, x, &marks)?;
                         let y = element(rhs, at[1], k, column);
-                        let y = self.read(f, rhs.buffer, rhs.version, y, &marks)?;
+                        let y = self.read(f, None, rhs.buffer, rhs.version, y, &marks)?;
                         let product = self.code(site(0), Code::Mul, &[x, y])?;
                         sum = self.code(site(1), Code::Add, &[sum, product])?;
                         term = self.observer.round(site(2), term)?;
                     }
                     let to = element(&c.out, at[2], row, column);
                     if c.accumulate {
-                        let old = self.read(f, c.out.buffer, c.out.version, to, &marks)?;
+                        let old = self.read(f, None, c.out.buffer, c.out.version, to, &marks)?;
                         sum = if c.k == 0 {
                             old
                         } else {

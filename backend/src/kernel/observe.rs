@@ -9,7 +9,7 @@
 //! lies, and hears that place again, moved on by bytes, with each access. [`Nobody`] hears nothing, and
 //! costs nothing.
 
-use super::{Buffer, BufferId, Call, Held, Program, TapeId};
+use super::{Buffer, BufferId, Call, Held, Program, ScalarId, TapeId};
 use tapeloom_ir::{Code, Dtype, HostCall, Literal, Problem, Tensor};
 
 /// A value, and what goes with it.
@@ -33,6 +33,8 @@ pub(crate) enum Site {
 pub(crate) struct Touch {
     /// Of which value of which buffer.
     pub(crate) held: Held,
+    /// The value that it gives, where a statement of its own reads it.
+    pub(crate) value: Option<ScalarId>,
     /// Where, in the observer's words.
     pub(crate) address: u64,
     /// Whether it is written.

@@ -11,6 +11,7 @@ use super::turn::turn;
 use super::{Field, Holds, Layout, Read, Region, Room};
 use crate::kernel::{BufferId, Kernel, Place, Program};
 use cranelift_entity::PrimaryMap;
+use tapeloom_ir::fault::{Fault, planted};
 
 /// A kept array.
 pub(super) struct Found {
@@ -102,7 +103,7 @@ fn ordered(sites: &Sites, turn: Option<usize>, id: BufferId, elements: u64) -> O
     }
     let read = match read.way {
         Way::Down => Read::Mirrored,
-        Way::Up if read.count == 1 => Read::Mirrored,
+        Way::Up if read.count == 1 || planted(Fault::FifoMirrored) => Read::Mirrored,
         Way::Up => Read::Same,
     };
     Some((read, u64::try_from(granule).ok()?))

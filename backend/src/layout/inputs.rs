@@ -3,7 +3,8 @@
 //! A planner that keeps little reads arguments again. They come in an order that loops know beforehand, so
 //! nothing has to be copied to be streamed: the engine that brings tiles back brings them, too. It is done for
 //! loads that happen in every round, whose index is a sum of counters, of an argument that an earlier step
-//! has read, and that find two elements or more in each line that is moved.
+//! has read, where two elements or more are found in each line that is moved, or the cache would move about
+//! as many lines: a column of a large matrix is in as many lines as it has elements, which fall on few sets.
 //!
 //! ```text
 //! serial i10 in 10 {                          a tile: 8 rounds of i12, one line of b2
@@ -15,7 +16,7 @@ use super::affine::Affine;
 use super::sites::{Site, Sites};
 use super::turn::turn;
 use super::{Input, Layout, Room};
-use crate::kernel::{Place, Program};
+use crate::kernel::{Place, Program, ScalarId};
 
 /// The pass.
 pub(super) fn inputs(program: &Program, mut layout: Layout, room: &Room) -> Layout {
@@ -50,23 +51,47 @@ pub(super) fn inputs(program: &Program, mut layout: Layout, room: &Room) -> Layo
     }
     for (_, input) in found {
         let width = k.buffers[input.buffer].ty.dtype.bytes() as i64;
-        let dense = input.elements().is_some_and(|all| {
-            let lines = all.chunk_by(|a, b| a * width / LINE == b * width / LINE).count();
-            2 * lines <= all.len() && all.len() as u64 >= room.half()
+        let line = |element: i64| element * width / room.line.max(1) as i64;
+        let worth = input.elements().is_some_and(|all| {
+            let lines: Vec<i64> = all.iter().map(|element| line(*element)).collect();
+            let moved = lines.chunk_by(|a, b| a == b).count() as u64;
+            let dense = 2 * moved <= lines.len() as u64;
+            lines.len() as u64 >= room.half() && (dense || 15 * moved <= 16 * misses(&lines, room))
         });
-        if dense {
+        if worth {
             layout.inputs.push(input);
         }
     }
     layout
 }
 
-/// Bytes of a line, where addresses are not known.
-const LINE: i64 = 64;
+/// How many lines a cache fetches that has nothing else to do.
+fn misses(lines: &[i64], room: &Room) -> u64 {
+    let count = (room.cache / room.line.max(1) / room.ways.max(1)).max(1);
+    // Of each set its lines, the youngest last.
+    let mut sets: Vec<Vec<i64>> = vec![Vec::new(); count as usize];
+    let mut missed = 0;
+    for line in lines {
+        let set = &mut sets[line.rem_euclid(count as i64) as usize];
+        match set.iter().position(|l| l == line) {
+            Some(at) => {
+                set.remove(at);
+            }
+            None => {
+                missed += 1;
+                if set.len() as u64 >= room.ways {
+                    set.remove(0);
+                }
+            }
+        }
+        set.push(*line);
+    }
+    missed
+}
 
 /// A load that comes by its elements in order: what it gives, which elements, and the stride of the
 /// innermost loop.
-fn in_order(site: &Site) -> Option<(crate::kernel::ScalarId, Affine, i64)> {
+fn in_order(site: &Site) -> Option<(ScalarId, Affine, i64)> {
     let (value, address) = (site.value?, site.address.clone()?);
     let (_, stride) = address.without(site.loops.last()?.index);
     (site.always && !site.write && stride != 0).then_some((value, address, stride.abs()))

@@ -140,6 +140,14 @@ impl Region {
         self.scratchpad.is_some()
     }
 
+    /// How many records there are, if the program says it.
+    pub fn records(&self) -> Option<u64> {
+        match &self.holds {
+            Holds::Arrays { records, .. } => Some(*records),
+            Holds::Tape(_) => None,
+        }
+    }
+
     /// Entries of 8 bytes of a record.
     pub fn entries(&self) -> u64 {
         self.width.div_ceil(8)

@@ -13,6 +13,7 @@
 use super::affine::Affine;
 use super::affine::Loop;
 use super::sites::Site;
+use tapeloom_ir::fault::{Fault, planted};
 
 /// A direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,7 +115,7 @@ fn part(sites: &[(Vec<Loop>, Affine)]) -> Option<Span> {
     }
     let way = if stride > 0 { Way::Up } else { Way::Down };
     let fits = all.way == Met::One || all.way == Met::Way(way);
-    let granule = if fits { all.granule } else { step };
+    let granule = if fits || planted(Fault::Granule) { all.granule } else { step };
     // Rounds begin and end with granules.
     if step % granule != 0 || granule > 1 && all.least.rem_euclid(granule) + width > step {
         return None;

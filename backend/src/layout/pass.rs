@@ -16,6 +16,12 @@ pub struct Room {
     pub layer: u64,
     /// The least bytes of an element: 8 where the tape is of words, whatever is kept.
     pub word: u64,
+    /// Bytes of the cache beside it,
+    pub cache: u64,
+    /// of a line,
+    pub line: u64,
+    /// and lines of a set.
+    pub ways: u64,
 }
 
 impl Room {
@@ -26,9 +32,17 @@ impl Room {
 }
 
 impl Default for Room {
-    /// That of the paper: 64 entries in two halves.
+    /// That of the paper: 64 entries in two halves, beside a cache of 32 kB in two ways.
     fn default() -> Room {
-        Room { entries: 64, halves: 2, layer: u64::MAX, word: 1 }
+        Room {
+            entries: 64,
+            halves: 2,
+            layer: u64::MAX,
+            word: 1,
+            cache: 32 << 10,
+            line: 64,
+            ways: 2,
+        }
     }
 }
 

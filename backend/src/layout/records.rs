@@ -66,11 +66,7 @@ pub(super) fn records(program: &Program, mut layout: Layout, _: &Room) -> Layout
 }
 
 fn joins(a: &Region, b: &Region) -> bool {
-    let records = |region: &Region| match &region.holds {
-        Holds::Arrays { records, .. } => Some(*records),
-        Holds::Tape(_) => None,
-    };
-    a.read == b.read && records(a).is_some() && records(a) == records(b)
+    a.read == b.read && a.records().is_some() && a.records() == b.records()
 }
 
 fn join(a: &mut Region, b: Region) {

@@ -84,12 +84,12 @@ impl<'a> Emit<'a> {
     }
 
     pub(crate) fn layer(&mut self, entries: usize, lies: bool) {
-        let layer = Layer { entries: entries as u64, lies, order: Order::Mirrored };
+        let layer = Layer { stream: 0, entries: entries as u64, lies, order: Order::Mirrored };
         self.push(0, Work::Layer(layer), &[]);
     }
 
     pub(crate) fn barrier(&mut self) {
-        self.push(0, Work::Barrier, &[]);
+        self.push(0, Work::Barrier(0), &[]);
     }
 
     pub(crate) fn tape_store(&mut self, at: At, x: f64, value: Token) {
@@ -120,7 +120,7 @@ impl At {
     }
 
     pub(crate) fn entry(self, x: f64) -> Entry {
-        Entry { home: self.home, offset: self.offset as u64, bits: x.to_bits() }
+        Entry::word(self.home, self.offset as u64, x.to_bits())
     }
 }
 

@@ -163,7 +163,7 @@ impl Kernel for Layers {
         for (order, lies, layers) in &self.nests {
             for entries in layers {
                 let (entries, lies, order) = (*entries, *lies, *order);
-                e.push(0, Work::Layer(Layer { entries, lies, order }), &[]);
+                e.push(0, Work::Layer(Layer { stream: 0, entries, lies, order }), &[]);
                 for offset in 0..entries - u64::from(self.is(Wrong::Short)) {
                     let value = e.op(Opcode::Div, &[]);
                     let at = if self.is(Wrong::Offset) && offset == 0 { 1 } else { offset };
@@ -194,7 +194,7 @@ impl Kernel for Layers {
             }
             for (start, entries) in starts {
                 let (lies, order) = (*lies, *order);
-                e.push(0, Work::Layer(Layer { entries, lies, order }), &[]);
+                e.push(0, Work::Layer(Layer { stream: 0, entries, lies, order }), &[]);
                 for offset in 0..entries {
                     let x =
                         if self.is(Wrong::Bits) { 0.25 } else { noise((start + offset) as usize) };
@@ -210,7 +210,11 @@ impl Kernel for Layers {
         }
         if self.is(Wrong::More) {
             let (order, lies, layers) = &self.nests[0];
-            e.push(0, Work::Layer(Layer { entries: layers[0], lies: *lies, order: *order }), &[]);
+            e.push(
+                0,
+                Work::Layer(Layer { stream: 0, entries: layers[0], lies: *lies, order: *order }),
+                &[],
+            );
             e.tape_load(At::tape(RegionId::from_u32(0), 0, 0, 0), noise(0));
             self.end(e);
         }
@@ -306,8 +310,12 @@ fn absurd_programs_are_errors() {
     let y = arrays.place("y", u64::MAX - 7, 4, 8);
     let mut tape = Tape::at(u64::MAX);
     let region = tape.push(1, 2);
-    let skewed = Layout::Arrays { skew: u64::MAX };
-    let skewed = System { name: "x", tape: Route::Cache { layout: skewed, prefetch: true } };
+    let skewed = TapeForm::Arrays { skew: u64::MAX };
+    let skewed = System {
+        name: "x",
+        tape: Route::Cache { form: skewed, prefetch: true },
+        ..System::PREFETCH
+    };
     for system in System::ALL.into_iter().chain([skewed]) {
         let mut run = Simulation::new(&machine, system, &arrays, &tape).unwrap();
         let mut other = Simulation::new(&machine, system, &arrays, &tape).unwrap();

@@ -1,0 +1,174 @@
+//! Streams that share a scratchpad: each has a place of its own, and places may overlap where streams are not in
+//! use together.
+//!
+//! A stream takes its place with its first layer. If another one has it, that one is sent to memory first, or read
+//! to its end; so who lays streams out says which of them may be in use at the same time, and a machine that was
+//! told wrong waits for ever, which is an error.
+
+use super::machine::Machine;
+use super::op::{Entry, Layer};
+use super::scratchpad::{Brought, Moved, Scratchpad, Transfer};
+use std::collections::VecDeque;
+use tapeloom_ir::Problem;
+
+/// The place of a stream in the scratchpad.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// Its first entry,
+    pub at: u64,
+    /// and how many there are in each half.
+    pub half: u64,
+}
+
+/// A stream in its place.
+struct Stream {
+    slot: Slot,
+    pad: Scratchpad,
+    /// Whether it has its place now.
+    holds: bool,
+}
+
+pub(super) struct Pads {
+    streams: Vec<Stream>,
+    halves: u64,
+    /// What the engines are to do.
+    pub(super) out: VecDeque<Transfer>,
+    pub(super) back: VecDeque<Transfer>,
+}
+
+impl Pads {
+    /// One stream that has all.
+    pub(super) fn new(m: &Machine) -> Pads {
+        Pads::of(m, &[Slot { at: 0, half: m.capacity() }])
+    }
+
+    pub(super) fn of(m: &Machine, slots: &[Slot]) -> Pads {
+        let stream = |(n, slot): (usize, &Slot)| Stream {
+            slot: *slot,
+            pad: Scratchpad::new(n, slot.half, m.halves, m.request),
+            holds: false,
+        };
+        let streams = slots.iter().enumerate().map(stream).collect();
+        Pads { streams, halves: m.halves, out: VecDeque::new(), back: VecDeque::new() }
+    }
+
+    fn stream(&mut self, n: u32) -> Result<&mut Scratchpad, Problem> {
+        let missing = || Problem::internal(format!("there is no stream {n}"));
+        self.streams.get_mut(n as usize).map(|s| &mut s.pad).ok_or_else(missing)
+    }
+
+    /// Hands on what a stream asks of the engines.
+    fn gather(&mut self, n: usize) {
+        let pad = &mut self.streams[n].pad;
+        self.out.extend(pad.out.drain(..));
+        self.back.extend(pad.back.drain(..));
+    }
+
+    /// Takes the place of a stream: whether it could, or others are to leave it first.
+    fn take(&mut self, n: usize) -> bool {
+        let mut free = true;
+        let others = 0..self.streams.len();
+        let others = others.filter(|o| *o != n && self.streams[*o].holds && self.meet(n, *o));
+        for other in others.collect::<Vec<_>>() {
+            let stream = &mut self.streams[other];
+            stream.pad.leave();
+            stream.holds = !stream.pad.is_idle();
+            free &= !stream.holds;
+            self.gather(other);
+        }
+        self.streams[n].holds = free;
+        free
+    }
+
+    /// Begins a layer: whether it could, or must wait.
+    pub(super) fn begin(&mut self, layer: Layer) -> Result<bool, Problem> {
+        let n = layer.stream as usize;
+        self.stream(layer.stream)?;
+        if !self.streams[n].holds {
+            if !self.take(n) {
+                return Ok(false);
+            }
+            self.streams[n].pad.start();
+        }
+        let begun = self.streams[n].pad.begin(layer);
+        self.gather(n);
+        begun
+    }
+
+    /// Ends it.
+    pub(super) fn end(&mut self, stream: u32) -> Result<(), Problem> {
+        self.stream(stream)?.end()?;
+        self.gather(stream as usize);
+        Ok(())
+    }
+
+    /// What a stream is to bring from where it lies.
+    pub(super) fn feed(&mut self, stream: u32, tiles: Vec<Brought>) -> Result<(), Problem> {
+        self.stream(stream)?.feed(tiles)?;
+        self.streams[stream as usize].holds = false;
+        Ok(())
+    }
+
+    /// The number of an entry in the scratchpad.
+    pub(super) fn entry(&mut self, entry: Entry) -> Result<u64, Problem> {
+        let within = self.stream(entry.stream)?.entry(entry.offset)?;
+        Ok(self.streams[entry.stream as usize].slot.at + within)
+    }
+
+    pub(super) fn store(&mut self, entry: Entry) -> Result<(), Problem> {
+        self.stream(entry.stream)?.store(entry)
+    }
+
+    pub(super) fn load(&mut self, entry: Entry) -> Result<(), Problem> {
+        self.stream(entry.stream)?.load(entry)
+    }
+
+    pub(super) fn left(&mut self, Moved { stream, half }: Moved) -> Result<(), Problem> {
+        self.streams[stream].pad.left(half)
+    }
+
+    pub(super) fn came(&mut self, Moved { stream, half }: Moved) -> Result<(), Problem> {
+        self.streams[stream].pad.came(half)
+    }
+
+    /// The forward phase ends: what is in use goes to memory.
+    pub(super) fn flush(&mut self) -> Result<(), Problem> {
+        for n in 0..self.streams.len() {
+            self.streams[n].pad.flush()?;
+            self.gather(n);
+        }
+        Ok(())
+    }
+
+    /// The reverse phase begins: of those that are alone in their places, the first tiles are asked for.
+    pub(super) fn turn(&mut self) {
+        self.streams.iter_mut().for_each(|stream| {
+            stream.pad.turn();
+            stream.holds = false;
+        });
+        for n in 0..self.streams.len() {
+            let alone = (0..self.streams.len()).all(|m| m == n || !self.meet(n, m));
+            if alone && !self.streams[n].pad.is_idle() {
+                (self.streams[n].holds, _) = (true, self.streams[n].pad.start());
+                self.gather(n);
+            }
+        }
+    }
+
+    /// Whether the places of two streams overlap.
+    fn meet(&self, a: usize, b: usize) -> bool {
+        let (a, b) = (self.streams[a].slot, self.streams[b].slot);
+        let end = |slot: Slot| slot.at + slot.half * self.halves;
+        a.at < end(b) && b.at < end(a)
+    }
+
+    /// Tiles of the tape.
+    pub(super) fn tiles(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.pad.tiles).sum()
+    }
+
+    /// The run ends: everything was read.
+    pub(super) fn check_empty(&self) -> Result<(), Problem> {
+        self.streams.iter().try_for_each(|stream| stream.pad.check_empty())
+    }
+}
