@@ -109,10 +109,12 @@ pub const CODES: &[fn(State, Var) -> State] = &[
     },
     |(x, y, s, k), _| {
         let flags = x.gt(0.0) | y.lt(s);
-        let (x, y) = (select(flags, x.sin(), x * 0.5), select(flags, y * 0.9, y.cos() * 0.5));
-        (x, y, s, k)
+        (select(flags, x * 0.9, y * 0.5), select(flags, y * 0.9, x * -0.8), s, k)
     },
 ];
+
+/// Those of [`CODES`] of which reverse mode keeps truth values and indices, and no floats.
+const CHOICES: &[usize] = &[9, 11, 14, 17, 18, 19, 20, 20];
 
 /// That of [`CODES`] which goes through `f32`.
 const NARROW: usize = 16;
@@ -135,6 +137,8 @@ const NAMES: [&str; 3] = ["a", "b.c", "nobody"];
 
 struct Draw {
     rng: Rng,
+    /// Whether nothing is done but to choose.
+    chooses: bool,
     /// How many rounds there are inside those around.
     room: usize,
 }
@@ -145,7 +149,8 @@ impl Program {
         let mut rng = Rng::new(seed);
         let mut rng = Rng::new(rng.bits() ^ seed.rotate_left(32));
         let extent = [1, 2, 3, 4, 7, 16, 33][rng.index(7)];
-        let mut draw = Draw { rng, room: ROUNDS };
+        let chooses = rng.index(3) == 0;
+        let mut draw = Draw { rng, chooses, room: ROUNDS };
         let mut steps = draw.list(3, 3);
         // There is always a loop.
         steps.push(draw.rounds(2));
@@ -276,6 +281,7 @@ impl Draw {
                 let (carries, block) = (1 + self.rng.index(4), [1, 1, 3, 8][self.rng.index(4)]);
                 Step::Carries(carries, block, self.list(depth - 1, 3))
             }
+            _ if self.chooses => Step::Code(CHOICES[self.rng.index(CHOICES.len())]),
             _ => Step::Code(self.rng.index(CODES.len())),
         }
     }

@@ -109,6 +109,26 @@ fn what_is_kept_does_not_grow() {
     assert!(sum <= 900_000, "{sum} bytes");
 }
 
+/// Where the honest pathfinder goes on is two bits a cell: a row of them is packed by the round that makes it.
+#[test]
+fn a_way_down_a_grid_takes_two_bits_a_cell() {
+    let kernel = KERNELS.iter().find(|k| k.name == "pathfinder" && k.form == Form::Honest).unwrap();
+    let size = kernel.sizes.study;
+    let given = kernel.arguments(&(kernel.inputs)(size)).unwrap();
+    let kept = |f| Kept::of(f, &given).unwrap().planned;
+    let cells = (size[0] - 1) * size[1];
+    assert_eq!(kept(kernel.gradient(size)), 2 * cells);
+    // A row has 100 bits of each sort, in four words of 32.
+    assert_eq!(kept(kernel.under(size, Policy::Bytes(8_000))), 2 * (size[0] - 1) * 16);
+    // Those that stand for other systems pack nothing.
+    assert!(kept(kernel.under(size, Policy::Everything)) >= 2 * cells);
+    let arguments = (&given.0, &given.1, &given.2);
+    let (value, gradients) = jit(kernel.gradient(size)).call(arguments).unwrap();
+    let (again, others) = jit(kernel.under(size, Policy::Bytes(8_000))).call(arguments).unwrap();
+    Agreement::Exact.check(&again, &value).unwrap();
+    Agreement::Exact.check_all(&others, &gradients).unwrap();
+}
+
 /// A budget far below what they keep by themselves, and the same bits.
 #[test]
 fn eight_thousand_bytes_are_enough() {
