@@ -2,8 +2,8 @@
 //! reads it, and what is computed again instead.
 //!
 //! ```text
-//! buffer  what       type      bytes  how     place        steps  made at        read at
-//! b11     the carry  f64[100]  800    stored  workspace+0  0-2    src/main.rs:7  src/main.rs:7
+//! buffer  what       type      bytes  how     region  layer         place        steps  made at        read at
+//! b11     the carry  f64[100]  800    stored  r0      32 rounds i2  workspace+0  0-2    src/main.rs:7  src/main.rs:7
 //!
 //! computed again
 //! what  type   times  at
@@ -14,8 +14,16 @@
 //!
 //! A value is on the tape if an equation of the forward pass made it and one of reverse mode reads it
 //! ([`tapeloom_ir::Spot`]). Passes that merge equations keep the line of the first.
+//!
+//! Region and layer are those of the [layout](crate::layout) by which the tape would be streamed, on the machine
+//! that the program is for or that of the study: arrays of one region lie together, and so many rounds of a loop
+//! come through its scratchpad at once. What has no layer would come through the cache.
 
+use crate::accelerator::Setup;
+use crate::compile::Report;
+use crate::layout::{Layer, Layout, Pipeline, Room};
 use crate::plan::{How, Plan, Row};
+use crate::target::Target;
 use std::fmt;
 use tapeloom_ir::{FuncId, Loc, Module, OrderedMap, OrderedSet, ROUNDING, Type};
 
@@ -57,12 +65,18 @@ pub(crate) fn again(module: &Module, function: FuncId) -> Vec<Again> {
 #[derive(Clone, Debug)]
 pub struct TapePlan<'p> {
     plan: &'p Plan,
+    layout: Option<Layout>,
 }
 
-impl Plan {
-    /// What of it is tape.
+impl Report {
+    /// What lies in memory between the forward pass and the way back.
     pub fn tape(&self) -> TapePlan<'_> {
-        TapePlan { plan: self }
+        let room = match &self.target {
+            Target::Accelerator(machine) => Setup::from(machine.clone()).room(),
+            Target::Native(_) | Target::Interpreter => Room::default(),
+        };
+        let layout = Pipeline::TFLOW.run(&self.program, &room).ok();
+        TapePlan { plan: &self.plan, layout }
     }
 }
 
@@ -70,6 +84,22 @@ impl<'p> TapePlan<'p> {
     /// The buffers that the way back reads, results among them.
     pub fn rows(&self) -> impl Iterator<Item = &'p Row> {
         self.plan.rows.iter().filter(|row| row.read_back.is_some())
+    }
+
+    /// How it would be laid out to be streamed.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.layout.as_ref()
+    }
+
+    /// The region of a row, and its layer.
+    fn streamed(&self, row: &Row) -> [String; 2] {
+        let region = self.layout.as_ref().and_then(|l| Some((l, l.region(row.buffer)?)));
+        let Some((layout, id)) = region else { return [String::new(), String::new()] };
+        let layer = layout.regions[id].layer.map_or(String::new(), |Layer { rounds, of }| {
+            let of = of.map_or(String::new(), |index| format!(" {index}"));
+            format!("{rounds} rounds{of}")
+        });
+        [id.to_string(), layer]
     }
 
     /// Bytes of the workspace that the way back reads, as many as there are at once; records of loops of
@@ -130,13 +160,17 @@ fn escaped(text: &str) -> String {
 impl fmt::Display for TapePlan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |loc: Loc| loc.map_or(String::new(), |at| format!("{}:{}", at.file(), at.line()));
-        let heads =
-            ["buffer", "what", "type", "bytes", "how", "place", "steps", "made at", "read at"];
+        let heads = [
+            "buffer", "what", "type", "bytes", "how", "region", "layer", "place", "steps",
+            "made at", "read at",
+        ];
         let mut lines = vec![heads.map(String::from)];
         for row in self.rows() {
             let [buffer, what, ty, bytes, place, steps, made] = row.cells();
             let how = row.how().to_string();
-            lines.push([buffer, what, ty, bytes, how, place, steps, made, at(row.read_back)]);
+            let [region, layer] = self.streamed(row);
+            let read = at(row.read_back);
+            lines.push([buffer, what, ty, bytes, how, region, layer, place, steps, made, read]);
         }
         match lines.len() {
             1 => writeln!(f, "the way back reads nothing that the forward pass left in memory")?,

@@ -86,7 +86,7 @@ pub use record::{
     Ephemeral, Persistent, Tape, record, record_within, recorded_bytes, recorded_vjp,
 };
 pub use state::Ref;
-pub use tapeloom_backend::{Again, TapePlan, Target, accelerator};
+pub use tapeloom_backend::{Again, TapePlan, Target, accelerator, layout};
 pub use tapeloom_derive::Tree;
 pub use tapeloom_ir::{
     ArrayType, Cancel, Dtype, Element, Kind, LoopCount, Policy, Problem, Shape, Tensor,

@@ -75,6 +75,15 @@ fn what_is_explained_is_what_is_taken() {
     let want = ["add", "cos", "exp", "sub"].map(|what| format!("{what} f64[100,32]"));
     assert_eq!(kept, want, "{}", e.tape());
     assert_eq!(e.tape().bytes(), 4 * 100 * 32 * 8);
+    let tape = e.tape();
+    let layout = tape.layout().unwrap();
+    // What is marked is in a region, here all in one.
+    let marked = |r: &&tapeloom_backend::Row| !r.kept.is_empty();
+    assert!(
+        tape.rows().filter(marked).all(|r| layout.region(r.buffer).is_some()),
+        "{tape}{layout}"
+    );
+    assert_eq!(tape.to_string().matches(" r0 ").count(), tape.rows().filter(marked).count());
     let lines: Vec<u32> = e.tape().rows().filter_map(|r| Some(r.location?.line())).collect();
     assert!(lines.iter().all(|line| lines[0].abs_diff(*line) < 8), "{}", e.tape());
 }

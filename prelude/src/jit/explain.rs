@@ -76,7 +76,7 @@ impl Explanation {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     pub fn tape(&self) -> TapePlan<'_> {
-        self.report.plan.tape()
+        self.report.tape()
     }
 
     /// Bytes that a call uses beside arguments and results. Exact, and known before the call.

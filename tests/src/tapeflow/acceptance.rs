@@ -4,7 +4,7 @@
 //! ours over theirs. The machine is the same for all kernels and was fixed before.
 
 use super::raw::raw;
-use super::runs::{Run, Runs};
+use super::runs::{Emission, Run, Runs};
 use super::study::Study;
 use crate::Failure;
 use std::fmt;
@@ -74,6 +74,56 @@ fn row(runs: &mut Runs, study: &Study) -> Result<Row, Failure> {
         faster: [ratio(a.ticks(), b.ticks()), raw.faster()[2]],
         accesses,
     })
+}
+
+/// The smallest tape with arguments streamed from where they lie, over the study's tape on streams, with cotangents
+/// added in the same way.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Smallest {
+    /// Which kernel.
+    pub kernel: &'static str,
+    /// Bytes of tape, lines moved and ticks: of the smallest tape, and of the study's.
+    pub bytes: [u64; 2],
+    /// See above.
+    pub lines: [u64; 2],
+    /// See above.
+    pub ticks: [u64; 2],
+}
+
+impl Smallest {
+    /// Whether lines and ticks are no more, within a hundredth.
+    pub fn holds(&self) -> [bool; 2] {
+        [self.lines, self.ticks].map(|[few, all]| 100 * few <= 101 * all)
+    }
+}
+
+/// The comparison of the smallest tapes with the study's.
+///
+/// # Errors
+/// What the compiler and the machine say.
+pub fn smallest(runs: &mut Runs, studies: &[Study]) -> Result<Vec<Smallest>, Failure> {
+    const CACHE: u64 = 32 << 10;
+    let of = |study: &Study| {
+        let few = Run { emission: Emission::Minimal, ..Run::of(System::TFLOW_INPUTS, CACHE) };
+        let both = [runs.get(study, few)?, runs.get(study, Run::of(System::TFLOW, CACHE))?];
+        Ok(Smallest {
+            kernel: study.name,
+            bytes: both.each_ref().map(|s| s.state.tape),
+            lines: both.each_ref().map(|s| s.paper_lines()),
+            ticks: both.each_ref().map(|s| s.ticks()),
+        })
+    };
+    studies.iter().map(of).collect()
+}
+
+impl fmt::Display for Smallest {
+    /// A line of the table.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [lines, ticks] = self.holds().map(|holds| if holds { ' ' } else { '*' });
+        let Smallest { kernel, bytes, lines: [a, b], ticks: [c, d] } = self;
+        let [few, all] = bytes;
+        write!(f, "{kernel:12} {few:8} {all:8}  {a:7} {b:7}{lines}  {c:7} {d:7}{ticks}")
+    }
 }
 
 impl fmt::Display for Row {
