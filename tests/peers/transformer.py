@@ -19,14 +19,18 @@ def layer_norm(x):
     return off * jax.lax.rsqrt((off * off).mean(-1, keepdims=True) + 1e-5)
 
 
-def loss(heads, blocks, x):
+def block(heads, b, x):
     batch, tokens, width = x.shape
+    normal = layer_norm(x)
+    q, k, v = [(normal @ b["qkv"][i]).reshape(batch, tokens, heads, width // heads) for i in range(3)]
+    seen = jax.nn.dot_product_attention(q, k, v, is_causal=True)
+    x = x + seen.reshape(batch, tokens, width) @ b["out"]
+    return x + jax.nn.gelu(layer_norm(x) @ b["up"], approximate=True) @ b["down"]
+
+
+def loss(heads, blocks, x, block=block):
     for b in blocks:
-        normal = layer_norm(x)
-        q, k, v = [(normal @ b["qkv"][i]).reshape(batch, tokens, heads, width // heads) for i in range(3)]
-        seen = jax.nn.dot_product_attention(q, k, v, is_causal=True)
-        x = x + seen.reshape(batch, tokens, width) @ b["out"]
-        x = x + jax.nn.gelu(layer_norm(x) @ b["up"], approximate=True) @ b["down"]
+        x = block(heads, b, x)
     return (x * x).mean()
 
 
@@ -75,3 +79,13 @@ for name, (batch, tokens, width, blocks), heads, dtype in ROWS:
     slope = float(sum((g**2).sum() for g in jax.tree.leaves(gradient)))
     ms = 1e3 * median(step, args, 31)
     print(json.dumps({"name": name, "value": ms, "unit": "ms", "loss": float(value), "slope": slope}))
+
+# Eight blocks, and the same with a checkpoint around each.
+args = data(4, 128, 256, 8, np.float64)
+for name, one in [("all", block), ("little", jax.checkpoint(block, static_argnums=0))]:
+    step = jax.jit(jax.value_and_grad(lambda blocks, x: loss(8, blocks, x, one)))
+    step = step.lower(*args).compile()
+    ms = 1e3 * median(step, args, 11)
+    megabytes = step.memory_analysis().temp_size_in_bytes / 1e6
+    print(json.dumps({"name": f"transformer_eight_{name}_ms", "value": ms, "unit": "ms"}))
+    print(json.dumps({"name": f"transformer_eight_{name}_mb", "value": megabytes, "unit": "MB"}))

@@ -5,7 +5,7 @@
 
 use tapeloom::Explanation;
 use tapeloom::prelude::*;
-use tapeloom_tests::Counting;
+use tapeloom_tests::{Agreement, Counting};
 
 #[global_allocator]
 static COUNTING: Counting = Counting::new();
@@ -62,7 +62,8 @@ fn what_is_explained_is_what_is_taken() {
     assert!(less.tape().bytes() < e.tape().bytes(), "{}{}", e.tape(), less.tape());
     assert!(less.tape().again().iter().any(|a| a.what == "tanh"), "{}", less.tape());
 
-    // A round keeps three arrays, named after what makes them, at their lines.
+    // A round keeps two arrays beside what it gives, named after what makes them, at their lines; the numbers of
+    // the rounds are read again.
     let round = |(h, t): (Var, Var)| {
         let d = h - 0.01 * t;
         let h = (d * d).sin() + h.exp();
@@ -72,9 +73,9 @@ fn what_is_explained_is_what_is_taken() {
     let e = explained("scan", rounds, &Tensor::full(&[32], 0.1).unwrap());
     let mut kept = rows(&e);
     kept.sort();
-    let want = ["add", "cos", "exp", "sub"].map(|what| format!("{what} f64[100,32]"));
+    let want = ["add f64[100,32]", "copy f64[100]", "cos f64[100,32]", "exp f64[100,32]"];
     assert_eq!(kept, want, "{}", e.tape());
-    assert_eq!(e.tape().bytes(), 4 * 100 * 32 * 8);
+    assert_eq!(e.tape().bytes(), 3 * 100 * 32 * 8 + 100 * 8);
     let tape = e.tape();
     let layout = tape.layout().unwrap();
     // What is marked is in a region, here all in one.
@@ -86,4 +87,26 @@ fn what_is_explained_is_what_is_taken() {
     assert_eq!(tape.to_string().matches(" r0 ").count(), tape.rows().filter(marked).count());
     let lines: Vec<u32> = e.tape().rows().filter_map(|r| Some(r.location?.line())).collect();
     assert!(lines.iter().all(|line| lines[0].abs_diff(*line) < 8), "{}", e.tape());
+
+    // What a round begins with is what the one before it ended with, which is stacked for who reads all.
+    let x = Tensor::full(&[8, 8], 0.1).unwrap();
+    let round = |(h, x): (Var, Var)| {
+        let h = (h.dot(x) + 0.1).tanh();
+        (h, h)
+    };
+    let over = |w: Var| w.reshape([1, 8, 8]).broadcast_to([100, 8, 8]);
+    let up = move |w: Var| scan(|(h, _): (Var, Var)| round((h, w)), w, over(w)).1.square().sum();
+    let down =
+        move |w: Var| scan_reverse(|(h, _): (Var, Var)| round((h, w)), w, over(w)).1.square().sum();
+    two_arrays("up", up, &x);
+    two_arrays("down", down, &x);
+}
+
+/// The gradient keeps two arrays with a row for each round, and is right.
+fn two_arrays(what: &str, f: impl Fn(Var) -> Var + Copy + 'static, x: &Tensor) {
+    let e = explained(what, f, x);
+    let kept: Vec<String> = rows(&e).into_iter().filter(|row| row.contains("100")).collect();
+    assert_eq!(kept.len(), 2, "{what}: {}", e.tape());
+    let exact = jit(grad(f)).interpreted().call(x).unwrap();
+    Agreement::CLOSE.check(&run(grad(f), x).unwrap(), &exact).unwrap();
 }

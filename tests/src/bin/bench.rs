@@ -9,8 +9,9 @@
 //!   rows for JAX;
 //! - `fit_gmm_step_ms`: one step of descent on the mixture that the example fits;
 //! - `transformer_*_ms`: loss and gradient of blocks of a transformer, a batch of sequences at once;
-//!   `tests/peers/transformer.py` prints the same rows for JAX.
-//!
+//!   `tests/peers/transformer.py` prints the same rows for JAX. `transformer_eight_*`: eight blocks, without a
+//!   budget (`all`) and with one of 20 MB (`little`), and megabytes of the workspace; JAX has a checkpoint
+//!   around each block there;
 //! - `rounds_SIZE_FUNCTION_ratio`: a hundred calls of an outlined step over the step written out;
 //! - `ode_value_ratio`, `ode_grad_ratio`: a hundred thousand steps of a scalar differential equation, and
 //!   their gradient, over the value by a loop in Rust, and `ode_limited_ratio`: the value with a handle
@@ -123,6 +124,11 @@ const GROUPS: [Group; 14] = [
     ("transformer", |print| {
         for (name, size, dtype) in TRANSFORMERS {
             print(name, transformer_step(size, dtype)?, "ms");
+        }
+        for (way, policy) in [("all", Policy::Planned), ("little", Policy::Bytes(20_000_000))] {
+            let [ms, workspace] = deep(policy)?;
+            print(&format!("transformer_eight_{way}_ms"), ms, "ms");
+            print(&format!("transformer_eight_{way}_mb"), workspace, "MB");
         }
         Ok(())
     }),
@@ -505,6 +511,23 @@ fn transformer_step(size: Extents, dtype: Dtype) -> Outcome<f64> {
         Ok(())
     };
     Ok(1e3 * median(31, 1, call)?)
+}
+
+/// Milliseconds of the gradient of eight blocks that keeps what a policy says, and megabytes of its workspace.
+fn deep(policy: Policy) -> Outcome<[f64; 2]> {
+    let size = Extents { blocks: 8, ..TRANSFORMERS[0].1 };
+    let (blocks, x) = transformer::data(size, Dtype::F64)?;
+    let loss = move |(blocks, x): (Vec<_>, Var)| transformer::loss(size, &blocks, x);
+    let step = jit(move |(blocks, x): (transformer::Blocks<Var>, Var)| {
+        let loss = checkpoint(loss, policy.clone());
+        value_and_grad(move |blocks: transformer::Blocks<Var>| loss((blocks, x)))(blocks)
+    });
+    let workspace = step.explain((&blocks, &x))?.workspace_bytes() as f64;
+    let call = || {
+        step.call((&blocks, &x))?;
+        Ok(())
+    };
+    Ok([1e3 * median(11, 1, call)?, workspace / 1e6])
 }
 
 /// Prints a table of programs.

@@ -13,21 +13,26 @@
 //! What the linear rounds read of the others costs memory for every round only if it has to: a constant
 //! and an element are read again, the number of the round is there, a stacked result is read again, and
 //! what follows from constants alone is computed once, outside, if it is an array. The rest is stacked:
-//! for each value one array with an element for each round, or a tape if their number is not known.
+//! for each value one array with an element for each round, or a tape if their number is not known. What a
+//! round begins with is what the one before it ended with, so where that is stacked the array serves for
+//! both.
 //!
 //! A tape is never computed outside, though the rounds that wrote it read constants alone: it would be
 //! a constant of the linear rounds, and the cotangent of a constant is a sum, which tapes have not.
 //! And where there may be no round, nothing is computed outside that might not end.
 
-use super::{Loop, Rounds, Slot, Trip};
+use super::{Direction, Loop, Rounds, Slot, Trip};
 use crate::function::{Atom, FuncId};
+use crate::literal::Literal;
 use crate::map::OrderedSet;
 use crate::module::Module;
 use crate::policy::{Memory, Policy, Price, Share, Terms};
-use crate::prim::toolbox::{instantiate, scatter_tangents};
-use crate::prim::{Dual, Effects, Op, RuleCx};
+use crate::prim::take::element;
+use crate::prim::toolbox::{function, instantiate, scatter_tangents};
+use crate::prim::{Broadcast, Dual, Effects, Op, RuleCx, Scalar};
 use crate::problem::Problem;
 use crate::question::{LinearizeOf, Residual};
+use crate::types::{Dtype, Type};
 use std::sync::Arc;
 
 /// How many rounds a loop is taken to have, of which only the run knows.
@@ -79,9 +84,10 @@ pub(super) fn linearize(
         regions.plan(m, derived, terms)
     })?;
     let (y, read) = Kept::new(of, cx, &derived, x)?.run()?;
-    let mut takes: Vec<Slot> = read.iter().map(|r| r.slot).collect();
+    let mut takes: Vec<Slot> = read.iter().flat_map(Reading::slots).copied().collect();
     takes.extend(of.tangent_slots(&active, &derived.active_out, 0));
-    let mut op = Loop::new(derived.lin, of.rounds.clone());
+    let lin = of.reading(cx, derived.lin, &read)?;
+    let mut op = Loop::new(lin, of.rounds.clone());
     op.rounds.takes = takes;
     // The rounds of a loop that asks a condition are counted, and those derived from it follow the count.
     let mut args = x[..of.rounds.lead()].to_vec();
@@ -89,7 +95,7 @@ pub(super) fn linearize(
         op.rounds.trip = Trip::Runtime;
         args.extend(y.last());
     }
-    args.extend(read.iter().filter_map(|r| r.operand));
+    args.extend(read.iter().flat_map(|r| r.operands.iter().copied()));
     args.extend(of.tangents(cx, x, dx, &active));
     let dy = match derived.active_out.contains(&true) {
         true => op.emit(cx.b, &args)?,
@@ -138,7 +144,10 @@ impl Loop {
     fn terms(&self, m: &Module, of: &LinearizeOf, shares: &[Share]) -> Terms {
         let hoists = self.hoists(m, of.fwd);
         let fwd = m.function(of.fwd);
+        let values = shares.iter().all(|s| s.regime().memory == Memory::Values);
+        let own = &fwd.results[..of.active_out.len()];
         let price = |p: usize| match self.rounds.takes[p] {
+            Slot::Carry(r) if values && self.stacks(own, r).is_some() => Price::THERE,
             Slot::Carry(r) if fwd.results[r] != fwd.params[p].into() => {
                 // A carry is no memory that may be written over.
                 Price::Bytes(Share::OWN.in_bits(shares[p].regime().bits))
@@ -155,6 +164,74 @@ impl Loop {
         };
         let results = (0..of.active_out.len()).map(result).collect();
         Terms::apart(params, results, self.some_rounds())
+    }
+
+    /// The result of so many that is stacked and is what a carried one is, if it is an array.
+    fn stacks(&self, results: &[Atom], carried: usize) -> Option<usize> {
+        let known = matches!(self.rounds.trip, Trip::Static(_));
+        let same = |r: &usize| results[*r] == results[carried] && self.rounds.carrier(*r).is_none();
+        (0..results.len()).find(same).filter(|_| known)
+    }
+
+    /// The linear rounds, which read what rounds begin with where the one before it ended.
+    ///
+    /// ```text
+    /// x = select (i == 0) start y[i - 1]
+    /// ```
+    fn reading(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        lin: FuncId,
+        read: &[Reading],
+    ) -> Result<FuncId, Problem> {
+        if read.iter().all(|r| !r.before) {
+            return Ok(lin);
+        }
+        let Trip::Static(n) = self.rounds.trip else { return Ok(lin) };
+        let (first, step) = match self.rounds.direction {
+            Direction::Up => (0, Scalar::Sub),
+            Direction::Down => (n - 1, Scalar::Add),
+        };
+        let operands: Vec<Type> =
+            read.iter().flat_map(|r| &r.operands).map(|a| cx.b.type_of(*a)).collect();
+        cx.ask(|_, m| {
+            let f = m.get(lin);
+            let mut types = Vec::new();
+            let mut operands = operands.iter().cloned();
+            for (r, p) in read.iter().zip(&f.params) {
+                types.extend(r.slots().iter().map(|slot| match (slot, r.before) {
+                    (Slot::Index, true) => Type::scalar(Dtype::I64),
+                    (Slot::Index, false) => f.types[*p].clone(),
+                    (Slot::Const, _) => operands.next().unwrap_or_else(|| f.types[*p].clone()),
+                    (Slot::Carry(_) | Slot::Xs, _) => {
+                        operands.next();
+                        f.types[*p].clone()
+                    }
+                }));
+            }
+            let linear: Vec<Type> = f.linear_params.iter().map(|p| f.types[*p].clone()).collect();
+            function(m, &f.name, [&types, &linear], |b, given, linear| {
+                let mut given = given.iter().copied();
+                let mut args: Vec<Atom> = Vec::new();
+                for r in read {
+                    let own: Vec<Atom> = given.by_ref().take(r.slots().len()).collect();
+                    args.push(match own.as_slice() {
+                        [i, start, y] => {
+                            let number = |n: usize| Atom::from(Literal::i64(n as i64));
+                            let at = b.emit1(step, &[*i, number(1)]);
+                            let begins = b.emit1(Scalar::Eq, &[*i, number(first)]);
+                            let before = element(b, *y, at);
+                            let shape = b.shape_of(before);
+                            let begins = b.emit1(Broadcast { shape, dims: [].into() }, &[begins]);
+                            b.emit1(Scalar::Select, &[begins, *start, before])
+                        }
+                        own => own[0],
+                    });
+                }
+                args.extend(linear);
+                b.inline(lin, &args)
+            })
+        })
     }
 
     /// How many rounds there are, or may be.
@@ -239,7 +316,23 @@ impl Loop {
 struct Reading {
     slot: Slot,
     /// None for the number of the round.
-    operand: Option<Atom>,
+    operands: Vec<Atom>,
+    /// It is what a round begins with: the operands are the start and the array of what rounds end with.
+    before: bool,
+}
+
+impl Reading {
+    fn of(slot: Slot, operand: Option<Atom>) -> Reading {
+        Reading { slot, operands: operand.into_iter().collect(), before: false }
+    }
+
+    /// The slots of the parameters from which it is made.
+    fn slots(&self) -> &[Slot] {
+        match self.before {
+            true => &[Slot::Index, Slot::Const, Slot::Const],
+            false => std::slice::from_ref(&self.slot),
+        }
+    }
 }
 
 /// Where a residual comes from.
@@ -250,6 +343,8 @@ enum Origin {
     Hoisted(usize),
     /// The n-th result of the forward rounds, which stack it.
     Stacked(usize),
+    /// The same of the round before, and in the first one what that parameter begins with.
+    Before(usize, usize),
 }
 
 /// The forward rounds of a loop, and what the linear ones read of them.
@@ -303,8 +398,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
 
     /// The outputs of the loop, and how the linear rounds get every residual.
     fn run(mut self) -> Result<(Vec<Atom>, Vec<Reading>), Problem> {
-        let residuals = self.residuals.iter();
-        let origins: Vec<Origin> = residuals.map(|r| self.origin(*r)).collect();
+        let origins: Vec<Origin> = self.residuals.iter().map(|r| self.origin(*r)).collect();
         let mut used = vec![false; self.fwd.results.len()];
         self.hoisted.iter().for_each(|r| used[*r] = true);
         let hoisted = match self.hoisted.is_empty() {
@@ -328,8 +422,12 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         let y = self.cx.b.emit(op, self.x).to_vec();
         let reading = |origin| match origin {
             Origin::There(reading) => reading,
-            Origin::Hoisted(n) => Reading { slot: Slot::Const, operand: Some(hoisted[place(n)]) },
-            Origin::Stacked(n) => Reading { slot: Slot::Xs, operand: Some(y[n]) },
+            Origin::Hoisted(n) => Reading::of(Slot::Const, Some(hoisted[place(n)])),
+            Origin::Stacked(n) => Reading::of(Slot::Xs, Some(y[n])),
+            Origin::Before(p, n) => {
+                let operands = self.operand(p).into_iter().chain([y[n]]).collect();
+                Reading { slot: Slot::Const, operands, before: true }
+            }
         };
         let read = origins.into_iter().map(reading).collect();
         let mut outputs = y[..self.own].to_vec();
@@ -344,8 +442,14 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         self.x.get(rounds.lead() + place).copied()
     }
 
+    /// The result that stacks what a carried one is, where arrays are values.
+    fn before(&self, carried: usize) -> Option<usize> {
+        let values = self.cx.regime().memory == Memory::Values;
+        self.of.stacks(&self.results, carried).filter(|_| values)
+    }
+
     fn origin(&mut self, residual: Residual) -> Origin {
-        let there = |slot, operand| Origin::There(Reading { slot, operand });
+        let there = |slot, operand| Origin::There(Reading::of(slot, operand));
         match residual {
             Residual::Parameter(p) => match self.of.rounds.takes[p] {
                 slot @ (Slot::Index | Slot::Const | Slot::Xs) => there(slot, self.operand(p)),
@@ -353,7 +457,10 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
                 Slot::Carry(r) if self.fwd.results[r] == self.fwd.params[p].into() => {
                     there(Slot::Const, self.operand(p))
                 }
-                Slot::Carry(_) => self.stacked(self.fwd.params[p].into()),
+                Slot::Carry(r) => match self.before(r) {
+                    Some(n) => Origin::Before(p, n),
+                    None => self.stacked(self.fwd.params[p].into()),
+                },
             },
             Residual::Result(r) | Residual::Kept(r) if self.known[r] => {
                 let seen = self.hoisted.iter().position(|h| *h == r);
