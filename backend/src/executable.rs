@@ -52,7 +52,9 @@ use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, TryLockError};
-use tapeloom_ir::{ArrayType, Kind, Limits, Line, Loc, LoopCount, Problem, Tensor};
+use tapeloom_ir::{
+    ArrayType, Kind, Limits, Line, Loc, LoopCount, Problem, Tensor, large_pages, try_zeros,
+};
 use target_lexicon::Triple;
 
 /// From how many lines on (64 MiB) an allocation may well fail.
@@ -229,8 +231,8 @@ impl Executable {
                 Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => Vec::new(),
             };
             if space.is_empty() {
-                space = bytemuck::try_zeroed_vec(workspace.div_ceil(size_of::<Line>()))
-                    .map_err(|()| no_memory("intermediate results", *workspace))?;
+                space = try_zeros(workspace.div_ceil(size_of::<Line>()))
+                    .ok_or_else(|| no_memory("intermediate results", *workspace))?;
             }
         }
         let frame = space.as_mut_ptr().cast::<u8>();
@@ -349,15 +351,12 @@ impl Output {
         if count >= LARGE && Vec::<Line>::new().try_reserve_exact(count).is_err() {
             return Err(no_memory(&format!("a result of type {}", self.ty), bytes));
         }
-        if !self.filled {
-            return Ok(Arc::new_zeroed_slice(count));
-        }
         let mut lines = Arc::new_uninit_slice(count);
-        // Behind the last element of the last line.
-        if !bytes.is_multiple_of(size_of::<Line>())
-            && let Some(last) = Arc::get_mut(&mut lines).and_then(|l| l.last_mut())
-        {
-            *last = MaybeUninit::zeroed();
+        if let Some(all) = Arc::get_mut(&mut lines) {
+            large_pages(all);
+            // What is behind the last element of the last line is zero, too.
+            let known = if self.filled { bytes / size_of::<Line>() } else { 0 };
+            all[known..].fill(MaybeUninit::zeroed());
         }
         Ok(lines)
     }

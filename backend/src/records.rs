@@ -23,7 +23,7 @@ use crate::gemm::PANICKED;
 use crate::kernel::{Program, Tape};
 use crate::record::{Context, State};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tapeloom_ir::{Kind, Line, Loc, Problem};
+use tapeloom_ir::{Kind, Line, Loc, Problem, try_zeros};
 
 /// Chunks of a tape: more have no numbers.
 const CHUNKS: usize = 4 * 60;
@@ -83,7 +83,7 @@ impl Records {
             let bytes = records.checked_mul(record.max(1)).filter(|_| first < CHUNKS);
             let lines = bytes.unwrap_or(usize::MAX).div_ceil(size_of::<Line>());
             let room = bytes.is_some_and(|bytes| bytes < LARGE || is_there(bytes));
-            let block = if room { bytemuck::try_zeroed_vec::<Line>(lines).ok() } else { None };
+            let block = if room { try_zeros(lines) } else { None };
             let Some(mut block) = block else {
                 self.refused = Some((tape, bytes.unwrap_or(usize::MAX)));
                 return false;

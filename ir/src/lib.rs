@@ -36,6 +36,7 @@ mod literal;
 pub mod map;
 pub mod math;
 mod module;
+mod pages;
 mod policy;
 mod problem;
 pub mod question;
@@ -60,6 +61,7 @@ pub use limits::{Cancel, LOOK_EVERY, LimitedLoop, Limits, LoopCount, eval_within
 pub use literal::Literal;
 pub use map::{OrderedMap, OrderedSet};
 pub use module::Module;
+pub use pages::{large_pages, try_zeros};
 pub use policy::{Bits, Memory, Policy, Price, ROUNDING, Regime, Share, Terms};
 pub use prim::{Code, Op, Scalar};
 pub use problem::{Kind, Problem};

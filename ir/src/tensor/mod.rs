@@ -284,6 +284,6 @@ impl PartialEq for Tensor {
 fn zeroed(lines: usize) -> Arc<[Line]> {
     match ZEROS.get(..lines) {
         Some(zeros) => Arc::from(zeros),
-        None => std::iter::repeat_n(Line([0; 8]), lines).collect(),
+        None => crate::pages::zeros(lines),
     }
 }
