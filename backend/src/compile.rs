@@ -91,7 +91,13 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     }
     kernel::splice(&mut program);
     kernel::registers(&mut program);
+    kernel::straighten(&mut program);
     kernel::split_loops(&mut program)?;
+    // In a range of a loop more is known.
+    kernel::straighten(&mut program);
+    if !matches!(options.target, Target::Accelerator(_)) {
+        kernel::upward(&mut program);
+    }
     kernel::choose_lanes(&mut program);
     let confined = kernel::confine(&mut program)?;
     let lower = start.elapsed();

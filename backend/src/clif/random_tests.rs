@@ -17,7 +17,7 @@ use crate::kernel::{
     Address, Arg, Buffer, BufferId, Call, Carry, Contract, Cursor, Expr, Extent, Held, IndexId,
     Kernel, KernelId, Matrix, Place, Program, Rounds, Stmt, Tape, TapeId, Taping, Turned, VarId,
     Version, View, choose_lanes, claim, eval, handle, parse, registers, shadow, splice,
-    split_loops, verify, visit,
+    split_loops, straighten, upward, verify, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
@@ -666,10 +666,13 @@ fn random_recursive_kernels() {
         let mut spliced = p.clone();
         splice(&mut spliced);
         assert_eq!(told_by(&spliced), want, "{p}\n{spliced}\nseed {seed}");
-        registers(&mut spliced);
-        assert_eq!(verify(&spliced), [], "{spliced}\nseed {seed}");
-        let again = eval(&spliced, args).unwrap_or_else(|e| panic!("{spliced}\nseed {seed}: {e}"));
-        assert_eq!((again, told()), want, "{p}\n{spliced}\nseed {seed}");
+        for pass in [registers, straighten, upward] {
+            pass(&mut spliced);
+            assert_eq!(verify(&spliced), [], "{spliced}\nseed {seed}");
+            let again =
+                eval(&spliced, args).unwrap_or_else(|e| panic!("{spliced}\nseed {seed}: {e}"));
+            assert_eq!((again, told()), want, "{p}\n{spliced}\nseed {seed}");
+        }
         let plain = seed % 3 == 0;
         let mut made = if plain { p } else { spliced };
         if seed % 5 > 0 {

@@ -44,11 +44,13 @@ pub(crate) mod rounds;
 mod shadow;
 mod splice;
 mod split;
+mod straight;
 mod tape;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 pub(crate) mod told;
+mod upward;
 mod verify;
 mod walk;
 mod watch;
@@ -64,8 +66,10 @@ pub use registers::registers;
 pub use rounds::claim;
 pub use splice::splice;
 pub use split::split_loops;
+pub use straight::straighten;
 pub(crate) use tape::opened;
 pub use tape::{Cursor, CursorId, Tape, TapeId, Taping, Turned, handle};
+pub use upward::upward;
 pub(crate) use verify::shallow;
 pub use verify::{VerifyError, check, check_form, verify};
 pub use walk::{Access, Assign, Map, visit};

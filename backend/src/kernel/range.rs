@@ -59,6 +59,8 @@ pub(super) struct Ranges<'a> {
     k: &'a Kernel,
     /// What every value is, and when it was defined.
     definitions: SecondaryMap<ScalarId, Option<(&'a Expr, usize)>>,
+    /// The values, indices and constants that other values are.
+    pub(super) same: SecondaryMap<ScalarId, Option<Arg>>,
     /// How often every loop runs, as it was when the loop began.
     extents: SecondaryMap<IndexId, Option<(Extent, usize)>>,
     /// Changes of variables so far: the clock.
@@ -72,8 +74,8 @@ pub(super) struct Ranges<'a> {
 impl<'a> Ranges<'a> {
     pub(super) fn of(k: &'a Kernel) -> Ranges<'a> {
         let (definitions, extents) = (SecondaryMap::new(), SecondaryMap::new());
-        let changes = SecondaryMap::new();
-        Ranges { k, definitions, extents, now: 0, changes, facts: Vec::new() }
+        let (same, changes) = (SecondaryMap::new(), SecondaryMap::new());
+        Ranges { k, definitions, same, extents, now: 0, changes, facts: Vec::new() }
     }
 
     /// From here on a variable may hold something else.
@@ -126,6 +128,94 @@ impl<'a> Ranges<'a> {
             sum = sum.plus(&search.sum(d), 1);
         }
         Some(search.range(&sum))
+    }
+
+    /// The same element as a sum of loop indices and at most one value, where it is one.
+    pub(super) fn sum(&self, address: &Address) -> Option<Address> {
+        let mut search = Search::under(self, None);
+        let all = search.sum(address.dynamic?);
+        let mut found = Address { dynamic: None, ..address.clone() };
+        let (low, high) = all.rest;
+        if low != high {
+            return None;
+        }
+        found.offset = found.offset.checked_add(i64::try_from(low).ok()?)?;
+        for (atom, factor) in all.terms {
+            let factor = i64::try_from(factor).ok()?;
+            match atom {
+                Atom::Index(i) => match found.terms.iter_mut().find(|t| t.0 == i) {
+                    Some(term) => term.1 = term.1.checked_add(factor)?,
+                    None => found.terms.push((i, factor)),
+                },
+                Atom::Scalar(s)
+                    if (found.dynamic, factor) == (None, 1) && self.k.scalars[s] == Dtype::I64 =>
+                {
+                    found.dynamic = Some(Arg::Scalar(s));
+                }
+                Atom::Scalar(_) | Atom::Var(..) => return None,
+            }
+        }
+        found.terms.retain(|t| t.1 != 0);
+        found.terms.sort_by_key(|t| t.0);
+        (found != *address).then_some(found)
+    }
+
+    /// A comparison of integers as one of a loop index with a constant, where it is one and does not say so.
+    pub(super) fn compared(&self, code: Code, args: &[Arg]) -> Option<(Code, Arg, Arg)> {
+        let [x, y] = *args else { return None };
+        if !code.compares() || ![x, y].iter().all(|a| self.k.dtype(*a).is_integer()) {
+            return None;
+        }
+        if let (Arg::Index(_), Arg::Literal(_)) = (x, y) {
+            return None;
+        }
+        let mut search = Search::under(self, None);
+        let sum = search.sum(x).plus(&search.sum(y), -1);
+        let [(Atom::Index(index), factor @ (1 | -1))] = *sum.terms.as_slice() else { return None };
+        // i + c < 0 is i < -c, and c - i < 0 is i > c.
+        let code = match (code, factor) {
+            (Code::Lt, -1) => Code::Gt,
+            (Code::Gt, -1) => Code::Lt,
+            (Code::Le, -1) => Code::Ge,
+            (Code::Ge, -1) => Code::Le,
+            _ => code,
+        };
+        let (low, high) = sum.rest;
+        let number = i64::try_from(low.checked_mul(-factor)?).ok().filter(|_| low == high)?;
+        Some((code, Arg::Index(index), Arg::Literal(Literal::i64(number))))
+    }
+
+    /// The operand or the constant that a code of integers certainly gives.
+    pub(super) fn only(&self, code: Code, args: &[Arg]) -> Option<Arg> {
+        let integer = |a: &Arg| self.k.dtype(*a).is_integer();
+        if !args.iter().all(integer) {
+            return None;
+        }
+        let truth = |holds| Arg::Literal(Literal::bool(holds));
+        let mut search = Search::under(self, None);
+        // x <= y
+        let mut ordered = |x: Arg, y: Arg, by: i128| {
+            let sum = search.sum(y).plus(&search.sum(x), -1);
+            search.range(&sum).0 >= by
+        };
+        match (code, args) {
+            (Code::Max, [x, y]) if ordered(*y, *x, 0) => Some(*x),
+            (Code::Max, [x, y]) if ordered(*x, *y, 0) => Some(*y),
+            (Code::Min, [x, y]) if ordered(*x, *y, 0) => Some(*x),
+            (Code::Min, [x, y]) if ordered(*y, *x, 0) => Some(*y),
+            (Code::Clamp, [low, x, high]) if ordered(*low, *x, 0) && ordered(*x, *high, 0) => {
+                Some(*x)
+            }
+            (Code::Lt, [x, y]) | (Code::Gt, [y, x]) => {
+                let holds = ordered(*x, *y, 1);
+                (holds || ordered(*y, *x, 0)).then(|| truth(holds))
+            }
+            (Code::Le, [x, y]) | (Code::Ge, [y, x]) => {
+                let holds = ordered(*x, *y, 0);
+                (holds || ordered(*y, *x, 1)).then(|| truth(holds))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -253,7 +343,10 @@ impl<'r, 'a> Search<'r, 'a> {
                 Sum::atom(Atom::Var(v, changes))
             }
             Arg::Index(i) => Sum::atom(Atom::Index(i)),
-            Arg::Scalar(s) => self.definition(s).unwrap_or_else(|| Sum::atom(Atom::Scalar(s))),
+            Arg::Scalar(s) => match self.r.same[s] {
+                Some(same) => self.sum(same),
+                None => self.definition(s).unwrap_or_else(|| Sum::atom(Atom::Scalar(s))),
+            },
         }
     }
 

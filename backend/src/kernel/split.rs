@@ -350,7 +350,7 @@ impl Map for Copy<'_> {
 
 /// What an operation is when operands are constants: logic with one constant, a choice by one, or
 /// anything of constants alone.
-fn fold(code: Code, args: &[Arg]) -> Option<Arg> {
+pub(super) fn fold(code: Code, args: &[Arg]) -> Option<Arg> {
     let known = |a: &Arg| match a {
         Arg::Literal(l) => Some(*l),
         Arg::Scalar(_) | Arg::Var(_) | Arg::Index(_) => None,
@@ -375,7 +375,7 @@ fn sweep(body: Vec<Stmt>) -> Vec<Stmt> {
 }
 
 /// One walk backwards, from the stores to what they need.
-fn keep_live(body: &[Stmt], live: &mut EntitySet<ScalarId>) -> Vec<Stmt> {
+pub(super) fn keep_live(body: &[Stmt], live: &mut EntitySet<ScalarId>) -> Vec<Stmt> {
     let mut kept = Vec::with_capacity(body.len());
     for stmt in body.iter().rev() {
         if matches!(stmt, Stmt::Let { value, .. } if !live.contains(*value)) {
