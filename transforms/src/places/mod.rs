@@ -59,5 +59,5 @@ pub(crate) fn integers(module: &Module, f: &Function) -> SecondaryMap<ValueId, O
 pub(crate) fn tidy(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let f = shared::shared(module, f)?;
     let f = ranges(module, f)?;
-    windows(module, f)
+    windows::all_windows(module, f)
 }

@@ -38,12 +38,29 @@ use tapeloom_ir::{
 /// # Errors
 /// None that a well-formed module can cause.
 pub fn windows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, Pass::Loops(narrow))
+    inside_out(
+        module,
+        f,
+        Pass::Loops(|b, op, operands, facts| narrow(b, op, operands, facts, OFTEN)),
+    )
 }
 
-fn narrow(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]) -> Better {
+/// The same where reverse mode looks at loops next: state costs more than a copy.
+///
+/// # Errors
+/// None that a well-formed module can cause.
+pub(super) fn all_windows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    inside_out(module, f, Pass::Loops(|b, op, operands, facts| narrow(b, op, operands, facts, 1)))
+}
+
+/// Who only runs a loop copies a part out and in again, and gains by it where rounds touch each element at
+/// least so often on average, or where the part is so small that it stays in registers.
+const OFTEN: usize = 4;
+const SMALL: usize = 64;
+
+fn narrow(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], often: usize) -> Better {
     if let Some(at) = Looped::of(b, op, operands, facts) {
-        return narrowed(b, at);
+        return narrowed(b, at, often);
     }
     let Lowering::Branch { branches } = b.with_module(|m| op.lower(m, &[])) else {
         return Ok(None);
@@ -64,8 +81,10 @@ struct Window {
 
 impl Window {
     /// Taking a part out costs what it has; more than rounds touch of it is not worth it.
-    fn pays(&self, array: usize) -> bool {
-        self.area.elements() < array && self.area.elements() <= self.touched
+    fn pays(&self, array: usize, often: usize) -> bool {
+        let (elements, touched) = (self.area.elements(), self.touched);
+        let least = if elements <= SMALL { elements } else { elements.saturating_mul(often) };
+        elements < array && least <= touched
     }
 
     /// Where it begins in the array, in front of the loop.
@@ -107,12 +126,12 @@ struct Back {
 }
 
 /// The outputs of a loop that carries less, if there is one that does the same.
-fn narrowed(b: &Builder<'_>, mut at: Looped) -> Better {
+fn narrowed(b: &Builder<'_>, mut at: Looped, often: usize) -> Better {
     let (mut param, mut back, mut changed) = (0, Vec::new(), false);
     loop {
         let body = at.body.clone();
         let known = b.with_module(|m| Known::of(m, &body, &at.facts));
-        let plan = (param..at.rounds.takes.len()).find_map(|p| Plan::of(&at, &known, p));
+        let plan = (param..at.rounds.takes.len()).find_map(|p| Plan::of(&at, &known, p, often));
         let Some(plan) = plan else { break };
         param = plan.param + 1;
         let Some(more) = plan.take(b, &mut at, &known)? else { continue };
@@ -188,7 +207,7 @@ impl Found {
 }
 
 impl Plan {
-    fn of(at: &Looped, known: &Known<'_>, param: usize) -> Option<Plan> {
+    fn of(at: &Looped, known: &Known<'_>, param: usize, often: usize) -> Option<Plan> {
         let carried = match at.rounds.takes[param] {
             Slot::Carry(_) => true,
             Slot::Const if at.facts[param].carried => false,
@@ -241,11 +260,11 @@ impl Plan {
             touches.push((*i, w));
         }
         let all = array.shape.elements();
-        if !windows.first()?.pays(all) {
+        if !windows.first()?.pays(all, often) {
             return None;
         }
         let whole = Area(extents.iter().map(|n| Along::whole(*n)).collect());
-        windows.iter_mut().filter(|w| !w.pays(all)).for_each(|w| w.area = whole.clone());
+        windows.iter_mut().filter(|w| !w.pays(all, often)).for_each(|w| w.area = whole.clone());
         Some(Plan { param, windows, writes: carried, touches })
     }
 
