@@ -163,6 +163,7 @@ pub struct Way {
 /// The ways that are measured, first the one that nobody asks for.
 pub const WAYS: &[Way] = &[
     Way { name: "default", gradient: Kernel::gradient },
+    Way { name: "everything", gradient: |kernel, size| kernel.under(size, Policy::Everything) },
     Way { name: "checkpoint", gradient: |kernel, size| kernel.under(size, Policy::Nothing) },
     Way { name: "aliased", gradient: |kernel, size| kernel.under(size, Policy::Aliased) },
     Way { name: "disjoint", gradient: |kernel, size| kernel.under(size, Policy::Disjoint) },
