@@ -120,6 +120,12 @@ fn a_way_down_a_grid_takes_two_bits_a_cell() {
     assert_eq!(kept(kernel.gradient(size)), 2 * cells);
     // A row has 100 bits of each sort, in four words of 32.
     assert_eq!(kept(kernel.under(size, Policy::Bytes(8_000))), 2 * (size[0] - 1) * 16);
+    // Of the mutated one the costs of what was chosen are kept, too, and no mask of what follows from the column.
+    let mutated =
+        KERNELS.iter().find(|k| k.name == "pathfinder" && k.form == Form::Mutated).unwrap();
+    let of_mutated = mutated.arguments(&(mutated.inputs)(size)).unwrap();
+    let within = Kept::of(mutated.under(size, Policy::Bytes(90_000)), &of_mutated).unwrap();
+    assert_eq!(within.planned, 8 * cells + 2 * (size[0] - 1) * 16);
     // Those that stand for other systems pack nothing.
     assert!(kept(kernel.under(size, Policy::Everything)) >= 2 * cells);
     let arguments = (&given.0, &given.1, &given.2);
@@ -127,6 +133,20 @@ fn a_way_down_a_grid_takes_two_bits_a_cell() {
     let (again, others) = jit(kernel.under(size, Policy::Bytes(8_000))).call(arguments).unwrap();
     Agreement::Exact.check(&again, &value).unwrap();
     Agreement::Exact.check_all(&others, &gradients).unwrap();
+}
+
+/// What is rounded is what is kept without, in half the bytes, for kernels that keep much in loops.
+#[test]
+fn what_is_rounded_takes_half() {
+    for kernel in KERNELS.iter().filter(|k| ["somier", "mass spring"].contains(&k.name)) {
+        let size = kernel.sizes.study;
+        let given = kernel.arguments(&(kernel.inputs)(size)).unwrap();
+        let [all, half] = [Policy::Planned, Policy::Rounded]
+            .map(|policy| Kept::of(kernel.under(size, policy), &given).unwrap().planned);
+        println!("{:24} {all:>10} bytes, rounded {half}", kernel.to_string());
+        // Masks and indices stay as they are.
+        assert!(2 * half <= all + all / 50, "{kernel}: {all} {half}");
+    }
 }
 
 /// A budget far below what they keep by themselves, and the same bits.

@@ -44,6 +44,8 @@ const SCALAR: u32 = 2;
 pub(super) struct Widths {
     bits: Bits,
     together: bool,
+    /// Whether arithmetic has a price, too.
+    weighed: bool,
     /// What integers can be; empty where nobody asks.
     ranges: SecondaryMap<ValueId, Option<Range>>,
 }
@@ -53,18 +55,25 @@ impl Widths {
         let integer = |ty: &Type| ty.as_array().is_some_and(|ty| ty.dtype.is_integer());
         let asked = terms.bits != Bits::Whole && f.types.values().any(integer);
         let ranges = if asked { integers(module, f) } else { SecondaryMap::new() };
-        Widths { bits: terms.bits, together: terms.together, ranges }
+        Widths {
+            bits: terms.bits,
+            together: terms.together,
+            weighed: terms.policy.is_planned(),
+            ranges,
+        }
     }
 
     /// What it costs to keep a value, in the units of [`super::prices`].
     pub(super) fn price(&self, v: ValueId, ty: &ArrayType) -> u64 {
-        let ways = self.ways(v, ty);
-        let prices = ways.iter().map(|way| match (way, self.bits) {
-            // Rows share a word, here or further out.
+        // What is rounded is what is kept without: who wants half the bytes wants no more values.
+        let ways = self.ways(v, ty).into_iter().filter(|way| way.is_exact());
+        let prices = ways.map(|way| match (way, self.bits) {
+            // Rows share a word, here or further out. A comparison is made again sooner than packed.
             (Packing::Words { width, .. }, Bits::Few) => {
-                moved(ty.shape.elements() as f64 * *width as f64 / 8.0)
+                let bits = moved(ty.shape.elements() as f64 * width as f64 / 8.0);
+                if self.weighed { bits + work(way, ty) } else { bits }
             }
-            _ => self.cost(*way, ty),
+            _ => self.cost(way, ty),
         });
         prices.fold(moved(ty.bytes() as f64), f64::min).ceil() as u64
     }
@@ -88,10 +97,7 @@ impl Widths {
     fn cost(&self, way: Packing, ty: &ArrayType) -> f64 {
         let bytes = moved(way.packed(ty).bytes() as f64);
         match (self.bits, way.is_exact()) {
-            (Bits::Cheap | Bits::Rounded, true) => {
-                let work = f64::from(SCALAR * way.work()) * ty.shape.elements() as f64;
-                bytes + UNIT * work
-            }
+            (Bits::Cheap | Bits::Rounded, true) => bytes + work(way, ty),
             // Who wants few bytes has time.
             (Bits::Few | Bits::Whole, _) | (Bits::Cheap | Bits::Rounded, false) => bytes,
         }
@@ -119,6 +125,11 @@ impl Widths {
 /// What it costs to move so many bytes as often as what is kept is moved.
 fn moved(bytes: f64) -> f64 {
     bytes * MOVES * FLOPS_PER_BYTE * UNIT
+}
+
+/// What it costs to pack an array and to unpack it.
+fn work(way: Packing, ty: &ArrayType) -> f64 {
+    UNIT * f64::from(SCALAR * way.work()) * ty.shape.elements() as f64
 }
 
 /// The same derivative, in which what is kept lies in as many bits as the terms say.
