@@ -91,11 +91,15 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     }
     kernel::splice(&mut program);
     kernel::registers(&mut program);
-    kernel::straighten(&mut program);
+    // The simulated machine runs loops as they are written.
+    let written = matches!(options.target, Target::Accelerator(_));
+    if !written {
+        kernel::straighten(&mut program);
+    }
     kernel::split_loops(&mut program)?;
-    // In a range of a loop more is known.
-    kernel::straighten(&mut program);
-    if !matches!(options.target, Target::Accelerator(_)) {
+    if !written {
+        // In a range of a loop more is known.
+        kernel::straighten(&mut program);
         kernel::upward(&mut program);
     }
     kernel::choose_lanes(&mut program);

@@ -231,6 +231,7 @@ impl FromStr for Policy {
     fn from_str(text: &str) -> Result<Policy, Problem> {
         let (word, names): (_, Vec<&str>) =
             match text.strip_suffix(')').and_then(|t| t.split_once('(')) {
+                Some((word, "")) => (word, Vec::new()),
                 Some((word, names)) => (word, names.split(',').map(str::trim).collect()),
                 None => (text, Vec::new()),
             };

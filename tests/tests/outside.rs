@@ -593,7 +593,11 @@ fn callbacks_in_loops_are_asked_once_under_every_policy() {
     assert_eq!(rounds, 20);
     let once = |what: &str, f: &dyn Fn(&Arc<AtomicUsize>, Var) -> Var| {
         let asked = Arc::new(AtomicUsize::new(0));
-        assert_eq!(gradient(&|x| f(&asked, x)), want, "{what}");
+        let got = gradient(&|x| f(&asked, x));
+        // What is rounded is right to six digits.
+        let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-6 * b.abs();
+        let rounded = got.to_vec::<f64>().unwrap().iter().zip(&want.to_vec().unwrap()).all(near);
+        assert!(got == want || what == "rounded" && rounded, "{what}: {got} {want}");
         assert_eq!(asked.load(Ordering::Relaxed), rounds, "{what}");
     };
     for policy in Policy::samples() {

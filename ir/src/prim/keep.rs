@@ -93,7 +93,7 @@ impl ArrayPrimitive for Keep {
         if !is_word(&self.name) {
             return Err(Problem::new(
                 Kind::Arguments,
-                format!("`keep` in the name {:?}", self.name),
+                format!("a value cannot be marked with the name {:?}", self.name),
                 "a name is a word of letters, digits, `_` and `.`, and no dtype or truth value",
             ));
         }

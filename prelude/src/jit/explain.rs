@@ -79,13 +79,15 @@ impl Explanation {
         self.report.tape()
     }
 
-    /// Bytes that a call uses beside arguments and results. Exact, and known before the call.
+    /// Bytes that a call works in beside arguments and results, known before it. What the matrix library packs
+    /// operands of large products in is its own, and what rounds keep of loops of which only the run knows how
+    /// many there are comes on top ([`Jit::report`](crate::Jit::report) counts it).
     pub fn workspace_bytes(&self) -> usize {
         self.report.peak
     }
 
     /// Bytes of arguments (captured data included), results and workspace together: the most memory
-    /// that a call uses. Exact, and known before the call.
+    /// that a call uses, known before it; see [`workspace_bytes`](Self::workspace_bytes) for what is not counted.
     pub fn peak_bytes(&self) -> usize {
         self.report.peak + self.boundary
     }

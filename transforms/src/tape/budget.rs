@@ -130,7 +130,7 @@ impl Few {
         let loops = module.function(f).equations.iter().filter_map(|e| e.op.as_loop(module));
         let again = |(_, rounds): (FuncId, Rounds)| {
             let (blocks, _) = self.blocks(&rounds.trip);
-            steps(blocks, self.carries(blocks)) as f64 / blocks.max(1) as f64
+            steps(blocks, self.carries(blocks, &rounds.trip)) as f64 / blocks.max(1) as f64
         };
         loops.map(again).fold(0.0, f64::max)
     }
@@ -147,13 +147,19 @@ impl Few {
         }
     }
 
-    /// The carries of a loop with so many blocks.
-    fn carries(self, rounds: usize) -> usize {
+    /// The carries of a loop with so many blocks. Places for them are there before the first round, so a loop
+    /// of which only the run knows the rounds has no more than let rounds run twice again: else a generous
+    /// budget would be taken whole, whatever the run needs.
+    fn carries(self, rounds: usize, trip: &Trip) -> usize {
+        let least = match trip {
+            Trip::Static(_) => 1,
+            Trip::Runtime | Trip::While { .. } => 2,
+        };
         let (row, part) = (self.place / PARTS, self.place % PARTS);
-        let many = carries(rounds, TIMES[row]);
+        let many = carries(rounds, TIMES[row].max(least));
         match TIMES.get(row + 1) {
             Some(next) if part > 0 => {
-                let few = carries(rounds, *next) as f64;
+                let few = carries(rounds, *next.max(&least)) as f64;
                 let between = many as f64 * (few / many as f64).powf(part as f64 / PARTS as f64);
                 between.round() as usize
             }
@@ -283,7 +289,7 @@ fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
         let (blocks, block) = few.blocks(&trip);
         let b = Builder::new(module, draft);
         b.at(f.location(i));
-        Ok(op.emit_keeping(&b, &operands, few.carries(blocks), block).into())
+        Ok(op.emit_keeping(&b, &operands, few.carries(blocks, &trip), block).into())
     })?;
     module.add(copy)
 }

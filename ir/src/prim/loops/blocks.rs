@@ -33,7 +33,10 @@ impl Op {
         let Op::Loop(of) = self else { return b.emit(self.clone(), x).to_vec() };
         let of = Loop { carries: Some(few(carries)), ..of.clone() };
         let blocks = match of.rounds.trip {
-            Trip::Static(n) if block > 1 && n / block > 1 => of.in_blocks(b, x, n, block),
+            // One block of all rounds keeps what each needs.
+            Trip::Static(n) if block > 1 && block >= n => return b.emit(self.clone(), x).to_vec(),
+            // Of two halves each is smaller than what was asked for.
+            Trip::Static(n) if block.min(n / 2) > 1 => of.in_blocks(b, x, n, block.min(n / 2)),
             Trip::Static(_) | Trip::Runtime | Trip::While { .. } => None,
         };
         match blocks {
