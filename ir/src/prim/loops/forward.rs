@@ -166,9 +166,9 @@ impl Loop {
         Terms::apart(params, results, self.some_rounds())
     }
 
-    /// The result of so many that is stacked and is what a carried one is, if it is an array.
+    /// The result of so many that is stacked and is what a carried one is, if it is an array with a row.
     fn stacks(&self, results: &[Atom], carried: usize) -> Option<usize> {
-        let known = matches!(self.rounds.trip, Trip::Static(_));
+        let known = matches!(self.rounds.trip, Trip::Static(1..));
         let same = |r: &usize| results[*r] == results[carried] && self.rounds.carrier(*r).is_none();
         (0..results.len()).find(same).filter(|_| known)
     }
