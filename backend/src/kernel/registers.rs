@@ -23,6 +23,7 @@
 //!
 //! Known to compilers as register promotion (Cooper, Lu, 1997).
 
+use super::walk::same_names;
 use super::{
     Address, Arg, BufferId, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Place,
     Program, Rounds, ScalarId, Stmt, VarId, claim, visit,
@@ -319,25 +320,7 @@ impl Map for Promote<'_> {
         left
     }
 
-    fn frame(&mut self, frame: usize) -> usize {
-        frame
-    }
-
-    fn scalar(&mut self, value: ScalarId) -> ScalarId {
-        value
-    }
-
-    fn var(&mut self, var: VarId, _: bool) -> VarId {
-        var
-    }
-
-    fn index(&mut self, index: IndexId) -> IndexId {
-        index
-    }
-
-    fn cursor(&mut self, cursor: CursorId) -> CursorId {
-        cursor
-    }
+    same_names!();
 
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         let (exchange, known) = (std::mem::take(&mut self.exchange), self.known.clone());

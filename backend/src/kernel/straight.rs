@@ -23,6 +23,7 @@
 
 use super::range::Ranges;
 use super::split::{fold, keep_live};
+use super::walk::same_names;
 use super::{
     Address, Arg, Assign, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Program,
     ScalarId, Stmt, VarId, claim, visit,
@@ -265,25 +266,7 @@ impl Map for Straight<'_> {
         carries.to_vec()
     }
 
-    fn frame(&mut self, frame: usize) -> usize {
-        frame
-    }
-
-    fn scalar(&mut self, value: ScalarId) -> ScalarId {
-        value
-    }
-
-    fn var(&mut self, var: VarId, _: bool) -> VarId {
-        var
-    }
-
-    fn index(&mut self, index: IndexId) -> IndexId {
-        index
-    }
-
-    fn cursor(&mut self, cursor: CursorId) -> CursorId {
-        cursor
-    }
+    same_names!();
 
     /// What has blocks inside is walked by [`Straight::append`].
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {

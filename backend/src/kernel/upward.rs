@@ -13,6 +13,7 @@
 //!
 //! The simulated accelerator keeps the order: its streams read what was written last first.
 
+use super::walk::same_names;
 use super::{
     Address, Arg, Carry, CursorId, Extent, Held, IndexId, Map, Program, Rounds, ScalarId, Stmt,
     VarId, visit,
@@ -83,25 +84,7 @@ impl Map for Turn {
         carries.to_vec()
     }
 
-    fn frame(&mut self, frame: usize) -> usize {
-        frame
-    }
-
-    fn scalar(&mut self, value: ScalarId) -> ScalarId {
-        value
-    }
-
-    fn var(&mut self, var: VarId, _: bool) -> VarId {
-        var
-    }
-
-    fn index(&mut self, index: IndexId) -> IndexId {
-        index
-    }
-
-    fn cursor(&mut self, cursor: CursorId) -> CursorId {
-        cursor
-    }
+    same_names!();
 
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         body.iter().map(|stmt| self.stmt(stmt)).collect()

@@ -321,6 +321,32 @@ impl View {
     }
 }
 
+/// The part of a [`Map`] that leaves every value, variable, index, cursor and frame its name.
+macro_rules! same_names {
+    () => {
+        fn frame(&mut self, frame: usize) -> usize {
+            frame
+        }
+
+        fn scalar(&mut self, value: ScalarId) -> ScalarId {
+            value
+        }
+
+        fn var(&mut self, var: VarId, _: bool) -> VarId {
+            var
+        }
+
+        fn index(&mut self, index: IndexId) -> IndexId {
+            index
+        }
+
+        fn cursor(&mut self, cursor: CursorId) -> CursorId {
+            cursor
+        }
+    };
+}
+pub(super) use same_names;
+
 /// A copy of statements in which names stand for others.
 pub trait Map {
     /// What an operand becomes.

@@ -192,40 +192,33 @@ impl Loop {
             Direction::Up => (0, Scalar::Sub),
             Direction::Down => (n - 1, Scalar::Add),
         };
-        let operands: Vec<Type> =
-            read.iter().flat_map(|r| &r.operands).map(|a| cx.b.type_of(*a)).collect();
+        let operands = |r: &Reading| r.operands.iter().map(|a| cx.b.type_of(*a)).collect();
+        let given: Vec<Vec<Type>> = read.iter().map(operands).collect();
         cx.ask(|_, m| {
             let f = m.get(lin);
-            let mut types = Vec::new();
-            let mut operands = operands.iter().cloned();
-            for (r, p) in read.iter().zip(&f.params) {
-                types.extend(r.slots().iter().map(|slot| match (slot, r.before) {
-                    (Slot::Index, true) => Type::scalar(Dtype::I64),
-                    (Slot::Index, false) => f.types[*p].clone(),
-                    (Slot::Const, _) => operands.next().unwrap_or_else(|| f.types[*p].clone()),
-                    (Slot::Carry(_) | Slot::Xs, _) => {
-                        operands.next();
-                        f.types[*p].clone()
-                    }
-                }));
-            }
+            // The number of the round, what the first one begins with, and what each ended with.
+            let types =
+                read.iter().zip(&f.params).zip(given).flat_map(|((r, p), given)| match r.before {
+                    true => [vec![Type::scalar(Dtype::I64)], given].concat(),
+                    false => vec![f.types[*p].clone()],
+                });
+            let types: Vec<Type> = types.collect();
             let linear: Vec<Type> = f.linear_params.iter().map(|p| f.types[*p].clone()).collect();
             function(m, &f.name, [&types, &linear], |b, given, linear| {
-                let mut given = given.iter().copied();
-                let mut args: Vec<Atom> = Vec::new();
+                let (mut given, mut args) = (given, Vec::with_capacity(read.len()));
                 for r in read {
-                    let own: Vec<Atom> = given.by_ref().take(r.slots().len()).collect();
-                    args.push(match own.as_slice() {
-                        [i, start, y] => {
+                    let (own, rest) = given.split_at(r.slots().len());
+                    given = rest;
+                    args.push(match *own {
+                        [i, start, ends] => {
                             let number = |n: usize| Atom::from(Literal::i64(n as i64));
-                            let at = b.emit1(step, &[*i, number(1)]);
-                            let begins = b.emit1(Scalar::Eq, &[*i, number(first)]);
-                            let before = element(b, *y, at);
-                            let shape = b.shape_of(before);
-                            let begins = b.emit1(Broadcast { shape, dims: [].into() }, &[begins]);
-                            b.emit1(Scalar::Select, &[begins, *start, before])
+                            let before = element(b, ends, b.emit1(step, &[i, number(1)]));
+                            let begins = b.emit1(Scalar::Eq, &[i, number(first)]);
+                            let (shape, dims) = (b.shape_of(before), [].into());
+                            let begins = b.emit1(Broadcast { shape, dims }, &[begins]);
+                            b.emit1(Scalar::Select, &[begins, start, before])
                         }
-                        own => own[0],
+                        _ => own[0],
                     });
                 }
                 args.extend(linear);
