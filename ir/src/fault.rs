@@ -80,6 +80,7 @@ faults! {
     LoadEarly = "load-early", "a load of the simulated accelerator does not wait for the store before it";
     ValueEarly = "value-early", "what a kernel computes is there at once for the simulated accelerator";
     FifoMirrored = "fifo-mirrored", "what the way back reads in the order of its stores is streamed last in, first out";
+    EightInside = "eight-inside", "a function of eight arguments takes its straight part for all of them";
     Granule = "granule", "a layer of the simulated accelerator begins in the middle of a record";
 }
 

@@ -10,11 +10,12 @@ use super::symbols::Functions;
 use super::{float, scalar};
 use crate::kernel::combine;
 use cranelift_codegen::ir::condcodes::FloatCC;
-use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::Gives;
+use tapeloom_ir::math::EIGHT;
+use tapeloom_ir::prim::{Gives, Library};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
 /// One scalar of the program in all lanes.
@@ -87,6 +88,11 @@ impl LaneBuilder<'_, '_, '_> {
         if let Some(y) = self.in_vectors(code, dtype, x)? {
             return Ok(y);
         }
+        if let ([x], Some(library)) = (x, code.of_eight(dtype))
+            && self.width >= EIGHT / 2
+        {
+            return self.in_eights(library, dtype, x);
+        }
         let mut each: SmallVec<[Registers; 3]> = SmallVec::new();
         for (i, x) in x.iter().enumerate() {
             each.push(self.each(x, code.row().takes.dtype(i, dtype)));
@@ -97,6 +103,29 @@ impl LaneBuilder<'_, '_, '_> {
             y.push(scalar::emit(self.b, self.functions, code, dtype, &x)?);
         }
         Ok(Lanes::Each(y))
+    }
+
+    /// A library function by calls of eight lanes each, or of four twice over, which still is less than four
+    /// calls. Arguments go in registers, and results come in memory: eight together are read in pieces without
+    /// waiting, but not the other way round.
+    fn in_eights(&mut self, library: Library, dtype: Dtype, x: &Lanes) -> Result<Lanes, Problem> {
+        let f = self.functions.library_of_eight(self.b.func, library, dtype)?;
+        let scalar = scalar::register(dtype);
+        let bytes = EIGHT as u32 * scalar.bytes();
+        // Within one line of the cache.
+        let data = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 6);
+        let slot = self.b.create_sized_stack_slot(data);
+        let ty = self.vector(dtype).unwrap_or(scalar);
+        let mut y = Registers::new();
+        for eight in self.each(x, dtype).chunks(EIGHT) {
+            let place = self.b.ins().stack_addr(types::I64, slot, 0);
+            let lanes = eight.iter().copied().cycle().take(EIGHT);
+            let args: SmallVec<[Value; 9]> = std::iter::once(place).chain(lanes).collect();
+            self.b.ins().call(f, &args);
+            let pieces = (0..eight.len() as u32 * scalar.bytes()).step_by(ty.bytes() as usize);
+            y.extend(pieces.map(|at| self.b.ins().stack_load(types::I64, ty, slot, at as i32)));
+        }
+        Ok(if ty.is_vector() { Lanes::Vector(y) } else { Lanes::Each(y) })
     }
 
     fn vector(&self, dtype: Dtype) -> Option<Type> {

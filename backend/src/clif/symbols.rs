@@ -30,7 +30,7 @@ pub(crate) struct Symbol {
     /// Its address.
     pub(crate) address: *const u8,
     params: Vec<ir::Type>,
-    result: ir::Type,
+    result: Option<ir::Type>,
 }
 
 impl Symbols {
@@ -72,17 +72,21 @@ impl Symbols {
         let (f64, f32) = (types::F64, types::F32);
         let [wide, narrow] = names(library);
         match library.function {
-            LibraryFn::Unary { f64: w, f32: n } => {
-                self.add(&wide, w as *const u8, &[f64], f64);
-                self.add(&narrow, n as *const u8, &[f32], f32);
+            LibraryFn::Unary { f64: w, f32: n, eight } => {
+                self.add(&wide, w as *const u8, &[f64], Some(f64));
+                self.add(&narrow, n as *const u8, &[f32], Some(f32));
+                let Some((w, n)) = eight.map(|eight| eight.here()) else { return };
+                let params = |x| [&[types::I64], [x; 8].as_slice()].concat();
+                self.add(&of_eight(&wide), w as *const u8, &params(f64), None);
+                self.add(&of_eight(&narrow), n as *const u8, &params(f32), None);
             }
             LibraryFn::Binary { f64: w, f32: n } => {
-                self.add(&wide, w as *const u8, &[f64, f64], f64);
-                self.add(&narrow, n as *const u8, &[f32, f32], f32);
+                self.add(&wide, w as *const u8, &[f64, f64], Some(f64));
+                self.add(&narrow, n as *const u8, &[f32, f32], Some(f32));
             }
             LibraryFn::Indexed { f64: w, f32: n, .. } => {
-                self.add(&wide, w as *const u8, &[types::I32, f64], f64);
-                self.add(&narrow, n as *const u8, &[types::I32, f32], f32);
+                self.add(&wide, w as *const u8, &[types::I32, f64], Some(f64));
+                self.add(&narrow, n as *const u8, &[types::I32, f32], Some(f32));
             }
         }
     }
@@ -90,25 +94,31 @@ impl Symbols {
     fn contraction(&mut self, dtype: Dtype) {
         let params = [types::I64; 4];
         if dtype == Dtype::F64 {
-            self.add(CONTRACT_F64, gemm::contract_f64 as *const u8, &params, types::I32);
+            self.add(CONTRACT_F64, gemm::contract_f64 as *const u8, &params, Some(types::I32));
         } else {
-            self.add(CONTRACT_F32, gemm::contract_f32 as *const u8, &params, types::I32);
+            self.add(CONTRACT_F32, gemm::contract_f32 as *const u8, &params, Some(types::I32));
         }
     }
 
     fn outside(&mut self) {
-        self.add(ASK, outside::ask as *const u8, &[types::I64; 3], types::I32);
+        self.add(ASK, outside::ask as *const u8, &[types::I64; 3], Some(types::I32));
     }
 
     fn grow(&mut self) {
-        self.add(GROW, records::grow as *const u8, &[types::I64; 3], types::I32);
+        self.add(GROW, records::grow as *const u8, &[types::I64; 3], Some(types::I32));
     }
 
     fn watch(&mut self) {
-        self.add(ENTER, watch::enter as *const u8, &[types::I64; 3], types::I32);
+        self.add(ENTER, watch::enter as *const u8, &[types::I64; 3], Some(types::I32));
     }
 
-    fn add(&mut self, name: &str, address: *const u8, params: &[ir::Type], result: ir::Type) {
+    fn add(
+        &mut self,
+        name: &str,
+        address: *const u8,
+        params: &[ir::Type],
+        result: Option<ir::Type>,
+    ) {
         if !self.index.contains_key(name) {
             self.index.insert(name.to_owned(), self.list.len());
             let (name, params) = (name.to_owned(), params.to_vec());
@@ -203,6 +213,17 @@ impl<'a> Functions<'a> {
         self.symbol(func, if dtype == Dtype::F64 { &wide } else { &narrow })
     }
 
+    /// A library function of eight arguments: (where results go, arguments).
+    pub(super) fn library_of_eight(
+        &mut self,
+        func: &mut ir::Function,
+        library: Library,
+        dtype: Dtype,
+    ) -> Result<FuncRef, Problem> {
+        let [wide, narrow] = names(library);
+        self.symbol(func, &of_eight(if dtype == Dtype::F64 { &wide } else { &narrow }))
+    }
+
     /// A Rust function: (context, number, row of pointers) to a status; and its number.
     pub(super) fn ask(
         &mut self,
@@ -246,7 +267,7 @@ impl<'a> Functions<'a> {
                 let mut signature =
                     Signature::new(CallConv::triple_default(self.module.isa().triple()));
                 signature.params.extend(symbol.params.iter().map(|t| AbiParam::new(*t)));
-                signature.returns.push(AbiParam::new(symbol.result));
+                signature.returns.extend(symbol.result.map(AbiParam::new));
                 let id = self
                     .module
                     .declare_function(name, Linkage::Import, &signature)
@@ -267,4 +288,9 @@ const CONTRACT_F32: &str = "contract_f32";
 
 fn names(l: Library) -> [String; 2] {
     [format!("library_{}_f64", l.name), format!("library_{}_f32", l.name)]
+}
+
+/// The name of the function of eight arguments.
+fn of_eight(name: &str) -> String {
+    format!("{name}_of_eight")
 }

@@ -15,6 +15,8 @@
 //! the vectors are, or if there are none. [`choose_lanes`] chooses, whatever lanes there were before, for
 //! a program whose loops are as they will be; its numbers suit vectors of 128 bits and are the same everywhere.
 //!
+//! A loop whose body calls a function that takes eight arguments at once has eight lanes.
+//!
 //! Lanes are legal where no round touches what another of those beside it writes ([`refused`]), and
 //! worth it where enough of the body has vector instructions. Any loop of a nest can be the one:
 //! usually the innermost, but for rows of three elements the loop over the rows, whose body then holds
@@ -22,6 +24,7 @@
 
 use super::rounds;
 use super::{Access, Expr, Extent, IndexId, Kernel, Program, Rounds, Stmt, VarId, visit};
+use tapeloom_ir::math::EIGHT;
 use tapeloom_ir::prim::Gives;
 use tapeloom_ir::{Code, Dtype};
 
@@ -180,6 +183,7 @@ fn plan(k: &Kernel, stmt: &Stmt) -> Option<Plan> {
         folds_inside: false,
         inside: false,
         calls: false,
+        eights: false,
         better_inside: false,
     };
     s.block(body);
@@ -189,7 +193,13 @@ fn plan(k: &Kernel, stmt: &Stmt) -> Option<Plan> {
     let one = if s.narrow { ONE_NARROW } else { ONE };
     let times = TIMES.iter().find(|(most, _)| s.statements <= *most).map_or(1, |t| t.1);
     let several = (s.folds || s.folds_inside) && !s.calls;
-    let most = if several { times * one } else { one };
+    let most = if s.eights {
+        EIGHT
+    } else if several {
+        times * one
+    } else {
+        one
+    };
     let lanes = std::iter::successors(Some(most), |w| Some(w / 2)).find(|w| w <= extent)?;
     let legal = lanes >= one && refused(k, stmt, lanes).is_none();
     legal.then_some(Plan { lanes, gain: s.gain })
@@ -212,6 +222,8 @@ struct Survey<'a> {
     inside: bool,
     /// Whether functions are called, which leave no register alone.
     calls: bool,
+    /// Whether some of them take eight arguments at once.
+    eights: bool,
     /// Whether a loop inside gains more from lanes.
     better_inside: bool,
 }
@@ -273,8 +285,12 @@ impl Survey<'_> {
 
     fn code(&mut self, code: Code, dtype: Dtype) {
         let called = code.called(dtype).is_some();
+        let eight = code.of_eight(dtype).is_some();
         self.calls |= called;
+        self.eights |= eight;
         self.gain += match code.row().gives {
+            // A pair is a quarter of such a call.
+            _ if eight => i64::from(code.row().flops),
             // Calls take vectors apart; the call itself costs more than that.
             _ if called => 0,
             Gives::Dtype(_) => -1,

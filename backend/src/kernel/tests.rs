@@ -28,7 +28,7 @@ fn library(name: &str) -> Option<Library> {
             continuity: Continuity::Continuous,
             sign: SignOf::Unknown,
             flops: 16,
-            function: LibraryFn::Unary { f64: exp, f32: exp_f32 },
+            function: LibraryFn::Unary { f64: exp, f32: exp_f32, eight: None },
         }),
         "times" => Some(Library {
             flops: 1,

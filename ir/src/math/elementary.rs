@@ -1,58 +1,10 @@
-//! Elementary functions that `std` lacks or has with less accuracy: roots, the logistic sigmoid and its
-//! integral, the hyperbolic secant, and the inverse hyperbolic functions.
+//! Roots and the inverse hyperbolic functions.
 //!
 //! Most are one call into the `libm` crate (a port of Sun's fdlibm and of later work such as
 //! CORE-MATH's correctly rounded `cbrt`); they stand here under the names that the operations have,
-//! with their edge values written down. What is made of exponentials (`logistic`, `softplus`,
-//! `logaddexp`, `sech`) is spelled out: it must not overflow on either side.
+//! with their edge values written down.
 
-use std::f64::consts::LN_2;
-
-/// The logistic sigmoid `1 / (1 + e⁻ˣ)`, within 2 ulp on both sides.
-///
-/// Domain: all reals. `logistic(-∞) = 0`, `logistic(0) = 1/2`,
-/// `logistic(+∞) = 1`, NaN for NaN; underflows gradually below -708.
-#[must_use]
-pub fn logistic(x: f64) -> f64 {
-    // Each side raises e to a power that is not positive, so nothing overflows.
-    let e = (-x.abs()).exp();
-    if x < 0.0 { e / (1.0 + e) } else { 1.0 / (1.0 + e) }
-}
-
-/// `ln(1 + eˣ)`, within 2 ulp.
-///
-/// Domain: all reals. 0 at -∞, +∞ at +∞, NaN for NaN.
-#[must_use]
-pub fn softplus(x: f64) -> f64 {
-    logaddexp(x, 0.0)
-}
-
-/// `ln(eˣ + eʸ)`, which is the larger operand and what the smaller adds to it.
-///
-/// Domain: all pairs of reals; +∞ if one is +∞, the other operand if one is -∞, NaN if one is NaN.
-/// Within 2 ulp where the result has the sign of the larger operand; where it passes through 0 the
-/// terms cancel, and the error is that small compared with them.
-#[must_use]
-pub fn logaddexp(x: f64, y: f64) -> f64 {
-    if x == y {
-        // Infinities of one sign must not meet in a difference.
-        return x + LN_2;
-    }
-    let off = (x - y).abs();
-    // The larger one; NaN if either is.
-    let most = if off.is_nan() { off } else { x.max(y) };
-    most + (-off).exp().ln_1p()
-}
-
-/// The hyperbolic secant `1 / cosh x`, within 2 ulp.
-///
-/// Domain: all reals, even. 1 at 0, 0 at ±∞, NaN for NaN; underflows gradually.
-#[must_use]
-pub fn sech(x: f64) -> f64 {
-    // Not by cosh, which overflows before this underflows.
-    let e = (-x.abs()).exp();
-    2.0 * e / (1.0 + e * e)
-}
+use super::eight::Parted;
 
 /// Cube root, correctly rounded.
 ///
@@ -62,13 +14,32 @@ pub fn cbrt(x: f64) -> f64 {
     libm::cbrt(x)
 }
 
+/// [`rsqrt`]
+pub struct Rsqrt;
+
+impl Parted for Rsqrt {
+    #[inline(always)]
+    fn inside(_: f64) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn straight(x: f64) -> f64 {
+        1.0 / x.sqrt()
+    }
+
+    fn beyond(x: f64) -> f64 {
+        Self::straight(x)
+    }
+}
+
 /// Reciprocal square root `1 / √x`, within 1.5 ulp.
 ///
 /// Domain: `[0, +∞]`. `rsqrt(±0) = ±∞`, `rsqrt(+∞) = 0`, NaN below zero and for
 /// NaN. Never overflows for positive `x`, subnormals included.
 #[must_use]
 pub fn rsqrt(x: f64) -> f64 {
-    1.0 / x.sqrt()
+    Rsqrt::at(x)
 }
 
 /// Inverse hyperbolic sine, within 2 ulp for small and large arguments alike.
@@ -102,26 +73,6 @@ mod tests {
     use crate::math::test_support::{INFINITY, NAN, check, check_exact, grid};
 
     // Literals in the tables: mpmath with 60 digits, rounded once.
-
-    #[test]
-    fn logistic_matches_high_precision_values() {
-        check(
-            logistic,
-            2.0,
-            &[
-                (-745.0, 5e-324),
-                (-710.0, 4.47628622567513e-309),
-                (-40.0, 4.248354255291589e-18),
-                (-3.0, 0.04742587317756678),
-                (-1e-20, 0.5),
-                (0.1, 0.52497918747894),
-                (1.25, 0.7772998611746912),
-                (36.0, 0.9999999999999998),
-                (40.0, 1.0),
-                (1000.0, 1.0),
-            ],
-        );
-    }
 
     #[test]
     fn roots_match_high_precision_values() {
@@ -203,18 +154,6 @@ mod tests {
     #[test]
     fn edge_values() {
         check_exact(
-            logistic,
-            &[
-                (0.0, 0.5),
-                (-0.0, 0.5),
-                (-INFINITY, 0.0),
-                (INFINITY, 1.0),
-                (-1e300, 0.0),
-                (1e300, 1.0),
-                (NAN, NAN),
-            ],
-        );
-        check_exact(
             cbrt,
             &[
                 (0.0, 0.0),
@@ -265,20 +204,6 @@ mod tests {
                 (NAN, NAN),
             ],
         );
-    }
-
-    #[test]
-    fn logistic_sides_add_up_to_one() {
-        for x in grid(-40.0, 40.0, 801) {
-            assert!((logistic(x) + logistic(-x) - 1.0).abs() < 3e-16, "at {x}");
-        }
-    }
-
-    #[test]
-    fn logistic_is_the_shifted_tanh() {
-        for x in grid(-5.0, 5.0, 101) {
-            assert!((logistic(x) - 0.5 * (1.0 + (0.5 * x).tanh())).abs() < 3e-16, "at {x}");
-        }
     }
 
     #[test]

@@ -1,13 +1,18 @@
 //! Numerics that the standard library lacks: the special functions and a few elementary ones.
 //!
 //! These are the meanings of library functions in the scalar table ([`crate::prim::scalar`]): the
-//! interpreter and generated code both call them. Functions whose `std` form already has the wanted
-//! meaning (`f64::sin`, `f64::exp`, ...) are not repeated here, and arithmetic that needs no library
-//! (extremes, remainders, integer powers) is defined by [`crate::Code`].
+//! interpreter and generated code both call them. Those that programs spend their time in are written so that
+//! eight arguments are no dearer than two ([`eight`]), and give the same bits on every machine. Other functions
+//! whose `std` form already has the wanted meaning (`f64::tan`, `f64::powf`, ...) are not repeated here, and
+//! arithmetic that needs no library (extremes, remainders, integer powers) is defined by [`crate::Code`].
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`elementary`] | roots, the logistic and its integral, the secant and inverses of hyperbolic functions |
+//! | [`eight`] | how a function takes eight arguments at once |
+//! | [`exponential`] | the exponential, the logistic, the hyperbolic tangent and secant |
+//! | [`logarithm`] | the logarithm, of sums and of sums of exponentials |
+//! | [`trigonometric`] | sine and cosine |
+//! | [`elementary`] | roots and the inverse hyperbolic functions |
 //! | [`mod@erf`] | the error function, its complement, its inverse, the normal distribution |
 //! | [`gamma`] | log-gamma, digamma and every further derivative of them |
 //! | [`mod@nextafter`] | the neighbouring float |
@@ -22,15 +27,24 @@
 //! * "ulp" in the documentation is the distance between neighbouring floats at the result; the
 //!   figures were measured against values of 40 digits.
 
+pub mod eight;
 pub mod elementary;
 pub mod erf;
+pub mod exponential;
 pub mod gamma;
+pub mod logarithm;
 pub mod nextafter;
+mod series;
+pub mod trigonometric;
 
 #[cfg(test)]
 mod test_support;
 
+pub use eight::{EIGHT, Eight, Parted};
 pub use elementary::*;
 pub use erf::*;
+pub use exponential::*;
 pub use gamma::*;
+pub use logarithm::*;
 pub use nextafter::*;
+pub use trigonometric::*;

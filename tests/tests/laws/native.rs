@@ -56,10 +56,12 @@ fn lanes_compute_what_the_interpreter_computes() {
                 }
             }
             let Some((f, types)) = applied else { continue };
-            let args: Vec<Tensor> = types.iter().enumerate().map(|(k, ty)| pairs(ty, k)).collect();
-            let case = Case { name: op.name().to_owned(), f, args, smooth: false };
-            if let Err(e) = exactly(&m, &case, Target::host()) {
-                failures.push(format!("{op:?} of {dtype}: {e}"));
+            for arguments in [pairs, magnitudes] {
+                let args = types.iter().enumerate().map(|(k, ty)| arguments(ty, k)).collect();
+                let case = Case { name: op.name().to_owned(), f, args, smooth: false };
+                if let Err(e) = exactly(&m, &case, Target::host()) {
+                    failures.push(format!("{op:?} of {dtype}: {e}"));
+                }
             }
         }
     }
@@ -188,6 +190,15 @@ fn pairs(ty: &ArrayType, k: usize) -> Tensor {
             Dtype::Bool => Literal::bool((i / 3 + k).is_multiple_of(2)),
             dtype => Literal::of(dtype, edge),
         }
+    })
+}
+
+/// Ordinary numbers for the operand in place `k`: sixteen by sixteen of one magnitude, and of one sign every other
+/// time.
+fn magnitudes(ty: &ArrayType, k: usize) -> Tensor {
+    tensor_of(ty, |i| {
+        let wave = (i as f64 * 0.7 + k as f64).sin() * 10f64.powi((i / 16 % 7) as i32 - 3);
+        Literal::of(ty.dtype, if i / 16 % 2 == 0 { wave.abs() } else { wave })
     })
 }
 

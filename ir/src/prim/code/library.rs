@@ -1,9 +1,11 @@
 //! Functions that are called: what a machine has no instruction for.
 //!
 //! A [`Library`] entry is a pair of C-callable functions, one for each float; the interpreter and
-//! generated code call the same one, so that both give the same bits.
+//! generated code call the same one, so that both give the same bits. Loops in lanes call one of eight
+//! arguments where there is one ([`crate::math::eight`]), which gives these bits, too.
 
 use super::{Continuity, Parameter, Takes};
+use crate::math::Eight;
 use crate::prim::SignOf;
 
 /// A function that is called: its symbol and its two versions.
@@ -30,6 +32,8 @@ pub enum LibraryFn {
         f64: extern "C" fn(f64) -> f64,
         /// On f32.
         f32: extern "C" fn(f32) -> f32,
+        /// Of eight arguments at once, for loops in lanes; with the same bits.
+        eight: Option<Eight>,
     },
     /// Of two arguments.
     Binary {

@@ -1,6 +1,6 @@
 //! The columns of the table of codes, and what follows from them.
 
-use super::{Code, Library};
+use super::{Code, Library, LibraryFn};
 use crate::literal::Literal;
 use crate::types::Dtype;
 
@@ -226,6 +226,14 @@ impl Code {
     /// The function that computes the code on that dtype, if there is no instruction.
     pub fn called(self, dtype: Dtype) -> Option<Library> {
         self.row().library.filter(|_| dtype.is_float())
+    }
+
+    /// That function, if there is one of eight arguments at once ([`crate::math::eight`]).
+    pub fn of_eight(self, dtype: Dtype) -> Option<Library> {
+        self.called(dtype).filter(|library| match library.function {
+            LibraryFn::Unary { eight, .. } => eight.is_some(),
+            LibraryFn::Binary { .. } | LibraryFn::Indexed { .. } => false,
+        })
     }
 
     /// The value that changes nothing when it is folded in; `None` where the code does not fold.

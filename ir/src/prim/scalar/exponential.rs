@@ -14,7 +14,7 @@ pub(super) const FAMILY: Family = Family::Exponential;
 
 /// `eˣ`
 pub(super) const EXP: Row = Row {
-    code: unary!("exp", 16, Continuous, Plus, f64::exp),
+    code: unary!("exp", 16, Continuous, Plus, parted math::Exp),
     math: "eˣ",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, _, y| t * y)],
@@ -40,7 +40,7 @@ pub(super) const EXP2: Row = Row {
 
 /// `eˣ - 1`
 pub(super) const EXPM1: Row = Row {
-    code: unary!("expm1", 16, Continuous, Operand, f64::exp_m1),
+    code: unary!("expm1", 16, Continuous, Operand, parted math::Expm1),
     math: "eˣ - 1",
     signature: Signature::Float,
     // Not `f + 1`, which is 0 where f rounds to -1.
@@ -54,7 +54,7 @@ pub(super) const EXPM1: Row = Row {
 
 /// `ln x`
 pub(super) const LOG: Row = Row {
-    code: unary!("log", 20, Continuous, NeverMinusZero, f64::ln),
+    code: unary!("log", 20, Continuous, NeverMinusZero, parted math::Log),
     math: "ln x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t / x[0])],
@@ -102,7 +102,7 @@ pub(super) const LOG10: Row = Row {
 
 /// `ln(1 + x)`
 pub(super) const LOG1P: Row = Row {
-    code: unary!("log1p", 20, Continuous, Operand, f64::ln_1p),
+    code: unary!("log1p", 20, Continuous, Operand, parted math::Log1p),
     math: "ln(1 + x)",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t / (x[0] + 1.0))],
@@ -128,7 +128,7 @@ pub(super) const SQRT: Row = Row {
 
 /// `1 / √x`
 pub(super) const RSQRT: Row = Row {
-    code: unary!("rsqrt", 8, Continuous, NeverMinusZero, math::rsqrt),
+    code: unary!("rsqrt", 8, Continuous, NeverMinusZero, parted math::Rsqrt),
     math: "1 / √x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, y| t * (-0.5 * (y / x[0])))],
@@ -186,7 +186,7 @@ fn step<'b, 'm>(t: Expr<'b, 'm>, x: Expr<'b, 'm>, h: Expr<'b, 'm>) -> Expr<'b, '
 
 /// `ln(1 + eˣ)`
 pub(super) const SOFTPLUS: Row = Row {
-    code: unary!("softplus", 36, Continuous, Plus, math::softplus),
+    code: unary!("softplus", 36, Continuous, Plus, parted math::Softplus),
     math: "ln(1 + eˣ)",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * x[0].logistic())],

@@ -220,16 +220,27 @@ pub(super) const fn relaxed(
 }
 
 /// A library function of one argument, from what it costs, whether it jumps, how signs go through it
-/// ([`super::SignOf`]) and its f64 form; the f32 form rounds that once.
+/// ([`super::SignOf`]) and its f64 form, or its two parts ([`crate::math::Parted`]); the f32 form rounds that
+/// once.
 macro_rules! unary {
-    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {{
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, parted $f:path) => {{
+        fn at(x: f64) -> f64 {
+            <$f as crate::math::Parted>::at(x)
+        }
+        let eight = Some(crate::math::Eight::of::<$f>());
+        unary!($name, $flops, $jumps, $sign, at, eight)
+    }};
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {
+        unary!($name, $flops, $jumps, $sign, $f, None)
+    };
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path, $eight:expr) => {{
         extern "C" fn wide(x: f64) -> f64 {
             $f(x)
         }
         extern "C" fn narrow(x: f32) -> f32 {
             $f(f64::from(x)) as f32
         }
-        let function = crate::prim::LibraryFn::Unary { f64: wide, f32: narrow };
+        let function = crate::prim::LibraryFn::Unary { f64: wide, f32: narrow, eight: $eight };
         let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
         let sign = crate::prim::SignOf::$sign;
         Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })

@@ -13,7 +13,7 @@ pub(super) const FAMILY: Family = Family::Special;
 
 /// `1 / (1 + e⁻ˣ)`
 pub(super) const LOGISTIC: Row = Row {
-    code: unary!("logistic", 20, Continuous, Plus, math::logistic),
+    code: unary!("logistic", 20, Continuous, Plus, parted math::Logistic),
     math: "1 / (1 + e⁻ˣ)",
     signature: Signature::Float,
     // Not `f (1 - f)`, which is 0 where f rounds to 1 and the derivative is still 1e-16.

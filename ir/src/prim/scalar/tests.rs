@@ -214,24 +214,17 @@ fn a_constant_exponent_stays_constant() {
 #[test]
 fn functions_of_the_standard_library_are_its_own() {
     type Function = fn(f64) -> f64;
-    let table: [(&str, Function); 22] = [
-        ("exp", f64::exp),
+    let table: [(&str, Function); 15] = [
         ("exp2", f64::exp2),
-        ("expm1", f64::exp_m1),
-        ("log", f64::ln),
         ("log2", f64::log2),
         ("log10", f64::log10),
-        ("log1p", f64::ln_1p),
         ("sqrt", f64::sqrt),
-        ("sin", f64::sin),
-        ("cos", f64::cos),
         ("tan", f64::tan),
         ("asin", f64::asin),
         ("acos", f64::acos),
         ("atan", f64::atan),
         ("sinh", f64::sinh),
         ("cosh", f64::cosh),
-        ("tanh", f64::tanh),
         ("floor", f64::floor),
         ("ceil", f64::ceil),
         ("round", f64::round),
@@ -253,7 +246,14 @@ fn functions_of_the_standard_library_are_its_own() {
 fn functions_of_our_own_are_reached() {
     use crate::math;
     type Function = fn(f64) -> f64;
-    let table: [(&str, Function); 15] = [
+    let table: [(&str, Function); 22] = [
+        ("exp", math::exp),
+        ("expm1", math::expm1),
+        ("log", math::log),
+        ("log1p", math::log1p),
+        ("sin", math::sin),
+        ("cos", math::cos),
+        ("tanh", math::tanh),
         ("softplus", math::softplus),
         ("sech", math::sech),
         ("ndtr", math::ndtr),

@@ -13,7 +13,7 @@ pub(super) const FAMILY: Family = Family::Trigonometric;
 
 /// `sin x`
 pub(super) const SIN: Row = Row {
-    code: unary!("sin", 16, Continuous, Zero, f64::sin),
+    code: unary!("sin", 16, Continuous, Zero, parted math::Sin),
     math: "sin x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * x[0].cos())],
@@ -26,7 +26,7 @@ pub(super) const SIN: Row = Row {
 
 /// `cos x`
 pub(super) const COS: Row = Row {
-    code: unary!("cos", 16, Continuous, NeverMinusZero, f64::cos),
+    code: unary!("cos", 16, Continuous, NeverMinusZero, parted math::Cos),
     math: "cos x",
     signature: Signature::Float,
     partials: &[Partial::Minus(|t, x, _| t * x[0].sin())],
@@ -149,7 +149,7 @@ pub(super) const COSH: Row = Row {
 
 /// `tanh x`
 pub(super) const TANH: Row = Row {
-    code: unary!("tanh", 28, Continuous, Operand, f64::tanh),
+    code: unary!("tanh", 28, Continuous, Operand, parted math::Tanh),
     math: "tanh x",
     signature: Signature::Float,
     // Not `1 - f²`, which is 0 where f rounds to 1 and the derivative is still 1e-16.
@@ -163,7 +163,7 @@ pub(super) const TANH: Row = Row {
 
 /// `1 / cosh x`
 pub(super) const SECH: Row = Row {
-    code: unary!("sech", 24, Continuous, Plus, math::sech),
+    code: unary!("sech", 24, Continuous, Plus, parted math::Sech),
     math: "1 / cosh x",
     signature: Signature::Float,
     partials: &[Partial::Minus(|t, x, y| t * (y * x[0].tanh()))],

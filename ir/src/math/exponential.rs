@@ -1,0 +1,394 @@
+//! The exponential function and what is made of it.
+//!
+//! `x = k ln 2 + r` with `|r| ≤ ln 2 / 2`, and `eˣ = 2ᵏ eʳ`; of `eʳ` the Taylor series, of which 14 terms
+//! are enough for f64. The whole number `k` comes from adding `1.5·2⁵²`, which rounds to whole numbers and
+//! leaves `k` in the lowest bits; a power of two is then an exponent, put together from them.
+//!
+//! Cody and Waite, *Software Manual for the Elementary Functions* (1980), for the two pieces of ln 2.
+
+use super::eight::Parted;
+use super::series::{over_factorials, series};
+use std::f64::consts::LOG2_E;
+
+/// Added to a number below 2⁵¹ it leaves no bits for fractions.
+const ROUND: f64 = 1.5 * (1u64 << 52) as f64;
+
+/// ln 2 in two pieces: of 32 bits, so that products with `k` are exact, and the rest.
+pub(super) const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);
+pub(super) const LN2_LOW: f64 = f64::from_bits(0x3dea_39ef_3579_3c76);
+
+/// `(eʳ - 1 - r) / r²`
+const TERMS: [f64; 12] = over_factorials(2, 1, 1.0);
+
+/// `x = k ln 2 + r + c`
+struct Reduced {
+    /// `k` in its lowest bits.
+    k: u64,
+    r: f64,
+    /// What rounding `r` lost.
+    c: f64,
+}
+
+#[inline(always)]
+fn reduce(x: f64) -> Reduced {
+    let rounded = x * LOG2_E + ROUND;
+    let k = rounded - ROUND;
+    let (high, low) = (x - k * LN2_HIGH, k * LN2_LOW);
+    let r = high - low;
+    Reduced { k: rounded.to_bits(), r, c: (high - r) - low }
+}
+
+/// `eʳ⁺ᶜ - 1 - r`
+#[inline(always)]
+fn rest(r: f64, c: f64) -> f64 {
+    r * r * series(&TERMS, r) + c
+}
+
+/// `2ᵏ`, for a normal result.
+#[inline(always)]
+fn power_of_two(k: u64) -> f64 {
+    f64::from_bits(1.0f64.to_bits().wrapping_add(k << 52))
+}
+
+/// Where `eˣ` and `e⁻ˣ` are normal numbers.
+const NORMAL: f64 = 708.0;
+
+/// [`exp`]
+pub struct Exp;
+
+impl Parted for Exp {
+    #[inline(always)]
+    fn inside(x: f64) -> bool {
+        x.abs() <= NORMAL
+    }
+
+    #[inline(always)]
+    fn straight(x: f64) -> f64 {
+        let Reduced { k, r, c } = reduce(x);
+        let y = 1.0 + (r + rest(r, c));
+        f64::from_bits(y.to_bits().wrapping_add(k << 52))
+    }
+
+    fn beyond(x: f64) -> f64 {
+        // NaN goes through both.
+        let x = x.clamp(-750.0, 710.0);
+        let Reduced { k, r, c } = reduce(x);
+        let y = 1.0 + (r + rest(r, c));
+        // In two steps, the second of which rounds: 2ᵏ itself may be no number.
+        let k = k.wrapping_sub(ROUND.to_bits()) as i64;
+        let half = k / 2;
+        y * power_of_two(half as u64) * power_of_two((k - half) as u64)
+    }
+}
+
+/// `eˣ`, within 1 ulp.
+///
+/// Domain: all reals. 0 at -∞, +∞ at +∞ and from 709.8 on; underflows gradually below -708.
+#[must_use]
+pub fn exp(x: f64) -> f64 {
+    Exp::at(x)
+}
+
+/// [`expm1`]
+pub struct Expm1;
+
+impl Parted for Expm1 {
+    #[inline(always)]
+    fn inside(x: f64) -> bool {
+        x.abs() <= NORMAL
+    }
+
+    #[inline(always)]
+    fn straight(x: f64) -> f64 {
+        let Reduced { k, r, c } = reduce(x);
+        // 2ᵏ (eʳ - 1) + 2ᵏ - 1, its two large parts added without loss (Knuth's TwoSum).
+        let scale = power_of_two(k);
+        let (a, b) = (scale - 1.0, scale * r);
+        let sum = a + b;
+        let of_b = sum - a;
+        let lost = (a - (sum - of_b)) + (b - of_b);
+        (sum + (lost + scale * rest(r, c))).copysign(x)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        if x < 0.0 { -1.0 } else { exp(x) }
+    }
+}
+
+/// `eˣ - 1`, within 1 ulp, near 0 as well.
+///
+/// Domain: all reals. `expm1(±0) = ±0`, -1 at -∞, +∞ at +∞.
+#[must_use]
+pub fn expm1(x: f64) -> f64 {
+    Expm1::at(x)
+}
+
+/// [`logistic`]
+pub struct Logistic;
+
+impl Parted for Logistic {
+    #[inline(always)]
+    fn inside(x: f64) -> bool {
+        Exp::inside(x)
+    }
+
+    #[inline(always)]
+    fn straight(x: f64) -> f64 {
+        sides(x, Exp::straight(-x.abs()))
+    }
+
+    fn beyond(x: f64) -> f64 {
+        sides(x, exp(-x.abs()))
+    }
+}
+
+/// `1 / (1 + e⁻ˣ)` from `e = e^-|x|`: each side raises e to a power that is not positive, so nothing overflows.
+#[inline(always)]
+fn sides(x: f64, e: f64) -> f64 {
+    (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
+}
+
+/// The logistic sigmoid `1 / (1 + e⁻ˣ)`, within 2.1 ulp on both sides.
+///
+/// Domain: all reals. `logistic(-∞) = 0`, `logistic(0) = 1/2`,
+/// `logistic(+∞) = 1`, NaN for NaN; underflows gradually below -708.
+#[must_use]
+pub fn logistic(x: f64) -> f64 {
+    Logistic::at(x)
+}
+
+/// [`tanh`]
+pub struct Tanh;
+
+impl Parted for Tanh {
+    #[inline(always)]
+    fn inside(_: f64) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn straight(x: f64) -> f64 {
+        // Beyond 22 it is 1; NaN is not beyond.
+        let a = if x.abs() > 22.0 { 22.0 } else { x.abs() };
+        // e / (e + 2) near 0, where 1 - 2 / (e + 2) would cancel.
+        let e = Expm1::straight(2.0 * a);
+        let large = a > 0.5;
+        let part = (if large { 2.0 } else { e }) / (e + 2.0);
+        (if large { 1.0 - part } else { part }).copysign(x)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        Self::straight(x)
+    }
+}
+
+/// The hyperbolic tangent, within 2.2 ulp.
+///
+/// Domain: all reals, odd. `tanh(±0) = ±0`, `tanh(±∞) = ±1`, NaN for NaN.
+#[must_use]
+pub fn tanh(x: f64) -> f64 {
+    Tanh::at(x)
+}
+
+/// [`sech`]
+pub struct Sech;
+
+impl Parted for Sech {
+    #[inline(always)]
+    fn inside(x: f64) -> bool {
+        Exp::inside(x)
+    }
+
+    #[inline(always)]
+    fn straight(x: f64) -> f64 {
+        arch(Exp::straight(-x.abs()))
+    }
+
+    fn beyond(x: f64) -> f64 {
+        arch(exp(-x.abs()))
+    }
+}
+
+/// `1 / cosh x` from `e = e^-|x|`: not by cosh, which overflows before this underflows.
+#[inline(always)]
+fn arch(e: f64) -> f64 {
+    2.0 * e / (1.0 + e * e)
+}
+
+/// The hyperbolic secant `1 / cosh x`, within 2.2 ulp.
+///
+/// Domain: all reals, even. 1 at 0, 0 at ±∞, NaN for NaN; underflows gradually.
+#[must_use]
+pub fn sech(x: f64) -> f64 {
+    Sech::at(x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::test_support::{INFINITY, NAN, check, check_exact, grid};
+
+    // Literals in the table: mpmath with 90 digits, rounded once.
+
+    #[test]
+    fn values_match_high_precision_ones() {
+        check(
+            exp,
+            1.0,
+            &[
+                (-745.0, 5e-324),
+                (-710.0, 4.47628622567513e-309),
+                (-708.0, 3.307553003638408e-308),
+                (-40.5, 2.576757109154981e-18),
+                (-1.0, 0.36787944117144233),
+                (-0.3466, 0.7070881069410189),
+                (-1e-09, 0.999999999),
+                (1e-20, 1.0),
+                (0.25, 1.2840254166877414),
+                (0.3466, 1.4142509118505286),
+                (1.0, std::f64::consts::E),
+                (5.3, 200.33680997479166),
+                (88.7, 3.325986980250579e+38),
+                (700.25, 1.3022997366991783e+304),
+                (709.7, 1.6549840276802644e+308),
+            ],
+        );
+        check(
+            expm1,
+            1.0,
+            &[
+                (-50.0, -1.0),
+                (-1.0, -0.6321205588285577),
+                (-0.3, -0.2591817793182821),
+                (-1e-08, -9.999999950000001e-09),
+                (1e-300, 1e-300),
+                (5e-324, 5e-324),
+                (0.2, 0.22140275816016985),
+                (0.3608566044770827, 0.4345577369721166),
+                (0.36, 0.43332941456034024),
+                (1.0, 1.7182818284590453),
+                (10.5, 36314.502674246636),
+                (600.0, 3.7730203009299397e+260),
+                (709.5, 1.3549863193146328e+308),
+            ],
+        );
+        check(
+            logistic,
+            2.0,
+            &[
+                (-745.0, 5e-324),
+                (-710.0, 4.47628622567513e-309),
+                (-40.0, 4.248354255291589e-18),
+                (-3.0, 0.04742587317756678),
+                (-1e-20, 0.5),
+                (0.1, 0.52497918747894),
+                (1.25, 0.7772998611746912),
+                (36.0, 0.9999999999999998),
+                (40.0, 1.0),
+                (1000.0, 1.0),
+            ],
+        );
+        check(
+            tanh,
+            2.2,
+            &[
+                (-30.0, -1.0),
+                (-1e-300, -1e-300),
+                (5e-324, 5e-324),
+                (1e-08, 1e-08),
+                (0.015608775761968835, 0.015607508276618566),
+                (0.25, 0.24491866240370913),
+                (0.499, 0.4613303461904194),
+                (0.5, 0.46211715726000974),
+                (0.51, 0.46994519893303766),
+                (1.0, 0.7615941559557649),
+                (3.5, 0.9981778976111987),
+                (18.9, 0.9999999999999999),
+                (22.5, 1.0),
+            ],
+        );
+        check(
+            sech,
+            2.2,
+            &[
+                (-1.0, 0.6480542736638853),
+                (1e-09, 1.0),
+                (0.5, 0.8868188839700739),
+                (20.0, 4.122307244877116e-09),
+                (709.0, 2.4335615012468463e-308),
+                (744.0, 1.5e-323),
+            ],
+        );
+    }
+
+    #[test]
+    fn edge_values() {
+        check_exact(
+            exp,
+            &[
+                (0.0, 1.0),
+                (-0.0, 1.0),
+                (-INFINITY, 0.0),
+                (INFINITY, INFINITY),
+                (710.0, INFINITY),
+                (1e300, INFINITY),
+                (-746.0, 0.0),
+                (-1e300, 0.0),
+                (NAN, NAN),
+            ],
+        );
+        check_exact(
+            expm1,
+            &[
+                (0.0, 0.0),
+                (-0.0, -0.0),
+                (-INFINITY, -1.0),
+                (INFINITY, INFINITY),
+                (710.0, INFINITY),
+                (-1e300, -1.0),
+                (NAN, NAN),
+            ],
+        );
+        check_exact(
+            logistic,
+            &[
+                (0.0, 0.5),
+                (-0.0, 0.5),
+                (-INFINITY, 0.0),
+                (INFINITY, 1.0),
+                (-1e300, 0.0),
+                (1e300, 1.0),
+                (NAN, NAN),
+            ],
+        );
+        check_exact(
+            tanh,
+            &[
+                (0.0, 0.0),
+                (-0.0, -0.0),
+                (-INFINITY, -1.0),
+                (INFINITY, 1.0),
+                (-1e300, -1.0),
+                (NAN, NAN),
+            ],
+        );
+        check_exact(
+            sech,
+            &[(0.0, 1.0), (-0.0, 1.0), (-INFINITY, 0.0), (INFINITY, 0.0), (1e300, 0.0), (NAN, NAN)],
+        );
+    }
+
+    #[test]
+    fn logistic_sides_add_up_to_one() {
+        for x in grid(-40.0, 40.0, 801) {
+            assert!((logistic(x) + logistic(-x) - 1.0).abs() < 3e-16, "at {x}");
+        }
+    }
+
+    #[test]
+    fn logistic_is_the_shifted_tanh() {
+        for x in grid(-5.0, 5.0, 101) {
+            assert!((logistic(x) - 0.5 * (1.0 + (0.5 * x).tanh())).abs() < 3e-16, "at {x}");
+        }
+    }
+}

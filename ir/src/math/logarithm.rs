@@ -1,0 +1,260 @@
+//! The logarithm and what is made of it.
+//!
+//! `x = 2ᵏ(1 + f)` with `√½ ≤ 1 + f < √2`, and `ln x = k ln 2 + ln(1 + f)`. Of the latter the series of
+//! `2 artanh s`, `s = f / (2 + f)`, in `z = s²`: ten terms, as `|s| < 0.172`. What is large in it is exact:
+//!
+//! ```text
+//! ln(1 + f) = 2s + s R(z) = f - s f + s R(z) = f - (f²/2 - s (f²/2 + R(z)))
+//! ```
+
+use super::eight::Parted;
+use super::exponential::{Exp, LN2_HIGH, LN2_LOW, exp};
+use super::series::series;
+
+/// The exponent of 1.
+const BIAS: u64 = 1023;
+
+/// √½, rounded so that nothing of it is in the lower half.
+const ROOT: u64 = 0x3fe6_a09e_0000_0000;
+
+/// `2/3, 2/5, 2/7, …`
+const TERMS: [f64; 10] = {
+    let (mut c, mut i) = ([0.0; 10], 0);
+    while i < 10 {
+        c[i] = 2.0 / (2 * i + 3) as f64;
+        i += 1;
+    }
+    c
+};
+
+/// `ln x + c`, of a normal number; of `c` that is small beside it.
+#[inline(always)]
+fn sum(x: f64, c: f64) -> f64 {
+    // In steps of 2 from √½ on; the exponent of a number becomes one by way of the bits of 2⁵².
+    let steps = x.to_bits().wrapping_add((BIAS << 52).wrapping_sub(ROOT));
+    let whole = (1u64 << 52) as f64;
+    let k = f64::from_bits((steps >> 52) | whole.to_bits()) - (whole + BIAS as f64);
+    let f = f64::from_bits((steps & ((1 << 52) - 1)).wrapping_add(ROOT)) - 1.0;
+    let s = f / (2.0 + f);
+    let z = s * s;
+    let half = 0.5 * f * f;
+    let small = s * (half + z * series(&TERMS, z)) + (k * LN2_LOW + c);
+    k * LN2_HIGH + (f - (half - small))
+}
+
+/// [`log`]
+pub struct Log;
+
+impl Parted for Log {
+    #[inline(always)]
+    fn inside(x: f64) -> bool {
+        (f64::MIN_POSITIVE..f64::INFINITY).contains(&x)
+    }
+
+    #[inline(always)]
+    fn straight(x: f64) -> f64 {
+        sum(x, 0.0)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        if x == 0.0 {
+            f64::NEG_INFINITY
+        } else if x > 0.0 && x < f64::INFINITY {
+            // Subnormal: 2⁵⁴x is not.
+            let (k, scaled) = (54.0, x * (1u64 << 54) as f64);
+            sum(scaled, -k * LN2_LOW) - k * LN2_HIGH
+        } else if x > 0.0 {
+            x
+        } else {
+            f64::NAN
+        }
+    }
+}
+
+/// `ln x`, within 1 ulp.
+///
+/// Domain: `[0, +∞]`. -∞ at ±0, +∞ at +∞, NaN below zero and for NaN.
+#[must_use]
+pub fn log(x: f64) -> f64 {
+    Log::at(x)
+}
+
+/// [`log1p`]
+pub struct Log1p;
+
+impl Parted for Log1p {
+    #[inline(always)]
+    fn inside(x: f64) -> bool {
+        (x > -1.0) & (x < f64::MAX)
+    }
+
+    #[inline(always)]
+    fn straight(x: f64) -> f64 {
+        // ln(1 + x) = ln u + ln(1 + lost/u), where u is 1 + x rounded.
+        let u = 1.0 + x;
+        let lost = if u > 2.0 { 1.0 - (u - x) } else { x - (u - 1.0) };
+        sum(u, lost / u).copysign(x)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        // What one more is, if it is a number, is as large.
+        log(1.0 + x)
+    }
+}
+
+/// `ln(1 + x)`, within 1 ulp, near 0 as well.
+///
+/// Domain: `[-1, +∞]`. `log1p(±0) = ±0`, -∞ at -1, +∞ at +∞, NaN below -1 and for NaN.
+#[must_use]
+pub fn log1p(x: f64) -> f64 {
+    Log1p::at(x)
+}
+
+/// [`softplus`]
+pub struct Softplus;
+
+impl Parted for Softplus {
+    #[inline(always)]
+    fn inside(x: f64) -> bool {
+        Exp::inside(x)
+    }
+
+    #[inline(always)]
+    fn straight(x: f64) -> f64 {
+        (if x > 0.0 { x } else { 0.0 }) + Log1p::straight(Exp::straight(-x.abs()))
+    }
+
+    fn beyond(x: f64) -> f64 {
+        logaddexp(x, 0.0)
+    }
+}
+
+/// `ln(1 + eˣ)`, within 2 ulp.
+///
+/// Domain: all reals. 0 at -∞, +∞ at +∞, NaN for NaN.
+#[must_use]
+pub fn softplus(x: f64) -> f64 {
+    Softplus::at(x)
+}
+
+/// `ln(eˣ + eʸ)`, which is the larger operand and what the smaller adds to it.
+///
+/// Domain: all pairs of reals; +∞ if one is +∞, the other operand if one is -∞, NaN if one is NaN.
+/// Within 2 ulp where the result has the sign of the larger operand; where it passes through 0 the
+/// terms cancel, and the error is that small compared with them.
+#[must_use]
+pub fn logaddexp(x: f64, y: f64) -> f64 {
+    if x == y {
+        // Infinities of one sign must not meet in a difference.
+        return x + std::f64::consts::LN_2;
+    }
+    let off = (x - y).abs();
+    // The larger one; NaN if either is.
+    let most = if off.is_nan() { off } else { x.max(y) };
+    most + log1p(exp(-off))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::test_support::{INFINITY, NAN, check, check_exact};
+
+    // Literals in the table: mpmath with 90 digits, rounded once.
+
+    #[test]
+    fn values_match_high_precision_ones() {
+        check(
+            log,
+            1.0,
+            &[
+                (5e-324, -744.4400719213812),
+                (1e-310, -713.8013788281542),
+                (2.2250738585072014e-308, -708.3964185322641),
+                (1e-05, -11.512925464970229),
+                (0.70709, -0.34659732274319355),
+                (0.7072, -0.3464417676587033),
+                (0.999999999, -9.999999722180686e-10),
+                (1.0000000000000002, 2.2204460492503128e-16),
+                (1.4047268560205983, 0.33984287535965746),
+                (1.41419, 0.34655692902737845),
+                (1.4143, 0.34663470904431704),
+                (2.0, std::f64::consts::LN_2),
+                (10.0, std::f64::consts::LN_10),
+                (1.7976931348623157e+308, 709.782712893384),
+            ],
+        );
+        check(
+            log1p,
+            1.0,
+            &[
+                (-0.9999999999999999, -36.7368005696771),
+                (-0.5, -0.6931471805599453),
+                (-0.3, -0.35667494393873234),
+                (-1e-10, -1.00000000005e-10),
+                (5e-324, 0.0),
+                (1e-20, 1e-20),
+                (0.1, 0.09531017980432487),
+                (0.4109017655013563, 0.3442290499660923),
+                (1.0, 0.6931471805599453),
+                (10000000000.0, 23.025850930040455),
+                (1e+300, 690.7755278982137),
+                (1.7976931348623157e+308, 709.782712893384),
+            ],
+        );
+        check(
+            softplus,
+            2.0,
+            &[
+                (-745.0, 5e-324),
+                (-709.0, 1.216780750623423e-308),
+                (-40.0, 4.248354255291589e-18),
+                (-1.0, 0.3132616875182228),
+                (0.0, 0.6931471805599453),
+                (0.5, 0.9740769841801067),
+                (3.0, 3.048587351573742),
+                (40.0, 40.0),
+                (800.0, 800.0),
+            ],
+        );
+    }
+
+    #[test]
+    fn edge_values() {
+        check_exact(
+            log,
+            &[
+                (1.0, 0.0),
+                (0.0, -INFINITY),
+                (-0.0, -INFINITY),
+                (INFINITY, INFINITY),
+                (-1.0, NAN),
+                (-INFINITY, NAN),
+                (NAN, NAN),
+            ],
+        );
+        check_exact(
+            log1p,
+            &[
+                (0.0, 0.0),
+                (-0.0, -0.0),
+                (-1.0, -INFINITY),
+                (INFINITY, INFINITY),
+                (-1.5, NAN),
+                (-INFINITY, NAN),
+                (NAN, NAN),
+            ],
+        );
+        check_exact(
+            softplus,
+            &[
+                (0.0, std::f64::consts::LN_2),
+                (-0.0, std::f64::consts::LN_2),
+                (-INFINITY, 0.0),
+                (INFINITY, INFINITY),
+                (-1e300, 0.0),
+                (1e300, 1e300),
+                (NAN, NAN),
+            ],
+        );
+    }
+}
