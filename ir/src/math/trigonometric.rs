@@ -106,6 +106,7 @@ pub fn cos(x: f64) -> f64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::approx_constant, reason = "arguments in tables")]
 mod tests {
     use super::*;
     use crate::math::test_support::{INFINITY, NAN, check, check_exact};
