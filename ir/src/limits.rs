@@ -25,7 +25,7 @@
 
 use crate::problem::{Kind, Problem};
 use crate::spot::Loc;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -182,6 +182,39 @@ pub fn eval_within<T>(limits: &Limits, run: impl FnOnce() -> T) -> T {
     }
     let _restore = Restore(LIMITS.replace(Some(limits.clone())));
     run()
+}
+
+thread_local! {
+    /// How many bytes a loop of this thread may keep of its rounds; nothing where nobody asked.
+    static ROOM: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Runs something whose loops keep so many bytes of their rounds at most, each.
+pub(crate) fn keeping<T>(room: u64, run: impl FnOnce() -> T) -> T {
+    /// Restores what was there also where `run` panics.
+    struct Restore(Option<u64>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            ROOM.set(self.0);
+        }
+    }
+    let _restore = Restore(ROOM.replace(Some(room)));
+    run()
+}
+
+/// Whether a loop may keep so many bytes of its rounds.
+///
+/// # Errors
+/// [`Kind::Budget`].
+pub(crate) fn kept(bytes: u64) -> Result<(), Problem> {
+    match ROOM.get() {
+        Some(room) if bytes > room => Err(Problem::new(
+            Kind::Budget,
+            format!("the rounds of a loop keep {bytes} bytes, where {room} are left"),
+            "record a smaller piece, or run the loop inside a `checkpoint` with a budget",
+        )),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// The rounds of a loop that the interpreter comes to, if anybody limits them.

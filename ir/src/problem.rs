@@ -26,7 +26,8 @@ pub enum Kind {
     NotDifferentiable,
     /// A function that must be linear is not.
     NotLinear,
-    /// A compiled function was called with arguments it was not made for.
+    /// A compiled function was called with arguments it was not made for, or a name that something is given is
+    /// none that it knows.
     Arguments,
     /// An array is larger than memory can be.
     TooLarge,

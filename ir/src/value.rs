@@ -26,7 +26,23 @@ pub struct Tape {
     pub records: Vec<Vec<Value>>,
 }
 
+impl Tape {
+    /// Bytes of its records.
+    pub(crate) fn bytes(&self) -> usize {
+        self.records.iter().flatten().map(Value::bytes).sum()
+    }
+}
+
 impl Value {
+    /// Bytes that it takes in a record.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Value>()
+            + match self {
+                Value::Array(array) => array.bytes().len(),
+                Value::Tape(tape) => tape.bytes(),
+            }
+    }
+
     /// Its type.
     pub fn ty(&self) -> Type {
         match self {

@@ -15,6 +15,7 @@ use crate::fuzz::said;
 use crate::{Agreement, Failure, Heard, Listener, Rng};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tapeloom::prelude::*;
 use tapeloom::{Error, Explanation, Jit, Kind};
@@ -133,7 +134,7 @@ pub struct Program {
 /// How many rounds loops within loops have in all, at most.
 const ROUNDS: usize = 240;
 
-const NAMES: [&str; 3] = ["a", "b.c", "nobody"];
+const NAMES: [&str; 2] = ["a", "b.c"];
 
 struct Draw {
     rng: Rng,
@@ -168,9 +169,6 @@ impl Program {
     }
 
     fn has(&self, what: &dyn Fn(&Step) -> bool) -> bool {
-        fn within(list: &[Step], what: &dyn Fn(&Step) -> bool) -> bool {
-            list.iter().any(|s| what(s) || s.bodies().iter().any(|b| within(b, what)))
-        }
         within(&self.steps, what)
     }
 
@@ -179,6 +177,18 @@ impl Program {
         let x = |i: usize| 0.9 * (1.0 + 0.7 * i as f64).sin();
         (0..self.extent).map(x).collect()
     }
+}
+
+/// Whether a list has such a step, however deep.
+fn within(list: &[Step], what: &dyn Fn(&Step) -> bool) -> bool {
+    list.iter().any(|s| what(s) || s.bodies().iter().any(|b| within(b, what)))
+}
+
+/// The policy, of whose names are left those that a list has: others are refused.
+fn about(policy: &Policy, list: &[Step]) -> Policy {
+    let there = |name: &&Arc<str>| within(list, &|s| matches!(s, Step::Named(n) if *n == &***name));
+    let names: Vec<Arc<str>> = policy.names().iter().filter(there).cloned().collect();
+    Policy::of(policy.word(), names).unwrap_or_else(|| policy.clone())
 }
 
 impl Step {
@@ -294,8 +304,8 @@ pub fn policy(rng: &mut Rng) -> Policy {
         1 => Policy::Nothing,
         2 => Policy::Dots,
         3 => Policy::Planned,
-        4 => Policy::named(NAMES.into_iter().skip(rng.index(3))),
-        5 => Policy::except(NAMES.into_iter().take(1 + rng.index(3))),
+        4 => Policy::named(NAMES.into_iter().skip(rng.index(2))),
+        5 => Policy::except(NAMES.into_iter().take(1 + rng.index(2))),
         n => {
             let bytes = [0, 300, 3_000, 100_000, u64::MAX][rng.index(5)];
             if n == 6 { Policy::About(bytes) } else { Policy::Bytes(bytes) }
@@ -372,7 +382,7 @@ impl Around {
                 checkpoint(|s: State| self.list(body, s), Policy::Everything)(state)
             }
             Step::Under(policy, body) => {
-                checkpoint(|s: State| self.list(body, s), policy.clone())(state)
+                checkpoint(|s: State| self.list(body, s), about(policy, body))(state)
             }
             Step::Carries(carries, block, body) => {
                 checkpoint_carries(*carries, *block, |s: State| self.list(body, s))(state)
@@ -473,7 +483,7 @@ fn outcome<F: Fn(Var) -> Gradient>(
 /// Interpreted every bit is the same, and natively all but rounding, what is told as well.
 pub fn policies(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
-    let policy = policy(rng);
+    let policy = about(&policy(rng), &program.steps);
     // Cotangents are added in the order of the calls, whatever they keep.
     let all = checkpoint(meaning(program.clone(), log.clone(), true), Policy::Everything);
     let under = checkpoint(meaning(program, log.clone(), false), policy.clone());
@@ -629,7 +639,7 @@ pub fn orders(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         return policies(program, rng);
     }
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
-    let policy = policy(rng);
+    let policy = about(&policy(rng), &program.steps);
     let (name, order) = ORDERS[rng.index(ORDERS.len())];
     let f = meaning(program.clone(), log.clone(), true);
     let g = meaning(program.clone(), log, false);

@@ -135,3 +135,31 @@ fn it_takes_what_closures_take() {
     let error = run(grad(wrong), &x).unwrap_err().to_string();
     assert!(error.contains(file!()), "{error}");
 }
+
+/// A name that no value has is an error at the line of the checkpoint, and says which there are; so is one by
+/// which tapeloom marks values itself.
+#[test]
+fn names_are_those_that_there_are() {
+    let f = |x: Var| {
+        let round = |(_, x): (Var, Var)| x.sin().named("inner") * 1.1;
+        fori_loop(3, round, x.exp().named("act")).sum()
+    };
+    let under = |policy: Policy| run(grad(checkpoint(f, policy)), [0.1, 0.2]);
+    for known in [Policy::named(["act"]), Policy::except(["inner", "act"]), Policy::named([])] {
+        assert!(under(known).is_ok());
+    }
+    for (policy, says) in [
+        (Policy::named(["a b"]), "`named` speaks of `a b`, and"),
+        (Policy::except(["act", "mask", "held"]), "`except` speaks of `mask`, `held`, and"),
+    ] {
+        let error = under(policy).unwrap_err();
+        assert_eq!(error.kind(), tapeloom::Kind::Arguments, "{error}");
+        let text = error.to_string();
+        assert!(text.contains(says) && text.contains("`act`, `inner`"), "{text}");
+        assert!(text.contains(file!()) && error.diagnostics().len() == 1, "{text}");
+    }
+    let error = run(|x: Var| x.named("held"), 1.0).unwrap_err().to_string();
+    assert!(error.contains("cannot be named `held`"), "{error}");
+    let bare = run(grad(checkpoint(|x: Var| x.sin(), Policy::named(["h"]))), 1.0).unwrap_err();
+    assert!(bare.to_string().contains("no value of it has a name"), "{bare}");
+}

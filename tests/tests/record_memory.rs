@@ -82,4 +82,25 @@ fn a_tape_holds_what_it_says() {
     assert!(error.to_string().contains("and may hold 4000000"), "{error}");
     drop(error);
     assert!(COUNTING.held() < before + array);
+
+    // An operation that would hold more is not begun, and a loop of which only the run knows the rounds ends.
+    let all: [fn(Var) -> Var; 4] = [
+        |x| fori_loop(1_000_000, |(_, y): (Var, Var)| y.sin(), x),
+        |x| while_loop(|y: Var| y.sum().gt(-1.0), |y: Var| y.sin(), x),
+        |x| x.reshape([x.size(), 1]) * x.reshape([1, x.size()]),
+        |x| {
+            let rounds = |x: Var| while_loop(|y: Var| y.sum().gt(-1.0), |y: Var| y.sin(), x);
+            fori_loop(2, |(_, x): (Var, Var)| rounds(x), x)
+        },
+    ];
+    for f in all {
+        let (error, most) = COUNTING.most(|| record_within(50 * array as u64, f, &x).unwrap_err());
+        assert_eq!(error.kind(), tapeloom::Kind::Budget, "{error}");
+        assert!(error.to_string().contains(file!()), "{error}");
+        assert!(most < 60 * array, "{most} bytes: {error}");
+    }
+    // What an operation shares with what is there takes nothing.
+    let share =
+        |x: Var| (0..20).fold(x.sin(), |y, _| y.reshape([100, 100]).reshape([10_000])).sin();
+    assert!(record_within(4 * array as u64, share, &x).is_ok());
 }

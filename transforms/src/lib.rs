@@ -51,5 +51,5 @@ pub use simplify::{
     Options as SimplifyOptions, Simplification, Simplified, simplify, simplify_relaxed,
     simplify_with,
 };
-pub use tape::keep_carries;
+pub use tape::{keep_carries, known_names};
 pub use vjp::{VjpOf, vjp};

@@ -2,7 +2,7 @@
 
 use super::calls::{Calls, Gives, Unit, carries, handed};
 use super::empty::{Simpler, simplify};
-use super::graph::{Graph, HELD, Node, NodeId, NodeKind, Source};
+use super::graph::{Graph, Node, NodeId, NodeKind, Source};
 use super::region::{Region, RegionKind};
 use crate::keeping::{Made, is_packed, maker};
 use crate::kernel::{Asked, Kernel, KernelId};
@@ -11,7 +11,7 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use tapeloom_ir::prim::{
-    AxisMap, Direction, Effects, Lowering, Operand, Piece, Role, Rounds, Slot, Trip,
+    AxisMap, Direction, Effects, HELD, Lowering, Operand, Piece, Role, Rounds, Slot, TAPE, Trip,
 };
 use tapeloom_ir::{
     ArrayType, Atom, Code, Dtype, FuncId, Function, Kind, Literal, Module, Problem, Shape, Type,
@@ -362,7 +362,7 @@ impl Flatten<'_> {
             let NodeKind::Result { of, n } = self.graph.nodes[node].kind else { continue };
             let RegionKind::Loop { rounds, .. } = &self.graph.regions[of].kind else { continue };
             if rounds.direction != direction && rounds.carrier(n).is_none() {
-                self.graph.keep(node, "tape".into());
+                self.graph.keep(node, TAPE.into());
             }
         }
     }

@@ -18,12 +18,8 @@ use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Bounds, Combine, Piece};
+use tapeloom_ir::prim::{Bounds, Combine, HELD, Piece};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Loc, OrderedMap, OrderedSet};
-
-/// The mark of what the forward pass gives to the way back under a policy that says so: it has memory of its
-/// own size.
-pub(crate) const HELD: &str = "held";
 
 /// A node of the graph. Displays as `n3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -19,6 +19,7 @@
 //! `checkpoint_name`.
 
 use super::movement::one_array;
+use super::packing::{PACKED, ROUNDED};
 use super::{
     Arg, ArrayPrimitive, Broadcast, Cotangents, Doc, Effects, Family, Linearity, Lowering, Op,
     Operand, Rewrite, Sample, Scalar, Tangent,
@@ -31,6 +32,19 @@ use crate::tensor::Tensor;
 use crate::text::is_word;
 use crate::types::{ArrayType, Shape};
 use std::sync::Arc;
+
+/// The mark of what is computed again.
+pub const RECOMPUTE: &str = "recompute";
+
+/// The mark of what the forward pass gives to the way back under a policy that says so: it has memory of its
+/// own size.
+pub const HELD: &str = "held";
+
+/// The mark of what one loop stacks and another one takes up in the opposite order.
+pub const TAPE: &str = "tape";
+
+/// The marks that tapeloom makes itself; names that a user gives are others.
+pub const MARKS: [&str; 5] = [RECOMPUTE, HELD, TAPE, PACKED, ROUNDED];
 
 /// `keep{name, id}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -62,7 +76,7 @@ impl Op {
 /// times a 1 that is.
 pub fn apart_from(b: &Builder<'_>, x: Atom, shape: &Shape) -> Atom {
     let marked = |x: Literal| {
-        let mark = b.emit1(Op::keep("recompute"), &[x.into()]);
+        let mark = b.emit1(Op::keep(RECOMPUTE), &[x.into()]);
         b.emit1(Broadcast { shape: shape.clone(), dims: Vec::new() }, &[mark])
     };
     match x {

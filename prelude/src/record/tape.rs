@@ -67,7 +67,8 @@ pub fn record<A: Tree<Var>, B: Tree<Var>, M>(
 }
 
 /// As [`record`], with values of `bytes` at most while the closure runs: what holds more is an error at the
-/// line that made it, and nothing after it is computed.
+/// line that made it, and nothing after it is computed. An operation whose results have no room is not begun, and
+/// a loop ends with the round that keeps more.
 ///
 /// [`recorded_bytes`] says how many there are so far.
 ///

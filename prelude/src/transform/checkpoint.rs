@@ -7,8 +7,9 @@ use crate::function::{Function, one};
 use crate::ops::emit;
 use crate::tree::Tree;
 use crate::var::caller;
-use tapeloom_ir::Policy;
-use tapeloom_ir::prim::{Call, Op};
+use tapeloom_ir::prim::{Call, MARKS, Op};
+use tapeloom_ir::trace;
+use tapeloom_ir::{Kind, Module, Policy, Problem};
 
 /// The same function, of which reverse mode keeps what `policy` says: `(A -> B) -> (A -> B)`.
 ///
@@ -68,7 +69,8 @@ use tapeloom_ir::prim::{Call, Op};
 ///
 /// Errors: those of `f`, once each. A budget that no plan meets is one of the derivative
 /// ([`Kind::Budget`](crate::Kind::Budget)), and says the least that there is. What has no derivative is an
-/// error of the transform that asks for one, and a name that marks no value keeps nothing.
+/// error of the transform that asks for one. [`Kind::Arguments`](crate::Kind::Arguments): a name that no value
+/// of `f` has; the message says which there are.
 ///
 /// Source: Griewank and Walther, "Evaluating Derivatives", chapter 12; JAX's `checkpoint`.
 #[track_caller]
@@ -80,7 +82,8 @@ pub fn checkpoint<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     let at = caller();
     move |x| {
         let (staged, _) = stage("checkpoint", at, &f, x);
-        let results = match staged.function() {
+        let known = |m: &mut Module, f| tapeloom_transforms::known_names(m, f, &policy).map(|()| f);
+        let results = match staged.derive(known) {
             Some(function) => {
                 let call = Call::checkpoint(function, policy.clone());
                 staged.bind(call, &staged.args, [])
@@ -164,12 +167,23 @@ impl Var {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     ///
-    /// Errors: a name that is no word.
+    /// Errors: a name that is no word, or one of those by which tapeloom marks what it keeps itself (`held`,
+    /// `packed`, `recompute`, `rounded`, `tape`).
     ///
     /// Source: JAX's `checkpoint_name`.
     #[doc(alias = "checkpoint_name")]
     #[track_caller]
     pub fn named(self, name: &str) -> Var {
-        emit(Op::keep(name), &[self], caller())
+        let at = caller();
+        if MARKS.contains(&name) {
+            let problem = Problem::new(
+                Kind::Arguments,
+                format!("a value cannot be named `{name}`: tapeloom marks values so itself"),
+                "take another word",
+            );
+            trace::record(problem, &[self.handle], at);
+            return Var::poison(self.ty(at), at);
+        }
+        emit(Op::keep(name), &[self], at)
     }
 }

@@ -15,7 +15,7 @@
 use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Op, Regions};
+use tapeloom_ir::prim::{Op, RECOMPUTE, Regions};
 use tapeloom_ir::question::{LinearizeOf, Residual};
 use tapeloom_ir::{Atom, Builder, Copying, Draft, Function, Module, Problem, Spot, Type, ValueId};
 
@@ -81,7 +81,7 @@ pub(super) fn rewrite(
         let values: Vec<ValueId> = f.types.keys().filter(marked).collect();
         let b = Builder::new(module, &mut draft);
         for v in values {
-            let mark = b.emit1(Op::keep("recompute"), &[behind.read(v.into())]);
+            let mark = b.emit1(Op::keep(RECOMPUTE), &[behind.read(v.into())]);
             behind.bind(v, mark);
         }
     }

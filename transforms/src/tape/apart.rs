@@ -17,7 +17,7 @@
 
 use super::prices::moves;
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::prim::{Effects, Lowering, Op, apart_from};
+use tapeloom_ir::prim::{Effects, HELD, Lowering, Op, apart_from};
 use tapeloom_ir::question::{LinearizeOf, Residual};
 use tapeloom_ir::{
     ArrayType, Atom, Builder, Copying, Dtype, FuncId, Module, Problem, Shape, Type, ValueId,
@@ -62,7 +62,7 @@ fn held(module: &mut Module, id: FuncId, residuals: &[Residual]) -> Result<FuncI
     let mut results = copying.results(&f);
     for i in kept {
         let b = Builder::new(module, &mut draft);
-        results[i] = b.emit1(Op::keep("held"), &[results[i]]);
+        results[i] = b.emit1(Op::keep(HELD), &[results[i]]);
     }
     let copy = draft.close(results)?;
     module.add(copy)

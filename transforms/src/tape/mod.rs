@@ -19,6 +19,7 @@
 //! | `budget` | the cheapest plan whose tape has so many bytes at most |
 //! | `pieces` | straight-line code in pieces that are undone one after the other |
 //! | `aliased` | what is kept where arrays are taken for memory that may overlap |
+//! | `names` | whether the names of a policy are there |
 //! | `schedule` | loops of which carries are kept, by their number |
 //!
 //! ```text
@@ -44,10 +45,12 @@ mod bits;
 mod budget;
 mod cut;
 mod flow;
+mod names;
 mod pieces;
 mod prices;
 mod schedule;
 
+pub use names::known_names;
 pub use schedule::keep_carries;
 
 use apart::apart;

@@ -27,9 +27,16 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
     for (r, ty) in results.iter().enumerate() {
         stacks.push(match rounds.carrier(r) {
             Some(_) => None,
-            None => Some(Stack::new(ty, &rounds.trip)?),
+            None => {
+                let stacked = super::infer::stacked(ty, &rounds.trip);
+                limits::kept(stacked.as_array().map_or(0, |ty| ty.bytes() as u64))?;
+                Some(Stack::new(ty, &stacked)?)
+            }
         });
     }
+    // What rounds leave that is a stack has its size before the first of them.
+    let mut kept = stacks.iter().flatten().map(Stack::bytes).sum::<u64>();
+    limits::kept(kept)?;
     let mut limited = limits::rounds(!matches!(rounds.trip, Trip::Static(_)));
     if let Some(limited) = &mut limited {
         limited.begin(matches!(rounds.trip, Trip::Runtime).then_some(end as u64))?;
@@ -61,10 +68,11 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
         for (r, y) in y.into_iter().enumerate() {
             match (rounds.carrier(r), &mut stacks[r]) {
                 (Some(p), _) => values[p] = Some(y),
-                (None, Some(stack)) => stack.put(i, y),
+                (None, Some(stack)) => kept = kept.saturating_add(stack.put(i, y)),
                 (None, None) => {}
             }
         }
+        limits::kept(kept)?;
         trips += 1;
     }
     let output = |(r, stack): (usize, Option<Stack>)| match (rounds.carrier(r), stack) {
@@ -114,22 +122,35 @@ enum Stack {
 }
 
 impl Stack {
-    fn new(ty: &Type, trip: &Trip) -> Result<Stack, Problem> {
-        Ok(match super::infer::stacked(ty, trip) {
-            Type::Array(ty) => Stack::Array(Tensor::zeros_of(&ty)?),
+    fn new(ty: &Type, stacked: &Type) -> Result<Stack, Problem> {
+        Ok(match stacked {
+            Type::Array(ty) => Stack::Array(Tensor::zeros_of(ty)?),
             Type::Tape(_) => Stack::Tape(Tape { fields: vec![ty.clone()], records: Vec::new() }),
         })
     }
 
-    /// What round `i` leaves.
-    fn put(&mut self, i: usize, y: Value) {
+    /// What is there before the first round.
+    fn bytes(&self) -> u64 {
+        match self {
+            Stack::Array(x) => x.ty().bytes() as u64,
+            Stack::Tape(_) => 0,
+        }
+    }
+
+    /// What round `i` leaves, and how many bytes there are more.
+    fn put(&mut self, i: usize, y: Value) -> u64 {
         match (self, y) {
             (Stack::Array(x), Value::Array(y)) => {
                 let bytes = y.ty().bytes();
                 x.bytes_mut()[i * bytes..][..bytes].copy_from_slice(y.bytes());
+                0
             }
-            (Stack::Tape(tape), y) => tape.records.push(vec![y]),
-            (Stack::Array(_), Value::Tape(_)) => {}
+            (Stack::Tape(tape), y) => {
+                let bytes = y.bytes() as u64;
+                tape.records.push(vec![y]);
+                bytes
+            }
+            (Stack::Array(_), Value::Tape(_)) => 0,
         }
     }
 

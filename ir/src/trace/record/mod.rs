@@ -48,12 +48,14 @@ use crate::depth::deeper;
 use crate::eval::eval_values;
 use crate::fault::{Fault, planted};
 use crate::function::{Atom, FuncId, Operands, ValueId};
+use crate::limits;
 use crate::literal::Literal;
 use crate::prim::{Call, Op, Regions, Reshape, Role};
 use crate::problem::{Kind, Problem};
 use crate::spot::Loc;
 use crate::tensor::Tensor;
 use crate::types::Type;
+use crate::value::Value;
 use rules::{Mask, Rules};
 use smallvec::{SmallVec, smallvec};
 use stored::{Stored, Values};
@@ -94,17 +96,39 @@ impl Recording {
         self.values.live() as u64
     }
 
-    /// Whether what is held is within the budget.
-    fn within(&mut self) -> Result<(), Problem> {
-        let Some(most) = self.most.filter(|most| self.live() > *most) else { return Ok(()) };
+    /// Whether what is held is within the budget, with so many bytes more.
+    fn within(&mut self, more: u64) -> Result<(), Problem> {
+        let all = self.live().saturating_add(more);
+        let Some(most) = self.most.filter(|most| all > *most) else { return Ok(()) };
         self.full = true;
-        let live = self.live();
+        let holds = if more > 0 { "would hold" } else { "holds" };
         Err(Problem::new(
             Kind::Budget,
-            format!("this recording holds {live} bytes, and may hold {most}"),
+            format!("this recording {holds} {all} bytes, and may hold {most}"),
             "record a smaller piece; a loop of the language holds what its rounds need, and one of Rust \
              every value",
         ))
+    }
+
+    /// Runs what gives values of those types, if there is room. What is as large as operands may be one of
+    /// them, and is counted when it is there.
+    fn run<T>(
+        &mut self,
+        x: &[Value],
+        types: &[Type],
+        run: impl FnOnce() -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let Some(most) = self.most else { return run() };
+        let bytes = |ty: &Type| ty.as_array().map_or(0, |ty| ty.bytes() as u64);
+        let given = x.iter().filter_map(|x| x.array().ok());
+        let given = given.fold(0, |all: u64, x| all.saturating_add(x.bytes().len() as u64));
+        let gives = types.iter().map(bytes).fold(0, u64::saturating_add);
+        self.within(gives.saturating_sub(given))?;
+        let y = limits::keeping(most.saturating_sub(self.live()), run);
+        if let Err(problem) = &y {
+            self.full |= problem.kind == Kind::Budget;
+        }
+        y
     }
 
     /// The value of that number, unless it was an error.
@@ -263,7 +287,9 @@ impl Trace {
     ) -> Result<Atoms, Problem> {
         let Some(recording) = &mut self.recording else { return Err(no_recording()) };
         let x = recording.values.all(operands)?;
-        let y = eval_values(&self.module, forward, &x).map_err(|p| p.at(at))?;
+        let types_ahead = self.module.function(forward).result_types();
+        let run = || eval_values(&self.module, forward, &x);
+        let y = recording.run(&x, &types_ahead, run).map_err(|p| p.at(at))?;
         let draft = &mut self.frames[0].draft;
         let mut outputs = draft.push(op, operands.into(), types, at);
         let kept = y[outputs.len().min(y.len())..].iter().map(|y| draft.undefined(y.ty()));
@@ -271,7 +297,7 @@ impl Trace {
         for (v, value) in outputs.iter().zip(y) {
             recording.values.set(v.as_u32(), value.into());
         }
-        recording.within().map_err(|p| p.at(at))?;
+        recording.within(0).map_err(|p| p.at(at))?;
         Ok(outputs.into_iter().map(Atom::Value).collect())
     }
 
@@ -288,7 +314,8 @@ impl Trace {
             Some(y) => smallvec![Stored::Scalar(y)],
             None => {
                 let x = recording.values.all(&operands)?;
-                let y = op.run(&self.module, &x).map_err(|p| p.at(at))?;
+                let run = || op.run(&self.module, &x);
+                let y = recording.run(&x, types, run).map_err(|p| p.at(at))?;
                 y.into_iter().map(Stored::from).collect::<SmallVec<[Stored; 1]>>()
             }
         };
@@ -296,7 +323,7 @@ impl Trace {
         for (v, value) in outputs.iter().zip(values) {
             recording.values.set(v.as_u32(), value);
         }
-        recording.within().map_err(|p| p.at(at))?;
+        recording.within(0).map_err(|p| p.at(at))?;
         Ok(outputs.into_iter().map(Atom::Value).collect())
     }
 }

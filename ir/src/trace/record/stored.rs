@@ -79,18 +79,9 @@ impl Stored {
         match self {
             Stored::Gone | Stored::Scalar(_) => 0,
             Stored::Array(x) => size_of::<Tensor>() + x.bytes().len(),
-            Stored::Tape(x) => tape_bytes(x),
+            Stored::Tape(x) => x.bytes(),
         }
     }
-}
-
-/// Bytes of the records of a tape.
-fn tape_bytes(tape: &Tape) -> usize {
-    let field = |value: &Value| match value {
-        Value::Array(x) => size_of::<Value>() + x.bytes().len(),
-        Value::Tape(x) => size_of::<Value>() + tape_bytes(x),
-    };
-    tape.records.iter().flatten().map(field).sum()
 }
 
 impl From<Value> for Stored {
@@ -161,7 +152,7 @@ impl Values {
             None | Some(Stored::Gone) => 0,
             Some(Stored::Scalar(x)) => x.dtype.bytes(),
             Some(Stored::Array(x)) => x.bytes().len(),
-            Some(Stored::Tape(x)) => tape_bytes(x),
+            Some(Stored::Tape(x)) => x.bytes(),
         }
     }
 
