@@ -10,7 +10,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use tapeloom_ir::prim::{Direction, Lowering, PACKED, ROUNDED, Slot, Trip};
+use tapeloom_ir::prim::{Direction, Lowering, MARKS, PACKED, ROUNDED, Slot, Trip};
 use tapeloom_ir::{ArrayType, Equation, FuncId, Function, Loc, Module, OrderedSet, Type, ValueId};
 
 /// What each round of a loop keeps.
@@ -86,6 +86,8 @@ pub(crate) struct Made {
     pub(crate) at: Loc,
     /// Whether the value is packed, and in whose name.
     pub(crate) packed: Option<Arc<str>>,
+    /// The name that the user gave it.
+    pub(crate) named: Option<Arc<str>>,
 }
 
 /// What makes the n-th output of an equation: of what the rounds of a loop stack, what makes the element,
@@ -96,13 +98,17 @@ pub(crate) fn maker<'m>(
     mut i: usize,
     mut n: usize,
 ) -> Made {
-    let mut packed = None;
+    let (mut packed, mut named) = (None, None);
     loop {
         let e = &f.equations[i];
         let (mut what, at) = (e.op.name(), f.location(i));
         let inside = match e.lower(module, f) {
-            Lowering::Alias { kept: Some(name) } if is_packed(&name) => {
-                packed = Some(name);
+            Lowering::Alias { kept: Some(name) } => {
+                if is_packed(&name) {
+                    packed = Some(name);
+                } else if !MARKS.contains(&&*name) {
+                    named = Some(name);
+                }
                 e.operands[0].value().map(|v| (f, v))
             }
             Lowering::Loop { body, rounds } if rounds.carrier(n).is_none() => {
@@ -123,7 +129,7 @@ pub(crate) fn maker<'m>(
                 what = "the carry";
             }
         }
-        return Made { what, at, packed };
+        return Made { what, at, packed, named };
     }
 }
 

@@ -12,7 +12,7 @@ use cranelift_entity::PrimaryMap;
 use std::fmt;
 use std::sync::Arc;
 use tapeloom_ir::prim::{PACKED, ROUNDED};
-use tapeloom_ir::{ArrayType, Loc};
+use tapeloom_ir::{ArrayType, Loc, Spot};
 
 /// Where every value that needs memory lies, and when.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +31,20 @@ pub struct Plan {
     pub keeping: Vec<Keeping>,
     /// What the way back computes again.
     pub again: Vec<Again>,
+    /// What lies between a forward pass and its way back while one step runs: in a round of a loop, in a branch,
+    /// in a function that is called.
+    pub inside: Vec<Inside>,
+}
+
+/// What lies in the memory of one step between a forward pass and its way back that are both in it.
+#[derive(Clone, Debug)]
+pub struct Inside {
+    /// The step.
+    pub step: usize,
+    /// Bytes, as many as there are at once.
+    pub bytes: usize,
+    /// The buffers, those of steps of steps among them.
+    pub rows: Vec<Row>,
 }
 
 /// A function that was asked to be compiled once, and what became of that.
@@ -63,10 +77,14 @@ pub struct Row {
     pub primitive: &'static str,
     /// The user's line.
     pub location: Loc,
-    /// The first line that reads it on the way back, if it holds what the forward pass made.
-    pub read_back: Loc,
+    /// Whether it lies between a forward pass, which makes it, and the way back, which reads it.
+    pub tape: bool,
+    /// The lines that read it on the way back.
+    pub read_back: Vec<Spot>,
     /// The names under which values in it are kept for the backward pass.
     pub kept: Vec<Arc<str>>,
+    /// The names that the user gave to values in it.
+    pub names: Vec<Arc<str>>,
 }
 
 /// How a value lies in its buffer.
@@ -91,6 +109,11 @@ impl fmt::Display for How {
 }
 
 impl Row {
+    /// Whether it takes memory between a forward pass and the way back: results are there anyway.
+    pub fn is_tape(&self) -> bool {
+        self.tape && self.is_workspace()
+    }
+
     /// How the value lies in it.
     pub fn how(&self) -> How {
         let marked = |mark: &str| self.kept.iter().any(|name| &**name == mark);
@@ -98,6 +121,14 @@ impl Row {
             (_, true) => How::Rounded,
             (true, false) => How::Packed,
             (false, false) => How::Stored,
+        }
+    }
+
+    /// What it is: its type, under the names that it has.
+    pub fn value(&self) -> String {
+        match self.names.join(", ") {
+            names if names.is_empty() => self.ty.to_string(),
+            names => format!("{names}: {}", self.ty),
         }
     }
 
@@ -118,9 +149,9 @@ impl Row {
     pub(crate) fn cells(&self) -> [String; 7] {
         [
             self.buffer.to_string(),
-            match self.kept.join(", ") {
+            match self.names.iter().chain(&self.kept).map(|name| &**name).collect::<Vec<_>>() {
                 names if names.is_empty() => self.primitive.to_owned(),
-                names => format!("{}, kept {names}", self.primitive),
+                names => format!("{}, kept {}", self.primitive, names.join(", ")),
             },
             self.ty.to_string(),
             self.ty.bytes().to_string(),
@@ -138,6 +169,20 @@ impl Row {
 }
 
 impl Plan {
+    /// Bytes of the workspace between a forward pass and the way back, as many as there are at once.
+    pub fn tape(&self) -> usize {
+        let rows = || self.rows.iter().filter(|row| row.is_tape());
+        let at = |step: usize| {
+            let alive = rows().filter(|row| row.first <= step && step <= row.last);
+            let inside = self.inside.iter().filter(|inside| inside.step == step);
+            let own: usize = alive.map(|row| row.ty.bytes()).sum();
+            own + inside.map(|inside| inside.bytes).sum::<usize>()
+        };
+        // There are most where one begins, or while a step has some of its own.
+        let steps = rows().map(|row| row.first).chain(self.inside.iter().map(|i| i.step));
+        steps.map(at).max().unwrap_or(0)
+    }
+
     /// What the rounds of loops record of which only the run knows how many there are.
     pub(crate) fn records(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (id, Tape { record, loc, within }) in &self.tapes {

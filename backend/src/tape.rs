@@ -2,18 +2,17 @@
 //! reads it, and what is computed again instead.
 //!
 //! ```text
-//! buffer  what       type      bytes  how     region  layer         place        steps  made at        read at
-//! b11     the carry  f64[100]  800    stored  r0      32 rounds i2  workspace+0  0-2    src/main.rs:7  src/main.rs:7
+//! value         bytes  how         made by             read at        region  layer            buffer  place        steps
+//! act: f64[10]  80     stored      exp, src/main.rs:7  src/main.rs:7  r0      32 rounds of i2  b11     workspace+0  0-2
+//! f64[]                recomputed  sub, src/main.rs:8  src/main.rs:9
 //!
-//! computed again
-//! what  type   times  at
-//! sub   f64[]  1      src/main.rs:8
-//!
-//! 800 bytes of 900 in the workspace
+//! 80 bytes of 900 in the workspace
 //! ```
 //!
-//! A value is on the tape if an equation of the forward pass made it and one of reverse mode reads it
-//! ([`tapeloom_ir::Spot`]). Passes that merge equations keep the line of the first.
+//! A value is on the tape if an equation of one pass made it and one of a later pass reads it
+//! ([`tapeloom_ir::Spot`]): of the forward pass and the way back, or of that and the way back through it. What a
+//! round of a loop works out and reads while it is undone is work and no tape; what loops in it leave is. Passes
+//! that merge equations keep the line of the first.
 //!
 //! Region and layer are those of the [layout](crate::layout) by which the tape would be streamed, on the machine
 //! that the program is for or that of the study: arrays of one region lie together, and so many rounds of a loop
@@ -22,10 +21,14 @@
 use crate::accelerator::Setup;
 use crate::compile::Report;
 use crate::layout::{Layer, Layout, Pipeline, Room};
-use crate::plan::{How, Plan, Row};
+use crate::plan::{How, Inside, Plan, Row};
 use crate::target::Target;
+use cranelift_entity::SecondaryMap;
 use std::fmt;
-use tapeloom_ir::{FuncId, Loc, Module, OrderedMap, OrderedSet, ROUNDING, Type};
+use tapeloom_ir::prim::Lowering;
+use tapeloom_ir::{
+    Equation, FuncId, Function, Loc, Module, OrderedMap, OrderedSet, ROUNDING, Spot, Type, ValueId,
+};
 
 /// What the way back computes again at one line.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,29 +39,58 @@ pub struct Again {
     pub ty: Type,
     /// The line.
     pub location: Loc,
+    /// The lines that read it.
+    pub read_at: Vec<Spot>,
     /// In how many places of the program.
     pub times: usize,
 }
 
 /// What a program computes again, each primitive of each line once.
 pub(crate) fn again(module: &Module, function: FuncId) -> Vec<Again> {
-    let mut found: OrderedMap<(&'static str, Type, Loc), usize> = OrderedMap::default();
+    let mut found: OrderedMap<(&'static str, Type, Loc), (Vec<Spot>, usize)> =
+        OrderedMap::default();
     let (mut seen, mut open) = (OrderedSet::default(), vec![function]);
     while let Some(id) = open.pop() {
         if !seen.insert(id) {
             continue;
         }
         let f = module.function(id);
-        for (i, e) in f.equations.iter().enumerate() {
+        let mut readers: SecondaryMap<ValueId, Vec<Spot>> = SecondaryMap::new();
+        for (i, e) in f.equations.iter().enumerate().rev() {
             open.extend(e.op.regions().iter().filter(|r| r.role.runs()).map(|r| r.function));
-            let at = f.location(i).filter(|at| at.again);
-            if let (Some(at), Some(y)) = (at, e.outputs.first()) {
-                *found.entry((e.op.name(), f.types[*y].clone(), Some(at))).or_default() += 1;
+            let at = f.location(i);
+            // A mark computes nothing.
+            let again = at.filter(|at| at.again && !is_mark(module, f, e));
+            if let (Some(at), Some(y)) = (again, e.outputs.first()) {
+                let key = (e.op.name(), f.types[*y].clone(), Some(at));
+                let (read, times) = found.entry(key).or_default();
+                *times += 1;
+                let more = e.outputs.iter().flat_map(|o| readers[*o].iter().copied());
+                more.for_each(|at| tell(read, at));
+            }
+            for v in e.operands.iter().filter_map(|a| a.value()) {
+                at.into_iter().for_each(|at| tell(&mut readers[v], at));
             }
         }
     }
-    let again = |((what, ty, location), times)| Again { what, ty, location, times };
-    found.into_iter().map(again).collect()
+    let again =
+        |((what, ty, location), (read_at, times))| Again { what, ty, location, read_at, times };
+    found.into_iter().rev().map(again).collect()
+}
+
+fn is_mark(module: &Module, f: &Function, e: &Equation) -> bool {
+    matches!(e.lower(module, f), Lowering::Alias { .. })
+}
+
+/// How many lines that read a value are told.
+const READERS: usize = 5;
+
+/// Adds a line to those that read a value, each once.
+pub(crate) fn tell(readers: &mut Vec<Spot>, at: Spot) {
+    let same = |b: &Spot| (b.file(), b.line(), b.back) == (at.file(), at.line(), at.back);
+    if readers.len() < READERS && !readers.iter().any(same) {
+        readers.push(at);
+    }
 }
 
 /// What lies in memory between the forward pass and the way back. Shows itself as a table.
@@ -83,7 +115,7 @@ impl Report {
 impl<'p> TapePlan<'p> {
     /// The buffers that the way back reads, results among them.
     pub fn rows(&self) -> impl Iterator<Item = &'p Row> {
-        self.plan.rows.iter().filter(|row| row.read_back.is_some())
+        self.plan.rows.iter().filter(|row| row.tape)
     }
 
     /// How it would be laid out to be streamed.
@@ -96,20 +128,23 @@ impl<'p> TapePlan<'p> {
         let region = self.layout.as_ref().and_then(|l| Some((l, l.region(row.buffer)?)));
         let Some((layout, id)) = region else { return [String::new(), String::new()] };
         let layer = layout.regions[id].layer.map_or(String::new(), |Layer { rounds, of }| {
-            let of = of.map_or(String::new(), |index| format!(" {index}"));
-            format!("{rounds} rounds{of}")
+            let of = of.map_or(String::new(), |index| format!(" of {index}"));
+            format!("{rounds} round{}{of}", if rounds == 1 { "" } else { "s" })
         });
         [id.to_string(), layer]
     }
 
-    /// Bytes of the workspace that the way back reads, as many as there are at once; records of loops of
-    /// which only the run knows the rounds come on top ([`Plan::tapes`]).
+    /// What lies inside of one step between a forward pass and its way back: while a round of a loop is undone,
+    /// what loops in it keep.
+    pub fn inside(&self) -> impl Iterator<Item = &'p Inside> {
+        self.plan.inside.iter()
+    }
+
+    /// Bytes of the workspace between a forward pass and the way back, as many as there are at once, those inside
+    /// of a step among them; records of loops of which only the run knows the rounds come on top
+    /// ([`Plan::tapes`]).
     pub fn bytes(&self) -> usize {
-        let rows = || self.rows().filter(|row| row.is_workspace());
-        // There are most where one begins.
-        let at = |step: usize| rows().filter(move |row| row.first <= step && step <= row.last);
-        let bytes = |step: usize| at(step).map(|row| row.ty.bytes()).sum();
-        rows().map(|row| bytes(row.first)).max().unwrap_or(0)
+        self.plan.tape()
     }
 
     /// What is computed again.
@@ -134,7 +169,7 @@ impl<'p> TapePlan<'p> {
             let width = wide * (row.last + 1 - row.first) as f64 / steps;
             let height = high * row.ty.bytes() as f64 / peak;
             let y = high - high * offset as f64 / peak - height;
-            let colour = if row.read_back.is_some() { "#c0392b" } else { "#95a5a6" };
+            let colour = if row.tape { "#c0392b" } else { "#95a5a6" };
             let title = row.cells().join(" ");
             svg += &format!(
                 "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\" fill-opacity=\"0.7\" stroke=\"white\"><title>{}</title></rect>\n",
@@ -157,24 +192,107 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
+/// The heads of the table.
+const HEADS: [&str; 10] =
+    ["value", "bytes", "how", "made by", "read at", "region", "layer", "buffer", "place", "steps"];
+
+/// A line of the table, which may stand for several values.
+struct Line {
+    /// What they are, how they lie, who makes them, and who reads them.
+    about: [String; 4],
+    /// Bytes of each; none where it is computed again.
+    bytes: Option<usize>,
+    /// Region, layer, buffer, place and steps of the first.
+    lies: [String; 5],
+    times: usize,
+}
+
+impl Line {
+    fn cells(&self) -> [String; 10] {
+        let [value, how, made, read] = self.about.clone();
+        let times = self.times;
+        let value = if times > 1 { format!("{value}, {times} times") } else { value };
+        let bytes = self.bytes.map_or(String::new(), |bytes| (bytes * times).to_string());
+        let first = |cell: &String| match cell.is_empty() || times == 1 {
+            true => cell.clone(),
+            false => format!("{cell}, .."),
+        };
+        let [region, layer, buffer, place, steps] = self.lies.each_ref().map(first);
+        [value, bytes, how, made, read, region, layer, buffer, place, steps]
+    }
+}
+
+/// A line of the source.
+fn line(at: Spot) -> String {
+    format!("{}:{}", at.file(), at.line())
+}
+
+/// Who makes a value.
+fn made(what: &str, at: Loc) -> String {
+    at.map_or(what.to_owned(), |at| format!("{what}, {}", line(at)))
+}
+
+/// Who reads it, each line once.
+fn readers(all: &[Spot]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for at in all.iter().map(|at| line(*at)) {
+        if !lines.contains(&at) {
+            lines.push(at);
+        }
+    }
+    if all.len() == READERS {
+        lines.truncate(READERS - 1);
+        lines.push("..".to_owned());
+    }
+    lines.join(", ")
+}
+
+impl TapePlan<'_> {
+    /// The lines of the table, the largest values first, and what is computed again last.
+    fn lines(&self) -> Vec<Line> {
+        let own = self.rows().map(|row| {
+            let [buffer, _, _, _, place, steps, _] = row.cells();
+            let [region, layer] = self.streamed(row);
+            (row, [region, layer, buffer, place, steps])
+        });
+        let inside = self.inside().flat_map(|Inside { step, rows, .. }| {
+            let nothing = || String::new();
+            let (place, step) = ("inside of a step".to_owned(), step.to_string());
+            let lies = [nothing(), nothing(), nothing(), place, step];
+            rows.iter().map(move |row| (row, lies.clone()))
+        });
+        let kept = own.chain(inside).map(|(row, lies)| {
+            let how = row.how().to_string();
+            let made = made(row.primitive, row.location);
+            let about = [row.value(), how, made, readers(&row.read_back)];
+            Line { about, bytes: Some(row.ty.bytes()), lies, times: 1 }
+        });
+        let again = self.again().iter().map(|Again { what, ty, location, read_at, times }| {
+            let made = made(what, *location);
+            let about = [ty.to_string(), "recomputed".to_owned(), made, readers(read_at)];
+            Line { about, bytes: None, lies: [const { String::new() }; 5], times: *times }
+        });
+        let mut lines: Vec<Line> = Vec::new();
+        for line in kept.chain(again) {
+            match lines.iter_mut().find(|other| other.about == line.about) {
+                Some(other) => other.times += line.times,
+                None => lines.push(line),
+            }
+        }
+        lines.sort_by_key(|line| std::cmp::Reverse(line.bytes.map_or(0, |b| b * line.times)));
+        lines
+    }
+}
+
 impl fmt::Display for TapePlan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = |loc: Loc| loc.map_or(String::new(), |at| format!("{}:{}", at.file(), at.line()));
-        let heads = [
-            "buffer", "what", "type", "bytes", "how", "region", "layer", "place", "steps",
-            "made at", "read at",
-        ];
-        let mut lines = vec![heads.map(String::from)];
-        for row in self.rows() {
-            let [buffer, what, ty, bytes, place, steps, made] = row.cells();
-            let how = row.how().to_string();
-            let [region, layer] = self.streamed(row);
-            let read = at(row.read_back);
-            lines.push([buffer, what, ty, bytes, how, region, layer, place, steps, made, read]);
+        let lines = self.lines();
+        if lines.iter().all(|line| line.bytes.is_none()) {
+            writeln!(f, "the way back reads nothing that the forward pass left in memory")?;
         }
-        match lines.len() {
-            1 => writeln!(f, "the way back reads nothing that the forward pass left in memory")?,
-            _ => table(f, &lines)?,
+        if !lines.is_empty() {
+            let cells = lines.iter().map(Line::cells);
+            table(f, &[HEADS.map(String::from)].into_iter().chain(cells).collect::<Vec<_>>())?;
         }
         if self.rows().any(|row| row.how() == How::Rounded) {
             writeln!(
@@ -183,14 +301,6 @@ impl fmt::Display for TapePlan<'_> {
                 f32::MIN_POSITIVE,
                 f32::MAX
             )?;
-        }
-        if !self.again().is_empty() {
-            writeln!(f, "\ncomputed again")?;
-            let mut lines = vec![["what", "type", "times", "at"].map(String::from)];
-            for Again { what, ty, location, times } in self.again() {
-                lines.push([what.to_string(), ty.to_string(), times.to_string(), at(*location)]);
-            }
-            table(f, &lines)?;
         }
         writeln!(f, "\n{} bytes of {} in the workspace", self.bytes(), self.plan.peak)?;
         self.plan.records(f)

@@ -61,6 +61,7 @@ faults! {
     WrongCut = "wrong-cut", "what is computed again reads what the value that is kept follows from, in its place";
     EffectTwice = "effect-twice", "what a user can see is computed again, too";
     Uncounted = "uncounted", "budgets do not count what inner loops record on the way back";
+    Inside = "inside", "the table of the tape leaves out what loops in a round keep while it is undone";
     BitShort = "bit-short", "integers that are kept packed have a bit less than the largest needs";
     BitOrder = "bit-order", "of what is kept packed the last of a word comes first";
     HeldWhole = "held-whole", "what is kept keeps the array of which it is a part";

@@ -16,8 +16,11 @@ pub type Loc = Option<Spot>;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Spot {
     at: &'static Location<'static>,
-    /// Whether reverse mode made the equation.
-    pub back: bool,
+    /// How many ways back it is of: 0 on the forward pass, 1 where reverse mode made the equation, 2 where it made
+    /// it of one that is of a way back itself.
+    pub back: u8,
+    /// Whether it undoes something there, and does not run before what does.
+    pub undoes: bool,
     /// Whether the forward pass has computed the same, which was not kept.
     pub again: bool,
 }
@@ -38,10 +41,16 @@ impl Spot {
         self.at.column()
     }
 
-    /// The same line on the way back.
+    /// The same line on the way back, where it undoes something or runs before what does.
     #[must_use]
-    pub fn on_the_way_back(self) -> Spot {
-        Spot { back: true, ..self }
+    pub fn on_the_way_back(self, undoes: bool) -> Spot {
+        Spot { back: self.back.saturating_add(1), undoes, ..self }
+    }
+
+    /// Which of two is of an earlier pass over the program, of one pass the one that runs before it undoes
+    /// something.
+    pub fn pass(self) -> (u8, bool) {
+        (self.back, self.undoes)
     }
 
     /// The same line, computed again.
@@ -53,7 +62,7 @@ impl Spot {
 
 impl From<&'static Location<'static>> for Spot {
     fn from(at: &'static Location<'static>) -> Spot {
-        Spot { at, back: false, again: false }
+        Spot { at, back: 0, undoes: false, again: false }
     }
 }
 

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`policies`] | values, gradients and what is told are the same under every policy |
 //! | [`budgets`] | a budget is obeyed, or refused with the least number, with which the plan is |
+//! | [`figures`] | beside what is said to be tape a gradient works in no more than what a round takes |
 //! | [`orders`] | derivatives of the gradient are the same, and those of batches |
 //! | [`rounding`] | of what is rounded derivatives are near to those, and values are the same |
 
@@ -612,6 +613,40 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         .map_err(|e| format!("interpreted, {}", failed(e)).into())
 }
 
+/// What is said of the tape is all of it: what a gradient works in beside it does not grow with rounds, whatever is
+/// kept of them, and on the way back through a gradient there are the cotangents of what that one keeps.
+pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
+    let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
+    let policy = about(&policy(rng), &program.steps);
+    // A rule differentiates on the way back what it likes.
+    if program.has(&|s| matches!(s, Step::Rule(_))) {
+        return Ok(());
+    }
+    let work = work(&program)?;
+    let f = checkpoint(meaning(program, log, false), policy.clone());
+    let twice = rng.index(2) == 1;
+    let explained = if twice {
+        gradient(move |x| (grad(&f)(x) * x.sin()).sum()).explain(&x)
+    } else {
+        gradient(f).explain(&x)
+    };
+    let e = match explained {
+        Ok(e) => e,
+        Err(e) if e.kind() == Kind::Budget => return Ok(()),
+        Err(e) => return Err(e.into()),
+    };
+    let (tape, beside) = taken(&e);
+    let room = if twice { tape + 3 * work } else { work };
+    if beside > room {
+        let order = if twice { "second" } else { "first" };
+        let text = format!(
+            "{policy}, {order} order: a tape of {tape} bytes, {beside} beside, and room for {room}"
+        );
+        return Err(format!("{text}\n{}\n{}", e.memory_plan(), e.tape()).into());
+    }
+    Ok(())
+}
+
 /// A transform of a function of a vector.
 type Order = (&'static str, fn(Rc<dyn Fn(Var) -> Var>) -> Box<dyn Fn(Var) -> Var>);
 
@@ -659,6 +694,8 @@ pub fn orders(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
 
 /// What is kept as f32 is near to what it was, and so are derivatives of a program that contracts.
 pub fn rounding(program: &Program, _: &mut Rng) -> Result<(), Failure> {
+    // A rule runs on the way back what it likes, on what was kept.
+    let rule = program.has(&|s| matches!(s, Step::Rule(_)));
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
     let f = meaning(program.clone(), log.clone(), true);
     let g = checkpoint(meaning(program, log.clone(), true), Policy::Rounded);
@@ -676,7 +713,11 @@ pub fn rounding(program: &Program, _: &mut Rng) -> Result<(), Failure> {
         Agreement::CLOSE.check(&z, &y)?;
         let near = Agreement::Within { relative: 1e-4, absolute: 1e-4 };
         near.check(&dz, &dy).map_err(|e| format!("rounded: {e}"))?;
-        let how = if interpreted { Agreement::Exact } else { Agreement::CLOSE };
+        let how = match (rule, interpreted) {
+            (true, _) => near,
+            (false, true) => Agreement::Exact,
+            (false, false) => Agreement::CLOSE,
+        };
         how.check_heard(&told, &heard).map_err(|e| format!("rounded: {e}"))?;
     }
     Ok(())
@@ -684,7 +725,7 @@ pub fn rounding(program: &Program, _: &mut Rng) -> Result<(), Failure> {
 
 /// One of them, budgets most often.
 pub fn in_turn(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
-    let laws: [Law; 5] = [policies, budgets, budgets, orders, rounding];
+    let laws: [Law; 6] = [policies, budgets, budgets, orders, rounding, figures];
     laws[rng.index(laws.len())](program, rng)
 }
 

@@ -34,3 +34,8 @@ fn derivatives_of_gradients_are_those_of_every_policy() {
 fn derivatives_of_what_is_rounded_are_near() {
     for_all(8, planned::rounding);
 }
+
+#[test]
+fn what_is_said_of_the_tape_is_all_of_it() {
+    for_all(12, planned::figures);
+}

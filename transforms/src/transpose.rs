@@ -20,8 +20,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Arg, Cotangents, Lowering, Operand, Regions, RuleCx, Total, instantiate};
 use tapeloom_ir::question::{Onto, Transpose, TransposeOf};
 use tapeloom_ir::{
-    Atom, Builder, Copying, Draft, Equation, FuncId, Function, Kind, Module, Problem, Spot, Type,
-    ValueId,
+    Atom, Builder, Copying, Draft, Equation, FuncId, Function, Kind, Module, Problem, Type, ValueId,
 };
 
 pub(crate) fn derive(
@@ -51,7 +50,6 @@ pub(crate) fn derive(
             ct[*p] = Some(draft.linear_param(f.types[*p].clone()).into());
         }
     }
-    let b = Builder::new(module, &mut draft);
 
     // What does not depend on the linear parameters runs forward, unchanged.
     for (i, e) in f.equations.iter().enumerate() {
@@ -61,8 +59,10 @@ pub(crate) fn derive(
             }
             continue;
         }
-        known.define(e, b.copy(&f, i, known.all(&e.operands)));
+        known.define(e, draft.copy(&f, i, known.all(&e.operands)));
     }
+    let forward = draft.equations().len();
+    let b = Builder::new(module, &mut draft);
 
     // The rest runs backwards.
     for (r, seed) in f.results.iter().zip(seeds) {
@@ -121,7 +121,9 @@ pub(crate) fn derive(
         return Err(Problem::new(Kind::NotLinear, message, "mark them after `;`"));
     }
     let mut function = draft.close(results)?;
-    function.locations.iter_mut().for_each(|at| *at = at.map(Spot::on_the_way_back));
+    for (i, at) in function.locations.iter_mut().enumerate() {
+        *at = at.map(|at| at.on_the_way_back(i >= forward));
+    }
     let function = sweep(regions, module, function)?;
     let nonzero = totals.iter().map(Option::is_some).collect();
     Ok(TransposeOf { function: module.add(function)?, nonzero })

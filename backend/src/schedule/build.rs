@@ -386,9 +386,10 @@ impl Flatten<'_> {
                 None => ArrayType::new(Dtype::Bool, []),
             };
             let kind = NodeKind::Result { of, n };
-            let Made { what, at, packed } = maker(self.module, &f, top.next - 1, n);
+            let Made { what, at, packed, named } = maker(self.module, &f, top.next - 1, n);
             let mut node = Node::new(kind, operands.clone(), ty, what, at.or(loc));
             node.kept.extend(packed);
+            node.label = named;
             let result = Source::Node(self.graph.nodes.push(node));
             if n == 0 {
                 operands = SmallVec::from_slice(&[result]);

@@ -146,7 +146,7 @@ impl Emitter<'_> {
     /// Whether a member is of the way back, before which what is held for it is complete.
     fn is_back(&self, m: usize) -> bool {
         let loc = self.graph.nodes[self.members[m].node].loc;
-        loc.is_some_and(|at| at.back || at.again)
+        loc.is_some_and(|at| at.back > 0 || at.again)
     }
 
     fn space(&self, m: usize, depth: usize) -> Space {

@@ -1,21 +1,27 @@
 //! From loop trees to a [`Kernel`]: what nobody needs goes, buffers for the nodes that need memory, their
 //! places, and the table of them.
 
+use super::Made;
 use super::calls::Gives;
 use super::control::Frame;
 use super::convert::{Convert, Held, Memory};
 use super::emit::Emitted;
 use super::graph::{Graph, NodeId, NodeKind};
 use super::memory::{self, Life};
+use super::region::RegionKind;
 use super::storage::Storage;
 use super::sweep::sweep;
 use super::tapes::Tapes;
 use super::tree::Tree;
 use crate::kernel::{self, Buffer, BufferId, Kernel, KernelId, Place, ScalarId, claim};
-use crate::plan::{Plan, Row};
+use crate::plan::{Inside, Plan, Row};
+use crate::tape::tell;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
+use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
-use tapeloom_ir::{ArrayType, Kind, Loc, OrderedMap, Problem};
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::{HELD, MARKS, PACKED, ROUNDED, TAPE};
+use tapeloom_ir::{ArrayType, Kind, Loc, OrderedMap, Problem, Spot};
 
 /// The kernel and its memory plan. `params` are the types of the function's parameters.
 pub(crate) fn finish(
@@ -24,7 +30,7 @@ pub(crate) fn finish(
     graph: &Graph,
     gives: &Gives,
     mut emitted: Emitted,
-    callees: &PrimaryMap<KernelId, Kernel>,
+    Made { callees, plans, .. }: Made<'_>,
     tapes: &mut Tapes,
 ) -> Result<(Kernel, Plan), Problem> {
     let mut live: SecondaryMap<ScalarId, bool> = SecondaryMap::with_capacity(emitted.scalars.len());
@@ -116,22 +122,31 @@ pub(crate) fn finish(
     let marked =
         marked.filter_map(|(id, node)| Some((held.at(id, of_node[id]?), node.kept.clone())));
     let kept: OrderedMap<kernel::Held, Vec<Arc<str>>> = marked.collect();
-    let back = read_back(graph, &emitted, &storage);
+    let mut readers = Readers::of(graph, &emitted, &storage);
+    // What a round works out and reads while it is undone is not between passes; what its loops leave is.
+    let round = matches!(gives, Gives::Carried(_) | Gives::Handed(_));
+    let inside = inside(graph, &emitted.body, plans);
     let plan = Plan {
         rows: rows
             .iter()
             .map(|(id, buffer)| {
                 let (first, last) = storage.life[*id].unwrap_or((0, 0));
+                let (node, kept) = (&graph.nodes[*id], names(&kept, *buffer));
+                let read = !readers.lines[*id].is_empty();
+                let (own, named): (Vec<_>, Vec<_>) =
+                    kept.into_iter().partition(|name| MARKS.contains(&&**name));
                 Row {
+                    tape: is_held(&own) || readers.between[*id] || read && !round,
+                    names: node.label.iter().cloned().chain(named).collect(),
                     buffer: *buffer,
                     ty: buffers[*buffer].ty.clone(),
                     place: buffers[*buffer].place,
                     first,
                     last,
-                    primitive: graph.nodes[*id].name,
-                    location: graph.nodes[*id].loc,
-                    read_back: back[*id],
-                    kept: names(&kept, *buffer),
+                    primitive: node.name,
+                    location: node.loc,
+                    read_back: std::mem::take(&mut readers.lines[*id]),
+                    kept: own,
                 }
             })
             .collect(),
@@ -141,6 +156,7 @@ pub(crate) fn finish(
         tapes: PrimaryMap::new(),
         keeping: Vec::new(),
         again: Vec::new(),
+        inside,
     };
     let mut kernel = Kernel {
         name: name.to_owned(),
@@ -159,31 +175,83 @@ pub(crate) fn finish(
     Ok((kernel, plan))
 }
 
-/// For the roots of what the forward pass makes, the first line that reads them on the way back. What is
-/// computed where it is read reads there.
-fn read_back(graph: &Graph, emitted: &Emitted, storage: &Storage) -> SecondaryMap<NodeId, Loc> {
-    let is_back = |loc: Loc| loc.is_some_and(|at| at.back);
-    let mut reader: SecondaryMap<NodeId, Loc> = SecondaryMap::with_capacity(graph.nodes.len());
-    let mut roots: SecondaryMap<NodeId, Loc> = SecondaryMap::with_capacity(graph.nodes.len());
-    for (id, node) in graph.nodes.iter().rev() {
-        let here = match is_back(node.loc) {
-            true => node.loc,
-            false => {
-                // A literal is of no pass.
-                if node.loc.is_some() || node.operands.iter().any(|s| s.node().is_some()) {
-                    let root = storage.root(id);
-                    roots[root] = reader[id].or(roots[root]);
-                }
-                reader[id].filter(|_| !emitted.needs[id])
-            }
+/// Who reads what one pass makes on a later one.
+struct Readers {
+    /// For roots, the lines.
+    lines: SecondaryMap<NodeId, Vec<Spot>>,
+    /// For roots that regions give, whether a region reads them.
+    between: SecondaryMap<NodeId, bool>,
+}
+
+impl Readers {
+    /// What is computed where it is read reads there.
+    fn of(graph: &Graph, emitted: &Emitted, storage: &Storage) -> Readers {
+        let n = graph.nodes.len();
+        let pass = |loc: Loc| loc.map_or((0, false), Spot::pass);
+        let add = |all: &mut Vec<Spot>, more: &[Spot]| more.iter().for_each(|at| tell(all, *at));
+        let mut found = Readers {
+            lines: SecondaryMap::with_capacity(n),
+            between: SecondaryMap::with_capacity(n),
         };
-        if here.is_some() {
+        let mut readers: SecondaryMap<NodeId, Vec<Spot>> = SecondaryMap::with_capacity(n);
+        // The last pass in which a region that undoes something reads a node.
+        let mut regions: SecondaryMap<NodeId, (u8, bool)> = SecondaryMap::with_capacity(n);
+        for (id, node) in graph.nodes.iter().rev() {
+            let (own, root) = (pass(node.loc), storage.root(id));
+            let is_region = matches!(node.kind, NodeKind::Result { .. });
+            let later = readers[id].iter().filter(|at| at.back > own.0).copied();
+            let later: Vec<Spot> = later.collect();
+            // A literal is of no pass.
+            if node.loc.is_some() || node.operands.iter().any(|s| s.node().is_some()) {
+                add(&mut found.lines[root], &later);
+                found.between[root] |= is_region && regions[id] > own;
+            }
+            let mut here: Vec<Spot> = node.loc.into_iter().filter(|at| at.back > 0).collect();
+            let mut last = if is_region && own.1 { own } else { (0, false) };
+            if !emitted.needs[id] {
+                add(&mut here, &later);
+                last = last.max(regions[id]);
+            }
             for operand in node.operands.iter().filter_map(|s| s.node()) {
-                reader[operand] = here;
+                add(&mut readers[operand], &here);
+                regions[operand] = regions[operand].max(last);
             }
         }
+        found
     }
-    roots
+}
+
+/// What lies inside of steps between a forward pass and its way back.
+fn inside(graph: &Graph, body: &[Tree], plans: &PrimaryMap<KernelId, Plan>) -> Vec<Inside> {
+    let mut found = Vec::new();
+    for (step, tree) in body.iter().enumerate() {
+        let Tree::Region(r) = tree else { continue };
+        let kernels: SmallVec<[KernelId; 2]> = match &graph.regions[r.region].kind {
+            RegionKind::Call(callee) => smallvec![*callee],
+            RegionKind::Branch(branches) => branches.iter().copied().collect(),
+            RegionKind::Loop { body, condition, .. } => {
+                condition.iter().chain([body]).copied().collect()
+            }
+            RegionKind::Ask(_) => continue,
+        };
+        let plans = kernels.iter().filter_map(|k| plans.get(*k));
+        let bytes = plans.clone().map(Plan::tape).max().unwrap_or(0);
+        if bytes > 0 && !planted(Fault::Inside) {
+            let own = |plan: &Plan| plan.rows.iter().filter(|row| row.is_tape()).cloned().collect();
+            let deeper = |plan: &Plan| plan.inside.iter().flat_map(|i| i.rows.clone()).collect();
+            let rows = plans.flat_map(|plan| {
+                let (own, deeper): (Vec<Row>, Vec<Row>) = (own(plan), deeper(plan));
+                own.into_iter().chain(deeper)
+            });
+            found.push(Inside { step, bytes, rows: rows.collect() });
+        }
+    }
+    found
+}
+
+/// Whether a mark is of what lies between passes.
+fn is_held(marks: &[Arc<str>]) -> bool {
+    marks.iter().any(|mark| [HELD, TAPE, PACKED, ROUNDED].contains(&&**mark))
 }
 
 /// The names under which a buffer keeps any of its values.

@@ -141,6 +141,8 @@ pub(crate) struct Node {
     pub(crate) loc: Loc,
     /// The names under which it is kept.
     pub(crate) kept: Vec<Arc<str>>,
+    /// The name that the user gave to what it is a stack of.
+    pub(crate) label: Option<Arc<str>>,
 }
 
 impl Node {
@@ -151,7 +153,7 @@ impl Node {
         name: &'static str,
         loc: Loc,
     ) -> Node {
-        Node { kind, operands, ty, name, loc, kept: Vec::new() }
+        Node { kind, operands, ty, name, loc, kept: Vec::new(), label: None }
     }
 
     /// Whether it is marked as [`HELD`], or packed.

@@ -132,14 +132,18 @@ pub(crate) fn plan_on(
         return Err(Problem::new(Kind::Target, message, ""));
     }
     let mut callees: PrimaryMap<KernelId, Kernel> = calls.made.iter().cloned().collect();
+    let mut plans: PrimaryMap<KernelId, Plan> = callees.values().map(|_| Plan::default()).collect();
     let mut tapes = Tapes::new(&callees, options.watched);
     for (unit, inline) in &calls.kept {
-        let (mut kernel, _) = kernel(module, unit, &calls, &callees, &mut tapes)?;
+        let made = Made { calls: &calls, callees: &callees, plans: &plans };
+        let (mut kernel, plan) = kernel(module, unit, made, &mut tapes)?;
+        plans.push(plan);
         tapes.cut(&mut kernel, &module.function(unit.function).result_types());
         callees.push(Kernel { inline: *inline, ..kernel });
     }
     let unit = Unit { function: func, gives: Gives::Nothing };
-    let (entry, mut plan) = kernel(module, &unit, &calls, &callees, &mut tapes)?;
+    let made = Made { calls: &calls, callees: &callees, plans: &plans };
+    let (entry, mut plan) = kernel(module, &unit, made, &mut tapes)?;
     plan.calls = calls.rows;
     plan.tapes.clone_from(&tapes.all);
     plan.keeping = keeping(module, func);
@@ -148,14 +152,22 @@ pub(crate) fn plan_on(
     Ok((Program { tapes: tapes.all, watched, callees, entry }, plan))
 }
 
+/// The functions that are called, and what was made of them so far.
+#[derive(Clone, Copy)]
+struct Made<'a> {
+    calls: &'a calls::Calls,
+    callees: &'a PrimaryMap<KernelId, Kernel>,
+    plans: &'a PrimaryMap<KernelId, Plan>,
+}
+
 /// One function as loop nests. Those that it calls have been made.
 fn kernel(
     module: &Module,
     unit: &Unit,
-    calls: &calls::Calls,
-    callees: &PrimaryMap<KernelId, Kernel>,
+    made: Made<'_>,
     tapes: &mut Tapes,
 ) -> Result<(Kernel, Plan), Problem> {
+    let Made { calls, callees, .. } = made;
     let mut graph = build::build(module, calls, callees, unit)?;
     let mut copied = library::copied(&graph);
     copied.extend(regions::copied(&graph));
@@ -169,5 +181,5 @@ fn kernel(
     if cfg!(debug_assertions) {
         check::check(&graph, &unit.gives, &emitted.body, &emitted.takes)?;
     }
-    finish::finish(&f.name, &params, &graph, &unit.gives, emitted, callees, tapes)
+    finish::finish(&f.name, &params, &graph, &unit.gives, emitted, made, tapes)
 }
