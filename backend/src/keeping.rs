@@ -9,8 +9,7 @@
 //! ```
 
 use std::fmt;
-use std::sync::Arc;
-use tapeloom_ir::prim::{Direction, Lowering, MARKS, PACKED, ROUNDED, Slot, Trip};
+use tapeloom_ir::prim::{Direction, Slot, Trip};
 use tapeloom_ir::{ArrayType, Equation, FuncId, Function, Loc, Module, OrderedSet, Type, ValueId};
 
 /// What each round of a loop keeps.
@@ -76,66 +75,6 @@ pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
         }
     }
     found
-}
-
-/// What makes an output.
-pub(crate) struct Made {
-    /// The primitive.
-    pub(crate) what: &'static str,
-    /// Its line.
-    pub(crate) at: Loc,
-    /// Whether the value is packed, and in whose name.
-    pub(crate) packed: Option<Arc<str>>,
-    /// The name that the user gave it.
-    pub(crate) named: Option<Arc<str>>,
-}
-
-/// What makes the n-th output of an equation: of what the rounds of a loop stack, what makes the element,
-/// however deep.
-pub(crate) fn maker<'m>(
-    module: &'m Module,
-    mut f: &'m Function,
-    mut i: usize,
-    mut n: usize,
-) -> Made {
-    let (mut packed, mut named) = (None, None);
-    loop {
-        let e = &f.equations[i];
-        let (mut what, at) = (e.op.name(), f.location(i));
-        let inside = match e.lower(module, f) {
-            Lowering::Alias { kept: Some(name) } => {
-                if is_packed(&name) {
-                    packed = Some(name);
-                } else if !MARKS.contains(&&*name) {
-                    named = Some(name);
-                }
-                e.operands[0].value().map(|v| (f, v))
-            }
-            Lowering::Loop { body, rounds } if rounds.carrier(n).is_none() => {
-                let round = module.function(body);
-                round.results.get(n).and_then(|a| a.value()).map(|v| (round, v))
-            }
-            _ => None,
-        };
-        if let Some((round, v)) = inside {
-            let mut equations = round.equations.iter().enumerate();
-            let place =
-                |(j, e): (usize, &Equation)| Some((j, e.outputs.iter().position(|o| *o == v)?));
-            if let Some((j, m)) = equations.find_map(place) {
-                (f, i, n) = (round, j, m);
-                continue;
-            }
-            if round.all_params().any(|p| p == v) {
-                what = "the carry";
-            }
-        }
-        return Made { what, at, packed, named };
-    }
-}
-
-/// Whether a mark is that of a value in fewer bytes.
-pub(crate) fn is_packed(name: &str) -> bool {
-    [PACKED, ROUNDED].contains(&name)
 }
 
 /// What loops of a function read an element of in each round, and in which order.

@@ -33,6 +33,7 @@ mod keys;
 mod limits;
 
 mod literal;
+mod maker;
 pub mod map;
 pub mod math;
 mod module;
@@ -59,6 +60,7 @@ pub use host::{Answer, Batch, Failure, Host, HostCall, Lane};
 pub use keys::{DRAW, KEYS, check_keys};
 pub use limits::{Cancel, LOOK_EVERY, LimitedLoop, Limits, LoopCount, eval_within};
 pub use literal::Literal;
+pub use maker::{Maker, maker};
 pub use map::{OrderedMap, OrderedSet};
 pub use module::Module;
 pub use pages::{large_pages, try_zeros};

@@ -77,6 +77,8 @@ const PROGRAMS: [(&str, Program); 8] = [
 fn least(error: &Error) -> u64 {
     assert_eq!(error.kind(), Kind::Budget, "{error}");
     let text = error.to_string();
+    // It says what takes them, and where that is made.
+    assert!(text.contains(" bytes are ") && text.matches("budgets.rs:").count() > 1, "{text}");
     let (_, rest) = text.split_once("at least ").unwrap();
     rest.split(' ').next().unwrap().parse().unwrap()
 }

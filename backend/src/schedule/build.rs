@@ -4,7 +4,6 @@ use super::calls::{Calls, Gives, Unit, carries, handed};
 use super::empty::{Simpler, simplify};
 use super::graph::{Graph, Node, NodeId, NodeKind, Source};
 use super::region::{Region, RegionKind};
-use crate::keeping::{Made, is_packed, maker};
 use crate::kernel::{Asked, Kernel, KernelId};
 use crate::machine::Machine;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -12,10 +11,11 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use tapeloom_ir::prim::{
     AxisMap, Direction, Effects, HELD, Lowering, Operand, Piece, Role, Rounds, Slot, TAPE, Trip,
+    is_packed,
 };
 use tapeloom_ir::{
-    ArrayType, Atom, Code, Dtype, FuncId, Function, Kind, Literal, Module, Problem, Shape, Type,
-    ValueId,
+    ArrayType, Atom, Code, Dtype, FuncId, Function, Kind, Literal, Maker, Module, Problem, Shape,
+    Type, ValueId, maker,
 };
 
 /// The graph of a function.
@@ -386,7 +386,7 @@ impl Flatten<'_> {
                 None => ArrayType::new(Dtype::Bool, []),
             };
             let kind = NodeKind::Result { of, n };
-            let Made { what, at, packed, named } = maker(self.module, &f, top.next - 1, n);
+            let Maker { what, at, packed, named } = maker(self.module, &f, top.next - 1, n);
             let mut node = Node::new(kind, operands.clone(), ty, what, at.or(loc));
             node.kept.extend(packed);
             node.label = named;

@@ -20,7 +20,7 @@ use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{HELD, MARKS, PACKED, ROUNDED, TAPE};
+use tapeloom_ir::prim::{HELD, MARKS, TAPE, is_packed};
 use tapeloom_ir::{ArrayType, Kind, Loc, OrderedMap, Problem, Spot};
 
 /// The kernel and its memory plan. `params` are the types of the function's parameters.
@@ -135,8 +135,11 @@ pub(crate) fn finish(
                 let read = !readers.lines[*id].is_empty();
                 let (own, named): (Vec<_>, Vec<_>) =
                     kept.into_iter().partition(|name| MARKS.contains(&&**name));
+                // What a round packs and what is packed of all rounds are two values; one is read.
+                let packed = round && own.iter().any(|mark| is_packed(mark));
+                let tape = is_held(&own) || readers.between[*id] || read && !round || packed;
                 Row {
-                    tape: is_held(&own) || readers.between[*id] || read && !round,
+                    tape,
                     names: node.label.iter().cloned().chain(named).collect(),
                     buffer: *buffer,
                     ty: buffers[*buffer].ty.clone(),
@@ -251,7 +254,7 @@ fn inside(graph: &Graph, body: &[Tree], plans: &PrimaryMap<KernelId, Plan>) -> V
 
 /// Whether a mark is of what lies between passes.
 fn is_held(marks: &[Arc<str>]) -> bool {
-    marks.iter().any(|mark| [HELD, TAPE, PACKED, ROUNDED].contains(&&**mark))
+    marks.iter().any(|mark| [HELD, TAPE].contains(&&**mark))
 }
 
 /// The names under which a buffer keeps any of its values.

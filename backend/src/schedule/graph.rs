@@ -12,13 +12,12 @@
 
 use super::calls::Gives;
 use super::region::{Region, RegionId};
-use crate::keeping::is_packed;
 use crate::machine::Machine;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Bounds, Combine, HELD, Piece};
+use tapeloom_ir::prim::{Bounds, Combine, HELD, Piece, is_packed};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Loc, OrderedMap, OrderedSet};
 
 /// A node of the graph. Displays as `n3`.

@@ -113,7 +113,7 @@ pub use lower::{AxisMap, Lowering, Piece, Step};
 pub use mixed::as_linear;
 pub use movement::{Movement, View};
 pub use notation::{Notation, Written};
-pub use packing::{PACKED, Packing, ROUNDED};
+pub use packing::{PACKED, Packing, ROUNDED, is_packed};
 pub use pad::Pad;
 pub use part::{Part, Start, Within, Write};
 pub use permute::Permute;

@@ -35,6 +35,11 @@ pub const PACKED: &str = "packed";
 /// The mark of what is kept rounded.
 pub const ROUNDED: &str = "rounded";
 
+/// Whether a mark is that of a value in fewer bytes.
+pub fn is_packed(name: &str) -> bool {
+    [PACKED, ROUNDED].contains(&name)
+}
+
 /// How an array lies in fewer bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packing {

@@ -22,15 +22,13 @@
 //! 2020), which plans straight-line programs within a budget.
 
 use super::apart::apart;
+use super::count::{self, Tape};
 use super::pieces;
-use cranelift_entity::SecondaryMap;
-use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Region, Regions, Role, Rounds, Trip};
 use tapeloom_ir::question::{LinearizeOf, Within};
 use tapeloom_ir::schedule::{reach, steps};
 use tapeloom_ir::{
-    Bits, Builder, FuncId, Function, Kind, Loc, Module, OrderedSet, Policy, Problem, Share, Terms,
-    Type, ValueId, deeper, rebuild,
+    Bits, Builder, FuncId, Kind, Module, OrderedSet, Policy, Problem, Share, Terms, deeper, rebuild,
 };
 
 /// How often rounds may run again, in the order in which that is tried.
@@ -47,15 +45,6 @@ const SOME_ROUNDS: usize = 100_000;
 
 /// How deep loops within loops are told what to keep.
 const DEEPEST: usize = 6;
-
-/// The tape of a plan.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Tape {
-    /// So many bytes at most.
-    Bytes(u64),
-    /// As many as the run says; the loop whose rounds keep them.
-    Unbounded(Loc),
-}
 
 /// The derivative of a function with a tape of `bytes` at most.
 pub(crate) fn derive(
@@ -105,9 +94,9 @@ pub(crate) fn derive(
             best = Some((rounds, found));
         }
     }
-    match (best, search.smallest.take()) {
+    match (best, &search.smallest) {
         (Some((_, of)), _) => Ok(of),
-        (None, Some(of)) if matches!(policy, Policy::About(_)) => Ok(of),
+        (None, Some(of)) if matches!(policy, Policy::About(_)) => Ok(of.clone()),
         (None, _) => Err(search.refused()),
     }
 }
@@ -205,7 +194,7 @@ impl Search<'_> {
             if planned {
                 of = apart(self.module, of)?;
             }
-            let tape = tape_of(self.module, &of);
+            let tape = count::tape_of(self.module, &of);
             let smaller = match (self.least, tape) {
                 (Some(Tape::Bytes(least)), Tape::Bytes(bytes)) => bytes < least,
                 (None | Some(Tape::Unbounded(_)), Tape::Bytes(_)) | (None, Tape::Unbounded(_)) => {
@@ -228,6 +217,11 @@ impl Search<'_> {
         Ok(None)
     }
 
+    /// What the smallest plan keeps.
+    fn largest(&self) -> String {
+        self.smallest.as_ref().map_or(String::new(), |of| count::largest(self.module, of))
+    }
+
     fn refused(&self) -> Problem {
         let name = &self.module.function(self.f).name;
         match self.least {
@@ -241,7 +235,7 @@ impl Search<'_> {
             Some(Tape::Bytes(least)) => Problem::new(
                 Kind::Budget,
                 format!("the tape of `{name}` takes at least {least} bytes, and may have {}", self.bytes),
-                "allow as many, or checkpoint a smaller piece",
+                format!("allow as many, or checkpoint a smaller piece; {}", self.largest()),
             ),
             None => Problem::internal("a budget without a plan"),
         }
@@ -308,89 +302,4 @@ fn carries(rounds: usize, times: usize) -> usize {
         }
     }
     low
-}
-
-/// How large the tape of a derivative gets: what is kept, and what the way back records on top.
-fn tape_of(module: &Module, of: &LinearizeOf) -> Tape {
-    let fwd = module.function(of.fwd);
-    let mut all = 0u64;
-    for (i, ty) in fwd.result_types().iter().enumerate().skip(of.active_out.len()) {
-        let Type::Array(ty) = ty else { return Tape::Unbounded(made(fwd, i)) };
-        all = all.saturating_add(ty.bytes() as u64);
-    }
-    match recorded(module, of.lin) {
-        Tape::Bytes(_) if planted(Fault::Uncounted) => Tape::Bytes(all),
-        Tape::Bytes(bytes) => Tape::Bytes(all.saturating_add(bytes)),
-        unbounded @ Tape::Unbounded(_) => unbounded,
-    }
-}
-
-/// The line that makes a result.
-fn made(f: &Function, result: usize) -> Loc {
-    let v = f.results[result].value()?;
-    let i = f.equations.iter().position(|e| e.outputs.contains(&v))?;
-    f.location(i)
-}
-
-/// What loops record that a linear half runs again: what their rounds stack, the places of their carries,
-/// also where a branch or a round hands them on, and of what is run in them, one after the other, the largest.
-fn recorded(module: &Module, lin: FuncId) -> Tape {
-    let f = module.function(lin);
-    let mut of: SecondaryMap<ValueId, Origin> = SecondaryMap::with_capacity(f.types.len());
-    f.linear_params.iter().for_each(|p| of[*p] = Origin::Linear);
-    // What is held from here to what is undone.
-    let mut held: OrderedSet<ValueId> = OrderedSet::default();
-    let mut inside = 0u64;
-    for (i, e) in f.equations.iter().enumerate() {
-        let regions = e.op.regions();
-        let rules = regions.iter().any(|r| r.role == Role::Rule);
-        let operands = || e.operands.iter().filter_map(|a| a.value());
-        let linear = operands().any(|v| of[v] == Origin::Linear);
-        let origin = match (linear, regions.is_empty()) {
-            (true, _) => Origin::Linear,
-            (false, true) => Origin::Computed,
-            (false, false) => Origin::Run,
-        };
-        e.outputs.iter().for_each(|o| of[*o] = origin);
-        let reads = |v: &ValueId| match of[*v] {
-            Origin::Run => linear && !regions.is_empty() || rules,
-            // Places that are made here, and not kept.
-            Origin::Computed => rules,
-            Origin::Param | Origin::Linear => false,
-        };
-        held.extend(operands().filter(reads));
-        if let (false, Some((_, rounds))) = (linear, e.op.as_loop(module)) {
-            let stacked =
-                e.outputs.iter().enumerate().filter(|(r, _)| rounds.carrier(*r).is_none());
-            for (_, o) in stacked {
-                match &f.types[*o] {
-                    Type::Array(_) => drop(held.insert(*o)),
-                    Type::Tape(_) => return Tape::Unbounded(f.location(i)),
-                }
-            }
-        }
-        for region in regions.iter().filter(|r| (r.role == Role::Rule) == rules) {
-            match deeper(|| recorded(module, region.function)) {
-                Tape::Bytes(bytes) => inside = inside.max(bytes),
-                unbounded @ Tape::Unbounded(_) => return unbounded,
-            }
-        }
-    }
-    let bytes = |v: &ValueId| f.types[*v].as_array().map_or(0, |ty| ty.bytes() as u64);
-    let own = held.iter().fold(0u64, |all, v| all.saturating_add(bytes(v)));
-    Tape::Bytes(own.saturating_add(inside))
-}
-
-/// Where a value of a linear half comes from.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum Origin {
-    /// It is given.
-    #[default]
-    Param,
-    /// It is computed here, of what is known.
-    Computed,
-    /// What runs here of functions gave it, of what is known.
-    Run,
-    /// It follows from what is linear.
-    Linear,
 }

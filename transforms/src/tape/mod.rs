@@ -17,6 +17,7 @@
 //! | `bits` | what is kept, in as few bits as it has |
 //! | `apart` | halves in one function that share what is kept and nothing else |
 //! | `budget` | the cheapest plan whose tape has so many bytes at most |
+//! | `count` | how many bytes that is, and of what |
 //! | `pieces` | straight-line code in pieces that are undone one after the other |
 //! | `aliased` | what is kept where arrays are taken for memory that may overlap |
 //! | `names` | whether the names of a policy are there |
@@ -43,6 +44,7 @@ mod aliased;
 mod apart;
 mod bits;
 mod budget;
+mod count;
 mod cut;
 mod flow;
 mod names;
