@@ -100,6 +100,33 @@ pub struct Counts {
     pub uses: u64,
 }
 
+impl std::ops::Add for Counts {
+    type Output = Counts;
+
+    fn add(self, other: Counts) -> Counts {
+        Counts {
+            ticks: self.ticks + other.ticks,
+            operations: self.operations + other.operations,
+            others: self.others + other.others,
+            tape: self.tape + other.tape,
+            scratchpad: self.scratchpad + other.scratchpad,
+            merged: self.merged + other.merged,
+            inputs: self.inputs + other.inputs,
+            fetched: self.fetched + other.fetched,
+            snooped: self.snooped + other.snooped,
+            write_backs: self.write_backs + other.write_backs,
+            prefetched: self.prefetched + other.prefetched,
+            streamed: self.streamed + other.streamed,
+            requests: self.requests + other.requests,
+            layers: self.layers + other.layers,
+            edges: self.edges + other.edges,
+            crossing: self.crossing + other.crossing,
+            alive: self.alive + other.alive,
+            uses: self.uses + other.uses,
+        }
+    }
+}
+
 impl Counts {
     /// Accesses to the cache.
     pub fn cached(&self) -> Accesses {
@@ -158,7 +185,7 @@ pub struct State {
 pub struct Statistics {
     /// The system and the size of its cache.
     pub system: String,
-    /// The forward phase,
+    /// The forward phase; all of the run where there is one phase ([`Statistics::phases`]),
     pub forward: Counts,
     /// and the reverse one.
     pub reverse: Counts,
@@ -177,6 +204,17 @@ pub struct Statistics {
 }
 
 impl Statistics {
+    /// How many phases are told apart: one where no step of the program reads what was kept without keeping
+    /// something itself, as where halves are fused into one loop, or rounds run forward again on the way back.
+    pub fn phases(&self) -> usize {
+        if self.reverse == Counts::default() { 1 } else { 2 }
+    }
+
+    /// What the whole run came to, whatever phases are told apart.
+    pub fn whole(&self) -> Counts {
+        self.forward + self.reverse
+    }
+
     /// Ticks of both phases.
     pub fn ticks(&self) -> u64 {
         self.forward.ticks + self.reverse.ticks
@@ -278,8 +316,7 @@ const ROWS: [(&str, Count); 18] = [
 impl fmt::Display for Statistics {
     /// A table with a column for each phase; of what did not happen there is no row.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let one = self.reverse == Counts::default();
-        let titles = if one { &["all"][..] } else { &["forward", "reverse"] };
+        let titles = if self.phases() == 1 { &["all"][..] } else { &["forward", "reverse"] };
         write!(f, "{:18}", self.system)?;
         titles.iter().try_for_each(|title| write!(f, " {title:>10}"))?;
         for (name, count) in ROWS {

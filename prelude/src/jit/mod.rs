@@ -339,7 +339,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     ///
     /// The second phase begins with the first step of the program that reads what an earlier one kept for
     /// the backward pass and keeps nothing itself; where there is no such step (halves that are fused
-    /// into one loop keep nothing), there is one phase. [`explain`](Jit::explain) shows the steps.
+    /// into one loop keep nothing, and within a budget rounds run forward again on the way back), there is one
+    /// phase, and `forward` has the whole ([`Statistics::phases`], [`Statistics::whole`]). [`explain`](Jit::explain) shows the steps.
     ///
     /// # Errors
     /// As [`Jit::call`]; `target` where the machine cannot be.
