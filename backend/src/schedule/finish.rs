@@ -207,7 +207,9 @@ impl Readers {
             // A literal is of no pass.
             if node.loc.is_some() || node.operands.iter().any(|s| s.node().is_some()) {
                 add(&mut found.lines[root], &later);
-                found.between[root] |= is_region && regions[id] > own;
+                // A state that a round begins with again has no line, and is what the round works in.
+                let left = is_region && node.loc.is_some();
+                found.between[root] |= left && regions[id] > own;
             }
             let mut here: Vec<Spot> = node.loc.into_iter().filter(|at| at.back > 0).collect();
             let mut last = if is_region && own.1 { own } else { (0, false) };
