@@ -1,10 +1,17 @@
 //! Layers: what the scratchpad is asked for at once.
 //!
 //! So many rounds of a loop as may be there at once, and no more entries than a layer may have; of a record
-//! that is larger, none. The second pass of the paper, which cuts unrolled blocks: a layer here is rounds,
+//! that is larger, none. Where it can be, they are whole lines, since a line of two tiles is moved twice:
+//!
+//! ```text
+//! records of 3 entries, half of 64: 10 rounds are 30 entries, four lines for 240 bytes
+//!                                    8 rounds are 24 entries, three lines for 192
+//! ```
+//!
+//! The second pass of the paper, which cuts unrolled blocks: a layer here is rounds,
 //! and costs no code.
 
-use super::share::{Stream, shares};
+use super::share::{LINE, Stream, shares};
 use super::sites::Sites;
 use super::{Holds, Layer, Layout, Room};
 use crate::kernel::Program;
@@ -16,6 +23,8 @@ pub(super) fn layers(program: &Program, mut layout: Layout, room: &Room) -> Layo
         let entries = region.entries().max(1);
         let most = shares.get(&Stream::Region(id)).copied().unwrap_or(0);
         let rounds = most.min((room.layer / entries).max(1));
+        let lines = LINE >> entries.trailing_zeros().min(LINE.trailing_zeros());
+        let rounds = if rounds < lines { rounds } else { rounds - rounds % lines };
         let of = match &region.holds {
             Holds::Arrays { fields, .. } => {
                 let stores =
