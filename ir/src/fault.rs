@@ -78,6 +78,9 @@ faults! {
     TileOrder = "tile-order", "layers that are read as they were stored come the last one first";
     BankTwice = "bank-twice", "a bank of the simulated scratchpad takes two accesses in a tick";
     Replacement = "replacement", "the simulated cache replaces its youngest line";
+    UnrolledRest = "unrolled-rest", "a loop that goes down is unrolled from its first round, and the remainder, too";
+    ReuseAlias = "reuse-alias", "a store at another address leaves what is known of an element";
+    ApartLast = "apart-last", "of an array that is taken apart the way back begins with the last element but one";
     LoadEarly = "load-early", "a load of the simulated accelerator does not wait for the store before it";
     ValueEarly = "value-early", "what a kernel computes is there at once for the simulated accelerator";
     FifoMirrored = "fifo-mirrored", "what the way back reads in the order of its stores is streamed last in, first out";

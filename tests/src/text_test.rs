@@ -24,6 +24,8 @@
 //! | `transpose` | with `nonzero=[true]`; without, all results |
 //! | `batch size=3` | with `batched=[true,false]`; without, all parameters |
 //! | a pass or pipeline of `tapeloom-transforms` | by its name |
+//! | `kernels` | the text is a program of kernels, and so is what comes out |
+//! | `straighten`, `unroll by=[4,2]`, `reuse overlap=true`, `apart` | passes on it |
 //! | `layout pipeline=tflow` | of a program of kernels: the layout of its tape; passes on layouts may follow |
 //! | `run` | the answer is the results for each line `// args: 1.0; f64[2] {1.0, 2.0}` |
 //!
@@ -94,8 +96,8 @@ impl<'t> TextTest<'t> {
     /// # Errors
     /// A program that does not parse, a step that does not exist, a broken invariant.
     pub fn output(&self) -> Result<String, Failure> {
-        if let [("layout", options), passes @ ..] = self.pipeline.as_slice() {
-            return self.layout(options.get("pipeline").copied().unwrap_or("soa"), passes);
+        if let [("layout" | "kernels", _), ..] = self.pipeline.as_slice() {
+            return self.kernels();
         }
         let parsed = parse_module(self.input);
         if let [("verify", _)] = self.pipeline.as_slice() {
@@ -141,19 +143,48 @@ impl<'t> TextTest<'t> {
         Ok(printed)
     }
 
-    /// The layout of a program of kernels.
-    fn layout(&self, name: &str, more: &[Step<'_>]) -> Result<String, Failure> {
+    /// What passes make of a program of kernels, or the layout of its tape.
+    fn kernels(&self) -> Result<String, Failure> {
         let lines = self.input.lines().filter(|line| !line.starts_with("//"));
         let text: String = lines.map(|line| format!("{line}\n")).collect();
-        let program = kernel::parse(&text, &|_| None)?;
+        let mut program = kernel::parse(&text, &|_| None)?;
+        for (i, (name, options)) in self.pipeline.iter().enumerate() {
+            kernel::check(&program)?;
+            let option = |key: &str| options.get(key).copied();
+            match *name {
+                "kernels" => {}
+                "straighten" => kernel::straighten(&mut program),
+                "unroll" => {
+                    let by = option("by").unwrap_or_default().trim_matches(['[', ']']);
+                    let by = by.split(',').map(str::parse).collect::<Result<Vec<u64>, _>>()?;
+                    kernel::unroll(&mut program, &by);
+                }
+                "reuse" => kernel::reuse(&mut program, option("overlap") == Some("true")),
+                "apart" => kernel::apart(&mut program),
+                "layout" => {
+                    let name = option("pipeline").unwrap_or("soa");
+                    return TextTest::layout(&program, name, &self.pipeline[i + 1..]);
+                }
+                name => return Err(format!("there is no step `{name}` here").into()),
+            }
+        }
         kernel::check(&program)?;
+        let printed = program.to_string();
+        match kernel::parse(&printed, &|_| None)?.to_string() == printed {
+            true => Ok(printed),
+            false => Err(format!("{printed}\nprints again otherwise").into()),
+        }
+    }
+
+    /// The layout of a program of kernels.
+    fn layout(program: &kernel::Program, name: &str, more: &[Step<'_>]) -> Result<String, Failure> {
         let pipeline = Layouts::ALL.into_iter().find(|p| p.name == name);
         let names = pipeline.ok_or("no such pipeline")?.passes.iter().copied();
         let passes = names.chain(more.iter().map(|(name, _)| *name)).map(|name| {
             PASSES.iter().find(|pass| pass.name == name).ok_or(format!("there is no pass `{name}`"))
         });
         let layout =
-            Layout::made(&program, &Room::default(), passes.collect::<Result<Vec<_>, _>>()?)?;
+            Layout::made(program, &Room::default(), passes.collect::<Result<Vec<_>, _>>()?)?;
         let printed = layout.to_string();
         match Layout::parse(&printed)? == layout {
             true => Ok(printed),

@@ -32,7 +32,6 @@ use super::flow::{Flow, Move, Moves};
 use super::notes::{Met, verdict};
 use super::op::{Entry, Home, Op, Token, Work};
 use super::opcode::Opcode;
-use super::order::{hoisted, mirrored};
 use super::scratchpad::Brought;
 use super::setup::{self, Addresses, InRegion, Setup, Step};
 use super::simulation::Simulation;
@@ -91,11 +90,7 @@ pub(crate) fn simulate_within(
     limits: &Limits,
 ) -> Result<(Vec<Tensor>, Statistics), Problem> {
     setup.machine.check()?;
-    let mut ordered = hoisted(program, setup.overlap);
-    if setup.mirrored {
-        ordered = mirrored(&ordered);
-    }
-    let program = &ordered;
+    let program = &setup.program(program)?;
     let (layout, turn) = (setup.system.layout.run(program, &setup.room())?, turn(program));
     let (mut flow, mut answers) = (Flow::default(), VecDeque::new());
     if let Route::Scratchpad { .. } = setup.system.tape {
@@ -229,8 +224,12 @@ struct Driver<'a> {
     /// Which steps are done before the machine begins, and whether this one is.
     prepared: Vec<bool>,
     before: bool,
-    /// What this round has stored on the tape, or read of it or of arguments: it is in registers.
+    /// Whether this block has used the tape.
+    used: bool,
+    /// What this round has stored on the tape, or read of it: it is in registers;
     held: OrderedMap<u64, Token>,
+    /// so is what it has read of arguments, until something is stored that may be the same.
+    arguments: OrderedMap<u64, Token>,
     /// What the forward phase has read of arguments, where that is asked.
     read: Option<OrderedSet<u64>>,
     /// The wires of callees, and last those of the entry.
@@ -264,7 +263,9 @@ impl<'a> Driver<'a> {
                 .map(|step| setup.prepared && step != Step::Other)
                 .collect(),
             before: false,
+            used: false,
             held: OrderedMap::default(),
+            arguments: OrderedMap::default(),
             read: setup.again.then(OrderedSet::default),
             wires: program.kernels().map(|(_, k)| wires(k)).collect(),
             answers: VecDeque::new(),
@@ -409,6 +410,7 @@ impl<'a> Driver<'a> {
         let (reverse, write) = (self.reverse, touch.write);
         let taped = self.frames.last().is_some_and(|frame| frame.taped(touch.held));
         let tape = taped && (write || reverse);
+        self.uses(tape);
         let inside = inside.filter(|_| tape);
         match (&mut self.to, inside) {
             (To::Notes(met), Some(at)) => {
@@ -422,6 +424,21 @@ impl<'a> Driver<'a> {
                     None => self.push(0, Work::Touch { address, write, tape }, operands),
                 }
             }
+        }
+    }
+
+    /// Straight code begins that runs as a whole.
+    fn block(&mut self) {
+        self.held.clear();
+        self.arguments.clear();
+        self.used = false;
+    }
+
+    /// An access to the tape, or another one: what counts is how many blocks use it.
+    fn uses(&mut self, tape: bool) {
+        if let (To::Machine(run), true, false) = (&mut self.to, tape, self.used) {
+            run.block();
+            self.used = true;
         }
     }
 
@@ -455,7 +472,7 @@ impl<'a> Observer<'a> for Driver<'a> {
             self.flow.turn();
         }
         self.feed()?;
-        self.held.clear();
+        self.block();
         self.before = self.prepared.get(self.step) == Some(&true);
         self.step += 1;
         Ok(())
@@ -511,6 +528,9 @@ impl<'a> Observer<'a> for Driver<'a> {
         let place = frame.k.buffers[touch.held.buffer].place;
         let argument = matches!(place, kernel::Place::Input(_)) && self.frames.len() == 1;
         if !argument && !frame.taped(touch.held) {
+            if write && self.setup.overlap {
+                self.arguments.clear();
+            }
             return self.access(touch, to, operands);
         }
         let streamed = touch.value.filter(|_| argument);
@@ -521,7 +541,8 @@ impl<'a> Observer<'a> for Driver<'a> {
             self.held.insert(address, value);
             return Ok(done);
         }
-        if let Some(token) = self.held.get(&address) {
+        let held = if argument { &self.arguments } else { &self.held };
+        if let Some(token) = held.get(&address) {
             return Ok(*token);
         }
         let again = argument
@@ -533,12 +554,14 @@ impl<'a> Observer<'a> for Driver<'a> {
                 Some(read) => read.contains(&address),
                 None => false,
             };
+        self.uses(again);
         let token = match streamed {
             Some(at) => self.bring(at, address, operands)?,
             None if again => self.push(0, Work::Again { address }, operands)?,
             None => self.access(touch, to, operands)?,
         };
-        self.held.insert(address, token);
+        let held = if argument { &mut self.arguments } else { &mut self.held };
+        held.insert(address, token);
         Ok(token)
     }
 
@@ -557,8 +580,12 @@ impl<'a> Observer<'a> for Driver<'a> {
         self.push(0, Work::Branch, operands).map(|_| ())
     }
 
+    fn begin(&mut self) {
+        self.used = false;
+    }
+
     fn round(&mut self, site: Site, index: Token) -> Result<Token, Problem> {
-        self.held.clear();
+        self.block();
         let next = self.push(self.site(site), Work::Compute(Opcode::Integer), &[index])?;
         self.branch(&[next])?;
         Ok(next)

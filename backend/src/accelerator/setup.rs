@@ -7,12 +7,14 @@
 
 use super::arrays::{Arrays, Tape, TapeForm};
 use super::machine::Machine;
+use super::order::{hoisted, mirrored};
 use super::system::{Route, System};
-use crate::kernel::{Arg, BufferId, Expr, Place, Program, Stmt, TapeId};
+use crate::kernel::{self, Arg, BufferId, Expr, Place, Program, Stmt, TapeId};
 use crate::layout::{Holds, Layout, RegionId, Room};
 use crate::records;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
+use tapeloom_ir::Problem;
 
 /// How a program is run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +27,11 @@ pub struct Setup {
     pub map: AddressMap,
     /// The most entries of a layer, where more would fit: what one execution of an unrolled block stores.
     pub layer: u64,
+    /// How many rounds of a loop become straight code ([`kernel::unroll`](crate::kernel::unroll)): of loops with none
+    /// inside, of those around them, and so on. Then what is loaded twice is loaded once
+    /// ([`kernel::reuse`](crate::kernel::reuse)), and what each statement keeps is an array of its own
+    /// ([`kernel::apart`](crate::kernel::apart)). Empty: loops are run as they are written.
+    pub unroll: Vec<u64>,
     /// Whether arrays that begin as zeros, or as a copy of an argument, are there when the program begins, the
     /// copy in the place of the argument. Programs here have results of their own; those of the study add
     /// to arrays that their caller has prepared.
@@ -46,6 +53,7 @@ impl From<Machine> for Setup {
             system: System::ENZYME,
             map: AddressMap::default(),
             layer: u64::MAX,
+            unroll: Vec::new(),
             prepared: false,
             mirrored: false,
             overlap: false,
@@ -86,6 +94,25 @@ impl Default for AddressMap {
 }
 
 impl Setup {
+    /// The program that is run, of that one.
+    pub(super) fn program(&self, program: &Program) -> Result<Program, Problem> {
+        let mut program = program.clone();
+        if self.unroll.iter().any(|factor| *factor > 1) {
+            // Where loops are cut, and which addresses are alike, is seen of straight indices.
+            kernel::straighten(&mut program);
+            kernel::split_loops(&mut program)?;
+            kernel::unroll(&mut program, &self.unroll);
+            kernel::straighten(&mut program);
+            kernel::reuse(&mut program, self.overlap);
+            kernel::apart(&mut program);
+        }
+        let mut program = hoisted(&program, self.overlap);
+        if self.mirrored {
+            program = mirrored(&program);
+        }
+        Ok(program)
+    }
+
     /// What the tape is laid out for.
     pub fn room(&self) -> Room {
         let Machine { entries, halves, cache, line, ways, .. } = self.machine;
@@ -271,7 +298,7 @@ pub(super) fn steps(program: &Program) -> Vec<Step> {
     let k = &program.entry;
     let of = |step: &Stmt| {
         let (mut stored, mut loaded, mut others) = (Vec::new(), Vec::new(), 0);
-        crate::kernel::visit(std::slice::from_ref(step), &mut |stmt| match stmt {
+        kernel::visit(std::slice::from_ref(step), &mut |stmt| match stmt {
             Stmt::For { .. } | Stmt::Nest { .. } => {}
             Stmt::Store { buffer, address, value, guard: None, .. } => {
                 stored.push((*buffer, address, *value));

@@ -82,6 +82,11 @@ impl<'a> Simulation<'a> {
         self.issue.pad.feed(stream, tiles)
     }
 
+    /// A block of the program is the first time at the tape, in this execution of it.
+    pub fn block(&mut self) {
+        self.issue.counts().blocks += 1;
+    }
+
     /// The next operation of the program: what stands for its result.
     ///
     /// # Errors

@@ -90,6 +90,8 @@ pub struct Counts {
     pub requests: u64,
     /// Layers.
     pub layers: u64,
+    /// How often straight code ran that stores on the tape or reads it: rounds of loops, and what stands around them.
+    pub blocks: u64,
     /// Operands that an operation of the same phase gave.
     pub edges: u64,
     /// Operands from the other phase: loads of the tape, and results that were carried over.

@@ -16,8 +16,8 @@ use crate::kernel::told::{tell, told};
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Call, Carry, Contract, Cursor, Expr, Extent, Held, IndexId,
     Kernel, KernelId, Matrix, Place, Program, Rounds, Stmt, Tape, TapeId, Taping, Turned, VarId,
-    Version, View, choose_lanes, claim, eval, handle, parse, registers, shadow, splice,
-    split_loops, straighten, upward, verify, visit,
+    Version, View, choose_lanes, claim, eval, handle, parse, registers, reuse, shadow, splice,
+    split_loops, straighten, unroll, upward, verify, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
@@ -666,7 +666,9 @@ fn random_recursive_kernels() {
         let mut spliced = p.clone();
         splice(&mut spliced);
         assert_eq!(told_by(&spliced), want, "{p}\n{spliced}\nseed {seed}");
-        for pass in [registers, straighten, upward] {
+        let passes: [fn(&mut Program); 5] =
+            [registers, straighten, |p| unroll(p, &[2, 3]), |p| reuse(p, true), upward];
+        for pass in passes {
             pass(&mut spliced);
             assert_eq!(verify(&spliced), [], "{spliced}\nseed {seed}");
             let again =

@@ -212,6 +212,7 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
                 self.begin_loop(*rounds != Rounds::Serial);
                 let mut partial = Partial::of(&f.k.vars, body, *lanes, extent);
                 let (site, mut count) = (Site::Index(index.as_u32()), O::Mark::default());
+                self.observer.begin();
                 for i in 0..extent {
                     f.indices[*index] = (i, count);
                     partial.turn(i, &mut f.vars);
@@ -228,6 +229,7 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
             Stmt::While { head, condition, carries, body } => {
                 let home = f.homes(carries);
                 self.begin_loop(false);
+                self.observer.begin();
                 self.block(f, head)?;
                 loop {
                     let (again, mark) = f.arg(*condition);

@@ -29,6 +29,7 @@
 //! The text form prints, parses and verifies; an interpreter defines the meaning, and every
 //! generator of machine code is tested against it. All addresses count elements, not bytes.
 
+mod apart;
 mod confine;
 mod eval;
 mod fill;
@@ -40,6 +41,7 @@ mod partial;
 mod print;
 mod range;
 mod registers;
+mod reuse;
 pub(crate) mod rounds;
 mod shadow;
 mod splice;
@@ -50,11 +52,13 @@ mod tape;
 mod tests;
 #[cfg(test)]
 pub(crate) mod told;
+mod unroll;
 mod upward;
 mod verify;
 mod walk;
 mod watch;
 
+pub use apart::apart;
 pub use confine::confine;
 pub use eval::{eval, shadow};
 pub(crate) use eval::{observed, shadow_within};
@@ -63,19 +67,21 @@ pub use lanes::choose_lanes;
 pub(crate) use lanes::combine;
 pub use parse::parse;
 pub use registers::registers;
+pub use reuse::reuse;
 pub use rounds::claim;
 pub use splice::splice;
 pub use split::split_loops;
 pub use straight::straighten;
 pub(crate) use tape::opened;
 pub use tape::{Cursor, CursorId, Tape, TapeId, Taping, Turned, handle};
+pub use unroll::unroll;
 pub use upward::upward;
 pub(crate) use verify::shallow;
 pub use verify::{VerifyError, check, check_form, verify};
 pub use walk::{Access, Assign, Map, visit};
 pub use watch::{Watch, WatchId, Watched};
 
-use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use std::sync::Arc;
 use tapeloom_ir::{ArrayType, Code, Dtype, HostCall, Literal, Loc, OrderedMap};
 
@@ -214,6 +220,13 @@ impl Kernel {
             kept: OrderedMap::default(),
             workspace: 0,
         }
+    }
+
+    /// The index of a new loop.
+    pub(crate) fn fresh_index(&mut self) -> IndexId {
+        let index = IndexId::new(self.indices as usize);
+        self.indices += 1;
+        index
     }
 
     /// Marks a value as kept under that name.

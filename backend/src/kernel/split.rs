@@ -22,7 +22,7 @@ use super::{
     Address, Arg, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Program, Rounds,
     ScalarId, Stmt, VarId, visit,
 };
-use cranelift_entity::{EntityRef, EntitySet, SecondaryMap};
+use cranelift_entity::{EntitySet, SecondaryMap};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
@@ -80,7 +80,13 @@ fn block(program: &mut Kernel, body: Vec<Stmt>) -> Result<Vec<Stmt>, Problem> {
         let ends = cuts.iter().copied().chain([extent]);
         let mut start = 0;
         for end in ends {
-            range(program, &body, (index, rounds), start, end, &mut out)?;
+            let range = Range { start: start as i64, by: 1, rounds: (end - start) as i64 };
+            let undecided = copies(program, &body, (index, rounds), &[range], Vec::new(), &mut out);
+            if cfg!(debug_assertions) && undecided {
+                let message =
+                    format!("kernel::split: a guard of {index} changes within {start}..{end}");
+                return Err(Problem::internal(message));
+            }
             start = end;
         }
     }
@@ -88,14 +94,14 @@ fn block(program: &mut Kernel, body: Vec<Stmt>) -> Result<Vec<Stmt>, Problem> {
 }
 
 /// Whether a cursor turns in a block.
-fn turns(body: &[Stmt]) -> bool {
+pub(super) fn turns(body: &[Stmt]) -> bool {
     let mut found = false;
     visit(body, &mut |s| found |= s.turned().is_some());
     found
 }
 
 /// Number of statements, nested ones included.
-fn size(body: &[Stmt]) -> usize {
+pub(super) fn size(body: &[Stmt]) -> usize {
     let mut n = 0;
     visit(body, &mut |_| n += 1);
     n
@@ -147,67 +153,75 @@ fn at_index(code: &Code, args: &[Arg], index: IndexId, i: i64) -> Option<Literal
     Some(code.eval(&numbers?))
 }
 
-/// Appends the loop over `start..end`, with what is constant there folded; a range of one index is
-/// no loop.
-fn range(
-    program: &mut Kernel,
-    body: &[Stmt],
-    (index, rounds): (IndexId, Rounds),
-    start: usize,
-    end: usize,
-    out: &mut Vec<Stmt>,
-) -> Result<(), Problem> {
-    let mut copy = Copy {
-        program,
-        index,
-        start: start as i64,
-        end: end as i64,
-        inner: None,
-        number: Arg::Literal(Literal::i64(start as i64)),
-        scalars: SecondaryMap::new(),
-        vars: SecondaryMap::new(),
-        indices: SecondaryMap::new(),
-        undecided: false,
-    };
-    if end - start == 1 {
-        let mut single = Vec::new();
-        copy.append(body, &mut single);
-        out.extend(sweep(single));
-        return Ok(());
-    }
-    let inner = copy.fresh_index();
-    copy.inner = Some(inner);
-    let mut looped = Vec::new();
-    copy.number = Arg::Index(inner);
-    if start != 0 {
-        // The index as a number; addresses take the offset themselves. Swept where nobody reads it.
-        let value = copy.program.scalars.push(Dtype::I64);
-        let args = vec![Arg::Index(inner), Arg::Literal(Literal::i64(start as i64))];
-        looped.push(Stmt::Let { value, expr: Expr::Code(Code::Add, args) });
-        copy.number = Arg::Scalar(value);
-    }
-    copy.append(body, &mut looped);
-    if cfg!(debug_assertions) && copy.undecided {
-        let message = format!("kernel::split: a guard of {index} changes within {start}..{end}");
-        return Err(Problem::internal(message));
-    }
-    let (extent, carries) = (Extent::Constant(end - start), Vec::new());
-    let body = sweep(looped);
-    out.push(Stmt::For { index: inner, extent, rounds, lanes: 1, carries, body });
-    Ok(())
+/// Rounds of a loop: `start`, `start + by`, ..
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Range {
+    pub(super) start: i64,
+    pub(super) by: i64,
+    pub(super) rounds: i64,
 }
 
-/// A copy of a loop's body for one range of its index.
+impl Range {
+    fn last(self) -> i64 {
+        self.start + self.by * (self.rounds - 1)
+    }
+}
+
+/// Appends one loop over ranges of as many rounds, of each a copy of the body, with what is constant there
+/// folded; of one round, no loop, unless it hands something on. Whether a comparison of the index with a constant
+/// is no constant in one of them.
+pub(super) fn copies(
+    program: &mut Kernel,
+    body: &[Stmt],
+    (index, claim): (IndexId, Rounds),
+    ranges: &[Range],
+    carries: Vec<Carry>,
+    out: &mut Vec<Stmt>,
+) -> bool {
+    let rounds = ranges.first().map_or(0, |range| range.rounds);
+    let inner = (rounds > 1 || !carries.is_empty()).then(|| program.fresh_index());
+    let (mut copied, mut undecided) = (Vec::new(), false);
+    for (n, range) in ranges.iter().enumerate() {
+        let mut copy = Copy {
+            program,
+            index,
+            range: *range,
+            inner: inner.filter(|_| rounds > 1),
+            number: Arg::Literal(Literal::i64(range.start)),
+            // What a round hands on is what the copy behind it begins with.
+            handed: if n > 0 { &carries } else { &[] },
+            scalars: SecondaryMap::new(),
+            vars: SecondaryMap::new(),
+            indices: SecondaryMap::new(),
+            undecided: false,
+        };
+        copy.count(&mut copied);
+        copy.append(body, &mut copied);
+        undecided |= copy.undecided;
+    }
+    let body = sweep(copied);
+    match inner {
+        None => out.extend(body),
+        Some(index) => {
+            let extent = Extent::Constant(rounds as usize);
+            out.push(Stmt::For { index, extent, rounds: claim, lanes: 1, carries, body });
+        }
+    }
+    undecided
+}
+
+/// A copy of a loop's body for some rounds.
 struct Copy<'a> {
     program: &'a mut Kernel,
-    /// The index of the loop that is split.
+    /// The index of the loop.
     index: IndexId,
-    start: i64,
-    end: i64,
-    /// The index of the new loop; `None` where the range is one index.
+    range: Range,
+    /// The index of the new loop; `None` where there is one round.
     inner: Option<IndexId>,
     /// The old index as a number.
     number: Arg,
+    /// Arrays that a copy before this one has handed on.
+    handed: &'a [Carry],
     scalars: SecondaryMap<ScalarId, Option<Arg>>,
     vars: SecondaryMap<VarId, Option<VarId>>,
     indices: SecondaryMap<IndexId, Option<IndexId>>,
@@ -216,19 +230,32 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn fresh_index(&mut self) -> IndexId {
-        let index = IndexId::new(self.program.indices as usize);
-        self.program.indices += 1;
-        index
+    /// The old index as a number, of the new one; addresses take it themselves. Swept where nobody reads it.
+    fn count(&mut self, out: &mut Vec<Stmt>) {
+        let Some(inner) = self.inner else { return };
+        self.number = Arg::Index(inner);
+        let Range { start, by, .. } = self.range;
+        for (code, number, neutral) in [(Code::Mul, by, 1), (Code::Add, start, 0)] {
+            if number != neutral {
+                let value = self.program.scalars.push(Dtype::I64);
+                let args = vec![self.number, Arg::Literal(Literal::i64(number))];
+                out.push(Stmt::Let { value, expr: Expr::Code(code, args) });
+                self.number = Arg::Scalar(value);
+            }
+        }
     }
 
     /// A value made of the index and constants, if it is the same in the whole range.
     fn decide(&mut self, code: &Code, args: &[Arg]) -> Option<Literal> {
         let at = |i: i64| at_index(code, args, self.index, i);
-        let (first, last) = (at(self.start)?, at(self.end - 1)?);
-        // A comparison with a constant changes at cuts only, beside equal operands, so the ends decide.
+        let (first, last) = (at(self.range.start)?, at(self.range.last())?);
+        // A comparison with a constant changes there only, beside equal operands, so that and the ends decide.
         let comparison = code.compares();
-        let same = first == last && (comparison || self.end - self.start == 1);
+        let between = compared(args, self.index)
+            .filter(|at| (self.range.start..=self.range.last()).contains(at));
+        let same = first == last
+            && (comparison || self.range.rounds == 1)
+            && between.is_none_or(|constant| at(constant) == Some(first));
         self.undecided |= comparison && !same;
         same.then_some(first)
     }
@@ -301,13 +328,14 @@ impl Map for Copy<'_> {
         };
         for (i, stride) in &address.terms {
             if *i == self.index {
-                out.offset += self.start * stride;
-                out.terms.extend(self.inner.map(|inner| (inner, *stride)));
+                out.offset += self.range.start * stride;
+                out.terms.extend(self.inner.map(|inner| (inner, *stride * self.range.by)));
             } else {
                 out.terms.push((self.indices[*i].unwrap_or(*i), *stride));
             }
         }
-        (held, out)
+        let handed = self.handed.iter().find(|carry| carry.now == held);
+        (handed.map_or(held, |carry| carry.next), out)
     }
 
     fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
@@ -336,7 +364,7 @@ impl Map for Copy<'_> {
     }
 
     fn index(&mut self, index: IndexId) -> IndexId {
-        let fresh = self.fresh_index();
+        let fresh = self.program.fresh_index();
         self.indices[index] = Some(fresh);
         fresh
     }

@@ -49,7 +49,7 @@ fn block(body: &mut [Stmt]) {
 }
 
 /// Whether more accesses go down with an index than up.
-fn downward(index: IndexId, body: &[Stmt]) -> bool {
+pub(super) fn downward(index: IndexId, body: &[Stmt]) -> bool {
     let mut up = 0;
     visit(body, &mut |stmt| stmt.accesses(&mut |a| up += a.address.stride(index).signum()));
     up < 0

@@ -18,7 +18,9 @@ pub(super) struct Found {
     pub(super) read: Read,
     /// Elements that are read together, in any order among themselves.
     pub(super) granule: u64,
-    /// The blocks that store it, and how often all of them run.
+    /// The step that reads it, if it is one,
+    pub(super) back: Option<usize>,
+    /// the blocks that store it, and how often all of them run.
     pub(super) blocks: Vec<usize>,
     pub(super) rounds: Option<u64>,
 }
@@ -66,7 +68,8 @@ pub(super) fn found(sites: &Sites, turn: Option<usize>, id: BufferId, elements: 
     let rounds = stores.first().filter(|_| blocks.len() == 1).and_then(|s| {
         s.loops.iter().try_fold(1u64, |n, l| n.checked_mul(u64::try_from(l.rounds()?).ok()?))
     });
-    Found { read, granule, blocks, rounds }
+    let back = sites.touching(id).filter(|s| !s.write).map(|s| s.step).last();
+    Found { read, granule, back, blocks, rounds }
 }
 
 fn ordered(sites: &Sites, turn: Option<usize>, id: BufferId, elements: u64) -> Option<(Read, u64)> {

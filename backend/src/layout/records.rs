@@ -9,7 +9,7 @@
 //!
 //! A record is what one round of a block stores, so an array may have several elements of it. Fields stand
 //! in the order of their sizes, so that each is where its size divides, and the record is padded to whole
-//! entries of 8 bytes. Arrays that the way back reads in different orders stay apart: only alike can be
+//! entries of 8 bytes. Arrays that the way back reads in different orders or steps stay apart: only alike can be
 //! streamed together. The first pass of the paper.
 
 use super::found::{Found, found};
@@ -41,7 +41,8 @@ pub(super) fn records(program: &Program, mut layout: Layout, _: &Room) -> Layout
         let holds = Holds::Arrays { fields: vec![field], records: count / elements };
         let alone = Region::of(holds, elements * width, found.read);
         let with = all.iter_mut().find(|(other, about)| {
-            let alike = about.as_ref().is_some_and(|a| a.blocks == found.blocks);
+            let alike =
+                about.as_ref().is_some_and(|a| (&a.blocks, a.back) == (&found.blocks, found.back));
             alike && joins(other, &alone)
         });
         match with {

@@ -48,7 +48,8 @@ impl Sites {
             sites: Sites { all: Vec::new(), records: Vec::new(), turned: OrderedSet::default() },
         };
         for (step, stmt) in k.body.iter().enumerate() {
-            (walk.step, walk.epoch) = (step, walk.epoch + 1);
+            (walk.step, walk.epoch, walk.blocks) = (step, walk.epoch + 1, walk.blocks + 1);
+            walk.block = walk.blocks;
             walk.stmt(stmt);
         }
         walk.sites

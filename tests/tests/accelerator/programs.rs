@@ -290,6 +290,39 @@ fn the_nine_kernels_run_on_every_system() {
     assert!(streamed >= 5, "{streamed}");
 }
 
+#[test]
+fn unrolled_loops_compute_the_same_bits_with_no_more_accesses() {
+    for kernel in KERNELS.iter().filter(|kernel| kernel.form == Form::Mutated) {
+        let size = kernel.sizes.test;
+        let (variables, data, seed) = kernel.arguments(&(kernel.inputs)(size)).unwrap();
+        let machine = Machine { entries: 4096, ..small() };
+        let written = Target::Accelerator(machine.clone());
+        let f = jit(kernel.under(size, Policy::Aliased)).on(written);
+        let on = |system, unroll: &[u64], overlap| {
+            let (unroll, layer) = (unroll.to_vec(), if overlap { 1 } else { u64::MAX });
+            let mirrored = overlap;
+            let setup =
+                Setup { system, unroll, overlap, layer, mirrored, ..machine.clone().into() };
+            f.simulate((&variables, &data, &seed), setup).unwrap()
+        };
+        let count = |s: &Statistics| {
+            let phases = [&s.forward, &s.reverse];
+            phases.iter().map(|c| c.others.count() + c.taped()).sum::<u64>()
+        };
+        let (want, as_written) = on(System::ENZYME, &[], false);
+        let most: &[u64] = if kernel.name == "lenet" { &[2] } else { &[u64::MAX; 4] };
+        for (unroll, overlap) in [(&[2][..], true), (&[3, 2], false), (most, true), (most, false)] {
+            for system in [System::ENZYME, System::TFLOW] {
+                let (got, s) = on(system, unroll, overlap);
+                assert_eq!(got, want, "{kernel} by {unroll:?}, {}", s.system);
+                let (few, all) = (count(&s), count(&as_written));
+                // Where arrays may overlap, arguments are read again.
+                assert!(overlap || few <= all, "{kernel} by {unroll:?}: {few}, {all}");
+            }
+        }
+    }
+}
+
 /// A program whose second step reads what the first one keeps, on every system: results are the same, and so many
 /// entries are streamed.
 #[track_caller]
@@ -330,6 +363,34 @@ fn kept(store: &str, load: &str) -> String {
   }}
 }}"
     )
+}
+
+/// What one loop keeps and two steps read is in two streams, each as long as its step.
+#[test]
+fn what_is_read_in_two_steps_is_in_two_streams() {
+    let text = "program @two {
+  workspace 3072
+  buffer b0: f64[192] input 0
+  buffer b1: f64[192] output 0
+  buffer b2: f64[192] output 1
+  buffer b3: f64[192] workspace 0 kept tape
+  buffer b4: f64[192] workspace 1536 kept tape
+  for i0 in 192 {
+    %0: f64 = load b0[i0]
+    store b3[i0], %0
+    %1: f64 = neg %0
+    store b4[i0], %1
+  }
+  for i1 in 192 {
+    %2: f64 = load b3[i1*-1 + 191]
+    store b1[i1], %2
+  }
+  for i2 in 192 {
+    %3: f64 = load b4[i2*-1 + 191]
+    store b2[i2], %3
+  }
+}";
+    streams(text, 384);
 }
 
 #[test]
