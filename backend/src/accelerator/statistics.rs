@@ -121,6 +121,7 @@ impl std::ops::Add for Counts {
             streamed: self.streamed + other.streamed,
             requests: self.requests + other.requests,
             layers: self.layers + other.layers,
+            blocks: self.blocks + other.blocks,
             edges: self.edges + other.edges,
             crossing: self.crossing + other.crossing,
             alive: self.alive + other.alive,

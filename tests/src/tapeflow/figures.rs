@@ -34,8 +34,8 @@ figures! {
     14 "energy: a cache of 32 kB over streams" 12 13;
     15 "points of time and energy that streams improve" 15;
     16 "lines moved with scratchpads of all sizes" 17;
-    17 "pathfinder with layers of many rounds" 18;
-    18 "everything in one window" 19;
+    17 "pathfinder, unrolled further and further" 18;
+    18 "everything unrolled" 19;
 }
 
 const COLOURS: [&str; 6] = ["#2b6cb0", "#c05621", "#2f855a", "#6b46c1", "#b7791f", "#718096"];

@@ -37,6 +37,8 @@ pub struct Run {
     pub layer: Option<u64>,
     /// Operations that are under way: 1 is a replay.
     pub window: u64,
+    /// How many rounds become straight code, of inner loops first; none for loops as they are written.
+    pub unroll: &'static [u64],
 }
 
 impl Run {
@@ -44,16 +46,25 @@ impl Run {
     pub fn of(system: System, cache: u64) -> Run {
         let Machine { entries, window, .. } = Machine::cal();
         let (emission, ways, layer) = (Emission::Enzyme, 2, None);
-        Run { emission, system: system.name, cache, ways, entries, layer, window }
+        let (system, unroll) = (system.name, [].as_slice());
+        Run { emission, system, cache, ways, entries, layer, window, unroll }
+    }
+
+    /// The same with loops unrolled, where a layer is what a block stores.
+    pub fn unrolled(self, unroll: &'static [u64]) -> Run {
+        Run { layer: Some(1), unroll, ..self }
     }
 }
 
 type Compiled = (Given<Tensor>, Jit<Given<Var>, (Var, Vec<Var>), Gradient>);
 
+/// A kernel and its size.
+type Which = (&'static str, &'static [usize]);
+
 /// Simulations that were made.
 pub struct Runs {
-    compiled: BTreeMap<(&'static str, Emission), Rc<Compiled>>,
-    done: BTreeMap<(&'static str, Run), Rc<Statistics>>,
+    compiled: BTreeMap<(Which, Emission), Rc<Compiled>>,
+    done: BTreeMap<(Which, Run), Rc<Statistics>>,
     /// Hears of each new one.
     heard: Box<dyn Fn(&str)>,
 }
@@ -74,7 +85,8 @@ impl Runs {
     /// # Errors
     /// What the compiler and the machine say.
     pub fn get(&mut self, study: &Study, run: Run) -> Result<Rc<Statistics>, Failure> {
-        if let Some(done) = self.done.get(&(study.name, run)) {
+        let which = (study.name, study.size);
+        if let Some(done) = self.done.get(&(which, run)) {
             return Ok(done.clone());
         }
         (self.heard)(&format!("{} on {}_{}k", study.name, run.system, run.cache >> 10));
@@ -91,6 +103,7 @@ impl Runs {
             system: system.ok_or("no such system")?,
             map,
             layer: run.layer.unwrap_or(study.block),
+            unroll: run.unroll.to_vec(),
             prepared: true,
             mirrored: true,
             overlap: run.emission == Emission::Enzyme,
@@ -99,12 +112,13 @@ impl Runs {
         };
         let (_, statistics) = f.simulate((variables, data, seed), setup)?;
         let statistics = Rc::new(statistics);
-        self.done.insert((study.name, run), statistics.clone());
+        self.done.insert((which, run), statistics.clone());
         Ok(statistics)
     }
 
     fn compiled(&mut self, study: &Study, emission: Emission) -> Result<Rc<Compiled>, Failure> {
-        if let Some(compiled) = self.compiled.get(&(study.name, emission)) {
+        let which = ((study.name, study.size), emission);
+        if let Some(compiled) = self.compiled.get(&which) {
             return Ok(compiled.clone());
         }
         let kernel = study.kernel();
@@ -117,7 +131,7 @@ impl Runs {
         // As written: no pass makes loops carry less.
         let machine = Target::Accelerator(Machine::cal());
         let compiled = Rc::new((arguments, jit(gradient).on(machine)));
-        self.compiled.insert((study.name, emission), compiled.clone());
+        self.compiled.insert(which, compiled.clone());
         Ok(compiled)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Machine parameters are those of [`Machine::cal`](tapeloom::accelerator::Machine) for all; nothing here was
 //! chosen to fit a figure. The authors' compiler unrolls inner loops, and a layer is what one such block
-//! stores.
+//! stores; how far, the numbers of layers in the paper say of five kernels: 10,400 are 400 (400 / 16 + 1). Loops are
+//! unrolled for the claims that are about it, and run as they are written for all others.
 
 use crate::suite::{Form, KERNELS, Kernel};
 use tapeloom::accelerator::{AddressMap, Place};
@@ -16,6 +17,12 @@ pub struct Study {
     pub size: &'static [usize],
     /// Values that a block stores, where it is known how far loops were unrolled.
     pub block: u64,
+    /// How far that is; empty where it is not known, or not at all.
+    pub unroll: &'static [u64],
+    /// Extents of which the second table of the paper is,
+    pub table: &'static [usize],
+    /// and those with which code without any loop is about a window; empty where there are none.
+    pub small: &'static [usize],
     /// What the second table of the paper says: its tape in kB, its layers.
     pub paper: [u64; 2],
     /// Values on the tape by our count of the authors' code, and whether the table agrees.
@@ -30,6 +37,9 @@ pub const STUDIES: [Study; 9] = [
         name: "gravity",
         size: &[256],
         block: 64,
+        unroll: &[],
+        table: &[256],
+        small: &[16],
         paper: [180, 15_616],
         values: 32_640,
         certain: false,
@@ -38,6 +48,9 @@ pub const STUDIES: [Study; 9] = [
         name: "nn",
         size: &[784, 10],
         block: 16,
+        unroll: &[16],
+        table: &[784, 10],
+        small: &[64, 4],
         paper: [63, 490],
         values: 7_869,
         certain: true,
@@ -46,6 +59,9 @@ pub const STUDIES: [Study; 9] = [
         name: "logsum",
         size: &[10_000],
         block: 16,
+        unroll: &[8],
+        table: &[10_000],
+        small: &[256],
         paper: [160, 1_251],
         values: 20_000,
         certain: true,
@@ -54,6 +70,9 @@ pub const STUDIES: [Study; 9] = [
         name: "matdescent",
         size: &[400, 400],
         block: 16,
+        unroll: &[16],
+        table: &[400, 400],
+        small: &[16, 16],
         paper: [1_280, 10_400],
         values: 160_800,
         certain: true,
@@ -62,6 +81,9 @@ pub const STUDIES: [Study; 9] = [
         name: "mttkrp",
         size: &[8, 8, 8, 8],
         block: 24,
+        unroll: &[8],
+        table: &[8, 8, 8, 8],
+        small: &[4, 4, 4, 4],
         paper: [104, 512],
         values: 12_288,
         certain: true,
@@ -70,6 +92,9 @@ pub const STUDIES: [Study; 9] = [
         name: "somier",
         size: &[10],
         block: 9,
+        unroll: &[],
+        table: &[8],
+        small: &[5],
         paper: [34, 216],
         values: 4_608,
         certain: false,
@@ -78,6 +103,9 @@ pub const STUDIES: [Study; 9] = [
         name: "lenet",
         size: &[32],
         block: 64,
+        unroll: &[],
+        table: &[32],
+        small: &[],
         paper: [430, 11_895],
         values: 54_770,
         certain: true,
@@ -86,6 +114,9 @@ pub const STUDIES: [Study; 9] = [
         name: "pathfinder",
         size: &[100, 100],
         block: 64,
+        unroll: &[],
+        table: &[100, 100],
+        small: &[16, 16],
         paper: [328, 5_842],
         values: 40_392,
         certain: false,
@@ -94,6 +125,9 @@ pub const STUDIES: [Study; 9] = [
         name: "mass spring",
         size: &[16, 16, 40],
         block: 64,
+        unroll: &[],
+        table: &[16, 16, 40],
+        small: &[4, 4, 8],
         paper: [10, 46_000],
         values: 6_612,
         certain: false,
