@@ -266,6 +266,8 @@ pub struct Terms {
     pub results: Vec<Price>,
     /// How many rounds share what is kept once, where a round of a loop is planned.
     pub rounds: usize,
+    /// How often the function runs in all, so how many times over what it keeps lies in memory.
+    pub runs: usize,
     /// Whether both halves will stand in one function, where what is computed again has to be told from
     /// what it was computed from.
     pub together: bool,
@@ -288,17 +290,34 @@ pub enum Bits {
 }
 
 /// What holds of all that a function keeps, and of all that it runs.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Regime {
     /// What arrays are taken for.
     pub memory: Memory,
     /// In how many bits values are kept.
     pub bits: Bits,
+    /// How often the function runs: the rounds of all loops around it.
+    pub runs: u32,
 }
 
 impl Regime {
     /// Nothing in particular.
-    pub const PLAIN: Regime = Regime { memory: Memory::Values, bits: Bits::Cheap };
+    pub const PLAIN: Regime = Regime { memory: Memory::Values, bits: Bits::Cheap, runs: 1 };
+
+    /// What is kept of bodies. Who keeps values as they are keeps all of them, in every round, too.
+    fn policy(self) -> Policy {
+        match (self.memory, self.bits) {
+            (Memory::Values, Bits::Whole) => Policy::Everything,
+            (Memory::Values, Bits::Cheap | Bits::Few | Bits::Rounded) => Policy::default(),
+            (Memory::Read | Memory::Written, _) => Policy::Aliased,
+        }
+    }
+}
+
+impl Default for Regime {
+    fn default() -> Regime {
+        Regime::PLAIN
+    }
 }
 
 /// What arrays are taken for, where values are kept.
@@ -337,6 +356,13 @@ impl Share {
     #[must_use]
     pub fn with(self, regime: Regime) -> Share {
         Share { regime, ..self }
+    }
+
+    /// The same, in the body of a loop of so many rounds.
+    #[must_use]
+    pub fn inside(self, rounds: usize) -> Share {
+        let times = u32::try_from(rounds).unwrap_or(u32::MAX);
+        self.with(Regime { runs: self.regime.runs.saturating_mul(times), ..self.regime })
     }
 
     /// The same, where values are kept in so many bits.
@@ -403,17 +429,19 @@ impl Terms {
     /// Those of a call: its operands and its results are there, and both halves with them.
     pub fn call(policy: Policy) -> Terms {
         let bits = policy.bits();
-        Terms { policy, params: Vec::new(), results: Vec::new(), rounds: 1, together: true, bits }
+        let (params, results) = (Vec::new(), Vec::new());
+        Terms { policy, params, results, rounds: 1, runs: 1, together: true, bits }
     }
 
     /// Those of functions that are run, each half by an equation of its own.
     pub fn apart(params: Vec<Price>, results: Vec<Price>, rounds: usize) -> Terms {
         // Whatever has a derivative has a parameter.
         let regime = params.iter().map(|price| price.share().regime).max().unwrap_or_default();
-        let (policy, bits) = match regime.memory {
-            Memory::Values => (Policy::default(), regime.bits),
-            Memory::Read | Memory::Written => (Policy::Aliased, Bits::Whole),
+        let bits = match regime.memory {
+            Memory::Values => regime.bits,
+            Memory::Read | Memory::Written => Bits::Whole,
         };
-        Terms { policy, params, results, rounds, together: false, bits }
+        let (policy, runs) = (regime.policy(), regime.runs as usize);
+        Terms { policy, params, results, rounds, runs, together: false, bits }
     }
 }

@@ -286,6 +286,7 @@ fn terms(options: &BTreeMap<&str, &str>) -> Result<Terms, Failure> {
         params: prices("params")?,
         results: prices("results")?,
         rounds: 8,
+        runs: options.get("runs").map_or(Ok(8), |n| n.parse())?,
         together: options.get("together") == Some(&"true"),
     })
 }

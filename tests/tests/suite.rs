@@ -170,3 +170,21 @@ fn eight_thousand_bytes_are_enough() {
     }
     println!("{sum} bytes in all");
 }
+
+/// What leaves the cache costs its traffic: a loop that would keep much computes it again, and keeps what it needs where
+/// that is little. Who asks for everything gets everything, in every round.
+#[test]
+fn what_leaves_the_cache_is_made_again() {
+    let of =
+        |name: &str| KERNELS.iter().find(|k| k.name == name && k.form == Form::Mutated).unwrap();
+    let kept = |kernel: &Kernel, size, policy| {
+        let given = kernel.arguments(&(kernel.inputs)(size)).unwrap();
+        Kept::of(kernel.under(size, policy), &given).unwrap().planned
+    };
+    let somier = of("somier");
+    assert_eq!(kept(somier, &[10], Policy::Planned), 6 * 8 * 8 * 8 * 8);
+    assert_eq!(kept(somier, &[40], Policy::Planned), 0);
+    let mttkrp = of("mttkrp");
+    assert_eq!(kept(mttkrp, mttkrp.sizes.study, Policy::Planned), 0);
+    assert!(kept(mttkrp, mttkrp.sizes.study, Policy::Everything) >= 3 * 8 * 8 * 8 * 8 * 8);
+}

@@ -39,8 +39,9 @@ pub(crate) fn derive(
     let written = *policy == Policy::Aliased && writes(module, f);
     let memory = if written { Memory::Written } else { Memory::Read };
     let f = through_memory(module, f)?;
-    let regime = Regime { memory, bits: policy.bits() };
-    let shares: Vec<Share> = shares.iter().map(|share| share.with(regime)).collect();
+    let bits = policy.bits();
+    let within = |share: &Share| share.with(Regime { memory, bits, ..share.regime() });
+    let shares: Vec<Share> = shares.iter().map(within).collect();
     regions.linearize(module, f, active, &[], &shares)
 }
 

@@ -23,8 +23,12 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Lowering, Trip};
 use tapeloom_ir::{Equation, FuncId, Function, Module, OrderedMap, Terms, ValueId};
 
-/// How much more arithmetic a plan may have: a tenth.
+/// How much more arithmetic a plan may have, as long as what loops keep stays in a cache: a tenth.
 const MORE: f64 = 0.1;
+
+/// What loops keep does not stay in the cache of a core where it has more bytes. Then moving it takes what its
+/// price says, and prices alone decide.
+const CACHE: usize = 1 << 21;
 
 /// How many times over arithmetic counts at most, before none is done again.
 const DEAREST: u64 = 64;
@@ -37,10 +41,11 @@ pub(super) fn choose(
     reads: &Reads<'_>,
     terms: &Terms,
 ) -> Vec<bool> {
+    let weighed = terms.policy.is_planned() && !leaves_the_cache(f, reads, terms);
     let mut times = 1;
     loop {
         let again = cheapest(f, &Prices::of(module, f, terms, reads, times), reads.values);
-        if !terms.policy.is_planned() || times == NEVER || !again.contains(&true) {
+        if !weighed || times == NEVER || !again.contains(&true) {
             return again;
         }
         let runs = f.equations.iter().zip(&again).filter(|(_, on)| **on);
@@ -50,6 +55,13 @@ pub(super) fn choose(
         }
         times = if times < DEAREST { 2 * times } else { NEVER };
     }
+}
+
+/// Whether all that the linear half reads of what is computed would be more, in all rounds, than a cache holds.
+fn leaves_the_cache(f: &Function, reads: &Reads<'_>, terms: &Terms) -> bool {
+    let made = reads.values.iter().filter(|v| !f.params.contains(v));
+    let bytes: usize = made.filter_map(|v| f.types[*v].as_array()).map(|ty| ty.bytes()).sum();
+    !terms.together && bytes.saturating_mul(terms.runs) > CACHE
 }
 
 /// The cheapest plan at those prices.

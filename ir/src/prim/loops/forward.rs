@@ -256,7 +256,7 @@ impl Loop {
                 };
             }
         });
-        shares
+        shares.into_iter().map(|share| share.inside(self.some_rounds())).collect()
     }
 
     /// Whether what follows from constants alone, and is computed by `f`, may be computed outside: not
