@@ -96,10 +96,14 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     if !written {
         kernel::straighten(&mut program);
     }
-    kernel::split_loops(&mut program)?;
+    kernel::split_loops(&mut program, !written)?;
     if !written {
         // In a range of a loop more is known.
         kernel::straighten(&mut program);
+        kernel::registers(&mut program);
+        kernel::in_place(&mut program);
+        kernel::reuse(&mut program, false);
+        kernel::localize(&mut program);
         kernel::upward(&mut program);
     }
     kernel::choose_lanes(&mut program);

@@ -81,6 +81,8 @@ faults! {
     UnrolledRest = "unrolled-rest", "a loop that goes down is unrolled from its first round, and the remainder, too";
     ReuseAlias = "reuse-alias", "a store at another address leaves what is known of an element";
     ApartLast = "apart-last", "of an array that is taken apart the way back begins with the last element but one";
+    WindowMeets = "window-meets", "a part of an array is worked in where it lies while others read and write it";
+    OwnOfTheRound = "own-of-the-round", "a variable is taken for that of a round which may find what another one left";
     LoadEarly = "load-early", "a load of the simulated accelerator does not wait for the store before it";
     ValueEarly = "value-early", "what a kernel computes is there at once for the simulated accelerator";
     FifoMirrored = "fifo-mirrored", "what the way back reads in the order of its stores is streamed last in, first out";

@@ -16,8 +16,8 @@ use crate::kernel::told::{tell, told};
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Call, Carry, Contract, Cursor, Expr, Extent, Held, IndexId,
     Kernel, KernelId, Matrix, Place, Program, Rounds, Stmt, Tape, TapeId, Taping, Turned, VarId,
-    Version, View, choose_lanes, claim, eval, handle, parse, registers, reuse, shadow, splice,
-    split_loops, straighten, unroll, upward, verify, visit,
+    Version, View, choose_lanes, claim, eval, handle, in_place, localize, parse, registers, reuse,
+    shadow, splice, split_loops, straighten, unroll, upward, verify, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
@@ -666,8 +666,15 @@ fn random_recursive_kernels() {
         let mut spliced = p.clone();
         splice(&mut spliced);
         assert_eq!(told_by(&spliced), want, "{p}\n{spliced}\nseed {seed}");
-        let passes: [fn(&mut Program); 5] =
-            [registers, straighten, |p| unroll(p, &[2, 3]), |p| reuse(p, true), upward];
+        let passes: [fn(&mut Program); 7] = [
+            registers,
+            straighten,
+            in_place,
+            |p| unroll(p, &[2, 3]),
+            |p| reuse(p, true),
+            localize,
+            upward,
+        ];
         for pass in passes {
             pass(&mut spliced);
             assert_eq!(verify(&spliced), [], "{spliced}\nseed {seed}");
@@ -678,7 +685,7 @@ fn random_recursive_kernels() {
         let plain = seed % 3 == 0;
         let mut made = if plain { p } else { spliced };
         if seed % 5 > 0 {
-            split_loops(&mut made).unwrap();
+            split_loops(&mut made, true).unwrap();
         }
         if seed % 4 > 0 {
             choose_lanes(&mut made);

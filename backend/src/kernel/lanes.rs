@@ -263,12 +263,15 @@ impl Survey<'_> {
                     self.folds |= !own;
                     self.folds_inside |= own && self.inside;
                 }
+                // What waits for itself in a loop inside is better off with others beside it.
+                Stmt::Set { var, .. } => {
+                    self.folds_inside |= self.inside && self.declared.contains(var);
+                }
                 // Those that lanes rule out are refused.
                 Stmt::Nest { .. }
                 | Stmt::For { extent: Extent::Scalar(_), .. }
                 | Stmt::While { .. }
                 | Stmt::If { .. }
-                | Stmt::Set { .. }
                 | Stmt::Store { .. }
                 | Stmt::Contract(_)
                 | Stmt::Call(_)

@@ -19,8 +19,8 @@
 //! Known to loop compilers as index-set splitting (Griebl, Feautrier, Lengauer, 2000).
 
 use super::{
-    Address, Arg, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Program, Rounds,
-    ScalarId, Stmt, VarId, visit,
+    Address, Arg, Buffer, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Place,
+    Program, Rounds, ScalarId, Stmt, VarId, visit,
 };
 use cranelift_entity::{EntitySet, SecondaryMap};
 use tapeloom_ir::fault::{Fault, planted};
@@ -31,16 +31,22 @@ const MOST_RANGES: usize = 16;
 /// and only while all of them together have at most so many statements.
 const MOST_STATEMENTS: usize = 4_000;
 
-/// Splits every loop of a program at the constants that its guards compare its index with.
+/// A loop of at most so many rounds, and so many statements in all of them, is written out where elements of small
+/// arrays then have fixed places, so that they can be in registers.
+const TINY: (usize, usize) = (4, 64);
+const SMALL: usize = 16;
+
+/// Splits every loop of a program at the constants that its guards compare its index with; and tiny ones inside
+/// loops, if so asked, at every round.
 ///
 /// # Errors
 /// In a debug build [`Kind::Internal`](tapeloom_ir::Kind::Internal), if a range is left in which such
 /// a guard is no constant: the loop was cut in the wrong place.
-pub fn split_loops(program: &mut Program) -> Result<(), Problem> {
+pub fn split_loops(program: &mut Program, tiny: bool) -> Result<(), Problem> {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         for step in std::mem::take(&mut kernel.body) {
             // A step stays one.
-            let step = Stmt::nest(block(kernel, vec![step])?);
+            let step = Stmt::nest(block(kernel, vec![step], tiny, false)?);
             kernel.body.push(step);
         }
     }
@@ -48,11 +54,17 @@ pub fn split_loops(program: &mut Program) -> Result<(), Problem> {
 }
 
 /// The statements with their loops split, inner loops first.
-fn block(program: &mut Kernel, body: Vec<Stmt>) -> Result<Vec<Stmt>, Problem> {
+fn block(
+    program: &mut Kernel,
+    body: Vec<Stmt>,
+    tiny: bool,
+    within: bool,
+) -> Result<Vec<Stmt>, Problem> {
     let mut out = Vec::with_capacity(body.len());
     for mut stmt in body {
+        let looped = within || matches!(stmt, Stmt::For { .. } | Stmt::While { .. });
         for inside in stmt.blocks_mut() {
-            *inside = block(program, std::mem::take(inside))?;
+            *inside = block(program, std::mem::take(inside), tiny, looped)?;
         }
         // What two ranges carry would exchange places once more between them, lanes of two would fold
         // in another order, and a cursor turns within a loop.
@@ -67,7 +79,11 @@ fn block(program: &mut Kernel, body: Vec<Stmt>) -> Result<Vec<Stmt>, Problem> {
                 continue;
             }
         };
-        let cuts = breakpoints(&body, index, extent);
+        let written_out = tiny && within && is_tiny(program, index, extent, rounds, &body);
+        let cuts = match written_out {
+            true => (1..extent).collect(),
+            false => breakpoints(&body, index, extent),
+        };
         let ranges = cuts.len() + 1;
         if cuts.is_empty()
             || ranges > MOST_RANGES
@@ -91,6 +107,25 @@ fn block(program: &mut Kernel, body: Vec<Stmt>) -> Result<Vec<Stmt>, Problem> {
         }
     }
     Ok(out)
+}
+
+/// Whether a loop is small, and decides alone which element of a small array its rounds work in.
+fn is_tiny(k: &Kernel, index: IndexId, extent: usize, rounds: Rounds, body: &[Stmt]) -> bool {
+    let small = extent <= TINY.0 && size(body).saturating_mul(extent) <= TINY.1;
+    // How a fold is taken apart is the business of lanes.
+    if !small || rounds == Rounds::Fold {
+        return false;
+    }
+    let mut found = false;
+    visit(body, &mut |stmt| {
+        stmt.accesses(&mut |a| {
+            let Buffer { ty, place } = &k.buffers[a.buffer];
+            let own = matches!(place, Place::Workspace(_)) && ty.shape.elements() <= SMALL;
+            let alone = matches!(a.address.terms[..], [(i, _)] if i == index);
+            found |= own && alone && a.address.dynamic.is_none();
+        });
+    });
+    found
 }
 
 /// Whether a cursor turns in a block.
@@ -433,7 +468,7 @@ mod tests {
     fn same(text: &str, args: &[Tensor]) -> String {
         let program = parse(text, &|_| None).unwrap();
         let mut split = program.clone();
-        split_loops(&mut split).unwrap();
+        split_loops(&mut split, false).unwrap();
         assert_eq!(verify(&split), [], "{split}");
         assert_eq!(eval(&program, args).unwrap(), eval(&split, args).unwrap(), "{split}");
         split.to_string()

@@ -48,7 +48,7 @@ pub(super) fn check_all(module: &Module, f: FuncId, all: &[&[Tensor]], tolerance
     let mut compiled = program.clone();
     kernel::splice(&mut compiled);
     kernel::registers(&mut compiled);
-    kernel::split_loops(&mut compiled).unwrap();
+    kernel::split_loops(&mut compiled, true).unwrap();
     let errors = kernel::verify(&compiled);
     assert!(errors.is_empty(), "{errors:?}\n{program}\n{compiled}");
     let machine = crate::Executable::new(&compiled).unwrap();
