@@ -5,7 +5,7 @@
 //! operations before they come here.
 
 use cranelift_codegen::ir::condcodes::FloatCC;
-use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
+use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Opcode, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 use tapeloom_ir::Code;
 use tapeloom_ir::prim::power;
@@ -92,10 +92,30 @@ pub(super) fn choose(
     x: Value,
     y: Value,
 ) -> Value {
+    let little = MemFlagsData::new().with_endianness(Endianness::Little);
     if !ty.is_vector() {
+        // A choice between floats is a jump, and nobody foresees what was found in memory; one between their
+        // bits is none.
+        if ty.is_float() && is_loaded(b, truth) {
+            let bits = ty.as_int();
+            let [x, y] = [x, y].map(|x| b.ins().bitcast(bits, little, x));
+            let chosen = b.ins().select(truth, x, y);
+            return b.ins().bitcast(ty, little, chosen);
+        }
         return b.ins().select(truth, x, y);
     }
-    let little = MemFlagsData::new().with_endianness(Endianness::Little);
     let mask = b.ins().bitcast(ty, little, truth);
     b.ins().bitselect(mask, x, y)
+}
+
+/// Whether a truth was read from memory: a byte, or whether a byte is not 0.
+fn is_loaded(b: &FunctionBuilder<'_>, truth: Value) -> bool {
+    let dfg = &b.func.dfg;
+    let made = |value: Value| dfg.value_def(value).inst();
+    let loads = |inst| dfg.insts[inst].opcode().can_load();
+    made(truth).is_some_and(|inst| {
+        let compares = matches!(dfg.insts[inst].opcode(), Opcode::Icmp);
+        let of = compares.then(|| dfg.inst_args(inst).first().and_then(|x| made(*x))).flatten();
+        loads(inst) || of.is_some_and(loads)
+    })
 }

@@ -67,7 +67,7 @@ pub(super) fn emit(
         };
     }
     let value = match (code, x) {
-        (Code::Select, [c, x, y]) => Some(b.ins().select(*c, *x, *y)),
+        (Code::Select, [c, x, y]) => Some(float::choose(b, b.func.dfg.value_type(*x), *c, *x, *y)),
         (Code::Convert(to), _) => Some(convert(b, first, dtype, to)),
         (Code::Clamp, [low, x, high]) => {
             let x = emit(b, functions, Code::Max, dtype, &[*x, *low])?;
