@@ -100,7 +100,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     if !written {
         // In a range of a loop more is known.
         kernel::straighten(&mut program);
-        kernel::registers(&mut program);
+        kernel::own_registers(&mut program);
         kernel::in_place(&mut program);
         kernel::reuse(&mut program, false);
         kernel::localize(&mut program);

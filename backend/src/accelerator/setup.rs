@@ -100,7 +100,7 @@ impl Setup {
         if self.unroll.iter().any(|factor| *factor > 1) {
             // Where loops are cut, and which addresses are alike, is seen of straight indices.
             kernel::straighten(&mut program);
-            kernel::split_loops(&mut program)?;
+            kernel::split_loops(&mut program, false)?;
             kernel::unroll(&mut program, &self.unroll);
             kernel::straighten(&mut program);
             kernel::reuse(&mut program, self.overlap);

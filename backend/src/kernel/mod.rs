@@ -69,6 +69,7 @@ pub use lanes::choose_lanes;
 pub(crate) use lanes::combine;
 pub use local::localize;
 pub use parse::parse;
+pub(crate) use registers::own_registers;
 pub use registers::registers;
 pub use reuse::reuse;
 pub use rounds::claim;

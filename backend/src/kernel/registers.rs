@@ -42,11 +42,21 @@ type Element = (BufferId, i64);
 
 /// Gives the loops of a program that run in order their variables.
 pub fn registers(program: &mut Program) {
+    promote(program, false);
+}
+
+/// The same for memory alone that one loop works in: where loops have been taken apart, another part may know it,
+/// and other values may lie in its place by then.
+pub(crate) fn own_registers(program: &mut Program) {
+    promote(program, true);
+}
+
+fn promote(program: &mut Program, own: bool) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let mut mentions = SecondaryMap::new();
         count(&kernel.body, &mut mentions);
         let mut body = std::mem::take(&mut kernel.body);
-        if block(kernel, &mentions, false, &mut body) {
+        if block(kernel, &mentions, own, false, &mut body) {
             kernel.body = body;
             claim(kernel);
         } else {
@@ -60,6 +70,7 @@ pub fn registers(program: &mut Program) {
 fn block(
     kernel: &mut Kernel,
     mentions: &SecondaryMap<BufferId, usize>,
+    own: bool,
     within: bool,
     body: &mut [Stmt],
 ) -> bool {
@@ -85,9 +96,10 @@ fn block(
             | Stmt::Watch(_)
             | Stmt::Ask(_) => false,
         };
-        let around = if in_order { in_registers(kernel, mentions, within, stmt) } else { None };
+        let around =
+            if in_order { in_registers(kernel, mentions, own, within, stmt) } else { None };
         for inside in stmt.blocks_mut() {
-            changed |= block(kernel, mentions, within || in_order, inside);
+            changed |= block(kernel, mentions, own, within || in_order, inside);
         }
         if let Some([mut before, behind]) = around {
             before.push(std::mem::replace(stmt, Stmt::Nest { body: Vec::new() }));
@@ -115,17 +127,26 @@ fn count(body: &[Stmt], mentions: &mut SecondaryMap<BufferId, usize>) {
 fn in_registers(
     kernel: &mut Kernel,
     mentions: &SecondaryMap<BufferId, usize>,
+    own: bool,
     within: bool,
     stmt: &mut Stmt,
 ) -> Option<[Vec<Stmt>; 2]> {
     let alone = std::slice::from_ref(&*stmt);
-    let chosen = chosen(kernel, alone);
-    if chosen.is_empty() {
-        return None;
-    }
+    let mut chosen = chosen(kernel, alone);
     let mut inside = SecondaryMap::new();
     count(alone, &mut inside);
     let only_here = |b: BufferId| mentions[b] == inside[b];
+    if own {
+        let mut carried = Vec::new();
+        visit(alone, &mut |s| {
+            s.carries().iter().for_each(|c| carried.extend([c.now.buffer, c.next.buffer]))
+        });
+        let workspace = |b: BufferId| matches!(kernel.buffers[b].place, Place::Workspace(_));
+        chosen.retain(|e, _| only_here(e.0) && workspace(e.0) && !carried.contains(&e.0));
+    }
+    if chosen.is_empty() {
+        return None;
+    }
     // A round of the loop around may find what the one before it left here.
     let fresh = |e: &Element| stmt.blocks().iter().find_map(|b| stores_first(b, *e)) == Some(true);
     if within && chosen.keys().any(|e| only_here(e.0) && !fresh(e)) {
