@@ -146,8 +146,8 @@ fn for_each_member_that_takes_part_in_their_order() {
 fn once_under_every_derivative() {
     let x = Tensor::from(0.5);
     let f = |log: &Listener, x: Var| {
-        let y = see(log, "y", x * 2.0);
-        let z = fori_loop(2, |(_, c): (Var, Var)| see(log, "c", c * y), y);
+        let y = see(log, "y", x * 2.0).named("a");
+        let z = fori_loop(2, |(_, c): (Var, Var)| see(log, "c", c * y), y).named("b.c");
         cond(z.gt(0.0), |z: Var| see(log, "z", z * z), |z: Var| z, z)
     };
     let want = "y 1, c 1, c 1, z 1";
@@ -584,7 +584,7 @@ fn callbacks_in_loops_are_asked_once_under_every_policy() {
             });
             (x * half).sin() + 0.1
         };
-        fori_loop(20, round, x).sum()
+        fori_loop(20, round, x.named("a")).named("b.c").sum()
     };
     let gradient = |f: &dyn Fn(Var) -> Var| run(grad(f), &x).unwrap();
     let plain = Arc::new(AtomicUsize::new(0));
