@@ -34,6 +34,9 @@ use super::{
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 
+/// Blocks of more statements are left alone: what is between two copies is looked at for each of them.
+const LONGEST: usize = 128;
+
 /// Works in parts of arrays where they lie.
 ///
 /// ```
@@ -59,8 +62,8 @@ use tapeloom_ir::fault::{Fault, planted};
 /// ```
 pub fn in_place(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let mut mentions = SecondaryMap::new();
-        count(&kernel.body, &mut mentions);
+        let mut mentions: SecondaryMap<BufferId, usize> = SecondaryMap::new();
+        names(&kernel.body, &mut |b| mentions[b] += 1);
         let mut body = std::mem::take(&mut kernel.body);
         let changed = block(kernel, &mentions, &mut body);
         kernel.body = body;
@@ -70,13 +73,13 @@ pub fn in_place(program: &mut Program) {
     }
 }
 
-/// How often buffers are named.
-fn count(body: &[Stmt], mentions: &mut SecondaryMap<BufferId, usize>) {
+/// The buffers that are named, as often as they are.
+fn names(body: &[Stmt], on: &mut dyn FnMut(BufferId)) {
     visit(body, &mut |s| {
-        s.accesses(&mut |a| mentions[a.buffer] += 1);
+        s.accesses(&mut |a| on(a.buffer));
         for Carry { now, next } in s.carries() {
-            mentions[now.buffer] += 1;
-            mentions[next.buffer] += 1;
+            on(now.buffer);
+            on(next.buffer);
         }
     });
 }
@@ -86,6 +89,9 @@ fn block(kernel: &Kernel, mentions: &SecondaryMap<BufferId, usize>, body: &mut V
     let mut changed = false;
     for stmt in body.iter_mut() {
         stmt.blocks_mut().into_iter().for_each(|inside| changed |= block(kernel, mentions, inside));
+    }
+    if body.len() > LONGEST {
+        return changed;
     }
     let mut at = 0;
     while at < body.len() {
@@ -112,9 +118,9 @@ fn users(
     buffer: BufferId,
 ) -> Option<(usize, usize)> {
     let named = |stmt: &Stmt| {
-        let mut of = SecondaryMap::new();
-        count(std::slice::from_ref(stmt), &mut of);
-        of[buffer]
+        let mut times = 0;
+        names(std::slice::from_ref(stmt), &mut |b| times += usize::from(b == buffer));
+        times
     };
     let here: Vec<usize> = body.iter().map(named).collect();
     if here.iter().sum::<usize>() != mentions[buffer] {
