@@ -209,8 +209,7 @@ impl<'a> Functions<'a> {
         library: Library,
         dtype: Dtype,
     ) -> Result<FuncRef, Problem> {
-        let [wide, narrow] = names(library);
-        self.symbol(func, if dtype == Dtype::F64 { &wide } else { &narrow })
+        self.symbol(func, &name(library, dtype))
     }
 
     /// A library function of eight arguments: (where results go, arguments).
@@ -220,8 +219,7 @@ impl<'a> Functions<'a> {
         library: Library,
         dtype: Dtype,
     ) -> Result<FuncRef, Problem> {
-        let [wide, narrow] = names(library);
-        self.symbol(func, &of_eight(if dtype == Dtype::F64 { &wide } else { &narrow }))
+        self.symbol(func, &of_eight(&name(library, dtype)))
     }
 
     /// A Rust function: (context, number, row of pointers) to a status; and its number.
@@ -288,6 +286,11 @@ const CONTRACT_F32: &str = "contract_f32";
 
 fn names(l: Library) -> [String; 2] {
     [format!("library_{}_f64", l.name), format!("library_{}_f32", l.name)]
+}
+
+fn name(l: Library, dtype: Dtype) -> String {
+    let [wide, narrow] = names(l);
+    if dtype == Dtype::F64 { wide } else { narrow }
 }
 
 /// The name of the function of eight arguments.

@@ -17,7 +17,7 @@
 //! The scheduler gives every value its place and reads it once, so there is little to find before loops are
 //! [unrolled](super::unroll). Known to compilers as redundant load elimination and dead store elimination.
 
-use super::walk::same_names;
+use super::walk::{same_carries, same_names};
 use super::{
     Address, Arg, BufferId, Carry, CursorId, Expr, Held, IndexId, Map, Program, ScalarId, Stmt,
     VarId, visit,
@@ -151,11 +151,8 @@ impl Map for Loads<'_> {
         (held, Address { dynamic, ..address.clone() })
     }
 
-    fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
-        carries.to_vec()
-    }
-
     same_names!();
+    same_carries!();
 
     /// A block begins with what is known; what it learns ends with it.
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {

@@ -23,7 +23,7 @@
 
 use super::range::Ranges;
 use super::split::{fold, keep_live};
-use super::walk::same_names;
+use super::walk::{same_carries, same_names};
 use super::{
     Address, Arg, Assign, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Program,
     ScalarId, Stmt, VarId, claim, visit,
@@ -262,11 +262,8 @@ impl Map for Straight<'_> {
         (held, Address { dynamic, ..address.clone() })
     }
 
-    fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
-        carries.to_vec()
-    }
-
     same_names!();
+    same_carries!();
 
     /// What has blocks inside is walked by [`Straight::append`].
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {

@@ -13,7 +13,7 @@
 //!
 //! The simulated accelerator keeps the order: its streams read what was written last first.
 
-use super::walk::same_names;
+use super::walk::{same_carries, same_names};
 use super::{
     Address, Arg, Carry, CursorId, Extent, Held, IndexId, Map, Program, Rounds, ScalarId, Stmt,
     VarId, visit,
@@ -80,11 +80,8 @@ impl Map for Turn {
         (held, address)
     }
 
-    fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
-        carries.to_vec()
-    }
-
     same_names!();
+    same_carries!();
 
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         body.iter().map(|stmt| self.stmt(stmt)).collect()

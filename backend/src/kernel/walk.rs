@@ -347,6 +347,16 @@ macro_rules! same_names {
 }
 pub(super) use same_names;
 
+/// The part of a [`Map`] that leaves what loops carry as it is.
+macro_rules! same_carries {
+    () => {
+        fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
+            carries.to_vec()
+        }
+    };
+}
+pub(super) use same_carries;
+
 /// A copy of statements in which names stand for others.
 pub trait Map {
     /// What an operand becomes.

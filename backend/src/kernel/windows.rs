@@ -26,7 +26,7 @@
 //! Known to compilers as copy elimination, for arrays.
 
 use super::rounds::{Overlap, overlap};
-use super::walk::same_names;
+use super::walk::{same_carries, same_names};
 use super::{
     Address, Arg, BufferId, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Place,
     Program, ScalarId, Stmt, VarId, claim, visit,
@@ -400,11 +400,8 @@ impl Map for InPlace<'_> {
         (self.copied.array, address)
     }
 
-    fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
-        carries.to_vec()
-    }
-
     same_names!();
+    same_carries!();
 
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         body.iter().map(|stmt| self.stmt(stmt)).collect()

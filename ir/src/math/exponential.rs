@@ -7,11 +7,9 @@
 //! Cody and Waite, *Software Manual for the Elementary Functions* (1980), for the two pieces of ln 2.
 
 use super::eight::Parted;
+use super::exact::{ROUND, two_sum};
 use super::series::{over_factorials, series};
 use std::f64::consts::LOG2_E;
-
-/// Added to a number below 2⁵¹ it leaves no bits for fractions.
-const ROUND: f64 = 1.5 * (1u64 << 52) as f64;
 
 /// ln 2 in two pieces: of 32 bits, so that products with `k` are exact, and the rest.
 pub(super) const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);
@@ -44,6 +42,13 @@ fn rest(r: f64, c: f64) -> f64 {
     r * r * series(&TERMS, r) + c
 }
 
+/// `k`, in the lowest bits, and `eʳ⁺ᶜ`.
+#[inline(always)]
+fn parts(x: f64) -> (u64, f64) {
+    let Reduced { k, r, c } = reduce(x);
+    (k, 1.0 + (r + rest(r, c)))
+}
+
 /// `2ᵏ`, for a normal result.
 #[inline(always)]
 fn power_of_two(k: u64) -> f64 {
@@ -64,16 +69,14 @@ impl Parted for Exp {
 
     #[inline(always)]
     fn straight(x: f64) -> f64 {
-        let Reduced { k, r, c } = reduce(x);
-        let y = 1.0 + (r + rest(r, c));
+        let (k, y) = parts(x);
         f64::from_bits(y.to_bits().wrapping_add(k << 52))
     }
 
     fn beyond(x: f64) -> f64 {
         // NaN goes through both.
         let x = x.clamp(-750.0, 710.0);
-        let Reduced { k, r, c } = reduce(x);
-        let y = 1.0 + (r + rest(r, c));
+        let (k, y) = parts(x);
         // In two steps, the second of which rounds: 2ᵏ itself may be no number.
         let k = k.wrapping_sub(ROUND.to_bits()) as i64;
         let half = k / 2;
@@ -101,12 +104,9 @@ impl Parted for Expm1 {
     #[inline(always)]
     fn straight(x: f64) -> f64 {
         let Reduced { k, r, c } = reduce(x);
-        // 2ᵏ (eʳ - 1) + 2ᵏ - 1, its two large parts added without loss (Knuth's TwoSum).
+        // 2ᵏ (eʳ - 1) + 2ᵏ - 1, its two large parts added without loss.
         let scale = power_of_two(k);
-        let (a, b) = (scale - 1.0, scale * r);
-        let sum = a + b;
-        let of_b = sum - a;
-        let lost = (a - (sum - of_b)) + (b - of_b);
+        let (sum, lost) = two_sum(scale - 1.0, scale * r);
         (sum + (lost + scale * rest(r, c))).copysign(x)
     }
 

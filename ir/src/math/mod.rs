@@ -30,6 +30,7 @@
 pub mod eight;
 pub mod elementary;
 pub mod erf;
+mod exact;
 pub mod exponential;
 pub mod gamma;
 pub mod logarithm;

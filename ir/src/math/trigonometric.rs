@@ -6,11 +6,9 @@
 //! done by the `libm` crate (Payne and Hanek, 1983).
 
 use super::eight::Parted;
+use super::exact::{ROUND, two_sum};
 use super::series::{over_factorials, series};
 use std::f64::consts::FRAC_2_PI;
-
-/// Added to a number below 2⁵¹ it leaves no bits for fractions.
-const ROUND: f64 = 1.5 * (1u64 << 52) as f64;
 
 /// π/2 in three pieces.
 const HALF_PI: [f64; 3] = [
@@ -31,11 +29,9 @@ const COSINE: [f64; 8] = over_factorials(4, 2, -1.0);
 fn turned(x: f64, quarters: u64) -> f64 {
     let rounded = x * FRAC_2_PI + ROUND;
     let k = rounded - ROUND;
-    // x - k π/2: exact; then with what is lost (Knuth's TwoSum); then the last piece.
-    let (a, b) = (x - k * HALF_PI[0], -(k * HALF_PI[1]));
-    let sum = a + b;
-    let of_b = sum - a;
-    let lost = (a - (sum - of_b)) + (b - of_b) - k * HALF_PI[2];
+    // x - k π/2: exact; then with what is lost; then the last piece.
+    let (sum, lost) = two_sum(x - k * HALF_PI[0], -(k * HALF_PI[1]));
+    let lost = lost - k * HALF_PI[2];
     let r = sum + lost;
     let t = lost - (r - sum);
     let square = r * r;
