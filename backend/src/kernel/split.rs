@@ -18,6 +18,7 @@
 //!
 //! Known to loop compilers as index-set splitting (Griebl, Feautrier, Lengauer, 2000).
 
+use super::walk::same_carries;
 use super::{
     Address, Arg, Buffer, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Place,
     Program, Rounds, ScalarId, Stmt, VarId, visit,
@@ -373,9 +374,7 @@ impl Map for Copy<'_> {
         (handed.map_or(held, |carry| carry.next), out)
     }
 
-    fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
-        carries.to_vec()
-    }
+    same_carries!();
 
     fn frame(&mut self, frame: usize) -> usize {
         frame
