@@ -83,7 +83,7 @@ pub struct Report {
 /// [`Kind::TooLarge`] where an array does not fit in memory, or calls nest too deep for a stack.
 pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runnable, Problem> {
     let start = Instant::now();
-    let (mut program, plan) = schedule::plan_on(options, module, func)?;
+    let (mut program, mut plan) = schedule::plan_on(options, module, func)?;
     kernel::shallow(&program)?;
     // What a call overlaps is seen only as long as it is one.
     if cfg!(debug_assertions) {
@@ -105,6 +105,8 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
         kernel::reuse(&mut program, false);
         kernel::localize(&mut program);
         kernel::upward(&mut program);
+        let made = kernel::ahead(&mut program, options.target.machine());
+        plan.ahead(&program.entry, &made);
     }
     kernel::choose_lanes(&mut program);
     let confined = kernel::confine(&mut program)?;

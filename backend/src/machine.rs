@@ -39,6 +39,8 @@ pub(crate) struct Machine {
     pub(crate) recomputed_operations: u32,
     /// and none that costs more than this, in additions.
     pub(crate) recomputed_flops: u32,
+    /// What costs more than that, and is the same in so many rounds of a loop, is computed ahead of it.
+    pub(crate) ahead_rounds: usize,
 }
 
 impl Machine {
@@ -58,6 +60,7 @@ impl Machine {
         recomputed_loads: 2,
         recomputed_operations: 3,
         recomputed_flops: 2,
+        ahead_rounds: 4,
     };
 }
 

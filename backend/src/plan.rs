@@ -6,7 +6,7 @@
 //! ```
 
 use crate::keeping::Keeping;
-use crate::kernel::{BufferId, KernelId, Place, Tape, TapeId};
+use crate::kernel::{Ahead, BufferId, Kernel, KernelId, Place, Tape, TapeId};
 use crate::tape::{Again, table};
 use cranelift_entity::PrimaryMap;
 use std::fmt;
@@ -169,6 +169,27 @@ impl Row {
 }
 
 impl Plan {
+    /// Adds what steps compute ahead of their loops.
+    pub(crate) fn ahead(&mut self, kernel: &Kernel, made: &[Ahead]) {
+        for Ahead { buffer, step, what } in made {
+            let of = &kernel.buffers[*buffer];
+            self.rows.push(Row {
+                buffer: *buffer,
+                ty: of.ty.clone(),
+                place: of.place,
+                first: *step,
+                last: *step,
+                primitive: what,
+                location: None,
+                tape: false,
+                read_back: Vec::new(),
+                kept: Vec::new(),
+                names: Vec::new(),
+            });
+        }
+        self.peak = self.peak.max(kernel.workspace);
+    }
+
     /// Bytes of the workspace between a forward pass and the way back, as many as there are at once.
     pub fn tape(&self) -> usize {
         let rows = || self.rows.iter().filter(|row| row.is_tape());

@@ -188,3 +188,21 @@ fn what_leaves_the_cache_is_made_again() {
     assert_eq!(kept(mttkrp, mttkrp.sizes.study, Policy::Planned), 0);
     assert!(kept(mttkrp, mttkrp.sizes.study, Policy::Everything) >= 3 * 8 * 8 * 8 * 8 * 8);
 }
+
+/// In loops over labels and pixels either pass divides a pixel once: the quotients are in memory for one step, and
+/// are no tape.
+#[test]
+fn what_depends_on_one_counter_is_computed_once() {
+    const SIZE: &[usize] = &[1 << 15, 10];
+    let kernel = KERNELS.iter().find(|k| k.name == "nn" && k.form == Form::Mutated).unwrap();
+    let (variables, data, seed) = kernel.arguments(&(kernel.inputs)(SIZE)).unwrap();
+    let e = jit(kernel.gradient(SIZE)).explain((&variables, &data, &seed)).unwrap();
+    let plan = e.memory_plan();
+    assert_eq!(
+        plan.lines().filter(|l| l.contains(" div ") && l.contains("f64[32768]")).count(),
+        2,
+        "{plan}"
+    );
+    assert!(e.tape().bytes() < 1000, "{}", e.tape());
+    assert_eq!(e.kernels().matches(", 255.0").count(), 2);
+}

@@ -29,6 +29,7 @@
 //! The text form prints, parses and verifies; an interpreter defines the meaning, and every
 //! generator of machine code is tested against it. All addresses count elements, not bytes.
 
+mod ahead;
 mod apart;
 mod confine;
 mod eval;
@@ -60,6 +61,7 @@ mod walk;
 mod watch;
 mod windows;
 
+pub(crate) use ahead::{Ahead, ahead};
 pub use apart::apart;
 pub use confine::confine;
 pub use eval::{eval, shadow};
