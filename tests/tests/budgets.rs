@@ -305,3 +305,110 @@ fn straight_code_is_undone_in_pieces() {
         assert!(least <= most * array, "{name} takes {} arrays of {}", least / array, all / array);
     }
 }
+
+type Constant = fn(usize) -> Var;
+type Use = fn(Var, Var) -> Var;
+type Place = fn(Use, Var, Constant) -> Var;
+
+/// Constants that a program makes.
+const CONSTANTS: [(&str, Constant); 10] = [
+    ("numbers", |n| arange(n, Dtype::F64)),
+    ("products", |n| arange(n, Dtype::F64) * 0.01),
+    ("one number", |n| full([n], 0.3)),
+    ("truth values", |n| arange(n, Dtype::I64).rem(3).eq(0)),
+    ("indices", |n| (arange(n, Dtype::I64) * 7).rem(13)),
+    ("converted", |n| (arange(n, Dtype::I64) * 7).rem(13).convert(Dtype::F64)),
+    ("noise", |n| random::uniform(random::key(7), [n], Dtype::F64)),
+    ("sums", |n| arange(n, Dtype::F64).cumsum(0)),
+    ("parts", |n| concat(&[arange(n / 2, Dtype::F64), zeros([n - n / 2], Dtype::F64)], 0)),
+    ("written", |n| zeros([n], Dtype::F64).at(arange(n, Dtype::I64).rem(7)).add(full([n], 1.0))),
+];
+
+/// What reads a constant in both passes.
+const USES: [(&str, Use); 8] = [
+    ("rounds", |x, c| map(|t: Var| (x + t.convert(Dtype::F64) * 0.001).sin().sum(), c).sum()),
+    ("rounds that carry", |x, c| {
+        let round = |(h, t): (Var, Var)| ((h + t.convert(Dtype::F64) * 0.001).sin(), ());
+        scan(round, x, c).0.sum()
+    }),
+    ("elements in rounds", |x, c| {
+        let round = |(i, h): (Var, Var)| (h * c.index(i).convert(Dtype::F64) * 0.001).sin();
+        fori_loop(30, round, x).sum()
+    }),
+    ("all in rounds", |x, c| {
+        let c = c.convert(Dtype::F64);
+        fori_loop(30, |(_, h): (Var, Var)| (h * (c * h.sum()).sin().sum()).sin(), x).sum()
+    }),
+    ("rounds begin", |x, c| {
+        let c = c.convert(Dtype::F64) * 0.001;
+        fori_loop(30, |(_, h): (Var, Var)| (h * x.sum()).sin(), c).sum()
+    }),
+    ("branches", |x, c| {
+        let yes = |x: Var| (x.sum() * c.convert(Dtype::F64)).sin().sum();
+        cond(x.sum().gt(0.0), yes, |x: Var| x.sum(), x)
+    }),
+    ("contractions", |x, c| {
+        let c = c.convert(Dtype::F64);
+        (c * x.sum()).sin().dot(c)
+    }),
+    ("places", |x, c| {
+        let (at, c) = (c.convert(Dtype::I64).rem(7), c.convert(Dtype::F64));
+        let into = (x.index(2) * c).at(at).add(c);
+        (x.take(at, 0).sin() * c).sin().sum() + into.sin().sum()
+    }),
+];
+
+/// How many numbers a constant has.
+const MANY: usize = 1000;
+
+/// Where a function stands.
+const PLACES: [(&str, Place); 5] = [
+    ("alone", |f, x, c| f(x, c(MANY))),
+    ("in a call that is marked", |f, x, c| {
+        checkpoint(|x: Var| f(x, c(MANY)), Policy::Everything)(x)
+    }),
+    ("given to a call that is marked", |f, x, c| {
+        let c = c(MANY);
+        checkpoint(|x: Var| f(x, c), Policy::Everything)(x)
+    }),
+    ("in a function that is called", |f, x, c| outline(|x: Var| f(x, c(MANY)))(x)),
+    ("in rounds", |f, x, c| {
+        fori_loop(3, |(_, x): (Var, Var)| x * 0.5 + f(x, c(MANY)) * 0.001, x).sum()
+    }),
+];
+
+/// What follows from no argument is made again for the way back, whatever makes it and whatever reads it: it does
+/// not lie there from the forward pass on, which nobody counts.
+#[test]
+fn constants_do_not_lie_between_the_passes() {
+    let x: Tensor = (0..7).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
+    for (k, (place, at)) in PLACES.into_iter().enumerate() {
+        for (i, (reader, f)) in USES.into_iter().enumerate() {
+            // All of them alone, and elsewhere some.
+            for (j, (made, c)) in CONSTANTS.into_iter().enumerate() {
+                if k > 0 && (i + j + k) % 6 > 0 {
+                    continue;
+                }
+                let within = |budget| {
+                    let f = checkpoint(move |x: Var| at(f, x, c), Policy::Bytes(budget));
+                    jit(value_and_grad(f))
+                };
+                let (budget, g) = match within(0).explain(&x) {
+                    Ok(_) => (0, within(0)),
+                    Err(error) => (least(&error), within(least(&error))),
+                };
+                let e = g.explain(&x).unwrap();
+                let what = format!("{made}, read by {reader}, {place}");
+                assert!(e.tape().bytes() as u64 <= budget, "{what} in {budget}\n{}", e.tape());
+                if i == j {
+                    let plain = jit(value_and_grad(move |x: Var| at(f, x, c)));
+                    let (got, want) = (g.call(&x).unwrap(), plain.call(&x).unwrap());
+                    let both = ([got.0, got.1], [want.0, want.1]);
+                    Agreement::CLOSE
+                        .check_all(&both.0, &both.1)
+                        .unwrap_or_else(|e| panic!("{what}: {e}"));
+                }
+            }
+        }
+    }
+}

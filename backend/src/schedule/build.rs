@@ -220,7 +220,7 @@ impl Flatten<'_> {
                 let x = types.first().and_then(Type::as_array);
                 match self.calls.routine(&lowering, x, &ty) {
                     Some(callee) => {
-                        self.region(Region::new(RegionKind::Call(callee), 1), top, operands)?;
+                        self.region(Region::new(RegionKind::Routine(callee), 1), top, operands)?;
                         return Ok(None);
                     }
                     None => NodeKind::Empty,

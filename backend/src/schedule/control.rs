@@ -53,7 +53,7 @@ impl Frame {
         let region = &graph.regions[step.region];
         let workspace = |k: &KernelId| callees[*k].workspace;
         let mut at = match &region.kind {
-            RegionKind::Call(callee) => workspace(callee),
+            RegionKind::Call(callee) | RegionKind::Routine(callee) => workspace(callee),
             RegionKind::Branch(branches) => branches.iter().map(workspace).max().unwrap_or(0),
             RegionKind::Loop { body, condition, .. } => {
                 condition.iter().chain([body]).map(workspace).max().unwrap_or(0)
@@ -107,7 +107,7 @@ impl Convert<'_> {
         let graph = self.graph;
         let frame = self.memory.frames.get(&r.first).copied().unwrap_or(0);
         let stmt = match &graph.regions[r.region].kind {
-            RegionKind::Call(callee) => {
+            RegionKind::Call(callee) | RegionKind::Routine(callee) => {
                 let (operands, outputs) = (self.spans(&r.operands)?, self.results(r)?);
                 Stmt::Call(Call { callee: *callee, operands, outputs, frame })
             }

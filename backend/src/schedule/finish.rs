@@ -201,7 +201,9 @@ impl Readers {
         let mut regions: SecondaryMap<NodeId, (u8, bool)> = SecondaryMap::with_capacity(n);
         for (id, node) in graph.nodes.iter().rev() {
             let (own, root) = (pass(node.loc), storage.root(id));
-            let is_region = matches!(node.kind, NodeKind::Result { .. });
+            // What stands for a primitive is straight code.
+            let is_region = matches!(node.kind, NodeKind::Result { of, .. }
+                if !matches!(graph.regions[of].kind, RegionKind::Routine(_)));
             let later = readers[id].iter().filter(|at| at.back > own.0).copied();
             let later: Vec<Spot> = later.collect();
             // A literal is of no pass.
@@ -232,7 +234,7 @@ fn inside(graph: &Graph, body: &[Tree], plans: &PrimaryMap<KernelId, Plan>) -> V
     for (step, tree) in body.iter().enumerate() {
         let Tree::Region(r) = tree else { continue };
         let kernels: SmallVec<[KernelId; 2]> = match &graph.regions[r.region].kind {
-            RegionKind::Call(callee) => smallvec![*callee],
+            RegionKind::Call(callee) | RegionKind::Routine(callee) => smallvec![*callee],
             RegionKind::Branch(branches) => branches.iter().copied().collect(),
             RegionKind::Loop { body, condition, .. } => {
                 condition.iter().chain([body]).copied().collect()

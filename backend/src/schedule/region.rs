@@ -47,6 +47,8 @@ pub(crate) struct Region {
 pub(crate) enum RegionKind {
     /// Calls a function that is compiled once.
     Call(KernelId),
+    /// Calls what stands for a primitive.
+    Routine(KernelId),
     /// Runs one of several kernels: the first operand says which.
     Branch(Vec<KernelId>),
     /// Runs a kernel round after round.

@@ -30,7 +30,7 @@ use crate::literal::Literal;
 use crate::problem::{Kind, Problem, Result};
 use crate::tensor::Tensor;
 use crate::text::is_word;
-use crate::types::{ArrayType, Shape};
+use crate::types::{ArrayType, Dtype, Shape};
 use std::sync::Arc;
 
 /// The mark of what is computed again.
@@ -72,8 +72,8 @@ impl Op {
     }
 }
 
-/// The same numbers in that shape, which no pass finds to be those of `x`: a literal behind a mark, or a float
-/// times a 1 that is.
+/// The same numbers in that shape, which no pass finds to be those of `x`: a literal behind a mark, or a number
+/// times a 1 that is. A truth value is one if it is, and if `true` is.
 pub fn apart_from(b: &Builder<'_>, x: Atom, shape: &Shape) -> Atom {
     let marked = |x: Literal| {
         let mark = b.emit1(Op::keep(RECOMPUTE), &[x.into()]);
@@ -82,8 +82,9 @@ pub fn apart_from(b: &Builder<'_>, x: Atom, shape: &Shape) -> Atom {
     match x {
         Atom::Literal(x) => marked(x),
         Atom::Value(_) => {
-            let one = marked(Literal::of(b.dtype_of(x), 1.0));
-            b.emit1(Scalar::Mul, &[x, one])
+            let dtype = b.dtype_of(x);
+            let same = if dtype == Dtype::Bool { Scalar::And } else { Scalar::Mul };
+            b.emit1(same, &[x, marked(Literal::of(dtype, 1.0))])
         }
     }
 }
