@@ -105,6 +105,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
         kernel::reuse(&mut program, false);
         kernel::localize(&mut program);
         kernel::upward(&mut program);
+        kernel::roll(&mut program);
         let made = kernel::ahead(&mut program, options.target.machine());
         plan.ahead(&program.entry, &made);
     }

@@ -85,6 +85,8 @@ faults! {
     WindowMeets = "window-meets", "a part of an array is worked in where it lies while others read and write it";
     OwnOfTheRound = "own-of-the-round", "a variable is taken for that of a round which may find what another one left";
     AheadOfWrites = "ahead-of-writes", "what a loop computes of an array that it writes is computed ahead of it";
+    EmptiedElsewhere = "emptied-elsewhere", "a loop that empties an array is taken to read each place before it is emptied";
+    RollingLast = "rolling-last", "what rounds hand on in variables is not stored behind the last of them";
     LoadEarly = "load-early", "a load of the simulated accelerator does not wait for the store before it";
     ValueEarly = "value-early", "what a kernel computes is there at once for the simulated accelerator";
     FifoMirrored = "fifo-mirrored", "what the way back reads in the order of its stores is streamed last in, first out";

@@ -21,7 +21,8 @@
 //! ```
 //!
 //! The copy can go where nothing else touches that part of the array meanwhile, nor memory that lies in the same
-//! place. One who only writes a copy may read the array at the element that it writes next.
+//! place. One who only writes a copy may read the array at the element that it writes next; constants that are
+//! written over the part while its copy is still read are written behind that.
 //!
 //! Known to compilers as copy elimination, for arrays.
 
@@ -97,7 +98,12 @@ fn block(kernel: &Kernel, mentions: &SecondaryMap<BufferId, usize>, body: &mut V
     while at < body.len() {
         let found = Copied::of(kernel, &body[at]).and_then(|copied| {
             let users = users(body, mentions, copied.window)?;
-            copied.gone(kernel, body, at, users)
+            let gone = copied.gone(kernel, body, at, users);
+            gone.or_else(|| {
+                let later = copied.filled_later(kernel, body, users)?;
+                let last = later.iter().rposition(|s| copied.is_named(s))?;
+                copied.gone(kernel, &later, at, (at, last))
+            })
         });
         match found {
             Some(new) => {
@@ -228,6 +234,40 @@ impl Copied {
         Some(rest.map(moved).collect())
     }
 
+    /// The block in which constants are written over the array behind the last who uses the window, where nobody
+    /// else touches the array until then.
+    fn filled_later(
+        &self,
+        kernel: &Kernel,
+        body: &[Stmt],
+        (first, last): (usize, usize),
+    ) -> Option<Vec<Stmt>> {
+        let meets = |stmt: &Stmt| {
+            let mut met = false;
+            names(std::slice::from_ref(stmt), &mut |b| {
+                met |= overlap(kernel, self.array.buffer, b) != Overlap::None;
+            });
+            met
+        };
+        let (mut later, mut fills) = (body.to_vec(), Vec::new());
+        for k in (first + 1..=last).rev() {
+            match (meets(&body[k]), writes_constants(&body[k])) {
+                (true, true) => fills.push(later.remove(k)),
+                (true, false) => return None,
+                (false, _) => {}
+            }
+        }
+        let behind = last + 1 - fills.len();
+        fills.into_iter().for_each(|fill| later.insert(behind, fill));
+        Some(later)
+    }
+
+    fn is_named(&self, stmt: &Stmt) -> bool {
+        let mut named = false;
+        names(std::slice::from_ref(stmt), &mut |b| named |= b == self.window);
+        named
+    }
+
     /// Whether a loop fills the window, element by element, and reads of that part of the array at most the
     /// element that it has not written yet.
     fn fills(&self, stmt: &Stmt) -> bool {
@@ -253,6 +293,32 @@ impl Copied {
         let mut start = address.clone();
         start.terms.retain(|(i, _)| *i != index);
         buffer == self.array.buffer && address.stride(index) == 1 && same(&start, &self.start)
+    }
+}
+
+/// Whether a statement is loops that store constants and do nothing else.
+fn writes_constants(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::Store { value: Arg::Literal(_), guard: None, address, .. } => {
+            address.dynamic.is_none()
+        }
+        Stmt::For { extent: Extent::Constant(_), carries, body, .. } => {
+            carries.is_empty() && body.iter().all(writes_constants)
+        }
+        Stmt::Nest { body } => body.iter().all(writes_constants),
+        Stmt::For { extent: Extent::Scalar(_), .. }
+        | Stmt::Store { .. }
+        | Stmt::While { .. }
+        | Stmt::If { .. }
+        | Stmt::Let { .. }
+        | Stmt::Var { .. }
+        | Stmt::Set { .. }
+        | Stmt::Fold { .. }
+        | Stmt::Contract(_)
+        | Stmt::Call(_)
+        | Stmt::Tape(_)
+        | Stmt::Watch(_)
+        | Stmt::Ask(_) => false,
     }
 }
 
@@ -417,7 +483,7 @@ mod tests {
 
     /// How many loops there are afterwards; what comes out is the same.
     #[track_caller]
-    fn check(body: &str, loops: usize) {
+    fn check(body: &str, loops: usize) -> String {
         let text = format!(
             "program @x {{ workspace 256 buffer b0: f64[4] input 0 buffer b1: f64[16] output 0
                buffer b2: f64[4] workspace 0 buffer b3: f64[4] workspace 64
@@ -434,6 +500,7 @@ mod tests {
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
         let text = program.to_string();
         assert_eq!(text.matches(" in ").count() - 1, loops, "{text}");
+        text
     }
 
     const OUT: &str = "for i1 in 4 { %0: f64 = load b1[i0*4 + i1] store b2[i1], %0 }";
@@ -472,6 +539,20 @@ mod tests {
         check(&format!("serial i0 in 4 {{ {} {BACK} }}", fill("i0*4 + i3")), 2);
         check(&format!("serial i0 in 4 {{ {} {BACK} }}", fill("i0*4 + i3*-1 + 3")), 3);
         check(&format!("serial i0 in 3 {{ {} {BACK} }}", fill("i0*4 + i3 + 4")), 2);
+    }
+
+    #[test]
+    fn what_is_emptied_is_read_first() {
+        let empty = "for i2 in 4 { store b1[i0*4 + i2], 0.0 }";
+        let work = "for i3 in 4 { %2: f64 = load b2[i3*-1 + 3] store b3[i3], %2 }
+            for i4 in 4 { %3: f64 = load b3[i4] store b1[i0*4 + i4 + 4], %3 }";
+        let text = check(&format!("serial i0 in 3 {{ {OUT} {empty} {work} }}"), 3);
+        assert!(text.contains("load b1[i0*4 + i3*-1 + 3]"), "{text}");
+        // Somebody reads what was emptied, or what is written is no constant.
+        let reads = "for i6 in 4 { %6: f64 = load b1[i0*4 + i6] store b3[i6], %6 }";
+        check(&format!("serial i0 in 3 {{ {OUT} {empty} {reads} {work} }}"), 5);
+        let other = "for i2 in 4 { %5: f64 = load b0[i2] store b1[i0*4 + i2], %5 }";
+        check(&format!("serial i0 in 3 {{ {OUT} {other} {work} }}"), 4);
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Sum {
         Sum { terms: SmallVec::new(), rest }
     }
 
-    fn symbol(symbol: Symbol) -> Sum {
+    pub(super) fn symbol(symbol: Symbol) -> Sum {
         Sum { terms: smallvec![(symbol, 1)], rest: 0 }
     }
 

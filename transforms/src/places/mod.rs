@@ -15,6 +15,8 @@
 //! | `touch` | where equations read and write an array, as sums |
 //! | `walk` | innermost bodies first |
 //! | `windows` | the pass `windows`: loops carry what they write of an array, and not the array |
+//! | `emptied` | loops take as constants what they leave empty, place by place |
+//! | `reread` | boxes that were just written are not read, and not written twice |
 //! | `rows` | the pass `rows`: loops that make a row from those before it carry rows |
 //!
 //! The first two run before reverse mode, which then keeps the part and not the whole, and before code is made.
@@ -22,10 +24,12 @@
 //! lies.
 
 mod area;
+mod emptied;
 mod known;
 mod lift;
 mod looped;
 mod range;
+mod reread;
 mod rows;
 mod settle;
 mod shared;

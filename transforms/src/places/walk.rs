@@ -4,6 +4,7 @@
 //! become two.
 
 use super::known::{Fact, Known};
+use super::reread::Written;
 use smallvec::smallvec;
 use tapeloom_ir::{
     Atom, Builder, Equation, FuncId, Module, Op, OrderedMap, Policy, Problem, deeper, rebuild,
@@ -18,6 +19,8 @@ pub(super) enum Pass {
     /// primitive, its operands, and what is known of the parameters of the first function it runs. It is
     /// not asked under policies that take arrays for memory, which want all of each.
     Loops(fn(&Builder<'_>, &Op, &[Atom], &[Fact]) -> Better),
+    /// Of boxes that are read or written where they were written before: see [`Written`].
+    Reread,
 }
 
 /// Outputs that are better, if there are any.
@@ -48,19 +51,28 @@ fn visit(
         return Ok(id);
     }
     let known = Known::of(module, &f, facts);
+    let mut written = matches!(pass, Pass::Reread).then(|| Written::of(&known, &f));
     let mut changed = false;
-    let new = rebuild(&f, |draft, i, operands| {
+    let new = rebuild(&f, |draft, i, mut operands| {
         let e = &f.equations[i];
         let regions = e.op.regions();
         let Some(first) = regions.first() else {
             let found = match pass {
                 Pass::Leaves(known_of) => known_of(module, &known, e, &operands),
                 Pass::Loops(_) => None,
+                Pass::Reread => {
+                    let before = operands.clone();
+                    let found = written.as_mut().and_then(|w| w.reread(i, &mut operands));
+                    changed |= before != operands;
+                    found
+                }
             };
             changed |= found.is_some();
             return Ok(found.map_or_else(|| draft.copy(&f, i, operands), |x| smallvec![x]));
         };
-        if let (Pass::Loops(_), Some(Policy::Aliased | Policy::Disjoint)) = (pass, e.op.policy()) {
+        if let (Pass::Loops(_) | Pass::Reread, Some(Policy::Aliased | Policy::Disjoint)) =
+            (pass, e.op.policy())
+        {
             return Ok(draft.copy(&f, i, operands));
         }
         let mut functions = Vec::with_capacity(regions.len());
@@ -76,7 +88,7 @@ fn visit(
         changed |= regions.iter().zip(&functions).any(|(r, f)| r.function != *f);
         let op = e.op.with_regions(&functions);
         let better = match pass {
-            Pass::Leaves(_) => None,
+            Pass::Leaves(_) | Pass::Reread => None,
             Pass::Loops(better) => {
                 let inside = known.facts(module, e, first);
                 let b = Builder::new(module, draft);

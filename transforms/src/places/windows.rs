@@ -21,6 +21,7 @@
 //! Compilers know it for scalars as register promotion; over boxes as array privatization (Feautrier, 1988).
 
 use super::area::{Along, Area};
+use super::emptied::emptied;
 use super::known::{Fact, Known};
 use super::lift::lifted;
 use super::looped::Looped;
@@ -38,11 +39,12 @@ use tapeloom_ir::{
 /// # Errors
 /// None that a well-formed module can cause.
 pub fn windows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(
-        module,
-        f,
-        Pass::Loops(|b, op, operands, facts| narrow(b, op, operands, facts, OFTEN)),
-    )
+    let narrow = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]| {
+        narrow(b, op, operands, facts, OFTEN)
+    };
+    let f = inside_out(module, f, Pass::Loops(narrow))?;
+    let f = emptied(module, f)?;
+    inside_out(module, f, Pass::Reread)
 }
 
 /// The same where reverse mode looks at loops next: state costs more than a copy.
