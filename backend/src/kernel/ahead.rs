@@ -16,7 +16,7 @@
 //! Loops that are written over numbers say what depends on one counter in the innermost place, and a plan that
 //! keeps little makes the same again in each round of the way back. An array in the workspace, there for that step
 //! alone, is worth it where the arithmetic is dearer than a load, rounds are not few, and no more is loaded than
-//! before, or the array stays in the cache.
+//! before, or the array stays in the cache. Not among rounds that go side by side, which would all write to it.
 //!
 //! Known to compilers as loop-invariant code motion with expansion into an array.
 
@@ -49,7 +49,8 @@ pub(crate) fn ahead(program: &mut Program, machine: Machine) -> Vec<Ahead> {
     let base = kernel.workspace.next_multiple_of(LINE);
     let (mut all, mut body) = (Vec::new(), std::mem::take(&mut kernel.body));
     for (step, stmt) in body.iter_mut().enumerate() {
-        let mut hoist = Hoist { kernel, machine, free: base, made: Vec::new() };
+        let mut hoist =
+            Hoist { kernel, machine, free: base, made: Vec::new(), side_by_side: false };
         let first = hoist.stmt(stmt);
         let (free, made) = (hoist.free, hoist.made);
         if !first.is_empty() {
@@ -75,6 +76,8 @@ struct Hoist<'a> {
     /// The end of the workspace of the step.
     free: usize,
     made: Vec<(BufferId, &'static str)>,
+    /// Whether rounds around this place may go side by side: they would write to one array.
+    side_by_side: bool,
 }
 
 impl Hoist<'_> {
@@ -88,11 +91,15 @@ impl Hoist<'_> {
     /// The loops that go in front of a statement.
     fn stmt(&mut self, stmt: &mut Stmt) -> Vec<Stmt> {
         let mut first = Vec::new();
-        if let Stmt::For { extent: Extent::Constant(_), .. } = stmt {
+        if let (Stmt::For { extent: Extent::Constant(_), .. }, false) = (&*stmt, self.side_by_side)
+        {
             let changes = Changes::of(stmt);
             self.inner(stmt, 1, &changes, &mut first);
         }
+        let before = self.side_by_side;
+        self.side_by_side |= matches!(stmt, Stmt::For { rounds, .. } if *rounds != Rounds::Serial);
         stmt.blocks_mut().into_iter().for_each(|inside| self.block(inside));
+        self.side_by_side = before;
         first
     }
 
@@ -438,6 +445,11 @@ mod tests {
         check(&with(5, "%1: f64 = mul %0, 3.0"), 0);
         check(&with(3, "%1: f64 = div %0, 3.0").replace("f64[5,8]", "f64[3,8]"), 0);
         check(&with(5, "%9: f64 = convert{to=f64} i0 %1: f64 = div %0, %9"), 0);
+        // Independent rounds around both loops have nothing of their own to write to; rounds in order take turns.
+        let within = "i2 in 2 { serial i0 in 4 { serial i1 in 5 { %0: f64 = load b0[i1 + i2] %1: f64 = div %0, 3.0
+            %2: f64 = convert{to=f64} i0 %3: f64 = mul %1, %2 store b1[i2*20 + i0*5 + i1], %3 } } }";
+        check(&format!("for {within}"), 0);
+        check(&format!("serial {within}"), 1);
         // What a round writes, the next one reads.
         check(
             "for i9 in 8 { store b1[i9], 2.0 } serial i0 in 4 { serial i1 in 8 { %0: f64 = load b1[i1]

@@ -251,7 +251,9 @@ impl Copied {
         };
         let (mut later, mut fills) = (body.to_vec(), Vec::new());
         for k in (first + 1..=last).rev() {
-            match (meets(&body[k]), writes_constants(&body[k])) {
+            let mut alone = writes_constants(&body[k]);
+            names(std::slice::from_ref(&body[k]), &mut |b| alone &= b == self.array.buffer);
+            match (meets(&body[k]), alone) {
                 (true, true) => fills.push(later.remove(k)),
                 (true, false) => return None,
                 (false, _) => {}
