@@ -109,6 +109,17 @@ fn what_is_kept_does_not_grow() {
     assert!(sum <= 900_000, "{sum} bytes");
 }
 
+/// As its authors' tables say: two numbers for each product, one where the image is not learned, and for each round of the
+/// outer loops of the last two layers one weight, which their inner loops read alike.
+#[test]
+fn what_loops_over_memory_read_alike_is_kept_once() {
+    let kernel = KERNELS.iter().find(|k| k.name == "lenet" && k.form == Form::Mutated).unwrap();
+    let size = kernel.sizes.study;
+    let given = kernel.arguments(&(kernel.inputs)(size)).unwrap();
+    let kept = Kept::of(kernel.under(size, Policy::Aliased), &given).unwrap();
+    assert_eq!(kept.planned, 8 * 43_944);
+}
+
 /// Where the honest pathfinder goes on is two bits a cell: a row of them is packed by the round that makes it.
 #[test]
 fn a_way_down_a_grid_takes_two_bits_a_cell() {

@@ -292,7 +292,24 @@ pub(crate) fn step(index: &mut [usize], shape: &[usize]) {
     }
 }
 
+impl Module {
+    /// Whether a function, or what it runs, writes elements of an array.
+    pub fn writes(&self, id: FuncId) -> bool {
+        let f = self.function(id);
+        f.equations.iter().any(|e| {
+            let written = e.lower(self, f);
+            matches!(written, Lowering::Scatter { .. } | Lowering::DynamicUpdateSlice)
+                || e.runs().any(|inside| crate::deeper(|| self.writes(inside)))
+        })
+    }
+}
+
 impl Equation {
+    /// What it runs.
+    pub fn runs(&self) -> impl Iterator<Item = FuncId> {
+        self.op.regions().into_iter().filter(|r: &super::Region| r.role.runs()).map(|r| r.function)
+    }
+
     /// What it asks a backend for, in the function that it stands in.
     pub fn lower(&self, module: &Module, f: &Function) -> Lowering {
         self.with_operands(f, |operands| self.op.lower(module, operands))

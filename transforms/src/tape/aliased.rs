@@ -6,7 +6,8 @@
 //! in a function that writes arrays in its loops,
 //!
 //! - each number that is read in a round, and that the backward pass needs, is kept: one array of its own
-//!   for each read in the text, with an element for each time it is executed;
+//!   for each read in the text, with an element for each time it is executed; but in a loop that writes no
+//!   array, what is read alike in all rounds is kept once;
 //! - what is computed of such numbers is computed again, but for what functions give;
 //! - an array that is added to is read and written, so that the cotangent of what was written is read, is
 //!   zero afterwards, and is added to what is then there:
@@ -21,11 +22,10 @@
 //!
 //! Under [`Policy::Disjoint`](tapeloom_ir::Policy) they are read again wherever they are not written over.
 
-use tapeloom_ir::prim::{Lowering, Region, Regions};
+use tapeloom_ir::prim::{Region, Regions};
 use tapeloom_ir::question::{LinearizeOf, Within};
 use tapeloom_ir::{
-    Builder, Equation, FuncId, Function, Memory, Module, Policy, Problem, Regime, Share, deeper,
-    rebuild,
+    Builder, Equation, FuncId, Memory, Module, Policy, Problem, Regime, Share, deeper, rebuild,
 };
 
 /// The derivative of a function that keeps what memory would have lost.
@@ -45,21 +45,9 @@ pub(crate) fn derive(
     regions.linearize(module, f, active, &[], &shares)
 }
 
-/// What is run by one equation.
-fn runs(e: &Equation) -> impl Iterator<Item = FuncId> {
-    e.op.regions().into_iter().filter(|r: &Region| r.role.runs()).map(|r| r.function)
-}
-
 /// Whether a loop or a branch of a function writes an element of an array.
 fn writes(module: &Module, f: FuncId) -> bool {
-    let stores = |f: &Function| {
-        f.equations.iter().any(|e| {
-            let written = e.lower(module, f);
-            matches!(written, Lowering::Scatter { .. } | Lowering::DynamicUpdateSlice)
-        })
-    };
-    let inside = |id| stores(module.function(id)) || deeper(|| writes(module, id));
-    module.function(f).equations.iter().flat_map(runs).any(inside)
+    module.function(f).equations.iter().flat_map(Equation::runs).any(|inside| module.writes(inside))
 }
 
 /// The same function, in which what is combined with an element of an array is read and written.

@@ -134,8 +134,7 @@ fn own_work(module: &Module, f: &Function) -> f64 {
 
 /// What a function runs.
 fn runs(f: &Function) -> impl Iterator<Item = FuncId> + '_ {
-    let regions = f.equations.iter().flat_map(|e| e.op.regions());
-    regions.filter(|r| r.role.runs()).map(|r| r.function)
+    f.equations.iter().flat_map(Equation::runs)
 }
 
 fn sum(module: &Module, f: &Function, known: &OrderedMap<FuncId, f64>) -> f64 {

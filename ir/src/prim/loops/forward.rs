@@ -371,8 +371,9 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
             let fwd = m.get(derived.fwd);
             // What is more than its value stays where it is.
             let mut known = vec![false; fwd.results.len()];
-            // Nor does what reads arrays that rounds may write.
-            if m.effects(derived.fwd) != Effects::Ordered && memory != Memory::Written {
+            // Nor does what reads arrays that these rounds may write.
+            let written = memory == Memory::Written && m.writes(derived.fwd);
+            if m.effects(derived.fwd) != Effects::Ordered && !written {
                 let parts = regions.unzip(m, derived.fwd, &constant)?;
                 if m.effects(parts.known) == Effects::Pure && of.hoists(m, parts.known) {
                     known = parts.known_out;
