@@ -127,23 +127,6 @@ pub(crate) fn simulate_within(
     Ok((results, statistics))
 }
 
-/// Cuts what a stream brings into tiles of so many rounds at most: where a line ends, if one ends there, so that
-/// none is asked for twice.
-fn tiles(words: &[u64], rounds: usize, entries: usize, line: u64) -> Vec<Brought> {
-    let (mut all, mut rest) = (Vec::new(), words);
-    let apart = |a: u64, b: u64| a / line != b / line;
-    while !rest.is_empty() {
-        let most = (rounds * entries).min(rest.len());
-        let ends = |n: &usize| *n == rest.len() || apart(rest[*n - 1], rest[*n]);
-        let cut = (1..=most / entries).rev().map(|n| n * entries).find(ends).unwrap_or(most);
-        let (tile, left) = rest.split_at(cut);
-        let lines = tile.chunk_by(|a, b| !apart(*a, *b)).map(|part| part[0]).collect();
-        all.push(Brought { words: tile.to_vec(), lines });
-        rest = left;
-    }
-    all
-}
-
 /// To whom a run is told.
 enum To<'a> {
     /// To one who writes down in which order records are stored and loaded,
@@ -392,10 +375,15 @@ impl<'a> Driver<'a> {
             let at = |element: i64| base.wrapping_add_signed(element * width as i64);
             let words: Vec<u64> =
                 input.elements().unwrap_or_default().into_iter().map(at).collect();
-            let (rounds, entries) = self.flow.tile(stream);
-            let tiles = tiles(&words, rounds, entries, line);
-            self.flow.feed(stream, tiles.iter().map(|tile| tile.words.len() / entries));
-            run.feed(stream, tiles)?;
+            let apart = |a: u64, b: u64| a / line != b / line;
+            let tiles = layout::cut(&words, self.flow.room(stream), input.loads.len(), apart);
+            let brought = tiles.iter().map(|tile| Brought {
+                words: tile.words.clone(),
+                lines: tile.lines(apart).collect(),
+            });
+            let brought = brought.collect();
+            self.flow.feed(stream, tiles);
+            run.feed(stream, brought)?;
         }
         Ok(())
     }

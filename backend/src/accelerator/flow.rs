@@ -7,7 +7,7 @@
 use super::op::{Layer as Opened, Order, Token};
 use super::pads::Slot;
 use crate::kernel::ScalarId;
-use crate::layout::{InputId, Layout, Read, RegionId};
+use crate::layout::{Cut, InputId, Layout, Read, RegionId};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use tapeloom_ir::{OrderedMap, Problem};
@@ -29,15 +29,23 @@ struct Stream {
     entries: u64,
     records: u64,
     read: Read,
-    /// Of arguments: rounds of each load that have been,
-    served: Option<Vec<u64>>,
-    /// and the first round of each tile, with their number in the end.
-    starts: Vec<u64>,
+    /// Of arguments, which come from where they lie.
+    fed: Option<Fed>,
     /// The layer that is open, and the last one that was.
     open: Option<u64>,
     last: Option<u64>,
     /// What ended it.
     ended: Token,
+}
+
+/// What a stream of arguments brings.
+struct Fed {
+    /// Rounds of each load that have been.
+    served: Vec<u64>,
+    /// Its tiles,
+    tiles: Vec<Cut<u64>>,
+    /// and the first round of each.
+    starts: Vec<u64>,
 }
 
 /// The streams of a run.
@@ -68,8 +76,9 @@ impl Flow {
         for (id, input) in &layout.inputs {
             let Some((tile, at)) = input.tile.zip(input.scratchpad) else { continue };
             let slot = Slot { at, half: tile.length * input.entries() };
-            let served = Some(vec![0; input.loads.len()]);
-            let stream = flow.push(slot, (tile.length, input.entries(), 0), Read::Same, served);
+            let served = vec![0; input.loads.len()];
+            let fed = Some(Fed { served, tiles: Vec::new(), starts: Vec::new() });
+            let stream = flow.push(slot, (tile.length, input.entries(), 0), Read::Same, fed);
             let loads = input.loads.iter().enumerate();
             flow.loads.extend(loads.map(|(n, (value, _))| ((input.step, *value), (stream, n))));
             flow.inputs.push((stream, id));
@@ -82,21 +91,10 @@ impl Flow {
         slot: Slot,
         (rounds, entries, records): (u64, u64, u64),
         read: Read,
-        served: Option<Vec<u64>>,
+        fed: Option<Fed>,
     ) -> u32 {
-        let (open, last, ended, starts) = (None, None, Token::READY, Vec::new());
-        self.streams.push(Stream {
-            slot,
-            rounds,
-            entries,
-            records,
-            read,
-            served,
-            starts,
-            open,
-            last,
-            ended,
-        });
+        let (open, last, ended) = (None, None, Token::READY);
+        self.streams.push(Stream { slot, rounds, entries, records, read, fed, open, last, ended });
         self.streams.len() as u32 - 1
     }
 
@@ -118,29 +116,34 @@ impl Flow {
     pub(super) fn load(&mut self, step: usize, value: ScalarId) -> Option<(u32, u64, u64)> {
         let (stream, n) = *self.loads.get(&(step, value))?;
         let s = &mut self.streams[stream as usize];
-        let served = s.served.as_mut()?;
+        let Fed { served, tiles, starts } = s.fed.as_mut()?;
         served[n] += 1;
         let round = served[n] - 1;
-        let tile = s.starts.partition_point(|start| *start <= round).checked_sub(1)?;
-        Some((stream, tile as u64, (round - s.starts[tile]) * s.entries + n as u64))
+        let tile = starts.partition_point(|start| *start <= round).checked_sub(1)?;
+        let read = (round - starts[tile]) * s.entries + n as u64;
+        let place = tiles.get(tile)?.places.get(read as usize)?;
+        Some((stream, tile as u64, u64::from(*place)))
     }
 
-    /// An argument is about to be read: how many rounds a tile has at most, and elements a round.
-    pub(super) fn tile(&self, stream: u32) -> (usize, usize) {
-        let s = &self.streams[stream as usize];
-        (s.rounds as usize, s.entries as usize)
+    /// An argument is about to be read: how many words a tile has at most.
+    pub(super) fn room(&self, stream: u32) -> usize {
+        self.streams[stream as usize].slot.half as usize
     }
 
-    /// Its tiles have so many rounds.
-    pub(super) fn feed(&mut self, stream: u32, rounds: impl Iterator<Item = usize>) {
+    /// In these tiles.
+    pub(super) fn feed(&mut self, stream: u32, tiles: Vec<Cut<u64>>) {
         let s = &mut self.streams[stream as usize];
+        let Some(fed) = &mut s.fed else { return };
         let mut end = 0;
-        s.starts = vec![0];
-        for n in rounds {
-            end += n as u64;
-            s.starts.push(end);
-        }
-        s.records = end;
+        fed.starts = tiles
+            .iter()
+            .map(|tile| {
+                let start = end;
+                end += tile.places.len() as u64 / s.entries.max(1);
+                start
+            })
+            .collect();
+        fed.tiles = tiles;
     }
 
     /// The layer of a record and the offset of its first entry there.
@@ -194,17 +197,17 @@ impl Flow {
 impl Stream {
     /// How many layers there are.
     fn layers(&self) -> u64 {
-        match self.served {
-            Some(_) => self.starts.len().saturating_sub(1) as u64,
+        match &self.fed {
+            Some(fed) => fed.tiles.len() as u64,
             None => self.records.div_ceil(self.rounds),
         }
     }
 
-    /// How many rounds a layer has.
-    fn rounds_of(&self, layer: u64) -> u64 {
-        match self.served {
-            Some(_) => self.starts[layer as usize + 1] - self.starts[layer as usize],
-            None => (self.records - layer * self.rounds).min(self.rounds),
+    /// How many entries a layer has.
+    fn entries_of(&self, layer: u64) -> u64 {
+        match &self.fed {
+            Some(fed) => fed.tiles[layer as usize].words.len() as u64,
+            None => (self.records - layer * self.rounds).min(self.rounds) * self.entries,
         }
     }
 
@@ -216,7 +219,7 @@ impl Stream {
         reverse: bool,
     ) -> Result<Moves, Problem> {
         let (all, mut moves) = (self.layers(), Moves::new());
-        let stored = !reverse && self.served.is_none();
+        let stored = !reverse && self.fed.is_none();
         if self.open.take().is_some() {
             moves.push(Move::Close);
         }
@@ -241,13 +244,12 @@ impl Stream {
                 break;
             }
             let at = number(n);
-            let rounds = self.rounds_of(at);
             let order = match self.read {
                 Read::Mirrored => Order::Mirrored,
                 Read::Same | Read::Otherwise | Read::Run => Order::Same { nest: 0 },
             };
-            let entries = rounds * self.entries;
-            moves.push(Move::Open(Opened { stream, entries, lies: self.served.is_some(), order }));
+            let (entries, lies) = (self.entries_of(at), self.fed.is_some());
+            moves.push(Move::Open(Opened { stream, entries, lies, order }));
             self.last = Some(at);
             match layer == Some(at) {
                 true => self.open = layer,

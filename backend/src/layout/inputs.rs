@@ -4,10 +4,11 @@
 //! nothing has to be copied to be streamed: the engine that brings tiles back brings them, too. It is done for
 //! loads that happen in every round, whose index is a sum of counters, of an argument that an earlier step
 //! has read, where two elements or more are found in each line that is moved, or the cache would move about
-//! as many lines: a column of a large matrix is in as many lines as it has elements, which fall on few sets.
+//! as many lines: a column of a large matrix is in as many lines as it has elements, which fall on few sets. What a
+//! tile has is not moved again: a row that five rounds of an outer loop read comes once, if it fits.
 //!
 //! ```text
-//! serial i10 in 10 {                          a tile: 8 rounds of i12, one line of b2
+//! serial i10 in 10 {                          a tile: 31 elements of b2 at most, four lines
 //!   serial i12 in 784 {
 //!     %33: f64 = load b2[783 - i12]
 //! ```
@@ -17,6 +18,8 @@ use super::sites::{Site, Sites};
 use super::turn::turn;
 use super::{Input, Layout, Room};
 use crate::kernel::{Place, Program, ScalarId};
+use std::hash::Hash;
+use tapeloom_ir::OrderedSet;
 
 /// The pass.
 pub(super) fn inputs(program: &Program, mut layout: Layout, room: &Room) -> Layout {
@@ -50,19 +53,100 @@ pub(super) fn inputs(program: &Program, mut layout: Layout, room: &Room) -> Layo
         }
     }
     for (_, input) in found {
-        let width = k.buffers[input.buffer].ty.dtype.bytes() as i64;
-        let line = |element: i64| element * width / room.line.max(1) as i64;
-        let worth = input.elements().is_some_and(|all| {
-            let lines: Vec<i64> = all.iter().map(|element| line(*element)).collect();
-            let moved = lines.chunk_by(|a, b| a == b).count() as u64;
-            let dense = 2 * moved <= lines.len() as u64;
-            lines.len() as u64 >= room.half() && (dense || 15 * moved <= 16 * misses(&lines, room))
-        });
-        if worth {
+        if Touched::by(program, &input, room)
+            .is_some_and(|touched| touched.are_worth(room.half() / input.entries().max(1)))
+        {
             layout.inputs.push(input);
         }
     }
     layout
+}
+
+/// What an input's rounds read, one behind the other.
+#[derive(Clone)]
+pub(super) struct Touched {
+    /// The elements,
+    elements: Vec<i64>,
+    /// so many to a round,
+    entries: usize,
+    /// so many to a line,
+    line: i64,
+    /// and how many lines a cache fetches that has nothing else to do.
+    missed: u64,
+}
+
+impl Touched {
+    /// That of an input; `None` where it has more elements than can be counted, or fewer than are worth a stream.
+    pub(super) fn by(program: &Program, input: &Input, room: &Room) -> Option<Touched> {
+        let width = program.entry.buffers[input.buffer].ty.dtype.bytes() as u64;
+        let (elements, line) = (input.elements()?, (room.line / width.max(1)).max(1) as i64);
+        let lines: Vec<i64> = elements.iter().map(|element| element / line).collect();
+        let missed = misses(&lines, room);
+        let enough = lines.len() as u64 >= room.half();
+        enough.then_some(Touched { elements, entries: input.loads.len(), line, missed })
+    }
+
+    /// Whether tiles with room for so many rounds are worth a stream: two elements or more are read of each line that is
+    /// moved, or the cache would move about as many lines.
+    pub(super) fn are_worth(&self, rounds: u64) -> bool {
+        let rounds = usize::try_from(rounds).unwrap_or(usize::MAX);
+        let apart = |a: i64, b: i64| a / self.line != b / self.line;
+        let tiles = cut(&self.elements, rounds.saturating_mul(self.entries), self.entries, apart);
+        let moved: u64 = tiles.iter().map(|tile| tile.lines(apart).count() as u64).sum();
+        let read = self.elements.len() as u64;
+        rounds > 0 && (2 * moved <= read || 15 * moved <= 16 * self.missed)
+    }
+}
+
+/// What is moved at once of words that are read in rounds.
+pub(crate) struct Cut<T> {
+    /// The words, in the order in which they are read first.
+    pub(crate) words: Vec<T>,
+    /// Of each word that is read the place among these.
+    pub(crate) places: Vec<u32>,
+}
+
+impl<T: Copy> Cut<T> {
+    /// A word of each line that is asked for.
+    pub(crate) fn lines(&self, apart: impl Fn(T, T) -> bool) -> impl Iterator<Item = T> {
+        self.words.chunk_by(move |a, b| !apart(*a, *b)).map(|part| part[0])
+    }
+}
+
+/// Cuts what is read in rounds of so many words into tiles of so many words at most. A word that a tile has is not
+/// moved again, however many rounds read it; and a tile ends where a line does, if one ends there, so that none is asked
+/// for twice.
+pub(crate) fn cut<T: Copy + Eq + Hash>(
+    all: &[T],
+    room: usize,
+    entries: usize,
+    apart: impl Fn(T, T) -> bool,
+) -> Vec<Cut<T>> {
+    let (mut tiles, mut rest) = (Vec::new(), all);
+    while !rest.is_empty() {
+        let (mut words, mut places): (OrderedSet<T>, Vec<u32>) = Default::default();
+        let mut end = (0, 0);
+        for round in rest.chunks(entries.max(1)) {
+            let before = words.len();
+            places.extend(round.iter().map(|word| words.insert_full(*word).0 as u32));
+            if words.len() > room && before > 0 {
+                words.truncate(before);
+                places.truncate(places.len() - round.len());
+                break;
+            }
+            let read = places.len();
+            if read == rest.len() || apart(rest[read - 1], rest[read]) {
+                end = (read, words.len());
+            }
+        }
+        if end.0 > 0 {
+            places.truncate(end.0);
+            words.truncate(end.1);
+        }
+        rest = &rest[places.len()..];
+        tiles.push(Cut { words: words.into_iter().collect(), places });
+    }
+    tiles
 }
 
 /// How many lines a cache fetches that has nothing else to do.

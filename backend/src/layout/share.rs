@@ -5,9 +5,11 @@
 //! others move once in many rounds, and one record at a time is enough for them. Where there is no room for
 //! all, an input is dropped first, the largest one, and then a region: through the cache they come, too.
 
+use super::inputs::Touched;
 use super::sites::{Site, Sites};
 use super::{Holds, InputId, Layout, Read, RegionId, Room};
 use crate::kernel::Program;
+use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 
 /// A stream of a layout.
@@ -72,20 +74,23 @@ pub(super) fn members(program: &Program, layout: &Layout) -> Vec<Member> {
     all
 }
 
-/// How many rounds each may have in half of the scratchpad.
+/// How many rounds each has in half of the scratchpad.
 pub(super) fn shares(program: &Program, layout: &Layout, room: &Room) -> BTreeMap<Stream, u64> {
     let mut members = members(program, layout);
+    let touched: SecondaryMap<InputId, Option<Touched>> =
+        layout.inputs.iter().map(|(id, input)| (id, Touched::by(program, input, room))).collect();
     loop {
         let mut shares = BTreeMap::new();
         for member in &members {
             let together: Vec<&Member> = members.iter().filter(|m| m.meets(member)).collect();
-            shares.insert(member.stream, rounds(member, &together, room.half()));
+            let rounds = rounds(member, &together, room.half());
+            let worth = match member.stream {
+                Stream::Region(_) => true,
+                Stream::Input(id) => touched[id].as_ref().is_some_and(|t| t.are_worth(rounds)),
+            };
+            shares.insert(member.stream, if worth { rounds } else { 0 });
         }
-        // A region is stored in one piece; of an input less than a line is many requests for little.
-        let none = |m: &&Member| match m.stream {
-            Stream::Region(_) => shares[&m.stream] == 0,
-            Stream::Input(_) => shares[&m.stream] * m.entries < LINE,
-        };
+        let none = |m: &&Member| shares[&m.stream] == 0;
         let last = members
             .iter()
             .filter(none)

@@ -2,9 +2,9 @@
 //!
 //! A tile is whole layers, as many as a stream may have there; while one tile is in use, the other half of its
 //! place is drained or filled. The third pass of the paper. Of an input, which nobody stores, a tile is rounds of
-//! the loop that reads it, as many as whole lines hold.
+//! the loop that reads it.
 
-use super::share::{LINE, Stream, shares};
+use super::share::{Stream, shares};
 use super::{Layout, Room, Tile};
 use crate::kernel::Program;
 
@@ -19,8 +19,7 @@ pub(super) fn streams(program: &Program, mut layout: Layout, room: &Room) -> Lay
     }
     for (id, input) in layout.inputs.iter_mut() {
         let length = share(Stream::Input(id));
-        let lines = length - length % (LINE / input.entries().max(1)).max(1);
-        input.tile = (lines > 0).then_some(Tile { length: lines, halves });
+        input.tile = (length > 0).then_some(Tile { length, halves });
     }
     layout
 }
