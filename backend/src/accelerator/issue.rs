@@ -29,8 +29,17 @@ use tapeloom_ir::{OrderedMap, Problem};
 /// Ready operations, the oldest first.
 type Queue = BinaryHeap<Reverse<(u64, u32)>>;
 
-/// How far back the ends of operations are remembered.
+/// How many operations back values are remembered.
 const REMEMBERED: usize = 1 << 16;
+
+/// What an operation gave.
+#[derive(Clone, Copy, Default)]
+struct Value {
+    /// When it was there, or its last use so far,
+    until: u64,
+    /// and whether there is one.
+    used: bool,
+}
 
 /// What runs, and with what.
 pub(super) struct Issue<'a> {
@@ -70,8 +79,8 @@ pub(super) struct Issue<'a> {
     stores: Vec<Option<(u64, u64)>>,
     /// Of each address of the tape, where it has addresses, the end of its last store.
     kept: OrderedMap<u64, u64>,
-    /// When the last operations ended, by number.
-    ends: Vec<u64>,
+    /// What the last operations gave, by number.
+    values: Vec<Value>,
     pub(super) phase: Phase,
     pub(super) counts: [Counts; 2],
     pub(super) lifetimes: Vec<u64>,
@@ -112,7 +121,7 @@ impl<'a> Issue<'a> {
             sites: OrderedMap::default(),
             stores,
             kept: OrderedMap::default(),
-            ends: vec![0; REMEMBERED],
+            values: vec![Value::default(); REMEMBERED],
             phase: Phase::Forward,
             counts: [Counts::default(); 2],
             lifetimes: Vec::new(),
@@ -451,22 +460,24 @@ impl<'a> Issue<'a> {
         self.events.push(Reverse((done, self.window.slot(id).sequence, id)));
     }
 
-    /// How long its operands lived.
+    /// Its operands lived until now.
     fn count_uses(&mut self, id: u32) {
         let counts = &mut self.counts[self.phase as usize];
         for operand in &self.window.slot(id).operands {
             let age = self.window.sequence.checked_sub(*operand);
             if *operand > 0 && age.is_some_and(|age| age < REMEMBERED as u64) {
-                let end = self.ends[*operand as usize % REMEMBERED];
-                counts.alive += self.now.saturating_sub(end);
-                counts.uses += 1;
+                let value = &mut self.values[*operand as usize % REMEMBERED];
+                counts.values += u64::from(!value.used);
+                counts.alive += self.now.saturating_sub(value.until);
+                *value = Value { until: self.now.max(value.until), used: true };
             }
         }
     }
 
     /// An operation is finished: what it held is free, and what waited for it may be ready.
     fn finish(&mut self, id: u32) -> Result<(), Problem> {
-        self.ends[self.window.slot(id).sequence as usize % REMEMBERED] = self.now;
+        let number = self.window.slot(id).sequence as usize % REMEMBERED;
+        self.values[number] = Value { until: self.now, used: false };
         let (site, task) = self.window.finish(id, &mut self.ready);
         match task {
             Task::Compute(opcode) if self.m.latencies[opcode] > 0 => {

@@ -53,9 +53,7 @@ fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
     let (mut changes, mut stores) = (Changes::of(*index), false);
     visit(body, &mut |stmt| {
         changes.vars.extend(stmt.assigned().map(|(var, _)| var));
-        stmt.accesses(&mut |a| {
-            stores |= a.write && !k.kept.keys().any(|held| held.buffer == a.buffer);
-        });
+        stmt.accesses(&mut |a| stores |= a.write);
     });
     let reads = !(overlap && stores);
     let mut before = Vec::new();

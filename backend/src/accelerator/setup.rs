@@ -9,12 +9,14 @@ use super::arrays::{Arrays, Tape, TapeForm};
 use super::machine::Machine;
 use super::order::{hoisted, mirrored};
 use super::system::{Route, System};
-use crate::kernel::{self, Arg, BufferId, Expr, Place, Program, Stmt, TapeId};
+use crate::kernel::{
+    self, Address, Arg, BufferId, Expr, Kernel, Place, Program, ScalarId, Stmt, TapeId,
+};
 use crate::layout::{Holds, Layout, RegionId, Room};
 use crate::records;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
-use tapeloom_ir::Problem;
+use tapeloom_ir::{OrderedSet, Problem};
 
 /// How a program is run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,14 +34,15 @@ pub struct Setup {
     /// ([`kernel::reuse`](crate::kernel::reuse)), and what each statement keeps is an array of its own
     /// ([`kernel::apart`](crate::kernel::apart)). Empty: loops are run as they are written.
     pub unroll: Vec<u64>,
-    /// Whether arrays that begin as zeros, or as a copy of an argument, are there when the program begins, the
-    /// copy in the place of the argument. Programs here have results of their own; those of the study add
+    /// Whether arrays that begin as zeros, or as a copy of an argument, or as parts of both, are there when the program
+    /// begins, the copy in the place of the argument. Programs here have results of their own; those of the study add
     /// to arrays that their caller has prepared.
     pub prepared: bool,
     /// Whether blocks of the reverse phase load from the tape in the opposite order of its stores, as code does
     /// that turns every instruction round.
     pub mirrored: bool,
-    /// Whether arrays are taken to overlap, so that a loop which stores to one reads arguments in each round.
+    /// Whether arrays are taken to overlap, so that a loop which stores to one, or on the tape, reads arguments in
+    /// each round.
     pub overlap: bool,
     /// Whether what the reverse phase reads of arguments that the forward phase has read, too, is of the tape.
     pub again: bool,
@@ -276,9 +279,9 @@ impl Addresses {
 /// What a step of a program does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// Fills an array with a number.
+    /// Fills arrays that nobody has touched with numbers, and parts of them with arguments.
     Filled,
-    /// Copies an argument, element by element.
+    /// Copies an argument, element by element, to one that nobody has touched.
     Copied { to: BufferId, from: BufferId },
     /// Everything else.
     Other,
@@ -296,45 +299,66 @@ impl Step {
 /// What the steps of a program do.
 pub(super) fn steps(program: &Program) -> Vec<Step> {
     let k = &program.entry;
-    let of = |step: &Stmt| {
-        let (mut stored, mut loaded, mut others) = (Vec::new(), Vec::new(), 0);
-        kernel::visit(std::slice::from_ref(step), &mut |stmt| match stmt {
-            Stmt::For { .. } | Stmt::Nest { .. } => {}
-            Stmt::Store { buffer, address, value, guard: None, .. } => {
-                stored.push((*buffer, address, *value));
-            }
-            Stmt::Let { value, expr: Expr::Load { buffer, address, guard: None, .. } } => {
-                loaded.push((*buffer, address, *value));
-            }
-            Stmt::While { .. }
-            | Stmt::If { .. }
-            | Stmt::Let { .. }
-            | Stmt::Var { .. }
-            | Stmt::Set { .. }
-            | Stmt::Fold { .. }
-            | Stmt::Store { .. }
-            | Stmt::Contract(_)
-            | Stmt::Call(_)
-            | Stmt::Tape(_)
-            | Stmt::Watch(_)
-            | Stmt::Ask(_) => others += 1,
-        });
-        match (&stored[..], &loaded[..]) {
-            (all @ [_, ..], []) if others == 0 => {
-                let filled = all.iter().all(|(.., value)| matches!(value, Arg::Literal(_)));
-                if filled { Step::Filled } else { Step::Other }
-            }
-            ([(to, at, Arg::Scalar(x))], [(from, same, value)])
-                if others == 0
-                    && x == value
-                    && at == same
-                    && matches!(k.buffers[*from].place, Place::Input(_))
-                    && k.buffers[*from].ty == k.buffers[*to].ty =>
-            {
+    let mut touched: OrderedSet<BufferId> = OrderedSet::default();
+    let mut of = |step: &Stmt| {
+        let fresh = |all: &[Filling]| !all.iter().any(|f| touched.contains(&f.to));
+        let done = match fillings(k, step).filter(|all| fresh(all)).as_deref() {
+            Some([Filling { to, from: Some((from, true)) }]) => {
                 Step::Copied { to: *to, from: *from }
             }
-            _ => Step::Other,
-        }
+            Some(_) => Step::Filled,
+            None => Step::Other,
+        };
+        kernel::visit(std::slice::from_ref(step), &mut |stmt| {
+            stmt.accesses(&mut |a| {
+                touched.insert(a.buffer);
+            });
+        });
+        done
     };
-    k.body.iter().map(of).collect()
+    k.body.iter().map(&mut of).collect()
+}
+
+/// A store to an array, of a number or of what is loaded of an argument.
+struct Filling {
+    to: BufferId,
+    /// The argument, and whether the array becomes a copy of it, element by element.
+    from: Option<(BufferId, bool)>,
+}
+
+/// The stores of a step that only fills arrays with numbers and copies from arguments. None where it does something
+/// else, or nothing.
+fn fillings(k: &Kernel, step: &Stmt) -> Option<Vec<Filling>> {
+    let mut loads: Vec<(ScalarId, BufferId, Address)> = Vec::new();
+    let (mut all, mut others) = (Vec::new(), 0);
+    kernel::visit(std::slice::from_ref(step), &mut |stmt| match stmt {
+        Stmt::For { .. } | Stmt::Nest { .. } => {}
+        Stmt::Store { buffer: to, value: Arg::Literal(_), guard: None, .. } => {
+            all.push(Filling { to: *to, from: None });
+        }
+        Stmt::Store { buffer: to, address, value: Arg::Scalar(x), guard: None, .. } => {
+            let load = loads.iter().find(|(value, ..)| value == x);
+            let Some((_, from, at)) = load else { return others += 1 };
+            let same = at == address && k.buffers[*from].ty == k.buffers[*to].ty;
+            all.push(Filling { to: *to, from: Some((*from, same)) });
+        }
+        Stmt::Let { value, expr: Expr::Load { buffer: from, address, guard: None, .. } }
+            if matches!(k.buffers[*from].place, Place::Input(_)) =>
+        {
+            loads.push((*value, *from, address.clone()));
+        }
+        Stmt::While { .. }
+        | Stmt::If { .. }
+        | Stmt::Let { .. }
+        | Stmt::Var { .. }
+        | Stmt::Set { .. }
+        | Stmt::Fold { .. }
+        | Stmt::Store { .. }
+        | Stmt::Contract(_)
+        | Stmt::Call(_)
+        | Stmt::Tape(_)
+        | Stmt::Watch(_)
+        | Stmt::Ask(_) => others += 1,
+    });
+    (others == 0 && !all.is_empty()).then_some(all)
 }

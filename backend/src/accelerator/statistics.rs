@@ -96,10 +96,10 @@ pub struct Counts {
     pub edges: u64,
     /// Operands from the other phase: loads of the tape, and results that were carried over.
     pub crossing: u64,
-    /// Values that are not of the tape, by use: the sum of their lifetimes, and how many uses that are.
+    /// Lifetimes of values that are not of the tape, each from when it was there to its last use, in all.
     pub alive: u64,
-    /// See above. Uses more than 2^16 operations after the value are left out.
-    pub uses: u64,
+    /// How many values that are. Uses more than 2^16 operations after the value are left out.
+    pub values: u64,
 }
 
 impl std::ops::Add for Counts {
@@ -125,7 +125,7 @@ impl std::ops::Add for Counts {
             edges: self.edges + other.edges,
             crossing: self.crossing + other.crossing,
             alive: self.alive + other.alive,
-            uses: self.uses + other.uses,
+            values: self.values + other.values,
         }
     }
 }
@@ -247,10 +247,10 @@ impl Statistics {
         taped as f64 / all.max(1) as f64
     }
 
-    /// Mean lifetime of values that are not of the tape, by use, in ticks.
+    /// Mean lifetime of values that are not of the tape, in ticks.
     pub fn mean_alive(&self) -> f64 {
-        let uses = self.forward.uses + self.reverse.uses;
-        (self.forward.alive + self.reverse.alive) as f64 / uses.max(1) as f64
+        let Counts { alive, values, .. } = self.whole();
+        alive as f64 / values.max(1) as f64
     }
 
     /// Clusters of the lifetimes of the tape, shortest first: at most five, by k-means from the means of

@@ -426,3 +426,90 @@ fn arguments_that_are_read_again_come_from_where_they_lie() {
     }
     assert!(fetched.iter().any(|n| *n > 0), "{fetched:?}");
 }
+
+/// What a program of kernels with one argument of 192 numbers comes to.
+fn counts(setup: &Setup, body: &str) -> Counts {
+    let text = format!(
+        "program @counted {{
+  workspace 1536
+  buffer b0: f64[192] input 0
+  buffer b1: f64[192] output 0
+  buffer b2: f64[192] workspace 0 kept tape
+{body}}}"
+    );
+    let program = tapeloom_backend::kernel::parse(&text, &|_| None).unwrap();
+    let x: Tensor = (0..192).map(f64::from).collect();
+    simulate(&program, &[x], setup).unwrap().1.whole()
+}
+
+#[test]
+fn a_row_that_many_rounds_read_is_moved_once() {
+    let body = "
+  for i0 in 192 {
+    %0: f64 = load b0[i0]
+    store b1[i0], %0
+  }
+  for i1 in 6 {
+    for i2 in 5 {
+      for i3 in 32 {
+        %1: f64 = load b0[i1*-32 + i3*-1 + 191]
+        store b1[i3], %1
+      }
+    }
+  }
+";
+    let setup = Setup { system: System::TFLOW_INPUTS, ..Machine::cal().into() };
+    let counts = counts(&setup, body);
+    // Six rows of four lines.
+    assert_eq!((counts.inputs, counts.fetched + counts.snooped), (6 * 5 * 32, 6 * 4));
+}
+
+#[test]
+fn what_callers_have_prepared_is_there() {
+    let body = "
+  nest {
+    for i0 in 96 {
+      store b1[i0], 0.0
+    }
+    for i1 in 96 {
+      %0: f64 = load b0[i1]
+      store b1[i1 + 96], %0
+    }
+  }
+  for i2 in 192 {
+    %1: f64 = load b1[i2]
+    store b1[i2], %1
+  }
+  for i3 in 192 {
+    store b1[i3], 0.0
+  }
+";
+    let accesses = |prepared: bool| {
+        let counts = counts(&Setup { prepared, ..Machine::cal().into() }, body);
+        (counts.others.loads, counts.others.stores)
+    };
+    assert_eq!(accesses(false), (288, 576));
+    // What is filled later on is not there when the program begins.
+    assert_eq!(accesses(true), (192, 384));
+}
+
+#[test]
+fn a_loop_that_stores_on_the_tape_reads_again_where_arrays_may_overlap() {
+    let body = "
+  for i0 in 4 {
+    for i1 in 48 {
+      %0: f64 = load b0[i0]
+      store b2[i0*48 + i1], %0
+    }
+  }
+  for i2 in 192 {
+    %1: f64 = load b2[i2*-1 + 191]
+    store b1[i2], %1
+  }
+";
+    let loads = |overlap: bool| {
+        let setup = Setup { overlap, ..Machine::cal().into() };
+        counts(&setup, body).others.loads
+    };
+    assert_eq!((loads(false), loads(true)), (4, 192));
+}
