@@ -427,17 +427,21 @@ fn arguments_that_are_read_again_come_from_where_they_lie() {
     assert!(fetched.iter().any(|n| *n > 0), "{fetched:?}");
 }
 
-/// What a program of kernels with one argument of 192 numbers comes to.
-fn counts(setup: &Setup, body: &str) -> Counts {
-    let text = format!(
+/// A program of kernels with one argument of 192 numbers, and as many that are kept.
+fn counted(body: &str) -> String {
+    format!(
         "program @counted {{
   workspace 1536
   buffer b0: f64[192] input 0
   buffer b1: f64[192] output 0
   buffer b2: f64[192] workspace 0 kept tape
 {body}}}"
-    );
-    let program = tapeloom_backend::kernel::parse(&text, &|_| None).unwrap();
+    )
+}
+
+/// What it comes to.
+fn counts(setup: &Setup, body: &str) -> Counts {
+    let program = tapeloom_backend::kernel::parse(&counted(body), &|_| None).unwrap();
     let x: Tensor = (0..192).map(f64::from).collect();
     simulate(&program, &[x], setup).unwrap().1.whole()
 }
@@ -512,4 +516,74 @@ fn a_loop_that_stores_on_the_tape_reads_again_where_arrays_may_overlap() {
         counts(&setup, body).others.loads
     };
     assert_eq!((loads(false), loads(true)), (4, 192));
+}
+
+/// Random nests that read an argument again, at random strides, by themselves or beside a kept array: every word that
+/// a stream brings is the one that is read (the scratchpad compares), and results are those of the cache.
+#[test]
+fn random_nests_read_what_streams_bring() {
+    let mut streamed = 0;
+    for seed in 0..200_u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut below = |n: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % n
+        };
+        let extents = [1 + below(4), 1 + below(5), 2 + below(15)];
+        let mut loads = String::new();
+        for n in 0..1 + below(4) {
+            // From the far end, backward, or forward.
+            let (mut most, mut terms) = (0, String::new());
+            let back = below(2) == 0;
+            for (i, extent) in extents.iter().enumerate() {
+                let stride = [0, 1, 1, 2, 3, 16][below(6) as usize];
+                if stride > 0 && most + stride * (extent - 1) < 192 {
+                    most += stride * (extent - 1);
+                    let sign = if back { "-" } else { "" };
+                    terms += &format!("i{}*{sign}{stride} + ", i + 1);
+                }
+            }
+            let at = below(192 - most) + if back { most } else { 0 };
+            loads += &format!("        %{}: f64 = load b0[{terms}{at}]\n", 2 * n + 2);
+            loads += &format!("        v0 = add v0, %{}\n", 2 * n + 2);
+        }
+        let kept = if below(2) == 0 {
+            "    %1: f64 = load b2[i1*-1 + 191]\n    v0 = add v0, %1\n"
+        } else {
+            ""
+        };
+        let [a, b, c] = extents;
+        let body = format!(
+            "
+  for i0 in 192 {{
+    %0: f64 = load b0[i0]
+    store b2[i0], %0
+  }}
+  nest {{
+    var v0: f64 = 0.0
+    serial i1 in {a} {{
+{kept}      serial i2 in {b} {{
+        serial i3 in {c} {{
+{loads}        }}
+      }}
+    }}
+    store b1[0], v0
+  }}
+"
+        );
+        let text = counted(&body);
+        let program = tapeloom_backend::kernel::parse(&text, &|_| None)
+            .unwrap_or_else(|p| panic!("{p}: {text}"));
+        let x: Tensor = (0..192).map(|i| (f64::from(i)).sin()).collect();
+        let machine = Machine { entries: [16, 64][below(2) as usize], ..small() };
+        let on = |system| {
+            let setup = Setup { system, ..machine.clone().into() };
+            simulate(&program, std::slice::from_ref(&x), &setup)
+                .unwrap_or_else(|p| panic!("{p}: {text}"))
+        };
+        let ((want, _), (got, s)) = (on(System::ENZYME), on(System::TFLOW_INPUTS));
+        assert_eq!(got[0].literal(0), want[0].literal(0), "{text}");
+        streamed += s.whole().inputs;
+    }
+    assert!(streamed > 5_000, "{streamed}");
 }
