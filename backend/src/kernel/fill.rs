@@ -1,9 +1,9 @@
 //! Which outputs a program certainly fills.
 //!
 //! Memory for a large result costs as much to clear as many kernels cost to run, so it is cleared
-//! only where the program may leave elements as they were. An output is *filled* if nothing reads it
-//! and stores without guard or dynamic address reach every element, whatever the arguments. The
-//! proof is a count: a store in loops reaches a lattice of elements,
+//! only where the program may leave elements as they were. An output is *filled* if stores without
+//! guard or dynamic address reach every element, whatever the arguments, and nothing reads it before
+//! the step behind those that do. The proof is a count: a store in loops reaches a lattice of elements,
 //!
 //! ```text
 //! for i0 in 4 { for i1 in 3 { store b1[i0*6 + i1*2], .. } }       offset 0, (4 times 6), (3 times 2)
@@ -17,11 +17,12 @@
 
 use super::{Access, BufferId, Call, Extent, IndexId, Kernel, KernelId, Program, Stmt};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
+use tapeloom_ir::ArrayType;
 
 /// Elements marked at most, over all attempts for one buffer.
 const MOST: u64 = 1 << 16;
 
-/// For each result, whether it is filled and never read.
+/// For each result, whether it is filled, and not read before.
 pub(crate) fn filled(program: &Program) -> Vec<bool> {
     let mut callees = PrimaryMap::new();
     for kernel in program.callees.values() {
@@ -33,36 +34,50 @@ pub(crate) fn filled(program: &Program) -> Vec<bool> {
 
 fn kernel_filled(kernel: &Kernel, callees: &PrimaryMap<KernelId, Vec<bool>>) -> Vec<bool> {
     let mut s = Search {
+        kernel,
         callees,
+        step: 0,
         loops: Vec::new(),
         doubt: false,
         lattices: SecondaryMap::new(),
         read: SecondaryMap::new(),
+        filled: SecondaryMap::new(),
     };
-    s.block(&kernel.body);
-    let filled = |(id, ty): (BufferId, &tapeloom_ir::ArrayType)| {
+    let outputs = kernel.outputs();
+    for (step, stmt) in kernel.body.iter().enumerate() {
+        s.step = step;
+        s.block(std::slice::from_ref(stmt));
+    }
+    let filled = |(id, ty): (BufferId, &ArrayType)| {
         let elements = ty.shape.elements() as u64;
-        !s.read[id] && (elements == 0 || fills(&s.lattices[id], elements))
+        elements == 0 || s.filled[id] || !s.read[id] && fills(s.lattices[id].iter(), elements)
     };
-    kernel.outputs().into_iter().map(filled).collect()
+    outputs.into_iter().map(filled).collect()
 }
 
 /// Elements `offset + Σ i * stride` for `i` below each extent; strides are positive, ascending.
 #[derive(Clone, Debug)]
 struct Lattice {
+    /// The step that reaches them.
+    step: usize,
     offset: i64,
     /// Extent and stride.
     terms: Vec<(u64, u64)>,
 }
 
 struct Search<'a> {
+    kernel: &'a Kernel,
     /// Of each callee, which results it fills.
     callees: &'a PrimaryMap<KernelId, Vec<bool>>,
+    /// The step that is searched.
+    step: usize,
     loops: Vec<(IndexId, usize)>,
     /// Whether what stands here may not happen.
     doubt: bool,
     lattices: SecondaryMap<BufferId, Vec<Lattice>>,
     read: SecondaryMap<BufferId, bool>,
+    /// Whether steps filled it before the first one that reads it.
+    filled: SecondaryMap<BufferId, bool>,
 }
 
 impl Search<'_> {
@@ -73,7 +88,9 @@ impl Search<'_> {
                 Stmt::Call(call) => self.call(call),
                 Stmt::Contract(c) => {
                     self.accesses(stmt);
-                    self.read[c.out.buffer] |= c.accumulate;
+                    if c.accumulate {
+                        self.read(c.out.buffer);
+                    }
                 }
                 Stmt::Let { .. }
                 | Stmt::Var { .. }
@@ -92,8 +109,8 @@ impl Search<'_> {
             for carry in stmt.carries() {
                 // Two buffers exchange places: what is written where is not followed.
                 if carry.now.buffer != carry.next.buffer {
-                    self.read[carry.now.buffer] = true;
-                    self.read[carry.next.buffer] = true;
+                    self.read(carry.now.buffer);
+                    self.read(carry.next.buffer);
                 }
             }
             stmt.blocks().into_iter().for_each(|b| self.block(b));
@@ -105,16 +122,28 @@ impl Search<'_> {
     fn accesses(&mut self, stmt: &Stmt) {
         stmt.accesses(&mut |access| match access.write {
             true => self.store(&access),
-            false => self.read[access.buffer] = true,
+            false => self.read(access.buffer),
         });
     }
 
+    /// What steps before this one have filled is there to be read.
+    fn read(&mut self, buffer: BufferId) {
+        let of = &self.kernel.buffers[buffer];
+        if self.read[buffer] || self.filled[buffer] || of.place.output().is_none() {
+            return;
+        }
+        let before = self.lattices[buffer].iter().filter(|l| l.step < self.step);
+        let filled = fills(before, of.ty.shape.elements() as u64);
+        self.filled[buffer] = filled;
+        self.read[buffer] = !filled;
+    }
+
     fn call(&mut self, call: &Call) {
-        call.operands.iter().for_each(|v| self.read[v.buffer] = true);
+        call.operands.iter().for_each(|v| self.read(v.buffer));
         for (i, view) in call.outputs.iter().enumerate() {
             match self.callees[call.callee].get(i) {
                 Some(true) => self.store(&view.access(true)),
-                Some(false) | None => self.read[view.buffer] = true,
+                Some(false) | None => self.read(view.buffer),
             }
         }
     }
@@ -142,14 +171,14 @@ impl Search<'_> {
         let mut terms: Vec<(u64, u64)> =
             terms.into_iter().filter(moves).map(|(e, s)| (e, s.unsigned_abs())).collect();
         terms.sort_by_key(|t| t.1);
-        self.lattices[buffer].push(Lattice { offset, terms });
+        self.lattices[buffer].push(Lattice { step: self.step, offset, terms });
     }
 }
 
 /// Whether the lattices together reach all of that many elements.
-fn fills(lattices: &[Lattice], elements: u64) -> bool {
+fn fills<'a>(lattices: impl Iterator<Item = &'a Lattice> + Clone, elements: u64) -> bool {
     let outer = |l: &Lattice| l.terms.last().filter(|t| t.0 * t.1 == elements).map(|t| t.1);
-    let mut blocks: Vec<u64> = lattices.iter().filter_map(outer).collect();
+    let mut blocks: Vec<u64> = lattices.clone().filter_map(outer).collect();
     blocks.push(elements);
     // One lattice may do; if not, larger blocks include the smaller.
     blocks.sort_unstable();
@@ -161,7 +190,7 @@ fn fills(lattices: &[Lattice], elements: u64) -> bool {
             return false;
         }
         let mut marks = vec![false; size];
-        for lattice in lattices {
+        for lattice in lattices.clone() {
             if let Some(first) = first_block(lattice, block, elements)
                 && first.terms.iter().fold(1u64, |n, t| n.saturating_mul(t.0)) <= budget
             {
@@ -278,7 +307,13 @@ mod tests {
             )
         };
         check("f64[3]", &carried("b0.1"), true);
-        check("f64[3]", &carried("b1"), false);
+        // Where it was filled before.
+        check("f64[3]", &carried("b1"), true);
+        check(
+            "f64[3]",
+            &carried("b1").replace("in 3 { store b0[i1], 1.0", "in 2 { store b0[i1], 1.0"),
+            false,
+        );
     }
 
     #[test]
@@ -286,7 +321,9 @@ mod tests {
         for (body, want) in [
             ("for i0 in 3 { store b0[i0], 1.0 }", true),
             ("for i0 in 2 { store b0[i0], 1.0 }", false),
-            ("for i0 in 3 { store b0[i0], 1.0 } nest { %0: f64 = load b0[0] }", false),
+            ("for i0 in 3 { store b0[i0], 1.0 } nest { %0: f64 = load b0[0] }", true),
+            ("nest { %0: f64 = load b0[0] } for i0 in 3 { store b0[i0], 1.0 }", false),
+            ("for i0 in 3 { store b0[i0], 1.0 %0: f64 = load b0[0] }", false),
             ("if true { for i0 in 3 { store b0[i0], 1.0 } }", false),
         ] {
             let text = format!(
