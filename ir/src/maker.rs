@@ -46,7 +46,25 @@ pub fn maker<'m>(module: &'m Module, mut f: &'m Function, mut i: usize, mut n: u
                 let round = module.function(body);
                 round.results.get(n).and_then(|a| a.value()).map(|v| (round, v))
             }
-            _ => None,
+            Lowering::Elementwise(_)
+            | Lowering::View { .. }
+            | Lowering::Reshape
+            | Lowering::Alias { kept: None }
+            | Lowering::Iota { .. }
+            | Lowering::DynamicSlice
+            | Lowering::Gather { .. }
+            | Lowering::DynamicUpdateSlice
+            | Lowering::Scatter { .. }
+            | Lowering::Reduce { .. }
+            | Lowering::ArgReduce { .. }
+            | Lowering::Cumulate { .. }
+            | Lowering::ArgSort { .. }
+            | Lowering::Contract { .. }
+            | Lowering::Host(_)
+            | Lowering::Call(_)
+            | Lowering::Branch { .. }
+            | Lowering::Loop { .. }
+            | Lowering::Missing(_) => None,
         };
         if let Some((round, v)) = inside {
             let mut equations = round.equations.iter().enumerate();

@@ -266,24 +266,59 @@ fn cuts_of_a_loop_change_no_bit() {
     }
 }
 
+/// An array of 24 by 24.
+fn square() -> Tensor {
+    let numbers = |n: Var| (n.convert(Dtype::F64) * 0.7).sin().reshape([24, 24]) * 0.2;
+    run(|()| numbers(arange(24 * 24, Dtype::I64)), ()).unwrap()
+}
+
+/// Layers in a row, those with sums around them, and those of which each reads all before it.
+const STRAIGHT: [(&str, Program); 3] = [
+    ("row", |x| (0..40).fold(x, |y, _| y.dot(x).named("h").tanh()).sum()),
+    ("around", |x| (0..40).fold(x, |y, _| y + (y.dot(x).named("h").tanh() * 0.3).dot(x)).sum()),
+    ("dense", |x| {
+        let mut all = vec![x];
+        for _ in 0..12 {
+            let sum = all.iter().skip(1).fold(x, |s, y| s + *y);
+            all.push(sum.dot(x).named("h").tanh());
+        }
+        all[12].sum()
+    }),
+];
+
+/// What a policy has computed again is computed when it is read, one after the other: beside what is kept there
+/// is as much as without a policy, and not all of it once more. What is rounded does not stay as it was.
+#[test]
+fn what_is_computed_again_does_not_wait() {
+    let x = square();
+    let array = x.bytes().len();
+    for (name, f) in STRAIGHT {
+        let plain = jit(value_and_grad(f)).explain(&x).unwrap();
+        let (beside, all) = (plain.workspace_bytes() - plain.tape().bytes(), plain.tape().bytes());
+        for policy in [Policy::Dots, Policy::named(["h"]), Policy::Rounded] {
+            let e = jit(value_and_grad(checkpoint(f, policy.clone()))).explain(&x).unwrap();
+            let (tape, work) = (e.tape().bytes(), e.workspace_bytes());
+            assert!(tape < all, "{name}, {policy}: {tape} of {all}");
+            // Sums that follow one from the other are all there when the last one is read.
+            let sums = if name == "row" || policy == Policy::Rounded { 0 } else { all };
+            let room = tape + beside + 5 * array + sums;
+            assert!(
+                work <= room,
+                "{name}, {policy}: {} arrays, {} of tape",
+                work / array,
+                tape / array
+            );
+        }
+    }
+}
+
 /// Straight code is undone piece by piece: less memory, and not only less that is kept. That holds for layers in
 /// a row, with sums around them, and for those of which each reads all before it.
 #[test]
 fn straight_code_is_undone_in_pieces() {
-    let numbers = |n: Var| (n.convert(Dtype::F64) * 0.7).sin().reshape([24, 24]) * 0.2;
-    let x = run(|()| numbers(arange(24 * 24, Dtype::I64)), ()).unwrap();
+    let x = square();
     let array = x.bytes().len();
-    let row: Program = |x| (0..40).fold(x, |y, _| y.dot(x).tanh()).sum();
-    let around: Program = |x| (0..40).fold(x, |y, _| y + (y.dot(x).tanh() * 0.3).dot(x)).sum();
-    let dense: Program = |x| {
-        let mut all = vec![x];
-        for _ in 0..12 {
-            let sum = all.iter().skip(1).fold(x, |s, y| s + *y);
-            all.push(sum.dot(x).tanh());
-        }
-        all[12].sum()
-    };
-    for (name, f, most) in [("row", row, 20), ("around", around, 25), ("dense", dense, 17)] {
+    for ((name, f), most) in STRAIGHT.into_iter().zip([20, 25, 17]) {
         let plain = jit(value_and_grad(f));
         let (want, all) = (plain.call(&x).unwrap(), plain.explain(&x).unwrap().workspace_bytes());
         let mut least = all;

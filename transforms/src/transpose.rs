@@ -1,9 +1,9 @@
 //! Transposition: `transpose : (k; dx -o dy) -> (k; ct of dy -o ct of dx)`.
 //!
 //! A linear program is a network of linear maps; its transpose is the same network with every arrow
-//! reversed. Equations that do not depend on the linear parameters run first, as they are; then the
-//! linear ones run backwards, each through its primitive's transpose rule, and the cotangents of a
-//! value that was read several times add up.
+//! reversed. The linear equations run backwards, each through its primitive's transpose rule, and the
+//! cotangents of a value that was read several times add up. Equations that do not depend on the linear
+//! parameters run as they are, before the first that reads them.
 //!
 //! ```text
 //! func @f.lin(%0: f64[3]; %1: f64[3]) -> (f64[]) {   func @f.bwd(%0: f64[3]; %1: f64[]) -> (f64[3]) {
@@ -17,7 +17,9 @@ use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Arg, Cotangents, Lowering, Operand, Regions, RuleCx, Total, instantiate};
+use tapeloom_ir::prim::{
+    Arg, Cotangents, Effects, Lowering, Operand, Regions, RuleCx, Total, instantiate,
+};
 use tapeloom_ir::question::{Onto, Transpose, TransposeOf};
 use tapeloom_ir::{
     Atom, Builder, Copying, Draft, Equation, FuncId, Function, Kind, Module, Problem, Type, ValueId,
@@ -51,20 +53,16 @@ pub(crate) fn derive(
         }
     }
 
-    // What does not depend on the linear parameters runs forward, unchanged.
-    for (i, e) in f.equations.iter().enumerate() {
-        if e.operands.iter().any(|a| a.value().is_some_and(|v| linear[v])) {
-            for o in &e.outputs {
-                linear[*o] = true;
-            }
-            continue;
-        }
-        known.define(e, draft.copy(&f, i, known.all(&e.operands)));
+    for e in &f.equations {
+        let on = e.operands.iter().any(|a| a.value().is_some_and(|v| linear[v]));
+        e.outputs.iter().for_each(|o| linear[*o] = on);
     }
-    let forward = draft.equations().len();
+    let order = reads_first(module, &f, &linear);
+    let mut due = due(module, &f, &linear, &order).into_iter();
+    let mut forward: SecondaryMap<ValueId, bool> = SecondaryMap::new();
     let b = Builder::new(module, &mut draft);
 
-    // The rest runs backwards.
+    // What depends on the linear parameters runs backwards.
     for (r, seed) in f.results.iter().zip(seeds) {
         match (r, seed) {
             (Atom::Value(v), Some(seed)) if linear[*v] => {
@@ -73,8 +71,14 @@ pub(crate) fn derive(
             _ => {}
         }
     }
-    let order = b.with_module(|m| reads_first(m, &f, &linear));
     for i in order.into_iter().rev() {
+        // The rest runs as it is.
+        for i in due.next().unwrap_or_default() {
+            let e = &f.equations[i];
+            let made = b.copy(&f, i, known.all(&e.operands));
+            made.iter().filter_map(|a| a.value()).for_each(|v| forward[v] = true);
+            known.define(e, made);
+        }
         let e = &f.equations[i];
         if !e.outputs.iter().any(|o| linear[*o]) {
             continue;
@@ -121,12 +125,52 @@ pub(crate) fn derive(
         return Err(Problem::new(Kind::NotLinear, message, "mark them after `;`"));
     }
     let mut function = draft.close(results)?;
-    for (i, at) in function.locations.iter_mut().enumerate() {
-        *at = at.map(|at| at.on_the_way_back(i >= forward));
+    for (e, at) in function.equations.iter().zip(&mut function.locations) {
+        let undoes = !e.outputs.iter().any(|o| forward[*o]);
+        *at = at.map(|at| at.on_the_way_back(undoes));
     }
     let function = sweep(regions, module, function)?;
     let nonzero = totals.iter().map(Option::is_some).collect();
     Ok(TransposeOf { function: module.add(function)?, nonzero })
+}
+
+/// Which of the equations that do not depend on the linear parameters run before each that does, from the last of
+/// those on: those that it is the first to read, so that what is computed again does not wait for its reader in
+/// memory. An effect comes first of all, in its order.
+fn due(
+    module: &Module,
+    f: &Function,
+    linear: &SecondaryMap<ValueId, bool>,
+    order: &[usize],
+) -> Vec<Vec<usize>> {
+    const NEVER: usize = usize::MAX;
+    let mut when: SecondaryMap<ValueId, usize> = SecondaryMap::with_default(NEVER);
+    let soon = |when: &mut SecondaryMap<ValueId, usize>, e: &Equation, at: usize| {
+        e.operands.iter().filter_map(|a| a.value()).for_each(|v| when[v] = when[v].min(at));
+    };
+    let is_linear = |e: &Equation| e.outputs.iter().any(|o| linear[*o]);
+    for (at, i) in order.iter().rev().enumerate() {
+        let e = &f.equations[*i];
+        if is_linear(e) {
+            soon(&mut when, e, at);
+        }
+    }
+    let mut all = vec![Vec::new(); order.len()];
+    for (i, e) in f.equations.iter().enumerate().rev().filter(|(_, e)| !is_linear(e)) {
+        let at = match e.op.effects(module) {
+            Effects::Ordered => 0,
+            Effects::Pure | Effects::Fixed if planted(Fault::AtOnce) => 0,
+            Effects::Pure | Effects::Fixed => {
+                e.outputs.iter().map(|o| when[*o]).min().unwrap_or(NEVER)
+            }
+        };
+        if at < NEVER {
+            soon(&mut when, e, at);
+            all[at].push(i);
+        }
+    }
+    all.iter_mut().for_each(|equations| equations.reverse());
+    all
 }
 
 /// The equations in an order in which those that read a place of an array come before all others that

@@ -144,16 +144,27 @@ pub(super) fn pack(
     }
     let (fwd, lin) = (module.get(of.fwd), module.get(of.lin));
     let (mut draft, mut copying) = Copying::same_signature(&fwd);
+    let b = Builder::new(module, &mut draft);
+    let mut way_of: SecondaryMap<ValueId, Option<&Way>> = SecondaryMap::new();
+    ways.values().for_each(|way| way_of[way.value] = Some(way));
+    let mut packed: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
+    let mut pack = |made: &[ValueId], copying: &Copying| {
+        for Way { value, way, at } in made.iter().filter_map(|v| way_of[*v]) {
+            b.at(*at);
+            let bits = way.pack(&b, copying.read((*value).into()));
+            packed[*value] = Some(b.emit1(Op::keep(way.name()), &[bits]));
+        }
+    };
+    // What is packed as soon as it is made need not stay as it is.
+    pack(&fwd.params, &copying);
     for (i, e) in fwd.equations.iter().enumerate() {
-        copying.define(e, draft.copy(&fwd, i, copying.all(&e.operands)));
+        copying.define(e, b.copy(&fwd, i, copying.all(&e.operands)));
+        pack(&e.outputs, &copying);
     }
     let mut results = copying.results(&fwd);
     let mut kept: OrderedMap<Residual, Residual> = OrderedMap::default();
-    for (residual, Way { value, way, at }) in &ways {
-        let b = Builder::new(module, &mut draft);
-        b.at(*at);
-        let packed = way.pack(&b, copying.read((*value).into()));
-        let packed = b.emit1(Op::keep(way.name()), &[packed]);
+    for (residual, Way { value, .. }) in &ways {
+        let Some(packed) = packed[*value] else { continue };
         let place = match *residual {
             Residual::Kept(i) => i,
             // The function gives it all the same.

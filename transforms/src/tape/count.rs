@@ -160,7 +160,22 @@ fn is_uniform(lowering: &Lowering) -> bool {
     match lowering {
         Lowering::View { pieces, .. } => pieces.len() == 1,
         Lowering::Reshape | Lowering::Alias { .. } => true,
-        _ => false,
+        Lowering::Elementwise(_)
+        | Lowering::Iota { .. }
+        | Lowering::DynamicSlice
+        | Lowering::Gather { .. }
+        | Lowering::DynamicUpdateSlice
+        | Lowering::Scatter { .. }
+        | Lowering::Reduce { .. }
+        | Lowering::ArgReduce { .. }
+        | Lowering::Cumulate { .. }
+        | Lowering::ArgSort { .. }
+        | Lowering::Contract { .. }
+        | Lowering::Host(_)
+        | Lowering::Call(_)
+        | Lowering::Branch { .. }
+        | Lowering::Loop { .. }
+        | Lowering::Missing(_) => false,
     }
 }
 
