@@ -64,6 +64,7 @@ faults! {
     Inside = "inside", "the table of the tape leaves out what loops in a round keep while it is undone";
     BitShort = "bit-short", "integers that are kept packed have a bit less than the largest needs";
     BitOrder = "bit-order", "of what is kept packed the last of a word comes first";
+    LateBits = "late-bits", "bits of rounds that fill no words wait as bytes until all rounds are done";
     AtOnce = "at-once", "the way back computes again all at once what it reads one after the other";
     OneConstant = "one-constant", "what loops read of a constant in both passes is one array";
     HeldWhole = "held-whole", "what is kept keeps the array of which it is a part";

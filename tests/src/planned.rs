@@ -525,13 +525,10 @@ fn taken(e: &Explanation) -> (u64, u64) {
 }
 
 /// What a gradient under a budget may work in: what it works in with one round in every loop, where what is
-/// computed again is there at once, arrays of what all rounds are given and give, what is chosen in all rounds
-/// before it is packed, and matrices of a round that is run again.
+/// computed again is there at once, arrays of what all rounds are given and give, and matrices of a round that is
+/// run again.
 fn work(program: &Program) -> Result<u64, Failure> {
     let mut once = program.clone();
-    // What rounds choose is packed when all rounds are done, if a row fills no words: bytes, and words of 32 bits.
-    let chooses = program.has(&|s| matches!(s, Step::Code(c) if CHOICES.contains(c)));
-    let choices = if chooses { 2 * (1 + 4) * program.extent } else { 0 };
     let mut arrays = 0;
     each(&mut once.steps, &mut |step| {
         if let Step::Rounds(kind, n, _) = step {
@@ -540,7 +537,7 @@ fn work(program: &Program) -> Result<u64, Failure> {
                 Rounds::Scan | Rounds::Map => 1,
                 Rounds::Reverse | Rounds::Table => program.extent,
             };
-            arrays += 8 * 8 * *n * width + choices * *n;
+            arrays += 8 * 8 * *n * width;
             *n = 1;
         }
     });

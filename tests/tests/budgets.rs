@@ -447,3 +447,40 @@ fn constants_do_not_lie_between_the_passes() {
         }
     }
 }
+
+/// Masks of rows that fill no words are packed while rounds run, and not when all are done: what a gradient works
+/// in beside its tape does not grow with the rounds.
+#[test]
+fn rows_of_a_few_bits_share_words() {
+    let choices: [(&str, Program); 3] = [
+        ("masks", |x| {
+            let round = |x: Var, y: Var| (x * 0.9).maximum(y * 0.7);
+            fori_loop(2000, |(_, (x, y)): (Var, (Var, Var))| (y, round(x, y)), (x, x.cos())).0.sum()
+        }),
+        ("places", |x| {
+            let round = |(t, x): (Var, Var)| {
+                let three = stack(&[x, x.flip(0) * 0.9, x * t.convert(Dtype::F64).sin()], 0);
+                let which = three.argmax(0).reshape([1, x.size()]);
+                three.take_along_axis(which, 0).reshape([x.size()]) * 0.9
+            };
+            fori_loop(2001, round, x).sum()
+        }),
+        ("nested", |x| {
+            let round = |x: Var| x.maximum(x.flip(0) * 0.7) * 0.9;
+            let rounds = |x: Var| fori_loop(100, |(_, x): (Var, Var)| round(x), x);
+            fori_loop(70, |(_, x): (Var, Var)| rounds(x), x).sum()
+        }),
+    ];
+    let x: Tensor = (0..7).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
+    for (name, f) in choices {
+        let plain = jit(value_and_grad(f));
+        let all = plain.explain(&x).unwrap().tape().bytes();
+        let g = jit(value_and_grad(checkpoint(f, Policy::Bytes(all as u64 / 3))));
+        let e = g.explain(&x).unwrap();
+        let (tape, work) = (e.tape().bytes(), e.workspace_bytes());
+        println!("{name}: {tape} of {all}, {work}");
+        assert!(3 * tape <= all && work <= tape + 8192, "{name}: {work}, {}", e.tape());
+        let ((y, dy), (z, dz)) = (plain.call(&x).unwrap(), g.call(&x).unwrap());
+        Agreement::CLOSE.check_all(&[z, dz], &[y, dy]).unwrap();
+    }
+}

@@ -24,7 +24,8 @@
 //!
 //! What a round of a loop keeps is a row. A row that fills its words is packed by the round that makes it, so
 //! nothing larger is ever there. One that would leave more than a quarter of them empty (a truth value alone)
-//! is packed by whoever has the stack of all rows. For prices both have the bits that they have.
+//! is packed by whoever has the stack of all rows; within a budget that is a block of rounds, whose rows fill
+//! words together ([`budget`](super::budget)). For prices both have the bits that they have.
 
 use super::prices::{MOVES, UNIT, constants, is_little};
 use crate::cost::FLOPS_PER_BYTE;

@@ -9,7 +9,7 @@
 //! | | loops | other values |
 //! |---|---|---|
 //! | as planned | keep what each round needs | what is cheaper to keep |
-//! | packed | the same, in as few bits as it has | the same, or as few bytes as can be |
+//! | packed | the same, in as few bits as it has, in blocks of rounds whose bits share words if those of one do not | the same, or as few bytes as can be |
 //! | in pieces ([`pieces`]), if there are no loops | | what crosses cuts |
 //! | outer loops keep carries | as many as let each round run `r` times at most, by the binomial schedule ([`tapeloom_ir::schedule`]) | the same, or as few bytes as can be |
 //! | loops in their rounds, too | the same, one level deeper | the same |
@@ -24,11 +24,14 @@
 use super::apart::apart;
 use super::count::{self, Tape};
 use super::pieces;
-use tapeloom_ir::prim::{Region, Regions, Role, Rounds, Trip};
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::{Lowering, Region, Regions, Role, Rounds, Slot, Trip, is_packed};
 use tapeloom_ir::question::{LinearizeOf, Within};
 use tapeloom_ir::schedule::{reach, steps};
 use tapeloom_ir::{
-    Bits, Builder, FuncId, Kind, Module, OrderedSet, Policy, Problem, Share, Terms, deeper, rebuild,
+    Bits, Builder, FuncId, Function, Kind, Module, OrderedSet, Policy, Problem, Share, Terms, Type,
+    ValueId, deeper, rebuild,
 };
 
 /// How often rounds may run again, in the order in which that is tried.
@@ -39,6 +42,9 @@ const PARTS: usize = 16;
 
 /// How many rounds a carry is kept for, in the order in which that is tried.
 const BLOCKS: [usize; 6] = [1, 4, 16, 64, 256, 1024];
+
+/// How many rounds have rows that fill words together, whatever a row has: a bit each does.
+const WORD: usize = 32;
 
 /// How many rounds a loop is taken to have, of which only the run knows.
 const SOME_ROUNDS: usize = 100_000;
@@ -59,10 +65,11 @@ pub(crate) fn derive(
     let f = crate::rows(module, f)?;
     let mut search =
         Search { regions, module, f, active, shares, bytes, least: None, smallest: None };
-    for bits in [Bits::Cheap, Bits::Few] {
-        if let Some(of) = search.attempt(f, &[Policy::Planned], bits)? {
-            return Ok(of);
-        }
+    if let Some(of) = search.attempt(f, &[Policy::Planned], Bits::Cheap)? {
+        return Ok(of);
+    }
+    if let Some(of) = search.packed(f, Policy::Planned)? {
+        return Ok(of);
     }
     let whole = search.module.get(f);
     for pieces in pieces::plans(search.module, &whole, bytes) {
@@ -71,7 +78,7 @@ pub(crate) fn derive(
             return Ok(of);
         }
     }
-    if let Some(of) = search.attempt(f, &[Policy::Bytes(bytes)], Bits::Few)? {
+    if let Some(of) = search.packed(f, Policy::Bytes(bytes))? {
         return Ok(of);
     }
     let mut best: Option<(f64, LinearizeOf)> = None;
@@ -171,6 +178,18 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// The derivative with what is kept in as few bits as it has, by rounds or blocks of rounds if that fits as well.
+    fn packed(&mut self, f: FuncId, policy: Policy) -> Result<Option<LinearizeOf>, Problem> {
+        let policies = [policy];
+        let whole = self.attempt(f, &policies, Bits::Few)?;
+        let late = whole.as_ref().is_some_and(|of| packs_stacks(self.module, of.fwd));
+        if !late || planted(Fault::LateBits) {
+            return Ok(whole);
+        }
+        let blocks = in_blocks(self.module, f)?;
+        Ok(self.attempt(blocks, &policies, Bits::Few)?.or(whole))
+    }
+
     /// The derivative with loops keeping so many carries, if its tape is small enough.
     fn loops(&mut self, few: Few) -> Result<Option<LinearizeOf>, Problem> {
         let f = marked(self.module, self.f, few)?;
@@ -240,6 +259,78 @@ impl Search<'_> {
             None => Problem::internal("a budget without a plan"),
         }
     }
+}
+
+/// Whether something is packed of all rounds of a loop at once, here or in what is run: because a row of it fills
+/// no words. Until then it lies there as it is.
+fn packs_stacks(module: &Module, f: FuncId) -> bool {
+    let mut open = OrderedSet::default();
+    open.insert(f);
+    let mut next = 0;
+    while let Some(f) = open.get_index(next).map(|f| module.function(*f)) {
+        if packs_own_stacks(module, f) {
+            return true;
+        }
+        let regions = f.equations.iter().flat_map(|e| e.op.regions());
+        open.extend(regions.filter(|r| r.role.runs()).map(|r| r.function));
+        next += 1;
+    }
+    false
+}
+
+fn packs_own_stacks(module: &Module, f: &Function) -> bool {
+    let mut stack: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
+    f.equations.iter().any(|e| {
+        if let Some((_, rounds)) = e.op.as_loop(module) {
+            let outputs = e.outputs.iter().enumerate();
+            outputs.for_each(|(r, o)| stack[*o] = rounds.carrier(r).is_none());
+            return false;
+        }
+        let of_stack = e.operands.first().and_then(|a| a.value()).is_some_and(|v| stack[v]);
+        e.outputs.iter().for_each(|o| stack[*o] = of_stack && e.op.regions().is_empty());
+        let packed = |name: &str| is_packed(name) && of_stack;
+        matches!(e.lower(module, f), Lowering::Alias { kept: Some(name) } if packed(&name))
+    })
+}
+
+/// The same function, whose loops run in blocks of rounds of which the rows fill words, whatever they are.
+fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    let f = module.get(f);
+    let copy = rebuild(&f, |draft, i, operands| {
+        let op = &f.equations[i].op;
+        let inside = |r: &Region| match r.role.runs() {
+            true => deeper(|| in_blocks(module, r.function)),
+            false => Ok(r.function),
+        };
+        let functions: Result<Vec<FuncId>, Problem> = op.regions().iter().map(inside).collect();
+        let op = op.with_regions(&functions?);
+        if !op.as_loop(module).is_some_and(|(body, rounds)| carries_most(module, body, &rounds)) {
+            return Ok(draft.copy_as(op, &f, i, operands));
+        }
+        let b = Builder::new(module, draft);
+        b.at(f.location(i));
+        Ok(op.emit_in_blocks(&b, &operands, WORD).into())
+    })?;
+    module.add(copy)
+}
+
+/// Whether rounds carry more than twice the bytes that they are given and give, element by element: in blocks the
+/// cotangents of elements are put together from those of blocks, which takes more than bits that wait.
+fn carries_most(module: &Module, body: FuncId, rounds: &Rounds) -> bool {
+    let f = module.function(body);
+    let bytes = |ty: &Type| ty.as_array().map_or(0, |ty| ty.bytes());
+    let (mut carried, mut elements) = (0, 0);
+    for (slot, ty) in rounds.takes.iter().zip(f.param_types()) {
+        match slot {
+            Slot::Carry(_) => carried += bytes(&ty),
+            Slot::Xs => elements += bytes(&ty),
+            Slot::Index | Slot::Const => {}
+        }
+    }
+    let given = f.result_types().into_iter().enumerate();
+    let stacked = given.filter(|(r, _)| rounds.carrier(*r).is_none());
+    elements += stacked.map(|(_, ty)| bytes(&ty)).sum::<usize>();
+    2 * elements <= carried
 }
 
 /// How many levels of loops a function has.

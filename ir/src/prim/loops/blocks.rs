@@ -7,7 +7,8 @@
 //!
 //! Where carries are kept, one is kept for a block then, and while a block is undone its rounds keep what
 //! they need: so with `s` places and `l` rounds in a block, `s l` rounds run forward once before each is
-//! undone, where `s` rounds did. Those rounds that fill no block run last.
+//! undone, where `s` rounds did. Those rounds that fill no block run last. And where rounds keep a few bits each,
+//! those of a block share words, so that the bits of one block at a time lie in bytes.
 //!
 //! Model: two-level checkpointing; the inner level is small enough for the cache.
 
@@ -39,14 +40,28 @@ impl Op {
             Trip::Static(n) if block.min(n / 2) > 1 => of.in_blocks(b, x, n, block.min(n / 2)),
             Trip::Static(_) | Trip::Runtime | Trip::While { .. } => None,
         };
-        match blocks {
-            Some(Ok(y)) => y,
-            Some(Err(problem)) => {
-                b.fail(problem);
-                Vec::new()
-            }
-            None => b.emit(of, x).to_vec(),
-        }
+        settled(b, blocks).unwrap_or_else(|| b.emit(of, x).to_vec())
+    }
+}
+
+/// What a loop in blocks gives, if it is one; of a problem nothing comes.
+fn settled(b: &Builder<'_>, blocks: Option<Result<Vec<Atom>, Problem>>) -> Option<Vec<Atom>> {
+    let failed = |problem| {
+        b.fail(problem);
+        Vec::new()
+    };
+    blocks.map(|blocks| blocks.unwrap_or_else(failed))
+}
+
+impl Op {
+    /// Emits a loop in blocks of so many rounds, if it is known to have two of them; any other primitive as it is.
+    pub fn emit_in_blocks(&self, b: &Builder<'_>, x: &[Atom], block: usize) -> Vec<Atom> {
+        let Op::Loop(of) = self else { return b.emit(self.clone(), x).to_vec() };
+        let blocks = match of.rounds.trip {
+            Trip::Static(n) if n >= 2 * block => of.in_blocks(b, x, n, block),
+            Trip::Static(_) | Trip::Runtime | Trip::While { .. } => None,
+        };
+        settled(b, blocks).unwrap_or_else(|| b.emit(self.clone(), x).to_vec())
     }
 }
 
