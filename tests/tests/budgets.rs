@@ -484,3 +484,30 @@ fn rows_of_a_few_bits_share_words() {
         Agreement::CLOSE.check_all(&[z, dz], &[y, dy]).unwrap();
     }
 }
+
+/// So is straight code before and behind a loop, which keeps some of its states meanwhile.
+#[test]
+fn straight_code_beside_loops_is_undone_in_pieces() {
+    let x = square();
+    let array = x.bytes().len();
+    let f: Program = |x| {
+        let layers = |x: Var, w: Var| (0..24).fold(x, |y, _| y.dot(w).tanh());
+        let rounds = fori_loop(60, |(_, z): (Var, Var)| z.dot(x).tanh(), layers(x, x));
+        layers(rounds, x).sum()
+    };
+    let plain = jit(value_and_grad(f));
+    let want = plain.call(&x).unwrap();
+    for arrays in [60, 30, 20, 14] {
+        let under = || checkpoint(f, Policy::Bytes((arrays * array) as u64));
+        let g = jit(value_and_grad(under()));
+        let e = g.explain(&x).unwrap();
+        let (tape, work) = (e.tape().bytes(), e.workspace_bytes());
+        println!("{arrays}: {} of tape in {}", tape / array, work / array);
+        assert!(tape <= arrays * array && work <= (arrays + 20) * array, "{arrays}: {work}");
+        let got = g.call(&x).unwrap();
+        Agreement::CLOSE.check_all(&[got.0, got.1], &[want.0.clone(), want.1.clone()]).unwrap();
+        let (got, want) = (jit(value_and_grad(under())), jit(value_and_grad(f)));
+        let (got, want) = (got.interpreted().call(&x), want.interpreted().call(&x));
+        assert_eq!(got.unwrap(), want.unwrap(), "{arrays}");
+    }
+}

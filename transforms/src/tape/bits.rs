@@ -1,7 +1,7 @@
 //! In how many bits values are kept.
 //!
 //! A plan says which values the linear half reads. What is kept for it alone may lie in fewer bytes than its
-//! dtype has: the forward half then ends by packing it, and the linear half begins by unpacking
+//! dtype has: the forward half then packs it when it is made, and the linear half unpacks it
 //! ([`Packing`]). Both are equations as all others, so the halves are again halves of the same derivative:
 //!
 //! ```text

@@ -10,9 +10,9 @@
 //! |---|---|---|
 //! | as planned | keep what each round needs | what is cheaper to keep |
 //! | packed | the same, in as few bits as it has, in blocks of rounds whose bits share words if those of one do not | the same, or as few bytes as can be |
-//! | in pieces ([`pieces`]), if there are no loops | | what crosses cuts |
+//! | in pieces ([`pieces`]) | the same | what crosses cuts |
 //! | outer loops keep carries | as many as let each round run `r` times at most, by the binomial schedule ([`tapeloom_ir::schedule`]) | the same, or as few bytes as can be |
-//! | loops in their rounds, too | the same, one level deeper | the same |
+//! | loops in their rounds, too | the same, one level deeper | the same, or what crosses cuts |
 //!
 //! A carry is kept for a round or for a block of them, whose rounds keep what they need while the block is
 //! undone. For a level and a size of blocks the least `r` is found by bisection, since more repetitions never take more bytes. Which
@@ -43,6 +43,9 @@ const PARTS: usize = 16;
 /// How many rounds a carry is kept for, in the order in which that is tried.
 const BLOCKS: [usize; 6] = [1, 4, 16, 64, 256, 1024];
 
+/// How many times as many rounds may run, so that straight code beside loops is undone in pieces.
+const MORE: f64 = 1.5;
+
 /// How many rounds have rows that fill words together, whatever a row has: a bit each does.
 const WORD: usize = 32;
 
@@ -72,7 +75,7 @@ pub(crate) fn derive(
         return Ok(of);
     }
     let whole = search.module.get(f);
-    for pieces in pieces::plans(search.module, &whole, bytes) {
+    for pieces in pieces::plans(search.module, &whole, bytes, bytes) {
         let f = pieces.cut(search.module, &whole)?;
         if let Some(of) = search.attempt(f, &[Policy::Planned], Bits::Few)? {
             return Ok(of);
@@ -81,25 +84,13 @@ pub(crate) fn derive(
     if let Some(of) = search.packed(f, Policy::Bytes(bytes))? {
         return Ok(of);
     }
-    let mut best: Option<(f64, LinearizeOf)> = None;
-    for (level, block) in (0..levels(search.module, f)).flat_map(|l| BLOCKS.map(|b| (l, b))) {
-        let last = TIMES.len() - 1;
-        let at = |place: usize| Few { level, place, block };
-        let Some(mut found) = search.loops(at(last * PARTS))? else { continue };
-        let (mut low, mut high) = (0, last * PARTS);
-        while low < high {
-            let middle = (low + high) / 2;
-            match search.loops(at(middle))? {
-                Some(of) => (found, high) = (of, middle),
-                None => low = middle + 1,
-            }
-        }
-        // Who runs each round so often more at every level runs it that often to the power of levels.
-        let again = Few { level, place: high, block }.again(search.module, f);
-        let rounds = (1.0 + again).powi(level as i32 + 1);
-        if best.as_ref().is_none_or(|(least, _)| rounds < *least) {
-            best = Some((rounds, found));
-        }
+    let mut best = search.fewest(f)?;
+    // Straight code between loops, all of which is computed again, is so in pieces, where rounds do not run much
+    // more often for it.
+    let pieces = pieces::plans(search.module, &whole, bytes / 2, 0).into_iter().next();
+    if let (Some(pieces), Some((least, _))) = (pieces, &best) {
+        let (f, least) = (pieces.cut(search.module, &whole)?, *least);
+        best = search.fewest(f)?.filter(|(rounds, _)| *rounds <= MORE * least).or(best);
     }
     match (best, &search.smallest) {
         (Some((_, of)), _) => Ok(of),
@@ -190,9 +181,35 @@ impl Search<'_> {
         Ok(self.attempt(blocks, &policies, Bits::Few)?.or(whole))
     }
 
+    /// The derivative of what does the same whose loops keep some carries, such that rounds run as rarely as can be,
+    /// and about how often they run.
+    fn fewest(&mut self, f: FuncId) -> Result<Option<(f64, LinearizeOf)>, Problem> {
+        let mut best: Option<(f64, LinearizeOf)> = None;
+        for (level, block) in (0..levels(self.module, f)).flat_map(|l| BLOCKS.map(|b| (l, b))) {
+            let last = TIMES.len() - 1;
+            let at = |place: usize| Few { level, place, block };
+            let Some(mut found) = self.loops(f, at(last * PARTS))? else { continue };
+            let (mut low, mut high) = (0, last * PARTS);
+            while low < high {
+                let middle = (low + high) / 2;
+                match self.loops(f, at(middle))? {
+                    Some(of) => (found, high) = (of, middle),
+                    None => low = middle + 1,
+                }
+            }
+            // Who runs each round so often more at every level runs it that often to the power of levels.
+            let again = Few { level, place: high, block }.again(self.module, f);
+            let rounds = (1.0 + again).powi(level as i32 + 1);
+            if best.as_ref().is_none_or(|(least, _)| rounds < *least) {
+                best = Some((rounds, found));
+            }
+        }
+        Ok(best)
+    }
+
     /// The derivative with loops keeping so many carries, if its tape is small enough.
-    fn loops(&mut self, few: Few) -> Result<Option<LinearizeOf>, Problem> {
-        let f = marked(self.module, self.f, few)?;
+    fn loops(&mut self, f: FuncId, few: Few) -> Result<Option<LinearizeOf>, Problem> {
+        let f = marked(self.module, f, few)?;
         self.attempt(f, &[Policy::Planned, Policy::Bytes(self.bytes)], Bits::Few)
     }
 

@@ -18,7 +18,7 @@
 //! | `apart` | halves in one function that share what is kept and nothing else |
 //! | `budget` | the cheapest plan whose tape has so many bytes at most |
 //! | `count` | how many bytes that is, and of what |
-//! | `pieces` | straight-line code in pieces that are undone one after the other |
+//! | `pieces` | straight-line code, also beside loops, in pieces that are undone one after the other |
 //! | `aliased` | what is kept where arrays are taken for memory that may overlap |
 //! | `names` | whether the names of a policy are there |
 //! | `schedule` | loops of which carries are kept, by their number |

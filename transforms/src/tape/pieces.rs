@@ -1,4 +1,4 @@
-//! Straight-line code within a budget: pieces that are undone one after the other.
+//! Straight-line code within a budget, also beside loops: pieces that are undone one after the other.
 //!
 //! ```text
 //! x -> f1 -> y1 -> f2 -> y2 -> f3 -> y3 -> f4 -> y          kept: y1, y2 and what the last piece keeps
@@ -48,10 +48,11 @@ struct Estimate {
     again: u64,
 }
 
-/// Plans for a function within so many bytes, the best first; none if it runs functions, or if everything
-/// computed again takes no more than pieces.
-pub(super) fn plans(module: &Module, f: &Function, bytes: u64) -> Vec<Pieces> {
-    if !f.linear_params.is_empty() || f.equations.iter().any(|e| !e.op.regions().is_empty()) {
+/// Plans for a function with a tape of so many bytes, the best first: those that run as little again as can be,
+/// where so many are there at most while a piece is undone, and otherwise those with the fewest. None if everything
+/// computed again takes no more than pieces. What runs functions is in no piece.
+pub(super) fn plans(module: &Module, f: &Function, bytes: u64, peak: u64) -> Vec<Pieces> {
+    if !f.linear_params.is_empty() {
         return Vec::new();
     }
     let code = Code::of(module, f);
@@ -66,8 +67,7 @@ pub(super) fn plans(module: &Module, f: &Function, bytes: u64) -> Vec<Pieces> {
             }
         }
     }
-    // Those that fit as a whole run as little again as can be; of others the smallest comes first.
-    let over = |of: &Estimate| of.peak.saturating_sub(bytes);
+    let over = |of: &Estimate| of.peak.saturating_sub(peak);
     all.sort_by_key(|(of, _)| (over(of), of.again, of.peak));
     all.into_iter().map(|(_, pieces)| pieces).take(TRIED).collect()
 }
@@ -107,10 +107,9 @@ fn sizes(module: &Module, f: &Function) -> Vec<u64> {
             | Lowering::Contract { .. }
             | Lowering::Scatter { .. }
             | Lowering::Host(_)
-            | Lowering::Call(_)
-            | Lowering::Branch { .. }
-            | Lowering::Loop { .. }
             | Lowering::Missing(_) => false,
+            // In no piece.
+            Lowering::Call(_) | Lowering::Branch { .. } | Lowering::Loop { .. } => true,
         };
         if in_place { 0 } else { outputs.iter().map(|o| bytes(f, *o)).sum() }
     };
@@ -204,14 +203,19 @@ impl Pieces {
         let end = self.cuts.get(self.again - 1).copied().unwrap_or(f.equations.len());
         let (mut draft, mut copying) = Copying::same_signature(f);
         let mut begin = 0;
-        for at in self.cuts.iter().copied().filter(|at| *at < end).chain([end]) {
-            piece(module, f, begin..at, &mut draft, &mut copying)?;
-            begin = at;
+        for (i, e) in f.equations.iter().enumerate() {
+            let alone = i >= end || !e.op.regions().is_empty();
+            if alone || self.cuts.contains(&i) {
+                piece(module, f, begin..i, &mut draft, &mut copying)?;
+                begin = i;
+            }
+            if alone {
+                let made = draft.copy(f, i, copying.all(&e.operands));
+                copying.define(e, made);
+                begin = i + 1;
+            }
         }
-        for i in end..f.equations.len() {
-            let made = draft.copy(f, i, copying.all(&f.equations[i].operands));
-            copying.define(&f.equations[i], made);
-        }
+        piece(module, f, begin..f.equations.len(), &mut draft, &mut copying)?;
         draft.finish(module, copying.results(f))
     }
 }
@@ -225,6 +229,9 @@ fn piece(
     copying: &mut Copying,
 ) -> Result<(), Problem> {
     let own = &f.equations[range.clone()];
+    if own.is_empty() {
+        return Ok(());
+    }
     let made: OrderedSet<ValueId> = own.iter().flat_map(|e| e.outputs.iter().copied()).collect();
     let read: OrderedSet<ValueId> =
         own.iter().flat_map(|e| &e.operands).filter_map(|a| a.value()).collect();
