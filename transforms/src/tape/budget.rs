@@ -22,16 +22,15 @@
 //! 2020), which plans straight-line programs within a budget.
 
 use super::apart::apart;
+use super::blocks::{in_blocks, packs_stacks};
 use super::count::{self, Tape};
 use super::pieces;
-use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Lowering, Region, Regions, Role, Rounds, Slot, Trip, is_packed};
+use tapeloom_ir::prim::{Region, Regions, Role, Rounds, Trip};
 use tapeloom_ir::question::{LinearizeOf, Within};
 use tapeloom_ir::schedule::{reach, steps};
 use tapeloom_ir::{
-    Bits, Builder, FuncId, Function, Kind, Module, OrderedSet, Policy, Problem, Share, Terms, Type,
-    ValueId, deeper, rebuild,
+    Bits, Builder, FuncId, Kind, Module, OrderedSet, Policy, Problem, Share, Terms, deeper, rebuild,
 };
 
 /// How often rounds may run again, in the order in which that is tried.
@@ -45,9 +44,6 @@ const BLOCKS: [usize; 6] = [1, 4, 16, 64, 256, 1024];
 
 /// How many times as many rounds may run, so that straight code beside loops is undone in pieces.
 const MORE: f64 = 1.5;
-
-/// How many rounds have rows that fill words together, whatever a row has: a bit each does.
-const WORD: usize = 32;
 
 /// How many rounds a loop is taken to have, of which only the run knows.
 const SOME_ROUNDS: usize = 100_000;
@@ -276,78 +272,6 @@ impl Search<'_> {
             None => Problem::internal("a budget without a plan"),
         }
     }
-}
-
-/// Whether something is packed of all rounds of a loop at once, here or in what is run: because a row of it fills
-/// no words. Until then it lies there as it is.
-fn packs_stacks(module: &Module, f: FuncId) -> bool {
-    let mut open = OrderedSet::default();
-    open.insert(f);
-    let mut next = 0;
-    while let Some(f) = open.get_index(next).map(|f| module.function(*f)) {
-        if packs_own_stacks(module, f) {
-            return true;
-        }
-        let regions = f.equations.iter().flat_map(|e| e.op.regions());
-        open.extend(regions.filter(|r| r.role.runs()).map(|r| r.function));
-        next += 1;
-    }
-    false
-}
-
-fn packs_own_stacks(module: &Module, f: &Function) -> bool {
-    let mut stack: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
-    f.equations.iter().any(|e| {
-        if let Some((_, rounds)) = e.op.as_loop(module) {
-            let outputs = e.outputs.iter().enumerate();
-            outputs.for_each(|(r, o)| stack[*o] = rounds.carrier(r).is_none());
-            return false;
-        }
-        let of_stack = e.operands.first().and_then(|a| a.value()).is_some_and(|v| stack[v]);
-        e.outputs.iter().for_each(|o| stack[*o] = of_stack && e.op.regions().is_empty());
-        let packed = |name: &str| is_packed(name) && of_stack;
-        matches!(e.lower(module, f), Lowering::Alias { kept: Some(name) } if packed(&name))
-    })
-}
-
-/// The same function, whose loops run in blocks of rounds of which the rows fill words, whatever they are.
-fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    let f = module.get(f);
-    let copy = rebuild(&f, |draft, i, operands| {
-        let op = &f.equations[i].op;
-        let inside = |r: &Region| match r.role.runs() {
-            true => deeper(|| in_blocks(module, r.function)),
-            false => Ok(r.function),
-        };
-        let functions: Result<Vec<FuncId>, Problem> = op.regions().iter().map(inside).collect();
-        let op = op.with_regions(&functions?);
-        if !op.as_loop(module).is_some_and(|(body, rounds)| carries_most(module, body, &rounds)) {
-            return Ok(draft.copy_as(op, &f, i, operands));
-        }
-        let b = Builder::new(module, draft);
-        b.at(f.location(i));
-        Ok(op.emit_in_blocks(&b, &operands, WORD).into())
-    })?;
-    module.add(copy)
-}
-
-/// Whether rounds carry more than twice the bytes that they are given and give, element by element: in blocks the
-/// cotangents of elements are put together from those of blocks, which takes more than bits that wait.
-fn carries_most(module: &Module, body: FuncId, rounds: &Rounds) -> bool {
-    let f = module.function(body);
-    let bytes = |ty: &Type| ty.as_array().map_or(0, |ty| ty.bytes());
-    let (mut carried, mut elements) = (0, 0);
-    for (slot, ty) in rounds.takes.iter().zip(f.param_types()) {
-        match slot {
-            Slot::Carry(_) => carried += bytes(&ty),
-            Slot::Xs => elements += bytes(&ty),
-            Slot::Index | Slot::Const => {}
-        }
-    }
-    let given = f.result_types().into_iter().enumerate();
-    let stacked = given.filter(|(r, _)| rounds.carrier(*r).is_none());
-    elements += stacked.map(|(_, ty)| bytes(&ty)).sum::<usize>();
-    2 * elements <= carried
 }
 
 /// How many levels of loops a function has.

@@ -15,6 +15,7 @@
 //! | `flow` | minimum cuts |
 //! | `again` | the choice carried out |
 //! | `bits` | what is kept, in as few bits as it has |
+//! | `blocks` | loops in blocks of rounds whose bits share words |
 //! | `apart` | halves in one function that share what is kept and nothing else |
 //! | `budget` | the cheapest plan whose tape has so many bytes at most |
 //! | `count` | how many bytes that is, and of what |
@@ -43,6 +44,7 @@ mod again;
 mod aliased;
 mod apart;
 mod bits;
+mod blocks;
 mod budget;
 mod count;
 mod cut;
