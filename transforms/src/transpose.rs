@@ -54,7 +54,7 @@ pub(crate) fn derive(
     }
 
     for e in &f.equations {
-        let on = e.operands.iter().any(|a| a.value().is_some_and(|v| linear[v]));
+        let on = reads_linear(e, &linear);
         e.outputs.iter().for_each(|o| linear[*o] = on);
     }
     let order = reads_first(module, &f, &linear);
@@ -134,6 +134,10 @@ pub(crate) fn derive(
     Ok(TransposeOf { function: module.add(function)?, nonzero })
 }
 
+fn reads_linear(e: &Equation, linear: &SecondaryMap<ValueId, bool>) -> bool {
+    e.operands.iter().any(|a| a.value().is_some_and(|v| linear[v]))
+}
+
 /// Which of the equations that do not depend on the linear parameters run before each that does, from the last of
 /// those on: those that it is the first to read, so that what is computed again does not wait for its reader in
 /// memory. An effect comes first of all, in its order.
@@ -148,7 +152,8 @@ fn due(
     let soon = |when: &mut SecondaryMap<ValueId, usize>, e: &Equation, at: usize| {
         e.operands.iter().filter_map(|a| a.value()).for_each(|v| when[v] = when[v].min(at));
     };
-    let is_linear = |e: &Equation| e.outputs.iter().any(|o| linear[*o]);
+    // One that gives nothing, too.
+    let is_linear = |e: &Equation| reads_linear(e, linear);
     for (at, i) in order.iter().rev().enumerate() {
         let e = &f.equations[*i];
         if is_linear(e) {
