@@ -95,7 +95,8 @@ impl Touch {
         let same = self.starts == other.starts && self.part.sizes == other.part.sizes;
         let shape = f.type_of(e.operands[0]);
         let Some(array) = shape.as_array() else { return false };
-        let inside = || self.area(known, &array.shape, |_| false).is_some();
-        same && (self.part.clamps && other.part.clamps || inside())
+        // Outside, one may be moved and the other dropped.
+        let moved = self.part.clamps && other.part.clamps;
+        same && (moved || self.is_inside(known, &array.shape))
     }
 }

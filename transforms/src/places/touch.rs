@@ -35,17 +35,28 @@ impl Touch {
         let axes = self.starts.iter().zip(&self.part.sizes).zip(extents);
         let along = axes.map(|((start, size), extent)| {
             // What does not move what is outside must be known to be inside.
-            let range = known.range_of(start);
-            let inside = range.least >= 0 && range.most + *size as i128 <= *extent as i128;
-            (inside || self.part.clamps).then(|| Along::of(known, start, *size, *extent, &same))
+            (self.part.clamps || fits(known, start, *size, *extent))
+                .then(|| Along::of(known, start, *size, *extent, &same))
         });
         along.collect::<Option<_>>().map(Area)
+    }
+
+    /// Whether it is known to lie in an array of those extents.
+    pub(super) fn is_inside(&self, known: &Known<'_>, extents: &[usize]) -> bool {
+        let mut axes = self.starts.iter().zip(&self.part.sizes).zip(extents);
+        axes.all(|((start, size), extent)| fits(known, start, *size, *extent))
     }
 
     /// How many elements it has.
     pub(super) fn elements(&self) -> usize {
         self.part.sizes.iter().product()
     }
+}
+
+/// Whether that many places that begin at a sum are known to lie on an axis.
+fn fits(known: &Known<'_>, start: &Sum, size: usize, extent: usize) -> bool {
+    let range = known.range_of(start);
+    range.least >= 0 && range.most + size as i128 <= extent as i128
 }
 
 /// The number that a sum is.
