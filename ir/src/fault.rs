@@ -78,6 +78,7 @@ faults! {
     CallOrder = "call-order", "inlining hands the first two arguments over in the wrong order";
     TileEarly = "tile-early", "the simulated accelerator reads a half of its scratchpad before its tile has come";
     TileOverflow = "tile-overflow", "a tile of the simulated accelerator takes a layer that it has no room for";
+    TileAgain = "tile-again", "words that a tile of an argument has already are looked for where it would have them once more";
     TileOrder = "tile-order", "layers that are read as they were stored come the last one first";
     BankTwice = "bank-twice", "a bank of the simulated scratchpad takes two accesses in a tick";
     Replacement = "replacement", "the simulated cache replaces its youngest line";

@@ -26,6 +26,8 @@ struct Text {
     functions: String,
     out: String,
     values: usize,
+    /// Where the function that is being written wrote last.
+    place: Vec<String>,
 }
 
 impl Text {
@@ -116,9 +118,14 @@ impl Text {
     /// One reading of `x`, and one writing to it; what was read last.
     fn step(&mut self, counters: &[String], x: String, seen: &mut Vec<String>) -> String {
         let rank = self.shape.len();
-        let n = if self.series.is_some() || self.coin(3) { 1 } else { rank };
+        let again = !self.place.is_empty() && self.coin(2);
+        let n = match again {
+            true => self.place.len(),
+            false if self.series.is_some() || self.coin(3) => 1,
+            false => rank,
+        };
         let part = self.ty(n);
-        let at = self.indices(counters, n, false);
+        let at = if again { self.place.clone() } else { self.indices(counters, n, false) };
         let read = match self.coin(3) {
             true => {
                 let sizes: Vec<usize> =
@@ -148,7 +155,11 @@ impl Text {
         if self.coin(4) {
             return x;
         }
-        let at = self.indices(counters, n, true);
+        let at = match again && self.coin(2) {
+            true => self.place.clone(),
+            false => self.indices(counters, n, true),
+        };
+        self.place.clone_from(&at);
         let ty = self.ty(0);
         match self.rng.index(3) {
             0 => {
@@ -167,7 +178,8 @@ impl Text {
             how => {
                 let how = if how == 1 { "set" } else { "add" };
                 let (at, axes) = (self.vector(&at), Text::axes(n));
-                let scatter = format!("scatter_{how}{{batch=0, axes={axes}, bounds=drop}}");
+                let bounds = if self.coin(4) { "clip" } else { "drop" };
+                let scatter = format!("scatter_{how}{{batch=0, axes={axes}, bounds={bounds}}}");
                 self.line(&ty, &format!("{scatter} {x}, {at}, {update}"))
             }
         }
@@ -187,10 +199,11 @@ impl Text {
         let params = counters.iter().map(|c| format!("{c}: i64[]"));
         let others = others.iter().map(|p| (*p).to_owned());
         let params: Vec<String> = params.chain(others).collect();
-        let around = std::mem::take(&mut self.out);
+        let around = (std::mem::take(&mut self.out), std::mem::take(&mut self.place));
         let (results, types): (Vec<String>, Vec<String>) =
             body(self, &counters).into_iter().unzip();
-        let body = std::mem::replace(&mut self.out, around);
+        let body = std::mem::replace(&mut self.out, around.0);
+        self.place = around.1;
         let (params, types, results) = (params.join(", "), types.join(", "), results.join(", "));
         let head = format!("func @{name}({params}) -> ({types})");
         writeln!(self.functions, "{head} {{\n{body}  return {results}\n}}\n").unwrap();
@@ -298,7 +311,8 @@ fn program(seed: u64) -> (String, Tensor) {
     let x = rng.tensor(&ArrayType::new(Dtype::F64, shape.clone()));
     let runtime = rng.index(6) == 0;
     let (functions, out) = (String::new(), String::new());
-    let mut text = Text { rng, shape, trips, series, runtime, functions, out, values: 0 };
+    let (values, place) = (0, Vec::new());
+    let mut text = Text { rng, shape, trips, series, runtime, functions, out, values, place };
     if text.coin(12) {
         // No round at all.
         let depth = text.rng.index(text.trips.len());

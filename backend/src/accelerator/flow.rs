@@ -10,6 +10,7 @@ use crate::kernel::ScalarId;
 use crate::layout::{Cut, InputId, Layout, Read, RegionId};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{OrderedMap, Problem};
 
 /// What is done to come to a layer.
@@ -122,7 +123,8 @@ impl Flow {
         let tile = starts.partition_point(|start| *start <= round).checked_sub(1)?;
         let read = (round - starts[tile]) * s.entries + n as u64;
         let place = tiles.get(tile)?.places.get(read as usize)?;
-        Some((stream, tile as u64, u64::from(*place)))
+        let place = if planted(Fault::TileAgain) { read } else { u64::from(*place) };
+        Some((stream, tile as u64, place))
     }
 
     /// An argument is about to be read: how many words a tile has at most.

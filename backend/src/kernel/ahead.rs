@@ -21,7 +21,7 @@
 //! Known to compilers as loop-invariant code motion with expansion into an array.
 
 use super::rounds::{Overlap, overlap};
-use super::walk::same_carries;
+use super::walk::{same_carries, same_places};
 use super::{
     Address, Arg, Buffer, BufferId, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map,
     Place, Program, Rounds, ScalarId, Stmt, VarId, visit,
@@ -345,27 +345,12 @@ impl Map for Fresh<'_> {
     }
 
     same_carries!();
-
-    fn frame(&mut self, frame: usize) -> usize {
-        frame
-    }
+    same_places!();
 
     fn scalar(&mut self, value: ScalarId) -> ScalarId {
         let fresh = self.kernel.scalars.push(self.kernel.scalars[value]);
         self.names.insert(value, fresh);
         fresh
-    }
-
-    fn var(&mut self, var: VarId, _: bool) -> VarId {
-        var
-    }
-
-    fn index(&mut self, index: IndexId) -> IndexId {
-        index
-    }
-
-    fn cursor(&mut self, cursor: CursorId) -> CursorId {
-        cursor
     }
 
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {

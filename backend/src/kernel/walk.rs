@@ -321,15 +321,11 @@ impl View {
     }
 }
 
-/// The part of a [`Map`] that leaves every value, variable, index, cursor and frame its name.
-macro_rules! same_names {
+/// The part of a [`Map`] that leaves all names but those of values as they are.
+macro_rules! same_places {
     () => {
         fn frame(&mut self, frame: usize) -> usize {
             frame
-        }
-
-        fn scalar(&mut self, value: ScalarId) -> ScalarId {
-            value
         }
 
         fn var(&mut self, var: VarId, _: bool) -> VarId {
@@ -342,6 +338,18 @@ macro_rules! same_names {
 
         fn cursor(&mut self, cursor: CursorId) -> CursorId {
             cursor
+        }
+    };
+}
+pub(super) use same_places;
+
+/// The part of a [`Map`] that leaves all names as they are.
+macro_rules! same_names {
+    () => {
+        super::walk::same_places!();
+
+        fn scalar(&mut self, value: ScalarId) -> ScalarId {
+            value
         }
     };
 }

@@ -207,7 +207,8 @@ pub struct Layer {
 /// What is moved at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tile {
-    /// So many layers of a region, rounds of an input,
+    /// So many layers of a region; of an input the words that so many rounds load, those that a tile has
+    /// already aside,
     pub length: u64,
     /// with room for so many tiles.
     pub halves: u64,

@@ -1,8 +1,8 @@
 //! Streams: how much is moved at once.
 //!
 //! A tile is whole layers, as many as a stream may have there; while one tile is in use, the other half of its
-//! place is drained or filled. The third pass of the paper. Of an input, which nobody stores, a tile is rounds of
-//! the loop that reads it.
+//! place is drained or filled. The third pass of the paper. Of an input, which nobody stores, a tile has room for
+//! the words that so many rounds load.
 
 use super::share::{Stream, shares};
 use super::{Layout, Room, Tile};

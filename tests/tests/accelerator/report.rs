@@ -91,7 +91,7 @@ fn somier_takes_the_ticks_of_the_prototype() {
 fn nn_takes_the_ticks_of_the_prototype() {
     let (ticks, misses) = ([29_545.0, 29_834.0], [2_061.0, 1_796.0]);
     check(
-        &Nn { shared: true },
+        &Nn { apart: 8 },
         0.035,
         &Figures { ticks, misses, faster: [1.0, 1.96, 1.33], lines: 1.27 },
     );
@@ -197,8 +197,9 @@ fn check_authors(kernel: &dyn Kernel, lines: [f64; 2], faster: f64, within: f64)
 }
 
 #[test]
-fn gravity_logsum_and_somier_are_near_the_authors_tables() {
+fn gravity_nn_logsum_and_somier_are_near_the_authors_tables() {
     check_authors(&Gravity, [148_858.0, 115_921.0], 1.10, 0.1);
+    check_authors(&Nn { apart: 16 }, [5_948.0, 4_944.0], 1.14, 0.1);
     check_authors(&Logsum { first: true }, [7_303.0, 5_093.0], 1.12, 0.05);
     check_authors(&Somier { seeds: false }, [6_568.0, 2_230.0], 1.42, 0.05);
 }
