@@ -89,11 +89,16 @@ impl Eight {
 /// Eight f64, in the vectors of the function that this becomes a part of.
 #[inline(always)]
 fn wide<F: Parted>(y: &mut [f64; EIGHT], x: [f64; EIGHT]) {
-    // No `all`, which would leave at the first one.
+    // No `all`, which would leave at the first one; and no `for_each`, which may stay a function of its own, and
+    // that would not have these vectors.
     if x.iter().fold(true, |inside, x| inside & F::inside(*x)) || planted(Fault::EightInside) {
-        y.iter_mut().zip(x).for_each(|(y, x)| *y = F::straight(x));
+        for (y, x) in y.iter_mut().zip(x) {
+            *y = F::straight(x);
+        }
     } else {
-        y.iter_mut().zip(x).for_each(|(y, x)| *y = F::at(x));
+        for (y, x) in y.iter_mut().zip(x) {
+            *y = F::at(x);
+        }
     }
 }
 
@@ -102,7 +107,9 @@ fn wide<F: Parted>(y: &mut [f64; EIGHT], x: [f64; EIGHT]) {
 fn narrow<F: Parted>(y: &mut [f32; EIGHT], x: [f32; EIGHT]) {
     let mut z = [0.0; 8];
     wide::<F>(&mut z, x.map(f64::from));
-    y.iter_mut().zip(z).for_each(|(y, z)| *y = z as f32);
+    for (y, z) in y.iter_mut().zip(z) {
+        *y = z as f32;
+    }
 }
 
 /// The two functions, compiled with these instructions.
