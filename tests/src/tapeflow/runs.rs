@@ -6,7 +6,7 @@ use crate::suite::{Given, Gradient};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tapeloom::Target;
-use tapeloom::accelerator::{Machine, Setup, Statistics, System};
+use tapeloom::accelerator::{AddressMap, Machine, Setup, Statistics, System};
 use tapeloom::prelude::*;
 
 /// What the compiler makes of a kernel.
@@ -39,6 +39,8 @@ pub struct Run {
     pub window: u64,
     /// How many rounds become straight code, of inner loops first; none for loops as they are written.
     pub unroll: &'static [u64],
+    /// How many bytes are left free behind each array.
+    pub gap: u64,
 }
 
 impl Run {
@@ -46,8 +48,8 @@ impl Run {
     pub fn of(system: System, cache: u64) -> Run {
         let Machine { entries, window, .. } = Machine::cal();
         let (emission, ways, layer) = (Emission::Enzyme, 2, None);
-        let (system, unroll) = (system.name, [].as_slice());
-        Run { emission, system, cache, ways, entries, layer, window, unroll }
+        let (system, unroll, gap) = (system.name, [].as_slice(), 0);
+        Run { emission, system, cache, ways, entries, layer, window, unroll, gap }
     }
 
     /// The same with loops unrolled, where a layer is what a block stores.
@@ -94,7 +96,7 @@ impl Runs {
         let ((variables, data, seed), f) = &*compiled;
         let machine = Machine { entries: run.entries, window: run.window, ..Machine::cal() };
         let system = System::ALL.into_iter().find(|system| system.name == run.system);
-        let mut map = study.map();
+        let mut map = AddressMap { gap: run.gap, ..study.map() };
         if run.emission != Emission::Enzyme {
             // Bytes are bytes.
             map.word = 1;
