@@ -108,6 +108,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
         kernel::roll(&mut program);
         let made = kernel::ahead(&mut program, options.target.machine());
         plan.ahead(&program.entry, &made);
+        kernel::contract(&mut program);
     }
     kernel::choose_lanes(&mut program);
     let confined = kernel::confine(&mut program)?;

@@ -6,7 +6,7 @@
 
 #![expect(unsafe_code, reason = "reads and writes buffers through pointers from generated code")]
 
-use crate::kernel::Contract;
+use crate::kernel::{Contract, Sums};
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -15,28 +15,87 @@ pub(crate) const DONE: i32 = 0;
 /// The status of a call that panicked.
 pub(crate) const PANICKED: i32 = 1;
 
-/// A contraction as the library reads it from memory: sizes and strides. Numbers of batches follow.
+/// A contraction as a function reads it from memory: sizes and strides. Numbers of batches follow.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Matrices {
+pub(crate) struct Matrices {
     /// Rows, columns, terms.
-    sizes: [i64; 3],
+    pub(crate) sizes: [i64; 3],
     /// Rows and columns of lhs, rhs, out.
-    strides: [[i64; 2]; 3],
+    pub(crate) strides: [[i64; 2]; 3],
     /// Whether the sums are added to what is there: 1 or 0.
-    accumulate: i64,
+    pub(crate) accumulate: i64,
+    /// How many lanes sums have; 0 for the library.
+    pub(crate) lanes: i64,
     /// How many batches follow.
     batches: i64,
 }
 
-/// The extent of a loop around, and the steps of lhs, rhs, out.
-type Batch = [i64; 4];
+impl Matrices {
+    /// Those that numbers say, and the batches.
+    ///
+    /// # Safety
+    /// `numbers` points to what [`describe`] says, as long as the batches are used.
+    pub(crate) unsafe fn read<'a>(numbers: *const i64) -> (Matrices, &'a [Batch]) {
+        // SAFETY: `describe` writes a `Matrices`, and that many batches behind it.
+        unsafe {
+            let shape = *numbers.cast::<Matrices>();
+            let behind = numbers.cast::<Matrices>().add(1).cast::<Batch>();
+            (shape, std::slice::from_raw_parts(behind, shape.batches as usize))
+        }
+    }
+}
 
-/// The numbers that [`contract_f64`] and [`contract_f32`] take for a contraction.
+/// The extent of a loop around, and the steps of lhs, rhs, out.
+pub(crate) type Batch = [i64; 4];
+
+/// How far lhs, rhs and out move for each item of the batches, in order.
+pub(crate) struct Steps<'a> {
+    batches: &'a [Batch],
+    index: SmallVec<[i64; 4]>,
+    left: i64,
+}
+
+impl Steps<'_> {
+    pub(crate) fn of(batches: &[Batch]) -> Steps<'_> {
+        let index = batches.iter().map(|_| 0).collect();
+        Steps { batches, index, left: batches.iter().map(|b| b[0]).product() }
+    }
+}
+
+impl Iterator for Steps<'_> {
+    type Item = [isize; 3];
+
+    fn next(&mut self) -> Option<[isize; 3]> {
+        if self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let mut at = [0; 3];
+        for (i, [_, steps @ ..]) in self.index.iter().zip(self.batches) {
+            at.iter_mut().zip(steps).for_each(|(at, step)| *at += (i * step) as isize);
+        }
+        for (i, batch) in self.index.iter_mut().zip(self.batches).rev() {
+            *i += 1;
+            if *i < batch[0] {
+                break;
+            }
+            *i = 0;
+        }
+        Some(at)
+    }
+}
+
+/// The numbers that a function takes for a contraction: [`contract_f64`], [`contract_f32`] and those of
+/// [`thin`](crate::thin).
 pub(crate) fn describe(c: &Contract) -> Vec<i64> {
     let mut numbers: Vec<i64> = [c.m, c.n, c.k].map(|n| n as i64).to_vec();
     numbers.extend([&c.lhs, &c.rhs, &c.out].into_iter().flat_map(|m| [m.row, m.column]));
-    numbers.extend([i64::from(c.accumulate), c.batch.len() as i64]);
+    let lanes = match c.sums {
+        Sums::Library => 0,
+        Sums::Lanes(lanes) => lanes as i64,
+    };
+    numbers.extend([i64::from(c.accumulate), lanes, c.batch.len() as i64]);
     let batches = c.batch.iter().map(|(extent, lhs, rhs, out)| [*extent as i64, *lhs, *rhs, *out]);
     numbers.extend(batches.flatten());
     numbers
@@ -94,29 +153,20 @@ unsafe fn run<T: Copy + 'static>(
     if tests::PANIC.get() {
         std::panic::resume_unwind(Box::new("a test"));
     }
-    // SAFETY: `describe` writes a `Matrices`, and that many batches behind it.
-    let (shape, batches) = unsafe {
-        let shape = *numbers.cast::<Matrices>();
-        let behind = numbers.cast::<Matrices>().add(1).cast::<Batch>();
-        (shape, std::slice::from_raw_parts(behind, shape.batches as usize))
-    };
+    // SAFETY: by the contract of this function.
+    let (shape, batches) = unsafe { Matrices::read(numbers) };
     let [m, n, k] = shape.sizes;
     let accumulate = shape.accumulate != 0;
     let before = if accumulate { one } else { zero };
     let [[l_row, l_column], [r_row, r_column], [o_row, o_column]] =
         shape.strides.map(|s| s.map(|s| s as isize));
-    let count: i64 = batches.iter().map(|b| b[0]).product();
-    let mut index: SmallVec<[i64; 4]> = SmallVec::from_elem(0, batches.len());
-    for _ in 0..count {
-        let at = |operand: usize| -> isize {
-            index.iter().zip(batches).map(|(i, b)| i * b[operand]).sum::<i64>() as isize
-        };
+    for at in Steps::of(batches) {
         // SAFETY: by the contract of this function the strides stay within the buffers, and `out`
         // overlaps no operand. `wrapping_offset` because a matrix without elements may start
         // anywhere.
         unsafe {
-            let (l, r) = (lhs.wrapping_offset(at(1)), rhs.wrapping_offset(at(2)));
-            let o = out.wrapping_offset(at(3));
+            let (l, r) = (lhs.wrapping_offset(at[0]), rhs.wrapping_offset(at[1]));
+            let o = out.wrapping_offset(at[2]);
             if k == 0 && accumulate {
                 // Sums of nothing.
             } else if k == 0 {
@@ -148,13 +198,6 @@ unsafe fn run<T: Copy + 'static>(
                     gemm::Parallelism::None,
                 );
             }
-        }
-        for (i, batch) in index.iter_mut().zip(batches).rev() {
-            *i += 1;
-            if *i < batch[0] {
-                break;
-            }
-            *i = 0;
         }
     }
 }

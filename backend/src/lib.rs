@@ -27,6 +27,7 @@ mod record;
 mod records;
 mod tape;
 mod target;
+mod thin;
 mod watch;
 
 pub use compile::{Options, Report, Runnable, compile};

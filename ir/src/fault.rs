@@ -55,6 +55,7 @@ faults! {
     LaneTailNarrow = "lane-tail-narrow", "the last iteration after full lanes of f32 is left out";
     PruneMask = "prune-mask", "the mask of a pruned function names the wrong parameters";
     Mark = "mark", "local rules take the operand of a mark for the mark";
+    ThinRest = "thin-rest", "products in wide vectors leave out the columns beyond the last whole one";
     LaneOrder = "lane-order", "machine code combines partial values in another order than the kernel says";
     Frame = "frame", "what a region runs is given less workspace than it has";
     Segment = "segment", "a carry that is kept is taken for that of the round after";

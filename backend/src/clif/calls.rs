@@ -12,15 +12,16 @@ use tapeloom_ir::Problem;
 impl Nest<'_, '_, '_> {
     /// A contraction.
     pub(super) fn contract(&mut self, c: &Contract) -> Result<(), Problem> {
-        let function = self.functions.contraction(self.b.func, c.dtype)?;
+        let function = self.functions.contraction(self.b.func, c)?;
         let description = self.functions.constant(self.b.func, gemm::describe(c))?;
         let mut args = vec![self.b.ins().symbol_value(types::I64, description)];
         for m in [&c.lhs, &c.rhs, &c.out] {
             args.push(self.first(m.buffer, &m.at)?);
         }
         let call = self.b.ins().call(function, &args);
-        let status = self.b.inst_results(call)[0];
-        return_unless_zero(self.b, status);
+        if let [status] = *self.b.inst_results(call) {
+            return_unless_zero(self.b, status);
+        }
         Ok(())
     }
 

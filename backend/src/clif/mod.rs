@@ -32,7 +32,7 @@ mod scalar;
 mod symbols;
 mod tapes;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod variables;
 mod watch;
 

@@ -15,9 +15,9 @@ use crate::accelerator::{Machine, simulate};
 use crate::kernel::told::{tell, told};
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Call, Carry, Contract, Cursor, Expr, Extent, Held, IndexId,
-    Kernel, KernelId, Matrix, Place, Program, Rounds, Stmt, Tape, TapeId, Taping, Turned, VarId,
-    Version, View, choose_lanes, claim, eval, handle, in_place, localize, parse, registers, reuse,
-    shadow, splice, split_loops, straighten, unroll, upward, verify, visit,
+    Kernel, KernelId, Matrix, Place, Program, Rounds, Stmt, Sums, Tape, TapeId, Taping, Turned,
+    VarId, Version, View, choose_lanes, claim, eval, handle, in_place, localize, parse, registers,
+    reuse, shadow, splice, split_loops, straighten, unroll, upward, verify, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
@@ -597,8 +597,10 @@ impl Generator<'_> {
         let (lhs, rhs) = (matrix(self, lhs, m, k), matrix(self, rhs, k, n));
         let out = matrix(self, Held { buffer: self.sums, version: 0 }, m, n);
         let accumulate = self.r.below(2) == 0;
+        let sums = self.r.of(&[Sums::Library, Sums::Lanes(1), Sums::Lanes(2), Sums::Lanes(8)]);
         let (dtype, batch) = (Dtype::F64, Vec::new());
-        body.push(Stmt::Contract(Contract { dtype, m, n, k, accumulate, lhs, rhs, out, batch }));
+        let product = Contract { dtype, sums, m, n, k, accumulate, lhs, rhs, out, batch };
+        body.push(Stmt::Contract(product));
     }
 
     fn call(&mut self, body: &mut Vec<Stmt>) {

@@ -4,9 +4,10 @@
 //! [`Symbols::of`] walks the program once and lists everything that its code can call.
 
 use crate::gemm;
-use crate::kernel::{Asked, Expr, Program, Stmt, visit};
+use crate::kernel::{Asked, Contract, Expr, Program, Stmt, Sums, visit};
 use crate::outside;
 use crate::records;
+use crate::thin;
 use crate::watch;
 use cranelift_codegen::ir::{self, AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::CallConv;
@@ -42,7 +43,7 @@ impl Symbols {
             Stmt::Let { expr: Expr::Code(code, _), .. } | Stmt::Fold { code, .. } => {
                 symbols.code(*code);
             }
-            Stmt::Contract(c) => symbols.contraction(c.dtype),
+            Stmt::Contract(c) => symbols.contraction(c),
             Stmt::Tape(_) => symbols.grow(),
             Stmt::Watch(_) => symbols.watch(),
             Stmt::Ask(_) => symbols.outside(),
@@ -91,13 +92,13 @@ impl Symbols {
         }
     }
 
-    fn contraction(&mut self, dtype: Dtype) {
-        let params = [types::I64; 4];
-        if dtype == Dtype::F64 {
-            self.add(CONTRACT_F64, gemm::contract_f64 as *const u8, &params, Some(types::I32));
-        } else {
-            self.add(CONTRACT_F32, gemm::contract_f32 as *const u8, &params, Some(types::I32));
-        }
+    fn contraction(&mut self, c: &Contract) {
+        let (address, result) = match (c.sums, c.dtype) {
+            (Sums::Library, Dtype::F64) => (gemm::contract_f64 as *const u8, Some(types::I32)),
+            (Sums::Library, _) => (gemm::contract_f32 as *const u8, Some(types::I32)),
+            (Sums::Lanes(_), dtype) => (thin::here(dtype), None),
+        };
+        self.add(&contraction(c), address, &[types::I64; 4], result);
     }
 
     fn outside(&mut self) {
@@ -243,13 +244,13 @@ impl<'a> Functions<'a> {
         self.symbol(func, ENTER)
     }
 
-    /// A contraction: (description, lhs, rhs, out) to a status.
+    /// A contraction: (description, lhs, rhs, out) to a status of the library; a thin one has none.
     pub(super) fn contraction(
         &mut self,
         func: &mut ir::Function,
-        dtype: Dtype,
+        c: &Contract,
     ) -> Result<FuncRef, Problem> {
-        self.symbol(func, if dtype == Dtype::F64 { CONTRACT_F64 } else { CONTRACT_F32 })
+        self.symbol(func, &contraction(c))
     }
 
     fn symbol(&mut self, func: &mut ir::Function, name: &str) -> Result<FuncRef, Problem> {
@@ -281,8 +282,14 @@ impl<'a> Functions<'a> {
 const GROW: &str = "grow";
 const ENTER: &str = "enter";
 const ASK: &str = "ask";
-const CONTRACT_F64: &str = "contract_f64";
-const CONTRACT_F32: &str = "contract_f32";
+
+/// The name of what does a contraction.
+fn contraction(c: &Contract) -> String {
+    match c.sums {
+        Sums::Library => format!("contract_{}", c.dtype),
+        Sums::Lanes(_) => format!("thin_{}", c.dtype),
+    }
+}
 
 fn names(l: Library) -> [String; 2] {
     [format!("library_{}_f64", l.name), format!("library_{}_f32", l.name)]

@@ -8,7 +8,7 @@ use crate::gemm;
 use crate::kernel::told::{Told, told};
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Contract, Expr, Extent, IndexId, Kernel, Matrix, Place,
-    Program, Rounds, ScalarId, Stmt, VarId, choose_lanes, claim, eval, parse, verify,
+    Program, Rounds, ScalarId, Stmt, Sums, VarId, choose_lanes, claim, eval, parse, verify,
 };
 use crate::machine::Machine;
 use crate::target::baseline;
@@ -392,10 +392,10 @@ fn every_size_of_reduction() {
 }
 
 /// A generator of small numbers from a fixed seed (splitmix64).
-pub(super) struct Random(pub(super) u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub(super) fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -403,7 +403,7 @@ impl Random {
         ((z ^ (z >> 31)) % n as u64) as usize
     }
 
-    pub(super) fn of<T: Copy>(&mut self, xs: &[T]) -> T {
+    pub(crate) fn of<T: Copy>(&mut self, xs: &[T]) -> T {
         xs[self.below(xs.len())]
     }
 }
@@ -767,6 +767,7 @@ fn contraction(dtype: Dtype, m: usize, n: usize, k: usize, batch: usize) -> Prog
         |buffer, row, column| Matrix { buffer, version: 0, at: Address::default(), row, column };
     make.p.body.push(Stmt::Contract(Contract {
         dtype,
+        sums: Sums::Library,
         accumulate: false,
         m,
         n,

@@ -11,8 +11,8 @@ use super::partial::Partial;
 use super::shadow::Shadow;
 use super::{
     Address, Arg, Ask, BufferId, Call, Carry, Contract, CursorId, Expr, Extent, Held, IndexId,
-    Kernel, Matrix, Place, Program, Rounds, ScalarId, Stmt, TapeId, Taping, Turned, VarId, View,
-    Watch, opened,
+    Kernel, Matrix, Place, Program, Rounds, ScalarId, Stmt, Sums, TapeId, Taping, Turned, VarId,
+    View, Watch, combine, opened,
 };
 use crate::watch::Watches;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -571,9 +571,13 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
         Ok(())
     }
 
-    /// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, terms in order, from 0; then what `out` held is added,
-    /// if it is to be.
+    /// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, terms in lanes, from 0; then what `out` held is added,
+    /// if it is to be. Those of the library are in order.
     fn contract(&mut self, f: &Frame<'_, O::Mark>, c: &Contract) -> Result<(), Problem> {
+        let lanes = match c.sums {
+            Sums::Library => 1,
+            Sums::Lanes(lanes) => lanes,
+        };
         let count: usize = c.batch.iter().map(|b| b.0).product();
         let site = |n| Site::Contract(c.out.buffer.as_u32(), n);
         let mut marks = Marks::<O::Mark>::new();
@@ -590,7 +594,8 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
             }
             for row in 0..c.m {
                 for column in 0..c.n {
-                    let mut sum = (Literal::zero(c.dtype), O::Mark::default());
+                    let zero = (Literal::zero(c.dtype), O::Mark::default());
+                    let mut sums: SmallVec<[_; 1]> = SmallVec::from_elem(zero, lanes);
                     let mut term = O::Mark::default();
                     for k in 0..c.k {
                         let (lhs, rhs) = (&c.lhs, &c.rhs);
@@ -599,9 +604,12 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
                         let y = element(rhs, at[1], k, column);
                         let y = self.read(f, None, rhs.buffer, rhs.version, y, &marks)?;
                         let product = self.code(site(0), Code::Mul, &[x, y])?;
-                        sum = self.code(site(1), Code::Add, &[sum, product])?;
+                        sums[k % lanes] =
+                            self.code(site(1), Code::Add, &[sums[k % lanes], product])?;
                         term = self.observer.round(site(2), term)?;
                     }
+                    let add = |x, y| self.code(site(1), Code::Add, &[x, y]);
+                    let mut sum = combine(&mut sums, add)?.unwrap_or(zero);
                     let to = element(&c.out, at[2], row, column);
                     if c.accumulate {
                         let old = self.read(f, None, c.out.buffer, c.out.version, to, &marks)?;

@@ -37,7 +37,7 @@ const ONE_NARROW: usize = 4;
 const TIMES: [(usize, usize); 2] = [(8, 4), (24, 2)];
 
 /// More lanes than any machine has: code grows with them.
-const MOST: usize = 64;
+pub(crate) const MOST: usize = 64;
 
 /// Loops inside with fewer rounds are not worth lanes of their own.
 const SMALL: usize = 8;

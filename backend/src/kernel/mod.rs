@@ -32,6 +32,7 @@
 mod ahead;
 mod apart;
 mod confine;
+mod distribute;
 mod eval;
 mod fill;
 mod lanes;
@@ -41,6 +42,7 @@ pub(crate) mod observe;
 mod parse;
 mod partial;
 mod print;
+mod products;
 mod range;
 mod registers;
 mod reuse;
@@ -69,9 +71,10 @@ pub use eval::{eval, shadow};
 pub(crate) use eval::{observed, shadow_within};
 pub(crate) use fill::filled;
 pub use lanes::choose_lanes;
-pub(crate) use lanes::combine;
+pub(crate) use lanes::{MOST as MOST_LANES, combine};
 pub use local::localize;
 pub use parse::parse;
+pub use products::contract;
 pub(crate) use registers::own_registers;
 pub use registers::registers;
 pub use reuse::reuse;
@@ -150,12 +153,14 @@ impl Program {
         callees.chain([(None, &self.entry)])
     }
 
-    /// Whether a library contracts, in an order of its own. Everything else is the same in every bit
+    /// Whether the matrix library contracts, in an order of its own. Everything else is the same in every bit
     /// whatever runs the kernels.
     pub fn contracts(&self) -> bool {
         let mut found = false;
         for (_, kernel) in self.kernels() {
-            visit(&kernel.body, &mut |s| found |= matches!(s, Stmt::Contract(_)));
+            visit(&kernel.body, &mut |s| {
+                found |= matches!(s, Stmt::Contract(c) if c.sums == Sums::Library);
+            });
         }
         found
     }
@@ -494,7 +499,7 @@ pub enum Stmt {
         /// Written only if true.
         guard: Option<Arg>,
     },
-    /// A contraction by a library.
+    /// A contraction by a library function.
     Contract(Contract),
     /// A call of another kernel.
     Call(Call),
@@ -664,11 +669,23 @@ pub struct Matrix {
     pub column: i64,
 }
 
+/// In which order a contraction adds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sums {
+    /// As the matrix library likes.
+    Library,
+    /// In so many lanes, a power of two: term `k` is added to sum `k % lanes`, and these are combined as those
+    /// of [a loop in lanes](choose_lanes). One after the other where that is 1.
+    Lanes(usize),
+}
+
 /// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, repeated over batches.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Contract {
     /// `f64` or `f32`.
     pub dtype: Dtype,
+    /// In which order terms are added, from 0.
+    pub sums: Sums,
     /// Rows of the result.
     pub m: usize,
     /// Columns of the result.

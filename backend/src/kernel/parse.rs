@@ -26,8 +26,8 @@
 use super::watch::{RUNTIME, STATIC};
 use super::{
     Address, Arg, Ask, Asked, Buffer, BufferId, Call, Carry, Contract, Cursor, CursorId, Expr,
-    Extent, Held, IndexId, Kernel, KernelId, Matrix, Place, Program, Rounds, ScalarId, Stmt, Tape,
-    TapeId, Taping, Turned, VarId, Version, View, Watch, WatchId, Watched,
+    Extent, Held, IndexId, Kernel, KernelId, Matrix, Place, Program, Rounds, ScalarId, Stmt, Sums,
+    Tape, TapeId, Taping, Turned, VarId, Version, View, Watch, WatchId, Watched,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::sync::Arc;
@@ -525,7 +525,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `f64 2 x 3 x 4: b2[0; 3, 1] = b0[0; 4, 1] * b1[0; 3, 1] for 5 steps 6 = 8 * 12`
+    /// `f64 2 x 3 x 4 lanes 1: b2[0; 3, 1] = b0[0; 4, 1] * b1[0; 3, 1] for 5 steps 6 = 8 * 12`
     fn contract(&mut self) -> Result<Contract, Problem> {
         let dtype = self.dtype()?;
         let m = self.number()?;
@@ -533,6 +533,7 @@ impl<'a> Parser<'a> {
         let n = self.number()?;
         self.expect("x")?;
         let k = self.number()?;
+        let sums = if self.take("lanes") { Sums::Lanes(self.number()?) } else { Sums::Library };
         self.expect(":")?;
         let out = self.matrix()?;
         let accumulate = self.take("+");
@@ -559,7 +560,7 @@ impl<'a> Parser<'a> {
             self.expect("*")?;
             batch.push((extent, lhs, self.number()?, out));
         }
-        Ok(Contract { dtype, m, n, k, accumulate, lhs, rhs, out, batch })
+        Ok(Contract { dtype, sums, m, n, k, accumulate, lhs, rhs, out, batch })
     }
 
     fn matrix(&mut self) -> Result<Matrix, Problem> {

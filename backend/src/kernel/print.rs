@@ -6,7 +6,7 @@
 use super::watch::{RUNTIME, STATIC};
 use super::{
     Address, Arg, Ask, BufferId, Call, Carry, Contract, Expr, Extent, Held, Kernel, Matrix, Place,
-    Program, Rounds, Stmt, Taping, Turned, View, Watch,
+    Program, Rounds, Stmt, Sums, Taping, Turned, View, Watch,
 };
 use std::fmt::{self, Display, Formatter};
 use tapeloom_ir::ArrayType;
@@ -170,9 +170,14 @@ impl Display for Address {
 
 impl Display for Contract {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Contract { dtype, m, n, k, accumulate, lhs, rhs, out, batch } = self;
+        let Contract { dtype, sums, m, n, k, accumulate, lhs, rhs, out, batch } = self;
         let becomes = if *accumulate { "+=" } else { "=" };
-        write!(f, "contract {dtype} {m} x {n} x {k}: {out} {becomes} {lhs} * {rhs}")?;
+        write!(f, "contract {dtype} {m} x {n} x {k}")?;
+        match sums {
+            Sums::Library => {}
+            Sums::Lanes(lanes) => write!(f, " lanes {lanes}")?,
+        }
+        write!(f, ": {out} {becomes} {lhs} * {rhs}")?;
         for (extent, lhs, rhs, out) in batch {
             // How far each matrix moves.
             write!(f, " for {extent} steps {out} = {lhs} * {rhs}")?;

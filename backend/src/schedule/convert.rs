@@ -10,7 +10,7 @@ use super::tapes::Tapes;
 use super::tree::{At, Def, NodeMatrix, Tree};
 use crate::kernel::{
     self, Address, Arg, Buffer, BufferId, Contract, Cursor, CursorId, Expr, Extent, IndexId,
-    Kernel, KernelId, Matrix, Rounds, ScalarId, Stmt, VarId, Version,
+    Kernel, KernelId, Matrix, Rounds, ScalarId, Stmt, Sums, VarId, Version,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
@@ -123,6 +123,7 @@ impl<'a> Convert<'a> {
             Tree::Nest(body) => Stmt::nest(collapse(self.block(body)?)),
             Tree::Contract(p) => Stmt::Contract(Contract {
                 dtype: p.dtype,
+                sums: Sums::Library,
                 m: p.m,
                 n: p.n,
                 k: p.k,

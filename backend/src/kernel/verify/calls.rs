@@ -2,7 +2,7 @@
 //! memory of the right types and sizes.
 
 use super::{Verifier, spread};
-use crate::kernel::{Access, Ask, Call, Contract, Place};
+use crate::kernel::{Access, Ask, Call, Contract, MOST_LANES, Place, Sums};
 
 /// Bytes that something may touch.
 pub(super) struct Span<T> {
@@ -19,6 +19,11 @@ impl Verifier<'_> {
     pub(super) fn contract(&mut self, c: &Contract) {
         if !c.dtype.is_float() {
             self.error(format!("a contraction of {}", c.dtype));
+        }
+        if let Sums::Lanes(lanes) = c.sums
+            && (!lanes.is_power_of_two() || lanes > MOST_LANES)
+        {
+            self.error(format!("{lanes} lanes are no power of two up to {MOST_LANES}"));
         }
         for (what, m) in [("lhs", &c.lhs), ("rhs", &c.rhs), ("out", &c.out)] {
             let dtype = self.p.buffers.get(m.buffer).map(|b| b.ty.dtype);

@@ -1,0 +1,278 @@
+//! Lines in the registers of x86: one of 512 bits, or two of 256.
+
+use super::{Line, ROWS, halves};
+use std::arch::x86_64::*;
+
+/// One register of 512 bits.
+macro_rules! one {
+    ($line:ident, $t:ty, $n:literal, $vector:ty, $mask:ty, $splat:ident, $load:ident, $store:ident,
+     $load_part:ident, $store_part:ident, $add:ident, $mul:ident, $four:ident) => {
+        #[derive(Clone, Copy)]
+        pub(super) struct $line($vector);
+
+        // SAFETY (of each block): instructions that the machine has, on what the caller may touch.
+        impl Line for $line {
+            type T = $t;
+            type Part = $mask;
+            const N: usize = $n;
+
+            #[inline(always)]
+            unsafe fn splat(x: $t) -> Self {
+                unsafe { $line($splat(x)) }
+            }
+
+            #[inline(always)]
+            unsafe fn load(at: *const $t) -> Self {
+                unsafe { $line($load(at)) }
+            }
+
+            #[inline(always)]
+            unsafe fn store(self, at: *mut $t) {
+                unsafe { $store(at, self.0) }
+            }
+
+            #[inline(always)]
+            unsafe fn part(n: usize) -> $mask {
+                ((1u32 << n) - 1) as $mask
+            }
+
+            #[inline(always)]
+            unsafe fn load_part(at: *const $t, part: $mask) -> Self {
+                unsafe { $line($load_part(part, at)) }
+            }
+
+            #[inline(always)]
+            unsafe fn store_part(self, at: *mut $t, part: $mask) {
+                unsafe { $store_part(at, part, self.0) }
+            }
+
+            #[inline(always)]
+            unsafe fn add(self, other: Self) -> Self {
+                unsafe { $line($add(self.0, other.0)) }
+            }
+
+            #[inline(always)]
+            unsafe fn mul(self, other: Self) -> Self {
+                unsafe { $line($mul(self.0, other.0)) }
+            }
+
+            #[inline(always)]
+            unsafe fn halves(self) -> $t {
+                let mut sums = [0.0; $n];
+                unsafe { self.store(sums.as_mut_ptr()) };
+                halves(&mut sums)
+            }
+
+            #[inline(always)]
+            unsafe fn halves_of_four(lines: [Self; ROWS]) -> [$t; ROWS] {
+                unsafe { $four(lines.map(|line| line.0)) }
+            }
+        }
+    };
+}
+
+/// Two registers of 256 bits.
+macro_rules! two {
+    ($line:ident, $t:ty, $n:literal, $int:ty, $vector:ty, $splat:ident, $load:ident, $store:ident,
+     $load_part:ident, $store_part:ident, $add:ident, $mul:ident, $four:ident) => {
+        #[derive(Clone, Copy)]
+        pub(super) struct $line($vector, $vector);
+
+        // SAFETY (of each block): instructions that the machine has, on what the caller may touch.
+        impl Line for $line {
+            type T = $t;
+            type Part = (__m256i, __m256i);
+            const N: usize = $n;
+
+            #[inline(always)]
+            unsafe fn splat(x: $t) -> Self {
+                unsafe { $line($splat(x), $splat(x)) }
+            }
+
+            #[inline(always)]
+            unsafe fn load(at: *const $t) -> Self {
+                unsafe { $line($load(at), $load(at.add($n / 2))) }
+            }
+
+            #[inline(always)]
+            unsafe fn store(self, at: *mut $t) {
+                unsafe {
+                    $store(at, self.0);
+                    $store(at.add($n / 2), self.1);
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn part(n: usize) -> (__m256i, __m256i) {
+                let mut mask = [0 as $int; $n];
+                mask.iter_mut().take(n).for_each(|x| *x = -1);
+                let at = mask.as_ptr().cast::<__m256i>();
+                unsafe { (_mm256_loadu_si256(at), _mm256_loadu_si256(at.add(1))) }
+            }
+
+            #[inline(always)]
+            unsafe fn load_part(at: *const $t, part: (__m256i, __m256i)) -> Self {
+                let next = at.wrapping_add($n / 2);
+                unsafe { $line($load_part(at, part.0), $load_part(next, part.1)) }
+            }
+
+            #[inline(always)]
+            unsafe fn store_part(self, at: *mut $t, part: (__m256i, __m256i)) {
+                unsafe {
+                    $store_part(at, part.0, self.0);
+                    $store_part(at.wrapping_add($n / 2), part.1, self.1);
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn add(self, other: Self) -> Self {
+                unsafe { $line($add(self.0, other.0), $add(self.1, other.1)) }
+            }
+
+            #[inline(always)]
+            unsafe fn mul(self, other: Self) -> Self {
+                unsafe { $line($mul(self.0, other.0), $mul(self.1, other.1)) }
+            }
+
+            #[inline(always)]
+            unsafe fn halves(self) -> $t {
+                let mut sums = [0.0; $n];
+                unsafe { self.store(sums.as_mut_ptr()) };
+                halves(&mut sums)
+            }
+
+            #[inline(always)]
+            unsafe fn halves_of_four(lines: [Self; ROWS]) -> [$t; ROWS] {
+                unsafe { $four(lines.map(|line| $add(line.0, line.1))) }
+            }
+        }
+    };
+}
+
+one!(
+    Wide512,
+    f64,
+    8,
+    __m512d,
+    __mmask8,
+    _mm512_set1_pd,
+    _mm512_loadu_pd,
+    _mm512_storeu_pd,
+    _mm512_maskz_loadu_pd,
+    _mm512_mask_storeu_pd,
+    _mm512_add_pd,
+    _mm512_mul_pd,
+    wide_of_512
+);
+one!(
+    Narrow512,
+    f32,
+    16,
+    __m512,
+    __mmask16,
+    _mm512_set1_ps,
+    _mm512_loadu_ps,
+    _mm512_storeu_ps,
+    _mm512_maskz_loadu_ps,
+    _mm512_mask_storeu_ps,
+    _mm512_add_ps,
+    _mm512_mul_ps,
+    narrow_of_512
+);
+two!(
+    Wide256,
+    f64,
+    8,
+    i64,
+    __m256d,
+    _mm256_set1_pd,
+    _mm256_loadu_pd,
+    _mm256_storeu_pd,
+    _mm256_maskload_pd,
+    _mm256_maskstore_pd,
+    _mm256_add_pd,
+    _mm256_mul_pd,
+    wide_of_256
+);
+two!(
+    Narrow256,
+    f32,
+    16,
+    i32,
+    __m256,
+    _mm256_set1_ps,
+    _mm256_loadu_ps,
+    _mm256_storeu_ps,
+    _mm256_maskload_ps,
+    _mm256_maskstore_ps,
+    _mm256_add_ps,
+    _mm256_mul_ps,
+    narrow_of_256
+);
+
+// Halves of four lines side by side: each step puts halves of two of them into one register.
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+unsafe fn wide_of_512([a, b, c, d]: [__m512d; ROWS]) -> [f64; ROWS] {
+    let fold = |x: __m512d, y: __m512d| {
+        // x0 x1 x2 x3 y0 y1 y2 y3 and the upper halves.
+        let low = _mm512_shuffle_f64x2::<0x44>(x, y);
+        _mm512_add_pd(low, _mm512_shuffle_f64x2::<0xee>(x, y))
+    };
+    let (ab, cd) = (fold(a, b), fold(c, d));
+    // a0 a1 b0 b1 c0 c1 d0 d1, of lanes 0 and 1, and those of lanes 2 and 3.
+    let low = _mm512_shuffle_f64x2::<0x88>(ab, cd);
+    let all = _mm512_add_pd(low, _mm512_shuffle_f64x2::<0xdd>(ab, cd));
+    let (low, high) = (_mm512_castpd512_pd256(all), _mm512_extractf64x4_pd::<1>(all));
+    // a c b d
+    let sums = _mm256_add_pd(_mm256_unpacklo_pd(low, high), _mm256_unpackhi_pd(low, high));
+    let mut out = [0.0; ROWS];
+    // SAFETY: an array of four.
+    unsafe { _mm256_storeu_pd(out.as_mut_ptr(), sums) };
+    [out[0], out[2], out[1], out[3]]
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn wide_of_256([a, b, c, d]: [__m256d; ROWS]) -> [f64; ROWS] {
+    let fold = |x: __m256d, y: __m256d| {
+        let low = _mm256_permute2f128_pd::<0x20>(x, y);
+        _mm256_add_pd(low, _mm256_permute2f128_pd::<0x31>(x, y))
+    };
+    // a0 a1 b0 b1 and c0 c1 d0 d1
+    let (ab, cd) = (fold(a, b), fold(c, d));
+    // a c b d
+    let sums = _mm256_add_pd(_mm256_unpacklo_pd(ab, cd), _mm256_unpackhi_pd(ab, cd));
+    let mut out = [0.0; ROWS];
+    // SAFETY: an array of four.
+    unsafe { _mm256_storeu_pd(out.as_mut_ptr(), sums) };
+    [out[0], out[2], out[1], out[3]]
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+unsafe fn narrow_of_512(lines: [__m512; ROWS]) -> [f32; ROWS] {
+    let half = |x: __m512| {
+        let high = _mm256_castpd_ps(_mm512_extractf64x4_pd::<1>(_mm512_castps_pd(x)));
+        _mm256_add_ps(_mm512_castps512_ps256(x), high)
+    };
+    let [a, b, c, d] = lines;
+    // SAFETY: AVX-512 has AVX2.
+    unsafe { narrow_of_256([half(a), half(b), half(c), half(d)]) }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn narrow_of_256([a, b, c, d]: [__m256; ROWS]) -> [f32; ROWS] {
+    let half = |x: __m256| _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+    let fold = |x: __m128, y: __m128| _mm_add_ps(_mm_movelh_ps(x, y), _mm_movehl_ps(y, x));
+    // a0 a1 b0 b1 and c0 c1 d0 d1
+    let (ab, cd) = (fold(half(a), half(b)), fold(half(c), half(d)));
+    // a b c d
+    let (even, odd) = (_mm_shuffle_ps::<0x88>(ab, cd), _mm_shuffle_ps::<0xdd>(ab, cd));
+    let mut out = [0.0; ROWS];
+    // SAFETY: an array of four.
+    unsafe { _mm_storeu_ps(out.as_mut_ptr(), _mm_add_ps(even, odd)) };
+    out
+}

@@ -1,0 +1,142 @@
+//! Products of a vector and a matrix, of a few rows and a matrix, and outer products, in many shapes and strides:
+//! machine code gives the bits of the interpreter of kernels, and what a loop in Rust gives within rounding.
+
+use tapeloom::{Target, prelude::*};
+
+/// Extents around the widths of vectors.
+const EXTENTS: [usize; 9] = [1, 2, 4, 7, 8, 9, 16, 19, 33];
+
+fn numbers(shape: &[usize], dtype: Dtype, phase: f64) -> Tensor {
+    let count = shape.iter().product::<usize>();
+    let wave: Vec<f64> = (0..count).map(|i| (i as f64 * 0.7 + phase).sin()).collect();
+    let x = Tensor::new(shape, wave).unwrap();
+    jit(move |x: Var| x.convert(dtype)).call(&x).unwrap()
+}
+
+fn floats(x: &Tensor) -> Vec<f64> {
+    x.literals().map(|l| l.to_f64()).collect()
+}
+
+/// `x[m, k] w[k, n]`, row by row.
+fn product(x: &[f64], w: &[f64], [m, k, n]: [usize; 3]) -> Vec<f64> {
+    let mut y = vec![0.0; m * n];
+    for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+        y[i * n + j] = (0..k).map(|t| x[i * k + t] * w[t * n + j]).sum();
+    }
+    y
+}
+
+fn transposed(x: &[f64], rows: usize, columns: usize) -> Vec<f64> {
+    (0..columns).flat_map(|j| (0..rows).map(move |i| x[i * columns + j])).collect()
+}
+
+#[track_caller]
+fn near(got: &[f64], want: &[f64], dtype: Dtype, what: &str) {
+    let tolerance = if dtype == Dtype::F64 { 1e-13 } else { 1e-5 };
+    assert_eq!(got.len(), want.len(), "{what}");
+    for (g, w) in got.iter().zip(want) {
+        assert!((g - w).abs() <= tolerance * w.abs().max(1.0) * 8.0, "{what}: {g}, not {w}");
+    }
+}
+
+/// By machine code, which must agree with the interpreter of kernels in every bit.
+macro_rules! call {
+    ($f:expr, $args:expr, $what:expr) => {{
+        let (native, kernels) =
+            (jit($f).call($args).unwrap(), jit($f).on(Target::Interpreter).call($args).unwrap());
+        assert_eq!(native, kernels, "{}", $what);
+        native
+    }};
+}
+
+/// A layer of `m` rows and the way back through it: `y = tanh(x w + b)`, and the gradient of `Σ c y`.
+fn layer([m, k, n]: [usize; 3], dtype: Dtype) {
+    let what = format!("{m} x {k} x {n} of {dtype}");
+    let (x, w) = (numbers(&[m, k], dtype, 0.1), numbers(&[k, n], dtype, 0.2));
+    let (b, c) = (numbers(&[m, n], dtype, 0.3), numbers(&[m, n], dtype, 0.4));
+    let forward = |(x, w, b): (Var, Var, Var)| (x.dot(w) + b).tanh();
+    let args = (&x, &w, &b);
+    let y = call!(forward, args, what);
+    let sums = product(&floats(&x), &floats(&w), [m, k, n]);
+    let want: Vec<f64> = sums.iter().zip(floats(&b)).map(|(s, b)| (s + b).tanh()).collect();
+    near(&floats(&y), &want, dtype, &what);
+
+    let cost = {
+        let c = c.clone();
+        move |x: (Var, Var, Var)| (forward(x) * constant(&c)).sum()
+    };
+    let gradient = {
+        let cost = cost.clone();
+        move |x: (Var, Var, Var)| grad(cost.clone())(x)
+    };
+    let (dx, dw, db) = call!(gradient.clone(), args, what);
+    let back: Vec<f64> = want.iter().zip(floats(&c)).map(|(y, c)| c * (1.0 - y * y)).collect();
+    near(&floats(&db), &back, dtype, &what);
+    let turned = transposed(&floats(&w), k, n);
+    near(&floats(&dx), &product(&back, &turned, [m, n, k]), dtype, &what);
+    let turned = transposed(&floats(&x), m, k);
+    near(&floats(&dw), &product(&turned, &back, [k, m, n]), dtype, &what);
+}
+
+/// `W v` and `v W` of vectors, where the matrix lies as it is, transposed, or as a part of a larger one.
+fn vectors([k, n]: [usize; 2], dtype: Dtype) {
+    let (v, u) = (numbers(&[k], dtype, 0.1), numbers(&[n], dtype, 0.2));
+    let (w, wide) = (numbers(&[k, n], dtype, 0.3), numbers(&[k, 2 * n + 3], dtype, 0.4));
+    let all = move |(v, u, w, wide): (Var, Var, Var, Var)| {
+        let part = wide.slice_axis(1, 2..n + 2);
+        let turned = w.t();
+        (v.dot(w), turned.dot(v), w.dot(u), u.dot(turned), v.dot(part), part.dot(u).tanh())
+    };
+    let what = format!("{k} x {n} of {dtype}");
+    let got = call!(all, (&v, &u, &w, &wide), what);
+    let (row, column) = (floats(&v), floats(&u));
+    let part: Vec<f64> =
+        floats(&wide).chunks(2 * n + 3).flat_map(|row| row[2..n + 2].to_vec()).collect();
+    for (got, matrix) in [(&got.0, &floats(&w)), (&got.1, &floats(&w)), (&got.4, &part)] {
+        near(&floats(got), &product(&row, matrix, [1, k, n]), dtype, &what);
+    }
+    let down = product(&floats(&w), &column, [k, n, 1]);
+    for got in [&got.2, &got.3] {
+        near(&floats(got), &down, dtype, &what);
+    }
+    let tanh: Vec<f64> = product(&part, &column, [k, n, 1]).iter().map(|x| x.tanh()).collect();
+    near(&floats(&got.5), &tanh, dtype, &what);
+}
+
+#[test]
+fn layers_of_few_rows() {
+    for dtype in [Dtype::F64, Dtype::F32] {
+        for (i, k) in EXTENTS.into_iter().enumerate() {
+            for n in [EXTENTS[(i + 4) % 9], EXTENTS[(i * 2) % 9]] {
+                layer([[1, 2, 3, 5][(i + n) % 4], k, n], dtype);
+            }
+        }
+    }
+}
+
+#[test]
+fn vectors_and_matrices() {
+    for dtype in [Dtype::F64, Dtype::F32] {
+        for (i, k) in EXTENTS.into_iter().enumerate() {
+            for n in [EXTENTS[(i + 4) % 9], EXTENTS[(i * 2) % 9], EXTENTS[(i + 1) % 9]] {
+                vectors([k, n], dtype);
+            }
+        }
+    }
+}
+
+/// A recurrent network: in its rounds products are contractions, forward and back.
+#[test]
+fn rounds_of_a_loop_have_contractions() {
+    let (w, xs) = (numbers(&[19, 19], Dtype::F64, 0.1), numbers(&[5, 19], Dtype::F64, 0.2));
+    let loss = |(w, xs): (Var, Var)| {
+        let round = |(h, x): (Var, Var)| ((h.dot(w) + x).tanh(), ());
+        let (h, ()) = scan(round, zeros([19], Dtype::F64), xs);
+        (h * h).sum()
+    };
+    let gradient = move |x: (Var, Var)| grad(loss)(x);
+    let explained = jit(gradient).explain((&w, &xs)).unwrap().to_string();
+    let kernels = explained.split("== kernels").nth(1).unwrap();
+    assert!(kernels.matches("contract f64").count() >= 3, "{kernels}");
+    call!(gradient, (&w, &xs), "a recurrent network");
+}
