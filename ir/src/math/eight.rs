@@ -96,17 +96,39 @@ fn wide<F: Parted>(y: &mut [f64; EIGHT], x: [f64; EIGHT]) {
             *y = F::straight(x);
         }
     } else {
-        for (y, x) in y.iter_mut().zip(x) {
-            *y = F::at(x);
-        }
+        let [a, b, c, d, e, f, g, h] = x;
+        one_by_one::<F>(y, a, b, c, d, e, f, g, h);
+    }
+}
+
+/// Eight f64 of which some are beyond. Not a part of [`wide`], and its arguments come in registers, too: what is
+/// in memory for a loop here would be so there.
+#[cold]
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "they are one each")]
+fn one_by_one<F: Parted>(
+    y: &mut [f64; EIGHT],
+    a: f64,
+    b: f64,
+    c: f64,
+    d: f64,
+    e: f64,
+    f: f64,
+    g: f64,
+    h: f64,
+) {
+    for (y, x) in y.iter_mut().zip([a, b, c, d, e, f, g, h]) {
+        *y = F::at(x);
     }
 }
 
 /// Eight f32: worked out on f64 and rounded once.
 #[inline(always)]
 fn narrow<F: Parted>(y: &mut [f32; EIGHT], x: [f32; EIGHT]) {
-    let mut z = [0.0; 8];
-    wide::<F>(&mut z, x.map(f64::from));
+    let [a, b, c, d, e, f, g, h] = x;
+    let x = [a.into(), b.into(), c.into(), d.into(), e.into(), f.into(), g.into(), h.into()];
+    let mut z = [0.0; EIGHT];
+    wide::<F>(&mut z, x);
     for (y, z) in y.iter_mut().zip(z) {
         *y = z as f32;
     }
