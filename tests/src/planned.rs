@@ -326,18 +326,35 @@ struct Around {
     log: Listener,
     /// Whether everything is kept, whatever policies inside say.
     all: bool,
+    /// Whether this is planned by bytes, where a call that says what loops carry is a part of its caller.
+    counted: bool,
 }
 
 /// The program as a function of a vector.
 fn meaning(program: Rc<Program>, log: Listener, all: bool) -> impl Fn(Var) -> Var + Clone {
+    counted_by(program, log, all, false)
+}
+
+/// The program as a function of a vector, with the calls that there are where somebody counts bytes.
+fn counted_by(
+    program: Rc<Program>,
+    log: Listener,
+    all: bool,
+    counted: bool,
+) -> impl Fn(Var) -> Var + Clone {
     move |x| {
         let one = (x.sum() * 0.0).convert(Dtype::I64) + 1;
-        let around = Around { c: x, one, log: log.clone(), all };
+        let around = Around { c: x, one, log: log.clone(), all, counted };
         let start = (x, x.cos() * 0.5, x.sum() * 0.1, constant(0i64));
         let (x, y, s, k) = around.list(&program.steps, start);
         let weights = (arange(x.size(), Dtype::F64) * 0.7).cos();
         (x * weights).sum() + (y * y).sum() * 0.5 + s + k.convert(Dtype::F64) * 0.001
     }
+}
+
+/// Whether a policy counts bytes.
+fn counts(policy: &Policy) -> bool {
+    matches!(policy, Policy::Bytes(_) | Policy::About(_))
 }
 
 impl Around {
@@ -379,7 +396,12 @@ impl Around {
                 let (x, y, s, k) = vmap(member)(batch);
                 (x.sum_axis(0) * 0.6, y.mean_axis(0), s.mean_axis(0), k.index(1))
             }
-            Step::Under(_, body) | Step::Carries(_, _, body) if self.all => {
+            Step::Under(policy, body) if self.all => {
+                let inside = Around { counted: counts(policy), ..self.clone() };
+                checkpoint(|s: State| inside.list(body, s), Policy::Everything)(state)
+            }
+            Step::Carries(_, _, body) if self.all && self.counted => self.list(body, state),
+            Step::Carries(_, _, body) if self.all => {
                 checkpoint(|s: State| self.list(body, s), Policy::Everything)(state)
             }
             Step::Under(policy, body) => {
@@ -486,7 +508,8 @@ pub fn policies(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
     let policy = about(&policy(rng), &program.steps);
     // Cotangents are added in the order of the calls, whatever they keep.
-    let all = checkpoint(meaning(program.clone(), log.clone(), true), Policy::Everything);
+    let all = counted_by(program.clone(), log.clone(), true, counts(&policy));
+    let all = checkpoint(all, Policy::Everything);
     let under = checkpoint(meaning(program, log.clone(), false), policy.clone());
     let (all, under) = (Rc::new(all), Rc::new(under));
     for interpreted in [true, false] {
@@ -534,8 +557,9 @@ fn work(program: &Program) -> Result<u64, Failure> {
         if let Step::Rounds(kind, n, _) = step {
             let width = match kind {
                 Rounds::Known | Rounds::Told | Rounds::Counted | Rounds::Until => 0,
-                Rounds::Scan | Rounds::Map => 1,
-                Rounds::Reverse | Rounds::Table => program.extent,
+                Rounds::Scan => 1,
+                // Each round gives a vector, or its row.
+                Rounds::Map | Rounds::Reverse | Rounds::Table => program.extent,
             };
             arrays += 8 * 8 * *n * width;
             *n = 1;

@@ -337,7 +337,49 @@ fn straight_code_is_undone_in_pieces() {
             assert_eq!(exact(&f), jit(value_and_grad(f)).interpreted().call(&x).unwrap());
         }
         println!("{name}: {} arrays, at least {}", all / array, least / array);
-        assert!(least <= most * array, "{name} takes {} arrays of {}", least / array, all / array);
+        // Arrays of a page or more may lie a line apart.
+        let room = most * (array + 64);
+        assert!(least <= room, "{name} takes {} arrays of {}", least / array, all / array);
+    }
+}
+
+/// Bits go into words from the bytes that truth values are, and not from words of their own.
+#[test]
+fn truth_values_are_packed_in_little_memory() {
+    let f = |x: Var| {
+        let round = |t: Var| {
+            let x = ((x + t) * 0.9).maximum(x.cos());
+            (x * 0.9).maximum(x.sin() * 0.7).sum()
+        };
+        map(round, arange(62, Dtype::F64) * 0.01).sum()
+    };
+    let x: Tensor = (0..33).map(|i| f64::from(i).sin()).collect();
+    let e = jit(grad(checkpoint(f, Policy::Bytes(10_000)))).explain(&x).unwrap();
+    let (masks, row) = (4 * 62 * 33, 33 * 8);
+    assert!(e.workspace_bytes() < 2 * masks + 16 * row, "{}\n{}", e.memory_plan(), e.tape());
+}
+
+/// What follows from an argument before a loop is made again before the way back through it, and so is no tape.
+#[test]
+fn what_loops_read_of_arguments_counts_only_where_it_is_kept() {
+    let rounds = |w: Var| {
+        let round = |(_, h): (Var, Var)| (h.dot(w) + 0.1).tanh();
+        fori_loop(200, round, zeros([16], Dtype::F64)).sum()
+    };
+    let ways: [(&str, &[usize], Program); 4] = [
+        ("as it is", &[16, 16], |w| w),
+        ("flat", &[256], |w| w.reshape([16, 16])),
+        ("a part", &[2, 16, 16], |w| w.index(1)),
+        ("twice", &[16, 16], |w| w * 2.0),
+    ];
+    for (name, shape, made) in ways {
+        let f = |w: Var| rounds(made(w));
+        let w = Tensor::full(shape, 0.01).unwrap();
+        let g = jit(grad(checkpoint(f, Policy::Bytes(1_000))));
+        let e = g.explain(&w).unwrap();
+        assert!(e.tape().bytes() <= 1_000, "{name}: {}", e.tape());
+        let want = jit(grad(f)).call(&w).unwrap();
+        Agreement::CLOSE.check(&g.call(&w).unwrap(), &want).unwrap();
     }
 }
 

@@ -25,8 +25,21 @@ pub(crate) struct Life {
 /// Every buffer begins at a multiple of this, one cache line.
 const LINE: usize = 64;
 
+/// What the processor compares first of two addresses.
+const PAGE: usize = 4096;
+
 /// More than this is more than a machine can address, with room for the rest of the last line.
-const MOST: usize = isize::MAX as usize - LINE;
+const MOST: usize = isize::MAX as usize - 2 * LINE;
+
+/// The room that so many bytes take, an odd number of lines from a page on. So arrays of one length, one behind the
+/// other, begin at different places of their pages, up to 64 of them. Where a round stores to one and then loads from
+/// another at the same place of its page, the load waits, since a processor compares the last twelve bits first (4 KiB
+/// aliasing); and lines at the same place of many pages fall on the same set of the cache.
+fn room(bytes: usize) -> usize {
+    let lines = bytes.div_ceil(LINE);
+    let odd = if bytes >= PAGE { lines | 1 } else { lines };
+    odd * LINE
+}
 
 /// Offsets in the order of `lives`, and the peak; `None` where no machine has so much memory.
 pub(crate) fn plan(lives: &[Life]) -> Option<(Vec<usize>, usize)> {
@@ -43,10 +56,10 @@ pub(crate) fn plan(lives: &[Life]) -> Option<(Vec<usize>, usize)> {
         let free_from = life.first + usize::from(planted(Fault::MemoryOverlap));
         while let Some((last, dead)) = ends.first().copied().filter(|(last, _)| *last < free_from) {
             ends.remove(&(last, dead));
-            let size = lives[dead].bytes.next_multiple_of(LINE);
+            let size = room(lives[dead].bytes);
             top = holes.free(offsets[dead], size, top);
         }
-        let size = life.bytes.next_multiple_of(LINE);
+        let size = room(life.bytes);
         if size == 0 {
             continue;
         }
@@ -155,6 +168,15 @@ mod tests {
                     offsets[i] + a.bytes <= offsets[j] || offsets[j] + b.bytes <= offsets[i];
                 assert!(!meet || apart || a.bytes == 0 || b.bytes == 0, "{a:?} {b:?}");
             }
+        }
+    }
+
+    #[test]
+    fn arrays_of_pages_begin_at_different_places_of_pages() {
+        for bytes in [PAGE, 3 * PAGE, 1 << 20, PAGE + 2048] {
+            let (offsets, _) = plan(&[life(0, 1, bytes); 64]).unwrap();
+            let places: BTreeSet<usize> = offsets.iter().map(|offset| offset % PAGE).collect();
+            assert_eq!(places.len(), 64, "{bytes}");
         }
     }
 

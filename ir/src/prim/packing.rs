@@ -19,7 +19,8 @@
 //!          [words times places], slice, convert, add the least
 //! ```
 //!
-//! Neighbours lie in one word, from its lowest bits on.
+//! Neighbours lie in one word, from its lowest bits on. What goes into rows or comes out of them may have to lie in
+//! memory meanwhile, so smaller elements are converted last and come back first.
 
 use super::{Broadcast, Convert, Iota, Pad, Reduce, Reducer, Reshape, Scalar, Slice};
 use crate::builder::Builder;
@@ -120,23 +121,17 @@ impl Packing {
     /// The array in fewer bytes.
     pub fn pack(self, b: &Builder<'_>, x: Atom) -> Atom {
         let Packing::Words { word, width, least } = self else { return self.convert(b, x) };
-        let n = b.shape_of(x).elements();
-        let [words, places] = [n.div_ceil(bits(word) / width), bits(word) / width];
-        let near = match least.is_zero() {
-            true => x,
-            false => b.emit1(Scalar::Sub, &[x, least.into()]),
+        let shape = rows(b.shape_of(x).elements(), word, width);
+        let dtype = b.dtype_of(x);
+        let near = |x: Atom| {
+            let x = if least.is_zero() { x } else { b.emit1(Scalar::Sub, &[x, least.into()]) };
+            b.emit1(Convert { to: word }, &[x])
         };
-        let numbers = b.emit1(Convert { to: word }, &[near]);
-        let numbers = b.emit1(Reshape { shape: [n].into() }, &[numbers]);
-        let numbers = match words * places - n {
-            0 => numbers,
-            more => {
-                let pad = Pad { low: vec![0], high: vec![more as i64], interior: vec![0] };
-                b.emit1(pad, &[numbers, Literal::zero(word).into()])
-            }
+        // What is in rows may have to be an array: that of the smaller elements.
+        let numbers = match dtype.bytes() > word.bytes() {
+            true => in_rows(b, near(x), Literal::zero(word), &shape),
+            false => near(in_rows(b, x, least, &shape)),
         };
-        let shape: Shape = [words, places].into();
-        let numbers = b.emit1(Reshape { shape: shape.clone() }, &[numbers]);
         let parts = b.emit1(Scalar::ShiftLeft, &[numbers, shifts(b, word, width, &shape)]);
         b.emit1(Reduce { reducer: Reducer::Or, axes: vec![1] }, &[parts])
     }
@@ -146,28 +141,23 @@ impl Packing {
         let Packing::Words { word, width, least } = self else {
             return Packing::As(ty.dtype).convert(b, y);
         };
-        let (n, words, places) =
-            (ty.shape.elements(), b.shape_of(y).elements(), bits(word) / width);
-        let shape: Shape = [words, places].into();
+        let shape = rows(ty.shape.elements(), word, width);
         let spread = b.emit1(Broadcast { shape: shape.clone(), dims: vec![0] }, &[y]);
         let mut by = shifts(b, word, width, &shape);
         if planted(Fault::BitOrder) {
-            let last = Literal::of(word, ((places - 1) * width) as f64);
+            let last = Literal::of(word, ((shape[1] - 1) * width) as f64);
             by = b.emit1(Scalar::Sub, &[last.into(), by]);
         }
         let parts = b.emit1(Scalar::ShiftRightLogical, &[spread, by]);
         let mask = Literal::of(word, (1u64 << width) as f64 - 1.0);
         let parts = b.emit1(Scalar::And, &[parts, mask.into()]);
-        let mut numbers = b.emit1(Reshape { shape: [words * places].into() }, &[parts]);
-        if words * places > n {
-            let first = Slice { start: vec![0], limit: vec![n], strides: vec![1] };
-            numbers = b.emit1(first, &[numbers]);
-        }
-        let numbers = b.emit1(Reshape { shape: ty.shape.clone() }, &[numbers]);
-        let near = b.emit1(Convert { to: ty.dtype }, &[numbers]);
-        match least.is_zero() {
-            true => near,
-            false => b.emit1(Scalar::Add, &[near, least.into()]),
+        let far = |x: Atom| {
+            let x = b.emit1(Convert { to: ty.dtype }, &[x]);
+            if least.is_zero() { x } else { b.emit1(Scalar::Add, &[x, least.into()]) }
+        };
+        match ty.dtype.bytes() > word.bytes() {
+            true => far(out_of_rows(b, parts, &ty.shape)),
+            false => out_of_rows(b, far(parts), &ty.shape),
         }
     }
 
@@ -177,6 +167,37 @@ impl Packing {
             Packing::Words { .. } => x,
         }
     }
+}
+
+/// One row for each word, of its elements.
+fn rows(elements: usize, word: Dtype, width: usize) -> Shape {
+    let places = bits(word) / width;
+    [elements.div_ceil(places), places].into()
+}
+
+/// An array in rows, the last one filled up.
+fn in_rows(b: &Builder<'_>, x: Atom, fill: Literal, shape: &Shape) -> Atom {
+    let n = b.shape_of(x).elements();
+    let flat = b.emit1(Reshape { shape: [n].into() }, &[x]);
+    let filled = match shape.elements() - n {
+        0 => flat,
+        more => {
+            let pad = Pad { low: vec![0], high: vec![more as i64], interior: vec![0] };
+            b.emit1(pad, &[flat, fill.into()])
+        }
+    };
+    b.emit1(Reshape { shape: shape.clone() }, &[filled])
+}
+
+/// The array of that shape that is in rows.
+fn out_of_rows(b: &Builder<'_>, x: Atom, shape: &Shape) -> Atom {
+    let (all, n) = (b.shape_of(x).elements(), shape.elements());
+    let flat = b.emit1(Reshape { shape: [all].into() }, &[x]);
+    let flat = match all > n {
+        true => b.emit1(Slice { start: vec![0], limit: vec![n], strides: vec![1] }, &[flat]),
+        false => flat,
+    };
+    b.emit1(Reshape { shape: shape.clone() }, &[flat])
 }
 
 /// The bits of a word.

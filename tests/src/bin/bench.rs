@@ -21,6 +21,9 @@
 //! - `rnn_STEPS_{value,grad,compile}_ms`: a recurrent network of 32 units, and `rnn_STEPS_little_ms`, its
 //!   gradient with a tape of 256 kB at most, which takes `rnn_STEPS_little_tape_kb`; `tests/peers/rnn.py`
 //!   prints the same rows for JAX, with checkpoints at every square root of the steps;
+//! - `pages_ROUNDS_ARRAYS_ratio`: the gradient of a loop that keeps so many arrays of whole pages, over that of one
+//!   with 300 rounds more, for each round, and `pages_ratio`, the largest of these: near 1 where arrays do not meet in
+//!   a cache;
 //! - `refs_sieve_ratio`, `refs_sums_ratio`: primes and prefix sums by a program that writes to an array,
 //!   over the same by a loop in Rust, and `refs_ratio`, the larger of the two;
 //! - `record_1e6_s`: a recording of a million scalar operations and its pullback, nothing compiled;
@@ -37,7 +40,7 @@
 //!   in every way to keep less: milliseconds, MB at most, MB kept, and `native_KERNEL_FORM_by_hand_ms`.
 //!
 //! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer,
-//! rounds, ode, while, rnn, refs, record, wide, suite; and native, which is measured only if it is named, since
+//! rounds, ode, while, rnn, pages, refs, record, wide, suite; and native, which is measured only if it is named, since
 //! it takes minutes and gigabytes. Of the last two `bench suite lenet` measures the kernels whose names
 //! contain a word.
 //!
@@ -93,7 +96,7 @@ type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 /// Groups that are measured only if they are named.
 const LONG: [&str; 1] = ["native"];
 
-const GROUPS: [Group; 14] = [
+const GROUPS: [Group; 15] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         Ok(())
@@ -173,6 +176,19 @@ const GROUPS: [Group; 14] = [
             print(&format!("rnn_{steps}_little_ms"), little, "ms");
             print(&format!("rnn_{steps}_little_tape_kb"), tape, "kB");
         }
+        Ok(())
+    }),
+    ("pages", |print| {
+        let mut worst: f64 = 0.0;
+        for rounds in [1 << 12, 1 << 16] {
+            for kept in [8, 20, 80] {
+                let [page, odd] = [rounds, rounds + 300].map(|n| keeping(n, kept));
+                let ratio = page? / odd?;
+                print(&format!("pages_{rounds}_{kept}_ratio"), ratio, "1");
+                worst = worst.max(ratio);
+            }
+        }
+        print("pages_ratio", worst, "1");
         Ok(())
     }),
     ("refs", |print| {
@@ -296,6 +312,27 @@ fn patient(mut run: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
 
 /// A recording of a million scalar operations: seconds that it takes and that its pullback takes, MiB of the
 /// tape, and of the process at its largest.
+/// Seconds a round of the gradient of a loop which keeps about so many arrays.
+fn keeping(rounds: usize, arrays: usize) -> Outcome<f64> {
+    let f = move |x: Var| {
+        let round = |(i, c): (Var, Var)| {
+            let step = |c: Var, k: usize| {
+                let c = c * x.index(i) + 0.001 * k as f64;
+                c * (1.0 + 0.5 * c)
+            };
+            (0..arrays / 5).fold(c, step) * 1e-3
+        };
+        fori_loop(rounds, round, constant(0.3))
+    };
+    let f = jit(grad(checkpoint(f, Policy::Everything)));
+    let x: Tensor = (0..rounds).map(|i| 0.5 + 0.1 * (i as f64).sin()).collect();
+    let once = || {
+        black_box(f.call(&x)?);
+        Ok(())
+    };
+    Ok(median(9, (1 << 18) / rounds / (arrays / 5) + 1, once)? / rounds as f64)
+}
+
 fn record_and_pull() -> Outcome<[f64; 4]> {
     let walk = |x: Var| {
         let mut y = x;

@@ -126,13 +126,18 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
             (false, false) => Origin::Run,
         };
         e.outputs.iter().for_each(|o| of[*o] = origin);
-        let reads = |v: &ValueId| match of[*v] {
-            Origin::Run => linear && !regions.is_empty() || rules,
-            // Places that are made here, and not kept.
-            Origin::Computed => rules,
-            Origin::Param | Origin::Constant | Origin::Linear => false,
-        };
-        held.extend(operands().filter(reads));
+        let places = e.op.held(module);
+        for (k, v) in e.operands.iter().enumerate().filter_map(|(k, a)| Some((k, a.value()?))) {
+            let lies = match of[v] {
+                Origin::Run => linear && !regions.is_empty() || rules,
+                // Places that are made here, and not kept. What else is made here is there while it is undone.
+                Origin::Computed => places.contains(&k),
+                Origin::Param | Origin::Constant | Origin::Linear => false,
+            };
+            if lies {
+                held.insert(v);
+            }
+        }
         if let (false, Some((_, rounds))) = (linear, e.op.as_loop(module)) {
             let stacked =
                 e.outputs.iter().enumerate().filter(|(r, _)| rounds.carrier(*r).is_none());

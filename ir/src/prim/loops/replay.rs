@@ -39,6 +39,7 @@ use crate::question::{LinearizeOf, Residual};
 use crate::tensor::Tensor;
 use crate::types::{ArrayType, Dtype, Type};
 use crate::value::Value;
+use std::ops::Range;
 
 /// `replay{ahead, step, lin, trip, direction, takes}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -322,6 +323,13 @@ impl Replay {
         self.parts(m).known(m)
     }
 
+    /// The operands that are places of carries.
+    fn places(&self, m: &Module) -> Range<usize> {
+        let of = self.parts(m);
+        let first = of.rounds.lead() + of.given().count();
+        first..of.known(m)
+    }
+
     /// It is linear in its tangents, and nothing else is asked about.
     fn itself(&self, cx: &RuleCx<'_, '_>, x: &[Atom], dx: &[Option<Atom>]) -> Option<Dual> {
         let b = cx.b;
@@ -334,6 +342,16 @@ impl Replay {
         args.extend((known..x.len()).map(|i| instantiate(b, dx[i], &b.type_of(x[i]))));
         let dy = b.emit(self.clone(), &args).into_iter().map(Some).collect();
         Some(Dual { y, dy })
+    }
+}
+
+impl Op {
+    /// The operands that are places where carries of a loop are kept, of what undoes it from them; none of all else.
+    pub fn held(&self, module: &Module) -> Range<usize> {
+        match self {
+            Op::Replay(of) => of.places(module),
+            _ => 0..0,
+        }
     }
 }
 
