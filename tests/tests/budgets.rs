@@ -173,6 +173,18 @@ fn what_cannot_be_made_again_has_no_budget() {
     let error = jit(grad(checkpoint(f, Policy::Bytes(1_000_000)))).call([0.1, 0.2]).unwrap_err();
     assert_eq!(error.kind(), Kind::Budget, "{error}");
     assert!(error.to_string().contains("only the run knows"), "{error}");
+    // Rounds that print could be made again, but would print again.
+    let loud = |x: Var| {
+        let round = |(i, x): (Var, Var)| {
+            debug_print("round", i);
+            x.sin()
+        };
+        fori_loop(200, round, x).sum()
+    };
+    let error = jit(grad(checkpoint(loud, Policy::Bytes(1_000)))).call([0.1, 0.2]).unwrap_err();
+    let line = line!() - 6;
+    let said = format!("as at tests/tests/budgets.rs:{line}, run once");
+    assert!(error.to_string().contains(&said), "{said}: {error}");
 }
 
 /// What is found of what was wrong once.

@@ -12,7 +12,7 @@ use super::system::{Route, System};
 use crate::kernel::{
     self, Address, Arg, BufferId, Expr, Kernel, Place, Program, ScalarId, Stmt, TapeId,
 };
-use crate::layout::{Holds, Layout, RegionId, Room};
+use crate::layout::{Holds, Layout, RegionId, Room, is_kept};
 use crate::records;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
@@ -301,7 +301,9 @@ pub(super) fn steps(program: &Program) -> Vec<Step> {
     let k = &program.entry;
     let mut touched: OrderedSet<BufferId> = OrderedSet::default();
     let mut of = |step: &Stmt| {
-        let fresh = |all: &[Filling]| !all.iter().any(|f| touched.contains(&f.to));
+        // What is kept is stored by the program: nobody else knows of the tape.
+        let own = |to: BufferId| touched.contains(&to) || is_kept(k, to);
+        let fresh = |all: &[Filling]| !all.iter().any(|f| own(f.to));
         let done = match fillings(k, step).filter(|all| fresh(all)).as_deref() {
             Some([Filling { to, from: Some((from, true)) }]) => {
                 Step::Copied { to: *to, from: *from }

@@ -54,7 +54,8 @@ pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<Alone>> {
         return None;
     }
     let parts = parts(body)?;
-    if !in_turn(k, *index, &parts) {
+    // Without a loop inside there is nothing to take apart.
+    if !parts.iter().any(|part| part.is_product) || !in_turn(k, *index, &parts) {
         return None;
     }
     let places = Places::of(k, *index, &parts)?;

@@ -26,7 +26,7 @@ pub(super) struct Found {
 }
 
 /// Whether a buffer is kept, and lies nowhere else.
-pub(super) fn is_kept(k: &Kernel, id: BufferId) -> bool {
+pub(crate) fn is_kept(k: &Kernel, id: BufferId) -> bool {
     matches!(k.buffers[id].place, Place::Workspace(_)) && k.kept.keys().any(|h| h.buffer == id)
 }
 

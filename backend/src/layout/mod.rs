@@ -90,6 +90,7 @@ mod text;
 mod turn;
 
 pub use affine::{Affine, Loop};
+pub(crate) use found::is_kept;
 pub(crate) use inputs::{Cut, cut};
 pub use pass::{PASSES, Pass, Pipeline, Room};
 pub(crate) use turn::turn;

@@ -518,6 +518,28 @@ fn a_loop_that_stores_on_the_tape_reads_again_where_arrays_may_overlap() {
     assert_eq!((loads(false), loads(true)), (4, 192));
 }
 
+/// An array that is kept and begins as zeros is stored, whoever has prepared the others.
+#[test]
+fn what_is_kept_is_never_prepared() {
+    let counts = |x: Var| {
+        let (hits, a) = (Ref::new(zeros([31], Dtype::I32)), Ref::new(x));
+        let round = |(_, ()): (Var, ())| {
+            let on = a.get().gt(0.1);
+            hits.add(on.convert(Dtype::I32));
+            a.set(select(on, a.get() * 1.3, a.get()));
+        };
+        fori_loop(0, round, ());
+        (a.get() * hits.get().convert(Dtype::F64)).sum()
+    };
+    let once = jit(grad(checkpoint(counts, Policy::About(0))));
+    for system in [System::TFLOW, System::TFLOW_INPUTS] {
+        let setup = Setup { system, prepared: true, ..Machine::cal().into() };
+        let x = Tensor::full(&[31], 0.3).unwrap();
+        let (y, _) = once.simulate(&x, setup).unwrap();
+        assert_eq!(y, once.call(&x).unwrap());
+    }
+}
+
 /// Random nests that read an argument again, at random strides, by themselves or beside a kept array: every word that
 /// a stream brings is the one that is read (the scratchpad compares), and results are those of the cache.
 #[test]

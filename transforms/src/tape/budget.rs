@@ -30,7 +30,8 @@ use tapeloom_ir::prim::{Region, Regions, Role, Rounds, Trip};
 use tapeloom_ir::question::{LinearizeOf, Within};
 use tapeloom_ir::schedule::{reach, steps};
 use tapeloom_ir::{
-    Bits, Builder, FuncId, Kind, Module, OrderedSet, Policy, Problem, Share, Terms, deeper, rebuild,
+    Bits, Builder, FuncId, Kind, Loc, Module, OrderedSet, Policy, Problem, Share, Terms, deeper,
+    rebuild,
 };
 
 /// How often rounds may run again, in the order in which that is tried.
@@ -254,6 +255,16 @@ impl Search<'_> {
         self.smallest.as_ref().map_or(String::new(), |of| count::largest(self.module, of))
     }
 
+    /// Where a round prints or calls Rust, which is why all rounds are kept.
+    fn once(&self) -> String {
+        let f = self.module.function(self.f);
+        let rounds = f.equations.iter().filter_map(|e| e.op.as_loop(self.module));
+        rounds.filter_map(|(body, _)| called(self.module, body)).next().map_or_else(String::new, |at| {
+            let (file, line) = (at.file(), at.line());
+            format!("; rounds that print or call Rust, as at {file}:{line}, run once, and what they need is kept")
+        })
+    }
+
     fn refused(&self) -> Problem {
         let name = &self.module.function(self.f).name;
         match self.least {
@@ -267,11 +278,27 @@ impl Search<'_> {
             Some(Tape::Bytes(least)) => Problem::new(
                 Kind::Budget,
                 format!("the tape of `{name}` takes at least {least} bytes, and may have {}", self.bytes),
-                format!("allow as many, or checkpoint a smaller piece; {}", self.largest()),
+                format!("allow as many, or checkpoint a smaller piece; {}{}", self.largest(), self.once()),
             ),
             None => Problem::internal("a budget without a plan"),
         }
     }
+}
+
+/// The line at which a function calls Rust.
+fn called(module: &Module, f: FuncId) -> Loc {
+    if !module.runs_outside(f) {
+        return None;
+    }
+    let f = module.function(f);
+    f.equations.iter().enumerate().find_map(|(i, e)| match e.op.host() {
+        Some(_) => f.location(i),
+        None => {
+            let regions = e.op.regions();
+            let mut run = regions.iter().filter(|r| r.role.runs());
+            run.find_map(|r| deeper(|| called(module, r.function)))
+        }
+    })
 }
 
 /// How many levels of loops a function has.
