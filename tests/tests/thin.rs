@@ -1,7 +1,10 @@
 //! Products of a vector and a matrix, of a few rows and a matrix, and outer products, in many shapes and strides:
 //! machine code gives the bits of the interpreter of kernels, and what a loop in Rust gives within rounding.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use tapeloom::{Target, prelude::*};
+use tapeloom_tests::{Agreement, Rng};
 
 /// Extents around the widths of vectors.
 const EXTENTS: [usize; 9] = [1, 2, 4, 7, 8, 9, 16, 19, 33];
@@ -139,4 +142,62 @@ fn rounds_of_a_loop_have_contractions() {
     let kernels = explained.split("== kernels").nth(1).unwrap();
     assert!(kernels.matches("contract f64").count() >= 3, "{kernels}");
     call!(gradient, (&w, &xs), "a recurrent network");
+}
+
+/// A few products and what is made of them, and vectors and matrices for those behind.
+fn compose(
+    rng: &mut Rng,
+    steps: usize,
+) -> impl Fn((Var, Var, Var)) -> (Var, Var, Var) + Clone + use<> {
+    let steps: Vec<[usize; 4]> =
+        (0..steps).map(|_| [rng.index(9), rng.index(99), rng.index(99), rng.index(99)]).collect();
+    move |(x, y, w)| {
+        let (mut v, mut m) = (vec![x, y], vec![w]);
+        for [what, a, b, c] in &steps {
+            let (a, b, c) = (v[a % v.len()], v[b % v.len()], m[c % m.len()]);
+            let n = a.size();
+            match what {
+                0 => v.push((a.dot(c) + b).tanh()),
+                1 => v.push(c.dot(a) * b),
+                2 => v.push(c.t().dot(a) + c.dot(b)),
+                3 => v.push(a.dot(c).dot(c.t())),
+                4 => v.push(a.sin()),
+                5 => m.push((c + a.reshape([n, 1]) * b.reshape([1, n]) * 0.1) * 0.5),
+                6 => m.push(stack(&[a.dot(c), b, a], 0).t().dot(stack(&[b, a, b], 0)) * 0.01),
+                7 => m.push(c.t() * 0.9),
+                _ => {
+                    let halves = [c.slice_axis(0, 0..n / 2), c.slice_axis(0, n / 2..n)];
+                    v.push(concat(&[halves[0].dot(a), halves[1].dot(b)], 0));
+                }
+            }
+        }
+        (v[v.len() - 1].tanh(), v[v.len() / 2].sin(), m[m.len() - 1].tanh())
+    }
+}
+
+/// Gradients of random compositions, in straight code and in rounds, are those of the interpreter of the language.
+#[test]
+fn random_compositions() {
+    let times: u64 = std::env::var("FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    for seed in 0..20 * times {
+        let mut rng = Rng::new(seed);
+        let n = EXTENTS[2..][rng.index(7)];
+        let (rounds, steps) = ([0, 1, 3][rng.index(3)], 1 + rng.index(6));
+        let f = compose(&mut rng, steps);
+        let loss = move |x: (Var, Var, Var)| {
+            let (x, y, w) = match rounds {
+                0 => f(x),
+                n => fori_loop(n, |(_, x): (Var, (Var, Var, Var))| f(x), x),
+            };
+            (x * x).sum() + y.sum() + (w * w).sum() * 0.1
+        };
+        let gradient = move |x: (Var, Var, Var)| grad(loss.clone())(x);
+        let [x, y] = [0.1, 0.7].map(|phase| numbers(&[n], Dtype::F64, phase));
+        let w = jit(|w: Var| w * 0.4).call(numbers(&[n, n], Dtype::F64, 0.3)).unwrap();
+        let args = (&x, &y, &w);
+        let (native, want) = (jit(gradient.clone()), jit(gradient).interpreted());
+        let [got, want] =
+            [native.call(args).unwrap(), want.call(args).unwrap()].map(|(x, y, w)| [x, y, w]);
+        Agreement::CLOSE.check_all(&got, &want).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    }
 }

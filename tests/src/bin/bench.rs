@@ -312,15 +312,19 @@ fn patient(mut run: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
 
 /// A recording of a million scalar operations: seconds that it takes and that its pullback takes, MiB of the
 /// tape, and of the process at its largest.
+/// Arrays that a step of [`keeping`] keeps: an index, what is read there, and three values that are computed.
+const KEPT: usize = 5;
+
 /// Seconds a round of the gradient of a loop which keeps about so many arrays.
 fn keeping(rounds: usize, arrays: usize) -> Outcome<f64> {
+    let steps = arrays / KEPT;
     let f = move |x: Var| {
         let round = |(i, c): (Var, Var)| {
             let step = |c: Var, k: usize| {
                 let c = c * x.index(i) + 0.001 * k as f64;
                 c * (1.0 + 0.5 * c)
             };
-            (0..arrays / 5).fold(c, step) * 1e-3
+            (0..steps).fold(c, step) * 1e-3
         };
         fori_loop(rounds, round, constant(0.3))
     };
@@ -330,7 +334,7 @@ fn keeping(rounds: usize, arrays: usize) -> Outcome<f64> {
         black_box(f.call(&x)?);
         Ok(())
     };
-    Ok(median(9, (1 << 18) / rounds / (arrays / 5) + 1, once)? / rounds as f64)
+    Ok(median(9, (1 << 18) / rounds / steps.max(1) + 1, once)? / rounds as f64)
 }
 
 fn record_and_pull() -> Outcome<[f64; 4]> {

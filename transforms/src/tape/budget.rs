@@ -258,11 +258,15 @@ impl Search<'_> {
     /// Where a round prints or calls Rust, which is why all rounds are kept.
     fn once(&self) -> String {
         let f = self.module.function(self.f);
-        let rounds = f.equations.iter().filter_map(|e| e.op.as_loop(self.module));
-        rounds.filter_map(|(body, _)| called(self.module, body)).next().map_or_else(String::new, |at| {
-            let (file, line) = (at.file(), at.line());
-            format!("; rounds that print or call Rust, as at {file}:{line}, run once, and what they need is kept")
-        })
+        let mut rounds = f.equations.iter().filter_map(|e| e.op.as_loop(self.module));
+        let Some(at) = rounds.find_map(|(body, _)| called(self.module, body)) else {
+            return String::new();
+        };
+        let (file, line) = (at.file(), at.line());
+        format!(
+            "; rounds that print or call Rust, as at {file}:{line}, run once, and what they need is \
+             kept"
+        )
     }
 
     fn refused(&self) -> Problem {

@@ -126,7 +126,7 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
             (false, false) => Origin::Run,
         };
         e.outputs.iter().for_each(|o| of[*o] = origin);
-        let places = e.op.held(module);
+        let places = e.op.kept_carries(module);
         for (k, v) in e.operands.iter().enumerate().filter_map(|(k, a)| Some((k, a.value()?))) {
             let lies = match of[v] {
                 Origin::Run => linear && !regions.is_empty() || rules,

@@ -347,7 +347,7 @@ impl Replay {
 
 impl Op {
     /// The operands that are places where carries of a loop are kept, of what undoes it from them; none of all else.
-    pub fn held(&self, module: &Module) -> Range<usize> {
+    pub fn kept_carries(&self, module: &Module) -> Range<usize> {
         match self {
             Op::Replay(of) => of.places(module),
             _ => 0..0,
