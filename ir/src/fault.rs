@@ -94,6 +94,7 @@ faults! {
     LoadEarly = "load-early", "a load of the simulated accelerator does not wait for the store before it";
     ValueEarly = "value-early", "what a kernel computes is there at once for the simulated accelerator";
     FifoMirrored = "fifo-mirrored", "what the way back reads in the order of its stores is streamed last in, first out";
+    RecordsMixed = "records-mixed", "arrays of which each is read in order are streamed as records, which are not";
     EightInside = "eight-inside", "a function of eight arguments takes its straight part for all of them";
     Granule = "granule", "a layer of the simulated accelerator begins in the middle of a record";
 }

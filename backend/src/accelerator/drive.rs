@@ -73,7 +73,7 @@ use tapeloom_ir::{Code, Dtype, HostCall, Limits, OrderedMap, OrderedSet, Problem
 /// ```
 ///
 /// # Errors
-/// Those of [`kernel::eval`](crate::kernel::eval), [`Kind::Target`](tapeloom_ir::Kind::Target) where the machine cannot be.
+/// Those of [`kernel::eval`](crate::kernel::eval), and of [`Setup::check`].
 pub fn simulate(
     program: &Program,
     args: &[Tensor],
@@ -89,7 +89,7 @@ pub(crate) fn simulate_within(
     setup: &Setup,
     limits: &Limits,
 ) -> Result<(Vec<Tensor>, Statistics), Problem> {
-    setup.machine.check()?;
+    setup.check()?;
     let program = &setup.program(program)?;
     let (layout, turn) = (setup.system.layout.run(program, &setup.room())?, turn(program));
     let (mut flow, mut answers) = (Flow::default(), VecDeque::new());
@@ -424,7 +424,7 @@ impl<'a> Driver<'a> {
 
     /// An access to the tape, or another one: what counts is how many blocks use it.
     fn uses(&mut self, tape: bool) {
-        if let (To::Machine(run), true, false) = (&mut self.to, tape, self.used) {
+        if let (To::Machine(run), true, false) = (&mut self.to, tape, self.used || self.before) {
             run.block();
             self.used = true;
         }
@@ -459,9 +459,11 @@ impl<'a> Observer<'a> for Driver<'a> {
             self.reverse = true;
             self.flow.turn();
         }
-        self.feed()?;
-        self.block();
         self.before = self.prepared.get(self.step) == Some(&true);
+        if !self.before {
+            self.feed()?;
+        }
+        self.block();
         self.step += 1;
         Ok(())
     }

@@ -164,7 +164,7 @@ machine! {
 }
 
 impl Machine {
-    /// With another cache.
+    /// With another cache: of a size whose energy is among [`Machine::energies`], as are those of [`TABLE_III`].
     pub fn with_cache(self, bytes: u64, ways: u64) -> Machine {
         Machine { cache: bytes, ways, ..self }
     }
@@ -229,7 +229,9 @@ impl Machine {
                 wrong.push(format!("a request of {} bytes is not entries of 8", self.request));
             }
             if self.cache_energy().is_none() {
-                wrong.push(format!("no line says the energy of a cache of {cache} bytes"));
+                let known: Vec<String> = self.energies.iter().map(|e| e.0.to_string()).collect();
+                let known = known.join(", ");
+                wrong.push(format!("`energies` has {known} bytes, and no cache of {cache}"));
             }
         }
         if wrong.is_empty() {

@@ -16,7 +16,7 @@ use crate::layout::{Holds, Layout, RegionId, Room, is_kept};
 use crate::records;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
-use tapeloom_ir::{OrderedSet, Problem};
+use tapeloom_ir::{Kind, OrderedSet, Problem};
 
 /// How a program is run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,10 +27,11 @@ pub struct Setup {
     pub system: System,
     /// and its arrays.
     pub map: AddressMap,
-    /// The most entries of a layer, where more would fit: what one execution of an unrolled block stores.
+    /// The most entries of a layer, where more would fit: what one execution of an unrolled block stores. A record is
+    /// never cut, so a layer has one at least.
     pub layer: u64,
     /// How many rounds of a loop become straight code ([`kernel::unroll`](crate::kernel::unroll)): of loops with none
-    /// inside, of those around them, and so on. Then what is loaded twice is loaded once
+    /// inside, of those around them, and so on; by 1 a loop stays. Then what is loaded twice is loaded once
     /// ([`kernel::reuse`](crate::kernel::reuse)), and what each statement keeps is an array of its own
     /// ([`kernel::apart`](crate::kernel::apart)). Empty: loops are run as they are written.
     pub unroll: Vec<u64>,
@@ -76,7 +77,7 @@ pub struct AddressMap {
     pub gap: u64,
     /// Where what is kept begins.
     pub tape: u64,
-    /// The least bytes of an element of it: 8 where the tape is of words, whatever is kept.
+    /// The least bytes of an element of it, 1, 2, 4 or 8: 8 where the tape is of words, whatever is kept.
     pub word: u64,
     /// Arguments and results that lie elsewhere.
     pub fixed: Vec<(Place, u64)>,
@@ -96,7 +97,45 @@ impl Default for AddressMap {
     }
 }
 
+/// No address, and no distance of arrays, is larger.
+const FARTHEST: u64 = 1 << 48;
+
 impl Setup {
+    /// Whether a program can be run so.
+    ///
+    /// ```
+    /// use tapeloom_backend::accelerator::{Machine, Setup};
+    /// let setup = Setup { unroll: vec![4, 0], ..Machine::cal().into() };
+    /// let problem = setup.check().unwrap_err();
+    /// assert_eq!(problem.message, "the setup cannot be: `unroll` takes factors from 1 on, got 0");
+    /// ```
+    ///
+    /// # Errors
+    /// [`Kind::Target`] with everything that does not fit.
+    pub fn check(&self) -> Result<(), Problem> {
+        self.machine.check()?;
+        let AddressMap { base, header, gap, tape, word, fixed } = &self.map;
+        let mut wrong = Vec::new();
+        if self.unroll.contains(&0) {
+            wrong.push("`unroll` takes factors from 1 on, got 0".to_owned());
+        }
+        if ![1, 2, 4, 8].contains(word) {
+            wrong.push(format!("`word` must be 1, 2, 4 or 8 bytes, got {word}"));
+        }
+        let of = |(_, at): &(Place, u64)| ("fixed", *at);
+        let all = [("base", *base), ("header", *header), ("gap", *gap), ("tape", *tape)];
+        for (name, bytes) in all.into_iter().chain(fixed.iter().map(of)) {
+            if bytes > FARTHEST {
+                wrong.push(format!("`{name}` must be 0 to {FARTHEST}, got {bytes}"));
+            }
+        }
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let message = format!("the setup cannot be: {}", wrong.join("; "));
+        Err(Problem::new(Kind::Target, message, "begin with `Setup::from(Machine::cal())`"))
+    }
+
     /// The program that is run, of that one.
     pub(super) fn program(&self, program: &Program) -> Result<Program, Problem> {
         let mut program = program.clone();

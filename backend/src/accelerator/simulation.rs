@@ -98,7 +98,9 @@ impl<'a> Simulation<'a> {
         }
         let Some(task) = self.task(op)? else { return Ok(Token::READY) };
         let counts = self.issue.counts();
-        for operand in op.operands.iter().filter(|t| **t != Token::READY) {
+        // A layer that waits for its place takes no value.
+        let taken = if let Task::Layer(_) = task { &[] } else { op.operands };
+        for operand in taken.iter().filter(|t| **t != Token::READY) {
             match operand.sequence >= self.began.1 {
                 true => counts.edges += 1,
                 false => counts.crossing += 1,

@@ -147,6 +147,10 @@ impl Sites {
             let site = Site { at, write: a.write, loops, address };
             self.all.entry(a.buffer).or_default().push(site);
         });
+        // What takes turns with another one has two names.
+        for carry in stmt.carries() {
+            self.whole.extend([carry.now.buffer, carry.next.buffer]);
+        }
         let mut counted = None;
         if let Stmt::For { index, extent: Extent::Constant(n), .. } = stmt {
             counted = Some((*index, *n as i64));
@@ -278,7 +282,8 @@ fn in_registers(kernel: &mut Kernel) {
         let sites = sites.all.get(id).map(Vec::as_slice).unwrap_or_default();
         kernel.buffers[*id].ty.shape.elements() == 1
             && sites.iter().filter(|site| site.write).count() == 1
-            && sites.iter().all(|site| site.loops.iter().all(|l| l.1 == 1))
+            // Rounds that set a variable from outside depend on each other, even if there is one.
+            && sites.iter().all(|site| site.loops.is_empty())
     };
     let ids = kernel.buffers.keys().filter(|id| is_kept(kernel, *id) && !sites.whole.contains(id));
     let ids: Vec<BufferId> = ids.filter(alone).collect();
@@ -329,7 +334,7 @@ mod tests {
     #[track_caller]
     fn taken(body: &str) -> String {
         let text = format!(
-            "program @x {{ workspace 192 buffer b0: f64[24] input 0 buffer b1: f64[24] output 0
+            "program @x {{ workspace 384 buffer b0: f64[24] input 0 buffer b1: f64[24] output 0
                buffer b2: f64[24] workspace 0 kept tape {body} }}"
         );
         let mut program = parse(&text, &|_| None).unwrap();
@@ -369,6 +374,16 @@ mod tests {
             let text = taken(&format!("{PAIRS} {body}"));
             assert!(!text.contains("buffer b3"), "{text}");
         }
+    }
+
+    #[test]
+    fn what_takes_turns_stays_whole() {
+        let body = "buffer b3: f64[24] workspace 192 for i9 in 24 { store b3[i9], 0.5 }
+            serial i0 in 1 carry b3 = b2 { serial i1 in 12 {
+              %0: f64 = load b3[i1*2] store b2[i1*2], %0 %1: f64 = load b0[i1] store b2[i1*2 + 1], %1 } }
+            for i2 in 24 { %2: f64 = load b3[i2] store b1[i2], %2 }";
+        let text = taken(body);
+        assert!(!text.contains("buffer b4"), "{text}");
     }
 
     #[test]

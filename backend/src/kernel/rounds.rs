@@ -37,19 +37,30 @@ pub(crate) enum Meet {
 
 /// Gives every loop the strongest claim that can be proved, inner loops first.
 pub fn claim(kernel: &mut Kernel) {
+    claim_all(kernel, |_, proved| proved);
+}
+
+/// Gives every loop that claim where it is stronger than its own. What knows less of addresses than who made a loop
+/// takes nothing back: of rows that are cut into several loops, no two meet, and their addresses have not the same
+/// indices.
+pub(super) fn strengthen(kernel: &mut Kernel) {
+    claim_all(kernel, Rounds::min);
+}
+
+fn claim_all(kernel: &mut Kernel, of: fn(Rounds, Rounds) -> Rounds) {
     let mut body = std::mem::take(&mut kernel.body);
-    claim_block(kernel, &mut body);
+    claim_block(kernel, &mut body, of);
     kernel.body = body;
 }
 
-fn claim_block(kernel: &Kernel, body: &mut [Stmt]) {
+fn claim_block(kernel: &Kernel, body: &mut [Stmt], of: fn(Rounds, Rounds) -> Rounds) {
     for stmt in body {
-        let claim = strongest(kernel, stmt);
+        let proved = strongest(kernel, stmt);
         if let Stmt::For { rounds, .. } = stmt {
-            *rounds = claim;
+            *rounds = of(*rounds, proved);
         }
         for block in stmt.blocks_mut() {
-            claim_block(kernel, block);
+            claim_block(kernel, block, of);
         }
     }
 }

@@ -72,7 +72,7 @@ fn block(kernel: &mut Kernel, factors: &[u64], body: Vec<Stmt>) -> (Vec<Stmt>, u
         deepest = deepest.max(depth + usize::from(looped));
         match stmt {
             Stmt::For { index, extent: Extent::Constant(n), rounds, lanes: 1, carries, body }
-                if n > 1 && factor > 1 && may(&carries, &body, n, factor) =>
+                if (n == 1 || n > 1 && factor > 1) && may(&carries, &body, n, factor) =>
             {
                 let down = downward(index, &body);
                 for ranges in parts(n as i64, i64::try_from(factor).unwrap_or(i64::MAX), down) {
@@ -155,6 +155,8 @@ mod tests {
             assert!(!text.contains("serial") && text.contains("load b0[9]"), "{text}");
         }
         assert!(unrolled(body, &[1]).contains("serial i0 in 10"));
+        let once = "serial i0 in 1 { %0: f64 = load b0[i0] store b1[i0], %0 }";
+        assert!(!unrolled(once, &[1]).contains("serial"));
     }
 
     #[test]

@@ -74,18 +74,7 @@ pub(super) fn found(sites: &Sites, turn: Option<usize>, id: BufferId, elements: 
 
 fn ordered(sites: &Sites, turn: Option<usize>, id: BufferId, elements: u64) -> Option<(Read, u64)> {
     let (turn, elements) = (turn?, i64::try_from(elements).ok()?);
-    let (stores, mut loads): (Vec<&Site>, Vec<&Site>) = sites.touching(id).partition(|s| s.write);
-    // What a round reads of what it has just stored is in registers.
-    loads.retain(|load| {
-        !stores.iter().any(|s| (s.epoch, &s.address) == (load.epoch, &load.address) && s.always)
-    });
-    // What it reads twice it reads once.
-    let mut once: Vec<&Site> = Vec::new();
-    for load in loads {
-        if !once.iter().any(|s| (s.epoch, &s.address) == (load.epoch, &load.address)) {
-            once.push(load);
-        }
-    }
+    let (stores, once) = accesses(sites, id);
     let one_step = |all: &[&Site]| all.windows(2).all(|s| s[0].step == s[1].step);
     let phases = stores.iter().all(|s| s.step < turn && s.always)
         && once.iter().all(|s| s.step >= turn)
@@ -110,4 +99,21 @@ fn ordered(sites: &Sites, turn: Option<usize>, id: BufferId, elements: u64) -> O
         Way::Up => Read::Same,
     };
     Some((read, u64::try_from(granule).ok()?))
+}
+
+/// The stores of a buffer, and the loads that come to memory.
+pub(super) fn accesses(sites: &Sites, id: BufferId) -> (Vec<&Site>, Vec<&Site>) {
+    let (stores, mut loads): (Vec<&Site>, Vec<&Site>) = sites.touching(id).partition(|s| s.write);
+    // What a round reads of what it has just stored is in registers.
+    loads.retain(|load| {
+        !stores.iter().any(|s| (s.epoch, &s.address) == (load.epoch, &load.address) && s.always)
+    });
+    // What it reads twice it reads once.
+    let mut once: Vec<&Site> = Vec::new();
+    for load in loads {
+        if !once.iter().any(|s| (s.epoch, &s.address) == (load.epoch, &load.address)) {
+            once.push(load);
+        }
+    }
+    (stores, once)
 }

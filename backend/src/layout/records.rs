@@ -10,14 +10,17 @@
 //! A record is what one round of a block stores, so an array may have several elements of it. Fields stand
 //! in the order of their sizes, so that each is where its size divides, and the record is padded to whole
 //! entries of 8 bytes. Arrays that the way back reads in different orders or steps stay apart: only alike can be
-//! streamed together. The first pass of the paper.
+//! streamed together. So do those of which a round reads several elements of one before it comes to the other: then
+//! each is read in order, and their records are not. The first pass of the paper.
 
-use super::found::{Found, found};
-use super::sites::Sites;
+use super::found::{Found, accesses, found};
+use super::order::{Way, come_by_records};
+use super::sites::{Site, Sites};
 use super::turn::turn;
-use super::{Field, Holds, Layout, Region, Room};
+use super::{Field, Holds, Layout, Read, Region, Room};
 use crate::kernel::Program;
 use cranelift_entity::PrimaryMap;
+use tapeloom_ir::fault::{Fault, planted};
 
 /// The pass.
 pub(super) fn records(program: &Program, mut layout: Layout, _: &Room) -> Layout {
@@ -50,7 +53,7 @@ pub(super) fn records(program: &Program, mut layout: Layout, _: &Room) -> Layout
             None => all.push((alone, Some(found))),
         }
     }
-    let padded = |(mut region, _): (Region, _)| {
+    let padded = |mut region: Region| {
         if let Holds::Arrays { fields, .. } = &mut region.holds {
             fields.sort_by_key(|f| std::cmp::Reverse(f.width));
             let mut at = 0;
@@ -62,12 +65,48 @@ pub(super) fn records(program: &Program, mut layout: Layout, _: &Room) -> Layout
         }
         region
     };
-    layout.regions = all.into_iter().map(padded).collect::<PrimaryMap<_, _>>();
+    let apart = all.into_iter().flat_map(|(region, _)| together(&sites, region));
+    layout.regions = apart.map(padded).collect::<PrimaryMap<_, _>>();
     layout
 }
 
 fn joins(a: &Region, b: &Region) -> bool {
     a.read == b.read && a.records().is_some() && a.records() == b.records()
+}
+
+/// A region as it is, if its records are met in the order in which the elements of each array are; otherwise one for
+/// each array.
+fn together(sites: &Sites, region: Region) -> Vec<Region> {
+    let Holds::Arrays { fields, records } = &region.holds else { return vec![region] };
+    if fields.len() < 2 || in_order(sites, fields, region.read) || planted(Fault::RecordsMixed) {
+        return vec![region];
+    }
+    let alone = |field: &Field| {
+        let holds = Holds::Arrays { fields: vec![field.clone()], records: *records };
+        Region::of(holds, field.elements * field.width, region.read)
+    };
+    fields.iter().map(alone).collect()
+}
+
+fn in_order(sites: &Sites, fields: &[Field], read: Read) -> bool {
+    let back = match read {
+        Read::Mirrored => Way::Down,
+        Read::Same => Way::Up,
+        // Through the cache, in whatever order.
+        Read::Otherwise | Read::Run => return true,
+    };
+    // As the program comes by them: its stores, or its loads.
+    let sites = |write: bool| {
+        let of = |field: &Field| {
+            let (stored, loaded) = accesses(sites, field.buffer);
+            let per = field.elements as i64;
+            (if write { stored } else { loaded }).into_iter().map(move |site| (site, per))
+        };
+        let mut all: Vec<(&Site, i64)> = fields.iter().flat_map(of).collect();
+        all.sort_by_key(|(site, _)| site.number);
+        all
+    };
+    come_by_records(&sites(true), Way::Up) && come_by_records(&sites(false), back)
 }
 
 fn join(a: &mut Region, b: Region) {

@@ -7,6 +7,8 @@ use tapeloom_ir::OrderedSet;
 /// A load, a store, or what a statement as a whole reads or writes.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
+    /// Its place among all.
+    pub(super) number: usize,
     pub(super) step: usize,
     /// Which block it stands in.
     pub(super) block: usize,
@@ -154,6 +156,7 @@ impl<'k> Walk<'k> {
                 return;
             }
             found.push(Site {
+                number: self.sites.all.len() + found.len(),
                 step: self.step,
                 block: self.block,
                 epoch: self.epoch,

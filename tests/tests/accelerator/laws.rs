@@ -51,7 +51,9 @@ fn machines_that_make_no_sense_are_errors() {
     refused(
         "cache 32768",
         "cache 3072",
-        &cannot("no line says the energy of a cache of 3072 bytes"),
+        &cannot(
+            "`energies` has 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072 bytes, and no cache of 3072",
+        ),
     );
     refused(
         "machine cal",

@@ -257,6 +257,24 @@ fn machines_that_cannot_be_are_errors_of_the_call() {
     let error = jit(|x: Var| x).on(Target::Accelerator(machine)).call(1.0).unwrap_err();
     assert_eq!(error.kind(), Kind::Target);
     assert!(error.to_string().contains("is not made of sets of 3 lines"), "{error}");
+    // The energy of an access has to be known.
+    let error = jit(|x: Var| x).simulate(1.0, Machine::cal().with_cache(64, 1)).unwrap_err();
+    assert!(error.to_string().contains("`energies` has 1024, "), "{error}");
+    assert!(error.to_string().contains(" bytes, and no cache of 64"), "{error}");
+    let refused = |setup: Setup, why: &str| {
+        let error = jit(|x: Var| x).simulate(1.0, setup).unwrap_err();
+        assert_eq!(error.kind(), Kind::Target);
+        assert!(error.to_string().contains(why), "{error}");
+    };
+    let cal = || Setup::from(Machine::cal());
+    refused(Setup { unroll: vec![2, 0], ..cal() }, "`unroll` takes factors from 1 on, got 0");
+    let map = |map| Setup { map, ..cal() };
+    let word = AddressMap { word: 3, ..AddressMap::default() };
+    refused(map(word), "`word` must be 1, 2, 4 or 8 bytes, got 3");
+    let tape = AddressMap { tape: u64::MAX, ..AddressMap::default() };
+    refused(map(tape), "`tape` must be 0 to 281474976710656, got 18446744073709551615");
+    let fixed = AddressMap { fixed: vec![(Place::Input(0), u64::MAX)], ..AddressMap::default() };
+    refused(map(fixed), "`fixed` must be 0 to");
     let error = jit(|x: Var| x).interpreted().simulate(1.0, small()).unwrap_err();
     assert_eq!(error.kind(), Kind::Target);
 }
@@ -318,6 +336,38 @@ fn unrolled_loops_compute_the_same_bits_with_no_more_accesses() {
                 let (few, all) = (count(&s), count(&as_written));
                 // Where arrays may overlap, arguments are read again.
                 assert!(overlap || few <= all, "{kernel} by {unroll:?}: {few}, {all}");
+            }
+        }
+    }
+}
+
+/// Sums of products of a vector and what stands beside each of its elements, by three loops.
+fn convolution([rows, places, taps]: [usize; 3], x: Var) -> Var {
+    let (v, w) = (x.reshape([rows, places + taps]), x.slice_axis(0, 0..taps).sin());
+    let tap = |i: Var, j: Var| {
+        move |(t, a): (Var, Var)| a.at((i, j)).add(w.index(t) * v.index((i, j + t)))
+    };
+    let place = |i: Var| move |(j, a): (Var, Var)| fori_loop(taps, tap(i, j), a);
+    let row = |(i, a): (Var, Var)| fori_loop(places, place(i), a);
+    let a = fori_loop(rows, row, zeros([rows, places], Dtype::F64));
+    (a * a).sum()
+}
+
+#[test]
+fn convolutions_run_unrolled_and_mirrored() {
+    for extents in [[1, 1, 1], [1, 1, 9], [2, 3, 9], [3, 2, 17]] {
+        let [rows, places, taps] = extents;
+        let x: Tensor = (0..rows * (places + taps)).map(|i| 0.5 + (i as f64).sin()).collect();
+        let f = checkpoint(move |x: Var| convolution(extents, x), Policy::Aliased);
+        let f = jit(grad(f)).on(Target::Accelerator(small()));
+        let want = f.call(&x).unwrap();
+        for setup in setups(&small()) {
+            for unroll in [vec![2], vec![8], vec![8, 2, 2]] {
+                for mirrored in [false, true] {
+                    let setup = Setup { unroll: unroll.clone(), mirrored, ..setup.clone() };
+                    let (got, _) = f.simulate(&x, setup).unwrap();
+                    assert_eq!(got, want, "{extents:?}, {unroll:?}");
+                }
             }
         }
     }
@@ -405,6 +455,141 @@ fn tapes_are_streamed_last_in_first_out_or_first_in_first_out() {
     // By columns: through the cache.
     streams(&kept("i0*3 + i1", "i2 + i3*64"), 0);
     streams(&kept("i0 + i1*64", "i2*3 + i3"), 0);
+}
+
+/// Each array is read last first, but a round comes by several records of one before it comes to the other.
+#[test]
+fn arrays_that_are_read_one_after_the_other_are_in_two_streams() {
+    let text = "program @two {
+  workspace 3072
+  buffer b0: f64[192] input 0
+  buffer b1: f64[192] output 0
+  buffer b2: f64[192] output 1
+  buffer b3: f64[192] workspace 0 kept tape
+  buffer b4: f64[192] workspace 1536 kept tape
+  nest {
+    for i0 in 95 {
+      %0: f64 = load b0[i0*2]
+      store b3[i0*2], %0
+      store b4[i0*2], %0
+      %1: f64 = load b0[i0*2 + 1]
+      store b3[i0*2 + 1], %1
+      store b4[i0*2 + 1], %1
+    }
+    for i1 in 2 {
+      %2: f64 = load b0[i1 + 190]
+      store b3[i1 + 190], %2
+      store b4[i1 + 190], %2
+    }
+  }
+  for i2 in 96 {
+    %3: f64 = load b4[i2*-2 + 191]
+    %4: f64 = load b4[i2*-2 + 190]
+    %5: f64 = load b3[i2*-2 + 191]
+    %6: f64 = load b3[i2*-2 + 190]
+    %7: f64 = mul %3, %5
+    %8: f64 = mul %4, %6
+    store b1[i2*2], %7
+    store b1[i2*2 + 1], %8
+    store b2[i2*2], %4
+    store b2[i2*2 + 1], %3
+  }
+}";
+    streams(text, 384);
+}
+
+/// Copies that callers have made are read by nobody, so no stream waits for that.
+#[test]
+fn what_is_prepared_is_not_streamed() {
+    let text = "program @copied {
+  workspace 1536
+  buffer b0: f64[192] input 0
+  buffer b1: f64[192] output 0
+  buffer b2: f64[192] output 1
+  buffer b3: f64[192] workspace 0 kept tape
+  for i0 in 192 {
+    %0: f64 = load b0[i0]
+    store b3[i0], %0
+  }
+  for i1 in 192 {
+    %1: f64 = load b3[i1*-1 + 191]
+    store b1[i1], %1
+  }
+  for i2 in 192 {
+    %2: f64 = load b0[i2]
+    store b2[i2], %2
+  }
+}";
+    let program = tapeloom_backend::kernel::parse(text, &|_| None).unwrap();
+    let x: Tensor = (0..192).map(f64::from).collect();
+    let counts = |prepared, again| {
+        let system = System::TFLOW_INPUTS;
+        let setup = Setup { system, prepared, again, ..Machine::cal().into() };
+        let (y, s) = simulate(&program, std::slice::from_ref(&x), &setup).unwrap();
+        assert_eq!(y[1], x);
+        (s.reverse.inputs, s.whole().blocks)
+    };
+    assert_eq!((counts(false, false), counts(true, false)), ((192, 384), (0, 384)));
+    // What is read again counts as the tape, if it is read.
+    assert_eq!((counts(false, true), counts(true, true)), ((192, 576), (0, 384)));
+}
+
+#[test]
+fn what_is_read_again_may_count_as_the_tape() {
+    let body = "
+  for i0 in 192 {
+    %0: f64 = load b0[i0]
+    store b2[i0], %0
+  }
+  for i1 in 192 {
+    %1: f64 = load b2[i1*-1 + 191]
+    %2: f64 = load b0[i1*-1 + 191]
+    %3: f64 = mul %1, %2
+    store b1[i1], %3
+  }
+";
+    let loads = |again: bool| {
+        let counts = counts(&Setup { again, ..Machine::cal().into() }, body);
+        (counts.others.loads, counts.tape.loads)
+    };
+    assert_eq!((loads(false), loads(true)), ((384, 192), (192, 384)));
+}
+
+#[test]
+fn a_layer_has_one_record_at_least() {
+    let body = "
+  for i0 in 64 {
+    for i1 in 3 {
+      %0: f64 = load b0[i0*3 + i1]
+      store b2[i0*3 + i1], %0
+    }
+  }
+  for i2 in 64 {
+    for i3 in 3 {
+      %1: f64 = load b2[i2*-3 + i3 + 189]
+      store b1[i2*3 + i3], %1
+    }
+  }
+";
+    let layers = |layer: u64| {
+        let setup = Setup { layer, system: System::TFLOW, ..Machine::cal().into() };
+        counts(&setup, body).layers
+    };
+    // Forward and back, of half the scratchpad's 64 entries: eight records are whole lines.
+    assert_eq!([1, 3, 6, u64::MAX].map(layers), [128, 128, 64, 16]);
+}
+
+#[test]
+fn a_tape_may_be_of_words() {
+    let gradient = jit(grad(|x: Var| {
+        fori_loop(64, |(_, x): (Var, Var)| select(x.gt(0.5), x * 0.5, x * 1.5), x)
+    }));
+    let bytes = |word: u64| {
+        let map = AddressMap { word, ..AddressMap::default() };
+        let setup = Setup { map, ..Machine::cal().into() };
+        gradient.simulate(0.3, setup).unwrap().1.state.tape
+    };
+    assert_eq!((bytes(8) / bytes(1), bytes(8) % bytes(1)), (8, 0));
 }
 
 #[test]
