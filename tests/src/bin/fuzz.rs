@@ -1,6 +1,7 @@
 //! Random programs in bulk: `fuzz --cases N [--seed S]` checks N programs: what engines, passes and
 //! text make of their values, of their derivatives and of their batches. `fuzz --planned N [--seed S]`
-//! checks N programs with loops under policies and budgets ([`tapeloom_tests::planned`]).
+//! checks N programs with loops under policies and budgets ([`tapeloom_tests::planned`]), and
+//! `fuzz --machines N [--seed S]` runs N such programs on simulated machines.
 //!
 //! Programs are cut into chunks, each a process of its own, so that what ends a process is found
 //! too: the process says which seed it is at. Each program has a limit of time, beside the budget
@@ -15,7 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tapeloom_ir::Module;
 use tapeloom_tests::fuzz::{self, Law, failure, seeds};
-use tapeloom_tests::{Case, Failure, genes::Recipe, planned};
+use tapeloom_tests::planned::{self, Program};
+use tapeloom_tests::{Case, Failure, genes::Recipe};
 
 /// Which programs.
 #[derive(Clone, Copy)]
@@ -28,12 +30,17 @@ struct Family {
     show: fn(u64) -> String,
 }
 
-const FAMILIES: [Family; 2] = [
+const FAMILIES: [Family; 3] = [
     Family { flag: "--cases", failure: |seed| failure(seed, everything), show: recipe },
     Family {
         flag: "--planned",
-        failure: |seed| planned::failure(seed, planned::in_turn),
-        show: |seed| format!("{:?}", planned::Program::draw(seed)),
+        failure: |seed| planned::failure(Program::draw(seed), seed, planned::in_turn),
+        show: |seed| format!("{:?}", Program::draw(seed)),
+    },
+    Family {
+        flag: "--machines",
+        failure: |seed| planned::failure(Program::with_nests(seed), seed, planned::machines),
+        show: |seed| format!("{:?}", Program::with_nests(seed)),
     },
 ];
 
@@ -44,7 +51,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [mut of, _] = FAMILIES;
+    let [mut of, ..] = FAMILIES;
     let (mut cases, mut seed, mut child) = (1000u64, 0u64, None);
     for pair in args.chunks(2) {
         let [name, value] = pair else { return Err(usage()) };
@@ -87,7 +94,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn usage() -> Box<dyn Error> {
-    "usage: fuzz --cases|--planned N [--seed S]".into()
+    "usage: fuzz --cases|--planned|--machines N [--seed S]".into()
 }
 
 /// Runs a chunk in a process and shows what it finds; how many programs are wrong. Where the

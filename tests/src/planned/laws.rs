@@ -1,0 +1,273 @@
+//! What holds of a program under every policy and every budget.
+
+use super::meaning::{NARROW, counted_by, counts, meaning};
+use super::program::{Program, Rounds, Step, about, each, policy};
+use crate::{Agreement, Failure, Heard, Listener, Rng};
+use std::rc::Rc;
+use tapeloom::prelude::*;
+use tapeloom::{Error, Explanation, Jit, Kind};
+
+type Gradient = (Var, Var);
+
+/// A program to be run: its value and its gradient.
+fn gradient(f: impl Fn(Var) -> Var) -> Jit<Var, Gradient, impl Fn(Var) -> Gradient> {
+    jit(move |x: Var| value_and_grad(&f)(x))
+}
+
+/// What a program gives and tells: nothing if a budget inside is refused.
+fn outcome<F: Fn(Var) -> Gradient>(
+    f: &Jit<Var, Gradient, F>,
+    x: &Tensor,
+    log: &Listener,
+) -> Result<Option<([Tensor; 2], Heard)>, Failure> {
+    match f.call(x) {
+        Ok((y, g)) => Ok(Some(([y, g], log.take()))),
+        Err(e) if e.kind() == Kind::Budget => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Interpreted every bit is the same, and natively all but rounding, what is told as well.
+pub fn policies(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
+    let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
+    let policy = about(&policy(rng), &program.steps);
+    // Cotangents are added in the order of the calls, whatever they keep.
+    let all = counted_by(program.clone(), log.clone(), true, counts(&policy));
+    let all = checkpoint(all, Policy::Everything);
+    let under = checkpoint(meaning(program, log.clone(), false), policy.clone());
+    let (all, under) = (Rc::new(all), Rc::new(under));
+    for interpreted in [true, false] {
+        let (f, g) = (all.clone(), under.clone());
+        let (f, g) = (gradient(move |x| f(x)), gradient(move |x| g(x)));
+        let (f, g) = if interpreted { (f.interpreted(), g.interpreted()) } else { (f, g) };
+        let Some((want, heard)) = outcome(&f, &x, &log)? else {
+            return Err("a budget where there is none".into());
+        };
+        let Some((got, told)) = outcome(&g, &x, &log)? else { return Ok(()) };
+        let how = if interpreted { Agreement::Exact } else { Agreement::CLOSE };
+        let engine = if interpreted { "interpreted" } else { "native" };
+        how.check_all(&got, &want).map_err(|e| format!("{policy}, {engine}: {e}"))?;
+        how.check_heard(&told, &heard).map_err(|e| format!("{policy}, {engine}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// The least number that a refusal says; nothing if there is none, because what the run keeps has no bound.
+fn least(error: &Error) -> Result<Option<u64>, Failure> {
+    let text = error.to_string();
+    if error.kind() != Kind::Budget || !text.contains("planned/laws.rs:") {
+        return Err(format!("a budget is refused with\n{text}").into());
+    }
+    match text.split_once("at least ") {
+        Some((_, rest)) => Ok(Some(rest.split(' ').next().unwrap_or_default().parse()?)),
+        None if text.contains("only the run knows") => Ok(None),
+        None => Err(format!("no least number in\n{text}").into()),
+    }
+}
+
+/// What a gradient takes: its tape, and beside it what it works in.
+fn taken(e: &Explanation) -> (u64, u64) {
+    let tape = e.tape().bytes();
+    (tape as u64, (e.workspace_bytes() - tape) as u64)
+}
+
+/// What a gradient under a budget may work in: what it works in with one round in every loop, where what is
+/// computed again is there at once, arrays of what all rounds are given and give, and matrices of a round that is
+/// run again.
+fn work(program: &Program) -> Result<u64, Failure> {
+    let mut once = program.clone();
+    let mut arrays = 0;
+    each(&mut once.steps, &mut |step| {
+        if let Step::Rounds(kind, n, _) = step {
+            let width = match kind {
+                Rounds::Known | Rounds::Told | Rounds::Counted | Rounds::Until => 0,
+                Rounds::Scan => 1,
+                // Each round gives a vector, or its row.
+                Rounds::Map | Rounds::Reverse | Rounds::Table => program.extent,
+            };
+            arrays += 8 * 8 * *n * width;
+            *n = 1;
+        }
+    });
+    let log = Listener::default();
+    let e = gradient(meaning(Rc::new(once), log, true)).explain(program.argument())?;
+    let matrices = 4 * 8 * program.extent * program.extent;
+    Ok((3 * e.workspace_bytes() + arrays + matrices + 8192) as u64)
+}
+
+/// A budget is obeyed, or it is refused with the least number; one less is refused with the same number,
+/// and with that number the plan is obeyed.
+pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
+    let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
+    let plain = gradient(meaning(program.clone(), log.clone(), true));
+    let (all, _) = taken(&plain.explain(&x)?);
+    let work = work(&program)?;
+    let mut budget = match rng.index(6) {
+        0 => [0, 1, u64::MAX][rng.index(3)],
+        1 => all,
+        _ => ((2 * all + 64) as f64).powf(rng.range(0.3, 1.0)) as u64,
+    };
+    let under = |budget: u64| {
+        gradient(checkpoint(meaning(program.clone(), log.clone(), true), Policy::Bytes(budget)))
+    };
+    let (mut g, mut refused) = (under(budget), false);
+    if let Err(error) = g.explain(&x) {
+        refused = true;
+        let Some(enough) = least(&error)? else { return Ok(()) };
+        if enough <= budget {
+            return Err(format!("{budget} bytes are refused: {error}").into());
+        }
+        match under(enough - 1).explain(&x) {
+            Ok(_) => return Err(format!("{} bytes are enough, but {error}", enough - 1).into()),
+            Err(e) if least(&e)? == Some(enough) => {}
+            Err(e) => {
+                return Err(format!("{budget} bytes: {error}\n{} bytes: {e}", enough - 1).into());
+            }
+        }
+        (budget, g) = (enough, under(enough));
+    }
+    let e = g.explain(&x).map_err(|e| format!("in {budget} bytes: {e}"))?;
+    let (tape, beside) = taken(&e);
+    if budget < u64::MAX && e.tape().to_string().contains("more for each round") {
+        return Err(format!("no bound in {budget} bytes:\n{}", e.tape()).into());
+    }
+    // The number that is said is that of the plan, before passes find that some of it is not read after all, as
+    // in calls, which take the place of what they run later.
+    let own = program.has(&|s| matches!(s, Step::Rule(_)));
+    let called = program.has(&|s| matches!(s, Step::Call(_)));
+    if refused && budget > 3 * tape + 512 && !own && !called {
+        return Err(format!("{budget} bytes are said, and {tape} taken:\n{}", e.tape()).into());
+    }
+    // Numbers that the program begins with may lie among what is kept.
+    let room = budget.saturating_add(64);
+    // A rule differentiates on the way back what it likes.
+    if tape > room && !own || tape.saturating_add(beside) > budget.saturating_add(work) {
+        let text = format!("{tape} bytes of tape and {beside} beside in {budget}:\n{}", e.tape());
+        return Err(text.into());
+    }
+    let Some((want, heard)) = outcome(&plain, &x, &log)? else { return Ok(()) };
+    let Some((got, told)) = outcome(&g, &x, &log)? else { return Ok(()) };
+    let failed = |e| format!("in {budget} bytes: {e}");
+    Agreement::CLOSE.check_all(&got, &want).map_err(failed)?;
+    Agreement::CLOSE.check_heard(&told, &heard).map_err(failed)?;
+    let (plain, g) = (plain.interpreted(), g.interpreted());
+    let Some((want, _)) = outcome(&plain, &x, &log)? else { return Ok(()) };
+    let Some((got, _)) = outcome(&g, &x, &log)? else { return Ok(()) };
+    Agreement::Exact
+        .check_all(&got, &want)
+        .map_err(|e| format!("interpreted, {}", failed(e)).into())
+}
+
+/// What is said of the tape is all of it: what a gradient works in beside it does not grow with rounds, whatever is
+/// kept of them, and on the way back through a gradient there are the cotangents of what that one keeps.
+pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
+    let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
+    let policy = about(&policy(rng), &program.steps);
+    // A rule differentiates on the way back what it likes.
+    if program.has(&|s| matches!(s, Step::Rule(_))) {
+        return Ok(());
+    }
+    let work = work(&program)?;
+    let f = checkpoint(meaning(program, log, false), policy.clone());
+    let twice = rng.index(2) == 1;
+    let explained = if twice {
+        gradient(move |x| (grad(&f)(x) * x.sin()).sum()).explain(&x)
+    } else {
+        gradient(f).explain(&x)
+    };
+    let e = match explained {
+        Ok(e) => e,
+        Err(e) if e.kind() == Kind::Budget => return Ok(()),
+        Err(e) => return Err(e.into()),
+    };
+    let (tape, beside) = taken(&e);
+    let room = if twice { tape + 3 * work } else { work };
+    if beside > room {
+        let order = if twice { "second" } else { "first" };
+        let text = format!(
+            "{policy}, {order} order: a tape of {tape} bytes, {beside} beside, and room for {room}"
+        );
+        return Err(format!("{text}\n{}\n{}", e.memory_plan(), e.tape()).into());
+    }
+    Ok(())
+}
+
+/// A transform of a function of a vector.
+pub(super) type Order = (&'static str, fn(Rc<dyn Fn(Var) -> Var>) -> Box<dyn Fn(Var) -> Var>);
+
+pub(super) const ORDERS: &[Order] = &[
+    ("a derivative along a direction of the gradient", |f| {
+        Box::new(move |x| hvp(|x| f(x))((x, x.cos())))
+    }),
+    ("a gradient of the gradient", |f| {
+        Box::new(grad(move |x: Var| (grad(|x| f(x))(x) * x.sin()).sum()))
+    }),
+    ("a batch of gradients", |f| Box::new(move |x| vmap(grad(|x| f(x)))(stack(&[x, x * 0.5], 0)))),
+    ("the gradient of a batch", |f| {
+        Box::new(grad(move |x: Var| vmap(|x| f(x))(stack(&[x, x * 0.5, x.sin()], 0)).sum()))
+    }),
+    ("a gradient in a loop", |f| {
+        Box::new(move |x| fori_loop(3, |(_, x): (Var, Var)| x * 0.9 + grad(|x| f(x))(x) * 0.01, x))
+    }),
+];
+
+/// Derivatives of the gradient, and gradients over batches, under a policy and without it.
+pub fn orders(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
+    // What is told is told in another order by a batch.
+    let told = |s: &Step| matches!(s, Step::Told);
+    if program.has(&told) {
+        return policies(program, rng);
+    }
+    let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
+    let policy = about(&policy(rng), &program.steps);
+    let (name, order) = ORDERS[rng.index(ORDERS.len())];
+    let f = meaning(program.clone(), log.clone(), true);
+    let g = meaning(program.clone(), log, false);
+    let g = checkpoint(g, policy.clone());
+    let (f, g) = (order(Rc::new(f)), order(Rc::new(g)));
+    let got = match jit(move |x: Var| g(x)).call(&x) {
+        Ok(y) => y,
+        Err(e) if e.kind() == Kind::Budget => return Ok(()),
+        Err(e) => return Err(format!("{name}, {policy}: {e}").into()),
+    };
+    let want = jit(move |x: Var| f(x)).call(&x)?;
+    let narrow = program.has(&|s| *s == Step::Code(NARROW));
+    let near = if narrow { 1e-5 } else { 1e-11 };
+    let close = Agreement::Within { relative: near, absolute: near };
+    close.check(&got, &want).map_err(|e| format!("{name}, {policy}: {e}").into())
+}
+
+/// What is kept as f32 is near to what it was, and so are derivatives of a program that contracts.
+pub fn rounding(program: &Program, _: &mut Rng) -> Result<(), Failure> {
+    // A rule runs on the way back what it likes, on what was kept.
+    let rule = program.has(&|s| matches!(s, Step::Rule(_)));
+    let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
+    let f = meaning(program.clone(), log.clone(), true);
+    let g = checkpoint(meaning(program, log.clone(), true), Policy::Rounded);
+    let (f, g) = (Rc::new(f), Rc::new(g));
+    for interpreted in [true, false] {
+        let (f, g) = (f.clone(), g.clone());
+        let (f, g) = (gradient(move |x| f(x)), gradient(move |x| g(x)));
+        let (f, g) = if interpreted { (f.interpreted(), g.interpreted()) } else { (f, g) };
+        let Some(([y, dy], heard)) = outcome(&f, &x, &log)? else {
+            return Err("a budget where there is none".into());
+        };
+        let Some(([z, dz], told)) = outcome(&g, &x, &log)? else {
+            return Err("a budget where there is none".into());
+        };
+        Agreement::CLOSE.check(&z, &y)?;
+        // f32 ends at 3.4e38, and what made so large a derivative may lie beyond.
+        if dy.to_vec::<f64>()?.iter().any(|x| x.abs() > 1e30) {
+            return Ok(());
+        }
+        let near = Agreement::Within { relative: 1e-4, absolute: 1e-4 };
+        near.check(&dz, &dy).map_err(|e| format!("rounded: {e}"))?;
+        let how = match (rule, interpreted) {
+            (true, _) => near,
+            (false, true) => Agreement::Exact,
+            (false, false) => Agreement::CLOSE,
+        };
+        how.check_heard(&told, &heard).map_err(|e| format!("rounded: {e}"))?;
+    }
+    Ok(())
+}

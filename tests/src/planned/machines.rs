@@ -1,0 +1,168 @@
+//! What holds of a program on every simulated machine, however the run is set up.
+//!
+//! Where arrays lie, where the tape goes, in which order it is read and how far loops are unrolled is data of the
+//! run. So one compiled program is run under random setups: its results are the bits that its kernels give, it tells
+//! the same, and what is counted is what was counted through the cache alone.
+
+use super::Rounds;
+use super::laws::{ORDERS, Order};
+use super::meaning::meaning;
+use super::program::{Program, Step, about, policy};
+use crate::{Agreement, Failure, Listener, Rng};
+use std::rc::Rc;
+use tapeloom::accelerator::*;
+use tapeloom::prelude::*;
+use tapeloom::{Kind, Target};
+
+/// How many setups a program is run under.
+const SETUPS: usize = 3;
+/// One of more operations is run under one of them.
+const LONG: u64 = 100_000;
+
+/// An operation that most programs are for.
+const GRADIENT: Order = ("a gradient", |f| Box::new(grad(move |x| f(x))));
+
+/// A compiler that sees loads and stores as often as one of the others.
+fn kept(rng: &mut Rng) -> Policy {
+    match rng.index(5) {
+        0 | 1 => Policy::Aliased,
+        2 => Policy::Disjoint,
+        _ => policy(rng),
+    }
+}
+
+fn machine(rng: &mut Rng) -> Machine {
+    let mut of = |all: &[u64]| all[rng.index(all.len())];
+    let row = TABLE_III[of(&[0, 0, 0, 1, 5]) as usize];
+    let machine = if of(&[0, 0, 1]) == 0 { Machine::cal() } else { Machine::fast() };
+    Machine {
+        window: of(&[1, 5, 64, 10_000]),
+        units: of(&[1, 16]),
+        strict: of(&[0, 0, 0, 1]),
+        mshrs: of(&[1, 20]),
+        targets: of(&[0, 1, 12]),
+        write_buffers: of(&[0, 1, 8]),
+        blocking: of(&[0, 1]),
+        entries: of(&[2, 16, 64, 64, 256, 4096]),
+        halves: of(&[1, 2, 2]),
+        banks: of(&[1, 3, 8]),
+        request: of(&[8, 64]),
+        outstanding: of(&[1, 8]),
+        pace: of(&[1, 5]),
+        barrier: of(&[0, 1, 7]),
+        ..machine.with_cache(row.bytes, row.ways)
+    }
+}
+
+/// Arguments streamed, at no cost.
+const INPUTS_IDEAL: System =
+    System { tape: Route::Scratchpad { ideal: true }, ..System::TFLOW_INPUTS };
+
+fn setup(rng: &mut Rng) -> Setup {
+    let machine = machine(rng);
+    let mut of = |all: &[u64]| all[rng.index(all.len())];
+    let factor = |rng: &mut Rng| if rng.index(8) == 0 { u64::MAX } else { 1 + rng.index(9) as u64 };
+    let layer = of(&[1, 2, 7, 30, u64::MAX, u64::MAX]);
+    let map = AddressMap {
+        header: of(&[0, 48]),
+        gap: of(&[0, 8, 1000]),
+        word: of(&[1, 8]),
+        ..AddressMap::default()
+    };
+    let unroll = (0..rng.index(4)).map(|_| factor(rng)).collect();
+    let mut flag = || rng.index(2) == 1;
+    let (prepared, mirrored, overlap, again) = (flag(), flag(), flag(), flag());
+    let systems: Vec<System> = System::ALL.into_iter().chain([INPUTS_IDEAL]).collect();
+    let streams = |s: &&System| matches!(s.tape, Route::Scratchpad { .. });
+    let streaming: Vec<System> = systems.iter().filter(streams).copied().collect();
+    // What streams can go wrong.
+    let among = if rng.index(4) == 0 { systems } else { streaming };
+    let system = among[rng.index(among.len())];
+    Setup { machine, system, map, layer, unroll, prepared, mirrored, overlap, again }
+}
+
+/// Results are the same bits on every machine, however the run is set up, and what is counted is what is counted
+/// where everything goes through the cache.
+pub fn machines(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
+    let (log, x) = (Listener::default(), program.argument());
+    let policy = about(&kept(rng), &program.steps);
+    let (name, order) = if rng.index(2) == 0 { GRADIENT } else { ORDERS[rng.index(ORDERS.len())] };
+    let target = match rng.index(2) {
+        0 => Target::Interpreter,
+        _ => Target::Accelerator(machine(rng)),
+    };
+    let setups: Vec<Setup> = (0..SETUPS).map(|_| setup(rng)).collect();
+    let f = checkpoint(meaning(Rc::new(program.clone()), log.clone(), false), policy.clone());
+    let f = order(Rc::new(f));
+    let f = jit(move |x: Var| f(x)).on(target.clone());
+    let want = match f.call(&x) {
+        Ok(y) => y,
+        Err(e) if e.kind() == Kind::Budget => return Ok(()),
+        Err(e) => return Err(format!("{name}, {policy}, {target}: {e}").into()),
+    };
+    let heard = log.take();
+    for setup in setups {
+        let wrong = |e: String| format!("{name}, {policy}, {target}, on\n{setup:?}: {e}");
+        let run = |setup: &Setup| {
+            let (y, s) = f.simulate(&x, setup.clone()).map_err(|e| wrong(e.to_string()))?;
+            Agreement::Exact.check(&y, &want).map_err(wrong)?;
+            Agreement::Exact.check_heard(&log.take(), &heard).map_err(wrong)?;
+            Ok::<Statistics, String>(s)
+        };
+        let cached = Setup { system: System::ENZYME, ..setup.clone() };
+        let (found, cached) = (run(&setup)?, run(&cached)?);
+        counted(program, &setup, &found, &cached)
+            .map_err(|e| wrong(format!("{e}\n{found}\n{cached}")))?;
+        if cached.whole().operations > LONG {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What is counted on a system, and through the cache.
+fn counted(
+    program: &Program,
+    setup: &Setup,
+    found: &Statistics,
+    cached: &Statistics,
+) -> Result<(), String> {
+    let same = |what: &str, a: u64, b: u64| match a == b {
+        true => Ok(()),
+        false => Err(format!("{what}: {a}, and {b}")),
+    };
+    for (a, b) in [(&found.forward, &cached.forward), (&found.reverse, &cached.reverse)] {
+        // What streams bring is loaded all the same,
+        let accesses = |c: &Counts| c.others.count() + c.taped() + c.inputs;
+        same("accesses", accesses(a), accesses(b))?;
+        same("stores", a.others.stores, b.others.stores)?;
+        same("blocks", a.blocks, b.blocks)?;
+        // but is not said to be read again; and what is, is there at once where streams cost nothing.
+        if !setup.again {
+            // An argument may be kept where it lies.
+            if a.inputs == 0 {
+                same("accesses to the tape", a.taped(), b.taped())?;
+            }
+            same("operations", a.operations, b.operations)?;
+            same("edges", a.edges, b.edges)?;
+        }
+    }
+    let (forward, reverse) = (&found.forward, &found.reverse);
+    if found.phases() == 1 || setup.again {
+        return Ok(());
+    }
+    same("entries that come back", reverse.streamed, forward.streamed)?;
+    if forward.streamed > forward.scratchpad.stores {
+        return Err(format!("{} entries of {}", forward.streamed, forward.scratchpad.stores));
+    }
+    if setup.system.layout != System::TFLOW_INPUTS.layout {
+        same("layers that come back", reverse.layers, forward.layers)?;
+    }
+    // Records of tapes have the sizes that they have.
+    let told = [Rounds::Told, Rounds::Counted, Rounds::Until];
+    let recorded = program.has(&|s| matches!(s, Step::Rounds(kind, ..) if told.contains(kind)));
+    if setup.map.word == 8 && !recorded {
+        same("entries", forward.streamed, forward.scratchpad.stores)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,277 @@
+//! What a program means: a function of a vector.
+
+use super::program::{Nest, Program, Rounds, Step, about};
+use crate::Listener;
+use std::rc::Rc;
+use tapeloom::prelude::*;
+
+/// Two vectors, a number, a counter.
+type State = (Var, Var, Var, Var);
+
+/// Changes of the state that keep it small.
+pub(super) const CODES: &[fn(State, Var) -> State] = &[
+    |(x, y, s, k), _| ((x * 0.6 + y * 0.4).sin(), y, s, k),
+    |(x, y, s, k), _| (x, (y * 0.8 + x * 0.1).tanh(), s, k),
+    |(x, y, s, k), _| (x * 0.9 + (-(x * x)).exp() * 0.1, y, s, k),
+    |(x, y, s, k), _| (select(x.gt(y), x * 0.8, y.cos()), y, s, k),
+    |(x, y, s, k), _| (x / (x * x * y * y * 0.1 + 1.0), x * 0.5 + y * 0.5, s, k),
+    |(x, y, s, k), _| (x, y, (s * 0.5 + (x * y).mean()).tanh(), k),
+    |(x, y, s, k), _| (x * 0.8 + s * 0.1, y, s, k),
+    |(x, y, s, k), _| (x + k.convert(Dtype::F64).sin() * 0.01, y, s, k + 1),
+    |(x, y, s, k), _| (x, y.at(k.rem(y.size() as i64)).set(s), s * 0.9, k),
+    |(x, y, s, k), _| ((x * 0.9).maximum(y * 0.7), y, s, k),
+    |(x, y, s, k), c| (x * 0.9, (y * c).sin(), s, k),
+    |(x, y, s, k), _| (x, y, s * 0.5 + x.index(y.argmax(0)) * 0.3, k),
+    |(x, y, s, k), _| {
+        let noise = random::uniform(random::fold_in(random::key(7), k), x.shape(), Dtype::F64);
+        (x * 0.9 + noise * 0.1 * y, y, s, k)
+    },
+    |(x, y, s, k), c| (x, y * 0.5 + c.cumsum(0) * 0.05 * s, s, k),
+    |(x, y, s, k), _| (y, x, s, k),
+    |(x, y, s, k), _| {
+        let matrix = x.reshape([x.size(), 1]) * y.reshape([1, y.size()]) * 0.1;
+        (matrix.tanh().dot(x), y, s, k)
+    },
+    |(x, y, s, k), _| {
+        let narrow = x.convert(Dtype::F32).sin().convert(Dtype::F64);
+        (narrow, y, s, k + x.gt(0.0).convert(Dtype::I64).sum())
+    },
+    |(x, y, s, k), _| {
+        // Which of three is the largest, at each place.
+        let three = stack(&[x, y * 0.9, x * s], 0);
+        let which = three.argmax(0).reshape([1, x.size()]);
+        (three.take_along_axis(which, 0).reshape([x.size()]) * 0.9, y, s, k)
+    },
+    |(x, y, s, k), _| (x.take(y.argsort(0), 0) * 0.9, y, s, k),
+    |(x, y, s, k), _| {
+        let places = (k + arange(x.size(), Dtype::I64) * 7 - 3).clamp(-2, x.size() as i64 - 1);
+        (x, y * 0.8 + x.take(places.abs().minimum(x.size() as i64 - 1), 0) * 0.1, s, k)
+    },
+    |(x, y, s, k), _| {
+        let flags = x.gt(0.0) | y.lt(s);
+        (select(flags, x * 0.9, y * 0.5), select(flags, y * 0.9, x * -0.8), s, k)
+    },
+];
+
+/// Those of [`CODES`] of which reverse mode keeps truth values and indices, and no floats.
+pub(super) const CHOICES: &[usize] = &[9, 11, 14, 17, 18, 19, 20, 20];
+
+/// That of [`CODES`] which goes through `f32`.
+pub(super) const NARROW: usize = 16;
+
+/// What stands around.
+#[derive(Clone)]
+struct Around {
+    /// The argument, which all functions capture.
+    c: Var,
+    /// 1, known when the program runs.
+    one: Var,
+    log: Listener,
+    /// Whether everything is kept, whatever policies inside say.
+    all: bool,
+    /// Whether this is planned by bytes, where a call that says what loops carry is a part of its caller.
+    counted: bool,
+}
+
+/// The program as a function of a vector.
+pub(super) fn meaning(
+    program: Rc<Program>,
+    log: Listener,
+    all: bool,
+) -> impl Fn(Var) -> Var + Clone {
+    counted_by(program, log, all, false)
+}
+
+/// The program as a function of a vector, with the calls that there are where somebody counts bytes.
+pub(super) fn counted_by(
+    program: Rc<Program>,
+    log: Listener,
+    all: bool,
+    counted: bool,
+) -> impl Fn(Var) -> Var + Clone {
+    move |x| {
+        let one = (x.sum() * 0.0).convert(Dtype::I64) + 1;
+        let around = Around { c: x, one, log: log.clone(), all, counted };
+        let start = (x, x.cos() * 0.5, x.sum() * 0.1, constant(0i64));
+        let (x, y, s, k) = around.list(&program.steps, start);
+        let weights = (arange(x.size(), Dtype::F64) * 0.7).cos();
+        (x * weights).sum() + (y * y).sum() * 0.5 + s + k.convert(Dtype::F64) * 0.001
+    }
+}
+
+/// Whether a policy counts bytes.
+pub(super) fn counts(policy: &Policy) -> bool {
+    matches!(policy, Policy::Bytes(_) | Policy::About(_))
+}
+
+impl Around {
+    fn list(&self, list: &[Step], s: State) -> State {
+        list.iter().fold(s, |s, step| self.step(step, s))
+    }
+
+    fn step(&self, step: &Step, state: State) -> State {
+        let (x, y, s, k) = state;
+        match step {
+            Step::Code(code) => CODES[*code](state, self.c),
+            Step::Named(name) => (x.named(name), y, s, k),
+            Step::Told => {
+                let log = self.log.clone();
+                (x, y, tap(s, move |s: Tensor| log.hear("s", &[s])), k)
+            }
+            Step::Rounds(kind, n, body) => self.rounds(*kind, *n, body, state),
+            Step::Nest(kind, extents) => nest(*kind, *extents, state),
+            Step::Branch(yes, no) => {
+                let which = (s - y.mean()).gt(0.0);
+                cond(which, |s: State| self.list(yes, s), |s: State| self.list(no, s), state)
+            }
+            Step::Call(body) => outline(|s: State| self.list(body, s))(state),
+            Step::Rule(body) => {
+                // Rules are for floats, and closed in what they differentiate.
+                let (of, k) = (self.clone(), k.stop_gradient());
+                let around = |x: Var| Around { c: x, ..of.clone() };
+                let f = |(x, y, s): (Var, Var, Var)| {
+                    let (x, y, s, _) = around(x).list(body, (x, y, s, k));
+                    (x, y, s)
+                };
+                let rule = custom_vjp(f, |x| (f(x), x), |x, ct| vjp(f)(x).1(ct));
+                let (x, y, s) = rule((x, y, s));
+                (x, y, s, k)
+            }
+            Step::Batch(body) => {
+                let two = |x: Var| stack(&[x, x * 0.5], 0);
+                let member = |(x, y, s, k): State| self.list(body, (x, y, s, k));
+                let batch = (two(x), two(y), two(s), stack(&[k, k + 1], 0));
+                let (x, y, s, k) = vmap(member)(batch);
+                (x.sum_axis(0) * 0.6, y.mean_axis(0), s.mean_axis(0), k.index(1))
+            }
+            Step::Under(policy, body) if self.all => {
+                let inside = Around { counted: counts(policy), ..self.clone() };
+                checkpoint(|s: State| inside.list(body, s), Policy::Everything)(state)
+            }
+            Step::Carries(_, _, body) if self.all && self.counted => self.list(body, state),
+            Step::Carries(_, _, body) if self.all => {
+                checkpoint(|s: State| self.list(body, s), Policy::Everything)(state)
+            }
+            Step::Under(policy, body) => {
+                checkpoint(|s: State| self.list(body, s), about(policy, body))(state)
+            }
+            Step::Carries(carries, block, body) => {
+                checkpoint_carries(*carries, *block, |s: State| self.list(body, s))(state)
+            }
+        }
+    }
+
+    fn rounds(&self, kind: Rounds, n: usize, body: &[Step], state: State) -> State {
+        let (x, y, s, k) = state;
+        let list = |s: State| self.list(body, s);
+        let times = arange(n, Dtype::F64) * 0.01;
+        let end = |(x, y, s, k): State, told: Var| (x, y, (s + told).tanh(), k);
+        match kind {
+            Rounds::Known => fori_loop(n, |(_, s): (Var, State)| list(s), state),
+            Rounds::Told => fori_loop(self.one * n as i64, |(_, s): (Var, State)| list(s), state),
+            Rounds::Scan => {
+                let round = |((x, y, s, k), t): (State, Var)| {
+                    let (x, y, s, k) = list((x * 0.9 + t, y, s, k));
+                    let told = s * x.sum();
+                    ((x, y, s, k), told)
+                };
+                let (state, told) = scan(round, state, times);
+                end(state, told.square().sum() * 0.01)
+            }
+            Rounds::Reverse => {
+                let rows = times.reshape([n, 1]) * x.reshape([1, x.size()]);
+                let round = |((x, y, s, k), row): (State, Var)| {
+                    let (x, y, s, k) = list((x * 0.8 + row * 0.1, y, s, k));
+                    ((x, y, s, k), x * y)
+                };
+                let (state, told) = scan_reverse(round, state, rows);
+                end(state, told.sin().sum() * 0.01)
+            }
+            Rounds::Map => {
+                let told = map(
+                    |t: Var| {
+                        let (x, _, s, _) = list((x + t, y, s, k));
+                        x.sum() + s
+                    },
+                    times,
+                );
+                end(state, told.sin().sum() * 0.01)
+            }
+            Rounds::Counted => {
+                let more = |(i, _): (Var, State)| i.lt(self.one * n as i64);
+                while_loop(more, |(i, s): (Var, State)| (i + 1, list(s)), (self.one - 1, state)).1
+            }
+            Rounds::Until => {
+                // Every round adds one at least.
+                let more = |(z, _): (Var, State)| z.lt(n as f64);
+                let round = |(z, s): (Var, State)| {
+                    let s = list(s);
+                    (z + 1.0 + s.2.square() * 0.1, s)
+                };
+                let (z, state) = while_loop(more, round, (s * 0.1, state));
+                end(state, z * 0.01)
+            }
+            Rounds::Table => {
+                let rows = Ref::new(zeros([n + 1, x.size()], Dtype::F64));
+                rows.at(0).set(x);
+                let round = |(i, (_, y, s, k)): (Var, State)| {
+                    let (x, y, s, k) = list((rows.at(i).get(), y, s, k));
+                    rows.at(i + 1).set(x * 0.9);
+                    (x, y, s, k)
+                };
+                let state = fori_loop(n, round, state);
+                end(state, rows.get().sin().sum() * 0.01)
+            }
+        }
+    }
+}
+
+/// Loops over elements. Vectors are repeated where more elements are wanted than they have.
+fn nest(kind: Nest, [rows, places, taps]: [usize; 3], (x, y, s, k): State) -> State {
+    let spread = |v: Var, n: usize| v.take(arange(n, Dtype::I64).rem(v.size() as i64), 0);
+    let v = spread(x, rows * (places + taps)).reshape([rows, places + taps]);
+    let w = spread(y, taps * places).reshape([taps, places]);
+    let of = |t: Var, i: Var, j: Var| (w.index((t, 0)), v.index((i, j + t)));
+    let each = |n: usize, f: &dyn Fn(Var, Var) -> Var, a: Var| {
+        fori_loop(n, |(i, a): (Var, Var)| f(i, a), a)
+    };
+    let place = |i: Var, j: Var, a: Var| match kind {
+        Nest::Taps => each(
+            taps,
+            &|t, a| {
+                let (w, v) = of(t, i, j);
+                a.at((i, j)).add(w * v)
+            },
+            a,
+        ),
+        Nest::Sines => each(
+            taps,
+            &|t, a| {
+                let (w, v) = of(t, i, j);
+                a.at((i, j)).add((w * v + s).sin())
+            },
+            a,
+        ),
+        Nest::Within => each(
+            taps,
+            &|t, a| {
+                let (w, v) = of(t, i, j);
+                a.at((i, j)).set((a.index((i, j)) * w + v).tanh())
+            },
+            a,
+        ),
+        Nest::Carried => {
+            let round = |t: Var, c: Var| {
+                let (w, v) = of(t, i, j);
+                (c * w + v).sin()
+            };
+            a.at((i, j)).set(each(taps, &round, s))
+        }
+        Nest::Rows => each(taps, &|t, a| a.at((i, t)).add(v.index((i, j)) * w.index((t, j))), a),
+    };
+    let row = |i: Var, a: Var| each(places, &|j, a| place(i, j, a), a);
+    let width = if kind == Nest::Rows { taps } else { places };
+    let a = each(rows, &row, zeros([rows, width], Dtype::F64));
+    let told = spread((a.reshape([rows * width]) * 0.1).tanh(), x.size());
+    (x * 0.8 + told * 0.1, y, (s * 0.5 + told.mean()).tanh(), k)
+}
