@@ -67,6 +67,17 @@ fn a_tape_holds_what_it_says() {
         y
     };
     record(said, &x).unwrap();
+    // Of numbers that is for the most part what was done with them. Tables grow by doubling.
+    let said = |x: Var| {
+        let before = COUNTING.held();
+        let y = (0..10_000).fold(x, |y, _| (y + x).sin());
+        let (says, grown) = (recorded_bytes().unwrap() as usize, COUNTING.held() - before);
+        assert!(says > 20_000 * 100, "{says}");
+        assert!((says - says / 10..2 * says + 200_000).contains(&grown), "says {says}, is {grown}");
+        y
+    };
+    let bytes = record(said, 0.5).unwrap().bytes() as u64;
+    assert!(record_within(bytes / 2, said, 0.5).is_err());
     assert_eq!(recorded_bytes(), None);
     // A budget ends a recording that would not end by itself.
     let before = COUNTING.held();

@@ -28,7 +28,7 @@ pub fn is_recording() -> bool {
     with_trace(|t| t.is_recording()).unwrap_or(false)
 }
 
-/// Bytes of the values that the recording under way holds so far; `None` where nothing is recorded.
+/// Bytes of the values and operations that the recording under way holds so far; `None` where nothing is recorded.
 pub fn recorded_bytes() -> Option<u64> {
     with_trace(|t| t.recording.as_ref().map(|r| r.live())).flatten()
 }

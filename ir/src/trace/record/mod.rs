@@ -47,7 +47,7 @@ use crate::copying::{Atoms, Copying};
 use crate::depth::deeper;
 use crate::eval::eval_values;
 use crate::fault::{Fault, planted};
-use crate::function::{Atom, FuncId, Operands, ValueId};
+use crate::function::{Atom, Equation, FuncId, Operands, ValueId};
 use crate::limits;
 use crate::literal::Literal;
 use crate::prim::{Call, Op, Regions, Reshape, Role};
@@ -67,7 +67,9 @@ pub(super) struct Recording {
     /// The closures under way whose operations are kept to be undone, the innermost last.
     levels: Vec<Level>,
     rules: Rules,
-    /// The most bytes that values may have.
+    /// Bytes of the operations so far: in the program, and in what is to be undone.
+    written: usize,
+    /// The most bytes that values and operations may have.
     most: Option<u64>,
     /// They had more: nothing is recorded any more.
     pub(super) full: bool,
@@ -79,6 +81,7 @@ impl Recording {
             values: Values::default(),
             levels: vec![Level::new(0)],
             rules: Rules::new(transforms),
+            written: 0,
             most,
             full: false,
         }
@@ -91,9 +94,14 @@ impl Recording {
         }
     }
 
-    /// Bytes of the values so far.
+    /// Bytes of values and operations so far.
     fn live(&self) -> u64 {
-        self.values.live() as u64
+        (self.values.live() + self.written) as u64
+    }
+
+    /// Notes that an equation is written, whose outputs these are.
+    fn wrote(&mut self, outputs: usize) {
+        self.written += size_of::<Equation>() + size_of::<Loc>() + outputs * size_of::<Type>();
     }
 
     /// Whether what is held is within the budget, with so many bytes more.
@@ -246,7 +254,9 @@ impl Trace {
     fn step(&mut self, level: usize, rule: usize, place: Place, outputs: &[Atom], active: &Mask) {
         let Some(recording) = &mut self.recording else { return };
         let level = &mut recording.levels[level];
-        level.steps.push(Step { rule: rule as u32, place });
+        let step = Step { rule: rule as u32, place };
+        recording.written += step.bytes();
+        level.steps.push(step);
         for (y, _) in outputs.iter().zip(active).filter(|(_, on)| **on) {
             if let Atom::Value(v) = y {
                 level.activate(*v);
@@ -294,6 +304,7 @@ impl Trace {
         let mut outputs = draft.push(op, operands.into(), types, at);
         let kept = y[outputs.len().min(y.len())..].iter().map(|y| draft.undefined(y.ty()));
         outputs.extend(kept.collect::<Vec<ValueId>>());
+        recording.wrote(outputs.len());
         for (v, value) in outputs.iter().zip(y) {
             recording.values.set(v.as_u32(), value.into());
         }
@@ -320,6 +331,7 @@ impl Trace {
             }
         };
         let outputs = self.frames[0].draft.push(op, operands, types, at);
+        recording.wrote(outputs.len());
         for (v, value) in outputs.iter().zip(values) {
             recording.values.set(v.as_u32(), value);
         }

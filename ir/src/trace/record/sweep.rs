@@ -59,6 +59,18 @@ pub(super) struct Own {
 }
 
 impl Step {
+    /// Bytes of it and of what it owns.
+    pub(super) fn bytes(&self) -> usize {
+        let own = match &self.place {
+            Place::Equation(_) => 0,
+            Place::Own(own) => {
+                let operands = if own.operands.spilled() { own.operands.capacity() } else { 0 };
+                size_of::<Own>() + (operands + own.outputs.capacity()) * size_of::<Atom>()
+            }
+        };
+        size_of::<Step>() + own
+    }
+
     /// Its operands and outputs, wherever they are named.
     pub(super) fn own(&self, program: Program<'_>) -> Own {
         Own {
@@ -237,16 +249,9 @@ impl Level {
 
     /// Bytes of its tables.
     pub(super) fn bytes(&self) -> usize {
-        let own = |step: &Step| match &step.place {
-            Place::Equation(_) => 0,
-            Place::Own(own) => {
-                let operands = if own.operands.spilled() { own.operands.capacity() } else { 0 };
-                size_of::<Own>() + (operands + own.outputs.capacity()) * size_of::<Atom>()
-            }
-        };
-        self.steps.capacity() * size_of::<Step>()
-            + self.steps.iter().map(own).sum::<usize>()
-            + self.active.capacity()
+        let free = self.steps.capacity() - self.steps.len();
+        let steps: usize = self.steps.iter().map(Step::bytes).sum();
+        steps + free * size_of::<Step>() + self.active.capacity()
     }
 
     /// What the way back reads of the recording, each as often as it is read.

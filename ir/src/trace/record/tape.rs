@@ -41,7 +41,7 @@ pub struct Recorded {
 }
 
 /// Traces a closure and runs it at the same time, on those arguments: the tape, and whatever else the
-/// closure returned. `most` are the most bytes that its values may have, `transforms` says what the derivatives of
+/// closure returned. `most` are the most bytes that its values and operations may have, `transforms` says what the derivatives of
 /// functions are.
 ///
 /// # Errors
