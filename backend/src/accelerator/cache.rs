@@ -10,9 +10,9 @@ use tapeloom_ir::fault::{Fault, planted};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     Hit,
-    /// The line was fetched; the one that it replaced was changed, or not.
+    /// The line was fetched; the one that it replaced, if that was changed.
     Miss {
-        write_back: bool,
+        write_back: Option<u64>,
     },
 }
 
@@ -59,12 +59,12 @@ impl Cache {
             way.changed |= write;
             return Found::Hit;
         }
-        let mut write_back = false;
+        let mut write_back = None;
         if let Some(oldest) = ways.iter_mut().min_by_key(|way| match planted(Fault::Replacement) {
             true => u64::MAX - way.used,
             false => way.used,
         }) {
-            write_back = oldest.changed;
+            write_back = oldest.changed.then_some(oldest.line);
             *oldest = Way { line, used: clock, changed: write };
         }
         Found::Miss { write_back }
@@ -89,8 +89,8 @@ mod tests {
             let line = word.trim_end_matches('w').parse().unwrap();
             match cache.access(line, word.ends_with('w')) {
                 Found::Hit => 'h',
-                Found::Miss { write_back: false } => 'm',
-                Found::Miss { write_back: true } => 'b',
+                Found::Miss { write_back: None } => 'm',
+                Found::Miss { write_back: Some(_) } => 'b',
             }
         };
         assert_eq!(accesses.split(' ').map(of).collect::<String>(), found);
@@ -110,6 +110,14 @@ mod tests {
         check("0w 2 4 6 0 2", "mmbmmm");
         check("0 0w 2 4", "mhmb");
         check("0w 2w 4 6 0 2", "mmbbmm");
+    }
+
+    #[test]
+    fn what_is_written_back_is_what_was_changed() {
+        let mut cache = Cache::new(4, 2);
+        cache.access(2, true);
+        cache.access(4, false);
+        assert_eq!(cache.access(6, false), Found::Miss { write_back: Some(2) });
     }
 
     #[test]

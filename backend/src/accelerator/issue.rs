@@ -254,7 +254,7 @@ impl<'a> Issue<'a> {
         }
         let (m, now, memory) = (self.m, self.now, &mut self.memory);
         let waiting = |pad: &Pads| -> u64 {
-            let taped = pad.out.iter().chain(&pad.back).filter(|t| t.lines.is_none());
+            let taped = pad.out.iter().chain(&pad.back).filter(|t| t.taped);
             taped.map(|transfer| transfer.entries).sum()
         };
         let (before, mut fetched, mut snooped) = (waiting(&self.pad), 0, 0);
@@ -263,22 +263,20 @@ impl<'a> Issue<'a> {
                 self.pad.left(transfer.moved)?;
             }
             while let Some(transfer) = self.pad.back.pop_front() {
-                fetched += transfer.lines.as_ref().map_or(0, |lines| lines.len() as u64);
+                fetched += if transfer.taped { 0 } else { transfer.requests.len() as u64 };
                 self.pad.came(transfer.moved)?;
             }
             0
         } else {
-            let out = self.out.start(m, now, &mut self.pad.out, |_| memory.write(m, now));
-            let bring = |line: Option<u64>| match line {
-                Some(address) if memory.has(m, address) => {
+            let write = |address, _| memory.write(m, now, address);
+            let out = self.out.start(m, now, &mut self.pad.out, write);
+            let bring = |address, taped: bool| {
+                if !taped && memory.has(m, address) {
                     snooped += 1;
-                    now + m.hit
+                    return now + m.hit;
                 }
-                Some(_) => {
-                    fetched += 1;
-                    memory.request(m, now)
-                }
-                None => memory.request(m, now),
+                fetched += u64::from(!taped);
+                memory.request(m, now, address)
             };
             out + self.back.start(m, now, &mut self.pad.back, bring)
         };

@@ -133,8 +133,16 @@ machine! {
     write_buffers = 8, 8, 0..=MANY;
     /// Ticks of an access that hits.
     hit = 3, 4, 1..=MANY;
-    /// Picoseconds that an access which misses takes longer.
+    /// Picoseconds that an access which misses takes longer, where a row of memory has to be opened for it.
     miss = 66_000, 66_000, 0..=1_000_000_000;
+    /// Bytes of a row of memory. A bank has one row open at a time; it stays open (DDR4-2400: open pages). 0 where
+    /// every line is as far away.
+    row = 8_192, 8_192, 0..=1 << 30;
+    /// Banks of memory: row r is in bank r mod this.
+    row_banks = 16, 16, 1..=MANY;
+    /// Picoseconds to open a row, and to close one: a line of an open row is there sooner by this, and one in whose
+    /// bank another row is open later.
+    row_opens = 14_160, 14_160, 0..=1_000_000_000;
     /// Ways from the units to the cache.
     ports = 2, 2, 1..=MANY;
     /// 1 where a port has one read and one write under way and waits for their answers, 0 where it takes
@@ -169,7 +177,7 @@ impl Machine {
         Machine { cache: bytes, ways, ..self }
     }
 
-    /// Ticks of an access that misses, where memory is free: a tick that has begun is waited for.
+    /// Ticks of an access that misses, where memory is free and opens a row: a tick that has begun is waited for.
     pub fn missed(&self) -> u64 {
         self.hit + self.miss.div_ceil(self.tick.max(1))
     }
@@ -227,6 +235,10 @@ impl Machine {
             }
             if !self.request.is_multiple_of(8) {
                 wrong.push(format!("a request of {} bytes is not entries of 8", self.request));
+            }
+            if self.row_opens > self.miss {
+                let (opens, miss) = (self.row_opens, self.miss);
+                wrong.push(format!("a row opens in {opens} ps, within the {miss} ps of a miss"));
             }
             if self.cache_energy().is_none() {
                 let known: Vec<String> = self.energies.iter().map(|e| e.0.to_string()).collect();

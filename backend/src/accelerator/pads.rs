@@ -5,6 +5,7 @@
 //! to its end; so who lays streams out says which of them may be in use at the same time, and a machine that was
 //! told wrong waits for ever, which is an error.
 
+use super::arrays::Tape;
 use super::machine::Machine;
 use super::op::{Entry, Layer};
 use super::scratchpad::{Brought, Moved, Scratchpad, Transfer};
@@ -31,6 +32,8 @@ struct Stream {
 pub(super) struct Pads {
     streams: Vec<Stream>,
     halves: u64,
+    /// Where the next tile goes: all streams put theirs on one tape, one behind the other.
+    tape: u64,
     /// What the engines are to do.
     pub(super) out: VecDeque<Transfer>,
     pub(super) back: VecDeque<Transfer>,
@@ -49,7 +52,8 @@ impl Pads {
             holds: false,
         };
         let streams = slots.iter().enumerate().map(stream).collect();
-        Pads { streams, halves: m.halves, out: VecDeque::new(), back: VecDeque::new() }
+        let tape = Tape::BASE;
+        Pads { streams, halves: m.halves, tape, out: VecDeque::new(), back: VecDeque::new() }
     }
 
     fn stream(&mut self, n: u32) -> Result<&mut Scratchpad, Problem> {
@@ -71,7 +75,7 @@ impl Pads {
         let others = others.filter(|o| *o != n && self.streams[*o].holds && self.meet(n, *o));
         for other in others.collect::<Vec<_>>() {
             let stream = &mut self.streams[other];
-            stream.pad.leave();
+            stream.pad.leave(&mut self.tape);
             stream.holds = !stream.pad.is_idle();
             free &= !stream.holds;
             self.gather(other);
@@ -90,7 +94,7 @@ impl Pads {
             }
             self.streams[n].pad.start();
         }
-        let begun = self.streams[n].pad.begin(layer);
+        let begun = self.streams[n].pad.begin(layer, &mut self.tape);
         self.gather(n);
         begun
     }
@@ -134,7 +138,7 @@ impl Pads {
     /// The forward phase ends: what is in use goes to memory.
     pub(super) fn flush(&mut self) -> Result<(), Problem> {
         for n in 0..self.streams.len() {
-            self.streams[n].pad.flush()?;
+            self.streams[n].pad.flush(&mut self.tape)?;
             self.gather(n);
         }
         Ok(())

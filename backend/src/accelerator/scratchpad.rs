@@ -53,6 +53,8 @@ struct Tile {
     entries: u64,
     lies: bool,
     order: Order,
+    /// Its address on the tape, since it is on the way there.
+    address: u64,
 }
 
 /// A half of a stream.
@@ -67,10 +69,10 @@ pub(super) struct Moved {
 pub(super) struct Transfer {
     pub(super) moved: Moved,
     pub(super) entries: u64,
-    /// How often memory is asked for them.
-    pub(super) requests: u64,
-    /// Where, if they are not of the tape.
-    pub(super) lines: Option<VecDeque<u64>>,
+    /// Whether they are of the tape.
+    pub(super) taped: bool,
+    /// What memory is asked for: an address for each request.
+    pub(super) requests: VecDeque<u64>,
 }
 
 /// Entries that lie together in the scratchpad and elsewhere in memory.
@@ -144,8 +146,8 @@ impl Scratchpad {
         }
     }
 
-    /// Begins a layer: whether it could, or must wait for a half.
-    pub(super) fn begin(&mut self, layer: Layer) -> Result<bool, Problem> {
+    /// Begins a layer: whether it could, or must wait for a half. `tape` is where the next tile goes.
+    pub(super) fn begin(&mut self, layer: Layer, tape: &mut u64) -> Result<bool, Problem> {
         let n = layer.entries;
         if let Some(open) = &self.open {
             let message = format!("a layer begins before the one of {} entries ends", open.entries);
@@ -155,7 +157,7 @@ impl Scratchpad {
             let message = format!("a layer has 1 to {} entries, got {n}", self.capacity);
             return Err(Problem::internal(message));
         }
-        let head = if self.reverse { self.read(layer)? } else { self.fill(layer) };
+        let head = if self.reverse { self.read(layer)? } else { self.fill(layer, tape) };
         if let Some(head) = head {
             let stored = vec![0; n as usize];
             self.open = Some(Open { half: self.current, head, entries: n, stored });
@@ -164,20 +166,20 @@ impl Scratchpad {
     }
 
     /// Room for a layer of the forward phase: its first entry, if the half is free.
-    fn fill(&mut self, layer: Layer) -> Option<u64> {
+    fn fill(&mut self, layer: Layer, tape: &mut u64) -> Option<u64> {
         let Layer { stream: _, entries, lies, order } = layer;
         let fits = |t: &Tile| {
             let room = t.entries + entries <= self.capacity || planted(Fault::TileOverflow);
             (t.lies, t.order) == (lies, order) && room
         };
         if !self.tile.as_ref().is_some_and(fits) {
-            self.close();
+            self.close(tape);
             if !lies && self.halves[self.current].0 != State::Empty {
                 return None;
             }
         }
         let at = self.memory.len() as u64;
-        let tile = self.tile.get_or_insert(Tile { at, entries: 0, lies, order });
+        let tile = self.tile.get_or_insert(Tile { at, entries: 0, lies, order, address: 0 });
         let head = tile.entries;
         tile.entries += entries;
         if lies {
@@ -189,8 +191,12 @@ impl Scratchpad {
     }
 
     /// Sends what is in use to memory.
-    fn close(&mut self) {
-        let Some(tile) = self.tile.take() else { return };
+    fn close(&mut self, tape: &mut u64) {
+        let Some(mut tile) = self.tile.take() else { return };
+        if !tile.lies {
+            tile.address = *tape;
+            *tape += 8 * tile.entries;
+        }
         self.hist.push(tile);
         if !tile.lies {
             self.memory.resize((tile.at + tile.entries) as usize, 0);
@@ -258,11 +264,12 @@ impl Scratchpad {
         };
     }
 
-    fn transfer(&mut self, half: usize, Tile { entries, .. }: Tile) -> Transfer {
-        let (moved, lines) = (Moved { stream: self.stream, half }, self.lines.pop());
-        let all = (8 * entries).div_ceil(self.request);
-        let requests = lines.as_ref().map_or(all, |lines| lines.len() as u64);
-        Transfer { moved, entries, requests, lines }
+    fn transfer(&mut self, half: usize, Tile { entries, address, .. }: Tile) -> Transfer {
+        let moved = Moved { stream: self.stream, half };
+        let lines = self.lines.pop();
+        let taped = lines.is_none();
+        let along = || (address..address + 8 * entries).step_by(self.request as usize).collect();
+        Transfer { moved, entries, taped, requests: lines.unwrap_or_else(along) }
     }
 
     /// Where an entry of the layer in use is: half and number there.
@@ -353,12 +360,12 @@ impl Scratchpad {
     }
 
     /// The forward phase ends: what is in use goes to memory.
-    pub(super) fn flush(&mut self) -> Result<(), Problem> {
+    pub(super) fn flush(&mut self, tape: &mut u64) -> Result<(), Problem> {
         if let Some(open) = &self.open {
             let message = format!("the phase ends in a layer of {} entries", open.entries);
             return Err(Problem::internal(message));
         }
-        self.leave();
+        self.leave(tape);
         Ok(())
     }
 
@@ -372,7 +379,8 @@ impl Scratchpad {
         for Brought { words, lines } in tiles {
             let (at, entries) = (self.memory.len() as u64, words.len() as u64);
             self.memory.extend(words);
-            self.hist.push(Tile { at, entries, lies: true, order: Order::Same { nest: 0 } });
+            let order = Order::Same { nest: 0 };
+            self.hist.push(Tile { at, entries, lies: true, order, address: 0 });
             self.lines.push(lines);
         }
         self.hist.reverse();
@@ -390,9 +398,9 @@ impl Scratchpad {
     }
 
     /// Makes room for another stream, where that can be.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn leave(&mut self, tape: &mut u64) {
         if self.open.is_none() && !self.reverse {
-            self.close();
+            self.close(tape);
         }
     }
 

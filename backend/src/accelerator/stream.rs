@@ -10,11 +10,10 @@ use std::collections::VecDeque;
 
 #[derive(Default)]
 pub(super) struct Engine {
-    /// What is being moved, and requests of it that did not start.
+    /// What is being moved, whether it is of the tape, and requests of it that did not start.
     moved: Moved,
-    left: u64,
-    /// Where they go, if not to the tape.
-    lines: Option<VecDeque<u64>>,
+    taped: bool,
+    left: VecDeque<u64>,
     /// When the next request may start.
     next: u64,
     /// When those under way end, in order.
@@ -24,33 +23,33 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// Starts what can start at this tick; `request` says when one ends. How many were started.
+    /// Starts what can start at this tick; `request` says when one ends, given its address and whether it is of the
+    /// tape. How many were started.
     pub(super) fn start(
         &mut self,
         m: &Machine,
         now: u64,
         queue: &mut VecDeque<Transfer>,
-        mut request: impl FnMut(Option<u64>) -> u64,
+        mut request: impl FnMut(u64, bool) -> u64,
     ) -> u64 {
         let mut started = 0;
         while self.under_way.front().is_some_and(|end| *end <= now) {
             self.under_way.pop_front();
         }
         while self.next <= now && (self.under_way.len() as u64) < m.outstanding {
-            if self.left == 0 {
-                let Some(Transfer { moved, requests, lines, .. }) = queue.pop_front() else {
+            if self.left.is_empty() {
+                let Some(Transfer { moved, taped, requests, .. }) = queue.pop_front() else {
                     break;
                 };
-                (self.moved, self.left, self.lines) = (moved, requests.max(1), lines);
+                (self.moved, self.taped, self.left) = (moved, taped, requests);
             }
-            let end = self
-                .under_way
-                .back()
-                .map_or(0, |end| *end)
-                .max(request(self.lines.as_mut().and_then(VecDeque::pop_front)));
+            let before = self.under_way.back().map_or(0, |end| *end);
+            // Of what every entry came with a tile before nothing is asked for.
+            let asked = self.left.pop_front().map_or(now, |address| request(address, self.taped));
+            let end = before.max(asked);
             self.under_way.push_back(end);
-            (self.next, self.left, started) = (now + m.pace, self.left - 1, started + 1);
-            if self.left == 0 {
+            (self.next, started) = (now + m.pace, started + 1);
+            if self.left.is_empty() {
                 self.arriving.push_back((end, self.moved));
             }
         }
@@ -65,7 +64,7 @@ impl Engine {
 
     /// The next tick at which something happens by itself.
     pub(super) fn wakes(&self, m: &Machine, queue: &VecDeque<Transfer>) -> Option<u64> {
-        let start = (self.left > 0 || !queue.is_empty()).then(|| {
+        let start = (!self.left.is_empty() || !queue.is_empty()).then(|| {
             let room = (self.under_way.len() as u64) < m.outstanding;
             let room = if room { 0 } else { self.under_way.front().map_or(0, |end| *end) };
             self.next.max(room)

@@ -29,7 +29,7 @@ fn machines_that_make_no_sense_are_errors() {
     let cannot = |why: &str| format!("the machine cal cannot be: {why}");
     let line = |n: usize, what: &str| format!("text of a machine, line {n}: {what}");
     refused("machine cal {", "cal", &line(1, "expected `machine name {`"));
-    refused("  tick 10000\n", "", &line(49, "the text ends without tick"));
+    refused("  tick 10000\n", "", &line(52, "the text ends without tick"));
     refused(
         "  tick 10000\n",
         "  tick 1 ns\n",
@@ -38,9 +38,9 @@ fn machines_that_make_no_sense_are_errors() {
     refused("tick 10000", "tick -1", &line(2, "expected a number, found `-1`"));
     refused("tick 10000", "tack 10000", &line(2, "a machine has no `tack`"));
     refused("units 16", "tick 16", &line(3, "`tick` is said twice"));
-    refused("latency add 5", "latency plus 5", &line(31, "there is no opcode `plus`"));
-    refused("}\n", "", &line(49, "the text ends without `}`"));
-    refused("}\n", "}\nmore\n", &line(50, "expected the end, found `more`"));
+    refused("latency add 5", "latency plus 5", &line(34, "there is no opcode `plus`"));
+    refused("}\n", "", &line(52, "the text ends without `}`"));
+    refused("}\n", "}\nmore\n", &line(53, "expected the end, found `more`"));
     let both = "`units` must be 1 to 65536, got 0";
     refused("units 16", "units 0", &cannot(both));
     refused(
@@ -75,6 +75,11 @@ fn machines_that_make_no_sense_are_errors() {
             "a line of 60 bytes does not hold whole words of 8; \
          a cache of 32768 bytes is not made of sets of 2 lines of 60",
         ),
+    );
+    refused(
+        "row_opens 14160",
+        "row_opens 70000",
+        &cannot("a row opens in 70000 ps, within the 66000 ps of a miss"),
     );
     refused("request 64", "request 60", &cannot("a request of 60 bytes is not entries of 8"));
 }

@@ -1,7 +1,8 @@
 //! The figures of the specification's prototype and of the authors' simulator, and ours.
 //!
 //! The prototype is another implementation of the same model, in which a line counts as there as soon as
-//! it is asked for; so its figures are compared on a machine with `targets 0`. The tables that the paper's
+//! it is asked for, and every line of memory is as far away; so its figures are compared on a machine with
+//! `targets 0` and `row 0`. The tables that the paper's
 //! authors publish come from what Enzyme generates; they are compared where its accesses are known.
 
 use crate::kernel::{Kernel, replay, run};
@@ -38,7 +39,7 @@ struct Figures {
 }
 
 fn prototype() -> Machine {
-    Machine { targets: 0, ..Machine::cal() }
+    Machine { targets: 0, row: 0, ..Machine::cal() }
 }
 
 fn figures(kernel: &dyn Kernel, machine: &Machine, system: System) -> Figures {
@@ -134,7 +135,7 @@ fn neither_scratchpad_nor_streams_hold_anything_up() {
     for kernel in [&Mttkrp as &dyn Kernel, &Somier { seeds: true }] {
         let [real, ideal] = [System::TFLOW, System::TFLOW_IDEAL]
             .map(|system| run(kernel, &Machine::cal(), system).ticks() as f64);
-        assert!((real / ideal - 1.0).abs() < 0.002, "{real} and {ideal} ticks");
+        assert!((real / ideal - 1.0).abs() < 0.005, "{real} and {ideal} ticks");
     }
 }
 
@@ -200,13 +201,16 @@ fn check_authors(kernel: &dyn Kernel, lines: [f64; 2], faster: f64, within: f64)
 fn gravity_nn_logsum_and_somier_are_near_the_authors_tables() {
     check_authors(&Gravity, [148_858.0, 115_921.0], 1.10, 0.1);
     check_authors(&Nn { apart: 16 }, [5_948.0, 4_944.0], 1.14, 0.1);
-    check_authors(&Logsum { first: true }, [7_303.0, 5_093.0], 1.12, 0.05);
+    check_authors(&Logsum { first: true }, [7_303.0, 5_093.0], 1.12, 0.06);
     check_authors(&Somier { seeds: false }, [6_568.0, 2_230.0], 1.42, 0.05);
 }
 
 #[test]
-fn mttkrp_moves_the_lines_of_the_authors_tables_and_is_faster() {
-    // With streams the authors' machine takes 6.97 and 10.13 ticks for the five and ten accesses that are
-    // left of an iteration; two ports of three ticks take 6 and 7.5.
-    check_authors(&Mttkrp, [24_649.0, 1_728.0], 2.41, 0.18);
+fn mttkrp_is_near_the_authors_tables() {
+    check_authors(&Mttkrp, [24_649.0, 1_728.0], 2.41, 0.1);
+    // Where all lines are as far away it is 2.84 times as fast: the three arrays of its tape lie in rows of three
+    // banks, and almost every line of them is in a row that is open.
+    let flat = Machine { row: 0, ..Machine::cal() };
+    let [a, b] = [System::ENZYME, System::TFLOW_IDEAL].map(|s| run(&Mttkrp, &flat, s).ticks());
+    assert!((a as f64 / b as f64 / 2.84 - 1.0).abs() < 0.01, "{a} {b}");
 }
