@@ -5,7 +5,7 @@
 
 use tapeloom::prelude::*;
 use tapeloom::{Error, Kind};
-use tapeloom_tests::Agreement;
+use tapeloom_tests::{Agreement, Listener};
 
 type Program = fn(Var) -> Var;
 
@@ -173,18 +173,66 @@ fn what_cannot_be_made_again_has_no_budget() {
     let error = jit(grad(checkpoint(f, Policy::Bytes(1_000_000)))).call([0.1, 0.2]).unwrap_err();
     assert_eq!(error.kind(), Kind::Budget, "{error}");
     assert!(error.to_string().contains("only the run knows"), "{error}");
-    // Rounds that print could be made again, but would print again.
-    let loud = |x: Var| {
-        let round = |(i, x): (Var, Var)| {
-            debug_print("round", i);
-            x.sin()
+    // Of known length they keep what they take, and the refusal says why.
+    let asked = |x: Var| {
+        let round = |(_, x): (Var, Var)| {
+            x.sin() + callback("ask", x.stop_gradient(), x.array_type(), |x: Tensor| Ok(x))
         };
         fori_loop(200, round, x).sum()
     };
-    let error = jit(grad(checkpoint(loud, Policy::Bytes(1_000)))).call([0.1, 0.2]).unwrap_err();
-    let line = line!() - 6;
+    let error = jit(grad(checkpoint(asked, Policy::Bytes(1_000)))).call([0.1, 0.2]).unwrap_err();
+    let line = line!() - 4;
     let said = format!("as at tests/tests/budgets.rs:{line}, run once");
     assert!(error.to_string().contains(&said), "{said}: {error}");
+}
+
+/// Rounds that print are made again like others, and have told what they tell by then.
+#[test]
+fn rounds_that_run_again_are_silent() {
+    let log = Listener::default();
+    let heard = log.clone();
+    let tell = move |x: Var| {
+        let heard = heard.clone();
+        tap(x, move |x: Tensor| heard.hear("x", &[x]))
+    };
+    // In a loop of a loop, on one side of a branch.
+    let round = move |(i, x): (Var, Var)| {
+        let inner = |(_, x): (Var, Var)| cond(i.rem(2).eq(0), &tell, |x: Var| x, x.sin());
+        fori_loop(2, inner, x) * 1.1
+    };
+    let run = move |x: Var| fori_loop(200, |s: (Var, Var)| round(s), x).sum();
+    let x = Tensor::from([0.1, 0.2]);
+    let of = |f: &dyn Fn(Var) -> Var| (jit(|x| grad(f)(x)).call(&x).unwrap(), log.take());
+    let (want, told) = of(&run);
+    assert_eq!(told.len(), 200);
+    let (few, some) = (checkpoint(&run, Policy::Bytes(1_000)), checkpoint_carries(4, 3, &run));
+    for f in [&few as &dyn Fn(Var) -> Var, &some] {
+        let (got, heard) = of(f);
+        assert_eq!(heard, told);
+        Agreement::CLOSE.check(&got, &want).unwrap();
+        let tape = jit(|x| grad(f)(x)).explain(&x).unwrap().tape().bytes();
+        assert!(tape <= 1_000, "{tape}");
+    }
+    // So in derivatives of the second order, and over batches.
+    let along =
+        |f: &dyn Fn(Var) -> Var| (jit(|x: Var| hvp(f)((x, x * 0.5))).call(&x).unwrap(), log.take());
+    let ((want, told), (got, heard)) = (along(&run), along(&few));
+    assert_eq!(heard, told);
+    Agreement::CLOSE.check(&got, &want).unwrap();
+}
+
+/// Where a budget has room for all that the forward pass makes, there is no more in memory than without one.
+#[test]
+fn a_budget_with_room_for_all_costs_nothing() {
+    let chain = |x: Var| (x * x.sin() + (x * 2.0).cos()).sin().sum();
+    let rounds = |x: Var| fori_loop(20, |(_, x): (Var, Var)| (x * 1.1).sin(), x).cos().sum();
+    let x = Tensor::full(&[10_000], 0.3).unwrap();
+    for f in [chain, rounds] {
+        let works =
+            |f: &dyn Fn(Var) -> Var| jit(|x| grad(f)(x)).explain(&x).unwrap().workspace_bytes();
+        let (all, few) = (works(&f), works(&checkpoint(f, Policy::Bytes(10_000_000))));
+        assert!(few <= all, "{few} bytes within a budget, {all} without");
+    }
 }
 
 /// What is found of what was wrong once.

@@ -134,6 +134,12 @@ fn it_takes_what_closures_take() {
     let wrong = |x: Var| checkpoint(|x: Var| x.reshape([3]), Policy::Nothing)(x).sum();
     let error = run(grad(wrong), &x).unwrap_err().to_string();
     assert!(error.contains(file!()), "{error}");
+    for (carries, block) in [(0, 1), (1, 0)] {
+        let rounds = |x: Var| fori_loop(3, |(_, x): (Var, Var)| x.sin(), x).sum();
+        let error = run(grad(checkpoint_carries(carries, block, rounds)), &x).unwrap_err();
+        assert_eq!(error.kind(), tapeloom::Kind::Arguments, "{error}");
+        assert!(error.to_string().contains(file!()), "{error}");
+    }
 }
 
 /// A name that no value has is an error at the line of the checkpoint, and says which there are; so is one by

@@ -127,10 +127,10 @@ pub fn checkpoint<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
 /// keeps what every round needs.
 ///
 /// What is kept of a loop inside a round of another one is a part of that round: it is there while the
-/// round is undone. A loop whose rounds print or call Rust keeps what every round needs: what is called
-/// from outside the program runs once.
+/// round is undone. Rounds that run again print nothing. A loop whose rounds take what Rust gives
+/// ([`callback`](crate::callback)) keeps what every round needs: it is asked once.
 ///
-/// Errors: those of `f`, once each.
+/// Errors: those of `f`, once each; no carry, or blocks of no round.
 ///
 /// Source: Griewank and Walther, "Revolve" (ACM TOMS 2000).
 #[track_caller]

@@ -30,8 +30,8 @@ use tapeloom_ir::prim::{Region, Regions, Role, Rounds, Trip};
 use tapeloom_ir::question::{LinearizeOf, Within};
 use tapeloom_ir::schedule::{reach, steps};
 use tapeloom_ir::{
-    Bits, Builder, FuncId, Kind, Loc, Module, OrderedSet, Policy, Problem, Share, Terms, deeper,
-    rebuild,
+    Bits, Builder, FuncId, Kind, Loc, Module, OrderedSet, Policy, Problem, Share, Terms, Type,
+    deeper, rebuild,
 };
 
 /// How often rounds may run again, in the order in which that is tried.
@@ -224,7 +224,7 @@ impl Search<'_> {
             let planned = *policy == Policy::Planned;
             let terms = Terms { bits, ..Terms::call(policy.clone()) };
             let mut of = self.regions.plan(self.module, all.clone(), terms)?;
-            if planned {
+            if planned && !self.ample(&of) {
                 of = apart(self.module, of)?;
             }
             let tape = count::tape_of(self.module, &of);
@@ -250,12 +250,26 @@ impl Search<'_> {
         Ok(None)
     }
 
+    /// Whether all that the forward half makes has room together with what the way back records. Then whatever of it
+    /// is read there is within the budget, and a mark would only hold what need not be in memory at all.
+    fn ample(&self, of: &LinearizeOf) -> bool {
+        let f = self.module.function(of.fwd);
+        let seen = f.equations.iter().all(|e| e.op.opened(Role::is_call).is_none());
+        let bytes = |ty: &Type| ty.as_array().map_or(u64::MAX, |ty| ty.bytes() as u64);
+        let made = f.equations.iter().flat_map(|e| &e.outputs).map(|o| bytes(&f.types[*o]));
+        let made = made.fold(0u64, u64::saturating_add);
+        match count::tape_of(self.module, of) {
+            Tape::Bytes(recorded) => seen && made.saturating_add(recorded) <= self.bytes,
+            Tape::Unbounded(_) => self.bytes == u64::MAX,
+        }
+    }
+
     /// What the smallest plan keeps.
     fn largest(&self) -> String {
         self.smallest.as_ref().map_or(String::new(), |of| count::largest(self.module, of))
     }
 
-    /// Where a round prints or calls Rust, which is why all rounds are kept.
+    /// Where a round takes what Rust gives, which is why all rounds are kept.
     fn once(&self) -> String {
         let f = self.module.function(self.f);
         let mut rounds = f.equations.iter().filter_map(|e| e.op.as_loop(self.module));
@@ -264,8 +278,7 @@ impl Search<'_> {
         };
         let (file, line) = (at.file(), at.line());
         format!(
-            "; rounds that print or call Rust, as at {file}:{line}, run once, and what they need is \
-             kept"
+            "; rounds that call Rust, as at {file}:{line}, run once, and what they need is kept"
         )
     }
 
@@ -275,8 +288,7 @@ impl Search<'_> {
             Some(Tape::Unbounded(at)) => Problem::new(
                 Kind::Budget,
                 "how many rounds this loop has only the run knows, and what they keep cannot be made again",
-                "what calls Rust or prints runs once: take it out of the loop, or the loop out of the \
-                 checkpoint",
+                "Rust is called once: take that out of the loop, or the loop out of the checkpoint",
             )
             .at(at),
             Some(Tape::Bytes(least)) => Problem::new(
@@ -289,19 +301,19 @@ impl Search<'_> {
     }
 }
 
-/// The line at which a function calls Rust.
+/// The line at which a function takes what Rust gives.
 fn called(module: &Module, f: FuncId) -> Loc {
     if !module.runs_outside(f) {
         return None;
     }
     let f = module.function(f);
-    f.equations.iter().enumerate().find_map(|(i, e)| match e.op.host() {
-        Some(_) => f.location(i),
-        None => {
-            let regions = e.op.regions();
-            let mut run = regions.iter().filter(|r| r.role.runs());
-            run.find_map(|r| deeper(|| called(module, r.function)))
+    f.equations.iter().enumerate().find_map(|(i, e)| {
+        if e.op.host().is_some() && !e.outputs.is_empty() {
+            return f.location(i);
         }
+        let regions = e.op.regions();
+        let mut run = regions.iter().filter(|r| r.role.runs());
+        run.find_map(|r| deeper(|| called(module, r.function)))
     })
 }
 

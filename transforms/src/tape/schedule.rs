@@ -9,20 +9,30 @@
 //! other loops and in derivatives of derivatives, too; how stands with the primitive. Where a carry is kept
 //! for a block of rounds only, the loop is one over blocks.
 
-use tapeloom_ir::{Builder, FuncId, Module, Problem, rebuild};
+use tapeloom_ir::{Builder, FuncId, Kind, Module, Problem, rebuild};
 
 /// The same function, of whose loops reverse mode keeps so many carries each, one for each block of so
 /// many rounds, and what a block needs while it is undone. A loop in a body of another one is a part of
 /// that one's rounds. Where only the run knows the number of rounds, a block is one.
 ///
 /// # Errors
-/// None that a well-formed module can cause.
+/// [`Kind::Arguments`] for no carry or no round of a block.
 pub fn keep_carries(
     module: &mut Module,
     f: FuncId,
     carries: usize,
     block: usize,
 ) -> Result<FuncId, Problem> {
+    if carries == 0 || block == 0 {
+        return Err(Problem::new(
+            Kind::Arguments,
+            format!(
+                "a loop keeps one carry at least, for a block of one round or more; got {carries} carries \
+                 for blocks of {block}"
+            ),
+            "`Policy::Bytes(n)` finds numbers that keep so many bytes",
+        ));
+    }
     let f = crate::inline(module, f)?;
     let f = module.get(f);
     let marked = rebuild(&f, |draft, i, operands| {

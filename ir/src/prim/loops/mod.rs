@@ -33,6 +33,7 @@ mod ragged;
 mod replay;
 mod rounds;
 mod samples;
+mod silent;
 
 pub use constant::Settled;
 pub use replay::{Places, Replay};

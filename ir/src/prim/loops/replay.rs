@@ -21,6 +21,7 @@
 use super::backward::Turned;
 use super::places::{Chain, Held, calc, few, number};
 use super::prune::Part;
+use super::silent::silent;
 use super::{Direction, Loop, Rounds, Slot, Trip};
 use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
@@ -152,6 +153,8 @@ impl Undone {
         on: Vec<bool>,
         regime: Regime,
     ) -> Result<Option<Undone>, Problem> {
+        // A round has told what it tells when it runs again.
+        let of = &Loop { body: silent(m, of.body)?, ..of.clone() };
         let shares = vec![Share::FREE.with(regime); of.rounds.takes.len()];
         let (derived, active) = of.settled(
             on,
@@ -164,6 +167,10 @@ impl Undone {
             },
             |derived| &derived.active_out,
         )?;
+        // A rule may tell more than the round that it stands for.
+        if m.effects(derived.fwd) == Effects::Ordered {
+            return Ok(None);
+        }
         let mut read = vec![false; of.rounds.takes.len()];
         for residual in &derived.residuals {
             match residual {
@@ -179,7 +186,6 @@ impl Undone {
         let fits = arrays(&f.param_types())
             && arrays(&f.result_types())
             && (known || !(stacks || of.rounds.takes.contains(&Slot::Xs)))
-            && m.effects(of.body) != Effects::Ordered
             && !m.runs_outside(of.body);
         let mut part = Part::of(of, regions, m, vec![false; f.results.len()], read)?;
         // Where the rounds are linear, what they carry is still what they are undone with.
