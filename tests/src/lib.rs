@@ -12,6 +12,7 @@
 //! - [`conformance`]: golden numbers computed by JAX;
 //! - [`gradbench`]: the evals of GradBench and its protocol;
 //! - [`imperative`]: random programs that write to arrays, and what they mean;
+//! - [`layouts`]: the same tape laid out in four ways, to measure;
 //! - [`marks`]: what it means that no pass looks through a `keep`;
 //! - [`pairs`]: two functions that are to be one, under every transform;
 //! - [`planned`]: random programs with loops, under policies and budgets;
@@ -37,6 +38,7 @@ pub mod genes;
 pub mod gradbench;
 mod heard;
 pub mod imperative;
+pub mod layouts;
 pub mod marks;
 pub mod pairs;
 pub mod planned;

@@ -181,7 +181,7 @@ fn what_cannot_be_made_again_has_no_budget() {
         fori_loop(200, round, x).sum()
     };
     let error = jit(grad(checkpoint(asked, Policy::Bytes(1_000)))).call([0.1, 0.2]).unwrap_err();
-    let line = line!() - 4;
+    let line = line!() - 5;
     let said = format!("as at tests/tests/budgets.rs:{line}, run once");
     assert!(error.to_string().contains(&said), "{said}: {error}");
 }

@@ -58,7 +58,7 @@
 //! let statistics = run.finish()?;
 //! assert_eq!(statistics.to_string(), "\
 //! Tflow_32k             forward    reverse
-//! ticks                      43         34
+//! ticks                      42         32
 //! operations                  8          8
 //! loads                       8          8
 //! stores                      8          8

@@ -24,6 +24,9 @@
 //! - `pages_ROUNDS_ARRAYS_ratio`: the gradient of a loop that keeps so many arrays of whole pages, over that of one
 //!   with 300 rounds more, for each round, and `pages_ratio`, the largest of these: near 1 where arrays do not meet in
 //!   a cache;
+//! - `layouts_KB_LAYOUT_ratio`: forward pass and way back of loops written by hand in Rust, whose tape of so many kB
+//!   lies in arrays by themselves (`arrays`), each moved on by 37 lines (`skewed`), in `records`, or in records of
+//!   eight elements at once (`tiles`), over the first; and `layouts_KB_arrays_ns`, for each number that is kept;
 //! - `refs_sieve_ratio`, `refs_sums_ratio`: primes and prefix sums by a program that writes to an array,
 //!   over the same by a loop in Rust, and `refs_ratio`, the larger of the two;
 //! - `record_1e6_s`: a recording of a million scalar operations and its pullback, nothing compiled;
@@ -40,7 +43,7 @@
 //!   in every way to keep less: milliseconds, MB at most, MB kept, and `native_KERNEL_FORM_by_hand_ms`.
 //!
 //! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer,
-//! rounds, ode, while, rnn, pages, refs, record, wide, suite; and native, which is measured only if it is named, since
+//! rounds, ode, while, rnn, pages, layouts, refs, record, wide, suite; and native, which is measured only if it is named, since
 //! it takes minutes and gigabytes. Of the last two `bench suite lenet` measures the kernels whose names
 //! contain a word.
 //!
@@ -57,6 +60,7 @@ use std::hint::black_box;
 use std::time::Instant;
 use tapeloom::prelude::*;
 use tapeloom_tests::gradbench;
+use tapeloom_tests::layouts::{Gradient, LAYOUTS, VALUES};
 use tapeloom_tests::repeated::{prefix_sums, rnn, rnn_arguments, rnn_written_out, sieve};
 use tapeloom_tests::suite::{Form, Given, Inputs, KERNELS, Kept, Kernel, READINGS, WAYS};
 use tapeloom_tests::tally::{Tally, derivatives};
@@ -96,7 +100,7 @@ type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 /// Groups that are measured only if they are named.
 const LONG: [&str; 1] = ["native"];
 
-const GROUPS: [Group; 15] = [
+const GROUPS: [Group; 16] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         Ok(())
@@ -189,6 +193,26 @@ const GROUPS: [Group; 15] = [
             }
         }
         print("pages_ratio", worst, "1");
+        Ok(())
+    }),
+    ("layouts", |print| {
+        for (elements, rounds) in [(64, 64), (512, 64), (512, 512), (1024, 1024), (1024, 4096)] {
+            let kept = elements * rounds * VALUES;
+            let mut tape = Vec::new();
+            let mut seconds = |gradient: Gradient| {
+                median(5, (1 << 22) / kept + 1, || {
+                    black_box(gradient(black_box(elements), rounds, &mut tape));
+                    Ok(())
+                })
+            };
+            let [(_, arrays), ..] = LAYOUTS;
+            let kb = kept * 8 / 1000;
+            print(&format!("layouts_{kb}_arrays_ns"), seconds(arrays)? / kept as f64 * 1e9, "ns");
+            for (name, gradient) in LAYOUTS.into_iter().skip(1) {
+                let ratio = seconds(gradient)? / seconds(arrays)?;
+                print(&format!("layouts_{kb}_{name}_ratio"), ratio, "1");
+            }
+        }
         Ok(())
     }),
     ("refs", |print| {
@@ -310,8 +334,6 @@ fn patient(mut run: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     Ok(1e3 * median(samples, 1, run)?)
 }
 
-/// A recording of a million scalar operations: seconds that it takes and that its pullback takes, MiB of the
-/// tape, and of the process at its largest.
 /// Arrays that a step of [`keeping`] keeps: an index, what is read there, and three values that are computed.
 const KEPT: usize = 5;
 
@@ -337,6 +359,8 @@ fn keeping(rounds: usize, arrays: usize) -> Outcome<f64> {
     Ok(median(9, (1 << 18) / rounds / steps.max(1) + 1, once)? / rounds as f64)
 }
 
+/// A recording of a million scalar operations: seconds that it takes and that its pullback takes, MiB of the
+/// tape, and of the process at its largest.
 fn record_and_pull() -> Outcome<[f64; 4]> {
     let walk = |x: Var| {
         let mut y = x;

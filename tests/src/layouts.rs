@@ -1,0 +1,130 @@
+//! The same tape laid out in four ways, by hand: what a compiler would gain that chose another one.
+//!
+//! Two arrays change in rounds, six numbers are kept of each element in each round, and the way back reads them
+//! with the last round first. Every loop takes eight elements at once, so that it is compiled to vectors.
+//!
+//! ```text
+//! arrays    value s of element i in round t at    s * (all + gap) + t n + i         gap 0: page on page
+//! skewed                                                                          gap 37 lines
+//! records                                         6 (t n + i) + s
+//! tiles                                           6 (t n + i - i mod 8) + 8 s + i mod 8
+//! ```
+
+/// Numbers that are kept of each element in each round.
+pub const VALUES: usize = 6;
+/// Elements of a vector.
+const LANES: usize = 8;
+/// A change of a state in a round.
+const STEP: f64 = 0.01;
+
+/// Where a number of the tape lies.
+trait Layout {
+    /// How far elements lie apart.
+    const APART: usize;
+    /// Where that value of the first of eight elements lies, of which so many were kept before; `all` are kept in all.
+    fn place(before: usize, value: usize, all: usize) -> usize;
+}
+
+/// One behind the other, with so many numbers between.
+struct Arrays<const GAP: usize>;
+struct Records;
+struct Tiles;
+
+impl<const GAP: usize> Layout for Arrays<GAP> {
+    const APART: usize = 1;
+    fn place(before: usize, value: usize, all: usize) -> usize {
+        value * (all + GAP) + before
+    }
+}
+
+impl Layout for Records {
+    const APART: usize = VALUES;
+    fn place(before: usize, value: usize, _: usize) -> usize {
+        before * VALUES + value
+    }
+}
+
+impl Layout for Tiles {
+    const APART: usize = 1;
+    fn place(before: usize, value: usize, _: usize) -> usize {
+        before * VALUES + value * LANES
+    }
+}
+
+/// The sums of the gradients of all elements after so many rounds, given memory for the tape.
+pub type Gradient = fn(elements: usize, rounds: usize, tape: &mut Vec<f64>) -> [f64; 2];
+
+/// Each layout by its name.
+pub const LAYOUTS: [(&str, Gradient); 4] = [
+    ("arrays", gradient::<Arrays<0>>),
+    ("skewed", gradient::<Arrays<{ 37 * LANES }>>),
+    ("records", gradient::<Records>),
+    ("tiles", gradient::<Tiles>),
+];
+
+fn gradient<L: Layout>(elements: usize, rounds: usize, tape: &mut Vec<f64>) -> [f64; 2] {
+    let all = elements * rounds;
+    // Room for the last value behind its gaps.
+    tape.resize(L::place(all, VALUES - 1, all) + VALUES * LANES, 0.0);
+    let start = |f: fn(f64) -> f64| (0..elements).map(|i| 0.5 * f(i as f64)).collect::<Vec<f64>>();
+    let (mut x, mut y) = (start(f64::sin), start(f64::cos));
+    let (mut dx, mut dy) = (vec![1.0; elements], vec![1.0; elements]);
+    for round in 0..rounds {
+        let eights = x.chunks_exact_mut(LANES).zip(y.chunks_exact_mut(LANES));
+        for (block, (x, y)) in eights.enumerate() {
+            let mut kept = [[0.0; LANES]; VALUES];
+            for l in 0..LANES {
+                let a = x[l] * x[l] - y[l];
+                let b = 1.0 / (1.0 + a * a);
+                let c = a * b;
+                let d = y[l] * c;
+                for (kept, value) in kept.iter_mut().zip([x[l], y[l], a, b, c, d]) {
+                    kept[l] = value;
+                }
+                x[l] += STEP * c;
+                y[l] += STEP * (b - d * d);
+            }
+            for (s, kept) in kept.iter().enumerate() {
+                let at = L::place(round * elements + block * LANES, s, all);
+                let to = tape[at..].iter_mut().step_by(L::APART);
+                to.zip(kept).for_each(|(to, value)| *to = *value);
+            }
+        }
+    }
+    for round in (0..rounds).rev() {
+        let eights = dx.chunks_exact_mut(LANES).zip(dy.chunks_exact_mut(LANES));
+        for (block, (dx, dy)) in eights.enumerate() {
+            let mut kept = [[0.0; LANES]; VALUES];
+            for (s, kept) in kept.iter_mut().enumerate() {
+                let at = L::place(round * elements + block * LANES, s, all);
+                let from = tape[at..].iter().step_by(L::APART);
+                kept.iter_mut().zip(from).for_each(|(kept, value)| *kept = *value);
+            }
+            for l in 0..LANES {
+                let [x, y, a, b, c, d] = kept.map(|value| value[l]);
+                let dd = -2.0 * STEP * d * dy[l];
+                let dc = STEP * dx[l] + y * dd;
+                let db = STEP * dy[l] + a * dc;
+                let da = b * dc - 2.0 * a * b * b * db;
+                dx[l] += 2.0 * x * da;
+                dy[l] += c * dd - da;
+            }
+        }
+    }
+    [dx.iter().sum(), dy.iter().sum()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_hold_the_same_numbers() {
+        let of = |gradient: Gradient| gradient(64, 100, &mut Vec::new());
+        let [first, ..] = LAYOUTS.map(|(_, gradient)| of(gradient));
+        assert!(first.iter().all(|x| x.is_finite() && *x != 64.0));
+        for (name, gradient) in LAYOUTS {
+            assert_eq!(of(gradient), first, "{name}");
+        }
+    }
+}
