@@ -17,8 +17,8 @@
 //! that a [layout](crate::layout) makes of what a block stores is that of the unrolled block.
 
 use super::{
-    Address, Arg, Buffer, BufferId, Expr, Extent, Held, IndexId, Kernel, Place, Program, Stmt,
-    VarId,
+    Address, Arg, Buffer, BufferId, Expr, Extent, Held, IndexId, Kernel, Place, Program, Rounds,
+    Stmt, VarId, visit,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::fault::{Fault, planted};
@@ -282,8 +282,7 @@ fn in_registers(kernel: &mut Kernel) {
         let sites = sites.all.get(id).map(Vec::as_slice).unwrap_or_default();
         kernel.buffers[*id].ty.shape.elements() == 1
             && sites.iter().filter(|site| site.write).count() == 1
-            // Rounds that set a variable from outside depend on each other, even if there is one.
-            && sites.iter().all(|site| site.loops.is_empty())
+            && sites.iter().all(|site| site.loops.iter().all(|l| l.1 == 1))
     };
     let ids = kernel.buffers.keys().filter(|id| is_kept(kernel, *id) && !sites.whole.contains(id));
     let ids: Vec<BufferId> = ids.filter(alone).collect();
@@ -319,6 +318,16 @@ fn as_variables(kernel: &Kernel, body: &mut [Stmt], vars: &BTreeMap<BufferId, Va
         }
         for inside in stmt.blocks_mut() {
             as_variables(kernel, inside, vars);
+        }
+        // Rounds that set a variable from outside depend on each other, even if there is one.
+        if let Stmt::For { rounds, body, .. } = stmt {
+            visit(body, &mut |stmt| {
+                if let Stmt::Set { var, .. } = stmt
+                    && vars.values().any(|kept| kept == var)
+                {
+                    *rounds = Rounds::Serial;
+                }
+            });
         }
     }
 }
@@ -388,15 +397,16 @@ mod tests {
 
     #[test]
     fn straight_code_keeps_in_registers() {
-        let mut body = "nest { ".to_owned();
+        let (mut stores, mut loads) = (String::new(), String::new());
         for n in 0..24 {
-            body += &format!("%{n}: f64 = load b0[{n}] store b2[{n}], %{n} ");
+            stores += &format!("%{n}: f64 = load b0[{n}] store b2[{n}], %{n} ");
+            loads += &format!("%{0}: f64 = load b2[{n}] store b1[{n}], %{0} ", n + 24);
         }
-        body += "} nest { ";
-        for n in 0..24 {
-            body += &format!("%{0}: f64 = load b2[{n}] store b1[{n}], %{0} ", n + 24);
+        // So does a single round, which is in order then, since it sets what lies outside.
+        for (around, then) in [("nest", "nest"), ("for i0 in 1", "serial i0 in 1")] {
+            let text = taken(&format!("{around} {{ {stores} }} nest {{ {loads} }}"));
+            assert!(!text.contains("kept") && text.contains("convert{to=f64} v23"), "{text}");
+            assert!(text.contains(then), "{text}");
         }
-        let text = taken(&(body + "}"));
-        assert!(!text.contains("kept") && text.contains("convert{to=f64} v23"), "{text}");
     }
 }

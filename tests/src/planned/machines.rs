@@ -50,6 +50,8 @@ fn machine(rng: &mut Rng) -> Machine {
         outstanding: of(&[1, 8]),
         pace: of(&[1, 5]),
         barrier: of(&[0, 1, 7]),
+        row: of(&[0, 64, 8192]),
+        row_banks: of(&[1, 16]),
         ..machine.with_cache(row.bytes, row.ways)
     }
 }
