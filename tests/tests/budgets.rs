@@ -221,6 +221,57 @@ fn rounds_that_run_again_are_silent() {
     Agreement::CLOSE.check(&got, &want).unwrap();
 }
 
+/// What functions with rules tell is what they tell without a budget: a rule in place of its function, and a cotangent
+/// to the first derivative alone.
+#[test]
+fn rules_of_rounds_that_run_again_tell_once() {
+    let log = Listener::default();
+    let tell = |name: &'static str| {
+        let heard = log.clone();
+        move |x: Var| {
+            let heard = heard.clone();
+            tap(x, move |x: Tensor| heard.hear(name, &[x]))
+        }
+    };
+    let (inside, forward, back) = (tell("function"), tell("fwd"), tell("bwd"));
+    let by_jvp =
+        custom_jvp(move |x: Var| inside(x).sin(), |x: Var, dx: Var| (x.sin(), dx * x.cos()));
+    let by_vjp = custom_vjp(
+        |x: Var| x.sin(),
+        |x: Var| (x.sin(), x),
+        move |x: Var, ct: Var| back(ct) * x.cos(),
+    );
+    let ahead = custom_vjp(
+        |x: Var| x.sin(),
+        move |x: Var| (forward(x).sin(), x),
+        |x: Var, ct: Var| ct * x.cos(),
+    );
+    let x = Tensor::from([0.1, 0.2]);
+    let of = |f: &dyn Fn(Var) -> Var| {
+        let once = jit(|x| grad(f)(x)).interpreted().call(&x).unwrap();
+        let twice = jit(|x| grad(|x: Var| grad(f)(x).sum())(x)).interpreted().call(&x).unwrap();
+        ([once, twice], log.take())
+    };
+    let rules: [(&dyn Fn(Var) -> Var, usize); 3] = [(&by_jvp, 0), (&by_vjp, 24), (&ahead, 24)];
+    for (rule, number) in rules {
+        let counted = |x: Var| fori_loop(12, |(_, x): (Var, Var)| rule(x) * 1.1, x).sum();
+        let until = |x: Var| {
+            let round = |(n, x): (Var, Var)| (n + 1, rule(x) * 1.1);
+            while_loop(|(n, _): (Var, Var)| n.lt(12), round, (constant(0i64), x)).1.sum()
+        };
+        for f in [&counted as &dyn Fn(Var) -> Var, &until] {
+            let (want, told) = of(f);
+            assert_eq!(told.len(), number);
+            let (few, some) = (checkpoint(f, Policy::About(100)), checkpoint_carries(2, 2, f));
+            for f in [&few as &dyn Fn(Var) -> Var, &some] {
+                let (got, heard) = of(f);
+                assert_eq!(heard, told);
+                Agreement::CLOSE.check_all(&got, &want).unwrap();
+            }
+        }
+    }
+}
+
 /// Where a budget has room for all that the forward pass makes, there is no more in memory than without one.
 #[test]
 fn a_budget_with_room_for_all_costs_nothing() {

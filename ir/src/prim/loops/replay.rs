@@ -21,7 +21,7 @@
 use super::backward::Turned;
 use super::places::{Chain, Held, calc, few, number};
 use super::prune::Part;
-use super::silent::silent;
+use super::silent::{rules_tell, silent};
 use super::{Direction, Loop, Rounds, Slot, Trip};
 use crate::builder::Builder;
 use crate::function::{Atom, FuncId};
@@ -86,9 +86,10 @@ pub(super) fn linearize(
     let Some(undone) = cx.ask(|regions, m| Undone::of(of, regions, m, on, regime))? else {
         return Ok(None);
     };
-    let Undone { derived, active, part, kept } = undone;
+    let Undone { body, derived, active, part, kept } = undone;
 
-    let (y, all, places) = forward(of, cx.b, x, &kept, carries);
+    let rounds = Loop { body, ..of.clone() };
+    let (y, all, places) = forward(&rounds, cx.b, x, &kept, carries);
     if !derived.active_out.contains(&true) {
         return Ok(Some(of.dual(y, &derived.active_out, &[])));
     }
@@ -134,6 +135,8 @@ pub(super) fn linearize(
 
 /// How the rounds of a loop are undone.
 struct Undone {
+    /// What a round runs first, when it tells what it tells.
+    body: FuncId,
     /// The derivative of a round, of which the linear half computes from parameters alone.
     derived: LinearizeOf,
     /// Which parameters have a tangent.
@@ -154,7 +157,8 @@ impl Undone {
         regime: Regime,
     ) -> Result<Option<Undone>, Problem> {
         // A round has told what it tells when it runs again.
-        let of = &Loop { body: silent(m, of.body)?, ..of.clone() };
+        let told = of.body;
+        let of = &Loop { body: silent(m, told)?, ..of.clone() };
         let shares = vec![Share::FREE.with(regime); of.rounds.takes.len()];
         let (derived, active) = of.settled(
             on,
@@ -187,7 +191,20 @@ impl Undone {
             && arrays(&f.result_types())
             && (known || !(stacks || of.rounds.takes.contains(&Slot::Xs)))
             && !m.runs_outside(of.body);
-        let mut part = Part::of(of, regions, m, vec![false; f.results.len()], read)?;
+        let (body, silent) = match rules_tell(m, told) {
+            false => (told, of.body),
+            // What stands for the function tells in its place, and tells no derivative of what runs again.
+            true => {
+                let all = regions.linearize(m, told, &active, &[], &shares)?;
+                let fwd = m.function(all.fwd);
+                let used: Vec<bool> = (0..fwd.results.len()).map(|r| r < f.results.len()).collect();
+                let taken = vec![true; fwd.params.len()];
+                let opened = regions.prune(m, all.fwd, &used, &taken)?.function;
+                (opened, silent(m, opened)?)
+            }
+        };
+        let again = Loop { body: silent, ..of.clone() };
+        let mut part = Part::of(&again, regions, m, vec![false; f.results.len()], read)?;
         // Where the rounds are linear, what they carry is still what they are undone with.
         let step = m.get(part.function);
         if !step.linear_params.is_empty() {
@@ -197,8 +214,9 @@ impl Undone {
         }
         let kept: Vec<usize> = (0..part.needed.len()).filter(|r| part.needed[*r]).collect();
         // Nor can what leads to a carry, if it calls Rust.
-        let again = m.function(part.function).equations.iter().all(|e| !m.calls_out(&e.op));
-        Ok((fits && again && !kept.is_empty()).then_some(Undone { derived, active, part, kept }))
+        let calls = m.function(part.function).equations.iter().any(|e| m.calls_out(&e.op));
+        let fits = fits && !calls && !kept.is_empty();
+        Ok(fits.then_some(Undone { body, derived, active, part, kept }))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::copying::{Atoms, rebuild};
 use crate::depth::deeper;
 use crate::function::FuncId;
 use crate::module::Module;
-use crate::prim::{Effects, Op, Region};
+use crate::prim::{Effects, Op, Region, Role};
 use crate::problem::Problem;
 
 /// The same function without its ordered effects, in what it runs as well. Rules stay as they are written.
@@ -35,4 +35,14 @@ fn inside(module: &mut Module, op: &Op) -> Result<Op, Problem> {
     };
     let functions: Result<Vec<FuncId>, Problem> = op.regions().iter().map(&mut again).collect();
     Ok(op.with_regions(&functions?))
+}
+
+/// Whether a function that has a derivative rule tells something where it runs, or its rule does.
+pub(super) fn rules_tell(module: &Module, f: FuncId) -> bool {
+    module.function(f).equations.iter().any(|e| {
+        let regions = e.op.regions();
+        let ruled = regions.iter().any(|r| r.role == Role::Rule);
+        let mut seen = regions.iter().filter(|r| module.is_seen(r.function));
+        seen.any(|r| ruled || deeper(|| rules_tell(module, r.function)))
+    })
 }
