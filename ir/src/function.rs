@@ -92,6 +92,15 @@ pub struct Equation {
     pub operands: Operands,
 }
 
+impl Equation {
+    /// Bytes of it, but for what its primitive owns.
+    pub(crate) fn bytes(&self) -> usize {
+        let operands = if self.operands.spilled() { self.operands.capacity() } else { 0 };
+        let outputs = if self.outputs.spilled() { self.outputs.capacity() } else { 0 };
+        size_of::<Equation>() + operands * size_of::<Atom>() + outputs * size_of::<ValueId>()
+    }
+}
+
 /// A closed, immutable program: parameters, equations, results.
 #[derive(Clone, Debug)]
 pub struct Function {
@@ -112,6 +121,14 @@ pub struct Function {
 }
 
 impl Function {
+    /// Bytes of it, but for what its primitives own.
+    pub(crate) fn bytes(&self) -> usize {
+        let equations: usize = self.equations.iter().map(Equation::bytes).sum();
+        let values = (self.params.len() + self.linear_params.len()) * size_of::<ValueId>();
+        let tables = self.types.len() * size_of::<Type>() + self.locations.len() * size_of::<Loc>();
+        size_of::<Function>() + equations + values + self.results.len() * size_of::<Atom>() + tables
+    }
+
     /// All parameters, the linear ones last.
     pub fn all_params(&self) -> impl Iterator<Item = ValueId> + '_ {
         self.params.iter().chain(&self.linear_params).copied()

@@ -30,6 +30,8 @@ pub struct Module {
     outside: SecondaryMap<FuncId, bool>,
     /// How deep the calls of each function nest: 0 for one that calls nothing.
     depths: SecondaryMap<FuncId, usize>,
+    /// Bytes of all functions.
+    bytes: usize,
 }
 
 impl Module {
@@ -61,6 +63,7 @@ impl Module {
             || function.equations.iter().flat_map(|e| e.op.regions()).any(|r| inside(r.function));
         self.outside[id] = function.equations.iter().any(|e| self.calls_out(&e.op));
         self.depths[id] = depth;
+        self.bytes += function.bytes();
         Ok(id)
     }
 
@@ -135,6 +138,11 @@ impl Module {
     pub fn calls_out(&self, op: &Op) -> bool {
         let inside = |r: &Region| r.role.runs() && self.outside[r.function];
         op.host().is_some() || op.regions().iter().any(inside)
+    }
+
+    /// Bytes of all functions, but for what their primitives own.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether an id belongs to this module.

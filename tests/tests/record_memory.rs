@@ -78,6 +78,16 @@ fn a_tape_holds_what_it_says() {
     };
     let bytes = record(said, 0.5).unwrap().bytes() as u64;
     assert!(record_within(bytes / 2, said, 0.5).is_err());
+    // Of loops it is their bodies as well, with all that follows from each.
+    let said = |x: Var| {
+        let before = COUNTING.held();
+        let each = |y: Var, i: u32| fori_loop(3, |(_, y): (Var, Var)| y.sin() + f64::from(i), y);
+        let y = (0..500).fold(x, each);
+        let (says, grown) = (recorded_bytes().unwrap() as usize, COUNTING.held() - before);
+        assert!((says - says / 10..3 * says).contains(&grown), "says {says}, is {grown}");
+        y
+    };
+    record(said, 0.5).unwrap();
     assert_eq!(recorded_bytes(), None);
     // A budget ends a recording that would not end by itself.
     let before = COUNTING.held();

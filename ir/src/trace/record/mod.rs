@@ -43,6 +43,7 @@ pub(super) use rules::has_body;
 pub use tape::{Recorded, item, recording, value};
 
 use super::frame::Trace;
+use crate::builder::Draft;
 use crate::copying::{Atoms, Copying};
 use crate::depth::deeper;
 use crate::eval::eval_values;
@@ -50,6 +51,7 @@ use crate::fault::{Fault, planted};
 use crate::function::{Atom, Equation, FuncId, Operands, ValueId};
 use crate::limits;
 use crate::literal::Literal;
+use crate::module::Module;
 use crate::prim::{Call, Op, Regions, Reshape, Role};
 use crate::problem::{Kind, Problem};
 use crate::spot::Loc;
@@ -69,6 +71,8 @@ pub(super) struct Recording {
     rules: Rules,
     /// Bytes of the operations so far: in the program, and in what is to be undone.
     written: usize,
+    /// Bytes of the functions that operations run or are undone by.
+    functions: usize,
     /// The most bytes that values and operations may have.
     most: Option<u64>,
     /// They had more: nothing is recorded any more.
@@ -82,6 +86,7 @@ impl Recording {
             levels: vec![Level::new(0)],
             rules: Rules::new(transforms),
             written: 0,
+            functions: 0,
             most,
             full: false,
         }
@@ -96,12 +101,14 @@ impl Recording {
 
     /// Bytes of values and operations so far.
     fn live(&self) -> u64 {
-        (self.values.live() + self.written) as u64
+        (self.values.live() + self.written + self.functions) as u64
     }
 
-    /// Notes that an equation is written, whose outputs these are.
-    fn wrote(&mut self, outputs: usize) {
-        self.written += size_of::<Equation>() + size_of::<Loc>() + outputs * size_of::<Type>();
+    /// Notes the last equation of a draft, which defines so many values, and the functions that came with it.
+    fn wrote(&mut self, draft: &Draft, values: usize, module: &Module) {
+        let equation = draft.equations().last().map_or(0, Equation::bytes);
+        self.written += equation + size_of::<Loc>() + values * size_of::<Type>();
+        self.functions = module.bytes();
     }
 
     /// Whether what is held is within the budget, with so many bytes more.
@@ -304,7 +311,7 @@ impl Trace {
         let mut outputs = draft.push(op, operands.into(), types, at);
         let kept = y[outputs.len().min(y.len())..].iter().map(|y| draft.undefined(y.ty()));
         outputs.extend(kept.collect::<Vec<ValueId>>());
-        recording.wrote(outputs.len());
+        recording.wrote(draft, outputs.len(), &self.module);
         for (v, value) in outputs.iter().zip(y) {
             recording.values.set(v.as_u32(), value.into());
         }
@@ -330,8 +337,9 @@ impl Trace {
                 y.into_iter().map(Stored::from).collect::<SmallVec<[Stored; 1]>>()
             }
         };
-        let outputs = self.frames[0].draft.push(op, operands, types, at);
-        recording.wrote(outputs.len());
+        let draft = &mut self.frames[0].draft;
+        let outputs = draft.push(op, operands, types, at);
+        recording.wrote(draft, outputs.len(), &self.module);
         for (v, value) in outputs.iter().zip(values) {
             recording.values.set(v.as_u32(), value);
         }
@@ -342,7 +350,7 @@ impl Trace {
 
 /// The outcome of an elementwise equation of scalars.
 fn scalars(
-    module: &crate::module::Module,
+    module: &Module,
     values: &Values,
     op: &Op,
     operands: &[Atom],
