@@ -17,37 +17,73 @@ const LANES: usize = 8;
 /// A change of a state in a round.
 const STEP: f64 = 0.01;
 
-/// Where a number of the tape lies.
+/// What is kept of eight elements in a round.
+type Eight = [[f64; LANES]; VALUES];
+
+/// How numbers of the tape lie. `before` are the elements of which something was kept before, `all` those in all.
 trait Layout {
-    /// How far elements lie apart.
-    const APART: usize;
-    /// Where that value of the first of eight elements lies, of which so many were kept before; `all` are kept in all.
+    /// Numbers that `all` take.
+    fn size(all: usize) -> usize;
+    fn store(tape: &mut [f64], before: usize, all: usize, kept: &Eight);
+    fn load(tape: &[f64], before: usize, all: usize) -> Eight;
+}
+
+/// Eight numbers of a value lie together.
+trait Together {
     fn place(before: usize, value: usize, all: usize) -> usize;
 }
 
-/// One behind the other, with so many numbers between.
+/// One array behind the other, with so many numbers between.
 struct Arrays<const GAP: usize>;
 struct Records;
 struct Tiles;
 
-impl<const GAP: usize> Layout for Arrays<GAP> {
-    const APART: usize = 1;
+impl<const GAP: usize> Together for Arrays<GAP> {
     fn place(before: usize, value: usize, all: usize) -> usize {
         value * (all + GAP) + before
     }
 }
 
-impl Layout for Records {
-    const APART: usize = VALUES;
+impl Together for Tiles {
     fn place(before: usize, value: usize, _: usize) -> usize {
-        before * VALUES + value
+        before * VALUES + value * LANES
     }
 }
 
-impl Layout for Tiles {
-    const APART: usize = 1;
-    fn place(before: usize, value: usize, _: usize) -> usize {
-        before * VALUES + value * LANES
+impl<T: Together> Layout for T {
+    fn size(all: usize) -> usize {
+        (0..VALUES).map(|s| T::place(all - LANES, s, all) + LANES).max().unwrap_or(0)
+    }
+
+    fn store(tape: &mut [f64], before: usize, all: usize, kept: &Eight) {
+        for (s, kept) in kept.iter().enumerate() {
+            tape[T::place(before, s, all)..][..LANES].copy_from_slice(kept);
+        }
+    }
+
+    fn load(tape: &[f64], before: usize, all: usize) -> Eight {
+        let mut kept = Eight::default();
+        for (s, kept) in kept.iter_mut().enumerate() {
+            kept.copy_from_slice(&tape[T::place(before, s, all)..][..LANES]);
+        }
+        kept
+    }
+}
+
+impl Layout for Records {
+    fn size(all: usize) -> usize {
+        all * VALUES
+    }
+
+    fn store(tape: &mut [f64], before: usize, _: usize, kept: &Eight) {
+        let to = &mut tape[before * VALUES..][..LANES * VALUES];
+        (0..LANES * VALUES).for_each(|i| to[i] = kept[i % VALUES][i / VALUES]);
+    }
+
+    fn load(tape: &[f64], before: usize, _: usize) -> Eight {
+        let (from, mut kept) = (&tape[before * VALUES..][..LANES * VALUES], Eight::default());
+        (0..LANES * VALUES).for_each(|i| kept[i % VALUES][i / VALUES] = from[i]);
+        kept
     }
 }
 
@@ -64,15 +100,14 @@ pub const LAYOUTS: [(&str, Gradient); 4] = [
 
 fn gradient<L: Layout>(elements: usize, rounds: usize, tape: &mut Vec<f64>) -> [f64; 2] {
     let all = elements * rounds;
-    // Room for the last value behind its gaps.
-    tape.resize(L::place(all, VALUES - 1, all) + VALUES * LANES, 0.0);
+    tape.resize(L::size(all), 0.0);
     let start = |f: fn(f64) -> f64| (0..elements).map(|i| 0.5 * f(i as f64)).collect::<Vec<f64>>();
     let (mut x, mut y) = (start(f64::sin), start(f64::cos));
     let (mut dx, mut dy) = (vec![1.0; elements], vec![1.0; elements]);
     for round in 0..rounds {
         let eights = x.chunks_exact_mut(LANES).zip(y.chunks_exact_mut(LANES));
         for (block, (x, y)) in eights.enumerate() {
-            let mut kept = [[0.0; LANES]; VALUES];
+            let mut kept = Eight::default();
             for l in 0..LANES {
                 let a = x[l] * x[l] - y[l];
                 let b = 1.0 / (1.0 + a * a);
@@ -84,22 +119,13 @@ fn gradient<L: Layout>(elements: usize, rounds: usize, tape: &mut Vec<f64>) -> [
                 x[l] += STEP * c;
                 y[l] += STEP * (b - d * d);
             }
-            for (s, kept) in kept.iter().enumerate() {
-                let at = L::place(round * elements + block * LANES, s, all);
-                let to = tape[at..].iter_mut().step_by(L::APART);
-                to.zip(kept).for_each(|(to, value)| *to = *value);
-            }
+            L::store(tape, round * elements + block * LANES, all, &kept);
         }
     }
     for round in (0..rounds).rev() {
         let eights = dx.chunks_exact_mut(LANES).zip(dy.chunks_exact_mut(LANES));
         for (block, (dx, dy)) in eights.enumerate() {
-            let mut kept = [[0.0; LANES]; VALUES];
-            for (s, kept) in kept.iter_mut().enumerate() {
-                let at = L::place(round * elements + block * LANES, s, all);
-                let from = tape[at..].iter().step_by(L::APART);
-                kept.iter_mut().zip(from).for_each(|(kept, value)| *kept = *value);
-            }
+            let kept = L::load(tape, round * elements + block * LANES, all);
             for l in 0..LANES {
                 let [x, y, a, b, c, d] = kept.map(|value| value[l]);
                 let dd = -2.0 * STEP * d * dy[l];

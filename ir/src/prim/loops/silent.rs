@@ -2,6 +2,7 @@
 
 use crate::copying::{Atoms, rebuild};
 use crate::depth::deeper;
+use crate::fault::{Fault, planted};
 use crate::function::FuncId;
 use crate::module::Module;
 use crate::prim::{Effects, Op, Region, Role};
@@ -9,7 +10,7 @@ use crate::problem::Problem;
 
 /// The same function without its ordered effects, in what it runs as well. Rules stay as they are written.
 pub(super) fn silent(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    if module.effects(f) != Effects::Ordered {
+    if module.effects(f) != Effects::Ordered || planted(Fault::EffectTwice) {
         return Ok(f);
     }
     let f = module.get(f);
