@@ -53,7 +53,7 @@ struct Tile {
     entries: u64,
     lies: bool,
     order: Order,
-    /// Its address on the tape, since it is on the way there.
+    /// Its address on the tape, since it is on the way there; 0 for what lies elsewhere, as if in a row of its own.
     address: u64,
 }
 

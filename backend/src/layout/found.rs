@@ -9,7 +9,7 @@ use super::order::{Order, Way, order};
 use super::sites::{Site, Sites};
 use super::turn::turn;
 use super::{Field, Holds, Layout, Read, Region, Room};
-use crate::kernel::{BufferId, Kernel, Place, Program};
+use crate::kernel::{Buffer, BufferId, Kernel, Place, Program};
 use cranelift_entity::PrimaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 
@@ -25,9 +25,11 @@ pub(super) struct Found {
     pub(super) rounds: Option<u64>,
 }
 
-/// Whether a buffer is kept, and lies nowhere else.
+/// Whether a buffer is kept, and lies nowhere else. What a call gives may have no elements, and nothing of it is kept.
 pub(crate) fn is_kept(k: &Kernel, id: BufferId) -> bool {
-    matches!(k.buffers[id].place, Place::Workspace(_)) && k.kept.keys().any(|h| h.buffer == id)
+    let Buffer { ty, place, .. } = &k.buffers[id];
+    let kept = || k.kept.keys().any(|h| h.buffer == id);
+    matches!(place, Place::Workspace(_)) && ty.shape.elements() > 0 && kept()
 }
 
 /// The layout of a program to begin with.
@@ -116,4 +118,25 @@ pub(super) fn accesses(sites: &Sites, id: BufferId) -> (Vec<&Site>, Vec<&Site>) 
         }
     }
     (stores, once)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use crate::kernel::parse;
+    use crate::layout::{Pipeline, Room};
+
+    #[test]
+    fn what_has_no_elements_is_not_kept() {
+        let text = "program @x { workspace 64 buffer b0: f64[8] input 0 buffer b1: f64[8] output 0
+            buffer b2: f64[8] workspace 0 kept tape buffer b3: f64[3,0] workspace 0 kept tape
+            for i0 in 8 { %0: f64 = load b0[i0] store b2[i0], %0 }
+            for i1 in 8 { %1: f64 = load b2[i1*-1 + 7] store b1[i1*-1 + 7], %1 } }";
+        let program = parse(text, &|_| None).unwrap();
+        for pipeline in [Pipeline::AOS, Pipeline::TFLOW] {
+            let layout = pipeline.run(&program, &Room::default()).unwrap();
+            assert_eq!(layout.regions.len(), 1, "{layout}");
+        }
+    }
 }
