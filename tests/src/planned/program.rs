@@ -8,7 +8,7 @@ use tapeloom::prelude::*;
 /// What is done to the state.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    /// One of the [`CODES`].
+    /// One of the `CODES`.
     Code(usize),
     /// A mark on the first vector.
     Named(&'static str),
