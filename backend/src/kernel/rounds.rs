@@ -47,13 +47,14 @@ pub(super) fn strengthen(kernel: &mut Kernel) {
     claim_all(kernel, Rounds::min);
 }
 
-fn claim_all(kernel: &mut Kernel, of: fn(Rounds, Rounds) -> Rounds) {
+/// Gives every loop what `of` makes of its own claim and of the strongest that can be proved.
+fn claim_all(kernel: &mut Kernel, of: fn(own: Rounds, proved: Rounds) -> Rounds) {
     let mut body = std::mem::take(&mut kernel.body);
     claim_block(kernel, &mut body, of);
     kernel.body = body;
 }
 
-fn claim_block(kernel: &Kernel, body: &mut [Stmt], of: fn(Rounds, Rounds) -> Rounds) {
+fn claim_block(kernel: &Kernel, body: &mut [Stmt], of: fn(own: Rounds, proved: Rounds) -> Rounds) {
     for stmt in body {
         let proved = strongest(kernel, stmt);
         if let Stmt::For { rounds, .. } = stmt {

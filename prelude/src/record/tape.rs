@@ -68,8 +68,7 @@ pub fn record<A: Tree<Var>, B: Tree<Var>, M>(
 
 /// As [`record`], with values and operations of `bytes` at most while the closure runs: what holds more is an error
 /// at the line that made it, and nothing after it is computed. An operation whose results have no room is not begun,
-/// and a loop ends with the round that keeps more. An operation takes some 130 bytes beside its value, which is most
-/// of what numbers take.
+/// and a loop ends with the round that keeps more. One on numbers takes some 130 bytes, of which its value is 16.
 ///
 /// [`recorded_bytes`] says how many there are so far.
 ///
@@ -95,8 +94,8 @@ pub fn record_within<A: Tree<Var>, B: Tree<Var>, M>(
     recorded(f, args, Some(bytes), caller())
 }
 
-/// Bytes of the values and operations that the recording under way holds so far, each array once; `None` where nothing is
-/// recorded. What the tape keeps in the end is [`Tape::bytes`].
+/// Bytes of the values and operations that the recording under way holds so far, each array once; `None` where
+/// nothing is recorded. What the tape keeps in the end is [`Tape::bytes`].
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -415,23 +415,30 @@ fn kept(store: &str, load: &str) -> String {
     )
 }
 
-/// What one loop keeps and two steps read is in two streams, each as long as its step.
-#[test]
-fn what_is_read_in_two_steps_is_in_two_streams() {
-    let text = "program @two {
+/// A loop that keeps two arrays, and a way back.
+fn two_kept(back: &str) -> String {
+    format!(
+        "program @two {{
   workspace 3072
   buffer b0: f64[192] input 0
   buffer b1: f64[192] output 0
   buffer b2: f64[192] output 1
   buffer b3: f64[192] workspace 0 kept tape
   buffer b4: f64[192] workspace 1536 kept tape
-  for i0 in 192 {
+  for i0 in 192 {{
     %0: f64 = load b0[i0]
     store b3[i0], %0
     %1: f64 = neg %0
     store b4[i0], %1
-  }
-  for i1 in 192 {
+  }}
+{back}}}"
+    )
+}
+
+/// What one loop keeps and two steps read is in two streams, each as long as its step.
+#[test]
+fn what_is_read_in_two_steps_is_in_two_streams() {
+    let back = "  for i1 in 192 {
     %2: f64 = load b3[i1*-1 + 191]
     store b1[i1], %2
   }
@@ -439,8 +446,8 @@ fn what_is_read_in_two_steps_is_in_two_streams() {
     %3: f64 = load b4[i2*-1 + 191]
     store b2[i2], %3
   }
-}";
-    streams(text, 384);
+";
+    streams(&two_kept(back), 384);
 }
 
 #[test]
@@ -461,20 +468,7 @@ fn tapes_are_streamed_last_in_first_out_or_first_in_first_out() {
 /// other.
 #[test]
 fn arrays_that_are_read_one_after_the_other_are_in_two_streams() {
-    let text = "program @two {
-  workspace 3072
-  buffer b0: f64[192] input 0
-  buffer b1: f64[192] output 0
-  buffer b2: f64[192] output 1
-  buffer b3: f64[192] workspace 0 kept tape
-  buffer b4: f64[192] workspace 1536 kept tape
-  for i0 in 192 {
-    %0: f64 = load b0[i0]
-    store b3[i0], %0
-    %1: f64 = neg %0
-    store b4[i0], %1
-  }
-  for i1 in 8 {
+    let back = "  for i1 in 8 {
     for i2 in 24 {
       %2: f64 = load b4[i1*-24 + i2*-1 + 191]
       store b1[i1*24 + i2], %2
@@ -484,8 +478,8 @@ fn arrays_that_are_read_one_after_the_other_are_in_two_streams() {
       store b2[i1*24 + i3], %3
     }
   }
-}";
-    streams(text, 384);
+";
+    streams(&two_kept(back), 384);
 }
 
 /// Copies that callers have made are read by nobody, so no stream waits for that.

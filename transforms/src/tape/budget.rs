@@ -254,12 +254,14 @@ impl Search<'_> {
     /// is read there is within the budget, and a mark would only hold what need not be in memory at all.
     fn ample(&self, of: &LinearizeOf) -> bool {
         let f = self.module.function(of.fwd);
-        let seen = f.equations.iter().all(|e| e.op.opened(Role::is_call).is_none());
+        // Inside of a call there may be more.
+        let whole = f.equations.iter().all(|e| e.op.opened(Role::is_call).is_none());
         let bytes = |ty: &Type| ty.as_array().map_or(u64::MAX, |ty| ty.bytes() as u64);
         let made = f.equations.iter().flat_map(|e| &e.outputs).map(|o| bytes(&f.types[*o]));
         let made = made.fold(0u64, u64::saturating_add);
         match count::tape_of(self.module, of) {
-            Tape::Bytes(recorded) => seen && made.saturating_add(recorded) <= self.bytes,
+            Tape::Bytes(tape) => whole && made.saturating_add(tape) <= self.bytes,
+            // As many as one likes.
             Tape::Unbounded(_) => self.bytes == u64::MAX,
         }
     }

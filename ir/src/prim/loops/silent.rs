@@ -4,46 +4,68 @@ use crate::copying::{Atoms, rebuild};
 use crate::depth::deeper;
 use crate::fault::{Fault, planted};
 use crate::function::FuncId;
+use crate::map::{OrderedMap, OrderedSet};
 use crate::module::Module;
-use crate::prim::{Effects, Op, Region, Role};
+use crate::prim::{Effects, Region, Role};
 use crate::problem::Problem;
 
 /// The same function without its ordered effects, in what it runs as well. Rules stay as they are written.
 pub(super) fn silent(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    silent_once(module, f, &mut OrderedMap::default())
+}
+
+/// A function that many call is made once: calls that share what they call would double the work at every level.
+fn silent_once(
+    module: &mut Module,
+    f: FuncId,
+    made: &mut OrderedMap<FuncId, FuncId>,
+) -> Result<FuncId, Problem> {
     if module.effects(f) != Effects::Ordered || planted(Fault::EffectTwice) {
         return Ok(f);
     }
-    let f = module.get(f);
-    let copy = rebuild(&f, |draft, i, operands| {
-        let op = &f.equations[i].op;
+    if let Some(silent) = made.get(&f) {
+        return Ok(*silent);
+    }
+    let told = module.get(f);
+    let copy = rebuild(&told, |draft, i, operands| {
+        let op = &told.equations[i].op;
         if op.effects(module) != Effects::Ordered {
-            return Ok(draft.copy(&f, i, operands));
+            return Ok(draft.copy(&told, i, operands));
         }
         if op.host().is_some() {
             // What is ordered gives nothing.
             return Ok(Atoms::new());
         }
-        Ok(draft.copy_as(inside(module, op)?, &f, i, operands))
+        let mut again = |r: &Region| match r.role.runs() {
+            true => deeper(|| silent_once(module, r.function, made)),
+            false => Ok(r.function),
+        };
+        let functions: Result<Vec<FuncId>, Problem> = op.regions().iter().map(&mut again).collect();
+        Ok(draft.copy_as(op.with_regions(&functions?), &told, i, operands))
     })?;
-    module.add(copy)
-}
-
-/// The primitive, whose functions tell nothing.
-fn inside(module: &mut Module, op: &Op) -> Result<Op, Problem> {
-    let mut again = |r: &Region| match r.role.runs() {
-        true => deeper(|| silent(module, r.function)),
-        false => Ok(r.function),
-    };
-    let functions: Result<Vec<FuncId>, Problem> = op.regions().iter().map(&mut again).collect();
-    Ok(op.with_regions(&functions?))
+    let silent = module.add(copy)?;
+    made.insert(f, silent);
+    Ok(silent)
 }
 
 /// Whether a function that has a derivative rule tells something where it runs, or its rule does.
 pub(super) fn rules_tell(module: &Module, f: FuncId) -> bool {
-    module.function(f).equations.iter().any(|e| {
-        let regions = e.op.regions();
-        let ruled = regions.iter().any(|r| r.role == Role::Rule);
-        let mut seen = regions.iter().filter(|r| module.is_seen(r.function));
-        seen.any(|r| ruled || deeper(|| rules_tell(module, r.function)))
-    })
+    let mut met = OrderedSet::default();
+    let mut left = vec![f];
+    while let Some(f) = left.pop() {
+        if !met.insert(f) {
+            continue;
+        }
+        for e in &module.function(f).equations {
+            let regions = e.op.regions();
+            let ruled = regions.iter().any(|r| r.role == Role::Rule);
+            let told = regions.iter().map(|r| r.function).filter(|f| module.is_seen(*f));
+            let before = left.len();
+            left.extend(told);
+            if ruled && left.len() > before {
+                return true;
+            }
+        }
+    }
+    false
 }
