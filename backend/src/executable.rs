@@ -53,12 +53,9 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, TryLockError};
 use tapeloom_ir::{
-    ArrayType, Kind, Limits, Line, Loc, LoopCount, Problem, Tensor, large_pages, try_zeros,
+    ArrayType, Fresh, Kind, Limits, Line, Loc, LoopCount, Problem, Tensor, try_zeros,
 };
 use target_lexicon::Triple;
-
-/// From how many lines on (64 MiB) an allocation may well fail.
-const LARGE: usize = 1 << 20;
 
 /// A result.
 struct Output {
@@ -139,6 +136,7 @@ impl Executable {
         machine: Machine,
         isa: OwnedTargetIsa,
     ) -> Result<Executable, Problem> {
+        let program = &kernel::cleared(program);
         // Cranelift reports its own faults by panicking; they stay on this side.
         let compiled = catch_unwind(AssertUnwindSafe(|| MachineCode::new(program, machine, isa)));
         let (code, report) = compiled.unwrap_or_else(|_| {
@@ -216,11 +214,10 @@ impl Executable {
             }
             record.push(arg.bytes().as_ptr().cast_mut());
         }
-        let mut buffers: SmallVec<[Arc<[MaybeUninit<Line>]>; 4]> = SmallVec::new();
+        let mut buffers: SmallVec<[Fresh; 4]> = SmallVec::new();
         for output in outputs {
             let mut lines = output.allocate()?;
-            let start = Arc::get_mut(&mut lines).map(|l| l.as_mut_ptr());
-            record.push(start.ok_or_else(|| Problem::internal("a shared result"))?.cast());
+            record.push(lines.lines().as_mut_ptr().cast());
             buffers.push(lines);
         }
         let mut space = Vec::new();
@@ -344,20 +341,13 @@ impl Executable {
 
 impl Output {
     /// Memory for the result: zeros, unless the call overwrites them all.
-    fn allocate(&self) -> Result<Arc<[MaybeUninit<Line>]>, Problem> {
+    fn allocate(&self) -> Result<Fresh, Problem> {
         let bytes = self.ty.bytes();
         let count = bytes.div_ceil(size_of::<Line>());
-        // Allocating an `Arc` ends the process where it fails, so a large one is tried first.
-        if count >= LARGE && Vec::<Line>::new().try_reserve_exact(count).is_err() {
-            return Err(no_memory(&format!("a result of type {}", self.ty), bytes));
-        }
-        let mut lines = Arc::new_uninit_slice(count);
-        if let Some(all) = Arc::get_mut(&mut lines) {
-            large_pages(all);
-            // What is behind the last element of the last line is zero, too.
-            let known = if self.filled { bytes / size_of::<Line>() } else { 0 };
-            all[known..].fill(MaybeUninit::zeroed());
-        }
+        let mut lines = if self.filled { Fresh::new(count) } else { Fresh::zeros(count) }
+            .ok_or_else(|| no_memory(&format!("a result of type {}", self.ty), bytes))?;
+        // What is behind the last element of the last line is zero, too.
+        lines.lines()[bytes / size_of::<Line>()..].fill(MaybeUninit::zeroed());
         Ok(lines)
     }
 }

@@ -11,7 +11,7 @@ use crate::kernel::Asked;
 use crate::record::Context;
 use std::cell::RefCell;
 use std::sync::Arc;
-use tapeloom_ir::{ArrayType, Problem, Tensor};
+use tapeloom_ir::{Problem, Tensor};
 
 /// Who answers during one call of a program.
 pub(crate) struct Outside<'a> {
@@ -42,7 +42,7 @@ pub(crate) unsafe extern "C" fn ask(
             for (i, ty) in asked.operands.iter().enumerate() {
                 // SAFETY: the row has a pointer to the elements of every operand.
                 let bytes = unsafe { std::slice::from_raw_parts(*row.add(i), ty.bytes()) };
-                operands.push(tensor(ty, bytes)?);
+                operands.push(Tensor::from_bytes(ty, bytes)?);
             }
             for (i, y) in asked.call.run(&operands)?.iter().enumerate() {
                 // SAFETY: then one to the elements of every result, which have the type of `y`: `run`
@@ -60,15 +60,4 @@ pub(crate) unsafe extern "C" fn ask(
         }
     });
     if answered { caught } else { PANICKED }
-}
-
-/// The array of that type with those bytes.
-fn tensor(ty: &ArrayType, bytes: &[u8]) -> Result<Tensor, Problem> {
-    let mut lines = Vec::with_capacity(bytes.len().div_ceil(64));
-    for part in bytes.chunks(size_of::<tapeloom_ir::Line>()) {
-        let mut line: tapeloom_ir::Line = bytemuck::Zeroable::zeroed();
-        bytemuck::bytes_of_mut(&mut line)[..part.len()].copy_from_slice(part);
-        lines.push(line);
-    }
-    Tensor::from_lines(ty.clone(), lines.into())
 }

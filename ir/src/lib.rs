@@ -69,7 +69,7 @@ pub use prim::{Code, Op, Scalar};
 pub use problem::{Kind, Problem};
 pub use schedule::Schedule;
 pub use spot::{Loc, Spot};
-pub use tensor::{Element, Line, Tensor};
+pub use tensor::{Buffer, Element, Fresh, Line, Tensor};
 pub use text::{
     ParseError, is_word, parse_module, parse_type, print_equation, print_function, print_functions,
     print_module,

@@ -11,22 +11,9 @@
 
 use crate::Line;
 use bytemuck::Zeroable;
-use std::mem::MaybeUninit;
-use std::sync::Arc;
 
 /// From so many bytes on.
-const LARGE: usize = 1 << 22;
-
-/// So many lines of zeros, shared.
-pub(crate) fn zeros(lines: usize) -> Arc<[Line]> {
-    let mut zeros = Arc::new_uninit_slice(lines);
-    if let Some(zeros) = Arc::get_mut(&mut zeros) {
-        large_pages(zeros);
-        zeros.fill(MaybeUninit::zeroed());
-    }
-    // SAFETY: nobody else has the new slice, so all of it has been written.
-    unsafe { zeros.assume_init() }
-}
+pub(crate) const LARGE: usize = 1 << 22;
 
 /// So many lines of zeros; `None` where there is no memory for them.
 pub fn try_zeros(lines: usize) -> Option<Vec<Line>> {

@@ -5,7 +5,9 @@
 //! operations before they come here.
 
 use cranelift_codegen::ir::condcodes::FloatCC;
-use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Opcode, Type, Value, types};
+use cranelift_codegen::ir::{
+    Endianness, InstBuilder, InstructionData, MemFlagsData, Opcode, Type, Value, types,
+};
 use cranelift_frontend::FunctionBuilder;
 use tapeloom_ir::Code;
 use tapeloom_ir::prim::power;
@@ -97,15 +99,38 @@ pub(super) fn choose(
         // A choice between floats is a jump, and nobody foresees what was found in memory; one between their
         // bits is none.
         if ty.is_float() && is_loaded(b, truth) {
-            let bits = ty.as_int();
+            let (bits, zeros) = (ty.as_int(), [x, y].map(|x| is_zero(b, x)));
             let [x, y] = [x, y].map(|x| b.ins().bitcast(bits, little, x));
-            let chosen = b.ins().select(truth, x, y);
+            // All ones, or none.
+            let chosen = match zeros {
+                [false, true] => {
+                    let wide = b.ins().uextend(bits, truth);
+                    let mask = b.ins().ineg(wide);
+                    b.ins().band(x, mask)
+                }
+                [true, false] => {
+                    let wide = b.ins().uextend(bits, truth);
+                    let mask = b.ins().iadd_imm_s(wide, -1);
+                    b.ins().band(y, mask)
+                }
+                [false, false] | [true, true] => b.ins().select(truth, x, y),
+            };
             return b.ins().bitcast(ty, little, chosen);
         }
         return b.ins().select(truth, x, y);
     }
     let mask = b.ins().bitcast(ty, little, truth);
     b.ins().bitselect(mask, x, y)
+}
+
+/// Whether a float is the constant 0.
+fn is_zero(b: &FunctionBuilder<'_>, x: Value) -> bool {
+    let dfg = &b.func.dfg;
+    dfg.value_def(x).inst().is_some_and(|inst| match dfg.insts[inst] {
+        InstructionData::UnaryIeee32 { imm, .. } => imm.bits() == 0,
+        InstructionData::UnaryIeee64 { imm, .. } => imm.bits() == 0,
+        _ => false,
+    })
 }
 
 /// Whether a truth was read from memory: a byte, or whether a byte is not 0.

@@ -325,6 +325,38 @@ fn every_code_at_the_edges() {
     }
 }
 
+/// A choice that was read from memory between a value and zero is made by its bits.
+#[test]
+fn choices_of_nothing_at_the_edges() {
+    for dtype in [Dtype::F64, Dtype::F32] {
+        for zero in [0.0, -0.0] {
+            for first in [true, false] {
+                let values = edges(dtype);
+                let n = 2 * values.len();
+                let mut m = Make::new("choices");
+                let i = m.index();
+                let mut body = Vec::new();
+                let of = m.buffer(Dtype::Bool, &[n], Place::Input(0));
+                let truth = m.load(&mut body, of, at(i));
+                let of = m.buffer(dtype, &[n], Place::Input(1));
+                let x = m.load(&mut body, of, at(i));
+                let zero = Arg::Literal(Literal::of(dtype, zero));
+                let args = if first { [truth, zero, x] } else { [truth, x, zero] };
+                let value = m.code(&mut body, Code::Select, &args);
+                let z = m.buffer(dtype, &[n], Place::Output(0));
+                body.push(store(z, at(i), value));
+                m.step(vec![loop_(i, n, body)]);
+                let program = m.program();
+                let truths: Vec<_> = (0..n).map(|i| Literal::bool(i % 2 == 0)).collect();
+                let values: Vec<_> = (0..n).map(|i| values[i / 2]).collect();
+                let args = [tensor(Dtype::Bool, &truths), tensor(dtype, &values)];
+                check(&program, &args, 0.0);
+                check(&in_lanes(program), &args, 0.0);
+            }
+        }
+    }
+}
+
 /// The edge tests would say little if no program were in lanes.
 #[test]
 fn maps_of_floats_are_in_lanes() {

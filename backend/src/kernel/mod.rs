@@ -31,6 +31,7 @@
 
 mod ahead;
 mod apart;
+mod cleared;
 mod confine;
 mod distribute;
 mod eval;
@@ -66,6 +67,7 @@ mod windows;
 
 pub(crate) use ahead::{Ahead, ahead};
 pub use apart::apart;
+pub(crate) use cleared::cleared;
 pub use confine::confine;
 pub use eval::{eval, shadow};
 pub(crate) use eval::{observed, shadow_within};

@@ -12,7 +12,7 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 
-use super::{Element, Tensor};
+use super::{Buffer, Element, Tensor};
 use crate::literal::Literal;
 use crate::problem::{Kind, Problem};
 use crate::types::{ArrayType, Dtype, Shape};
@@ -212,7 +212,7 @@ impl From<Literal> for Tensor {
             x.bits = x.bits.min(1);
         }
         let mut t =
-            Tensor { ty: ArrayType::new(x.dtype, Shape::scalar()), lines: super::zeroed(1) };
+            Tensor { ty: ArrayType::new(x.dtype, Shape::scalar()), lines: Buffer::zeros(1) };
         t.put(0, x);
         t
     }

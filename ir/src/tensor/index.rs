@@ -14,7 +14,7 @@
 //! ```
 
 use super::convert::read;
-use super::{Element, Tensor, zeroed};
+use super::{Buffer, Element, Tensor};
 use crate::literal::Literal;
 use crate::problem::{Kind, Problem};
 use crate::types::{ArrayType, Dtype, Shape};
@@ -244,7 +244,7 @@ impl Tensor {
 
     /// A tensor no larger than one that exists, from runs of bytes.
     fn copied<'a>(ty: ArrayType, runs: impl IntoIterator<Item = &'a [u8]>) -> Tensor {
-        let lines = zeroed(ty.bytes().div_ceil(size_of::<super::Line>()));
+        let lines = Buffer::zeros(ty.bytes().div_ceil(size_of::<super::Line>()));
         let mut t = Tensor { ty, lines };
         let mut to = t.bytes_mut();
         for run in runs {

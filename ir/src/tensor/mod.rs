@@ -17,6 +17,7 @@
 //! This file holds the data; [`element`] says which Rust types are elements, [`convert`] makes
 //! tensors from Rust data and back, [`index`] reads and writes parts, [`print`] displays.
 
+mod buffer;
 mod convert;
 mod element;
 mod index;
@@ -26,27 +27,24 @@ mod print;
 #[cfg(test)]
 mod tests;
 
+pub use buffer::{Buffer, Fresh};
 pub use element::Element;
 
 use crate::literal::Literal;
 use crate::problem::{Kind, Problem};
 use crate::types::{ArrayType, Dtype, Shape};
 use bytemuck::{Pod, Zeroable};
-use std::sync::Arc;
 
 /// One cache line of a tensor's buffer.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
 pub struct Line([u64; 8]);
 
-/// Small buffers are copied from here: collecting lines one by one takes ten times as long.
-static ZEROS: [Line; 1024] = [Line([0; 8]); 1024];
-
 /// Concrete data: dtype, shape and elements in row-major order.
 #[derive(Clone)]
 pub struct Tensor {
     ty: ArrayType,
-    lines: Arc<[Line]>,
+    lines: Buffer,
 }
 
 impl Tensor {
@@ -91,7 +89,7 @@ impl Tensor {
 
     /// A tensor of a type whose size exists, since there are as many elements in memory.
     fn filled_by<T: Element>(ty: ArrayType, elements: impl IntoIterator<Item = T>) -> Tensor {
-        let lines = zeroed(ty.bytes().div_ceil(size_of::<Line>()));
+        let lines = Buffer::zeros(ty.bytes().div_ceil(size_of::<Line>()));
         let mut t = Tensor { ty, lines };
         for (slot, e) in t.stored_mut::<T>().iter_mut().zip(elements) {
             *slot = e.store();
@@ -120,15 +118,10 @@ impl Tensor {
     /// # Errors
     /// [`Kind::TooLarge`] when there is no memory for it.
     pub fn zeros_of(ty: &ArrayType) -> Result<Tensor, Problem> {
-        // From here on (64 MiB) an allocation may well fail, and that of an `Arc` would end the
-        // process: so a large one is tried first.
-        const LARGE: usize = 1 << 20;
         let lines = ty.checked_bytes().map(|b| b.div_ceil(size_of::<Line>()));
-        match lines {
-            Some(n) if n < LARGE || Vec::<Line>::new().try_reserve_exact(n).is_ok() => {
-                Ok(Tensor { ty: ty.clone(), lines: zeroed(n) })
-            }
-            Some(_) | None => Err(Problem::new(
+        match lines.and_then(Buffer::try_zeros) {
+            Some(lines) => Ok(Tensor { ty: ty.clone(), lines }),
+            None => Err(Problem::new(
                 Kind::TooLarge,
                 format!("there is no memory for a tensor of type {ty}"),
                 "reduce an extent, or process the data in parts",
@@ -139,7 +132,7 @@ impl Tensor {
     /// A vector of those numbers, as [`Literal::of`] gives them.
     pub(crate) fn of(dtype: Dtype, numbers: &[f64]) -> Tensor {
         let ty = ArrayType::new(dtype, [numbers.len()]);
-        let lines = zeroed(ty.bytes().div_ceil(size_of::<Line>()));
+        let lines = Buffer::zeros(ty.bytes().div_ceil(size_of::<Line>()));
         let mut t = Tensor { ty, lines };
         for (i, x) in numbers.iter().enumerate() {
             t.put(i, Literal::of(dtype, *x));
@@ -149,31 +142,47 @@ impl Tensor {
 
     /// Zeros of this tensor's shape and dtype.
     pub fn zeros_like(&self) -> Tensor {
-        Tensor { ty: self.ty.clone(), lines: zeroed(self.lines.len()) }
+        Tensor { ty: self.ty.clone(), lines: Buffer::zeros(self.lines.len()) }
     }
 
-    /// A tensor on a buffer that was made elsewhere; the first bytes are its elements in row-major
-    /// order.
+    /// A tensor of a type from the bytes of its elements, as they lie in memory.
     ///
     /// # Errors
-    /// [`Kind::Shape`] when the buffer has not as many lines as the elements fill, [`Kind::Dtype`]
-    /// when a `bool` is neither 0 nor 1.
-    pub fn from_lines(ty: ArrayType, lines: Arc<[Line]>) -> Result<Tensor, Problem> {
-        if ty.checked_bytes().map(|b| b.div_ceil(size_of::<Line>())) != Some(lines.len()) {
-            return Err(Problem::new(
-                Kind::Shape,
-                format!("a buffer of {} lines is not that of a tensor of {ty}", lines.len()),
-                "",
-            ));
+    /// [`Kind::Shape`] when there are not as many bytes as the elements have, [`Kind::TooLarge`] when there is no
+    /// memory for them, [`Kind::Dtype`] when a `bool` is neither 0 nor 1.
+    pub fn from_bytes(ty: &ArrayType, bytes: &[u8]) -> Result<Tensor, Problem> {
+        if ty.checked_bytes() != Some(bytes.len()) {
+            let message = format!("{} bytes are not those of a tensor of {ty}", bytes.len());
+            return Err(Problem::new(Kind::Shape, message, ""));
         }
-        let t = Tensor { ty, lines };
-        if t.dtype() == Dtype::Bool
-            && let Some(byte) = t.bytes().iter().find(|b| **b > 1)
+        let mut t = Tensor::zeros_of(ty)?;
+        t.bytes_mut().copy_from_slice(bytes);
+        t.with_truth()
+    }
+
+    /// A tensor on memory that was written elsewhere; the first bytes are its elements in row-major order.
+    ///
+    /// # Errors
+    /// [`Kind::Shape`] when there are not as many lines as the elements fill, [`Kind::Dtype`] when a `bool` is
+    /// neither 0 nor 1.
+    pub fn from_lines(ty: ArrayType, lines: Buffer) -> Result<Tensor, Problem> {
+        if ty.checked_bytes().map(|b| b.div_ceil(size_of::<Line>())) != Some(lines.len()) {
+            let message =
+                format!("a buffer of {} lines is not that of a tensor of {ty}", lines.len());
+            return Err(Problem::new(Kind::Shape, message, ""));
+        }
+        Tensor { ty, lines }.with_truth()
+    }
+
+    /// The tensor, if each `bool` is the byte 0 or the byte 1.
+    fn with_truth(self) -> Result<Tensor, Problem> {
+        if self.dtype() == Dtype::Bool
+            && let Some(byte) = self.bytes().iter().find(|b| **b > 1)
         {
-            let message = format!("a buffer for {} holds the byte {byte}", t.ty);
+            let message = format!("a buffer for {} holds the byte {byte}", self.ty);
             return Err(Problem::new(Kind::Dtype, message, "a bool is the byte 0 or the byte 1"));
         }
-        Ok(t)
+        Ok(self)
     }
 
     /// A tensor whose elements are all `x`: a Rust number, a `bool`, or a [`Literal`].
@@ -228,7 +237,7 @@ impl Tensor {
     /// The buffer, for writing; copied first if it is shared. A `bool` must stay 0 or 1.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let bytes = self.ty.bytes();
-        &mut bytemuck::cast_slice_mut::<Line, u8>(Arc::make_mut(&mut self.lines))[..bytes]
+        &mut bytemuck::cast_slice_mut::<Line, u8>(self.lines.make_mut())[..bytes]
     }
 
     /// The elements as stored. The caller has checked the dtype.
@@ -277,13 +286,5 @@ impl Tensor {
 impl PartialEq for Tensor {
     fn eq(&self, other: &Tensor) -> bool {
         self.ty == other.ty && self.bytes() == other.bytes()
-    }
-}
-
-/// A buffer of zeros.
-fn zeroed(lines: usize) -> Arc<[Line]> {
-    match ZEROS.get(..lines) {
-        Some(zeros) => Arc::from(zeros),
-        None => crate::pages::zeros(lines),
     }
 }

@@ -146,7 +146,7 @@ fn absurd_arguments_are_errors() {
         for dtype in Dtype::ALL {
             let ty = ArrayType::new(dtype, shape);
             assert_eq!(Tensor::zeros_of(&ty).unwrap_err().kind, Kind::TooLarge, "{ty}");
-            assert!(Tensor::from_lines(ty, Arc::new([])).is_err());
+            assert!(Tensor::from_bytes(&ty, &[]).is_err());
         }
         assert_eq!(Tensor::new(shape, vec![1.0]).unwrap_err().kind, Kind::Shape);
         assert_eq!(t.reshape(shape).unwrap_err().kind, Kind::Shape);
@@ -177,8 +177,10 @@ fn absurd_arguments_are_errors() {
     assert_eq!(Tensor::from(neither), Tensor::from(true));
     let mut one = Tensor::from(1.0f32);
     assert!(one.set_literal(0, Literal { dtype: Dtype::F32, bits: u64::MAX }).is_err());
-    let bytes = [Line([2; 8])];
-    assert!(Tensor::from_lines(ArrayType::new(Dtype::Bool, [1]), Arc::new(bytes)).is_err());
+    let truth = ArrayType::new(Dtype::Bool, [1]);
+    assert_eq!(Tensor::from_bytes(&truth, &[2]).unwrap_err().kind, Kind::Dtype);
+    assert_eq!(Tensor::from_bytes(&truth, &[1, 1]).unwrap_err().kind, Kind::Shape);
+    assert_eq!(Tensor::from_lines(truth, Buffer::zeros(2)).unwrap_err().kind, Kind::Shape);
 
     assert!(t.row(2).is_err() && t.row(usize::MAX).is_err() && Tensor::from(1.0).row(0).is_err());
     for axis in [2, -3, isize::MAX, isize::MIN] {
