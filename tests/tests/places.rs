@@ -8,7 +8,7 @@ use tapeloom_ir::{ArrayType, Dtype, FuncId, Module, Tensor, parse_module, print_
 use tapeloom_tests::calculus::{check_products, precision};
 use tapeloom_tests::words::{Demand, same_numbers};
 use tapeloom_tests::{Agreement, Case, Failure, Rng, run};
-use tapeloom_transforms::{jvp, ranges, rows, vjp, windows};
+use tapeloom_transforms::{jvp, last_rows, ranges, rows, vjp, windows};
 
 /// How many programs.
 const PROGRAMS: u64 = 400;
@@ -89,7 +89,11 @@ impl Text {
         if let Some(behind) = self.series {
             let free = self.shape[0] - self.trips[0] + 1;
             let shift = if writes { behind } else { self.rng.index(free) };
-            return vec![self.line("i64[]", &format!("add {}, {shift}", counters[0]))];
+            let row = self.line("i64[]", &format!("add {}, {shift}", counters[0]));
+            return match (n, counters) {
+                (2, [_, column, ..]) => vec![row, column.clone()],
+                _ => vec![row],
+            };
         }
         (0..n).map(|axis| self.index(counters, self.shape[axis])).collect()
     }
@@ -115,13 +119,21 @@ impl Text {
         format!("{:?}", (0..n).collect::<Vec<_>>()).replace(' ', "")
     }
 
+    /// Whether a round writes one element of a row that the loop fills.
+    fn is_filled(&mut self, counters: &[String]) -> bool {
+        let fits = self.shape.len() == 2 && counters.len() == 2 && self.shape[1] == self.trips[1];
+        fits && !self.coin(3)
+    }
+
     /// One reading of `x`, and one writing to it; what was read last.
     fn step(&mut self, counters: &[String], x: String, seen: &mut Vec<String>) -> String {
         let rank = self.shape.len();
         let again = !self.place.is_empty() && self.coin(2);
         let n = match again {
             true => self.place.len(),
-            false if self.series.is_some() || self.coin(3) => 1,
+            // An element of a row, by the number of the inner round.
+            false if self.series.is_some() => 1 + usize::from(self.is_filled(counters)),
+            false if self.coin(3) => 1,
             false => rank,
         };
         let part = self.ty(n);
@@ -304,9 +316,12 @@ fn program(seed: u64) -> (String, Tensor) {
     let rank = 1 + rng.index(2);
     let mut shape: Vec<usize> = (0..rank).map(|_| 3 + rng.index(5)).collect();
     let trips: Vec<usize> = (0..1 + rng.index(3)).map(|_| 1 + rng.index(4)).collect();
-    let series = (rng.index(3) == 0).then(|| rng.index(3));
+    let series = (rng.index(2) == 0).then(|| rng.index(3));
     if series.is_some() {
         shape[0] = trips[0] + 2;
+        if let ([_, columns], [_, inner, ..]) = (&mut shape[..], &trips[..]) {
+            *columns = *inner;
+        }
     }
     let x = rng.tensor(&ArrayType::new(Dtype::F64, shape.clone()));
     let runtime = rng.index(6) == 0;
@@ -321,13 +336,29 @@ fn program(seed: u64) -> (String, Tensor) {
     let ty = text.ty(0);
     text.function("f", 0, &[&format!("%x: {ty}")], |text, _| {
         let body = text.body(0);
-        vec![(text.looped(&body, 0, "carry0", "%x", &ty), ty.clone())]
+        let all = text.looped(&body, 0, "carry0", "%x", &ty);
+        let down = text.out.contains("direction=down");
+        let Some(behind) = text.series.filter(|_| !text.coin(4)) else { return vec![(all, ty)] };
+        // One row of the series, mostly what the last round makes.
+        let row = match text.rng.index(8) {
+            0 => text.rng.index(text.shape[0]),
+            _ if down => behind,
+            _ => (behind + text.trips[0]).saturating_sub(1),
+        };
+        let (mut start, mut limit) = (vec![0; rank], text.shape.clone());
+        (start[0], limit[0]) = (row, row + 1);
+        let sizes: Vec<usize> = start.iter().zip(&limit).map(|(s, l)| l - s).collect();
+        let list = |x: &[usize]| format!("{x:?}").replace(' ', "");
+        let (start, limit, strides) = (list(&start), list(&limit), list(&vec![1; rank]));
+        let slice = format!("slice{{start={start}, limit={limit}, strides={strides}}} {all}");
+        let ty = format!("f64{}", list(&sizes));
+        vec![(text.line(&ty, &slice), ty)]
     });
     (text.functions, x)
 }
 
 /// What is checked of one program: which of the passes changed it.
-fn check(text: &str, x: &Tensor, compiled: bool) -> Result<[bool; 3], Failure> {
+fn check(text: &str, x: &Tensor, compiled: bool) -> Result<[bool; 4], Failure> {
     let mut m = parse_module(text).map_err(|e| e[0].clone())?;
     let f = m.iter().map(|(id, _)| id).last().unwrap();
     let args = [x.clone()];
@@ -342,6 +373,8 @@ fn check(text: &str, x: &Tensor, compiled: bool) -> Result<[bool; 3], Failure> {
     same(&m, narrow, "windows")?;
     let rolled = rows(&mut m, narrow)?;
     same(&m, rolled, "rows")?;
+    let last = last_rows(&mut m, narrow)?;
+    same(&m, last, "last rows")?;
     let case = |f: FuncId, args: &[Tensor]| Case {
         name: "places".into(),
         f,
@@ -366,22 +399,22 @@ fn check(text: &str, x: &Tensor, compiled: bool) -> Result<[bool; 3], Failure> {
     if compiled {
         same_numbers(&mut m, &case(back.function, &both), Demand::default())?;
     }
-    Ok([settled != f, narrow != settled, rolled != narrow])
+    Ok([settled != f, narrow != settled, rolled != narrow, last != narrow])
 }
 
 #[test]
 fn windows_and_rows_mean_what_arrays_did() {
     let from: u64 = std::env::var("FUZZ_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
     let times: u64 = std::env::var("FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
-    let mut changed = [0; 3];
+    let mut changed = [0; 4];
     for seed in 0..PROGRAMS * times {
         let (text, x) = program(from.wrapping_mul(1 << 32).wrapping_add(seed));
         let found = check(&text, &x, seed % 10 == 0)
             .unwrap_or_else(|e| panic!("program {seed}: {e}\n{text}"));
         changed.iter_mut().zip(found).for_each(|(n, on)| *n += u64::from(on));
     }
-    println!("settled, narrowed, rolled: {changed:?} of {}", PROGRAMS * times);
+    println!("settled, narrowed, rolled, last: {changed:?} of {}", PROGRAMS * times);
     // That they are met is a part of the test.
-    let [settled, narrowed, rolled] = changed.map(|n| n * 100 / (PROGRAMS * times));
-    assert!(settled > 50 && narrowed > 10 && rolled > 1, "{changed:?}");
+    let [settled, narrowed, rolled, last] = changed.map(|n| n * 100 / (PROGRAMS * times));
+    assert!(settled > 50 && narrowed > 10 && rolled > 1 && last > 1, "{changed:?}");
 }

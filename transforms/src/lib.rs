@@ -45,7 +45,7 @@ pub use dce::dce;
 pub use inline::{expand, inline};
 pub use pass::{BEFORE_ACCELERATOR, BEFORE_CODE, BEFORE_RELAXED_CODE, PASSES, Pass, Pipeline};
 pub use peephole::peephole;
-pub use places::{ranges, rows, windows};
+pub use places::{last_rows, ranges, rows, windows};
 pub use regions::{Transforms, as_linear, batch, jvp, linearize, prune, transpose, unzip};
 pub use simplify::{
     Options as SimplifyOptions, Simplification, Simplified, simplify, simplify_relaxed,

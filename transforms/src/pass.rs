@@ -87,6 +87,13 @@ pub const PASSES: &[Pass] = &[
         run: crate::rows,
     },
     Pass {
+        name: "last_rows",
+        about: "the same for arrays of which the last row is all that is read",
+        exactness: Exactness::Exact,
+        nested: true,
+        run: crate::last_rows,
+    },
+    Pass {
         name: "simplify",
         about: "the cheapest program that exact rules lead to",
         exactness: Exactness::Exact,
@@ -103,11 +110,12 @@ pub const PASSES: &[Pass] = &[
 ];
 
 /// What runs before code generation.
-pub const BEFORE_CODE: &str = "expand, cse, dce, ranges, windows, peephole, simplify, dce";
+pub const BEFORE_CODE: &str =
+    "expand, cse, dce, ranges, windows, last_rows, peephole, simplify, dce";
 
 /// The same, where sums may be taken in another order.
 pub const BEFORE_RELAXED_CODE: &str =
-    "expand, cse, dce, ranges, windows, peephole, simplify_relaxed, dce";
+    "expand, cse, dce, ranges, windows, last_rows, peephole, simplify_relaxed, dce";
 
 /// What runs before the simulated accelerator, where loops are run as they are written.
 pub const BEFORE_ACCELERATOR: &str = "expand, cse, dce, ranges, peephole, simplify, dce";

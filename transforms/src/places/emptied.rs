@@ -65,9 +65,7 @@ fn constant(at: &Looped, known: &Known<'_>, param: usize, result: usize) -> Opti
     let set = body.equations.iter().find(|e| e.outputs.contains(&last))?;
     let touch = Touch::of(known, body, set)?;
     let write = touch.part.writes.filter(|w| !w.adds)?;
-    if !covers(at, &touch, extents) {
-        return None;
-    }
+    covers(at, &touch, extents)?;
     for e in &body.equations {
         if e.operands.iter().any(is(last)) {
             return None;
@@ -87,20 +85,21 @@ fn constant(at: &Looped, known: &Known<'_>, param: usize, result: usize) -> Opti
     (given == 1 && is(p)(&set.operands[0])).then(|| uniform(body, set.operands[write.operand]))?
 }
 
-/// Whether the rounds of a loop touch every place of an array, each its own: one axis is gone along by the number of
-/// the round, and the others are touched whole.
-fn covers(at: &Looped, touch: &Touch, extents: &[usize]) -> bool {
-    let Trip::Static(rounds) = at.rounds.trip else { return false };
+/// The axis along which the rounds of a loop touch every place of an array, each its own: by the number of the round,
+/// and all other axes whole.
+pub(super) fn covers(at: &Looped, touch: &Touch, extents: &[usize]) -> Option<usize> {
+    let Trip::Static(rounds) = at.rounds.trip else { return None };
     let counter = at.body.all_params().zip(&at.rounds.takes).find(|(_, s)| **s == Slot::Index);
-    let Some((counter, _)) = counter else { return false };
-    let mut counted = 0;
-    let axes = touch.starts.iter().zip(&touch.part.sizes).zip(extents);
-    let whole = axes.filter(|((start, size), extent)| {
-        let along = **size == 1 && **extent == rounds && **start == Sum::symbol((counter, 0));
-        counted += usize::from(along);
-        along || (**size == **extent && **start == Sum::number(0))
-    });
-    whole.count() == extents.len() && counted == 1
+    let (counter, _) = counter?;
+    let size = |axis: usize| touch.part.sizes[axis];
+    let along = |axis: &usize| {
+        size(*axis) == 1
+            && extents[*axis] == rounds
+            && touch.starts[*axis] == Sum::symbol((counter, 0))
+    };
+    let axis = (0..extents.len()).find(along)?;
+    let whole = |a: usize| size(a) == extents[a] && touch.starts[a] == Sum::number(0);
+    (0..extents.len()).all(|a| a == axis || whole(a)).then_some(axis)
 }
 
 /// The value of every element of an atom, if it is a constant in sight.

@@ -11,6 +11,7 @@
 //! | `shared` | constants of a loop that are one value are one |
 //! | `area` | boxes in arrays: which ones meet |
 //! | `looped` | loops where they stand |
+//! | `behind` | what is read of a value behind who makes it |
 //! | `lift` | branches take the elements that they read |
 //! | `touch` | where equations read and write an array, as sums |
 //! | `walk` | innermost bodies first |
@@ -18,13 +19,16 @@
 //! | `emptied` | loops take as constants what they leave empty, place by place |
 //! | `reread` | boxes that were just written are not read, and not written twice |
 //! | `rows` | the pass `rows`: loops that make a row from those before it carry rows |
+//! | `filled` | loops give what they set whole, place by place, and do not read |
 //!
 //! The first two run before reverse mode, which then keeps the part and not the whole, and before code is made.
-//! The third runs where bytes are counted, for plans within a budget: otherwise an array of rows is filled where it
-//! lies.
+//! The third runs where bytes are counted, for plans within a budget, and before reverse mode for arrays of which the
+//! last row is all that is read: other arrays of rows are filled where they lie.
 
 mod area;
+mod behind;
 mod emptied;
+mod filled;
 mod known;
 mod lift;
 mod looped;
@@ -38,7 +42,7 @@ mod walk;
 mod windows;
 
 pub(crate) use range::Range;
-pub use rows::rows;
+pub use rows::{last_rows, rows};
 pub use settle::ranges;
 pub use windows::windows;
 
@@ -63,5 +67,6 @@ pub(crate) fn integers(module: &Module, f: &Function) -> SecondaryMap<ValueId, O
 pub(crate) fn tidy(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let f = shared::shared(module, f)?;
     let f = ranges(module, f)?;
-    windows::all_windows(module, f)
+    let f = windows::all_windows(module, f)?;
+    last_rows(module, f)
 }

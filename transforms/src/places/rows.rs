@@ -14,6 +14,8 @@
 //! known which round made what a round reads: so many rounds before, or none, and then it is what was there
 //! before the loop. Reverse mode and its budgets meet a loop whose state is a row, and not all rows.
 
+use super::behind::{Behind, OneBox};
+use super::filled::filled;
 use super::known::{Fact, Known, Sum};
 use super::looped::Looped;
 use super::touch::{Touch, number};
@@ -31,7 +33,26 @@ const ROUNDS: usize = 4;
 /// # Errors
 /// None that a well-formed module can cause.
 pub fn rows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, Pass::Loops(rolled))
+    inside_out(
+        module,
+        f,
+        Pass::Loops(|b, op, operands, facts| rolled(b, op, operands, facts, None)),
+    )
+}
+
+/// The same for arrays of which the last row is all that is read behind the loop, which is then nowhere in memory.
+/// A function without such a loop stays as it is.
+///
+/// # Errors
+/// None that a well-formed module can cause.
+pub fn last_rows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    let given = filled(module, f)?;
+    let given = crate::dce(module, given)?;
+    let last = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], read: &Behind<'_>| {
+        rolled(b, op, operands, facts, Some(read))
+    };
+    let rows = inside_out(module, given, Pass::Rows(last))?;
+    if rows == given { Ok(f) } else { crate::dce(module, rows) }
 }
 
 /// A loop that makes rows.
@@ -75,14 +96,23 @@ struct Back {
     stacked: usize,
 }
 
-/// The outputs of a loop that carries rows in place of an array, if there is such a one.
-fn rolled(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]) -> Better {
+/// The outputs of a loop that carries rows in place of an array, if there is such a one. Who says what is read behind
+/// it gets the last row in place of an array of which that is all, and other arrays stay.
+fn rolled(
+    b: &Builder<'_>,
+    op: &Op,
+    operands: &[Atom],
+    facts: &[Fact],
+    behind: Option<&Behind<'_>>,
+) -> Better {
     let Some(mut at) = Looped::of(b, op, operands, facts) else { return Ok(None) };
     let (mut param, mut back, results) = (0, Vec::new(), at.body.results.len());
     loop {
         let body = at.body.clone();
         let known = b.with_module(|m| Known::of(m, &body, &at.facts));
-        let rows = (param..body.params.len()).find_map(|p| Rows::of(&at, &known, p));
+        let wanted = |rows: &Rows| behind.is_none_or(|read| rows.is_last(&at, read(rows.result)));
+        let mut all = (param..body.params.len()).filter_map(|p| Rows::of(&at, &known, p));
+        let rows = all.find(wanted);
         let Some(rows) = rows else { break };
         param = rows.param + 1;
         back.extend(rows.take(b, &mut at)?);
@@ -91,6 +121,10 @@ fn rolled(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]) -> Better
         return Ok(None);
     }
     let Some(mut outputs) = at.emit(b) else { return Ok(None) };
+    if behind.is_some() {
+        outputs.truncate(results);
+        return Ok(Some(outputs));
+    }
     for Back { output, array, axis, starts, stacked } in back {
         let stacked = first_axis_to(b, outputs[stacked], axis);
         outputs[output] = put_box(b, array, stacked, &starts);
@@ -205,6 +239,19 @@ impl Rows {
             deep,
             old,
             row,
+        })
+    }
+
+    /// Whether a box is the row that the last round writes.
+    fn is_last(&self, at: &Looped, read: Option<OneBox>) -> bool {
+        let last = match at.rounds.direction {
+            Direction::Up => self.rounds as i64 - 1,
+            Direction::Down => 0,
+        };
+        read.is_some_and(|OneBox { starts, sizes }| {
+            let whole = (0..sizes.len()).all(|a| a == self.axis || starts[a] == 0)
+                && sizes.iter().product::<usize>() == self.row.shape.elements();
+            whole && sizes[self.axis] == 1 && self.to == Sum::number(starts[self.axis] - last)
         })
     }
 

@@ -3,11 +3,14 @@
 //! What a body's parameters can be follows from where it is run, so a body that is run in two places may
 //! become two.
 
+use super::behind::{Behind, OneBox};
 use super::known::{Fact, Known};
 use super::reread::Written;
 use smallvec::smallvec;
+use tapeloom_ir::prim::reshaped;
 use tapeloom_ir::{
-    Atom, Builder, Equation, FuncId, Module, Op, OrderedMap, Policy, Problem, deeper, rebuild,
+    Atom, Builder, Equation, FuncId, Module, Op, OrderedMap, OrderedSet, Policy, Problem, Type,
+    ValueId, deeper, rebuild,
 };
 
 /// What a pass does.
@@ -19,6 +22,9 @@ pub(super) enum Pass {
     /// primitive, its operands, and what is known of the parameters of the first function it runs. It is
     /// not asked under policies that take arrays for memory, which want all of each.
     Loops(fn(&Builder<'_>, &Op, &[Atom], &[Fact]) -> Better),
+    /// Of loops: the same, told what is read of their outputs behind them. Where an output comes back as the one box
+    /// that is read of it, whoever reads that box gets it.
+    Rows(fn(&Builder<'_>, &Op, &[Atom], &[Fact], &Behind<'_>) -> Better),
     /// Of boxes that are read or written where they were written before: see [`Written`].
     Reread,
 }
@@ -47,12 +53,14 @@ fn visit(
     }
     let f = module.get(id);
     let leaf = |e: &Equation| e.op.regions().is_empty();
-    if matches!(pass, Pass::Loops(_)) && f.equations.iter().all(leaf) {
+    if matches!(pass, Pass::Loops(_) | Pass::Rows(_)) && f.equations.iter().all(leaf) {
         return Ok(id);
     }
     let known = Known::of(module, &f, facts);
     let mut written = matches!(pass, Pass::Reread).then(|| Written::of(&known, &f));
     let mut changed = false;
+    // What has come back as a box.
+    let mut boxes: OrderedSet<ValueId> = OrderedSet::default();
     let new = rebuild(&f, |draft, i, mut operands| {
         let e = &f.equations[i];
         let regions = e.op.regions();
@@ -60,6 +68,15 @@ fn visit(
             let found = match pass {
                 Pass::Leaves(known_of) => known_of(module, &known, e, &operands),
                 Pass::Loops(_) => None,
+                Pass::Rows(_) => {
+                    let read = e.operands.first().and_then(|a| a.value());
+                    read.filter(|v| boxes.contains(v)).map(|_| match &f.types[e.outputs[0]] {
+                        Type::Array(ty) => {
+                            reshaped(&Builder::new(module, draft), operands[0], &ty.shape)
+                        }
+                        Type::Tape(_) => operands[0],
+                    })
+                }
                 Pass::Reread => {
                     let before = operands.clone();
                     let found = written.as_mut().and_then(|w| w.reread(i, &mut operands));
@@ -70,8 +87,10 @@ fn visit(
             changed |= found.is_some();
             return Ok(found.map_or_else(|| draft.copy(&f, i, operands), |x| smallvec![x]));
         };
-        if let (Pass::Loops(_) | Pass::Reread, Some(Policy::Aliased | Policy::Disjoint)) =
-            (pass, e.op.policy())
+        if let (
+            Pass::Loops(_) | Pass::Rows(_) | Pass::Reread,
+            Some(Policy::Aliased | Policy::Disjoint),
+        ) = (pass, e.op.policy())
         {
             return Ok(draft.copy(&f, i, operands));
         }
@@ -94,6 +113,19 @@ fn visit(
                 let b = Builder::new(module, draft);
                 b.at(f.location(i));
                 better(&b, &op, &operands, &inside)?
+            }
+            Pass::Rows(better) => {
+                let inside = known.facts(module, e, first);
+                let b = Builder::new(module, draft);
+                b.at(f.location(i));
+                let read = |output: usize| OneBox::of(&known, &f, e.outputs[output]);
+                let better = better(&b, &op, &operands, &inside, &read)?;
+                for (output, made) in e.outputs.iter().zip(better.iter().flatten()) {
+                    if b.type_of(*made) != f.types[*output] {
+                        boxes.insert(*output);
+                    }
+                }
+                better
             }
         };
         changed |= better.is_some();
