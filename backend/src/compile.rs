@@ -111,6 +111,9 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
         kernel::contract(&mut program);
     }
     kernel::choose_lanes(&mut program);
+    if !written {
+        kernel::jam(&mut program);
+    }
     let confined = kernel::confine(&mut program)?;
     let lower = start.elapsed();
     let start = Instant::now();

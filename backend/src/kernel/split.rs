@@ -218,19 +218,9 @@ pub(super) fn copies(
     let inner = (rounds > 1 || !carries.is_empty()).then(|| program.fresh_index());
     let (mut copied, mut undecided) = (Vec::new(), false);
     for (n, range) in ranges.iter().enumerate() {
-        let mut copy = Copy {
-            program,
-            index,
-            range: *range,
-            inner: inner.filter(|_| rounds > 1),
-            number: Arg::Literal(Literal::i64(range.start)),
-            // What a round hands on is what the copy behind it begins with.
-            handed: if n > 0 { &carries } else { &[] },
-            scalars: SecondaryMap::new(),
-            vars: SecondaryMap::new(),
-            indices: SecondaryMap::new(),
-            undecided: false,
-        };
+        let mut copy = Copy::of(program, index, *range, inner.filter(|_| rounds > 1));
+        // What a round hands on is what the copy behind it begins with.
+        copy.handed = if n > 0 { &carries } else { &[] };
         copy.count(&mut copied);
         copy.append(body, &mut copied);
         undecided |= copy.undecided;
@@ -244,6 +234,51 @@ pub(super) fn copies(
         }
     }
     undecided
+}
+
+/// The same for a body of straight code around one loop, the statement `at`, where rounds are independent: that loop
+/// goes once for all ranges, with a round for each.
+pub(super) fn jammed(
+    program: &mut Kernel,
+    (body, at): (&[Stmt], usize),
+    (index, claim): (IndexId, Rounds),
+    ranges: &[Range],
+    carries: Vec<Carry>,
+    out: &mut Vec<Stmt>,
+) {
+    let Stmt::For { index: within, extent, rounds: steps, body: inside, .. } = &body[at] else {
+        return;
+    };
+    let rounds = ranges.first().map_or(0, |range| range.rounds);
+    let inner = (rounds > 1 || !carries.is_empty()).then(|| program.fresh_index());
+    let shared = program.fresh_index();
+    let (mut all, mut together, mut behind) = (Vec::new(), Vec::new(), Vec::new());
+    for (n, range) in ranges.iter().enumerate() {
+        let mut copy = Copy::of(program, index, *range, inner.filter(|_| rounds > 1));
+        copy.handed = if n > 0 { &carries } else { &[] };
+        copy.count(&mut all);
+        copy.append(&body[..at], &mut all);
+        copy.indices[*within] = Some(shared);
+        copy.append(inside, &mut together);
+        copy.append(&body[at + 1..], &mut behind);
+    }
+    all.push(Stmt::For {
+        index: shared,
+        extent: *extent,
+        rounds: *steps,
+        lanes: 1,
+        carries: Vec::new(),
+        body: together,
+    });
+    all.append(&mut behind);
+    let body = sweep(all);
+    match inner {
+        None => out.extend(body),
+        Some(index) => {
+            let extent = Extent::Constant(rounds as usize);
+            out.push(Stmt::For { index, extent, rounds: claim, lanes: 1, carries, body });
+        }
+    }
 }
 
 /// A copy of a loop's body for some rounds.
@@ -265,7 +300,22 @@ struct Copy<'a> {
     undecided: bool,
 }
 
-impl Copy<'_> {
+impl<'a> Copy<'a> {
+    fn of(program: &'a mut Kernel, index: IndexId, range: Range, inner: Option<IndexId>) -> Self {
+        Copy {
+            program,
+            index,
+            range,
+            inner,
+            number: Arg::Literal(Literal::i64(range.start)),
+            handed: &[],
+            scalars: SecondaryMap::new(),
+            vars: SecondaryMap::new(),
+            indices: SecondaryMap::new(),
+            undecided: false,
+        }
+    }
+
     /// The old index as a number, of the new one; addresses take it themselves. Swept where nobody reads it.
     fn count(&mut self, out: &mut Vec<Stmt>) {
         let Some(inner) = self.inner else { return };
