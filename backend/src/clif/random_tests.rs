@@ -16,8 +16,8 @@ use crate::kernel::told::{tell, told};
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Call, Carry, Contract, Cursor, Expr, Extent, Held, IndexId,
     Kernel, KernelId, Matrix, Place, Program, Rounds, Stmt, Sums, Tape, TapeId, Taping, Turned,
-    VarId, Version, View, choose_lanes, claim, eval, handle, in_place, localize, parse, registers,
-    reuse, shadow, splice, split_loops, straighten, unroll, upward, verify, visit,
+    VarId, Version, View, choose_lanes, claim, eval, handle, in_place, jam, localize, parse,
+    registers, reuse, shadow, splice, split_loops, straighten, unroll, upward, verify, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
@@ -697,6 +697,7 @@ fn random_recursive_kernels() {
             true => told_by(&made),
             false => (eval(&made, args).unwrap(), told()),
         };
+        jam(&mut made);
         assert_eq!(verify(&made), [], "{made}\nseed {seed}");
         let machine = Machine { window: 64, ..Machine::cal().with_cache(1 << 10, 2) };
         let (simulated, _) = simulate(&made, args, &machine.into())

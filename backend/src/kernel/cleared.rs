@@ -8,7 +8,8 @@
 //!
 //! It is how every sum over the rounds of a loop begins, and storing zeros takes as long as the system took. It
 //! goes only on the way to machine code: text, interpreters and proofs have every store, and what is left then does
-//! not [fill](super::filled) the result, which is why the caller clears it.
+//! not [fill](super::filled) the result, which is why the caller clears it: new memory is clear already, and memory
+//! that was given back and is used again is cleared at once.
 
 use super::{Arg, Kernel, Program, Stmt};
 use std::collections::BTreeSet;
@@ -29,8 +30,6 @@ pub(crate) fn cleared(program: &Program) -> Program {
 #[derive(Default)]
 struct Touched {
     results: BTreeSet<usize>,
-    /// A callee may have touched any.
-    all: bool,
 }
 
 impl Touched {
@@ -60,14 +59,13 @@ impl Touched {
             Stmt::Store { buffer, value: Arg::Literal(zero), .. } => {
                 let of = &kernel.buffers[*buffer];
                 let new = of.place.output().is_some_and(|n| !self.results.contains(&n));
-                zero.bits == 0 && new && !self.all && of.ty.bytes() >= LARGE
+                zero.bits == 0 && new && of.ty.bytes() >= LARGE
             }
             _ => false,
         }
     }
 
     fn touch(&mut self, kernel: &Kernel, stmt: &Stmt) {
-        self.all |= matches!(stmt, Stmt::Call(_));
         let results = &mut self.results;
         let mut touch = |buffer| results.extend(kernel.buffers[buffer].place.output());
         stmt.accesses(&mut |access| touch(access.buffer));

@@ -35,6 +35,10 @@ const LONG: usize = 4;
 /// Statements of an inner round at most, over all chains: values beyond that are not in registers.
 const MOST: usize = 48;
 
+/// Statements of all copies at most, with what stands around inner loops: a bound for code, since loops around a
+/// jammed one may be jammed next.
+const MOST_STATEMENTS: usize = 512;
+
 /// Lets a few rounds of outer loops go through inner ones together, where those are chains.
 pub(crate) fn jam(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
@@ -111,7 +115,9 @@ impl Chains {
             variables(body).0 == Rounds::Parallel
                 && memory(kernel, *index, Extent::Constant(*n), body) == Meet::Never
         };
-        let worth = chains > 1 && *n >= chains && independent();
+        let copies = chains + *n % chains.max(1);
+        let little = size(body).saturating_mul(copies) <= MOST_STATEMENTS;
+        let worth = chains > 1 && *n >= chains && little && independent();
         worth.then_some(Chains { index: *index, rounds: *n, claim: *rounds, at, chains })
     }
 }
@@ -192,7 +198,11 @@ mod tests {
             store b2[i0*20 + i1], %0 }";
         // Short.
         let short = SUM.replace("i1 in 20", "i1 in 3");
-        for inside in [&before, free, &short] {
+        // Much around it.
+        let step = |i: usize| format!("%{}: f64 = mul %{}, 0.5 ", 101 + i, 100 + i);
+        let much: String = (0..200).map(step).collect();
+        let long = format!("%100: f64 = load b0[i0*20] {much} {SUM} store b2[i0], %300");
+        for inside in [&before, free, &short, &long] {
             let text = jammed(8, inside);
             assert!(text.contains("in 8 {"), "{text}");
         }

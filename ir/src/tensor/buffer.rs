@@ -86,10 +86,12 @@ impl Fresh {
         fresh
     }
 
-    /// The lines, to be written.
+    /// The lines, to be written. Nobody shares them yet.
     pub fn lines(&mut self) -> &mut [MaybeUninit<Line>] {
         let Place { first, lines } = self.place;
-        let Some(words) = Arc::get_mut(&mut self.words) else { return &mut [] };
+        let Some(words) = Arc::get_mut(&mut self.words) else {
+            unreachable!("fresh lines that are shared")
+        };
         let words = &mut words[first..][..lines * WORDS];
         // SAFETY: `first` is where a line begins, and these words, borrowed alone, are so many lines.
         unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), lines) }

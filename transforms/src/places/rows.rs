@@ -41,7 +41,7 @@ pub fn rows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
 }
 
 /// The same for arrays of which the last row is all that is read behind the loop, which is then nowhere in memory.
-/// A function without such a loop stays as it is.
+/// A function without such a loop stays as it is; in one with such a loop all others give what they fill, too.
 ///
 /// # Errors
 /// None that a well-formed module can cause.
@@ -242,7 +242,8 @@ impl Rows {
         })
     }
 
-    /// Whether a box is the row that the last round writes.
+    /// Whether a box is the row that the last round writes; where there is no round, the one that the first would read
+    /// of the round before it, with which the loop then begins and ends.
     fn is_last(&self, at: &Looped, read: Option<OneBox>) -> bool {
         let last = match at.rounds.direction {
             Direction::Up => self.rounds as i64 - 1,

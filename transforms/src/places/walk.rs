@@ -59,7 +59,7 @@ fn visit(
     let known = Known::of(module, &f, facts);
     let mut written = matches!(pass, Pass::Reread).then(|| Written::of(&known, &f));
     let mut changed = false;
-    // What has come back as a box.
+    // What has come back as a box, which has an axis less.
     let mut boxes: OrderedSet<ValueId> = OrderedSet::default();
     let new = rebuild(&f, |draft, i, mut operands| {
         let e = &f.equations[i];
