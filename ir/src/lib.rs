@@ -63,7 +63,7 @@ pub use literal::Literal;
 pub use maker::{Maker, maker};
 pub use map::{OrderedMap, OrderedSet};
 pub use module::Module;
-pub use pages::{large_pages, try_zeros};
+pub use pages::{LARGE_BYTES, try_zeros};
 pub use policy::{Bits, Memory, Policy, Price, ROUNDING, Regime, Share, Terms};
 pub use prim::{Code, Op, Scalar};
 pub use problem::{Kind, Problem};

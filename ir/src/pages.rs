@@ -7,13 +7,13 @@
 //!
 //! Where the system has none, or no answer, nothing changes but time.
 
-#![expect(unsafe_code, reason = "asks the system, and fills memory")]
+#![expect(unsafe_code, reason = "asks the system")]
 
 use crate::Line;
 use bytemuck::Zeroable;
 
-/// From so many bytes on.
-pub(crate) const LARGE: usize = 1 << 22;
+/// From so many bytes on memory is large: the system gives it new, in pages of its own.
+pub const LARGE_BYTES: usize = 1 << 22;
 
 /// So many lines of zeros; `None` where there is no memory for them.
 pub fn try_zeros(lines: usize) -> Option<Vec<Line>> {
@@ -26,8 +26,8 @@ pub fn try_zeros(lines: usize) -> Option<Vec<Line>> {
 
 /// Asks the system for large pages under memory that has not been touched yet, if it is large. What it holds
 /// does not change.
-pub fn large_pages<T>(memory: &mut [T]) {
-    if size_of_val(memory) >= LARGE {
+pub(crate) fn large_pages<T>(memory: &mut [T]) {
+    if size_of_val(memory) >= LARGE_BYTES {
         ask(memory);
     }
 }

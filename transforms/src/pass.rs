@@ -88,7 +88,7 @@ pub const PASSES: &[Pass] = &[
     },
     Pass {
         name: "last_rows",
-        about: "the same for arrays of which the last row is all that is read",
+        about: "loops carry rows of arrays of which the last row is all that is read",
         exactness: Exactness::Exact,
         nested: true,
         run: crate::last_rows,

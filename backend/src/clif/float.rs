@@ -101,19 +101,16 @@ pub(super) fn choose(
         if ty.is_float() && is_loaded(b, truth) {
             let (bits, zeros) = (ty.as_int(), [x, y].map(|x| is_zero(b, x)));
             let [x, y] = [x, y].map(|x| b.ins().bitcast(bits, little, x));
-            // All ones, or none.
-            let chosen = match zeros {
-                [false, true] => {
-                    let wide = b.ins().uextend(bits, truth);
-                    let mask = b.ins().ineg(wide);
-                    b.ins().band(x, mask)
-                }
-                [true, false] => {
-                    let wide = b.ins().uextend(bits, truth);
-                    let mask = b.ins().iadd_imm_s(wide, -1);
-                    b.ins().band(y, mask)
-                }
-                [false, false] | [true, true] => b.ins().select(truth, x, y),
+            let chosen = if zeros[0] == zeros[1] {
+                b.ins().select(truth, x, y)
+            } else {
+                // All ones where the other one is chosen, and no bit where zero is.
+                let wide = b.ins().uextend(bits, truth);
+                let (other, mask) = match zeros[1] {
+                    true => (x, b.ins().ineg(wide)),
+                    false => (y, b.ins().iadd_imm_s(wide, -1)),
+                };
+                b.ins().band(other, mask)
             };
             return b.ins().bitcast(ty, little, chosen);
         }

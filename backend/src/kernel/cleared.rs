@@ -13,69 +13,59 @@
 
 use super::{Arg, Kernel, Program, Stmt};
 use std::collections::BTreeSet;
-
-/// Results of fewer bytes the caller clears by writing, as the program does.
-const LARGE: usize = 1 << 22;
+use tapeloom_ir::LARGE_BYTES;
 
 /// The same program for a caller that clears what it does not fill.
 pub(crate) fn cleared(program: &Program) -> Program {
     let mut program = program.clone();
     let mut steps = std::mem::take(&mut program.entry.body);
-    Touched::default().without(&program.entry, &mut steps);
+    without(&program.entry, &mut steps, &mut BTreeSet::new());
     program.entry.body = steps;
     program
 }
 
-/// The results, by number, that something before a statement has touched.
-#[derive(Default)]
-struct Touched {
-    results: BTreeSet<usize>,
+/// Leaves out loops that store zeros where nothing has been, and nothing else. What is in a loop runs again and again,
+/// so only what stands in none is looked at. `touched` are the results, by number, that something before has touched.
+fn without(kernel: &Kernel, steps: &mut Vec<Stmt>, touched: &mut BTreeSet<usize>) {
+    steps.retain_mut(|step| {
+        if let Stmt::Nest { body } = step {
+            without(kernel, body, touched);
+            return !body.is_empty();
+        }
+        let clears = clears(kernel, step, touched);
+        if !clears {
+            touch(kernel, step, touched);
+        }
+        !clears
+    });
 }
 
-impl Touched {
-    /// Leaves out loops that store zeros where nothing has been, and nothing else. What is in a loop runs again and
-    /// again, so only what stands in none is looked at.
-    fn without(&mut self, kernel: &Kernel, steps: &mut Vec<Stmt>) {
-        steps.retain_mut(|step| {
-            if let Stmt::Nest { body } = step {
-                self.without(kernel, body);
-                return !body.is_empty();
-            }
-            let clears = self.clears(kernel, step);
-            if !clears {
-                self.touch(kernel, step);
-            }
-            !clears
-        });
+/// Whether a statement only stores zeros to large results that are new. Of smaller ones the caller would clear as the
+/// program does, by writing.
+fn clears(kernel: &Kernel, stmt: &Stmt, touched: &BTreeSet<usize>) -> bool {
+    match stmt {
+        Stmt::Nest { body } => body.iter().all(|s| clears(kernel, s, touched)),
+        Stmt::For { carries, body, .. } => {
+            carries.is_empty() && body.iter().all(|s| clears(kernel, s, touched))
+        }
+        Stmt::Store { buffer, value: Arg::Literal(zero), .. } => {
+            let of = &kernel.buffers[*buffer];
+            let new = of.place.output().is_some_and(|n| !touched.contains(&n));
+            zero.bits == 0 && new && of.ty.bytes() >= LARGE_BYTES
+        }
+        _ => false,
     }
+}
 
-    /// Whether a statement only stores zeros to large results that are new.
-    fn clears(&self, kernel: &Kernel, stmt: &Stmt) -> bool {
-        match stmt {
-            Stmt::Nest { body } => body.iter().all(|s| self.clears(kernel, s)),
-            Stmt::For { carries, body, .. } => {
-                carries.is_empty() && body.iter().all(|s| self.clears(kernel, s))
-            }
-            Stmt::Store { buffer, value: Arg::Literal(zero), .. } => {
-                let of = &kernel.buffers[*buffer];
-                let new = of.place.output().is_some_and(|n| !self.results.contains(&n));
-                zero.bits == 0 && new && of.ty.bytes() >= LARGE
-            }
-            _ => false,
-        }
+fn touch(kernel: &Kernel, stmt: &Stmt, touched: &mut BTreeSet<usize>) {
+    let mut meets = |buffer| touched.extend(kernel.buffers[buffer].place.output());
+    stmt.accesses(&mut |access| meets(access.buffer));
+    for carry in stmt.carries() {
+        meets(carry.now.buffer);
+        meets(carry.next.buffer);
     }
-
-    fn touch(&mut self, kernel: &Kernel, stmt: &Stmt) {
-        let results = &mut self.results;
-        let mut touch = |buffer| results.extend(kernel.buffers[buffer].place.output());
-        stmt.accesses(&mut |access| touch(access.buffer));
-        for carry in stmt.carries() {
-            touch(carry.now.buffer);
-            touch(carry.next.buffer);
-        }
-        for block in stmt.blocks() {
-            block.iter().for_each(|s| self.touch(kernel, s));
-        }
+    for block in stmt.blocks() {
+        block.iter().for_each(|s| touch(kernel, s, touched));
     }
 }
 

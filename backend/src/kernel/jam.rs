@@ -21,7 +21,7 @@
 //! Compilers know it as unroll and jam (Allen and Cocke, 1971).
 
 use super::rounds::{Meet, memory, variables};
-use super::split::{Range, jammed, size};
+use super::split::{Jacket, Range, jammed, size};
 use super::{Carry, Extent, IndexId, Kernel, Program, Rounds, Stmt};
 use std::collections::BTreeSet;
 
@@ -56,50 +56,54 @@ fn block(kernel: &mut Kernel, body: Vec<Stmt>) -> Vec<Stmt> {
         for inside in stmt.blocks_mut() {
             *inside = block(kernel, std::mem::take(inside));
         }
-        let Some(Chains { index, rounds, claim, at, chains }) = Chains::of(kernel, &stmt) else {
+        let Some(Chains { index, rounds, claim, carries, body, chains }) =
+            Chains::of(kernel, &stmt)
+        else {
             out.push(stmt);
             continue;
         };
-        let Stmt::For { carries, body, .. } = stmt else { continue };
         let (by, blocks, rest) = (chains as i64, (rounds / chains) as i64, rounds % chains);
         let all = (0..by).map(|start| Range { start, by, rounds: blocks });
         let last = (0..rest as i64).map(|n| Range { start: by * blocks + n, by: 1, rounds: 1 });
         for ranges in [all.collect::<Vec<_>>(), last.collect()] {
-            if !ranges.is_empty() {
-                jammed(kernel, (&body, at), (index, claim), &ranges, carries.clone(), &mut out);
-            }
+            jammed(kernel, body, (index, claim), &ranges, carries, &mut out);
         }
     }
     out
 }
 
 /// A loop whose rounds are chains.
-struct Chains {
+struct Chains<'a> {
     index: IndexId,
     rounds: usize,
     claim: Rounds,
-    /// Which of its statements is the loop inside.
-    at: usize,
+    carries: &'a [Carry],
+    body: Jacket<'a>,
     /// How many go together.
     chains: usize,
 }
 
-impl Chains {
-    fn of(kernel: &Kernel, stmt: &Stmt) -> Option<Chains> {
+impl<'a> Chains<'a> {
+    fn of(kernel: &Kernel, stmt: &'a Stmt) -> Option<Chains<'a>> {
         let Stmt::For { index, extent: Extent::Constant(n), rounds, lanes: 1, carries, body } =
             stmt
         else {
             return None;
         };
-        let loops = |s: &Stmt| !s.blocks().is_empty();
-        let at = body.iter().position(loops)?;
-        let alone = body.iter().enumerate().all(|(i, s)| i == at || is_straight(s));
+        let at = body.iter().position(|s| !s.blocks().is_empty())?;
+        let (before, behind) = (&body[..at], &body[at + 1..]);
         let Stmt::For {
-            extent: Extent::Constant(m), lanes: 1, carries: none, body: inside, ..
+            index: own,
+            extent: Extent::Constant(m),
+            rounds: steps,
+            lanes: 1,
+            carries: none,
+            body: inside,
         } = &body[at]
         else {
             return None;
         };
+        let alone = before.iter().chain(behind).all(is_straight);
         let in_place = |c: &Carry| c.now.buffer == c.next.buffer;
         let shaped = alone && none.is_empty() && inside.iter().all(is_straight);
         if !shaped || !carries.iter().all(in_place) || *m < LONG || !waits(kernel, inside) {
@@ -118,7 +122,9 @@ impl Chains {
         let copies = chains + *n % chains.max(1);
         let little = size(body).saturating_mul(copies) <= MOST_STATEMENTS;
         let worth = chains > 1 && *n >= chains && little && independent();
-        worth.then_some(Chains { index: *index, rounds: *n, claim: *rounds, at, chains })
+        let (index, own, extent, steps) = (*index, *own, *m, *steps);
+        let body = Jacket { before, index: own, extent, rounds: steps, inside, behind };
+        worth.then_some(Chains { index, rounds: *n, claim: *rounds, carries, body, chains })
     }
 }
 

@@ -225,60 +225,63 @@ pub(super) fn copies(
         copy.append(body, &mut copied);
         undecided |= copy.undecided;
     }
-    let body = sweep(copied);
-    match inner {
-        None => out.extend(body),
-        Some(index) => {
-            let extent = Extent::Constant(rounds as usize);
-            out.push(Stmt::For { index, extent, rounds: claim, lanes: 1, carries, body });
-        }
-    }
+    around(inner, (rounds, claim), carries, sweep(copied), out);
     undecided
 }
 
-/// The same for a body of straight code around one loop, the statement `at`, where rounds are independent: that loop
-/// goes once for all ranges, with a round for each.
-pub(super) fn jammed(
-    program: &mut Kernel,
-    (body, at): (&[Stmt], usize),
-    (index, claim): (IndexId, Rounds),
-    ranges: &[Range],
+/// The body in a loop of that index and claim, or as it is.
+fn around(
+    index: Option<IndexId>,
+    (extent, rounds): (i64, Rounds),
     carries: Vec<Carry>,
+    body: Vec<Stmt>,
     out: &mut Vec<Stmt>,
 ) {
-    let Stmt::For { index: within, extent, rounds: steps, body: inside, .. } = &body[at] else {
-        return;
-    };
-    let rounds = ranges.first().map_or(0, |range| range.rounds);
+    let extent = Extent::Constant(extent as usize);
+    match index {
+        None => out.extend(body),
+        Some(index) => out.push(Stmt::For { index, extent, rounds, lanes: 1, carries, body }),
+    }
+}
+
+/// A body of straight code around one loop.
+#[derive(Clone, Copy)]
+pub(super) struct Jacket<'a> {
+    pub(super) before: &'a [Stmt],
+    /// Of the loop: the index, how many rounds, its claim, its body.
+    pub(super) index: IndexId,
+    pub(super) extent: usize,
+    pub(super) rounds: Rounds,
+    pub(super) inside: &'a [Stmt],
+    pub(super) behind: &'a [Stmt],
+}
+
+/// As [`copies`], where rounds are independent: the loop in the body goes once for all ranges, with a round for each.
+pub(super) fn jammed(
+    program: &mut Kernel,
+    body: Jacket<'_>,
+    (index, claim): (IndexId, Rounds),
+    ranges: &[Range],
+    carries: &[Carry],
+    out: &mut Vec<Stmt>,
+) {
+    let Some(rounds) = ranges.first().map(|range| range.rounds) else { return };
     let inner = (rounds > 1 || !carries.is_empty()).then(|| program.fresh_index());
     let shared = program.fresh_index();
     let (mut all, mut together, mut behind) = (Vec::new(), Vec::new(), Vec::new());
     for (n, range) in ranges.iter().enumerate() {
         let mut copy = Copy::of(program, index, *range, inner.filter(|_| rounds > 1));
-        copy.handed = if n > 0 { &carries } else { &[] };
+        copy.handed = if n > 0 { carries } else { &[] };
         copy.count(&mut all);
-        copy.append(&body[..at], &mut all);
-        copy.indices[*within] = Some(shared);
-        copy.append(inside, &mut together);
-        copy.append(&body[at + 1..], &mut behind);
+        copy.append(body.before, &mut all);
+        copy.indices[body.index] = Some(shared);
+        copy.append(body.inside, &mut together);
+        copy.append(body.behind, &mut behind);
     }
-    all.push(Stmt::For {
-        index: shared,
-        extent: *extent,
-        rounds: *steps,
-        lanes: 1,
-        carries: Vec::new(),
-        body: together,
-    });
+    let own = (body.extent as i64, body.rounds);
+    around(Some(shared), own, Vec::new(), together, &mut all);
     all.append(&mut behind);
-    let body = sweep(all);
-    match inner {
-        None => out.extend(body),
-        Some(index) => {
-            let extent = Extent::Constant(rounds as usize);
-            out.push(Stmt::For { index, extent, rounds: claim, lanes: 1, carries, body });
-        }
-    }
+    around(inner, (rounds, claim), carries.to_vec(), sweep(all), out);
 }
 
 /// A copy of a loop's body for some rounds.

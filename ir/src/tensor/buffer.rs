@@ -7,7 +7,7 @@
 #![expect(unsafe_code, reason = "memory that is written once")]
 
 use super::Line;
-use crate::pages::{LARGE, large_pages};
+use crate::pages::{LARGE_BYTES, large_pages};
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Fresh {
 
     /// So many lines of zeros, of which it is known that there is room.
     fn known(lines: usize) -> Fresh {
-        if lines * size_of::<Line>() >= LARGE {
+        if lines * size_of::<Line>() >= LARGE_BYTES {
             // The system gives zeros.
             return Fresh::of(lines, Arc::new_zeroed_slice);
         }
@@ -69,7 +69,7 @@ impl Fresh {
 
     fn of(lines: usize, allocate: impl FnOnce(usize) -> Arc<[MaybeUninit<u64>]>) -> Fresh {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let large = lines * size_of::<Line>() >= LARGE;
+        let large = lines * size_of::<Line>() >= LARGE_BYTES;
         let skipped = if large { NEXT.fetch_add(STEP, Ordering::Relaxed) % PAGE } else { 0 };
         // One line more, since memory may begin within one.
         let words = allocate((lines + skipped + 1) * WORDS);
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn large_arrays_begin_in_different_lines_of_a_page() {
-        let large = || Tensor::zeros(&[LARGE / 8], Dtype::F64).unwrap();
+        let large = || Tensor::zeros(&[LARGE_BYTES / 8], Dtype::F64).unwrap();
         let all: Vec<Tensor> = (0..8).map(|_| large()).collect();
         let mut begins: Vec<usize> = all.iter().map(page).collect();
         assert!(begins.iter().all(|at| at.is_multiple_of(size_of::<Line>())), "{begins:?}");
@@ -173,7 +173,9 @@ mod tests {
 
     #[test]
     fn buffers_of_every_size_begin_on_a_line_and_are_zero() {
-        for lines in [0, 1, 2, 63, 64, 65, LARGE / 64 - 1, LARGE / 64, LARGE / 64 + 1] {
+        for lines in
+            [0, 1, 2, 63, 64, 65, LARGE_BYTES / 64 - 1, LARGE_BYTES / 64, LARGE_BYTES / 64 + 1]
+        {
             let mut t = Tensor::zeros(&[lines * 64], Dtype::Bool).unwrap();
             assert_eq!(t.bytes().as_ptr().addr() % size_of::<Line>(), 0);
             assert!(t.bytes().len() == lines * 64 && t.bytes().iter().all(|b| *b == 0));

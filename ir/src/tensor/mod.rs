@@ -150,6 +150,14 @@ impl Tensor {
     /// # Errors
     /// [`Kind::Shape`] when there are not as many bytes as the elements have, [`Kind::TooLarge`] when there is no
     /// memory for them, [`Kind::Dtype`] when a `bool` is neither 0 nor 1.
+    ///
+    /// ```
+    /// use tapeloom_ir::{ArrayType, Dtype, Tensor};
+    /// let x = Tensor::from([1.5, -2.0]);
+    /// assert_eq!(Tensor::from_bytes(x.ty(), x.bytes())?, x);
+    /// assert!(Tensor::from_bytes(&ArrayType::new(Dtype::Bool, [1]), &[2]).is_err());
+    /// # Ok::<(), tapeloom_ir::Problem>(())
+    /// ```
     pub fn from_bytes(ty: &ArrayType, bytes: &[u8]) -> Result<Tensor, Problem> {
         if ty.checked_bytes() != Some(bytes.len()) {
             let message = format!("{} bytes are not those of a tensor of {ty}", bytes.len());

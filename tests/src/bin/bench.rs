@@ -362,11 +362,7 @@ fn by_turns(runs: usize, mut run: impl FnMut(usize) -> Outcome<()>) -> Outcome<V
             }
         }
     }
-    let middle = |times: &mut Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
-    };
-    Ok(times.iter_mut().map(middle).collect())
+    Ok(times.into_iter().map(middle).collect())
 }
 
 /// Arrays that a step of [`keeping`] keeps: an index, what is read there, and three values that are computed.
@@ -685,8 +681,13 @@ fn median(samples: usize, batch: usize, mut run: impl FnMut() -> Outcome<()>) ->
         }
         times.push(start.elapsed().as_secs_f64() / batch as f64);
     }
+    Ok(middle(times))
+}
+
+/// The median.
+fn middle(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
-    Ok(times[samples / 2])
+    times[times.len() / 2]
 }
 
 /// The gradient of a function of one number.

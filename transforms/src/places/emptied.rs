@@ -23,7 +23,7 @@ use tapeloom_ir::{
 
 /// The same function, whose loops take as constants what they empty.
 pub(super) fn emptied(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, Pass::Loops(taken))
+    inside_out(module, f, Pass::Loops(|b, op, operands, facts, _| taken(b, op, operands, facts)))
 }
 
 fn taken(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[super::known::Fact]) -> Better {

@@ -21,7 +21,7 @@ use tapeloom_ir::{
 
 /// The same function, whose loops give what they fill.
 pub(super) fn filled(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, Pass::Loops(given))
+    inside_out(module, f, Pass::Loops(|b, op, operands, facts, _| given(b, op, operands, facts)))
 }
 
 /// What a loop fills.

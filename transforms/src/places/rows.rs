@@ -33,11 +33,10 @@ const ROUNDS: usize = 4;
 /// # Errors
 /// None that a well-formed module can cause.
 pub fn rows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(
-        module,
-        f,
-        Pass::Loops(|b, op, operands, facts| rolled(b, op, operands, facts, None)),
-    )
+    let all = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], _: &Behind<'_>| {
+        rolled(b, op, operands, facts, None)
+    };
+    inside_out(module, f, Pass::Loops(all))
 }
 
 /// The same for arrays of which the last row is all that is read behind the loop, which is then nowhere in memory.
@@ -51,7 +50,7 @@ pub fn last_rows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let last = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], read: &Behind<'_>| {
         rolled(b, op, operands, facts, Some(read))
     };
-    let rows = inside_out(module, given, Pass::Rows(last))?;
+    let rows = inside_out(module, given, Pass::Loops(last))?;
     if rows == given { Ok(f) } else { crate::dce(module, rows) }
 }
 

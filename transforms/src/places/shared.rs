@@ -16,7 +16,7 @@ use tapeloom_ir::{Atom, Builder, Copying, Draft, FuncId, Module, Op, OrderedMap,
 
 /// The same function, whose loops take each constant once.
 pub(super) fn shared(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, Pass::Loops(once))
+    inside_out(module, f, Pass::Loops(|b, op, operands, facts, _| once(b, op, operands, facts)))
 }
 
 fn once(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]) -> Better {

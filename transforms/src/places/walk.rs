@@ -21,10 +21,10 @@ pub(super) enum Pass {
     /// Of loops and branches: the outputs of an equation that does the same, if there is one, given the
     /// primitive, its operands, and what is known of the parameters of the first function it runs. It is
     /// not asked under policies that take arrays for memory, which want all of each.
-    Loops(fn(&Builder<'_>, &Op, &[Atom], &[Fact]) -> Better),
-    /// Of loops: the same, told what is read of their outputs behind them. Where an output comes back as the one box
-    /// that is read of it, whoever reads that box gets it.
-    Rows(fn(&Builder<'_>, &Op, &[Atom], &[Fact], &Behind<'_>) -> Better),
+    ///
+    /// It is told as well what is read of outputs behind it, and may give that one box of an output in its place:
+    /// whoever reads the box gets it.
+    Loops(fn(&Builder<'_>, &Op, &[Atom], &[Fact], &Behind<'_>) -> Better),
     /// Of boxes that are read or written where they were written before: see [`Written`].
     Reread,
 }
@@ -53,13 +53,13 @@ fn visit(
     }
     let f = module.get(id);
     let leaf = |e: &Equation| e.op.regions().is_empty();
-    if matches!(pass, Pass::Loops(_) | Pass::Rows(_)) && f.equations.iter().all(leaf) {
+    if matches!(pass, Pass::Loops(_)) && f.equations.iter().all(leaf) {
         return Ok(id);
     }
     let known = Known::of(module, &f, facts);
     let mut written = matches!(pass, Pass::Reread).then(|| Written::of(&known, &f));
     let mut changed = false;
-    // What has come back as a box, which has an axis less.
+    // What has come back as a box, which is of another type.
     let mut boxes: OrderedSet<ValueId> = OrderedSet::default();
     let new = rebuild(&f, |draft, i, mut operands| {
         let e = &f.equations[i];
@@ -67,8 +67,7 @@ fn visit(
         let Some(first) = regions.first() else {
             let found = match pass {
                 Pass::Leaves(known_of) => known_of(module, &known, e, &operands),
-                Pass::Loops(_) => None,
-                Pass::Rows(_) => {
+                Pass::Loops(_) => {
                     let read = e.operands.first().and_then(|a| a.value());
                     read.filter(|v| boxes.contains(v)).map(|_| match &f.types[e.outputs[0]] {
                         Type::Array(ty) => {
@@ -87,10 +86,8 @@ fn visit(
             changed |= found.is_some();
             return Ok(found.map_or_else(|| draft.copy(&f, i, operands), |x| smallvec![x]));
         };
-        if let (
-            Pass::Loops(_) | Pass::Rows(_) | Pass::Reread,
-            Some(Policy::Aliased | Policy::Disjoint),
-        ) = (pass, e.op.policy())
+        if let (Pass::Loops(_) | Pass::Reread, Some(Policy::Aliased | Policy::Disjoint)) =
+            (pass, e.op.policy())
         {
             return Ok(draft.copy(&f, i, operands));
         }
@@ -109,12 +106,6 @@ fn visit(
         let better = match pass {
             Pass::Leaves(_) | Pass::Reread => None,
             Pass::Loops(better) => {
-                let inside = known.facts(module, e, first);
-                let b = Builder::new(module, draft);
-                b.at(f.location(i));
-                better(&b, &op, &operands, &inside)?
-            }
-            Pass::Rows(better) => {
                 let inside = known.facts(module, e, first);
                 let b = Builder::new(module, draft);
                 b.at(f.location(i));

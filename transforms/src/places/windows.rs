@@ -21,6 +21,7 @@
 //! Compilers know it for scalars as register promotion; over boxes as array privatization (Feautrier, 1988).
 
 use super::area::{Along, Area};
+use super::behind::Behind;
 use super::emptied::emptied;
 use super::known::{Fact, Known};
 use super::lift::lifted;
@@ -39,7 +40,7 @@ use tapeloom_ir::{
 /// # Errors
 /// None that a well-formed module can cause.
 pub fn windows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    let narrow = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]| {
+    let narrow = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], _: &Behind<'_>| {
         narrow(b, op, operands, facts, OFTEN)
     };
     let f = inside_out(module, f, Pass::Loops(narrow))?;
@@ -52,7 +53,11 @@ pub fn windows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
 /// # Errors
 /// None that a well-formed module can cause.
 pub(super) fn all_windows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, Pass::Loops(|b, op, operands, facts| narrow(b, op, operands, facts, 1)))
+    inside_out(
+        module,
+        f,
+        Pass::Loops(|b, op, operands, facts, _| narrow(b, op, operands, facts, 1)),
+    )
 }
 
 /// Who only runs a loop copies a part out and in again, and gains by it where rounds touch each element at
