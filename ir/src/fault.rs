@@ -96,6 +96,9 @@ faults! {
     FifoMirrored = "fifo-mirrored", "what the way back reads in the order of its stores is streamed last in, first out";
     RecordsMixed = "records-mixed", "arrays of which each is read in order are streamed as records, which are not";
     EightInside = "eight-inside", "a function of eight arguments takes its straight part for all of them";
+    LatePlaces = "late-places", "pieces of straight code hold reads of places of arrays that others read before";
+    LastButOne = "last-but-one", "an array of rows is taken for its last one where another one is read";
+    JammedMeets = "jammed-meets", "rounds that write what others read go through their loops together";
     Granule = "granule", "a layer of the simulated accelerator begins in the middle of a record";
 }
 

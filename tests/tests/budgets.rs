@@ -377,6 +377,30 @@ fn cuts_of_a_loop_change_no_bit() {
     }
 }
 
+/// The way back adds the cotangents of places that are read late last: of an argument, and of an array that is made.
+#[test]
+fn cuts_between_reads_of_an_array_change_no_bit() {
+    let x = square();
+    let array = x.bytes().len();
+    let f = |x: Var| {
+        let rows = |x: Var, step: usize| x.take(arange(24, Dtype::I64).rem(5) + step as i64, 0);
+        let made = x.dot(x).tanh();
+        (0..12)
+            .fold(x, |y, step| {
+                let z = (y.dot(x) + rows(x, step)).tanh();
+                (z.dot(made) + rows(made, step) * 0.3).tanh()
+            })
+            .sum()
+    };
+    let gradient =
+        |policy: Policy| jit(value_and_grad(checkpoint(f, policy))).interpreted().call(&x).unwrap();
+    let want = gradient(Policy::Everything);
+    for arrays in [40, 30, 20, 14, 7, 0] {
+        let policy = Policy::About((arrays * array) as u64);
+        assert_eq!(gradient(policy), want, "{arrays} arrays");
+    }
+}
+
 /// An array of 24 by 24.
 fn square() -> Tensor {
     let numbers = |n: Var| (n.convert(Dtype::F64) * 0.7).sin().reshape([24, 24]) * 0.2;

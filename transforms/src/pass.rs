@@ -67,7 +67,7 @@ pub const PASSES: &[Pass] = &[
     },
     Pass {
         name: "ranges",
-        about: "integers that can only be one thing are that",
+        about: "integers that can only be one thing are that, and loops of no rounds are what they begin with",
         exactness: Exactness::Exact,
         nested: true,
         run: crate::ranges,

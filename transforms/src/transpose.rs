@@ -15,14 +15,11 @@
 
 use crate::sweep::sweep;
 use cranelift_entity::SecondaryMap;
-use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{
-    Arg, Cotangents, Effects, Lowering, Operand, Regions, RuleCx, Total, instantiate,
-};
+use tapeloom_ir::prim::{Arg, Cotangents, Effects, Lowering, Regions, RuleCx, Total, instantiate};
 use tapeloom_ir::question::{Onto, Transpose, TransposeOf};
 use tapeloom_ir::{
-    Atom, Builder, Copying, Draft, Equation, FuncId, Function, Kind, Module, Problem, Type, ValueId,
+    Atom, Builder, Copying, Draft, Equation, FuncId, Function, Kind, Module, Problem, ValueId,
 };
 
 pub(crate) fn derive(
@@ -185,13 +182,6 @@ fn due(
 /// place. Met the other way round it would have to be an array of zeros but for that place, and adding
 /// the arrays would cost their size.
 fn reads_first(module: &Module, f: &Function, linear: &SecondaryMap<ValueId, bool>) -> Vec<usize> {
-    let reads_place = |e: &Equation| {
-        let operands: SmallVec<[Type; 3]> = e.operands.iter().map(|a| f.type_of(*a)).collect();
-        let operands: SmallVec<[Operand<'_>; 3]> = (operands.iter().zip(&e.operands))
-            .map(|(ty, a)| Operand { ty, literal: a.literal() })
-            .collect();
-        matches!(e.op.lower(module, &operands), Lowering::DynamicSlice | Lowering::Gather { .. })
-    };
     let mut read: SecondaryMap<ValueId, bool> = SecondaryMap::new();
     let mut early: SecondaryMap<ValueId, Vec<usize>> = SecondaryMap::new();
     let mut is_early = vec![false; f.equations.len()];
@@ -199,7 +189,7 @@ fn reads_first(module: &Module, f: &Function, linear: &SecondaryMap<ValueId, boo
         if let Some(Atom::Value(array)) = e.operands.first()
             && linear[*array]
             && read[*array]
-            && reads_place(e)
+            && reads_place(module, f, e)
         {
             early[*array].push(i);
             is_early[i] = true;
@@ -220,6 +210,11 @@ fn reads_first(module: &Module, f: &Function, linear: &SecondaryMap<ValueId, boo
         }
     }
     order
+}
+
+/// Whether what it reads of its first operand is a place that is known when the program runs.
+pub(crate) fn reads_place(module: &Module, f: &Function, e: &Equation) -> bool {
+    matches!(e.lower(module, f), Lowering::DynamicSlice | Lowering::Gather { .. })
 }
 
 fn accumulate(b: &Builder<'_>, total: &mut Option<Total>, ct: Total) {

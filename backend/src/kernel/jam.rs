@@ -24,6 +24,7 @@ use super::rounds::{Meet, memory, variables};
 use super::split::{Jacket, Range, jammed, size};
 use super::{Carry, Extent, IndexId, Kernel, Program, Rounds, Stmt};
 use std::collections::BTreeSet;
+use tapeloom_ir::fault::{Fault, planted};
 
 /// How many chains at once, the best first: as many as hide each other, and no more, since each reads rows of its own,
 /// which may lie in the same places of a cache.
@@ -117,7 +118,8 @@ impl<'a> Chains<'a> {
         };
         let independent = || {
             variables(body).0 == Rounds::Parallel
-                && memory(kernel, *index, Extent::Constant(*n), body) == Meet::Never
+                && (memory(kernel, *index, Extent::Constant(*n), body) == Meet::Never
+                    || planted(Fault::JammedMeets))
         };
         let copies = chains + *n % chains.max(1);
         let little = size(body).saturating_mul(copies) <= MOST_STATEMENTS;

@@ -71,6 +71,19 @@ fn taken(e: &Explanation) -> (u64, u64) {
     (tape as u64, (e.workspace_bytes() - tape) as u64)
 }
 
+/// The rows that loops fill. Where such a loop is undone within a round of another one, they count in the number that
+/// is said, and lie in what the round works in.
+fn rows(program: &Program) -> u64 {
+    let (mut program, mut bytes) = (program.clone(), 0);
+    let extent = program.extent;
+    each(&mut program.steps, &mut |step| {
+        if let Step::Rounds(Rounds::Table, n, _) = step {
+            bytes += 8 * (*n + 1) * extent;
+        }
+    });
+    bytes as u64
+}
+
 /// What a gradient under a budget may work in: what it works in with one round in every loop, where what is
 /// computed again is there at once, arrays of what all rounds are given and give, and matrices of a round that is
 /// run again.
@@ -135,7 +148,7 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     // in calls, which take the place of what they run later.
     let own = program.has(&|s| matches!(s, Step::Rule(_)));
     let called = program.has(&|s| matches!(s, Step::Call(_)));
-    if refused && budget > 3 * tape + 512 && !own && !called {
+    if refused && budget > 3 * tape + 512 + rows(&program) && !own && !called {
         return Err(format!("{budget} bytes are said, and {tape} taken:\n{}", e.tape()).into());
     }
     // Numbers that the program begins with may lie among what is kept.

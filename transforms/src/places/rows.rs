@@ -20,6 +20,7 @@ use super::known::{Fact, Known, Sum};
 use super::looped::Looped;
 use super::touch::{Touch, number};
 use super::walk::{Better, Pass, inside_out};
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Direction, Slot, Trip, first_axis_to, put_box, reshaped, sum, take_box};
 use tapeloom_ir::{
     ArrayType, Atom, Builder, Copying, Draft, FuncId, Literal, Module, Op, Problem, Type,
@@ -251,7 +252,8 @@ impl Rows {
         read.is_some_and(|OneBox { starts, sizes }| {
             let whole = (0..sizes.len()).all(|a| a == self.axis || starts[a] == 0)
                 && sizes.iter().product::<usize>() == self.row.shape.elements();
-            whole && sizes[self.axis] == 1 && self.to == Sum::number(starts[self.axis] - last)
+            let is_last = self.to == Sum::number(starts[self.axis] - last);
+            whole && sizes[self.axis] == 1 && (is_last || planted(Fault::LastButOne))
         })
     }
 

@@ -15,7 +15,9 @@
 //!
 //! Source: Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost" (2016).
 
+use crate::transpose::reads_place;
 use cranelift_entity::SecondaryMap;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Lowering;
 use tapeloom_ir::{
     Atom, Builder, Copying, Draft, FuncId, Function, Module, Op, OrderedSet, Policy, Problem,
@@ -201,41 +203,79 @@ impl Pieces {
     /// The same function as calls of its pieces.
     pub(super) fn cut(&self, module: &mut Module, f: &Function) -> Result<FuncId, Problem> {
         let end = self.cuts.get(self.again - 1).copied().unwrap_or(f.equations.len());
+        let late = Late::of(module, f);
         let (mut draft, mut copying) = Copying::same_signature(f);
-        let mut begin = 0;
+        let mut own = Vec::new();
         for (i, e) in f.equations.iter().enumerate() {
-            let alone = i >= end || !e.op.regions().is_empty();
-            if alone || self.cuts.contains(&i) {
-                piece(module, f, begin..i, &mut draft, &mut copying)?;
-                begin = i;
+            let there = |a: &Atom| a.value().is_none_or(|v| copying.knows(v));
+            let before = late.reads[i] && e.operands.iter().all(there);
+            let alone = i >= end || !e.op.regions().is_empty() || late.reads[i];
+            if alone && !before || self.cuts.contains(&i) {
+                piece(module, f, &mut own, &mut draft, &mut copying)?;
             }
             if alone {
                 let made = draft.copy(f, i, copying.all(&e.operands));
                 copying.define(e, made);
-                begin = i + 1;
+                continue;
+            }
+            own.push(i);
+            if e.outputs.iter().any(|o| late.arrays[*o]) {
+                piece(module, f, &mut own, &mut draft, &mut copying)?;
             }
         }
-        piece(module, f, begin..f.equations.len(), &mut draft, &mut copying)?;
+        piece(module, f, &mut own, &mut draft, &mut copying)?;
         draft.finish(module, copying.results(f))
     }
 }
 
-/// Calls those equations.
+/// Reads of a place of an array that something else has read before. They are in no piece, and nothing else that
+/// reads the array is in the piece that makes it: the way back adds the cotangents of such places last
+/// ([`crate::transpose`]), also in the midst of a piece, and sums of floats must not depend on where cuts are.
+struct Late {
+    /// Which equations they are.
+    reads: Vec<bool>,
+    /// What they read a place of.
+    arrays: SecondaryMap<ValueId, bool>,
+}
+
+impl Late {
+    fn of(module: &Module, f: &Function) -> Late {
+        let mut late = Late {
+            reads: vec![false; f.equations.len()],
+            arrays: SecondaryMap::with_capacity(f.types.len()),
+        };
+        let mut read: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
+        for (i, e) in f.equations.iter().enumerate() {
+            if let Some(Atom::Value(array)) = e.operands.first()
+                && read[*array]
+                && reads_place(module, f, e)
+                && !planted(Fault::LatePlaces)
+            {
+                (late.reads[i], late.arrays[*array]) = (true, true);
+            }
+            e.operands.iter().filter_map(|a| a.value()).for_each(|v| read[v] = true);
+        }
+        late
+    }
+}
+
+/// Calls those equations, of which there are none then.
 fn piece(
     module: &mut Module,
     f: &Function,
-    range: std::ops::Range<usize>,
+    own: &mut Vec<usize>,
     draft: &mut Draft,
     copying: &mut Copying,
 ) -> Result<(), Problem> {
-    let own = &f.equations[range.clone()];
-    if own.is_empty() {
+    let own = std::mem::take(own);
+    let (Some(first), Some(last)) = (own.first().copied(), own.last().copied()) else {
         return Ok(());
-    }
-    let made: OrderedSet<ValueId> = own.iter().flat_map(|e| e.outputs.iter().copied()).collect();
+    };
+    let all = || own.iter().map(|i| &f.equations[*i]);
+    let made: OrderedSet<ValueId> = all().flat_map(|e| e.outputs.iter().copied()).collect();
     let read: OrderedSet<ValueId> =
-        own.iter().flat_map(|e| &e.operands).filter_map(|a| a.value()).collect();
-    let later = f.equations[range.end..].iter().flat_map(|e| &e.operands).chain(&f.results);
+        all().flat_map(|e| &e.operands).filter_map(|a| a.value()).collect();
+    let later = f.equations[last + 1..].iter().flat_map(|e| &e.operands).chain(&f.results);
     let later: OrderedSet<ValueId> = later.filter_map(|a| a.value()).collect();
     let params: Vec<ValueId> = read.into_iter().filter(|v| !made.contains(v)).collect();
     let results: Vec<ValueId> = made.into_iter().filter(|v| later.contains(v)).collect();
@@ -244,14 +284,14 @@ fn piece(
     for p in &params {
         inside.bind(*p, inner.param(f.types[*p].clone()));
     }
-    for i in range.clone() {
+    for i in own.iter().copied() {
         let made = inner.copy(f, i, inside.all(&f.equations[i].operands));
         inside.define(&f.equations[i], made);
     }
     let function =
         inner.finish(module, results.iter().map(|v| inside.read((*v).into())).collect())?;
     let b = Builder::new(module, draft);
-    b.at(f.location(range.start));
+    b.at(f.location(first));
     let operands: Vec<Atom> = params.iter().map(|v| copying.read((*v).into())).collect();
     let outputs = b.emit(Op::checkpoint(function, Policy::Nothing), &operands);
     for (v, made) in results.iter().zip(&outputs) {

@@ -43,15 +43,22 @@ pub(super) fn infer(
     }
     let wanted = wanted(rounds, &params);
     super::super::call::check_arguments(&format!("{} in a loop", f.name), &wanted, operands)?;
-    let output = |(r, ty): (usize, &Type)| match rounds.carrier(r) {
-        Some(_) => ty.clone(),
-        None => stacked(ty, &rounds.trip),
-    };
-    let mut outputs: Types = results.iter().enumerate().map(output).collect();
+    let mut outputs: Types =
+        results.iter().enumerate().map(|(r, ty)| rounds.output(r, ty)).collect();
     if let Trip::While { .. } = rounds.trip {
         outputs.push(Type::scalar(Dtype::I64));
     }
     Ok(outputs)
+}
+
+impl Rounds {
+    /// The type of the output that a result of the body becomes.
+    pub fn output(&self, result: usize, ty: &Type) -> Type {
+        match self.carrier(result) {
+            Some(_) => ty.clone(),
+            None => stacked(ty, &self.trip),
+        }
+    }
 }
 
 /// The types of the operands.
