@@ -71,17 +71,24 @@ fn taken(e: &Explanation) -> (u64, u64) {
     (tape as u64, (e.workspace_bytes() - tape) as u64)
 }
 
-/// The rows that loops fill. Where such a loop is undone within a round of another one, they count in the number that
-/// is said, and lie in what the round works in.
-fn rows(program: &Program) -> u64 {
+/// The rows that loops are given, give and fill. Where such a loop is undone within a round of another one, they
+/// count in the number that is said, and lie in what the round works in.
+fn rows(program: &Program) -> usize {
     let (mut program, mut bytes) = (program.clone(), 0);
     let extent = program.extent;
     each(&mut program.steps, &mut |step| {
-        if let Step::Rounds(Rounds::Table, n, _) = step {
-            bytes += 8 * (*n + 1) * extent;
+        if let Step::Rounds(kind, n, _) = step {
+            bytes += 8
+                * *n
+                * match kind {
+                    Rounds::Known | Rounds::Told | Rounds::Counted | Rounds::Until => 0,
+                    Rounds::Scan => 1,
+                    // Each round gives a vector, or its row.
+                    Rounds::Map | Rounds::Reverse | Rounds::Table => extent,
+                };
         }
     });
-    bytes as u64
+    bytes
 }
 
 /// What a gradient under a budget may work in: what it works in with one round in every loop, where what is
@@ -89,23 +96,15 @@ fn rows(program: &Program) -> u64 {
 /// run again.
 fn work(program: &Program) -> Result<u64, Failure> {
     let mut once = program.clone();
-    let mut arrays = 0;
     each(&mut once.steps, &mut |step| {
-        if let Step::Rounds(kind, n, _) = step {
-            let width = match kind {
-                Rounds::Known | Rounds::Told | Rounds::Counted | Rounds::Until => 0,
-                Rounds::Scan => 1,
-                // Each round gives a vector, or its row.
-                Rounds::Map | Rounds::Reverse | Rounds::Table => program.extent,
-            };
-            arrays += 8 * 8 * *n * width;
+        if let Step::Rounds(_, n, _) = step {
             *n = 1;
         }
     });
     let log = Listener::default();
     let e = gradient(meaning(Rc::new(once), log, true)).explain(program.argument())?;
     let matrices = 4 * 8 * program.extent * program.extent;
-    Ok((3 * e.workspace_bytes() + arrays + matrices + 8192) as u64)
+    Ok((3 * e.workspace_bytes() + 8 * rows(program) + matrices + 8192) as u64)
 }
 
 /// A budget is obeyed, or it is refused with the least number; one less is refused with the same number,
@@ -147,8 +146,8 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     // The number that is said is that of the plan, before passes find that some of it is not read after all, as
     // in calls, which take the place of what they run later.
     let own = program.has(&|s| matches!(s, Step::Rule(_)));
-    let called = program.has(&|s| matches!(s, Step::Call(_)));
-    if refused && budget > 3 * tape + 512 + rows(&program) && !own && !called {
+    let called = program.has(&|s| matches!(s, Step::Call(_) | Step::Carries(..)));
+    if refused && budget > 3 * tape + 512 + 2 * rows(&program) as u64 && !own && !called {
         return Err(format!("{budget} bytes are said, and {tape} taken:\n{}", e.tape()).into());
     }
     // Numbers that the program begins with may lie among what is kept.
@@ -180,7 +179,7 @@ pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     if program.has(&|s| matches!(s, Step::Rule(_))) {
         return Ok(());
     }
-    let work = work(&program)?;
+    let (work, branches) = (work(&program)?, program.has(&|s| matches!(s, Step::Branch(..))));
     let f = checkpoint(meaning(program, log, false), policy.clone());
     let twice = rng.index(2) == 1;
     let explained = if twice {
@@ -194,7 +193,9 @@ pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         Err(e) => return Err(e.into()),
     };
     let (tape, beside) = taken(&e);
-    let room = if twice { tape + 3 * work } else { work };
+    // A branch on the way back keeps carries in a copy of what it is given, which others may read.
+    let copies = if twice || branches { tape } else { 0 };
+    let room = copies + if twice { 3 * work } else { work };
     if beside > room {
         let order = if twice { "second" } else { "first" };
         let text = format!(
