@@ -377,6 +377,46 @@ fn cuts_of_a_loop_change_no_bit() {
     }
 }
 
+/// Rounds add to one total what they read, also where a loop begins with it as well.
+#[test]
+fn cuts_of_a_loop_that_begins_with_what_it_reads_change_no_bit() {
+    let x: Tensor = (0..3).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
+    let f = |c: Var| {
+        let round = |(_, (x, y)): (Var, (Var, Var))| (x * 0.9, (y * c).sin());
+        let (x, y) = fori_loop(57, round, (c, c.cos() * 0.5));
+        let round = |(_, s): (Var, Var)| (s * 0.5 + (x * y).mean()).tanh();
+        (x * 0.7).sum() + fori_loop(240, round, c.sum())
+    };
+    let gradient =
+        |policy: Policy| jit(value_and_grad(checkpoint(f, policy))).interpreted().call(&x).unwrap();
+    let want = gradient(Policy::Everything);
+    for bytes in [600, 1_000, 2_000, 3_000, 4_000, 4_500] {
+        assert_eq!(gradient(Policy::Bytes(bytes)), want, "{bytes} bytes");
+    }
+}
+
+/// Where there is room for all carries, the last rounds keep what they need, as many as there is room for, and run once.
+#[test]
+fn what_a_budget_leaves_is_kept_of_the_last_rounds() {
+    let x: Tensor = (0..16).map(|i| (i as f64).sin()).collect();
+    let f = |x: Var| {
+        let round =
+            |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - (x.sin() * v.tanh()).exp() * 0.01);
+        fori_loop(500, round, (x, x.zeros_like())).0.sum()
+    };
+    let plain = jit(value_and_grad(f));
+    let all = plain.explain(&x).unwrap().tape().bytes();
+    let want = plain.interpreted().call(&x).unwrap();
+    for percent in [40, 60, 80, 95] {
+        let budget = all * percent / 100;
+        let g = jit(value_and_grad(checkpoint(f, Policy::Bytes(budget as u64))));
+        let e = g.explain(&x).unwrap();
+        let tape = e.tape().bytes();
+        assert!(tape <= budget && 5 * tape >= 4 * budget, "{tape} of {budget}:\n{}", e.tape());
+        assert_eq!(g.interpreted().call(&x).unwrap(), want, "{percent} %");
+    }
+}
+
 /// The way back adds the cotangents of places that are read late last: of an argument, and of an array that is made.
 #[test]
 fn cuts_between_reads_of_an_array_change_no_bit() {

@@ -395,3 +395,28 @@ fn rounds_that_add_copy_no_cotangents() {
     assert!(!rounds.contains("for i"), "{kernels}");
     assert_eq!(pulled.call((&x, &ct)).unwrap(), Tensor::full(&[N], 6.0).unwrap());
 }
+
+/// Sums of rows, each of which begins where an earlier one ended: rounds wait for each other.
+#[test]
+fn sums_wait_for_sums_that_they_begin_with() {
+    const N: usize = 12;
+    let rows: Tensor = (0..N * 20).map(|i| (i as f64 * 0.7).sin()).collect();
+    let f = |x: Var| {
+        let (x, sums) = (x.reshape([N, 20]), Ref::new(ones([N + 1], Dtype::F64)));
+        let round = |(i, ()): (Var, ())| {
+            let add = |(j, s): (Var, Var)| s * 0.5 + x.index((i, j));
+            sums.at(i + 1).set(fori_loop(20, add, sums.at(i / 2).get()));
+        };
+        fori_loop(N, round, ());
+        sums.get()
+    };
+    let want = jit(f).interpreted().call(&rows).unwrap();
+    assert_eq!(jit(f).call(&rows).unwrap(), want);
+    // The same in numbers.
+    let x: Vec<f64> = rows.to_vec().unwrap();
+    let mut sums = vec![1.0];
+    for (i, row) in x.chunks(20).enumerate() {
+        sums.push(row.iter().fold(sums[i / 2], |s, x| s * 0.5 + x));
+    }
+    assert_eq!(want.to_vec::<f64>().unwrap(), sums);
+}

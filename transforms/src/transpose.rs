@@ -95,10 +95,11 @@ pub(crate) fn derive(
             _ => Arg::Known(known.read(*a)),
         };
         let args: Vec<Arg> = e.operands.iter().map(arg).collect();
-        // A total moves into the rule and back out; a value read twice moves in once.
+        // A total moves into the rule and back out; that of a value read twice moves in once.
         let mut into = Cotangents { negated, ..Cotangents::default() };
-        for a in &e.operands {
-            into.total.push(a.value().filter(|v| linear[*v]).and_then(|v| ct[v].take()));
+        for (k, a) in e.operands.iter().enumerate() {
+            let here = |v: &ValueId| linear[*v] && b.with_module(|m| moves_in(m, e, *v)) == Some(k);
+            into.total.push(a.value().filter(here).and_then(|v| ct[v].take()));
         }
         let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &[] };
         e.op.transpose(&mut cx, &args, &outputs, &mut into).map_err(|p| p.at(f.location(i)))?;
@@ -215,6 +216,15 @@ fn reads_first(module: &Module, f: &Function, linear: &SecondaryMap<ValueId, boo
 /// Whether what it reads of its first operand is a place that is known when the program runs.
 pub(crate) fn reads_place(module: &Module, f: &Function, e: &Equation) -> bool {
     matches!(e.lower(module, f), Lowering::DynamicSlice | Lowering::Gather { .. })
+}
+
+/// The operand as which the total of a value moves in: a constant of a loop if it is one, whose rounds add to it one
+/// after the other. So the order of the sum is that of the rounds, also where the value is what the loop begins with,
+/// and however a plan cuts the rounds into loops.
+fn moves_in(module: &Module, e: &Equation, v: ValueId) -> Option<usize> {
+    let mut reads = (0..e.operands.len()).filter(|k| e.operands[*k].value() == Some(v));
+    let first = reads.clone().next();
+    reads.find(|k| e.op.is_constant(module, *k)).or(first)
 }
 
 fn accumulate(b: &Builder<'_>, total: &mut Option<Total>, ct: Total) {

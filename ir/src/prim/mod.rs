@@ -107,7 +107,7 @@ pub use integer_pow::IntegerPow;
 pub use iota::Iota;
 pub use keep::{HELD, Keep, MARKS, RECOMPUTE, TAPE, apart_from};
 pub use linear_call::LinearCall;
-pub use loops::{Direction, Loop, Places, Replay, Rounds, Settled, Slot, Trip};
+pub use loops::{Direction, Keeps, Loop, Places, Replay, Rounds, Settled, Slot, Trip};
 pub(crate) use lower::step as step_index;
 pub use lower::{AxisMap, Lowering, Piece, Step};
 pub use mixed::as_linear;

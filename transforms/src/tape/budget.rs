@@ -14,6 +14,9 @@
 //! | outer loops keep carries | as many as let each round run `r` times at most, by the binomial schedule ([`tapeloom_ir::schedule`]) | the same, or as few bytes as can be |
 //! | loops in their rounds, too | the same, one level deeper | the same, or what crosses cuts |
 //!
+//! Where all carries fit, the last rounds of the outermost loops keep what they need, as many as there is room for:
+//! they are undone first, and run once.
+//!
 //! A carry is kept for a round or for a block of them, whose rounds keep what they need while the block is
 //! undone. For a level and a size of blocks the least `r` is found by bisection, since more repetitions never take more bytes. Which
 //! level is best is a matter of rounds run: a level more multiplies them.
@@ -26,7 +29,7 @@ use super::blocks::{in_blocks, packs_stacks};
 use super::count::{self, Tape};
 use super::pieces;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Region, Regions, Role, Rounds, Trip};
+use tapeloom_ir::prim::{Keeps, Region, Regions, Role, Rounds, Trip};
 use tapeloom_ir::question::{LinearizeOf, Within};
 use tapeloom_ir::schedule::{reach, steps};
 use tapeloom_ir::{
@@ -42,6 +45,9 @@ const PARTS: usize = 16;
 
 /// How many rounds a carry is kept for, in the order in which that is tried.
 const BLOCKS: [usize; 6] = [1, 4, 16, 64, 256, 1024];
+
+/// In how many parts all rounds are, of which the last are kept.
+const SHARES: usize = 64;
 
 /// How many times as many rounds may run, so that straight code beside loops is undone in pieces.
 const MORE: f64 = 1.5;
@@ -106,9 +112,17 @@ struct Few {
     /// As many as let rounds run again as often as that place in the table of times says, in parts: between
     /// two times the number of carries is between.
     place: usize,
+    /// So many of [`SHARES`] of the rounds of the outermost loops keep what they need, the last ones.
+    share: usize,
 }
 
 impl Few {
+    /// About how often rounds run. Who runs each round so often more at every level runs it that often to the power
+    /// of levels.
+    fn rounds(self, module: &Module, f: FuncId) -> f64 {
+        (1.0 + self.again(module, f)).powi(self.level as i32 + 1)
+    }
+
     /// How often rounds of the outermost loops run again, at most.
     fn again(self, module: &Module, f: FuncId) -> f64 {
         let loops = module.function(f).equations.iter().filter_map(|e| e.op.as_loop(module));
@@ -116,19 +130,24 @@ impl Few {
             let (blocks, _) = self.blocks(&rounds.trip);
             steps(blocks, self.carries(blocks, &rounds.trip)) as f64 / blocks.max(1) as f64
         };
-        loops.map(again).fold(0.0, f64::max)
+        let kept = self.share as f64 / SHARES as f64;
+        loops.map(again).fold(0.0, f64::max) * (1.0 - kept)
+    }
+
+    /// How many of the last rounds of a loop keep what they need.
+    fn last(self, trip: &Trip) -> usize {
+        match *trip {
+            Trip::Static(n) => n * self.share / SHARES,
+            Trip::Runtime | Trip::While { .. } => 0,
+        }
     }
 
     /// How many blocks a loop has, and of how many rounds: more than one only in the innermost loops that
     /// keep carries, where it is known how many rounds there are, and enough for two blocks.
     fn blocks(self, trip: &Trip) -> (usize, usize) {
-        match *trip {
-            Trip::Static(n) if self.level == 0 && n >= 2 * self.block => {
-                (n / self.block, self.block)
-            }
-            Trip::Static(n) => (n, 1),
-            Trip::Runtime | Trip::While { .. } => (SOME_ROUNDS, 1),
-        }
+        let Trip::Static(n) = *trip else { return (SOME_ROUNDS, 1) };
+        let n = n - self.last(trip);
+        if self.level == 0 && n >= 2 * self.block { (n / self.block, self.block) } else { (n, 1) }
     }
 
     /// The carries of a loop with so many blocks. Places for them are there before the first round, so a loop
@@ -181,10 +200,10 @@ impl Search<'_> {
     /// The derivative of what does the same whose loops keep some carries, such that rounds run as rarely as can be,
     /// and about how often they run.
     fn fewest(&mut self, f: FuncId) -> Result<Option<(f64, LinearizeOf)>, Problem> {
-        let mut best: Option<(f64, LinearizeOf)> = None;
+        let mut best: Option<(f64, Few, LinearizeOf)> = None;
         for (level, block) in (0..levels(self.module, f)).flat_map(|l| BLOCKS.map(|b| (l, b))) {
             let last = TIMES.len() - 1;
-            let at = |place: usize| Few { level, place, block };
+            let at = |place: usize| Few { level, place, block, share: 0 };
             let Some(mut found) = self.loops(f, at(last * PARTS))? else { continue };
             let (mut low, mut high) = (0, last * PARTS);
             while low < high {
@@ -194,14 +213,41 @@ impl Search<'_> {
                     None => low = middle + 1,
                 }
             }
-            // Who runs each round so often more at every level runs it that often to the power of levels.
-            let again = Few { level, place: high, block }.again(self.module, f);
-            let rounds = (1.0 + again).powi(level as i32 + 1);
-            if best.as_ref().is_none_or(|(least, _)| rounds < *least) {
-                best = Some((rounds, found));
+            let rounds = at(high).rounds(self.module, f);
+            if best.as_ref().is_none_or(|(least, ..)| rounds < *least) {
+                best = Some((rounds, at(high), found));
             }
         }
-        Ok(best)
+        let Some((rounds, few, found)) = best else { return Ok(None) };
+        // Where all carries fit there may be room for more.
+        if few.place > 0 { Ok(Some((rounds, found))) } else { self.ending(f, few, found).map(Some) }
+    }
+
+    /// The same with as many of the last rounds keeping what they need as there is room for, and about how often rounds
+    /// run. Of blocks that leave room for more of them, those.
+    fn ending(
+        &mut self,
+        f: FuncId,
+        few: Few,
+        found: LinearizeOf,
+    ) -> Result<(f64, LinearizeOf), Problem> {
+        let mut best = (few, found);
+        for block in BLOCKS {
+            let (mut low, mut high) = (best.0.share, SHARES);
+            let mut share = low + 1;
+            while low + 1 < high {
+                let at = Few { block, share, ..few };
+                match self.loops(f, at)? {
+                    Some(of) => (best, low) = ((at, of), share),
+                    // One that is no better than what there is.
+                    None if low + 1 == share => break,
+                    None => high = share,
+                }
+                share = usize::midpoint(low, high);
+            }
+        }
+        let (few, found) = best;
+        Ok((few.rounds(self.module, f), found))
     }
 
     /// The derivative with loops keeping so many carries, if its tape is small enough.
@@ -349,8 +395,9 @@ fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
         let trip = op.as_loop(module).map(|(_, rounds)| rounds.trip);
         let inside = few.level.checked_sub(usize::from(trip.is_some()));
         if let (Some(level), true) = (inside, regions.iter().any(|r| r.role.runs())) {
+            let share = if trip.is_some() { 0 } else { few.share };
             let again = |r: &Region| match r.role.runs() {
-                true => deeper(|| marked(module, r.function, Few { level, ..few })),
+                true => deeper(|| marked(module, r.function, Few { level, share, ..few })),
                 false => Ok(r.function),
             };
             let functions: Result<Vec<FuncId>, Problem> = regions.iter().map(again).collect();
@@ -360,7 +407,8 @@ fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
         let (blocks, block) = few.blocks(&trip);
         let b = Builder::new(module, draft);
         b.at(f.location(i));
-        Ok(op.emit_keeping(&b, &operands, few.carries(blocks, &trip), block).into())
+        let keeps = Keeps { carries: few.carries(blocks, &trip), block, last: few.last(&trip) };
+        Ok(op.emit_keeping(&b, &operands, keeps).into())
     })?;
     module.add(copy)
 }

@@ -9,6 +9,7 @@
 //! other loops and in derivatives of derivatives, too; how stands with the primitive. Where a carry is kept
 //! for a block of rounds only, the loop is one over blocks.
 
+use tapeloom_ir::prim::Keeps;
 use tapeloom_ir::{Builder, FuncId, Kind, Module, Problem, rebuild};
 
 /// The same function, of whose loops reverse mode keeps so many carries each, one for each block of so
@@ -35,10 +36,11 @@ pub fn keep_carries(
     }
     let f = crate::inline(module, f)?;
     let f = module.get(f);
+    let keeps = Keeps { carries, block, last: 0 };
     let marked = rebuild(&f, |draft, i, operands| {
         let b = Builder::new(module, draft);
         b.at(f.location(i));
-        Ok(f.equations[i].op.emit_keeping(&b, &operands, carries, block).into())
+        Ok(f.equations[i].op.emit_keeping(&b, &operands, keeps).into())
     })?;
     module.add(marked)
 }

@@ -7,7 +7,8 @@
 //!
 //! Where carries are kept, one is kept for a block then, and while a block is undone its rounds keep what
 //! they need: so with `s` places and `l` rounds in a block, `s l` rounds run forward once before each is
-//! undone, where `s` rounds did. Those rounds that fill no block run last. And where rounds keep a few bits each,
+//! undone, where `s` rounds did. Those rounds that fill no block run last, and as many more as there is room for: they
+//! keep what each needs, and run once. And where rounds keep a few bits each,
 //! those of a block share words, so that the bits of one block at a time lie in bytes.
 //!
 //! Model: two-level checkpointing; the inner level is small enough for the cache.
@@ -20,26 +21,35 @@ use crate::prim::toolbox::function;
 use crate::prim::{Concatenate, Op, Reshape, Scalar, Slice};
 use crate::problem::Problem;
 use crate::types::{Dtype, Type};
+use std::num::NonZeroU32;
+
+/// What reverse mode keeps of the rounds of a loop.
+#[derive(Clone, Copy, Debug)]
+pub struct Keeps {
+    /// So many carries,
+    pub carries: usize,
+    /// one for each block of so many rounds, at least one,
+    pub block: usize,
+    /// and all that each of so many rounds needs that run last, which are undone first.
+    pub last: usize,
+}
 
 impl Op {
-    /// Emits a loop of which reverse mode keeps so many carries, one for each block of so many rounds; any
-    /// other primitive as it is.
-    pub fn emit_keeping(
-        &self,
-        b: &Builder<'_>,
-        x: &[Atom],
-        carries: usize,
-        block: usize,
-    ) -> Vec<Atom> {
+    /// Emits a loop of which reverse mode keeps so much, where it is known how many rounds there are, and else so many
+    /// carries; any other primitive as it is.
+    pub fn emit_keeping(&self, b: &Builder<'_>, x: &[Atom], keeps: Keeps) -> Vec<Atom> {
         let Op::Loop(of) = self else { return b.emit(self.clone(), x).to_vec() };
-        let of = Loop { carries: Some(few(carries)), ..of.clone() };
-        let blocks = match of.rounds.trip {
-            // One block of all rounds keeps what each needs.
-            Trip::Static(n) if block > 1 && block >= n => return b.emit(self.clone(), x).to_vec(),
-            // Of two halves each is smaller than what was asked for.
-            Trip::Static(n) if block.min(n / 2) > 1 => of.in_blocks(b, x, n, block.min(n / 2)),
-            Trip::Static(_) | Trip::Runtime | Trip::While { .. } => None,
-        };
+        let of = Loop { carries: Some(few(keeps.carries)), ..of.clone() };
+        let Trip::Static(n) = of.rounds.trip else { return b.emit(of, x).to_vec() };
+        // One block of all rounds keeps what each needs.
+        if keeps.block > 1 && keeps.block >= n || keeps.last > 0 && keeps.last >= n {
+            return b.emit(self.clone(), x).to_vec();
+        }
+        let n = n - keeps.last;
+        // Of two halves each is smaller than what was asked for.
+        let block = keeps.block.min(n / 2).max(1);
+        let plain = block == 1 && keeps.last == 0;
+        let blocks = if plain { None } else { of.in_blocks(b, x, n / block, block) };
         settled(b, blocks).unwrap_or_else(|| b.emit(of, x).to_vec())
     }
 }
@@ -58,7 +68,7 @@ impl Op {
     pub fn emit_in_blocks(&self, b: &Builder<'_>, x: &[Atom], block: usize) -> Vec<Atom> {
         let Op::Loop(of) = self else { return b.emit(self.clone(), x).to_vec() };
         let blocks = match of.rounds.trip {
-            Trip::Static(n) if n >= 2 * block => of.in_blocks(b, x, n, block),
+            Trip::Static(n) if n >= 2 * block => of.in_blocks(b, x, n / block, block),
             Trip::Static(_) | Trip::Runtime | Trip::While { .. } => None,
         };
         settled(b, blocks).unwrap_or_else(|| b.emit(self.clone(), x).to_vec())
@@ -66,36 +76,75 @@ impl Op {
 }
 
 impl Loop {
-    /// The same in blocks; nothing if it is linear or has to do with tapes.
+    /// The same in so many blocks, and the rounds behind them; nothing if it is linear or has to do with tapes, or it
+    /// is not known how many rounds there are.
     fn in_blocks(
         &self,
         b: &Builder<'_>,
         x: &[Atom],
-        n: usize,
+        blocks: usize,
         block: usize,
     ) -> Option<Result<Vec<Atom>, Problem>> {
+        let Trip::Static(n) = self.rounds.trip else { return None };
         let f = b.with_module(|m| m.get(self.body));
         let arrays = |types: &[Type]| types.iter().all(|ty| ty.as_array().is_some());
         let fits = arrays(&f.param_types()) && arrays(&f.result_types());
-        (fits && f.linear_params.is_empty()).then(|| self.blocks(b, x, n, block, &f.param_types()))
+        let rest = n.checked_sub(blocks * block)?;
+        (fits && f.linear_params.is_empty()).then(|| self.blocks(b, x, [blocks, block, rest]))
     }
 
     fn blocks(
         &self,
         b: &Builder<'_>,
         x: &[Atom],
-        n: usize,
-        block: usize,
-        types: &[Type],
+        [blocks, block, rest]: [usize; 3],
     ) -> Result<Vec<Atom>, Problem> {
-        let (blocks, rest) = (n / block, n % block);
         // Elements of what runs in blocks and of what runs last.
         let (first, last) = match self.rounds.direction {
             Direction::Up => (0, blocks * block),
             Direction::Down => (rest, 0),
         };
-        let is = |slot: Slot| self.rounds.takes.contains(&slot);
         let params: Vec<usize> = self.rounds.params().collect();
+        // Operands of some of the rounds, which begin with that.
+        let some = |first: usize, n: usize, carried: &dyn Fn(usize, Atom) -> Atom| -> Vec<Atom> {
+            let operand = |(p, x): (&usize, &Atom)| match self.rounds.takes[*p] {
+                Slot::Xs => rows(b, *x, first, n),
+                Slot::Carry(r) => carried(r, *x),
+                Slot::Index | Slot::Const => *x,
+            };
+            params.iter().zip(x).map(operand).collect()
+        };
+        let given = some(first, blocks * block, &|_, x| x);
+        let y = match block {
+            1 => self.part(b, number(first), blocks, &given, self.carries),
+            _ => self.outer(b, &given, first, [blocks, block])?,
+        };
+        if rest == 0 {
+            return Ok(y);
+        }
+        let given = some(last, rest, &|r, _| y[r]);
+        let ends = self.part(b, number(last), rest, &given, None);
+        let all = y.iter().zip(ends).enumerate().map(|(r, (before, end))| {
+            let both = match self.rounds.direction {
+                Direction::Up => [*before, end],
+                Direction::Down => [end, *before],
+            };
+            let carried = self.rounds.takes.contains(&Slot::Carry(r));
+            if carried { end } else { b.emit1(Concatenate { axis: 0 }, &both) }
+        });
+        Ok(all.collect())
+    }
+
+    /// A loop over blocks of rounds, of which the first element is that, given the operands of those rounds.
+    fn outer(
+        &self,
+        b: &Builder<'_>,
+        x: &[Atom],
+        first: usize,
+        [blocks, block]: [usize; 2],
+    ) -> Result<Vec<Atom>, Problem> {
+        let params: Vec<usize> = self.rounds.params().collect();
+        let types = b.with_module(|m| m.function(self.body).param_types());
         let inner = |p: usize| match (self.rounds.takes[p], types[p].as_array()) {
             (Slot::Xs, Some(ty)) => Type::array(ty.dtype, &ty.shape.with_leading(block)),
             _ => types[p].clone(),
@@ -108,62 +157,52 @@ impl Loop {
                 b.at(at);
                 let begun = calc(b, Scalar::Mul, p[0], number(block));
                 let begun = calc(b, Scalar::Add, begun, number(first));
-                self.part(b, begun, block, &p[1..])
+                self.part(b, begun, block, &p[1..], None)
             })
         })?;
         let slots = params.iter().map(|p| self.rounds.takes[*p]);
         let takes = [Slot::Index].into_iter().chain(slots).collect();
         let rounds = Rounds { trip: Trip::Static(blocks), takes, ..self.rounds.clone() };
+        // An axis of blocks and one of rounds, where there is one of both.
+        let split = |x: Atom, both: &[usize], one: usize| {
+            let inner = b.shape_of(x).get(one..).unwrap_or_default().to_vec();
+            b.emit1(Reshape { shape: [both, &inner[..]].concat().into() }, &[x])
+        };
         let operand = |p: &usize, x: &Atom| match self.rounds.takes[*p] {
-            Slot::Xs => {
-                let rows = rows(b, *x, first, blocks * block);
-                let inner = b.shape_of(rows).get(1..).unwrap_or_default().to_vec();
-                let shape = [&[blocks, block], &inner[..]].concat().into();
-                b.emit1(Reshape { shape }, &[rows])
-            }
+            Slot::Xs => split(*x, &[blocks, block], 1),
             Slot::Index | Slot::Const | Slot::Carry(_) => *x,
         };
         let args: Vec<Atom> = params.iter().zip(x).map(|(p, x)| operand(p, x)).collect();
         let mut y = b.emit(Loop { body, rounds, carries: self.carries }, &args).to_vec();
         for (r, y) in y.iter_mut().enumerate() {
-            if !is(Slot::Carry(r)) {
-                let inner = b.shape_of(*y).get(2..).unwrap_or_default().to_vec();
-                let shape = [&[blocks * block], &inner[..]].concat().into();
-                *y = b.emit1(Reshape { shape }, &[*y]);
+            if !self.rounds.takes.contains(&Slot::Carry(r)) {
+                *y = split(*y, &[blocks * block], 2);
             }
         }
-        if rest == 0 {
-            return Ok(y);
-        }
-        let operand = |p: &usize, x: &Atom| match self.rounds.takes[*p] {
-            Slot::Xs => rows(b, *x, last, rest),
-            Slot::Carry(r) => y[r],
-            Slot::Index | Slot::Const => *x,
-        };
-        let args: Vec<Atom> = params.iter().zip(x).map(|(p, x)| operand(p, x)).collect();
-        let ends = self.part(b, number(last), rest, &args);
-        let all = y.iter().zip(ends).enumerate().map(|(r, (before, end))| {
-            let both = match self.rounds.direction {
-                Direction::Up => [*before, end],
-                Direction::Down => [end, *before],
-            };
-            if is(Slot::Carry(r)) { end } else { b.emit1(Concatenate { axis: 0 }, &both) }
-        });
-        Ok(all.collect())
+        Ok(y)
     }
 
-    /// So many of its rounds, of which the first element is that; their operands are those of all rounds.
-    fn part(&self, b: &Builder<'_>, first: Atom, n: usize, x: &[Atom]) -> Vec<Atom> {
+    /// So many of its rounds, of which the first element is that, given their operands.
+    fn part(
+        &self,
+        b: &Builder<'_>,
+        first: Atom,
+        n: usize,
+        x: &[Atom],
+        carries: Option<NonZeroU32>,
+    ) -> Vec<Atom> {
         let trip = Trip::Static(n);
+        let run = |body: FuncId, rounds: Rounds, x: &[Atom]| {
+            b.emit(Loop { body, rounds, carries }, x).to_vec()
+        };
         if !self.rounds.takes.contains(&Slot::Index) {
-            let rounds = Rounds { trip, ..self.rounds.clone() };
-            return b.emit(Loop::new(self.body, rounds), x).to_vec();
+            return run(self.body, Rounds { trip, ..self.rounds.clone() }, x);
         }
         match b.with_module(|m| self.from(m, b)) {
             Ok(body) => {
                 let takes = [&[Slot::Const], &self.rounds.takes[..]].concat();
                 let rounds = Rounds { trip, takes, ..self.rounds.clone() };
-                b.emit(Loop::new(body, rounds), &[&[first], x].concat()).to_vec()
+                run(body, rounds, &[&[first], x].concat())
             }
             Err(problem) => {
                 b.fail(problem);

@@ -35,6 +35,7 @@ mod rounds;
 mod samples;
 mod silent;
 
+pub use blocks::Keeps;
 pub use constant::Settled;
 pub use replay::{Places, Replay};
 pub use rounds::{Direction, Rounds, Slot, Trip};
@@ -104,6 +105,21 @@ pub(super) fn is_empty_tape(f: &Function, tape: Atom) -> bool {
     let none = Some(&Atom::Literal(Literal::i64(0)));
     let is = |op: &Op| matches!(op, Op::Loop(of) if of.rounds.trip == Trip::Runtime);
     written.is_some_and(|e| is(&e.op) && e.operands.first() == none)
+}
+
+impl Op {
+    /// Whether every round of a loop reads that operand, so that the way back adds to a total as it goes from round to
+    /// round.
+    pub fn is_constant(&self, module: &Module, operand: usize) -> bool {
+        match self {
+            Op::Loop(Loop { rounds, .. }) => {
+                let param = operand.checked_sub(rounds.lead()).and_then(|k| rounds.params().nth(k));
+                param.is_some_and(|p| rounds.takes[p] == Slot::Const)
+            }
+            Op::Replay(of) => of.is_constant(module, operand),
+            _ => false,
+        }
+    }
 }
 
 /// A type of which all arrays have a batch.

@@ -347,6 +347,13 @@ impl Replay {
         self.parts(m).known(m)
     }
 
+    /// Whether an operand is a tangent that is the same in all rounds.
+    pub(super) fn is_constant(&self, m: &Module, operand: usize) -> bool {
+        let of = self.parts(m);
+        let tangent = operand.checked_sub(of.known(m));
+        tangent.is_some_and(|k| of.tangents.get(k) == Some(&Slot::Const))
+    }
+
     /// The operands that are places of carries.
     fn places(&self, m: &Module) -> Range<usize> {
         let of = self.parts(m);
