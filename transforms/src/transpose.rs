@@ -183,25 +183,14 @@ fn due(
 /// place. Met the other way round it would have to be an array of zeros but for that place, and adding
 /// the arrays would cost their size.
 fn reads_first(module: &Module, f: &Function, linear: &SecondaryMap<ValueId, bool>) -> Vec<usize> {
-    let mut read: SecondaryMap<ValueId, bool> = SecondaryMap::new();
+    let late = reads_late(module, f, |v| linear[v]);
     let mut early: SecondaryMap<ValueId, Vec<usize>> = SecondaryMap::new();
-    let mut is_early = vec![false; f.equations.len()];
-    for (i, e) in f.equations.iter().enumerate() {
-        if let Some(Atom::Value(array)) = e.operands.first()
-            && linear[*array]
-            && read[*array]
-            && reads_place(module, f, e)
-        {
-            early[*array].push(i);
-            is_early[i] = true;
-        }
-        for v in e.operands.iter().filter_map(|a| a.value()) {
-            read[v] = true;
-        }
+    for (i, array) in late.iter().enumerate() {
+        array.iter().for_each(|array| early[*array].push(i));
     }
     let mut order = Vec::with_capacity(f.equations.len());
     let params: Vec<usize> = f.all_params().flat_map(|p| early[p].clone()).collect();
-    let rest = (0..f.equations.len()).filter(|i| !is_early[*i]);
+    let rest = (0..f.equations.len()).filter(|i| late[*i].is_none());
     let mut next: Vec<usize> = Vec::new();
     for i in params.into_iter().chain(rest) {
         next.push(i);
@@ -213,9 +202,23 @@ fn reads_first(module: &Module, f: &Function, linear: &SecondaryMap<ValueId, boo
     order
 }
 
-/// Whether what it reads of its first operand is a place that is known when the program runs.
-pub(crate) fn reads_place(module: &Module, f: &Function, e: &Equation) -> bool {
-    matches!(e.lower(module, f), Lowering::DynamicSlice | Lowering::Gather { .. })
+/// Of each equation that reads a place of an array which something else has read before: the array, if it is one of
+/// those.
+pub(crate) fn reads_late(
+    module: &Module,
+    f: &Function,
+    of: impl Fn(ValueId) -> bool,
+) -> Vec<Option<ValueId>> {
+    let mut read: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
+    let late = |e: &Equation| {
+        let array = e.operands.first().and_then(|a| a.value()).filter(|v| of(*v) && read[*v]);
+        e.operands.iter().filter_map(|a| a.value()).for_each(|v| read[v] = true);
+        let is_place = |_: &ValueId| {
+            matches!(e.lower(module, f), Lowering::DynamicSlice | Lowering::Gather { .. })
+        };
+        array.filter(is_place)
+    };
+    f.equations.iter().map(late).collect()
 }
 
 /// The operand as which the total of a value moves in: a constant of a loop if it is one, whose rounds add to it one

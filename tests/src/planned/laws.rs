@@ -78,14 +78,13 @@ fn rows(program: &Program) -> usize {
     let extent = program.extent;
     each(&mut program.steps, &mut |step| {
         if let Step::Rounds(kind, n, _) = step {
-            bytes += 8
-                * *n
-                * match kind {
-                    Rounds::Known | Rounds::Told | Rounds::Counted | Rounds::Until => 0,
-                    Rounds::Scan => 1,
-                    // Each round gives a vector, or its row.
-                    Rounds::Map | Rounds::Reverse | Rounds::Table => extent,
-                };
+            let width = match kind {
+                Rounds::Known | Rounds::Told | Rounds::Counted | Rounds::Until => 0,
+                Rounds::Scan => 1,
+                // Each round gives a vector, or its row.
+                Rounds::Map | Rounds::Reverse | Rounds::Table => extent,
+            };
+            bytes += 8 * *n * width;
         }
     });
     bytes

@@ -15,7 +15,7 @@
 //!
 //! Source: Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost" (2016).
 
-use crate::transpose::reads_place;
+use crate::transpose::reads_late;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Lowering;
@@ -203,13 +203,20 @@ impl Pieces {
     /// The same function as calls of its pieces.
     pub(super) fn cut(&self, module: &mut Module, f: &Function) -> Result<FuncId, Problem> {
         let end = self.cuts.get(self.again - 1).copied().unwrap_or(f.equations.len());
-        let late = Late::of(module, f);
+        // The way back adds the cotangents of places that are read late last, also in the midst of a piece, and sums
+        // of floats must not depend on where cuts are. So such reads are in no piece, and nothing else that reads the
+        // array is in the piece that makes it.
+        let late = match planted(Fault::LatePlaces) {
+            true => vec![None; f.equations.len()],
+            false => reads_late(module, f, |_| true),
+        };
+        let arrays: OrderedSet<ValueId> = late.iter().flatten().copied().collect();
         let (mut draft, mut copying) = Copying::same_signature(f);
         let mut own = Vec::new();
         for (i, e) in f.equations.iter().enumerate() {
             let there = |a: &Atom| a.value().is_none_or(|v| copying.knows(v));
-            let before = late.reads[i] && e.operands.iter().all(there);
-            let alone = i >= end || !e.op.regions().is_empty() || late.reads[i];
+            let before = late[i].is_some() && e.operands.iter().all(there);
+            let alone = i >= end || !e.op.regions().is_empty() || late[i].is_some();
             if alone && !before || self.cuts.contains(&i) {
                 piece(module, f, &mut own, &mut draft, &mut copying)?;
             }
@@ -219,43 +226,12 @@ impl Pieces {
                 continue;
             }
             own.push(i);
-            if e.outputs.iter().any(|o| late.arrays[*o]) {
+            if e.outputs.iter().any(|o| arrays.contains(o)) {
                 piece(module, f, &mut own, &mut draft, &mut copying)?;
             }
         }
         piece(module, f, &mut own, &mut draft, &mut copying)?;
         draft.finish(module, copying.results(f))
-    }
-}
-
-/// Reads of a place of an array that something else has read before. They are in no piece, and nothing else that
-/// reads the array is in the piece that makes it: the way back adds the cotangents of such places last
-/// ([`crate::transpose`]), also in the midst of a piece, and sums of floats must not depend on where cuts are.
-struct Late {
-    /// Which equations they are.
-    reads: Vec<bool>,
-    /// What they read a place of.
-    arrays: SecondaryMap<ValueId, bool>,
-}
-
-impl Late {
-    fn of(module: &Module, f: &Function) -> Late {
-        let mut late = Late {
-            reads: vec![false; f.equations.len()],
-            arrays: SecondaryMap::with_capacity(f.types.len()),
-        };
-        let mut read: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
-        for (i, e) in f.equations.iter().enumerate() {
-            if let Some(Atom::Value(array)) = e.operands.first()
-                && read[*array]
-                && reads_place(module, f, e)
-                && !planted(Fault::LatePlaces)
-            {
-                (late.reads[i], late.arrays[*array]) = (true, true);
-            }
-            e.operands.iter().filter_map(|a| a.value()).for_each(|v| read[v] = true);
-        }
-        late
     }
 }
 
