@@ -4,7 +4,7 @@
 
 use std::process::Command;
 use tapeloom::accelerator::System;
-use tapeloom_tests::tapeflow::{Run, Runs, STUDIES, Study, smallest};
+use tapeloom_tests::tapeflow::{Places, Run, Runs, STUDIES, Study, acceptance, smallest};
 
 const CACHE: u64 = 32 << 10;
 
@@ -66,22 +66,40 @@ fn blocks_of_unrolled_loops_are_the_layers_of_the_paper() {
     assert_eq!((s.forward.layers, s.reverse.layers), (512, 512));
 }
 
+/// Studies of some names.
+fn named(names: &[&str]) -> Vec<Study> {
+    STUDIES.into_iter().filter(|s| names.contains(&s.name)).collect()
+}
+
 /// Cotangents are added in the same way, so what differs is what is kept and what is read again; the command prints
 /// all nine.
 #[test]
 fn smallest_tapes_on_streams_move_and_take_no_more() {
-    let few = ["nn", "logsum", "mttkrp"];
-    let studies: Vec<Study> = STUDIES.into_iter().filter(|s| few.contains(&s.name)).collect();
     let mut runs = Runs::new(|_| ());
-    for row in smallest(&mut runs, &studies, false).unwrap() {
+    let few = named(&["nn", "logsum", "mttkrp", "somier"]);
+    for row in smallest(&mut runs, &few, Places::Own).unwrap() {
         assert_eq!(row.holds(), [true, true], "{row}");
         assert!(row.bytes[0] <= row.bytes[1], "{row}");
     }
     // Where arrays one behind the other meet in the cache, what is read again is fetched again.
-    let somier: Vec<Study> = STUDIES.into_iter().filter(|s| s.name == "somier").collect();
-    let lines =
-        [false, true].map(|skewed| smallest(&mut runs, &somier, skewed).unwrap()[0].holds()[0]);
+    let somier = named(&["somier"]);
+    let lines = [Places::Behind, Places::Best]
+        .map(|places| smallest(&mut runs, &somier, places).unwrap()[0].holds()[0]);
     assert_eq!(lines, [false, true]);
+}
+
+/// Misses, lines and speed are the authors', within their bands, where a program has the accesses of theirs; the command
+/// prints all nine.
+#[test]
+fn programs_with_the_authors_accesses_are_inside_their_bands() {
+    let mut runs = Runs::new(|_| ());
+    let mut studies = named(&["mttkrp"]);
+    studies.extend(named(&["nn", "somier"]).into_iter().filter_map(Study::measured));
+    let rows = acceptance(&mut runs, &studies).unwrap();
+    assert_eq!(rows.len(), 3);
+    for row in rows {
+        assert_eq!(row.inside(), [true; 3], "{row}");
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Instant;
 use tapeloom_tests::Failure;
 use tapeloom_tests::tapeflow::{
-    CLAIMS, Claim, FIGURES, Outcome, Runs, STUDIES, Study, acceptance, smallest,
+    CLAIMS, Claim, FIGURES, Outcome, Places, Runs, STUDIES, Study, acceptance, smallest,
 };
 
 /// Claims of the quick form, and the kernels that it compares.
@@ -55,14 +55,18 @@ fn main() -> Result<(), Failure> {
             for row in acceptance(&mut runs, &studies)? {
                 println!("{row}");
             }
+            println!("\nWith the chains and the distances that the tables count:");
+            let measured: Vec<Study> = studies.iter().filter_map(|s| s.measured()).collect();
+            for row in acceptance(&mut runs, &measured)? {
+                println!("{row}");
+            }
             println!(
                 "\nThe smallest tape on streams over the study's (* is more than a hundredth more):"
             );
-            for (how, placed) in [("one behind the other", false), ("where they meet least", true)]
-            {
-                println!("\narrays {how}");
+            for (places, how) in Places::ALL {
+                println!("\narrays: {how}");
                 println!("kernel           tape            lines             ticks");
-                for row in smallest(&mut runs, &studies, placed)? {
+                for row in smallest(&mut runs, &studies, places)? {
                     println!("{row}");
                 }
             }

@@ -19,6 +19,10 @@ pub(super) const TRIANGULAR: Kernel = Kernel {
     by_hand: |size, inputs| product(size[0], inputs, |i| i + 1),
 };
 
+/// The same as it was measured: with a quotient for each pair in the chain of products, 31.6 ticks long.
+pub(super) const MEASURED: Kernel =
+    Kernel { form: Form::Measured, program: |_, x, _| quotients(x[0]), ..TRIANGULAR };
+
 /// All pairs.
 pub(super) const SQUARE: Kernel = Kernel {
     name: "gravity square",
@@ -45,12 +49,23 @@ pub(super) const BODIES: Kernel = Kernel {
 };
 
 fn factor(x: Var, i: Var, j: Var) -> Var {
-    -1.0 / (x.index((i, j)) - x.index((j, i)) + 0.001)
+    -1.0 / apart(x, i, j)
+}
+
+fn apart(x: Var, i: Var, j: Var) -> Var {
+    x.index((i, j)) - x.index((j, i)) + 0.001
 }
 
 fn triangular(x: Var) -> Var {
     let (u, n) = (Ref::new(1.0), x.len());
     rounds(n, |i| rounds(n as i64 - 1 - i, |k| u.mul(factor(x, i, i + 1 + k))));
+    u.get()
+}
+
+fn quotients(x: Var) -> Var {
+    let (u, n) = (Ref::new(1.0), x.len());
+    let pair = |i: Var, j: Var| u.update(|u| -u / apart(x, i, j));
+    rounds(n, |i| rounds(n as i64 - 1 - i, |k| pair(i, i + 1 + k)));
     u.get()
 }
 

@@ -58,7 +58,8 @@ pub const KERNELS: &[Kernel] = &[
 ];
 
 /// Other readings of the study.
-pub const READINGS: &[Kernel] = &[gravity::SQUARE];
+pub const READINGS: &[Kernel] =
+    &[gravity::SQUARE, gravity::MEASURED, nn::MEASURED, somier::MEASURED];
 
 /// A kernel: a function of arrays, of which some are variables and some are data.
 pub struct Kernel {
@@ -77,12 +78,15 @@ pub struct Kernel {
 }
 
 /// What a kernel computes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Form {
     /// What the study's program computes.
     Mutated,
     /// What the name says.
     Honest,
+    /// The mutated form with the accesses and the chains that the study's tables count, where they say more than its
+    /// program.
+    Measured,
 }
 
 /// Extents at which a kernel is run.
@@ -210,6 +214,7 @@ impl fmt::Display for Kernel {
         let form = match self.form {
             Form::Mutated => "mutated",
             Form::Honest => "honest",
+            Form::Measured => "measured",
         };
         write!(f, "{} ({form})", self.name)
     }

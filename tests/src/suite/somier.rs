@@ -31,6 +31,27 @@ pub(super) const FORCES: Kernel = Kernel {
     by_hand: forces_by_hand,
 };
 
+/// The mutated form as it was measured: with the sum of all forces behind them, which alone is differentiated, since
+/// nothing reads a cotangent of a force there.
+pub(super) const MEASURED: Kernel = Kernel {
+    form: Form::Measured,
+    inputs: |size| {
+        let all = 3 * size[0].pow(3);
+        let seed = Array::of(&[all + 1], |i| if i < all { 0.0 } else { 1.0 });
+        Inputs { seed, ..(FORCES.inputs)(size) }
+    },
+    program: |size, x, _| summed(size[0], x[0]),
+    by_hand: |size, inputs| {
+        let all = 3 * size[0].pow(3);
+        let seed = Array::full(&[all], inputs.seed.numbers[all]);
+        let variables = inputs.variables.clone();
+        let mut found = forces_by_hand(size, &Inputs { variables, data: vec![], seed });
+        found.value.push(found.value.iter().sum());
+        found
+    },
+    ..FORCES
+};
+
 /// The honest form.
 pub(super) const STEPS: Kernel = Kernel {
     name: "somier",
@@ -46,7 +67,26 @@ pub(super) const STEPS: Kernel = Kernel {
 };
 
 fn forces(n: usize, x: Var) -> Var {
-    let (inner, masses, force) = (n - 2, n * n * n, Ref::new(x.zeros_like()));
+    let force = Ref::new(x.zeros_like());
+    springs(n, x, |i, part| force.at(i).add(part));
+    force.get()
+}
+
+/// The same, and the sum of all, which alone is differentiated.
+fn summed(n: usize, x: Var) -> Var {
+    let all = 3 * n * n * n;
+    let (force, sum) = (Ref::new(zeros([all + 1], x.dtype())), Ref::new(0.0));
+    springs(n, x, |i, part| {
+        force.at(i).add(part.stop_gradient());
+        sum.add(part);
+    });
+    force.at(all).set(sum.get());
+    force.get()
+}
+
+/// What each spring adds to a component of a force.
+fn springs(n: usize, x: Var, add: impl Fn(Var, Var)) {
+    let (inner, masses) = (n - 2, n * n * n);
     let point = |i: Var, j: Var, k: Var| {
         for (a, b) in [(i - 1, j), (i + 1, j), (i, j - 1)] {
             let at = |i: Var, j: Var| (i * n + j) * n + k;
@@ -55,11 +95,10 @@ fn forces(n: usize, x: Var) -> Var {
             let d = [0, 1, 2].map(of);
             let q = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
             let g = STIFF * (q - 1.0) / q;
-            (0..3).for_each(|c| force.at(to + c * masses).add(g * d[c]));
+            (0..3).for_each(|c| add(to + c * masses, g * d[c]));
         }
     };
     rounds(inner, |i| rounds(inner, |j| rounds(inner, |k| point(i + 1, j + 1, k + 1))));
-    force.get()
 }
 
 fn displacement(start: Var, rest: Var, steps: usize) -> Var {

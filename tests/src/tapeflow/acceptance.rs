@@ -4,7 +4,7 @@
 //! ours over theirs. The machine is the same for all kernels and was fixed before.
 
 use super::raw::raw;
-use super::runs::{Emission, Run, Runs};
+use super::runs::{Run, Runs};
 use super::study::Study;
 use crate::Failure;
 use std::fmt;
@@ -97,23 +97,51 @@ impl Smallest {
     }
 }
 
-/// The comparison of the smallest tapes with the study's, with arrays one behind the other; or `placed`, with the gap
-/// between them of eight that suits either best: sizes then do not decide which arrays meet in the cache.
+/// Where arrays lie, on either side of a comparison.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Places {
+    /// Each system has its own: one behind the other for the study's, 37 lines apart for ours.
+    Own,
+    /// One behind the other on both sides.
+    Behind,
+    /// With the gap between them of eight with which the side moves the fewest lines, so that sizes do not decide which
+    /// arrays meet in the cache.
+    Best,
+}
+
+impl Places {
+    /// All, and what they are called.
+    pub const ALL: [(Places, &str); 3] = [
+        (Places::Own, "the study's one behind the other, ours 37 lines apart"),
+        (Places::Behind, "one behind the other"),
+        (Places::Best, "where they meet least"),
+    ];
+
+    /// The gaps that a run is tried with.
+    fn gaps(self, run: &Run) -> Vec<u64> {
+        const TRIED: u64 = 8;
+        match self {
+            Places::Own => vec![run.gap],
+            Places::Behind => vec![0],
+            Places::Best => (0..TRIED).map(|n| n * run.cache / run.ways / TRIED).collect(),
+        }
+    }
+}
+
+/// The comparison of the smallest tapes with the study's.
 ///
 /// # Errors
 /// What the compiler and the machine say.
 pub fn smallest(
     runs: &mut Runs,
     studies: &[Study],
-    placed: bool,
+    places: Places,
 ) -> Result<Vec<Smallest>, Failure> {
     const CACHE: u64 = 32 << 10;
-    let all = Run::of(System::TFLOW, CACHE);
-    let few = Run { emission: Emission::Minimal, ..Run::of(System::TFLOW_INPUTS, CACHE) };
-    let gaps = if placed { 8 } else { 1 };
+    let [few, all] = [Run::smallest(CACHE), Run::of(System::TFLOW, CACHE)];
     let mut best = |study: &Study, run: Run| {
-        let place = |n: u64| runs.get(study, Run { gap: n * CACHE / run.ways / gaps, ..run });
-        let all = (0..gaps).map(place).collect::<Result<Vec<_>, _>>()?;
+        let place = |gap: u64| runs.get(study, Run { gap, ..run });
+        let all = places.gaps(&run).into_iter().map(place).collect::<Result<Vec<_>, _>>()?;
         all.into_iter().min_by_key(|s| s.paper_lines()).ok_or_else(|| Failure::from("no gap"))
     };
     let mut of = |study: &Study| -> Result<Smallest, Failure> {

@@ -4,7 +4,7 @@
 //! asked of the mean of the nine, geometric for ratios.
 
 use super::raw::raw;
-use super::runs::{Emission, Run, Runs};
+use super::runs::{Run, Runs};
 use super::study::{STUDIES, Study};
 use crate::Failure;
 use std::rc::Rc;
@@ -73,11 +73,6 @@ fn one(runs: &mut Runs, name: &str, run: Run) -> Result<Rc<Statistics>, Failure>
     runs.get(study, run)
 }
 
-/// The smallest tape on streams.
-fn minimal(cache: u64) -> Run {
-    Run { emission: Emission::Minimal, ..Run::of(System::TFLOW_INPUTS, cache) }
-}
-
 fn mean(x: &[f64]) -> f64 {
     x.iter().sum::<f64>() / x.len().max(1) as f64
 }
@@ -128,7 +123,7 @@ fn state(runs: &mut Runs) -> Result<Outcome, Failure> {
     };
     let factors = |c: &Column| c.iter().map(|(_, s)| factor(s)).collect::<Vec<_>>();
     let enzyme = column(runs, Run::of(System::ENZYME, 32 * K))?;
-    let least = column(runs, minimal(32 * K))?;
+    let least = column(runs, Run::smallest(32 * K))?;
     let (ours, few) = (factors(&enzyme), factors(&least));
     let inside = count(&ours, |x| (2.0..=4.0).contains(&x));
     let mut all = records("Enzyme", &enzyme, &ours);
@@ -151,7 +146,7 @@ fn accesses(counts: &Counts) -> u64 {
 
 fn share(runs: &mut Runs) -> Result<Outcome, Failure> {
     let enzyme = column(runs, Run::of(System::ENZYME, 32 * K))?;
-    let least = column(runs, minimal(32 * K))?;
+    let least = column(runs, Run::smallest(32 * K))?;
     let shares = |c: &Column| c.iter().map(|(_, s)| s.tape_share()).collect::<Vec<_>>();
     let grown =
         |s: &Statistics| ratio(accesses(&s.forward) + accesses(&s.reverse), accesses(&s.forward));
@@ -307,7 +302,7 @@ fn forward(runs: &mut Runs) -> Result<Outcome, Failure> {
 fn total(runs: &mut Runs) -> Result<Outcome, Failure> {
     let mut faster = Faster::of(runs, Statistics::ticks, 2)?;
     let enzyme = column(runs, Run::of(System::ENZYME, 32 * K))?;
-    let least = column(runs, minimal(32 * K))?;
+    let least = column(runs, Run::smallest(32 * K))?;
     let few = over(&enzyme, &least, Statistics::ticks);
     faster.records.extend(records("MinTape+Tflow_32k", &enzyme, &few));
     let best = faster.ideal[at("mttkrp")];
@@ -335,7 +330,7 @@ fn lines_of_mttkrp(runs: &mut Runs) -> Result<Outcome, Failure> {
     let tflow = lines(Run::of(System::TFLOW, 32 * K))?;
     let pad = lines(Run::of(System::ENZYME_PAD, 32 * K))?;
     let ways = lines(Run { ways: 4, ..Run::of(System::ENZYME, 32 * K) })?;
-    let least = lines(minimal(32 * K))?;
+    let least = lines(Run::smallest(32 * K))?;
     let record = |system: &str, lines: u64, raw| Record {
         kernel: "mttkrp",
         system: system.into(),
@@ -446,7 +441,7 @@ fn energy(runs: &mut Runs, cache: u64) -> Result<Vec<f64>, Failure> {
 fn energy_alike(runs: &mut Runs) -> Result<Outcome, Failure> {
     let enzyme = column(runs, Run::of(System::ENZYME, 32 * K))?;
     let (two, one) = (energy(runs, 2 * K)?, energy(runs, K)?);
-    let holds = alike(runs, minimal)?;
+    let holds = alike(runs, Run::smallest)?;
     let smallest = count(&holds, |x| x == 32.0);
     let mut all = records("TflowIdeal_2k", &enzyme, &two);
     all.extend(records("TflowIdeal_1k", &enzyme, &one));
@@ -538,7 +533,7 @@ fn alike(runs: &mut Runs, run: impl Fn(u64) -> Run) -> Result<Vec<f64>, Failure>
 fn smaller(runs: &mut Runs) -> Result<Outcome, Failure> {
     let enzyme = column(runs, Run::of(System::ENZYME, 32 * K))?;
     let ours = alike(runs, |cache| Run::of(System::TFLOW_IDEAL, cache))?;
-    let few = alike(runs, minimal)?;
+    let few = alike(runs, Run::smallest)?;
     let smallest = count(&few, |x| x == 32.0);
     let mut all = records("TflowIdeal", &enzyme, &ours);
     all.extend(records("MinTape+Tflow", &enzyme, &few));

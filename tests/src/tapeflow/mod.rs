@@ -27,7 +27,7 @@ mod raw;
 mod runs;
 mod study;
 
-pub use acceptance::{Row, Smallest, acceptance, smallest};
+pub use acceptance::{Places, Row, Smallest, acceptance, smallest};
 pub use claims::{CLAIMS, Claim, Outcome, Record};
 pub use figures::{FIGURES, Figure};
 pub use raw::{RAW, Raw, raw};

@@ -2,7 +2,7 @@
 
 use super::study::Study;
 use crate::Failure;
-use crate::suite::{Given, Gradient};
+use crate::suite::{Form, Given, Gradient};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tapeloom::Target;
@@ -43,6 +43,9 @@ pub struct Run {
     pub gap: u64,
 }
 
+/// The smallest tape has its arrays so far apart: an odd number of lines, as [`System::ENZYME_PAD`] has them.
+const APART: u64 = 37 * 64;
+
 impl Run {
     /// The study's compiler on a system, with a cache of two ways.
     pub fn of(system: System, cache: u64) -> Run {
@@ -50,6 +53,12 @@ impl Run {
         let (emission, ways, layer) = (Emission::Enzyme, 2, None);
         let (system, unroll, gap) = (system.name, [].as_slice(), 0);
         Run { emission, system, cache, ways, entries, layer, window, unroll, gap }
+    }
+
+    /// The smallest tape on streams, those of arguments, too, with its arrays apart.
+    pub fn smallest(cache: u64) -> Run {
+        let streamed = Run::of(System::TFLOW_INPUTS, cache);
+        Run { emission: Emission::Minimal, gap: APART, ..streamed }
     }
 
     /// The same with loops unrolled, where a layer is what a block stores.
@@ -60,8 +69,8 @@ impl Run {
 
 type Compiled = (Given<Tensor>, Jit<Given<Var>, (Var, Vec<Var>), Gradient>);
 
-/// A kernel and its size.
-type Which = (&'static str, &'static [usize]);
+/// A kernel, its form and its size.
+type Which = (&'static str, Form, &'static [usize]);
 
 /// Simulations that were made.
 pub struct Runs {
@@ -87,7 +96,7 @@ impl Runs {
     /// # Errors
     /// What the compiler and the machine say.
     pub fn get(&mut self, study: &Study, run: Run) -> Result<Rc<Statistics>, Failure> {
-        let which = (study.name, study.size);
+        let which = (study.name, study.form, study.size);
         if let Some(done) = self.done.get(&(which, run)) {
             return Ok(done.clone());
         }
@@ -119,7 +128,7 @@ impl Runs {
     }
 
     fn compiled(&mut self, study: &Study, emission: Emission) -> Result<Rc<Compiled>, Failure> {
-        let which = ((study.name, study.size), emission);
+        let which = ((study.name, study.form, study.size), emission);
         if let Some(compiled) = self.compiled.get(&which) {
             return Ok(compiled.clone());
         }

@@ -5,14 +5,16 @@
 //! stores; how far, the numbers of layers in the paper say of five kernels: 10,400 are 400 (400 / 16 + 1). Loops are
 //! unrolled for the claims that are about it, and run as they are written for all others.
 
-use crate::suite::{Form, KERNELS, Kernel};
+use crate::suite::{Form, KERNELS, Kernel, READINGS};
 use tapeloom::accelerator::{AddressMap, Place};
 
 /// A kernel of the study.
 #[derive(Clone, Copy, Debug)]
 pub struct Study {
-    /// Its name in the suite.
+    /// Its name in the suite,
     pub name: &'static str,
+    /// and which of its forms.
+    pub form: Form,
     /// Extents, as in the authors' tables of runs.
     pub size: &'static [usize],
     /// Values that a block stores, where it is known how far loops were unrolled.
@@ -35,6 +37,7 @@ pub struct Study {
 pub const STUDIES: [Study; 9] = [
     Study {
         name: "gravity",
+        form: Form::Mutated,
         size: &[256],
         block: 64,
         unroll: &[],
@@ -46,6 +49,7 @@ pub const STUDIES: [Study; 9] = [
     },
     Study {
         name: "nn",
+        form: Form::Mutated,
         size: &[784, 10],
         block: 16,
         unroll: &[16],
@@ -57,6 +61,7 @@ pub const STUDIES: [Study; 9] = [
     },
     Study {
         name: "logsum",
+        form: Form::Mutated,
         size: &[10_000],
         block: 16,
         unroll: &[8],
@@ -68,6 +73,7 @@ pub const STUDIES: [Study; 9] = [
     },
     Study {
         name: "matdescent",
+        form: Form::Mutated,
         size: &[400, 400],
         block: 16,
         unroll: &[16],
@@ -79,6 +85,7 @@ pub const STUDIES: [Study; 9] = [
     },
     Study {
         name: "mttkrp",
+        form: Form::Mutated,
         size: &[8, 8, 8, 8],
         block: 24,
         unroll: &[8],
@@ -90,6 +97,7 @@ pub const STUDIES: [Study; 9] = [
     },
     Study {
         name: "somier",
+        form: Form::Mutated,
         size: &[10],
         block: 9,
         unroll: &[],
@@ -101,6 +109,7 @@ pub const STUDIES: [Study; 9] = [
     },
     Study {
         name: "lenet",
+        form: Form::Mutated,
         size: &[32],
         block: 64,
         unroll: &[],
@@ -112,6 +121,7 @@ pub const STUDIES: [Study; 9] = [
     },
     Study {
         name: "pathfinder",
+        form: Form::Mutated,
         size: &[100, 100],
         block: 64,
         unroll: &[],
@@ -123,6 +133,7 @@ pub const STUDIES: [Study; 9] = [
     },
     Study {
         name: "mass spring",
+        form: Form::Mutated,
         size: &[16, 16, 40],
         block: 64,
         unroll: &[],
@@ -137,8 +148,16 @@ pub const STUDIES: [Study; 9] = [
 impl Study {
     /// The kernel.
     pub fn kernel(&self) -> &'static Kernel {
-        let mutated = |k: &&Kernel| k.form == Form::Mutated && k.name == self.name;
-        KERNELS.iter().find(mutated).unwrap_or(&KERNELS[0])
+        self.find(self.form).unwrap_or(&KERNELS[0])
+    }
+
+    /// The same with the accesses and chains that the authors' tables count, where those say more than its program.
+    pub fn measured(self) -> Option<Study> {
+        self.find(Form::Measured).map(|kernel| Study { form: kernel.form, ..self })
+    }
+
+    fn find(&self, form: Form) -> Option<&'static Kernel> {
+        KERNELS.iter().chain(READINGS).find(|k| k.form == form && k.name == self.name)
     }
 
     /// Where its arrays lie: one behind the other, and words on the tape.
