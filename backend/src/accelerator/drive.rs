@@ -388,6 +388,16 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
+    /// The load of where a record lies, if it has to be read again.
+    fn noted(&mut self, touch: Touch, address: u64) -> Result<Option<Token>, Problem> {
+        let place = self.frames.last().map(|frame| frame.k.buffers[touch.held.buffer].place);
+        let record = matches!(place, Some(kernel::Place::Record { .. })) && self.setup.overlap;
+        let Some(address) = self.addresses.pointer(address).filter(|_| record) else {
+            return Ok(None);
+        };
+        self.push(0, Work::Touch { address, write: false, tape: false }, &[]).map(Some)
+    }
+
     /// An access that happens.
     fn access(
         &mut self,
@@ -399,6 +409,15 @@ impl<'a> Driver<'a> {
         let taped = self.frames.last().is_some_and(|frame| frame.taped(touch.held));
         let tape = taped && (write || reverse);
         self.uses(tape);
+        let noted = if tape { self.noted(touch, address)? } else { None };
+        let both: SmallVec<[Token; 4]>;
+        let operands = match noted {
+            Some(noted) => {
+                both = operands.iter().copied().chain([noted]).collect();
+                &both
+            }
+            None => operands,
+        };
         let inside = inside.filter(|_| tape);
         match (&mut self.to, inside) {
             (To::Notes(met), Some(at)) => {

@@ -43,7 +43,7 @@ pub struct Setup {
     /// that turns every instruction round.
     pub mirrored: bool,
     /// Whether arrays are taken to overlap, so that a loop which stores to one, or on the tape, reads arguments in
-    /// each round.
+    /// each round, and where a record of a tape of run-time length lies at each access to it.
     pub overlap: bool,
     /// Whether what the reverse phase reads of arguments that the forward phase has read, too, is of the tape.
     pub again: bool,
@@ -185,17 +185,32 @@ pub(super) struct InRegion {
     pub(super) byte: u64,
 }
 
+/// Some records of a tape of run-time length.
+struct Chunk {
+    region: Option<RegionId>,
+    /// Bytes of a record,
+    bytes: u64,
+    /// the number of the first one,
+    first: u64,
+    /// and where it is noted where they begin.
+    pointer: u64,
+}
+
+/// So many chunks are noted one behind the other, each in a word.
+const NOTED: u64 = 256;
+
 /// Where everything lies, for one program.
 pub(super) struct Addresses {
     places: SecondaryMap<BufferId, Option<u64>>,
     pub(super) workspace: u64,
     /// By where the program sees them.
     kept: BTreeMap<u64, Kept>,
-    /// The first byte behind all, and the chunks of each tape that have been asked for.
+    /// Where it is noted where chunks begin, the first byte behind all, and the chunks of each tape that have been asked
+    /// for.
+    pointers: u64,
     next: u64,
     chunks: SecondaryMap<TapeId, Vec<u64>>,
-    /// Of each chunk the region, the bytes of its records, and the number of the first.
-    records: BTreeMap<u64, (Option<RegionId>, u64, u64)>,
+    records: BTreeMap<u64, Chunk>,
     /// Bytes of arguments, of what else is written, and of what is kept.
     pub(super) state: [u64; 3],
 }
@@ -259,11 +274,13 @@ impl Addresses {
             }
         }
         state[1] += (entry.workspace as u64).saturating_sub(state[2]);
-        let next = at.max(next);
+        let pointers = at.max(next);
+        let next = pointers.saturating_add(8 * NOTED * program.tapes.len() as u64);
         Addresses {
             places,
             workspace,
             kept,
+            pointers,
             next,
             chunks: SecondaryMap::new(),
             records: BTreeMap::new(),
@@ -288,11 +305,16 @@ impl Addresses {
             return (base + record * step + byte, Some(InRegion { region, record, byte }));
         }
         let chunk = self.records.range(..=seen).next_back();
-        let inside = chunk.and_then(|(start, (region, bytes, first))| {
+        let inside = chunk.and_then(|(start, Chunk { region, bytes, first, .. })| {
             let (of, bytes) = (seen - start, (*bytes).max(1));
             Some(InRegion { region: (*region)?, record: first + of / bytes, byte: of % bytes })
         });
         (seen, inside)
+    }
+
+    /// Where it is noted where the chunk begins in which that lies.
+    pub(super) fn pointer(&self, seen: u64) -> Option<u64> {
+        self.records.range(..=seen).next_back().map(|(_, chunk)| chunk.pointer)
     }
 
     /// Where a record of a tape lies: in chunks, as those of machine code do.
@@ -306,7 +328,9 @@ impl Addresses {
         let (bytes, region) = (program.tapes[tape].record as u64, layout.tape(tape));
         for chunk in self.chunks[tape].len()..=chunk {
             self.chunks[tape].push(self.next);
-            self.records.insert(self.next, (region, bytes, records::first(chunk)));
+            let noted = NOTED * u64::from(tape.as_u32()) + chunk as u64;
+            let (first, pointer) = (records::first(chunk), self.pointers + 8 * noted);
+            self.records.insert(self.next, Chunk { region, bytes, first, pointer });
             let all = bytes.saturating_mul(1 << (chunk / 4).min(63));
             self.next = self.next.saturating_add(all);
             self.state[2] = self.state[2].saturating_add(all);
