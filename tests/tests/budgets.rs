@@ -728,3 +728,56 @@ fn straight_code_beside_loops_is_undone_in_pieces() {
         assert_eq!(got.unwrap(), want.unwrap(), "{arrays}");
     }
 }
+
+/// The gradient in the last two of three arguments.
+fn of_two(f: impl Fn((Var, Var, Var)) -> Var) -> impl Fn((Var, Var, Var)) -> (Var, Var) {
+    move |(k, x, s)| grad(|(x, s): (Var, Var)| f((k, x, s)))((x, s))
+}
+
+/// Sides of a branch that keep arrays of other shapes share their places, too: the whole keeps as much as the larger
+/// one, and a budget that is enough for that runs nothing again.
+#[test]
+fn sides_of_a_branch_share_what_they_keep() {
+    let turns = |n: usize| {
+        move |(x, s): (Var, Var)| {
+            fori_loop(n, move |(_, x): (Var, Var)| x + 0.001 * (s * x).sin(), x)
+        }
+    };
+    let products = |(x, s): (Var, Var)| {
+        let y = (s * x).expand_dims(0) + x.expand_dims(1);
+        (0..12).fold(y, |y, _| (y * y).sin() + y).sum_axis(0)
+    };
+    // Some of the sides, and the argument in the place of the others.
+    let some = move |on: [bool; 3]| {
+        move |(k, x, s): (Var, Var, Var)| {
+            let sides: [&dyn Fn((Var, Var)) -> Var; 3] = [&turns(400), &products, &turns(150)];
+            let other = |(x, _): (Var, Var)| x;
+            let side = |i: usize| if on[i] { sides[i] } else { &other };
+            switch(k, [side(0), side(1), side(2)], (x, s)).sum()
+        }
+    };
+    let which = some([true; 3]);
+    let x = Tensor::full(&[100], 0.5).unwrap();
+    let plain = jit(of_two(which));
+    let kept =
+        |on: [bool; 3]| jit(of_two(some(on))).explain((0i64, &x, 0.7)).unwrap().tape().bytes();
+    let alone = [0, 1, 2].map(|i| kept([0, 1, 2].map(|k| k == i)));
+    let all = kept([true; 3]);
+    assert!(all <= alone.iter().max().unwrap() + 4096, "{alone:?}, together {all}");
+    let enough = jit(of_two(checkpoint(which, Policy::Bytes(all as u64))));
+    let e = enough.explain((0i64, &x, 0.7)).unwrap();
+    assert!(e.tape().again().iter().all(|a| a.what != "sin"), "{}", e.tape());
+    for side in 0..3i64 {
+        let want = plain.call((side, &x, 0.7)).unwrap();
+        let exactly = jit(of_two(which)).interpreted().call((side, &x, 0.7)).unwrap();
+        for policy in [Policy::Bytes(all as u64), Policy::About(all as u64 / 20)] {
+            let few = of_two(checkpoint(which, policy.clone()));
+            let got = jit(&few).call((side, &x, 0.7)).unwrap();
+            Agreement::CLOSE
+                .check_all(&[got.0, got.1], &[&want.0, &want.1].map(Tensor::clone))
+                .unwrap();
+            let got = jit(&few).interpreted().call((side, &x, 0.7)).unwrap();
+            assert_eq!(got, exactly, "side {side}, {policy}");
+        }
+    }
+}

@@ -169,3 +169,28 @@ fn names_are_those_that_there_are() {
     let bare = run(grad(checkpoint(|x: Var| x.sin(), Policy::named(["h"]))), 1.0).unwrap_err();
     assert!(bare.to_string().contains("no value of it has a name"), "{bare}");
 }
+
+/// What a policy names is kept once, and what a derivative reads of what was named is not made again.
+#[test]
+fn what_is_named_is_read_by_its_name() {
+    let w = wave(&[24, 24]);
+    let chain = |f: fn(Var) -> Var| move |w: Var| (0..4).fold(w, |x, _| f(x.dot(w))).sum();
+    let functions: [fn(Var) -> Var; 2] =
+        [|x| x.exp().named("h"), |x| x.exp().named("g").named("h")];
+    for (i, f) in functions.into_iter().map(chain).enumerate() {
+        let named = checkpoint(f, Policy::named(["h"]));
+        let e = jit(grad(&named)).explain(&w).unwrap();
+        // The last one is what the sum is of, and of it only the slope is read.
+        assert!(e.tape().bytes() <= 4 * 24 * 24 * 8, "{i}: {}", e.tape());
+        let made: Vec<&str> = e.tape().again().iter().map(|a| a.what).collect();
+        assert!(!made.contains(&"dot") && !made.contains(&"exp"), "{i}: {}", e.tape());
+        let exact = |f: &dyn Fn(Var) -> Var| jit(grad(f)).interpreted().call(&w).unwrap();
+        assert_eq!(exact(&named), exact(&f), "{i}");
+    }
+    // In a loop, for its rounds.
+    let cell = checkpoint(|(w, h): (Var, Var)| (-h.dot(w)).exp().named("h"), Policy::named(["h"]));
+    let loss = |w: Var| fori_loop(20, |(_, h): (Var, Var)| cell((w, h)), w.index(0)).sum();
+    let e = jit(grad(loss)).explain(&w).unwrap();
+    let products = e.tape().again().iter().filter(|a| a.what == "dot").count();
+    assert_eq!(products, 0, "{}", e.tape());
+}

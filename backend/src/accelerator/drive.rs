@@ -20,7 +20,7 @@
 //! a record: its stores, and its loads in the reverse phase, which begins with the first step of the
 //! program that reads what an earlier step kept and keeps nothing itself. (What the forward phase reads
 //! of it is an ordinary load.) A program without such a step, say one whose forward and backward halves
-//! are fused into one loop, has one phase.
+//! are fused into one loop, has one phase, in which all loads of what is kept are of the tape, and none is streamed.
 //!
 //! What goes through the scratchpad, in which layers and where, the [layout](crate::layout) of the tape says, which
 //! the system's passes made of the program; and the scratchpad finds whether every load gets what was stored. A
@@ -407,7 +407,7 @@ impl<'a> Driver<'a> {
     ) -> Result<Token, Problem> {
         let (reverse, write) = (self.reverse, touch.write);
         let taped = self.frames.last().is_some_and(|frame| frame.taped(touch.held));
-        let tape = taped && (write || reverse);
+        let tape = taped && (write || reverse || self.turn.is_none());
         self.uses(tape);
         let noted = if tape { self.noted(touch, address)? } else { None };
         let both: SmallVec<[Token; 4]>;

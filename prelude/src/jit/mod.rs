@@ -426,7 +426,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// closure is traced and compiled again for that, so that loops count.
     ///
     /// # Errors
-    /// As [`Jit::call`].
+    /// As [`Jit::call`]; and [`Kind::Target`](tapeloom_ir::Kind) [on](Jit::on) another target than a machine of this
+    /// kind, since it is machine code that counts.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -441,6 +442,14 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     pub fn report(&self, args: impl Args<A>) -> Result<(B::With<Tensor>, CallReport), Error> {
+        if !matches!(self.target, Target::Native(_)) {
+            let problem = Problem::new(
+                Kind::Target,
+                "a report is of machine code, and this function is for another target",
+                "report without `on`; on an accelerator, `simulate` gives statistics",
+            );
+            return Err(Error::at(problem, self.at));
+        }
         let mut leaves = TensorRefs::new();
         args.tensors(&mut leaves);
         let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();

@@ -128,7 +128,7 @@ fn chosen(
     // Equal values are one, and what functions compute that are called here is seen.
     let tidy = crate::inline(module, fwd)?;
     let tidy = crate::cse(module, tidy)?;
-    let f = module.get(tidy);
+    let f = names::read_by_name(module, &module.get(tidy), &terms.policy);
     let params: Vec<Atom> = f.params.iter().map(|p| (*p).into()).collect();
     let needed: Vec<ValueId> = Residual::pick(&of.residuals, &params, &f.results)
         .iter()

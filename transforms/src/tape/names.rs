@@ -7,9 +7,10 @@
 //! Who misspells a name would keep nothing, or everything, and see no more of it than a time or a number of
 //! bytes. So a name that no value of the function has is an error that says which there are.
 
+use cranelift_entity::SecondaryMap;
 use std::sync::Arc;
 use tapeloom_ir::prim::{Lowering, MARKS};
-use tapeloom_ir::{FuncId, Kind, Module, OrderedSet, Policy, Problem};
+use tapeloom_ir::{Atom, FuncId, Function, Kind, Module, OrderedSet, Policy, Problem, ValueId};
 
 /// Whether the function has a value for each name of a policy.
 ///
@@ -45,6 +46,44 @@ pub fn known_names(module: &Module, f: FuncId, policy: &Policy) -> Result<(), Pr
         ),
         help,
     ))
+}
+
+/// The same function, where what reads a value that a policy names reads it by its name, so that it is kept once and not
+/// made again for a derivative that reads what was named.
+///
+/// ```text
+/// %2 = exp %1                              %2 = exp %1
+/// %3 = keep{name=act, id=0} %2             %3 = keep{name=act, id=0} %2
+/// return %3, %2                            return %3, %3
+/// ```
+pub(super) fn read_by_name(module: &Module, f: &Function, policy: &Policy) -> Function {
+    let (asked, mut f) = (policy.names(), f.clone());
+    if asked.is_empty() {
+        return f;
+    }
+    let mut named: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
+    let by_name = |a: &mut Atom, named: &SecondaryMap<ValueId, Option<Atom>>| {
+        *a = a.value().and_then(|v| named[v]).unwrap_or(*a);
+    };
+    // What an alias is of.
+    let mut of: SecondaryMap<ValueId, Option<ValueId>> = SecondaryMap::new();
+    for i in 0..f.equations.len() {
+        let lowering = f.equations[i].lower(module, &f);
+        let e = &mut f.equations[i];
+        e.operands.iter_mut().for_each(|a| by_name(a, &named));
+        let Lowering::Alias { kept } = lowering else { continue };
+        let (y, mut next) = (e.outputs[0], e.operands[0].value());
+        of[y] = next;
+        // An argument is there without a name.
+        while let Some(v) = next.filter(|v| !f.params.contains(v)) {
+            if kept.as_ref().is_some_and(|name| asked.contains(name)) {
+                named[v] = Some(y.into());
+            }
+            next = of[v];
+        }
+    }
+    f.results.iter_mut().for_each(|a| by_name(a, &named));
+    f
 }
 
 /// The names that users gave to values of a function and of all that it runs or is derived by.
