@@ -34,6 +34,19 @@ pub struct Plan {
     /// What lies between a forward pass and its way back while one step runs: in a round of a loop, in a branch,
     /// in a function that is called.
     pub inside: Vec<Inside>,
+    /// What steps work in that run functions, beside the buffers that they read and write.
+    pub works: Vec<Works>,
+}
+
+/// Memory in which a step works while it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Works {
+    /// The step.
+    pub step: usize,
+    /// Where in the workspace it begins.
+    pub offset: usize,
+    /// Bytes.
+    pub bytes: usize,
 }
 
 /// What lies in the memory of one step between a forward pass and its way back that are both in it.
@@ -168,6 +181,16 @@ impl Row {
     }
 }
 
+impl Works {
+    /// Its line of the table.
+    pub(crate) fn cells(&self) -> [String; 7] {
+        let Works { step, offset, bytes } = *self;
+        let [buffer, ty, line] = [const { String::new() }; 3];
+        let (what, place) = ("inside of a step".to_owned(), format!("workspace+{offset}"));
+        [buffer, what, ty, bytes.to_string(), place, format!("{step}-{step}"), line]
+    }
+}
+
 impl Plan {
     /// Adds what steps compute ahead of their loops.
     pub(crate) fn ahead(&mut self, kernel: &Kernel, made: &[Ahead]) {
@@ -224,6 +247,7 @@ impl fmt::Display for Plan {
         let heads = ["buffer", "what", "type", "bytes", "place", "steps", "from"];
         let mut lines = vec![heads.map(String::from)];
         lines.extend(self.rows.iter().map(Row::cells));
+        lines.extend(self.works.iter().map(Works::cells));
         table(f, &lines)?;
         let s = if self.steps == 1 { "" } else { "s" };
         writeln!(f, "{} step{s}, workspace of {} bytes", self.steps, self.peak)?;

@@ -21,7 +21,7 @@
 use crate::accelerator::Setup;
 use crate::compile::Report;
 use crate::layout::{Layer, Layout, Pipeline, Room};
-use crate::plan::{How, Inside, Plan, Row};
+use crate::plan::{How, Inside, Plan, Row, Works};
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use std::fmt;
@@ -153,7 +153,7 @@ impl<'p> TapePlan<'p> {
     }
 
     /// When every buffer of the workspace lives, and where: time to the right, memory upwards, one
-    /// rectangle a buffer, tape in red. A picture in SVG, with the text of a row over its rectangle.
+    /// rectangle a buffer and one for what a step works in, tape in red. A picture in SVG, with the text of a row over its rectangle.
     pub fn to_svg(&self) -> String {
         let (wide, high) = (800.0, 400.0);
         let steps = self.plan.steps.max(1) as f64;
@@ -163,18 +163,41 @@ impl<'p> TapePlan<'p> {
             wide + 80.0,
             high + 60.0
         );
-        let rows = self.plan.rows.iter().filter_map(|row| Some((row, row.offset()?)));
-        for (row, offset) in rows {
-            let x = wide * row.first as f64 / steps;
-            let width = wide * (row.last + 1 - row.first) as f64 / steps;
-            let height = high * row.ty.bytes() as f64 / peak;
+        let mut draw = |[first, last]: [usize; 2],
+                        [offset, bytes]: [usize; 2],
+                        colour,
+                        title: &str| {
+            let x = wide * first as f64 / steps;
+            let width = wide * (last + 1 - first) as f64 / steps;
+            let height = high * bytes as f64 / peak;
             let y = high - high * offset as f64 / peak - height;
-            let colour = if row.tape { "#c0392b" } else { "#95a5a6" };
-            let title = row.cells().join(" ");
             svg += &format!(
                 "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\" fill-opacity=\"0.7\" stroke=\"white\"><title>{}</title></rect>\n",
-                escaped(&title)
+                escaped(title)
             );
+        };
+        let [tape_colour, rest] = ["#c0392b", "#95a5a6"];
+        for row in &self.plan.rows {
+            if let Some(offset) = row.offset() {
+                let colour = if row.tape { tape_colour } else { rest };
+                let title = row.cells().join(" ");
+                draw([row.first, row.last], [offset, row.ty.bytes()], colour, &title);
+            }
+        }
+        // What a step works in, the tape of its own rounds at the bottom.
+        for work in &self.plan.works {
+            let Works { step, offset, bytes } = *work;
+            let tape = self.inside().filter(|i| i.step == step).map(|i| i.bytes).sum::<usize>();
+            draw(
+                [step, step],
+                [offset + tape, bytes.saturating_sub(tape)],
+                rest,
+                &work.cells().join(" "),
+            );
+            if tape > 0 {
+                let title = format!("{tape} bytes of tape inside of step {step}");
+                draw([step, step], [offset, tape], tape_colour, &title);
+            }
         }
         svg += &format!(
             "<path d=\"M0 0V{high}H{wide}\" fill=\"none\" stroke=\"black\"/>\n<text x=\"{}\" y=\"{}\" text-anchor=\"end\">step {}</text>\n<text x=\"0\" y=\"-6\">{} bytes, of which {} are tape</text>\n</svg>\n",

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 use tapeloom::prelude::*;
-use tapeloom::{Error, Kind};
+use tapeloom::{Error, Kind, Target};
 
 type F = fn(Var) -> Var;
 
@@ -211,6 +211,12 @@ fn reports_count() {
         let (_, report) = jit(side).report(n).unwrap();
         let l = &report.loops[0];
         assert_eq!((l.entered, l.rounds, l.most), counts);
+    }
+    // It is machine code that counts.
+    let machine = tapeloom::accelerator::Machine::cal();
+    for target in [Target::Interpreter, Target::Accelerator(machine)] {
+        let error = jit(side).on(target).report(5i64).unwrap_err();
+        assert_eq!(error.kind(), Kind::Target, "{error}");
     }
     // What reverse mode keeps: an f64 a round, and the chunk that it grows by.
     let f = |(x, n): (Var, Var)| fori_loop(n, |(_, x): (Var, Var)| x.sin(), x);

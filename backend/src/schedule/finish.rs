@@ -14,7 +14,7 @@ use super::sweep::sweep;
 use super::tapes::Tapes;
 use super::tree::Tree;
 use crate::kernel::{self, Buffer, BufferId, Kernel, KernelId, Place, ScalarId, claim};
-use crate::plan::{Inside, Plan, Row};
+use crate::plan::{Inside, Plan, Row, Works};
 use crate::tape::tell;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use smallvec::{SmallVec, smallvec};
@@ -87,11 +87,12 @@ pub(crate) fn finish(
         })
         .collect();
     // What a region works in is memory that lives while it runs.
-    let mut framed = Vec::new();
+    let (mut framed, mut works) = (Vec::new(), Vec::new());
     for (step, tree) in emitted.body.iter().enumerate() {
         if let Tree::Region(r) = tree {
             let frame = Frame::of(graph, r, callees);
             framed.push(r.first);
+            works.push(Works { step, offset: 0, bytes: frame.bytes });
             lives.push(Life { first: step, last: step, bytes: frame.bytes });
         }
     }
@@ -105,6 +106,10 @@ pub(crate) fn finish(
     for ((_, buffer), offset) in wanting.iter().zip(&offsets) {
         buffers[*buffer].place = Place::Workspace(*offset);
     }
+    for (work, offset) in works.iter_mut().zip(&offsets[wanting.len()..]) {
+        work.offset = *offset;
+    }
+    works.retain(|work| work.bytes > 0);
     let frames = framed.into_iter().zip(offsets[wanting.len()..].iter().copied()).collect();
     rows.extend(wanting);
     for id in graph.nodes.keys() {
@@ -122,6 +127,13 @@ pub(crate) fn finish(
     let marked =
         marked.filter_map(|(id, node)| Some((held.at(id, of_node[id]?), node.kept.clone())));
     let kept: OrderedMap<kernel::Held, Vec<Arc<str>>> = marked.collect();
+    // Who makes what is kept of it is not who writes a buffer last.
+    let mut makers: SecondaryMap<BufferId, Option<NodeId>> = SecondaryMap::new();
+    for (id, _) in graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty()) {
+        if let Some(buffer) = of_node[id] {
+            makers[buffer].get_or_insert(id);
+        }
+    }
     let mut readers = Readers::of(graph, &emitted, &storage);
     // What a round works out and reads while it is undone is not between passes; what its loops leave is.
     let round = matches!(gives, Gives::Carried(_) | Gives::Handed(_));
@@ -132,6 +144,7 @@ pub(crate) fn finish(
             .map(|(id, buffer)| {
                 let (first, last) = storage.life[*id].unwrap_or((0, 0));
                 let (node, kept) = (&graph.nodes[*id], names(&kept, *buffer));
+                let maker = makers[*buffer].map_or(node, |id| &graph.nodes[id]);
                 let read = !readers.lines[*id].is_empty();
                 let (own, named): (Vec<_>, Vec<_>) =
                     kept.into_iter().partition(|name| MARKS.contains(&&**name));
@@ -146,8 +159,8 @@ pub(crate) fn finish(
                     place: buffers[*buffer].place,
                     first,
                     last,
-                    primitive: node.name,
-                    location: node.loc,
+                    primitive: maker.name,
+                    location: maker.loc,
                     read_back: std::mem::take(&mut readers.lines[*id]),
                     kept: own,
                 }
@@ -160,6 +173,7 @@ pub(crate) fn finish(
         keeping: Vec::new(),
         again: Vec::new(),
         inside,
+        works,
     };
     let mut kernel = Kernel {
         name: name.to_owned(),

@@ -563,6 +563,36 @@ fn a_layer_has_one_record_at_least() {
     assert_eq!([1, 3, 6, u64::MAX].map(layers), [128, 128, 64, 16]);
 }
 
+/// Rounds run forward again on the way back, so there is one phase; what they leave and read is of the tape all the
+/// same.
+#[test]
+fn runs_of_one_phase_read_the_tape() {
+    let f = |x: Var| fori_loop(200, |(_, x): (Var, Var)| x + 0.1 * (x * x).sin(), x).sum();
+    let x = Tensor::full(&[20], 0.5).unwrap();
+    for bytes in [5_000, 1_000] {
+        let g = jit(grad(checkpoint(f, Policy::Bytes(bytes))));
+        let (_, s) = g.simulate(&x, Machine::cal()).unwrap();
+        let tape = s.whole().tape;
+        assert_eq!(s.phases(), 1);
+        assert!(tape.loads + 100 > tape.stores && tape.loads > 0, "{s}");
+    }
+}
+
+/// Where arrays may overlap, a round finds the record that it stores or loads by a pointer that it loads.
+#[test]
+fn records_are_found_again_where_arrays_may_overlap() {
+    let f = |(x, n): (Var, Var)| fori_loop(n, |(_, x): (Var, Var)| x.sin(), x);
+    let slope = jit(|(x, n): (Var, Var)| grad(|x: Var| f((x, n)))(x));
+    let others = |overlap: bool| {
+        let setup = Setup { overlap, ..Machine::cal().into() };
+        let (_, s) = slope.simulate((0.5, 100i64), setup).unwrap();
+        assert!(s.forward.taped() >= 100 && s.reverse.taped() >= 100, "{s}");
+        [s.forward.others.loads, s.reverse.others.loads]
+    };
+    let ([few, fewer], [all, more]) = (others(false), others(true));
+    assert_eq!((all - few, more - fewer), (100, 100));
+}
+
 #[test]
 fn a_tape_may_be_of_words() {
     let gradient = jit(grad(|x: Var| {
