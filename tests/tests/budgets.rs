@@ -781,3 +781,21 @@ fn sides_of_a_branch_share_what_they_keep() {
         }
     }
 }
+
+/// What a function hands through, and what it is given twice, is summed in the order in which it is where no call is.
+#[test]
+fn calls_change_no_order_of_sums() {
+    let moved = |x: Var| x + 1.0;
+    let both = |(x, y): (Var, Var)| (x.atan() * x).sum() + y.tanh().sum();
+    let plain = move |x: Var| both((x, moved(x)));
+    let [first, second] = [Policy::Nothing, Policy::About(0)];
+    let cut = move |x: Var| {
+        let y = checkpoint(moved, first.clone())(x);
+        checkpoint(both, second.clone())((x, y))
+    };
+    let x: Tensor = (0..200).map(|i| (1.3 * i as f64).sin()).collect();
+    let exact = |f: &dyn Fn(Var) -> Var| jit(grad(f)).interpreted().call(&x).unwrap();
+    assert_eq!(exact(&cut), exact(&plain));
+    let outlined = |x: Var| outline(both)((x, outline(moved)(x)));
+    assert_eq!(exact(&outlined), exact(&plain));
+}

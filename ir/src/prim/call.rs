@@ -10,11 +10,12 @@
 //! A call marked `checkpoint` is the boundary of a policy: linearized, the function keeps what the
 //! policy says ([`Policy`]). It stays a call until no derivative can be asked of it any more.
 
-use super::toolbox::{fits, scatter_tangents};
+use super::toolbox::{fits, function, scatter_tangents};
 use super::{
     Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
     Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
 };
+use crate::OrderedSet;
 use crate::function::{Atom, Equation, FuncId, ValueId};
 use crate::module::Module;
 use crate::policy::{Policy, Share, Terms};
@@ -144,8 +145,18 @@ impl Primitive for Call {
             |function| Call { function, outline: self.outline, checkpoint: checkpoint.clone() };
         let mut y = cx.b.emit(half(of.fwd), x);
         let mut args = Residual::pick(&of.residuals, x, &y);
-        args.extend(dx.iter().flatten());
-        let dy = cx.b.emit(half(of.lin), &args);
+        let (lin, tangents) = cx.b.with_module(|m| each_once(m, of.lin, dx))?;
+        args.extend(&tangents);
+        let mut dy = cx.b.emit(half(lin), &args);
+        // A tangent that is handed through is there without the call: its cotangent comes first, as it does where no
+        // call is.
+        let lin = cx.b.with_module(|m| m.get(lin));
+        for (result, dy) in lin.results.iter().zip(dy.iter_mut()) {
+            let mut params = lin.linear_params.iter().zip(&tangents);
+            if let Some((_, dx)) = params.find(|(p, _)| result.value() == Some(**p)) {
+                *dy = *dx;
+            }
+        }
         y.truncate(of.active_out.len());
         Ok(Dual { y, dy: scatter_tangents(&of.active_out, &dy).into() })
     }
@@ -254,6 +265,31 @@ impl Primitive for Call {
         let calls = [Call::inline(function), Call::outline(function)].into_iter().chain(kept);
         calls.map(|call| Sample::smooth(call, operands.clone())).collect()
     }
+}
+
+/// A linear half that takes each tangent once, and those. Then what reads one in the callee adds to one total, in the
+/// order in which it does where no call is.
+fn each_once(
+    module: &mut Module,
+    lin: FuncId,
+    dx: &[Option<Atom>],
+) -> Result<(FuncId, Vec<Atom>), Problem> {
+    let all: Vec<Atom> = dx.iter().flatten().copied().collect();
+    let once: OrderedSet<Atom> = all.iter().copied().collect();
+    if once.len() == all.len() {
+        return Ok((lin, all));
+    }
+    let f = module.get(lin);
+    let types = |all: &[ValueId]| all.iter().map(|p| f.types[*p].clone()).collect::<Vec<Type>>();
+    let at = |a: &Atom| once.get_index_of(a).unwrap_or(0);
+    let places: Vec<usize> = all.iter().map(at).collect();
+    let first = |i: usize| places.iter().position(|place| *place == i).unwrap_or(0);
+    let own: Vec<ValueId> = (0..once.len()).map(|i| f.linear_params[first(i)]).collect();
+    let merged = function(module, &f.name, [&types(&f.params), &types(&own)], |b, k, dx| {
+        let args: Vec<Atom> = k.iter().copied().chain(places.iter().map(|i| dx[*i])).collect();
+        b.inline(lin, &args).to_vec()
+    })?;
+    Ok((merged, once.into_iter().collect()))
 }
 
 /// Whether a part of an outlined function is worth a function of its own: it needs less, or does at
