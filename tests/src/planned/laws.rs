@@ -143,10 +143,13 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         return Err(format!("no bound in {budget} bytes:\n{}", e.tape()).into());
     }
     // The number that is said is that of the plan, before passes find that some of it is not read after all, as
-    // in calls, which take the place of what they run later.
+    // in calls, which take the place of what they run later, or in rounds that keep all products.
     let own = program.has(&|s| matches!(s, Step::Rule(_)));
     let called = program.has(&|s| matches!(s, Step::Call(_) | Step::Carries(..)));
-    if refused && budget > 3 * tape + 512 + 2 * rows(&program) as u64 && !own && !called {
+    let dots = program.has(&|s| matches!(s, Step::Under(Policy::Dots, _)));
+    let products = if dots { 4 * 8 * (program.extent * program.extent) as u64 } else { 0 };
+    let about = 3 * tape + 512 + products + 2 * rows(&program) as u64;
+    if refused && budget > about && !own && !called {
         return Err(format!("{budget} bytes are said, and {tape} taken:\n{}", e.tape()).into());
     }
     // Numbers that the program begins with may lie among what is kept.
