@@ -799,3 +799,65 @@ fn calls_change_no_order_of_sums() {
     let outlined = |x: Var| outline(both)((x, outline(moved)(x)));
     assert_eq!(exact(&outlined), exact(&plain));
 }
+
+/// A value that a loop reads by rows, as a whole, and begins with: to its cotangent rounds add in one order, into however
+/// many loops a budget parts them.
+#[test]
+fn cuts_of_a_loop_that_reads_rows_of_what_it_reads_change_no_bit() {
+    let programs: [Program; 3] = [
+        |x| {
+            let y = x * 1.1;
+            let round = |(h, t): (Var, Var)| {
+                let h = (h * 0.9 + t * y.cos() * 0.1).sin();
+                (h, h * t)
+            };
+            let (h, rows) = scan_reverse(round, y, y);
+            h.sum() + rows.square().sum() + (y * y).sum()
+        },
+        |x| {
+            let y = x * 1.1;
+            let round = |(h, t): (Var, Var)| ((h * t + y * 0.3).sin(), ());
+            scan(round, x.zeros_like(), y).0.sum() + y.exp().sum()
+        },
+        |x| {
+            let y = x * 1.1;
+            let round = |(h, t): (Var, Var)| ((h * 0.9 + t).cos(), ());
+            scan(round, y, y).0.sum() + y.exp().sum()
+        },
+    ];
+    let x: Tensor = (0..67).map(|i| (1.7 * i as f64).sin()).collect();
+    for (i, f) in programs.into_iter().enumerate() {
+        let exact = |f: &dyn Fn(Var) -> Var| jit(grad(f)).interpreted().call(&x).unwrap();
+        let (want, all) = (exact(&f), jit(grad(f)).explain(&x).unwrap().tape().bytes() as u64);
+        for part in 1..12 {
+            let few = checkpoint(f, Policy::About(all * part / 12));
+            assert_eq!(exact(&few), want, "{i}, {} bytes of {all}", all * part / 12);
+        }
+    }
+}
+
+/// Places of an array that are read before and behind a piece in which the array is read first.
+#[test]
+fn cuts_behind_the_first_read_of_an_array_change_no_bit() {
+    let f = |x: Var| {
+        let (p, o) = (x.argmax(0).rem(3), x.argmin(0).rem(1));
+        let mut y = x.reshape([8, 8]);
+        let (w, mut all) = (y, y.sum());
+        for _ in 0..6 {
+            let a = y.dot(w).tanh();
+            let b = y.dynamic_slice(&[p, o], [5, 8]);
+            let z = (a + b.exp().sum_axis(0) * 0.01).tanh();
+            let c = y.take(z.argmax(0), 0);
+            all = all + (b * b.sin()).sum() + (c * c.cos()).sum() + (a * y).sum();
+            y = z + z.dot(c).tanh() * 0.1;
+        }
+        all + y.sum()
+    };
+    let x: Tensor = (0..64).map(|i| (1.7 * i as f64).sin()).collect();
+    let exact = |f: &dyn Fn(Var) -> Var| jit(grad(f)).interpreted().call(&x).unwrap();
+    let want = exact(&f);
+    for budget in (20_000..34_000).step_by(1_600) {
+        let few = checkpoint(f, Policy::About(budget));
+        assert_eq!(exact(&few), want, "{budget} bytes");
+    }
+}

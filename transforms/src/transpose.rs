@@ -103,11 +103,18 @@ pub(crate) fn derive(
         }
         let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &[] };
         e.op.transpose(&mut cx, &args, &outputs, &mut into).map_err(|p| p.at(f.location(i)))?;
-        for (a, total) in e.operands.iter().zip(into.total) {
-            if let (Atom::Value(v), Some(total)) = (a, total)
-                && linear[*v]
+        // However a plan cuts rounds into loops: to what all rounds add the first one adds what it began with, and
+        // rows come last.
+        let late = |k: &usize| b.with_module(|m| (!e.op.is_constant(m, *k), e.op.is_rows(m, *k)));
+        let mut order: Vec<usize> = (0..e.operands.len()).collect();
+        if !e.op.regions().is_empty() {
+            order.sort_by_key(late);
+        }
+        for k in order {
+            if let (Some(v), Some(total)) = (e.operands[k].value(), into.total[k])
+                && linear[v]
             {
-                accumulate(&b, &mut ct[*v], total);
+                accumulate(&b, &mut ct[v], total);
             }
         }
     }

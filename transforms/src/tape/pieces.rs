@@ -20,8 +20,8 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Lowering;
 use tapeloom_ir::{
-    Atom, Builder, Copying, Draft, FuncId, Function, Module, Op, OrderedSet, Policy, Problem,
-    ValueId,
+    Atom, Builder, Copying, Draft, FuncId, Function, Module, Op, OrderedMap, OrderedSet, Policy,
+    Problem, ValueId,
 };
 
 /// How many pieces there are at most.
@@ -212,10 +212,18 @@ impl Pieces {
         };
         let arrays: OrderedSet<ValueId> = late.iter().flatten().copied().collect();
         let (mut draft, mut copying) = Copying::same_signature(f);
-        let mut own = Vec::new();
+        let mut own: Vec<usize> = Vec::new();
+        // Who reads an array first: who comes before that would not be late any more.
+        let first = |v: ValueId| {
+            f.equations.iter().position(|e| e.operands.iter().any(|a| a.value() == Some(v)))
+        };
+        let firsts: OrderedMap<ValueId, usize> =
+            arrays.iter().filter_map(|v| Some((*v, first(*v)?))).collect();
         for (i, e) in f.equations.iter().enumerate() {
             let there = |a: &Atom| a.value().is_none_or(|v| copying.knows(v));
-            let before = late[i].is_some() && e.operands.iter().all(there);
+            let stays =
+                |array: ValueId| firsts.get(&array).is_none_or(|first| !own.contains(first));
+            let before = late[i].is_some_and(stays) && e.operands.iter().all(there);
             let alone = i >= end || !e.op.regions().is_empty() || late[i].is_some();
             if alone && !before || self.cuts.contains(&i) {
                 piece(module, f, &mut own, &mut draft, &mut copying)?;

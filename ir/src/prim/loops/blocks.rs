@@ -105,16 +105,18 @@ impl Loop {
             Direction::Down => (rest, 0),
         };
         let params: Vec<usize> = self.rounds.params().collect();
-        // Operands of some of the rounds, which begin with that.
-        let some = |first: usize, n: usize, carried: &dyn Fn(usize, Atom) -> Atom| -> Vec<Atom> {
+        // Operands of some of the rounds.
+        let some = |first: usize, n: usize| -> Vec<Atom> {
             let operand = |(p, x): (&usize, &Atom)| match self.rounds.takes[*p] {
                 Slot::Xs => rows(b, *x, first, n),
-                Slot::Carry(r) => carried(r, *x),
-                Slot::Index | Slot::Const => *x,
+                Slot::Index | Slot::Const | Slot::Carry(_) => *x,
             };
             params.iter().zip(x).map(operand).collect()
         };
-        let given = some(first, blocks * block, &|_, x| x);
+        let given = some(first, blocks * block);
+        // Ahead of all rounds, so that the way back adds to rows behind all of them, as it does where rounds are not
+        // parted: a value may be read by rows and as a whole.
+        let mut behind = if rest == 0 { Vec::new() } else { some(last, rest) };
         let y = match block {
             1 => self.part(b, number(first), blocks, &given, self.carries),
             _ => self.outer(b, &given, first, [blocks, block])?,
@@ -122,8 +124,12 @@ impl Loop {
         if rest == 0 {
             return Ok(y);
         }
-        let given = some(last, rest, &|r, _| y[r]);
-        let ends = self.part(b, number(last), rest, &given, None);
+        for (p, x) in params.iter().zip(&mut behind) {
+            if let Slot::Carry(r) = self.rounds.takes[*p] {
+                *x = y[r];
+            }
+        }
+        let ends = self.part(b, number(last), rest, &behind, None);
         let all = y.iter().zip(ends).enumerate().map(|(r, (before, end))| {
             let both = match self.rounds.direction {
                 Direction::Up => [*before, end],

@@ -111,13 +111,23 @@ impl Op {
     /// Whether every round of a loop reads that operand, so that the way back adds to a total as it goes from round to
     /// round.
     pub fn is_constant(&self, module: &Module, operand: usize) -> bool {
+        self.takes(module, operand) == Some(Slot::Const)
+    }
+
+    /// Whether each round of a loop reads a row of that operand.
+    pub fn is_rows(&self, module: &Module, operand: usize) -> bool {
+        self.takes(module, operand) == Some(Slot::Xs)
+    }
+
+    /// As what a loop takes an operand.
+    fn takes(&self, module: &Module, operand: usize) -> Option<Slot> {
         match self {
             Op::Loop(Loop { rounds, .. }) => {
                 let param = operand.checked_sub(rounds.lead()).and_then(|k| rounds.params().nth(k));
-                param.is_some_and(|p| rounds.takes[p] == Slot::Const)
+                param.map(|p| rounds.takes[p])
             }
-            Op::Replay(of) => of.is_constant(module, operand),
-            _ => false,
+            Op::Replay(of) => of.takes(module, operand),
+            _ => None,
         }
     }
 }

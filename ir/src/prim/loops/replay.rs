@@ -347,11 +347,10 @@ impl Replay {
         self.parts(m).known(m)
     }
 
-    /// Whether an operand is a tangent that is the same in all rounds.
-    pub(super) fn is_constant(&self, m: &Module, operand: usize) -> bool {
+    /// As what an operand is taken that is a tangent.
+    pub(super) fn takes(&self, m: &Module, operand: usize) -> Option<Slot> {
         let of = self.parts(m);
-        let tangent = operand.checked_sub(of.known(m));
-        tangent.is_some_and(|k| of.tangents.get(k) == Some(&Slot::Const))
+        operand.checked_sub(of.known(m)).and_then(|k| of.tangents.get(k).copied())
     }
 
     /// The operands that are places of carries.
