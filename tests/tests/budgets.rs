@@ -804,7 +804,17 @@ fn calls_change_no_order_of_sums() {
 /// many loops a budget parts them.
 #[test]
 fn cuts_of_a_loop_that_reads_rows_of_what_it_reads_change_no_bit() {
-    let programs: [Program; 3] = [
+    let programs: [Program; 5] = [
+        // A row is read twice.
+        |x| {
+            let round = |(h, t): (Var, Var)| ((h * 0.9 + t).sin() + t * h * 0.1, ());
+            scan(round, constant(0.3), x).0 + (x * x.exp()).sum()
+        },
+        |x| {
+            let y = x.tile([3]).reshape([67, 3]);
+            let round = |(h, t): (Var, Var)| ((h * 0.9 + t).sin() + t * h * 0.1, ());
+            scan(round, y.index(3), y).0.sum() + (y * y.exp()).sum()
+        },
         |x| {
             let y = x * 1.1;
             let round = |(h, t): (Var, Var)| {

@@ -8,12 +8,12 @@
 //! Every round takes the cotangents that the round behind it left in the carries, and one for each
 //! stacked result. What a round takes of a constant it adds to a running total, which is carried, too:
 //! so reading one element of a large constant in each of n rounds costs n elements and one array, not n
-//! arrays. What it takes of elements that have a cotangent already it adds to that, element by element:
-//! outside, tapes could not be added.
+//! arrays. What it takes once of elements that have a cotangent already it adds to that, element by element,
+//! and of tapes whatever it takes: outside, they could not be added.
 
 use super::{Loop, Slot};
 use crate::builder::Builder;
-use crate::function::{Atom, FuncId};
+use crate::function::{Atom, FuncId, Function};
 use crate::prim::toolbox::instantiate;
 use crate::prim::{Arg, Cotangents, RuleCx, Total};
 use crate::problem::Problem;
@@ -59,6 +59,18 @@ pub(super) struct Turned {
     pub(super) onto: Vec<Onto>,
 }
 
+/// Whether one equation that runs no function reads a linear parameter, once, and nothing else does. Then there is one
+/// cotangent to add to a total, which gives the same bits here and behind the loop; a loop that a plan parts is given
+/// parts of its rows, of which no total runs.
+fn read_once(f: &Function, q: usize) -> bool {
+    let Some(p) = f.linear_params.get(q) else { return false };
+    let reads = |a: &Atom| a.value() == Some(*p);
+    let mut readers =
+        f.equations.iter().flat_map(|e| e.operands.iter().filter(|a| reads(a)).map(move |_| e));
+    let first = readers.next().is_none_or(|e| e.op.regions().is_empty());
+    first && readers.next().is_none() && !f.results.iter().any(reads)
+}
+
 impl Turned {
     /// Of a linear body with those slots of its linear parameters, if those results have a cotangent
     /// and those totals run already.
@@ -82,10 +94,16 @@ impl Turned {
                 break some;
             }
         };
+        // Tapes cannot be added outside.
+        let tape = |total: &Total| matches!(cx.b.type_of(total.atom), Type::Tape(_));
+        let within = |q: usize| {
+            let once = || cx.b.with_module(|m| read_once(m.function(body), q));
+            running[q].as_ref().is_some_and(|total| tape(total) || once())
+        };
         let onto = |q: usize| match linear[q] {
             Slot::Const if some[q] => Onto::Total,
             Slot::Carry(r) if nonzero[r] => Onto::Zeros,
-            Slot::Xs if some[q] && running[q].is_some() => Onto::Total,
+            Slot::Xs if some[q] && within(q) => Onto::Total,
             Slot::Index | Slot::Const | Slot::Carry(_) | Slot::Xs => Onto::Nothing,
         };
         let onto: Vec<Onto> = (0..linear.len()).map(onto).collect();
