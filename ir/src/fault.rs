@@ -99,6 +99,7 @@ faults! {
     LatePlaces = "late-places", "pieces of straight code hold reads of places of arrays that others read before";
     LastButOne = "last-but-one", "an array of rows is taken for its last one where another one is read";
     JammedMeets = "jammed-meets", "rounds that write what others read go through their loops together";
+    PassesMixed = "passes-mixed", "what waits for the end of the forward pass shares loops with it";
     Granule = "granule", "a layer of the simulated accelerator begins in the middle of a record";
 }
 

@@ -871,3 +871,42 @@ fn cuts_behind_the_first_read_of_an_array_change_no_bit() {
         assert_eq!(exact(&few), want, "{budget} bytes");
     }
 }
+
+/// A loop that makes something again for the way back could be the one that makes it for the forward pass: then it
+/// would lie in memory between. So what is worked in is what one of the two passes needs.
+#[test]
+fn what_is_made_again_is_made_after_the_forward_pass() {
+    const N: usize = 9973;
+    fn along(h: Var, t: Var) -> Var {
+        scan(|(h, t): (Var, Var)| ((h * t).sin() + h.square() * 0.1, ()), h, t).0.sum()
+    }
+    fn literal(x: Var) -> Var {
+        along(x, arange(N, Dtype::F64) * 0.001) + x.sin().sum() + x.exp().sum() + x.cos().sum()
+    }
+    fn argument(x: Var) -> Var {
+        let y = (x * 0.01).sin();
+        along(x.index(0), y) + (x.sin() * y).sum().sin()
+    }
+    fn twice(x: Var) -> Var {
+        let a = along(x.index(0), x.cumsum(0) * 1e-5);
+        a * along(x.index(1), x.exp().cumsum(0) * 1e-5)
+    }
+    let wave = |n: usize| Tensor::from((0..n).map(|i| (0.7 * i as f64).sin()).collect::<Vec<_>>());
+    // Arrays of the way back: the one that rounds read; or two for both sums, the total, and the cotangents of rows.
+    for (f, x, arrays) in
+        [(literal as Program, wave(5), 1), (argument, wave(N), 4), (twice, wave(N), 4)]
+    {
+        let plain = run(value_and_grad(f), &x).unwrap();
+        for (g, value) in [
+            (jit(grad(checkpoint(f, Policy::Bytes(2000)))).explain(&x), false),
+            (jit(value_and_grad(checkpoint(f, Policy::Bytes(2000)))).explain(&x), true),
+        ] {
+            let e = g.unwrap();
+            assert!(e.tape().bytes() <= 2000, "value {value}:\n{}", e.tape());
+            let most = arrays * 8 * N + 8192;
+            assert!(e.workspace_bytes() <= most, "value {value}, {arrays}:\n{}", e.memory_plan());
+        }
+        let (y, g) = run(value_and_grad(checkpoint(f, Policy::Bytes(2000))), &x).unwrap();
+        Agreement::CLOSE.check_all(&[y, g], &[plain.0, plain.1]).unwrap();
+    }
+}

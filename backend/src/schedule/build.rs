@@ -3,6 +3,7 @@
 use super::calls::{Calls, Gives, Unit, carries, handed};
 use super::empty::{Simpler, simplify};
 use super::graph::{Graph, Node, NodeId, NodeKind, Source};
+use super::passes;
 use super::region::{Region, RegionKind};
 use crate::kernel::{Asked, Kernel, KernelId};
 use crate::machine::Machine;
@@ -47,6 +48,8 @@ struct Frame {
     /// The equation that comes next.
     next: usize,
     values: SecondaryMap<ValueId, Option<Source>>,
+    /// For how many passes what is read waits, until they have ended.
+    waits: SecondaryMap<ValueId, u8>,
     /// Where the caller wants the results.
     outputs: SmallVec<[ValueId; 1]>,
 }
@@ -82,19 +85,38 @@ impl Flatten<'_> {
                 let results: Result<Vec<Source>, Problem> =
                     top.function.results.iter().map(|r| read(top, *r)).collect();
                 let (results, outputs) = (results?, std::mem::take(&mut top.outputs));
+                let wait = |a: &Atom| a.value().map_or(0, |v| top.waits[v]);
+                let waits: Vec<u8> = top.function.results.iter().map(wait).collect();
                 stack.pop();
                 match stack.last_mut() {
                     None => return Ok(results),
                     Some(caller) => {
-                        for (o, r) in outputs.iter().zip(results) {
+                        for ((o, r), waits) in outputs.iter().zip(results).zip(waits) {
                             caller.values[*o] = Some(r);
+                            caller.waits[*o] = waits;
                         }
                     }
                 }
                 continue;
             }
-            if let Some(callee) = self.equation(top)? {
+            let (next, made) = (top.next, self.graph.nodes.len());
+            let callee = self.equation(top)?;
+            let e = &top.function.equations[next];
+            let wait = |a: &Atom| a.value().map_or(0, |v| top.waits[v]);
+            if let Some(mut callee) = callee {
+                for (p, a) in callee.function.clone().all_params().zip(&e.operands) {
+                    callee.waits[p] = wait(a);
+                }
                 stack.push(callee);
+                continue;
+            }
+            let late = u8::from(passes::ends(&e.op));
+            let waits = e.operands.iter().map(wait).max().unwrap_or(0).saturating_add(late);
+            for node in self.graph.nodes.values_mut().skip(made) {
+                node.waits = waits;
+            }
+            for o in &top.function.clone().equations[next].outputs {
+                top.waits[*o] = waits;
             }
         }
     }
@@ -440,7 +462,7 @@ fn frame(function: Arc<Function>, args: &[Source], outputs: SmallVec<[ValueId; 1
     for (p, a) in function.all_params().zip(args) {
         values[p] = Some(*a);
     }
-    Frame { function, next: 0, values, outputs }
+    Frame { function, next: 0, values, waits: SecondaryMap::new(), outputs }
 }
 
 fn read(frame: &Frame, atom: Atom) -> Result<Source, Problem> {

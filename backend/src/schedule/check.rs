@@ -9,15 +9,18 @@
 //! - whoever loads or stores that node does so before the update's first store, and in no loop with
 //!   it, since the loop's next iteration would come after;
 //! - what has an effect happens once, in the order of the program;
+//! - what waits for the end of a pass comes in a step behind all of it;
 //! - no loop is empty.
 //!
 //! Debug builds check every program. [`crate::kernel::shadow`] asks the same of memory when it runs.
 
 use super::calls::Gives;
 use super::graph::{Graph, Node, NodeId, NodeKind};
+use super::passes;
 use super::tree::{Def, Tree};
 use crate::kernel::IndexId;
 use cranelift_entity::{EntityRef, SecondaryMap};
+use std::collections::BTreeMap;
 use tapeloom_ir::{OrderedSet, Problem};
 
 /// What is wrong with the trees; nothing if all invariants hold.
@@ -31,14 +34,20 @@ fn faults(
         graph,
         takes,
         clock: 0,
+        step: 0,
         loops: Vec::new(),
+        steps: SecondaryMap::with_capacity(graph.nodes.len()),
         loads: SecondaryMap::with_capacity(graph.nodes.len()),
         stores: SecondaryMap::with_capacity(graph.nodes.len()),
         effect: None,
         effects: 0,
         faults: Vec::new(),
     };
-    w.block(body);
+    for (step, tree) in body.iter().enumerate() {
+        w.step = step;
+        w.block(std::slice::from_ref(tree));
+    }
+    w.passes();
     let ordered = |n: &Node| n.kind.region().is_some_and(|r| graph.regions[r].ordered);
     let wanted = graph.nodes.values().filter(|n| ordered(n)).count();
     if w.effects != wanted {
@@ -128,7 +137,10 @@ struct Walk<'a> {
     graph: &'a Graph,
     takes: &'a SecondaryMap<NodeId, Option<NodeId>>,
     clock: usize,
+    step: usize,
     loops: Vec<IndexId>,
+    /// The first step that stores to a node.
+    steps: SecondaryMap<NodeId, Option<usize>>,
     loads: SecondaryMap<NodeId, Option<Accesses>>,
     stores: SecondaryMap<NodeId, Option<Accesses>>,
     /// The last region with an effect, and how many there were.
@@ -200,7 +212,24 @@ impl Walk<'_> {
             self.fault(format!("{node}, an argument, is written"));
         }
         self.clock += 1;
+        self.steps[node].get_or_insert(self.step);
         meet(&mut self.stores[node], self.clock, &self.loops);
+    }
+
+    /// An update may be put off until what it writes over has been read.
+    fn passes(&mut self) {
+        let waits = passes::waits(self.graph);
+        let mut last: BTreeMap<u8, (usize, NodeId)> = BTreeMap::new();
+        for (id, node) in self.graph.nodes.iter() {
+            let Some(step) = self.steps[id].filter(|_| !node.kind.is_update()) else { continue };
+            let own = waits[id];
+            let others = last.iter().filter(|(pass, (end, _))| **pass != own && *end >= step);
+            if let Some((_, (_, before))) = others.clone().next().filter(|_| own > 0) {
+                self.faults.push(format!("{id} does not wait for the end of the pass of {before}"));
+            }
+            let end = last.entry(own).or_insert((step, id));
+            *end = (*end).max((step, id));
+        }
     }
 }
 
@@ -331,6 +360,20 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
             let faults = found(text, takes);
             assert!(faults.iter().any(|f| f.contains(want)), "{text}: {faults:?}");
         }
+    }
+
+    #[test]
+    fn passes_are_told_apart() {
+        let takes = SecondaryMap::new();
+        let mut graph = graph();
+        let v = named(&graph, "dynamic_update_slice")[1];
+        graph.nodes[v].kind = NodeKind::Map(tapeloom_ir::Code::Add);
+        graph.nodes[v].waits = 1;
+        let apart = [trees(&graph, "(<x >e) (<e >u)"), trees(&graph, "(<e >v)")].concat();
+        assert_eq!(faults(&graph, &Gives::Nothing, &apart, &takes), [""; 0]);
+        let together = trees(&graph, "(<x >e) (<e >u) (<e >v)");
+        let found = faults(&graph, &Gives::Nothing, &together, &takes);
+        assert!(found.iter().any(|f| f.contains("does not wait for the end")), "{found:?}");
     }
 
     #[test]

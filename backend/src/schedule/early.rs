@@ -155,7 +155,10 @@ fn late(graph: &Graph, members: &[Member], waits: &[Vec<usize>]) -> Vec<(usize, 
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); members.len()];
     for (m, member) in members.iter().enumerate() {
         for r in &member.reads {
-            if let Some(update) = taker[r.node].filter(|update| *update < m)
+            // Not for one of a later pass, which begins when that of the update has ended.
+            let pass = |m: usize| graph.nodes[members[m].node].waits;
+            let before = |update: &usize| *update < m && pass(m) <= pass(*update);
+            if let Some(update) = taker[r.node].filter(before)
                 && readers[update].last() != Some(&m)
             {
                 readers[update].push(m);

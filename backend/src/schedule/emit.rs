@@ -30,6 +30,7 @@ use super::calls::Gives;
 use super::emitter::{Accumulator, Block, Emitter, Pattern, Placed, ScalarInfo};
 use super::graph::{Graph, NodeId, NodeKind, Source};
 use super::member::{Member, Part, Runs};
+use super::passes::{self, Passes};
 use super::timeline::{Item, Space, Timeline};
 use super::tree::{At, Def, Tree};
 use crate::kernel::{Arg, ScalarId, VarId};
@@ -59,6 +60,7 @@ pub(crate) fn emit(graph: &Graph, gives: &Gives, members: Vec<Member>) -> Result
         accumulators: members.iter().map(|_| None).collect(),
         members,
         last_reader,
+        waits: passes::waits(graph),
         given,
         scalars: PrimaryMap::new(),
         vars: PrimaryMap::new(),
@@ -110,16 +112,17 @@ impl Emitter<'_> {
         self.blocks_placed += 1;
         let block = self.blocks_placed;
         let mut line = Timeline::default();
+        let mut passes = Passes::default();
         for &m in members {
             let space = self.space(m, depth);
-            let mut earliest = 0;
+            let waits = self.waits[self.members[m].node];
+            let mut earliest = if depth == 0 { passes.end(waits) } else { 0 };
             for r in &self.members[m].reads {
                 let at = self.placed[r.node];
                 if at.block != block {
                     continue;
                 }
                 let shares = line.items[at.item].space == space
-                    && !(self.graph.nodes[r.node].is_held() && self.is_back(m))
                     && match space {
                         Space::Straight => true,
                         Space::Loop(_) => self.aligned(m, r, at, depth),
@@ -133,6 +136,7 @@ impl Emitter<'_> {
             let early = self.members[m].rest(depth) <= self.graph.machine.cached;
             let item = line.place(space, earliest, depth == 0, early);
             line.items[item].members.push(m);
+            passes.placed(waits, line.times[item]);
             let node = self.members[m].node;
             let parts = self.members[m].part != Part::Whole;
             self.placed[node] = Placed { block, item, member: m, parts };
@@ -141,12 +145,6 @@ impl Emitter<'_> {
             }
         }
         line.in_order()
-    }
-
-    /// Whether a member is of the way back, before which what is held for it is complete.
-    fn is_back(&self, m: usize) -> bool {
-        let loc = self.graph.nodes[self.members[m].node].loc;
-        loc.is_some_and(|at| at.back > 0 || at.again)
     }
 
     fn space(&self, m: usize, depth: usize) -> Space {

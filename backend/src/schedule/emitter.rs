@@ -19,6 +19,8 @@ pub(crate) struct Emitter<'a> {
     pub(crate) bound: Vec<Index>,
     pub(crate) accumulators: Vec<Option<Accumulator>>,
     pub(crate) last_reader: SecondaryMap<NodeId, usize>,
+    /// For how many passes a node waits, until they have ended.
+    pub(crate) waits: SecondaryMap<NodeId, u8>,
     /// The arguments whose memory results take over.
     pub(crate) given: SecondaryMap<NodeId, bool>,
     pub(crate) scalars: PrimaryMap<ScalarId, ScalarInfo>,

@@ -214,7 +214,9 @@ impl Readers {
         // The last pass in which a region that undoes something reads a node.
         let mut regions: SecondaryMap<NodeId, (u8, bool)> = SecondaryMap::with_capacity(n);
         for (id, node) in graph.nodes.iter().rev() {
-            let (own, root) = (pass(node.loc), storage.root(id));
+            let (mut own, root) = (pass(node.loc), storage.root(id));
+            // Behind a mark, too, it is of a way back.
+            own.0 = own.0.max(node.waits);
             // What stands for a primitive is straight code.
             let is_region = matches!(node.kind, NodeKind::Result { of, .. }
                 if !matches!(graph.regions[of].kind, RegionKind::Routine(_)));

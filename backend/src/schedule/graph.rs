@@ -138,6 +138,8 @@ pub(crate) struct Node {
     pub(crate) name: &'static str,
     /// The user's line, for reports.
     pub(crate) loc: Loc,
+    /// For how many passes over the program it waits, until they have ended ([`passes`](super::passes)).
+    pub(crate) waits: u8,
     /// The names under which it is kept.
     pub(crate) kept: Vec<Arc<str>>,
     /// The name that the user gave to what it is a stack of.
@@ -152,7 +154,7 @@ impl Node {
         name: &'static str,
         loc: Loc,
     ) -> Node {
-        Node { kind, operands, ty, name, loc, kept: Vec::new(), label: None }
+        Node { kind, operands, ty, name, loc, waits: 0, kept: Vec::new(), label: None }
     }
 
     /// Whether it is marked as [`HELD`], or packed.

@@ -27,7 +27,7 @@
 //! 2. `member`: which axes each computed node loops over, in which `order`, and what it `reads`;
 //!    `pieces`: copies that are written in parts; `early`: reads before what writes over them;
 //! 3. `emit`: which nodes share a loop (`timeline`), and the loops as trees (`tree`); `fold`, `unroll`,
-//!    `update`: what happens in them; `donation`: whose memory is taken over; `scalars`: blocks and the
+//!    `update`: what happens in them; `passes`: what does not run before a pass has ended; `donation`: whose memory is taken over; `scalars`: blocks and the
 //!    scalars in them; `check`: the invariants of the trees;
 //! 4. beneath it `element`: the code of one element, through views (`view`) by index arithmetic
 //!    (`affine`, `position`), or computed again (`recompute`);
@@ -60,6 +60,7 @@ mod member;
 mod members;
 mod memory;
 mod order;
+mod passes;
 mod pieces;
 mod position;
 mod reads;

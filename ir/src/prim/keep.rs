@@ -36,6 +36,10 @@ use std::sync::Arc;
 /// The mark of what is computed again.
 pub const RECOMPUTE: &str = "recompute";
 
+/// The mark of what the way back reads, before which a forward pass has ended: what lies in memory between is
+/// counted. Nothing that reads it runs earlier.
+pub const LATER: &str = "later";
+
 /// The mark of what the forward pass gives to the way back under a policy that says so: it has memory of its
 /// own size.
 pub const HELD: &str = "held";
@@ -44,7 +48,7 @@ pub const HELD: &str = "held";
 pub const TAPE: &str = "tape";
 
 /// The marks that tapeloom makes itself; names that a user gives are others.
-pub const MARKS: [&str; 5] = [RECOMPUTE, HELD, TAPE, PACKED, ROUNDED];
+pub const MARKS: [&str; 6] = [RECOMPUTE, LATER, HELD, TAPE, PACKED, ROUNDED];
 
 /// `keep{name, id}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -72,11 +76,11 @@ impl Op {
     }
 }
 
-/// The same numbers in that shape, which no pass finds to be those of `x`: a literal behind a mark, or a number
-/// times a 1 that is. A truth value is one if it is, and if `true` is.
+/// The same numbers in that shape, which no pass finds to be those of `x` and that no earlier pass over the program
+/// makes: a literal behind a mark, or a number times a 1 that is. A truth value is one if it is, and if `true` is.
 pub fn apart_from(b: &Builder<'_>, x: Atom, shape: &Shape) -> Atom {
     let marked = |x: Literal| {
-        let mark = b.emit1(Op::keep(RECOMPUTE), &[x.into()]);
+        let mark = b.emit1(Op::keep(LATER), &[x.into()]);
         b.emit1(Broadcast { shape: shape.clone(), dims: Vec::new() }, &[mark])
     };
     match x {

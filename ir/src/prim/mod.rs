@@ -105,7 +105,7 @@ pub use gather::Gather;
 pub use implicit::{LinearSolve, Root};
 pub use integer_pow::IntegerPow;
 pub use iota::Iota;
-pub use keep::{HELD, Keep, MARKS, RECOMPUTE, TAPE, apart_from};
+pub use keep::{HELD, Keep, LATER, MARKS, RECOMPUTE, TAPE, apart_from};
 pub use linear_call::LinearCall;
 pub use loops::{Direction, Keeps, Loop, Places, Replay, Rounds, Settled, Slot, Trip};
 pub(crate) use lower::step as step_index;

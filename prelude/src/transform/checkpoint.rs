@@ -168,7 +168,7 @@ impl Var {
     /// ```
     ///
     /// Errors: a name that is no word, or one of those by which tapeloom marks what it keeps itself (`held`,
-    /// `packed`, `recompute`, `rounded`, `tape`).
+    /// `later`, `packed`, `recompute`, `rounded`, `tape`).
     ///
     /// Source: JAX's `checkpoint_name`.
     #[doc(alias = "checkpoint_name")]

@@ -8,11 +8,15 @@
 //! read in memory: by loops, branches and contractions.
 //!
 //! ```text
-//! %2: f64[4] = cos %1                %2: f64[] = keep{name=recompute} 1.0
+//! %2: f64[4] = cos %1                %2: f64[] = keep{name=later} 1.0
 //!                                    %3: f64[4] = broadcast{shape=[4], dims=[]} %2
 //!                                    %4: f64[4] = mul %1, %3
 //!                                    %5: f64[4] = cos %4
 //! ```
+//!
+//! Nor may anything of the linear half run before the forward half has ended, though it waits for nothing of it: a
+//! loop that makes something again, beside the one that makes it, would leave it in memory between. So the linear half
+//! reads arrays that are there anyway behind `keep{name=later}`, and the scheduler keeps to that.
 //!
 //! What is kept is given behind `keep{name=held}`, and a backend has memory for it and nothing larger: else it
 //! keeps what the value follows from, the array of which it is a part, say.
@@ -20,7 +24,9 @@
 use super::prices::moves;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Effects, HELD, Lowering, Op, Region, Role, Slot, apart_from};
+use tapeloom_ir::prim::{
+    Effects, HELD, LATER, Lowering, Op, RECOMPUTE, Region, Role, Slot, apart_from,
+};
 use tapeloom_ir::question::{LinearizeOf, Residual};
 use tapeloom_ir::{
     ArrayType, Atom, Builder, Copying, Dtype, Equation, FuncId, Function, Module, OrderedMap,
@@ -42,7 +48,9 @@ enum Constant {
 /// The same derivative, in halves that share what is kept.
 pub(super) fn apart(module: &mut Module, mut of: LinearizeOf) -> Result<LinearizeOf, Problem> {
     of.fwd = held(module, of.fwd, &of.residuals)?;
-    of.lin = unlike(module, of.lin)?;
+    let there = of.residuals.iter().map(|r| !matches!(r, Residual::Kept(_)));
+    let there = there.map(|there| Given { there, ..Given::default() }).collect();
+    of.lin = Unlike { done: OrderedMap::default() }.function(module, of.lin, there)?;
     Ok(of)
 }
 
@@ -71,21 +79,18 @@ fn held(module: &mut Module, id: FuncId, residuals: &[Residual]) -> Result<FuncI
     module.add(copy)
 }
 
-/// The linear half, of which no constant that lies in memory is one of the forward half.
-fn unlike(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
-    let given = vec![Given::default(); module.function(id).params.len()];
-    Unlike { done: OrderedMap::default() }.function(module, id, given)
-}
-
 /// What is known of a value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 struct Given {
     constant: Constant,
     /// Whether the forward half has nothing that is equal to it.
     own: bool,
+    /// Whether it is there anyway, kept or not.
+    there: bool,
 }
 
-/// The functions that have been rewritten, as they are given constants.
+/// Linear halves, of which no constant that lies in memory is one of the forward half, and nothing runs before that
+/// has ended. The functions that have been rewritten, as they are given constants.
 struct Unlike {
     done: OrderedMap<(FuncId, Vec<Given>), FuncId>,
 }
@@ -113,6 +118,7 @@ impl Unlike {
             }
         }
         let mut sealed: OrderedMap<ValueId, Atom> = OrderedMap::default();
+        let mut later: OrderedMap<ValueId, Atom> = OrderedMap::default();
         let copy = rebuild(&lines, |draft, i, mut operands| {
             let e = &f.equations[i];
             let of = |a: &Atom| a.value().map_or(LITERAL, |v| seen.values[v]);
@@ -130,6 +136,16 @@ impl Unlike {
                 });
             }
             let b = Builder::new(module, draft);
+            if again(&e.op) {
+                b.at(lines.location(i));
+                return Ok(b.emit(Op::keep(LATER), &operands).into());
+            }
+            for (k, a) in e.operands.iter().enumerate() {
+                if let Some(v) = a.value().filter(|v| seen.late[*v]) {
+                    let mark = || b.emit1(Op::keep(LATER), &[operands[k]]);
+                    operands[k] = *later.entry(v).or_insert_with(mark);
+                }
+            }
             b.at(lines.location(i).map(Spot::once_more));
             for k in seen.in_memory[i].iter().copied() {
                 let Some(v) = e.operands[k].value() else { continue };
@@ -151,8 +167,13 @@ impl Unlike {
     }
 }
 
+/// Whether it marks what is computed again.
+fn again(op: &Op) -> bool {
+    matches!(op, Op::Keep(mark) if &*mark.name == RECOMPUTE)
+}
+
 /// What a literal is.
-const LITERAL: Given = Given { constant: Constant::Uniform, own: false };
+const LITERAL: Given = Given { constant: Constant::Uniform, own: false, there: false };
 
 /// Whether the body of what an equation runs may take its place, before code is made at the latest.
 fn opens(role: Role) -> bool {
@@ -166,6 +187,8 @@ fn opens(role: Role) -> bool {
 /// What is to be done to the constants of a function.
 struct Seen {
     values: SecondaryMap<ValueId, Given>,
+    /// What is there anyway and takes memory: numbers, not places.
+    late: SecondaryMap<ValueId, bool>,
     /// Which constants each equation reads in memory, by the number of the operand.
     in_memory: Vec<Vec<usize>>,
     /// The equations that get operands of their own, and of elementwise ones the shape.
@@ -176,10 +199,15 @@ impl Seen {
     fn of(module: &Module, f: &Function, given: &[Given]) -> Seen {
         let mut seen = Seen {
             values: SecondaryMap::with_capacity(f.types.len()),
+            late: SecondaryMap::with_capacity(f.types.len()),
             in_memory: vec![Vec::new(); f.equations.len()],
             hidden: vec![None; f.equations.len()],
         };
-        f.params.iter().zip(given).for_each(|(p, given)| seen.values[*p] = *given);
+        for (p, given) in f.params.iter().zip(given) {
+            seen.values[*p] = Given { there: false, ..*given };
+            let numbers = |ty: &ArrayType| ty.dtype.is_float() && ty.shape.elements() > 1;
+            seen.late[*p] = given.there && f.types[*p].as_array().is_some_and(numbers);
+        }
         for e in &f.equations {
             let constant = seen.constant(module, f, e);
             e.outputs.iter().for_each(|o| seen.values[*o].constant = constant);

@@ -1,0 +1,61 @@
+//! Passes: what waits until another pass over the program has ended.
+//!
+//! A loop over 1000 elements that makes something for the way back could be one with a loop of the forward pass, and
+//! what it makes would lie in memory from there on. Where the tape has a budget, marks say that it waits
+//! ([`LATER`], [`HELD`]):
+//!
+//! ```text
+//! %1: f64[1000] = exp %0                     for i in 1000 { %1 }
+//! .. loop .. %1 ..                           loop { .. %1 .. }
+//! %5: f64[1000] = keep{name=later, id=0} %0
+//! %6: f64[1000] = exp %5                     for i in 1000 { %6 }       not in the loop of %1
+//! .. loop .. %6 ..                           loop { .. %6 .. }
+//! ```
+//!
+//! What stands behind as many marks is of one pass, and comes in the order of the program behind all others.
+
+use super::graph::{Graph, NodeId, NodeKind};
+use cranelift_entity::SecondaryMap;
+use std::collections::BTreeMap;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::{HELD, LATER, Op};
+
+/// Whether what reads the result of an operation waits until the pass of the operand has ended.
+pub(crate) fn ends(op: &Op) -> bool {
+    matches!(op, Op::Keep(mark) if [HELD, LATER].contains(&&*mark.name))
+}
+
+/// For how many passes every node waits. A copy waits with the first who reads it.
+pub(crate) fn waits(graph: &Graph) -> SecondaryMap<NodeId, u8> {
+    let mut least: SecondaryMap<NodeId, Option<u8>> = SecondaryMap::new();
+    let mut waits = SecondaryMap::with_capacity(graph.nodes.len());
+    for (id, node) in graph.nodes.iter().rev() {
+        let reader = least[id].filter(|_| matches!(node.kind, NodeKind::Copy));
+        waits[id] = reader.unwrap_or(node.waits);
+        for operand in node.operands.iter().filter_map(|s| s.node()) {
+            least[operand] = Some(least[operand].map_or(waits[id], |least| least.min(waits[id])));
+        }
+    }
+    waits
+}
+
+/// When the passes of a block end, as far as their members have been placed: by the number that they wait for.
+#[derive(Default)]
+pub(crate) struct Passes {
+    last: BTreeMap<u8, u64>,
+}
+
+impl Passes {
+    /// When a member may run that waits for so many passes.
+    pub(crate) fn end(&self, waits: u8) -> u64 {
+        let waiting = waits > 0 && !planted(Fault::PassesMixed);
+        let others = self.last.iter().filter(|(pass, _)| waiting && **pass != waits);
+        others.map(|(_, time)| time + 1).max().unwrap_or(0)
+    }
+
+    /// A member that waits for so many passes runs at a time.
+    pub(crate) fn placed(&mut self, waits: u8, time: u64) {
+        let last = self.last.entry(waits).or_insert(time);
+        *last = (*last).max(time);
+    }
+}
