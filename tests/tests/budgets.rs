@@ -910,3 +910,82 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
         Agreement::CLOSE.check_all(&[y, g], &[plain.0, plain.1]).unwrap();
     }
 }
+
+/// A table of which each row is made from some before it becomes a loop that carries rows. The cotangent of a row is
+/// the same sum: what is read of the table behind the loop, then its readers, a sum of their own for each read.
+#[test]
+fn tables_of_rows_change_no_bit() {
+    fn table(x: Var, old: usize) -> Ref {
+        let rows = Ref::new(zeros([40 + old, x.size()], Dtype::F64));
+        (0..old).for_each(|k| rows.at(k).set(x * (0.5 + k as f64)));
+        rows
+    }
+    fn read(rows: Ref) -> Var {
+        let once = rows.at(3).get().sum() + rows.at(40).get().exp().sum();
+        (rows.get().square() * 0.3).sin().sum() + once
+    }
+    let two: Program = |x| {
+        let rows = table(x, 2);
+        let round = |(i, ()): (Var, ())| {
+            let (old, last) = (rows.at(i).get(), rows.at(i + 1).get());
+            rows.at(i + 2).set((old * 1.1).sin() + last.cos() * x * 0.1);
+        };
+        fori_loop(40, round, ());
+        read(rows)
+    };
+    // The same row read twice, and one that is used twice.
+    let twice: Program = |x| {
+        let rows = table(x, 3);
+        let round = |(i, ()): (Var, ())| {
+            let (old, last) = (rows.at(i).get(), rows.at(i + 2).get());
+            let more = (rows.at(i).get() * rows.at(i + 1).get()).sin();
+            rows.at(i + 3)
+                .set((old * 1.1).sin() * old.square() * 0.1 + last.cos() * x * 0.1 + more);
+        };
+        fori_loop(40, round, ());
+        read(rows)
+    };
+    // The row of the round, read and added to.
+    let own: Program = |x| {
+        let rows = table(x, 3);
+        let round = |(i, ()): (Var, ())| {
+            let (old, last) = (rows.at(i).get(), rows.at(i + 2).get());
+            rows.at(i + 3).set((old * 1.1).sin() + last.cos() * x * 0.1);
+            rows.at(i + 3).add(rows.at(i + 3).get().square() * 0.1);
+        };
+        fori_loop(40, round, ());
+        read(rows)
+    };
+    let down: Program = |x| {
+        let rows = Ref::new(zeros([42, x.size()], Dtype::F64));
+        (0..2).for_each(|k| rows.at(41 - k).set(x * (0.5 + k as f64)));
+        let round = |(i, ()): (Var, ())| {
+            let (j, step) = (39 - i, rows.at(41 - i).get());
+            rows.at(j).set((step * 1.1).sin() + rows.at(j + 1).get().cos() * x * 0.1);
+        };
+        fori_loop(40, round, ());
+        read(rows)
+    };
+    // Each from the one before, read twice.
+    let one: Program = |x| {
+        let rows = table(x, 1);
+        let round = |(i, ()): (Var, ())| {
+            let (old, again) = (rows.at(i).get(), rows.at(i).get().square());
+            rows.at(i + 1).set((old * 1.1).sin() + again.cos() * x * 0.1);
+        };
+        fori_loop(40, round, ());
+        read(rows)
+    };
+    let x: Tensor = (0..5).map(|i| 0.9 * (1.0 + 0.7 * f64::from(i)).sin()).collect();
+    for (name, f) in [("two", two), ("twice", twice), ("own", own), ("down", down), ("one", one)] {
+        let want = jit(value_and_grad(f)).interpreted().call(&x).unwrap();
+        let mut met = 0;
+        for bytes in [500, 1000, 1800, 2500, 3500, 5000, 8000, 1 << 40] {
+            let g = jit(value_and_grad(checkpoint(f, Policy::Bytes(bytes)))).interpreted();
+            let Ok(got) = g.call(&x) else { continue };
+            assert_eq!(got, want, "{name} in {bytes} bytes");
+            met += 1;
+        }
+        assert!(met >= 4, "{name}: {met} budgets");
+    }
+}

@@ -78,13 +78,14 @@ fn rows(program: &Program) -> usize {
     let extent = program.extent;
     each(&mut program.steps, &mut |step| {
         if let Step::Rounds(kind, n, _) = step {
-            let width = match kind {
+            bytes += 8 * match kind {
                 Rounds::Known | Rounds::Told | Rounds::Counted | Rounds::Until => 0,
-                Rounds::Scan => 1,
+                Rounds::Scan => *n,
                 // Each round gives a vector, or its row.
-                Rounds::Map | Rounds::Reverse | Rounds::Table => extent,
+                Rounds::Map | Rounds::Reverse | Rounds::Table => *n * extent,
+                // Three to begin with.
+                Rounds::Series => (*n + 3) * extent,
             };
-            bytes += 8 * *n * width;
         }
     });
     bytes

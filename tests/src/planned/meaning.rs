@@ -222,6 +222,19 @@ impl Around {
                 let state = fori_loop(n, round, state);
                 end(state, rows.get().sin().sum() * 0.01)
             }
+            Rounds::Series => {
+                let rows = Ref::new(zeros([n + 3, x.size()], Dtype::F64));
+                (0..3).for_each(|i| rows.at(i).set(if i == 1 { x } else { y * 0.5 }));
+                let round = |(i, (_, y, s, k)): (Var, State)| {
+                    let (old, last) = (rows.at(i).get(), rows.at(i + 2).get());
+                    let (x, y, s, k) = list((old.sin() + last * 0.4, y, s, k));
+                    rows.at(i + 3).set(x * 0.9 + rows.at(i).get() * rows.at(i + 1).get() * 0.1);
+                    rows.at(i + 3).add(rows.at(i + 3).get().tanh() * old * 0.1);
+                    (x, y, s, k)
+                };
+                let state = fori_loop(n, round, state);
+                end(state, rows.get().sin().sum() * 0.01)
+            }
         }
     }
 }

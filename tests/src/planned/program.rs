@@ -51,6 +51,8 @@ pub enum Rounds {
     Until,
     /// `fori_loop` that writes rows of a `Ref`, and reads them.
     Table,
+    /// The same, each row from some of the three before it.
+    Series,
 }
 
 /// What the innermost of three loops does to an element of a matrix.
@@ -234,7 +236,7 @@ impl Draw {
     }
 
     fn rounds(&mut self, depth: usize) -> Step {
-        const KINDS: [Rounds; 9] = [
+        const KINDS: [Rounds; 10] = [
             Rounds::Known,
             Rounds::Known,
             Rounds::Told,
@@ -244,6 +246,7 @@ impl Draw {
             Rounds::Counted,
             Rounds::Until,
             Rounds::Table,
+            Rounds::Series,
         ];
         let kind = KINDS[self.rng.index(KINDS.len())];
         let n = [0, 1, 2, 3, 5, 12, 30, 61, 100, ROUNDS][self.rng.index(10)].min(self.room);

@@ -6,13 +6,19 @@
 //! becomes
 //! ```text
 //! %1: f64[4] = slice of %0, row 0
-//! %2: f64[4], %3: f64[8,4] = loop{body=@f, trip=8, takes=[index,carry0]} %1
-//! %4: f64[9,4] = dynamic_update_slice %0, %3, 1, 0
+//! %2: f64[4], %3: f64[8,4] = loop{body=@f, trip=8, takes=[index,carry0]} %1       @f(i, x) = sin x, x
+//! %4: f64[9,4] = dynamic_update_slice %0, %3, 0, 0
+//! %5: f64[9,4] = dynamic_update_slice %4, %2, 8, 0
 //! ```
 //!
 //! A time series that lies in one array is written like that. Each row is written in one round, so it is
 //! known which round made what a round reads: so many rounds before, or none, and then it is what was there
 //! before the loop. Reverse mode and its budgets meet a loop whose state is a row, and not all rows.
+//!
+//! Both have the same derivative, bit for bit, since both sum the cotangents of a row in the same order. The one from
+//! behind the loop comes first; so a round gives the oldest row that it reads, and not the one that it makes, and the
+//! last rows follow from the state. Then come its readers, of which each is an equation, in the order that
+//! transposition has for reads of places.
 
 use super::behind::{Behind, OneBox};
 use super::filled::filled;
@@ -20,10 +26,11 @@ use super::known::{Fact, Known, Sum};
 use super::looped::Looped;
 use super::touch::{Touch, number};
 use super::walk::{Better, Pass, inside_out};
+use crate::transpose::reads_late;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Direction, Slot, Trip, first_axis_to, put_box, reshaped, sum, take_box};
 use tapeloom_ir::{
-    ArrayType, Atom, Builder, Copying, Draft, FuncId, Literal, Module, Op, Problem, Type,
+    ArrayType, Atom, Builder, Copying, Draft, FuncId, Literal, Module, Op, Problem, Type, ValueId,
 };
 
 /// How many rounds before a row may have been made.
@@ -91,9 +98,10 @@ struct Back {
     output: usize,
     array: Atom,
     axis: usize,
-    starts: Vec<Atom>,
-    /// The output that has the rows.
-    stacked: usize,
+    /// The output that has the rows of all rounds, and where the first of them lies.
+    stacked: (usize, Vec<Atom>),
+    /// Outputs that are a row each, and where it lies.
+    last: Vec<(usize, Vec<Atom>)>,
 }
 
 /// The outputs of a loop that carries rows in place of an array, if there is such a one. Who says what is read behind
@@ -125,9 +133,15 @@ fn rolled(
         outputs.truncate(results);
         return Ok(Some(outputs));
     }
-    for Back { output, array, axis, starts, stacked } in back {
-        let stacked = first_axis_to(b, outputs[stacked], axis);
-        outputs[output] = put_box(b, array, stacked, &starts);
+    for Back { output, array, axis, stacked: (rows, starts), last } in back {
+        let rows = first_axis_to(b, outputs[rows], axis);
+        let mut sizes = b.shape_of(array).to_vec();
+        sizes[axis] = 1;
+        let mut whole = put_box(b, array, rows, &starts);
+        for (row, starts) in last {
+            whole = put_box(b, whole, reshaped(b, outputs[row], &sizes), &starts);
+        }
+        outputs[output] = whole;
     }
     outputs.truncate(results);
     Ok(Some(outputs))
@@ -262,9 +276,10 @@ impl Rows {
     fn take(&self, b: &Builder<'_>, at: &mut Looped) -> Result<Option<Back>, Problem> {
         let Some(operand) = at.operand(self.param) else { return Ok(None) };
         let array = at.operands[operand];
-        let (first, step) = match at.rounds.direction {
-            Direction::Up => (0, 1),
-            Direction::Down => (self.rounds as i64 - 1, -1),
+        let end = self.rounds as i64 - 1;
+        let (first, last, step) = match at.rounds.direction {
+            Direction::Up => (0, end, 1),
+            Direction::Down => (end, 0, -1),
         };
         let mut sizes = b.shape_of(array).to_vec();
         sizes[self.axis] = 1;
@@ -277,22 +292,30 @@ impl Rows {
             let Some(starts) = starts(at, &place) else { return Ok(None) };
             made.push(reshaped(b, take_box(b, array, &starts, &sizes), &self.row.shape));
         }
-        let Some(starts) = starts(at, &self.to) else { return Ok(None) };
+        let results = at.body.results.len();
+        let oldest = self.to.plus(&Sum::number(-step * self.deep as i64), 1);
+        let Some(oldest) = starts(at, &oldest) else { return Ok(None) };
+        let mut rest = Vec::new();
+        for d in (0..self.deep).rev() {
+            let place = self.to.plus(&Sum::number(last - step * d as i64), 1);
+            let Some(starts) = starts(at, &place) else { return Ok(None) };
+            rest.push((if d == 0 { self.result } else { results + d - 1 }, starts));
+        }
         let body = b.with_module(|m| self.body(m, at))?;
         at.operands[operand] = made[0];
-        let results = at.body.results.len();
         let slots = (1..self.deep).map(|d| Slot::Carry(results + d - 1));
         let mut more: Vec<(Slot, Atom)> = slots.zip(made[1..].iter().copied()).collect();
         more.extend(self.old.then_some((Slot::Const, array)));
         at.take(false, &more);
         at.run(b, body);
-        let stacked = results + self.deep - 1;
-        Ok(Some(Back { output: self.result, array, axis: self.axis, starts, stacked }))
+        let stacked = (results + self.deep - 1, oldest);
+        Ok(Some(Back { output: self.result, array, axis: self.axis, stacked, last: rest }))
     }
 
-    /// The body that takes rows and gives one.
+    /// The body that takes rows and gives one more, for all rounds.
     fn body(&self, module: &mut Module, of: &Looped) -> Result<FuncId, Problem> {
         let body = &of.body;
+        let late = reads_late(module, body, |_| true);
         let mut draft = Draft::new(body.name.clone());
         let mut copying = Copying::new();
         let row = || Type::Array(self.row.clone());
@@ -313,20 +336,41 @@ impl Rows {
         }
         let lost = || Problem::internal("a row that was known is not");
         let b = Builder::new(module, &mut draft);
+        // A row as its reader has it.
+        let one: Vec<usize> = [1].into_iter().chain(self.row.shape.iter().copied()).collect();
+        let read = |copying: &mut Copying, i: usize, kind: Kind| {
+            let e = &body.equations[i];
+            let row =
+                if let Kind::Before(d) = kind { rows[d - 1] } else { copying.read(e.operands[0]) };
+            b.at(body.location(i));
+            let row = reshaped(&b, row, &one);
+            let row = match &body.types[e.outputs[0]] {
+                Type::Array(ty) => reshaped(&b, row, &ty.shape),
+                Type::Tape(_) => row,
+            };
+            copying.define(e, [row]);
+        };
+        let reads = |kind: &Kind| matches!(kind, Kind::Before(_) | Kind::Own);
+        // Late reads of an array come right behind it.
+        let read_late = |copying: &mut Copying, array: ValueId| {
+            let own =
+                self.touches.iter().filter(|(i, kind)| late[*i] == Some(array) && reads(kind));
+            own.for_each(|(i, kind)| read(copying, *i, *kind));
+        };
+        read_late(&mut copying, p);
         for (i, e) in body.equations.iter().enumerate() {
             b.at(body.location(i));
             let kind = self.touches.iter().find(|(at, _)| *at == i).map(|(_, kind)| *kind);
-            let shaped = |x: Atom| match &body.types[e.outputs[0]] {
-                Type::Array(ty) => reshaped(&b, x, &ty.shape),
-                Type::Tape(_) => x,
-            };
             match kind {
                 None => {
                     let made = b.copy(body, i, copying.all(&e.operands));
                     copying.define(e, made);
                 }
-                Some(Kind::Before(d)) => copying.define(e, [shaped(rows[d - 1])]),
-                Some(Kind::Own) => copying.define(e, [shaped(copying.read(e.operands[0]))]),
+                Some(kind @ (Kind::Before(_) | Kind::Own)) => {
+                    if late[i].is_none() {
+                        read(&mut copying, i, kind);
+                    }
+                }
                 Some(Kind::Old) => {
                     let mut operands = copying.all(&e.operands);
                     operands[0] = old.ok_or_else(lost)?;
@@ -348,13 +392,13 @@ impl Rows {
                     };
                     // What stood for the array stands for the row from here on.
                     copying.define(e, [made]);
+                    read_late(&mut copying, e.outputs[0]);
                 }
             }
         }
         let mut results = copying.results(body);
-        let made = results[self.result];
         results.extend(rows.iter().take(self.deep - 1).copied());
-        results.push(made);
+        results.extend(rows.last());
         draft.finish(module, results)
     }
 
