@@ -158,7 +158,8 @@ pub fn words(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure
     transformed(m, &next, recipe, second, &mut Rng::new(5)).map(|_| ())
 }
 
-/// Whatever reverse mode keeps of a program, the derivative is the same in every bit.
+/// Whatever reverse mode keeps of a program, the derivative is the same in every bit, but for the sign of a zero:
+/// negation waits until something is added, or a function ends, and where cotangents cancel `-(a - a)` is no `a - a`.
 pub fn policies(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     if recipe.wild {
         return Ok(());
@@ -178,7 +179,7 @@ pub fn policies(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Fail
         let Some(next) = unchecked(m, &of, Letter::Vjp, &mut Rng::new(6))? else {
             return Err(blame("has no derivative".into(), m, of.f).into());
         };
-        let same = Agreement::Exact.check_all(&run(m, next.f, &next.args)?, &values);
+        let same = Agreement::Equal.check_all(&run(m, next.f, &next.args)?, &values);
         same.map_err(|e| blame(e.to_string(), m, next.f))?;
         same_numbers(m, &next, Demand::default())?;
     }
