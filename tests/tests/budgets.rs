@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::rc::Rc;
 use tapeloom::prelude::*;
 use tapeloom::{Error, Kind};
 use tapeloom_tests::{Agreement, Listener};
@@ -988,4 +989,30 @@ fn tables_of_rows_change_no_bit() {
         }
         assert!(met >= 4, "{name}: {met} budgets");
     }
+}
+
+/// A budget around a gradient is for what lies between that gradient and the way back through it; what lies between
+/// its own two passes has a budget of its own.
+#[test]
+fn gradients_inside_have_budgets_of_their_own() {
+    fn inner(x: Var) -> Var {
+        let round = |(i, h): (Var, Var)| (h * 1.1).sin() + x * i.convert(Dtype::F64) * 0.001;
+        fori_loop(40, round, x).square().sum()
+    }
+    let of = |inner: Rc<dyn Fn(Var) -> Var>| {
+        move |x: Var| {
+            let inner = inner.clone();
+            (grad(move |x: Var| inner(x))(x) * x).sum()
+        }
+    };
+    let x: Tensor = (0..5).map(|i| 0.9 * (1.0 + 0.7 * f64::from(i)).sin()).collect();
+    let plain = of(Rc::new(inner));
+    let few: Rc<dyn Fn(Var) -> Var> = Rc::new(checkpoint(inner, Policy::Bytes(600)));
+    let both = || checkpoint(of(few.clone()), Policy::Bytes(1752));
+    let e = jit(grad(both())).explain(&x).unwrap();
+    assert!(e.tape().bytes() <= 1752, "{}", e.tape());
+    let outer = jit(grad(checkpoint(plain.clone(), Policy::Bytes(1752)))).explain(&x).unwrap();
+    assert!(outer.tape().bytes() > 1752, "{}", outer.tape());
+    let (f, g) = (jit(grad(plain)).interpreted(), jit(grad(both())).interpreted());
+    Agreement::CLOSE.check(&g.call(&x).unwrap(), &f.call(&x).unwrap()).unwrap();
 }

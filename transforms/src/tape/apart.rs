@@ -138,7 +138,7 @@ impl Unlike {
             let b = Builder::new(module, draft);
             if again(&e.op) {
                 b.at(lines.location(i));
-                return Ok(b.emit(Op::keep(LATER), &operands).into());
+                return Ok(b.emit(Op::keep(LATER), &operands));
             }
             for (k, a) in e.operands.iter().enumerate() {
                 if let Some(v) = a.value().filter(|v| seen.late[*v]) {
