@@ -892,6 +892,22 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
         let a = along(x.index(0), x.cumsum(0) * 1e-5);
         a * along(x.index(1), x.exp().cumsum(0) * 1e-5)
     }
+    // Behind another checkpoint, which has kept what comes in.
+    fn second(x: Var) -> Var {
+        let of = |x: Var| (x * 1e-4).sum().exp();
+        let h = checkpoint(of, Policy::Bytes(1000))(x);
+        let of = |(h, x): (Var, Var)| {
+            along(h, (x * h).cos().stop_gradient()) * along(h, (x * 1.3).sin())
+        };
+        checkpoint(of, Policy::Bytes(2000))((h, x))
+    }
+    // In front of what works in four arrays.
+    fn before(x: Var) -> Var {
+        let of = |x: Var| (along(x.index(0), (x * 1.1).sin()) * x.index(1)).exp();
+        let h = checkpoint(of, Policy::Bytes(2000))(x);
+        let u = (h * arange(N, Dtype::F64) * 1e-4).cos().stop_gradient();
+        h * u.sort(0).index(5)
+    }
     let wave = |n: usize| Tensor::from((0..n).map(|i| (0.7 * i as f64).sin()).collect::<Vec<_>>());
     // Arrays of the way back: the one that rounds read; or two for both sums, the total, and the cotangents of rows.
     for (f, x, arrays) in
@@ -909,6 +925,25 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
         }
         let (y, g) = run(value_and_grad(checkpoint(f, Policy::Bytes(2000))), &x).unwrap();
         Agreement::CLOSE.check_all(&[y, g], &[plain.0, plain.1]).unwrap();
+    }
+    // Those two and what rounds read; four, the cosine and where it is.
+    for (f, arrays) in [(second as Program, 4), (before, 6)] {
+        let [one, both] = [jit(grad(f)).explain(wave(N)), jit(value_and_grad(f)).explain(wave(N))];
+        for e in [one.unwrap(), both.unwrap()] {
+            assert!(e.workspace_bytes() <= arrays * 8 * N + 8192, "{}", e.memory_plan());
+        }
+    }
+}
+
+/// What is kept is there, and arithmetic on it is done where it is read, as on an argument.
+#[test]
+fn what_is_kept_is_read_as_cheaply_as_an_argument() {
+    let chain = |h: Var| (0..8).fold(constant(0.1), |t, _| (h * t + 0.3).square().mean().sin());
+    let x = Tensor::full(&[1000], 0.3).unwrap();
+    for policy in [Policy::named(["h"]), Policy::Nothing, Policy::Bytes(10_000)] {
+        let f = move |x: Var| chain(checkpoint(|x: Var| x.exp().named("h"), policy.clone())(x));
+        let e = jit(grad(f)).explain(&x).unwrap();
+        assert!(e.workspace_bytes() <= 2 * 8000 + 2048, "{}", e.memory_plan());
     }
 }
 

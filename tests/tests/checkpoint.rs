@@ -68,11 +68,11 @@ fn what_is_kept_is_marked_in_memory() {
     };
     let e = explained(&chain(4, checkpoint(layer, Policy::Nothing)));
     let kernels = e.kernels();
-    let marked: Vec<&str> = kernels.lines().filter(|l| l.ends_with("kept later")).collect();
+    let marked: Vec<&str> = kernels.lines().filter(|l| l.ends_with("kept recompute")).collect();
     // Both arguments, and what the first three layers give.
     assert_eq!(marked.len(), 5, "{e}");
     assert_eq!(marked.iter().filter(|l| l.contains("input")).count(), 2, "{e}");
-    assert!(e.to_string().contains("tanh, kept later"), "{e}");
+    assert!(e.to_string().contains("tanh, kept recompute"), "{e}");
     assert!(!explained(&chain(4, layer)).to_string().contains("kept"));
 }
 

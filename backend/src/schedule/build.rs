@@ -110,8 +110,8 @@ impl Flatten<'_> {
                 stack.push(callee);
                 continue;
             }
-            let late = u8::from(passes::ends(&e.op));
-            let waits = e.operands.iter().map(wait).max().unwrap_or(0).saturating_add(late);
+            let waits = e.operands.iter().map(wait).max().unwrap_or(0);
+            let waits = passes::behind(&e.op, top.function.location(next), waits);
             for node in self.graph.nodes.values_mut().skip(made) {
                 node.waits = waits;
             }

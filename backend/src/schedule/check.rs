@@ -225,7 +225,10 @@ impl Walk<'_> {
             let own = waits[id];
             let others = last.iter().filter(|(pass, (end, _))| **pass != own && *end >= step);
             if let Some((_, (_, before))) = others.clone().next().filter(|_| own > 0) {
-                self.faults.push(format!("{id} does not wait for the end of the pass of {before}"));
+                let (what, other) = (node.name, self.graph.nodes[*before].name);
+                self.faults.push(format!(
+                    "{id} ({what}) does not wait for the end of the pass of {before} ({other})"
+                ));
             }
             let end = last.entry(own).or_insert((step, id));
             *end = (*end).max((step, id));

@@ -19,8 +19,9 @@
 use super::calls::Gives;
 use super::graph::{Graph, NodeId, NodeKind, Source};
 use super::member::Member;
+use super::passes;
 use cranelift_entity::SecondaryMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A view is small if it has so many times fewer elements than what is written over.
 const SMALL: usize = 4;
@@ -90,7 +91,9 @@ fn bases(graph: &Graph, id: NodeId) -> impl Iterator<Item = NodeId> {
 /// those that wait for it. Otherwise the order is what it was.
 pub(crate) fn in_order(graph: &Graph, members: Vec<Member>) -> Vec<Member> {
     let waits = waits(graph, &members);
-    let late = late(graph, &members, &waits);
+    let pass = passes::waits(graph);
+    let pass: Vec<u8> = members.iter().map(|m| pass[m.node]).collect();
+    let late = late(graph, &members, &waits, &pass);
     if late.is_empty() {
         return members;
     }
@@ -104,15 +107,30 @@ pub(crate) fn in_order(graph: &Graph, members: Vec<Member>) -> Vec<Member> {
         waiting[update] += 1;
         waited[reader].push(update);
     }
-    let mut ready: BTreeSet<usize> = (0..members.len()).filter(|m| waiting[*m] == 0).collect();
+    // By pass: who is not in order yet, and of those who waits for nobody.
+    let [mut rest, mut ready] = [const { BTreeMap::<u8, BTreeSet<usize>>::new() }; 2];
+    for (m, pass) in pass.iter().enumerate() {
+        rest.entry(*pass).or_default().insert(m);
+        ready.entry(*pass).or_default().extend((waiting[m] == 0).then_some(m));
+    }
     let mut members: Vec<Option<Member>> = members.into_iter().map(Some).collect();
     let mut order = Vec::with_capacity(members.len());
-    while let Some(m) = ready.pop_first() {
+    loop {
+        let first = || ready.iter().filter_map(|(pass, all)| Some((*all.first()?, *pass)));
+        // What waits for the end of a pass comes behind those of others that it is behind.
+        let free = |(m, pass): &(usize, u8)| {
+            let mut others = rest.iter().filter(|(other, _)| *other != pass);
+            *pass == 0 || others.all(|(_, all)| all.first().is_none_or(|other| m < other))
+        };
+        let Some((m, own)) = first().filter(free).min().or_else(|| first().min()) else { break };
+        for all in [&mut ready, &mut rest] {
+            all.entry(own).or_default().remove(&m);
+        }
         order.extend(members[m].take());
         for next in std::mem::take(&mut waited[m]) {
             waiting[next] -= 1;
             if waiting[next] == 0 {
-                ready.insert(next);
+                ready.entry(pass[next]).or_default().insert(next);
             }
         }
     }
@@ -144,7 +162,12 @@ fn waits(graph: &Graph, members: &[Member]) -> Vec<Vec<usize>> {
 }
 
 /// Updates, and the readers after them of what they write over that they can wait for.
-fn late(graph: &Graph, members: &[Member], waits: &[Vec<usize>]) -> Vec<(usize, usize)> {
+fn late(
+    graph: &Graph,
+    members: &[Member],
+    waits: &[Vec<usize>],
+    pass: &[u8],
+) -> Vec<(usize, usize)> {
     let mut taker: SecondaryMap<NodeId, Option<usize>> = SecondaryMap::new();
     for (m, member) in members.iter().enumerate() {
         for base in bases(graph, member.node) {
@@ -156,8 +179,7 @@ fn late(graph: &Graph, members: &[Member], waits: &[Vec<usize>]) -> Vec<(usize, 
     for (m, member) in members.iter().enumerate() {
         for r in &member.reads {
             // Not for one of a later pass, which begins when that of the update has ended.
-            let pass = |m: usize| graph.nodes[members[m].node].waits;
-            let before = |update: &usize| *update < m && pass(m) <= pass(*update);
+            let before = |update: &usize| *update < m && pass[m] <= pass[*update];
             if let Some(update) = taker[r.node].filter(before)
                 && readers[update].last() != Some(&m)
             {

@@ -123,6 +123,7 @@ impl Emitter<'_> {
                     continue;
                 }
                 let shares = line.items[at.item].space == space
+                    && !(self.graph.nodes[r.node].is_held() && self.is_back(m))
                     && match space {
                         Space::Straight => true,
                         Space::Loop(_) => self.aligned(m, r, at, depth),
@@ -145,6 +146,12 @@ impl Emitter<'_> {
             }
         }
         line.in_order()
+    }
+
+    /// Whether a member is of the way back, before which what is held for it is complete.
+    fn is_back(&self, m: usize) -> bool {
+        let loc = self.graph.nodes[self.members[m].node].loc;
+        loc.is_some_and(|at| at.back > 0 || at.again)
     }
 
     fn space(&self, m: usize, depth: usize) -> Space {

@@ -1,8 +1,7 @@
 //! Passes: what waits until another pass over the program has ended.
 //!
 //! A loop over 1000 elements that makes something for the way back could be one with a loop of the forward pass, and
-//! what it makes would lie in memory from there on. Where the tape has a budget, marks say that it waits
-//! ([`LATER`], [`HELD`]):
+//! what it makes would lie in memory from there on. Where the tape has a budget, marks say that it waits ([`LATER`]):
 //!
 //! ```text
 //! %1: f64[1000] = exp %0                     for i in 1000 { %1 }
@@ -12,28 +11,41 @@
 //! .. loop .. %6 ..                           loop { .. %6 .. }
 //! ```
 //!
-//! What stands behind as many marks is of one pass, and comes in the order of the program behind all others.
+//! What stands behind as many marks is of one pass, and comes in the order of the program behind all others. What a
+//! forward pass makes of the gradient inside of it waits for nothing.
 
 use super::graph::{Graph, NodeId, NodeKind};
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
+use tapeloom_ir::Loc;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{HELD, LATER, Op};
+use tapeloom_ir::prim::{LATER, Op};
 
-/// Whether what reads the result of an operation waits until the pass of the operand has ended.
-pub(crate) fn ends(op: &Op) -> bool {
-    matches!(op, Op::Keep(mark) if [HELD, LATER].contains(&&*mark.name))
+/// For how many passes the results of an equation wait whose operands wait for so many.
+pub(crate) fn behind(op: &Op, loc: Loc, operands: u8) -> u8 {
+    match op {
+        Op::Keep(mark) if &*mark.name == LATER => operands.saturating_add(1),
+        Op::Keep(_) => operands,
+        _ if loc.is_some_and(|at| at.back == 0 && !at.again) => 0,
+        _ => operands,
+    }
 }
 
-/// For how many passes every node waits. A copy waits with the first who reads it.
+/// For how many passes every node waits. A copy waits with what it is a copy of; of what is there from the beginning,
+/// with the first who reads it.
 pub(crate) fn waits(graph: &Graph) -> SecondaryMap<NodeId, u8> {
     let mut least: SecondaryMap<NodeId, Option<u8>> = SecondaryMap::new();
     let mut waits = SecondaryMap::with_capacity(graph.nodes.len());
     for (id, node) in graph.nodes.iter().rev() {
-        let reader = least[id].filter(|_| matches!(node.kind, NodeKind::Copy));
-        waits[id] = reader.unwrap_or(node.waits);
+        let copied = node.operands.first().and_then(|s| s.node()).map(|n| &graph.nodes[n]);
+        let own = match (&node.kind, copied) {
+            (NodeKind::Copy, Some(of)) if !matches!(of.kind, NodeKind::Input(_)) => of.waits,
+            (NodeKind::Copy, _) => least[id].unwrap_or(node.waits),
+            _ => node.waits,
+        };
+        waits[id] = own;
         for operand in node.operands.iter().filter_map(|s| s.node()) {
-            least[operand] = Some(least[operand].map_or(waits[id], |least| least.min(waits[id])));
+            least[operand] = Some(least[operand].map_or(own, |least| least.min(own)));
         }
     }
     waits

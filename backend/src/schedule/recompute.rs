@@ -28,6 +28,10 @@ impl Budget {
 impl Emitter<'_> {
     /// Whether a node is a few cheap operations away from memory that exists anyway.
     pub(crate) fn recomputed(&self, id: NodeId) -> bool {
+        // What is held has memory, from which others are computed again.
+        if self.graph.nodes[id].is_held() {
+            return false;
+        }
         let machine = self.graph.machine;
         let (operations, loads) = (machine.recomputed_operations, machine.recomputed_loads);
         self.cheap(id, &mut Budget { operations, loads })
@@ -39,7 +43,7 @@ impl Emitter<'_> {
             node.operands.iter().filter_map(|s| s.node()).collect::<SmallVec<[NodeId; 3]>>();
         match &node.kind {
             _ if self.overwritten[id] => return false,
-            _ if node.is_held() => return false,
+            _ if node.is_held() => return budget.load(),
             NodeKind::Input(_) => return budget.load(),
             _ if self.needs[id] => return budget.load(),
             NodeKind::Map(code)

@@ -36,8 +36,8 @@ use std::sync::Arc;
 /// The mark of what is computed again.
 pub const RECOMPUTE: &str = "recompute";
 
-/// The mark of what the way back reads, before which a forward pass has ended: what lies in memory between is
-/// counted. Nothing that reads it runs earlier.
+/// The mark of what the way back reads where memory is counted that is taken between the passes: nothing that reads
+/// it runs before the forward pass has ended.
 pub const LATER: &str = "later";
 
 /// The mark of what the forward pass gives to the way back under a policy that says so: it has memory of its
@@ -76,11 +76,11 @@ impl Op {
     }
 }
 
-/// The same numbers in that shape, which no pass finds to be those of `x` and that no earlier pass over the program
-/// makes: a literal behind a mark, or a number times a 1 that is. A truth value is one if it is, and if `true` is.
-pub fn apart_from(b: &Builder<'_>, x: Atom, shape: &Shape) -> Atom {
+/// The same numbers in that shape, which no pass finds to be those of `x`: a literal behind that mark, or a number
+/// times a 1 that is. A truth value is one if it is, and if `true` is.
+pub fn apart_from(b: &Builder<'_>, mark: &str, x: Atom, shape: &Shape) -> Atom {
     let marked = |x: Literal| {
-        let mark = b.emit1(Op::keep(LATER), &[x.into()]);
+        let mark = b.emit1(Op::keep(mark), &[x.into()]);
         b.emit1(Broadcast { shape: shape.clone(), dims: Vec::new() }, &[mark])
     };
     match x {

@@ -8,15 +8,15 @@
 //! read in memory: by loops, branches and contractions.
 //!
 //! ```text
-//! %2: f64[4] = cos %1                %2: f64[] = keep{name=later} 1.0
+//! %2: f64[4] = cos %1                %2: f64[] = keep{name=recompute} 1.0
 //!                                    %3: f64[4] = broadcast{shape=[4], dims=[]} %2
 //!                                    %4: f64[4] = mul %1, %3
 //!                                    %5: f64[4] = cos %4
 //! ```
 //!
-//! Nor may anything of the linear half run before the forward half has ended, though it waits for nothing of it: a
-//! loop that makes something again, beside the one that makes it, would leave it in memory between. So the linear half
-//! reads arrays that are there anyway behind `keep{name=later}`, and the scheduler keeps to that.
+//! Where bytes are counted, nothing of the linear half may run before the forward half has ended, though it waits for
+//! nothing of it: a loop that makes something again, beside the one that makes it, would leave it in memory between. So
+//! its marks are `keep{name=later}`, also before the arrays that it is given, and the scheduler keeps to that.
 //!
 //! What is kept is given behind `keep{name=held}`, and a backend has memory for it and nothing larger: else it
 //! keeps what the value follows from, the array of which it is a part, say.
@@ -45,12 +45,23 @@ enum Constant {
     Varied,
 }
 
-/// The same derivative, in halves that share what is kept.
-pub(super) fn apart(module: &mut Module, mut of: LinearizeOf) -> Result<LinearizeOf, Problem> {
+/// The same derivative, in halves that share what is kept; where bytes are counted, one after the other.
+pub(super) fn apart(
+    module: &mut Module,
+    mut of: LinearizeOf,
+    counted: bool,
+) -> Result<LinearizeOf, Problem> {
     of.fwd = held(module, of.fwd, &of.residuals)?;
-    let there = of.residuals.iter().map(|r| !matches!(r, Residual::Kept(_)));
-    let there = there.map(|there| Given { there, ..Given::default() }).collect();
-    of.lin = Unlike { done: OrderedMap::default() }.function(module, of.lin, there)?;
+    let lin = module.get(of.lin);
+    let late = of.residuals.iter().zip(&lin.params).map(|(residual, p)| {
+        // What is known of places that are there anyway is not hidden.
+        let any = matches!(residual, Residual::Kept(_));
+        let large = |ty: &ArrayType| ty.shape.elements() > 1 && (any || ty.dtype.is_float());
+        counted && lin.types[*p].as_array().is_some_and(large)
+    });
+    let given = late.map(|late| Given { late, ..Given::default() }).collect();
+    let mark = if counted { LATER } else { RECOMPUTE };
+    of.lin = Unlike { done: OrderedMap::default(), mark }.function(module, of.lin, given)?;
     Ok(of)
 }
 
@@ -85,14 +96,15 @@ struct Given {
     constant: Constant,
     /// Whether the forward half has nothing that is equal to it.
     own: bool,
-    /// Whether it is there anyway, kept or not.
-    there: bool,
+    /// Whether it is read behind a mark.
+    late: bool,
 }
 
-/// Linear halves, of which no constant that lies in memory is one of the forward half, and nothing runs before that
-/// has ended. The functions that have been rewritten, as they are given constants.
+/// The functions that have been rewritten, as they are given constants.
 struct Unlike {
     done: OrderedMap<(FuncId, Vec<Given>), FuncId>,
+    /// What marks say.
+    mark: &'static str,
 }
 
 impl Unlike {
@@ -122,7 +134,8 @@ impl Unlike {
         let copy = rebuild(&lines, |draft, i, mut operands| {
             let e = &f.equations[i];
             let of = |a: &Atom| a.value().map_or(LITERAL, |v| seen.values[v]);
-            let given: Vec<Given> = e.operands.iter().map(of).collect();
+            let given = |a| Given { late: false, ..of(a) };
+            let given: Vec<Given> = e.operands.iter().map(given).collect();
             let mut functions = Vec::new();
             for region in e.op.regions() {
                 functions.push(match opens(region.role) {
@@ -138,11 +151,11 @@ impl Unlike {
             let b = Builder::new(module, draft);
             if again(&e.op) {
                 b.at(lines.location(i));
-                return Ok(b.emit(Op::keep(LATER), &operands));
+                return Ok(b.emit(Op::keep(self.mark), &operands));
             }
             for (k, a) in e.operands.iter().enumerate() {
-                if let Some(v) = a.value().filter(|v| seen.late[*v]) {
-                    let mark = || b.emit1(Op::keep(LATER), &[operands[k]]);
+                if let Some(v) = a.value().filter(|v| seen.values[*v].late) {
+                    let mark = || b.emit1(Op::keep(self.mark), &[operands[k]]);
                     operands[k] = *later.entry(v).or_insert_with(mark);
                 }
             }
@@ -152,12 +165,12 @@ impl Unlike {
                 let shape = b.type_of(operands[k]).as_array().map(|ty| ty.shape.clone());
                 let own = seen.values[v].own || planted(Fault::OneConstant);
                 if let (false, Some(shape)) = (own, shape) {
-                    let own = || apart_from(&b, operands[k], &shape);
+                    let own = || apart_from(&b, self.mark, operands[k], &shape);
                     operands[k] = *sealed.entry(v).or_insert_with(own);
                 }
             }
             if let Some(elementwise) = &seen.hidden[i] {
-                hide(&b, elementwise.as_ref(), &mut operands);
+                hide(&b, self.mark, elementwise.as_ref(), &mut operands);
             }
             Ok(draft.copy_as(e.op.with_regions(&functions), &lines, i, operands))
         })?;
@@ -173,7 +186,7 @@ fn again(op: &Op) -> bool {
 }
 
 /// What a literal is.
-const LITERAL: Given = Given { constant: Constant::Uniform, own: false, there: false };
+const LITERAL: Given = Given { constant: Constant::Uniform, own: false, late: false };
 
 /// Whether the body of what an equation runs may take its place, before code is made at the latest.
 fn opens(role: Role) -> bool {
@@ -187,8 +200,6 @@ fn opens(role: Role) -> bool {
 /// What is to be done to the constants of a function.
 struct Seen {
     values: SecondaryMap<ValueId, Given>,
-    /// What is there anyway and takes memory: numbers, not places.
-    late: SecondaryMap<ValueId, bool>,
     /// Which constants each equation reads in memory, by the number of the operand.
     in_memory: Vec<Vec<usize>>,
     /// The equations that get operands of their own, and of elementwise ones the shape.
@@ -199,15 +210,10 @@ impl Seen {
     fn of(module: &Module, f: &Function, given: &[Given]) -> Seen {
         let mut seen = Seen {
             values: SecondaryMap::with_capacity(f.types.len()),
-            late: SecondaryMap::with_capacity(f.types.len()),
             in_memory: vec![Vec::new(); f.equations.len()],
             hidden: vec![None; f.equations.len()],
         };
-        for (p, given) in f.params.iter().zip(given) {
-            seen.values[*p] = Given { there: false, ..*given };
-            let numbers = |ty: &ArrayType| ty.dtype.is_float() && ty.shape.elements() > 1;
-            seen.late[*p] = given.there && f.types[*p].as_array().is_some_and(numbers);
-        }
+        f.params.iter().zip(given).for_each(|(p, given)| seen.values[*p] = *given);
         for e in &f.equations {
             let constant = seen.constant(module, f, e);
             e.outputs.iter().for_each(|o| seen.values[*o].constant = constant);
@@ -303,15 +309,15 @@ fn lies_somewhere(ty: &ArrayType) -> bool {
 
 /// Makes operands others than those of the same equation elsewhere: a literal of an elementwise one, or an array,
 /// of floats if there are.
-fn hide(b: &Builder<'_>, elementwise: Option<&Shape>, operands: &mut [Atom]) {
+fn hide(b: &Builder<'_>, mark: &str, elementwise: Option<&Shape>, operands: &mut [Atom]) {
     let literal = operands.iter_mut().find(|a| a.literal().is_some());
     if let (Some(shape), Some(a)) = (elementwise, literal) {
-        *a = apart_from(b, *a, shape);
+        *a = apart_from(b, mark, *a, shape);
         return;
     }
     let array = |a: &Atom| a.value().and_then(|_| b.type_of(*a).as_array().cloned());
     let arrays = operands.iter_mut().filter_map(|a| array(a).map(|ty| (a, ty)));
     if let Some((a, ty)) = arrays.min_by_key(|(_, ty)| !ty.dtype.is_float()) {
-        *a = apart_from(b, *a, &ty.shape);
+        *a = apart_from(b, mark, *a, &ty.shape);
     }
 }

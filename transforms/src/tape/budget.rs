@@ -271,7 +271,7 @@ impl Search<'_> {
             let terms = Terms { bits, ..Terms::call(policy.clone()) };
             let mut of = self.regions.plan(self.module, all.clone(), terms)?;
             if planned && !self.ample(&of) {
-                of = apart(self.module, of)?;
+                of = apart(self.module, of, true)?;
             }
             let tape = count::tape_of(self.module, &of);
             let smaller = match (self.least, tape) {

@@ -8,7 +8,7 @@
 
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Lowering, Role};
+use tapeloom_ir::prim::{Lowering, Op, Role};
 use tapeloom_ir::question::LinearizeOf;
 use tapeloom_ir::{
     FuncId, Loc, Maker, Module, OrderedMap, OrderedSet, Type, ValueId, deeper, maker,
@@ -119,8 +119,11 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
         let operands = || e.operands.iter().filter_map(|a| a.value());
         let linear = operands().any(|v| of[v] == Origin::Linear);
         let constant = operands().all(|v| of[v] == Origin::Constant);
+        let marked = || operands().map(|v| of[v]).next();
         let origin = match (linear, regions.is_empty()) {
             (true, _) => Origin::Linear,
+            // A mark is no other value.
+            (false, _) if matches!(e.op, Op::Keep(_)) => marked().unwrap_or(Origin::Constant),
             (false, true) if constant && is_uniform(&e.lower(module, f)) => Origin::Constant,
             (false, true) => Origin::Computed,
             (false, false) => Origin::Run,

@@ -100,18 +100,20 @@ pub(crate) fn derive(
     let of = chosen(regions, module, fwd, plan)?;
     let of = bits::pack(module, of, &plan.terms)?;
     // Who says what is kept wants nothing else to be.
-    let said = match plan.terms.policy {
-        Policy::Nothing | Policy::Dots | Policy::Named(_) | Policy::Bytes(_) | Policy::About(_) => {
-            true
-        }
+    let counted = match plan.terms.policy {
+        Policy::Nothing | Policy::Dots | Policy::Named(_) => Some(false),
+        Policy::Bytes(_) | Policy::About(_) => Some(true),
         Policy::Planned
         | Policy::Rounded
         | Policy::Everything
         | Policy::Except(_)
         | Policy::Aliased
-        | Policy::Disjoint => false,
+        | Policy::Disjoint => None,
     };
-    if said && plan.terms.together { apart(module, of) } else { Ok(of) }
+    match counted.filter(|_| plan.terms.together) {
+        Some(counted) => apart(module, of, counted),
+        None => Ok(of),
+    }
 }
 
 fn chosen(
