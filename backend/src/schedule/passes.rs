@@ -23,11 +23,11 @@ use tapeloom_ir::prim::{LATER, Op};
 
 /// For how many passes the results of an equation wait whose operands wait for so many.
 pub(crate) fn behind(op: &Op, loc: Loc, operands: u8) -> u8 {
-    match op {
-        Op::Keep(mark) if &*mark.name == LATER => operands.saturating_add(1),
-        Op::Keep(_) => operands,
-        _ if loc.is_some_and(|at| at.back == 0 && !at.again) => 0,
-        _ => operands,
+    let forward = loc.is_some_and(|at| at.back == 0 && !at.again);
+    match op.mark() {
+        Some(LATER) => operands.saturating_add(1),
+        None if forward => 0,
+        Some(_) | None => operands,
     }
 }
 

@@ -67,6 +67,14 @@ impl Op {
         Keep { name: name.into(), id: 0 }.into()
     }
 
+    /// The name by which an operand is marked, if that is what this does.
+    pub fn mark(&self) -> Option<&str> {
+        match self {
+            Op::Keep(mark) => Some(&mark.name),
+            _ => None,
+        }
+    }
+
     /// Gives a mark the next number.
     pub(crate) fn number(&mut self, next: &mut u32) {
         if let Op::Keep(mark) = self {

@@ -149,7 +149,7 @@ impl Unlike {
                 });
             }
             let b = Builder::new(module, draft);
-            if again(&e.op) {
+            if e.op.mark() == Some(RECOMPUTE) {
                 b.at(lines.location(i));
                 return Ok(b.emit(Op::keep(self.mark), &operands));
             }
@@ -178,11 +178,6 @@ impl Unlike {
         self.done.insert(key, copy);
         Ok(copy)
     }
-}
-
-/// Whether it marks what is computed again.
-fn again(op: &Op) -> bool {
-    matches!(op, Op::Keep(mark) if &*mark.name == RECOMPUTE)
 }
 
 /// What a literal is.

@@ -8,7 +8,7 @@
 
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Lowering, Op, Role};
+use tapeloom_ir::prim::{Lowering, Role};
 use tapeloom_ir::question::LinearizeOf;
 use tapeloom_ir::{
     FuncId, Loc, Maker, Module, OrderedMap, OrderedSet, Type, ValueId, deeper, maker,
@@ -123,7 +123,7 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
         let origin = match (linear, regions.is_empty()) {
             (true, _) => Origin::Linear,
             // A mark is no other value.
-            (false, _) if matches!(e.op, Op::Keep(_)) => marked().unwrap_or(Origin::Constant),
+            (false, _) if e.op.mark().is_some() => marked().unwrap_or(Origin::Constant),
             (false, true) if constant && is_uniform(&e.lower(module, f)) => Origin::Constant,
             (false, true) => Origin::Computed,
             (false, false) => Origin::Run,
