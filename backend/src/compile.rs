@@ -16,6 +16,7 @@
 
 use crate::accelerator::{self, Setup, Statistics};
 use crate::executable::{Executable, Taken};
+use crate::fingerprint;
 use crate::kernel::{self, Program};
 use crate::plan::Plan;
 use crate::schedule;
@@ -136,6 +137,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     };
     let report =
         Report { target: options.target.clone(), program, plan, peak, confined, lower, code };
+    fingerprint::tell(module, func, &report);
     Ok(Runnable { running, params, report, checked: Arc::default() })
 }
 
