@@ -1,6 +1,6 @@
 //! The chapters of the book, so that their Rust blocks are doctests of this crate.
 //!
-//! One item per chapter; a test in `tests/tests/book.rs` compares this list with the chapters. The
+//! One item per chapter; a test in `tests/tests/programs/book.rs` compares this list with the chapters. The
 //! blocks of "Differentiation from scratch" build on each other: `build.rs` makes one program of them.
 
 /// Makes an item of each chapter.

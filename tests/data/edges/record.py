@@ -8,7 +8,7 @@ floats have their edges.
 
 One line of FUNCTIONS is one function: its name in Rust, its JAX form, and its mathematics in mpmath
 (None for functions whose values are all conventions). To add a function, add its line here, run this
-script with its name, and add a line to `tests/tests/edges/functions.rs`.
+script with its name, and add a line to `tests/tests/laws/edges/functions.rs`.
 
 Of each point two answers are recorded. `jax` is what JAX computes. `exact` is the mathematical value,
 from differences in mpmath with hundreds of digits, where it exists: the arguments are finite, the

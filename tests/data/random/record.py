@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records values.jsonl: what JAX samples, for `tests/tests/randomness.rs`.
+"""Records values.jsonl: what JAX samples, for `tests/tests/programs/randomness.rs`.
 
     pip install jax==0.10.2 mpmath==1.4.1
     python3 record.py            # writes values.jsonl beside this file

@@ -1,17 +1,27 @@
-//! Laws: what must hold for every primitive at each of its samples, and for random programs.
+//! Laws: what must hold for every primitive at each of its samples, and for random programs; beside
+//! them tables of what others compute, and programs as text with what each step makes of them.
 //!
-//! A new primitive is tested by the samples it brings; nothing here knows any primitive. A law
-//! reports all primitives that break it, with the program, in one failure.
+//! A new primitive is tested by the samples it brings; no law knows any primitive. A law reports all
+//! primitives that break it, with the program, in one failure.
 
 mod batching;
+mod compose;
+mod conformance;
 mod derivatives;
+mod edges;
 mod empty;
+mod filetests;
+mod golden_transforms;
+mod mutations;
 mod native;
 mod passes;
+mod primitives_page;
 mod questions;
 mod random;
+mod rewrites;
 mod signs;
 mod values;
+mod vocabulary;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tapeloom_ir::{Module, print_function};

@@ -1,0 +1,66 @@
+//! Arrays without elements, however long their other axes are: values, derivatives, errors.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tapeloom::prelude::*;
+
+/// Extents whose product without the last does not fit into memory, or into any integer.
+const LONG: [[usize; 3]; 2] = [[1 << 40, 1 << 20, 0], [1 << 59, 1 << 59, 0]];
+
+/// Native and interpreted alike.
+#[track_caller]
+fn both(f: impl Fn(()) -> Var) -> Tensor {
+    let native = jit(&f).call(()).unwrap();
+    assert_eq!(native, jit(&f).interpreted().call(()).unwrap());
+    native
+}
+
+#[test]
+fn whole_arrays_without_elements() {
+    for shape in LONG {
+        let [n, m, _] = shape;
+        let x = || zeros(shape, Dtype::F64);
+        assert_eq!(both(|()| x()).shape(), shape);
+        assert_eq!(both(|()| (x() + 1.0).exp() * x()).shape(), shape);
+        assert_eq!(both(|()| x().permute([2, 0, 1])).shape(), [0, n, m]);
+        assert_eq!(both(|()| x().flatten()).shape(), [0]);
+        assert_eq!(both(|()| concat(&[x(), x()], 0)).shape(), [2 * n, m, 0]);
+        assert_eq!(both(|()| vmap(|x: Var| x.sin())(x())).shape(), shape);
+        assert_eq!(both(|()| grad(|x: Var| x.sin().sum())(x())).shape(), shape);
+    }
+}
+
+#[test]
+fn what_is_left_of_arrays_without_elements() {
+    for shape in LONG {
+        let x = || zeros(shape, Dtype::F64);
+        assert_eq!(both(|()| x().sum()), Tensor::from(0.0));
+        assert_eq!(both(|()| x().prod()), Tensor::from(1.0));
+        assert_eq!(
+            both(|()| x().slice_axis(0, 0..3).slice_axis(1, 0..1).sum_axis(2)).shape(),
+            [3, 1]
+        );
+    }
+}
+
+/// Beyond what index arithmetic reaches there may be an error, and never anything else.
+#[test]
+fn extents_beyond_reach() {
+    for shape in [[1 << 62, 1 << 62, 0], [0, usize::MAX, usize::MAX], [usize::MAX, 0, 2]] {
+        let programs: [fn(Var) -> Var; 6] = [
+            |x| x,
+            |x| (x + 1.0).exp() * x,
+            |x| x.permute([2, 0, 1]),
+            |x| x.flatten(),
+            |x| x.sum(),
+            |x| grad(|x: Var| (x * x).sum())(x).sum_axis(0),
+        ];
+        for f in programs {
+            let g = |()| f(zeros(shape, Dtype::F64));
+            for result in [jit(g).call(()), jit(g).interpreted().call(())] {
+                if let Err(e) = result {
+                    assert!(e.to_string().contains("prelude/tests/it/empty.rs"), "{e}");
+                }
+            }
+        }
+    }
+}

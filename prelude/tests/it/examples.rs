@@ -1,0 +1,25 @@
+//! The examples run, and reach what they assert.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+/// A test for each example that ends by itself and writes no file.
+macro_rules! examples {
+    ($($name:ident = $file:literal;)*) => {$(
+        #[path = $file]
+        mod $name;
+
+        #[test]
+        fn $name() {
+            $name::main().unwrap();
+        }
+    )*};
+}
+examples! {
+    black_scholes = "../../examples/black_scholes.rs";
+    cnn = "../../examples/cnn.rs";
+    double_pendulum = "../../examples/double_pendulum.rs";
+    gaussian_process = "../../examples/gaussian_process.rs";
+    mlp = "../../examples/mlp.rs";
+    neural_ode = "../../examples/neural_ode.rs";
+    springs = "../../examples/springs.rs";
+    transformer = "../../examples/transformer.rs";
+}

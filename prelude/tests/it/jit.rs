@@ -1,0 +1,208 @@
+//! The boundary: what is compiled when, from which threads, with which data.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tapeloom::prelude::*;
+
+fn shared<T: Send + Sync>(_: &T) {}
+
+#[test]
+fn compiled_functions_and_tensors_are_send_and_sync() {
+    let data = Tensor::from([1.0, 2.0]);
+    shared(&data);
+    let f = jit(move |x: Var| grad(|x: Var| (x * &data).sum())(x));
+    shared(&f);
+    let y = std::thread::scope(|s| s.spawn(|| f.call(2.0).unwrap()).join().unwrap());
+    assert_eq!(y.item::<f64>().unwrap(), 3.0);
+    assert_eq!(f.call(1.0).unwrap().item::<f64>().unwrap(), 3.0);
+    assert_eq!(f.programs(), 1);
+}
+
+#[test]
+fn one_program_per_kind_of_argument() {
+    let traced = AtomicUsize::new(0);
+    let f = jit(|x: Var| {
+        traced.fetch_add(1, Ordering::Relaxed);
+        x.sum()
+    });
+    for _ in 0..3 {
+        f.call([1.0, 2.0]).unwrap();
+        f.call([1.0f32, 2.0]).unwrap();
+        f.call([1.0, 2.0, 3.0]).unwrap();
+        f.call([[1.0], [2.0]]).unwrap();
+    }
+    assert_eq!((traced.load(Ordering::Relaxed), f.programs()), (4, 4));
+}
+
+/// A wrong program is not kept; it is traced again and says the same.
+#[test]
+fn errors_are_not_cached() {
+    let f = jit(|x: Var| x.reshape([3]));
+    let first = f.call([1.0, 2.0]).unwrap_err();
+    assert_eq!(f.call([1.0, 2.0]).unwrap_err(), first);
+    assert_eq!(f.programs(), 0);
+    assert!(f.call([1.0, 2.0, 3.0]).is_ok());
+}
+
+/// Two closures of one type with different captures are different functions.
+#[test]
+fn captured_rust_values_are_read_when_traced() {
+    let scale = |k: f64| jit(move |x: Var| k * x);
+    let (double, triple) = (scale(2.0), scale(3.0));
+    assert_eq!(double.call(1.0).unwrap().item::<f64>().unwrap(), 2.0);
+    assert_eq!(triple.call(1.0).unwrap().item::<f64>().unwrap(), 3.0);
+}
+
+/// A boundary inside a trace is another trace, on concrete data.
+#[test]
+fn a_closure_may_run_another_program() {
+    let f = jit(|x: Var| {
+        let k = run(|k: Var| k * k, 3.0).unwrap().item::<f64>().unwrap();
+        k * x
+    });
+    assert_eq!(f.call(2.0).unwrap().item::<f64>().unwrap(), 18.0);
+}
+
+#[test]
+fn data_of_every_dtype_goes_through() {
+    assert_eq!(run(|x: Var| x + 1, 1i32).unwrap().item::<i32>().unwrap(), 2);
+    assert_eq!(run(|x: Var| x + 1, 1i64).unwrap().item::<i64>().unwrap(), 2);
+    assert_eq!(run(|x: Var| x + 1, 1u32).unwrap().item::<u32>().unwrap(), 2);
+    assert_eq!(run(|x: Var| x + 1, 1u64).unwrap().item::<u64>().unwrap(), 2);
+    assert_eq!(run(|x: Var| x + 1, 1f32).unwrap().item::<f32>().unwrap(), 2.0);
+    assert_eq!(run(|x: Var| x + 1, 1f64).unwrap().item::<f64>().unwrap(), 2.0);
+    assert!(!run(|x: Var| !x, true).unwrap().item::<bool>().unwrap());
+}
+
+#[derive(Tree, Clone)]
+struct Model<T> {
+    w: T,
+    #[tree(static)]
+    power: i32,
+}
+
+#[test]
+fn explain_says_why_programs_were_compiled() {
+    let f = jit(|(m, x): (Model<Var>, Vec<Var>)| x.iter().fold(m.w, |y, x| y * x.powi(m.power)));
+    let model = |power| Model { w: Tensor::from(2.0), power };
+    let (a, b) = (Tensor::from(3.0), Tensor::from([1.0, 2.0]));
+    f.call((model(2), [&a])).unwrap();
+    f.call((model(3), [&a])).unwrap();
+    f.call((model(3), [&b])).unwrap();
+    f.call((model(3), [&a, &b])).unwrap();
+    f.call((model(3), [&b])).unwrap();
+    let e = f.explain((model(3), [&b])).unwrap();
+    assert_eq!(
+        e.misses(),
+        [
+            "first call",
+            "`argument.0.power` was 2 and is 3",
+            "`argument.1[0]` was f64[] and is f64[2]",
+            "`argument.1` was 1 element and is 2 elements",
+        ]
+    );
+}
+
+#[test]
+fn explain_shows_every_stage_and_the_exact_memory() {
+    let data = Tensor::from(vec![1.0; 100]);
+    let f = jit(grad(|w: Var| (w * &data).sigmoid().sum()));
+    let e = f.explain(2.0).unwrap();
+    assert!(e.to_string().ends_with("== programs\n(none yet: no call)\n"), "{e}");
+    let names: Vec<&str> = e.stages().iter().map(|s| s.name).collect();
+    assert_eq!(names[0], "trace");
+    assert!(names.contains(&"simplify"), "{names:?}");
+    let timed: Vec<&str> = e.timings().iter().map(|(name, _)| *name).collect();
+    assert_eq!(&timed[..2], ["trace", "transform"]);
+    assert_eq!(&timed[timed.len() - 2..], ["lower", "code"]);
+    // Two scalars and the captured data go in and out.
+    assert_eq!(e.peak_bytes() - e.workspace_bytes(), 8 + 800 + 8);
+    let text = e.to_string();
+    for part in ["== trace", "== target", "== kernels", "== memory", "== time", "bytes at most"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+}
+
+/// Relaxed rules may reassociate; the exact mode never does.
+#[test]
+fn relaxed_programs_agree_up_to_rounding() {
+    let f = |x: Var| (x * 3.0 + x * 5.0).sum() * 2.0 + (x + 1.0).sum() * 2.0;
+    let x = [0.1, 0.2, 0.3];
+    let exact = jit(f).call(x).unwrap().item::<f64>().unwrap();
+    let relaxed = jit(f).relaxed().call(x).unwrap().item::<f64>().unwrap();
+    assert!((exact - relaxed).abs() < 1e-12 * exact.abs());
+}
+
+/// Threads that meet a kind of argument at the same time end with one program for it.
+#[test]
+fn threads_share_what_they_compile() {
+    let f = jit(|x: Var| (x * x).sum());
+    let barrier = std::sync::Barrier::new(8);
+    std::thread::scope(|s| {
+        for _ in 0..8 {
+            s.spawn(|| {
+                barrier.wait();
+                for n in 1..=3 {
+                    let y = f.call(vec![2.0; n]).unwrap();
+                    assert_eq!(y.item::<f64>().unwrap(), 4.0 * n as f64);
+                }
+            });
+        }
+    });
+    assert_eq!(f.programs(), 3);
+    let why = f.explain([1.0]).unwrap();
+    assert_eq!(why.misses().len(), 3);
+}
+
+/// The table of memory names what rounds keep that is as large as what they carry, and how much that is.
+#[test]
+fn what_rounds_keep_of_the_size_of_a_carry_is_said() {
+    let x = Tensor::from(vec![0.5; 100]);
+    let whole = |c: Var| (c * 0.5).sin();
+    let line = line!() - 1;
+    let counted = jit(grad(move |x: Var| fori_loop(7, |(_, c): (Var, Var)| whole(c), x).sum()));
+    let asked = jit(grad(move |x: Var| while_loop(|c: Var| c.sum().gt(0.1), whole, x).sum()));
+    let keeps = format!("keeps cos at prelude/tests/it/jit.rs:{line}, f64[100], which is as large");
+    let plan = counted.explain(&x).unwrap().memory_plan();
+    let bytes = "as what it carries: 800 bytes for each round, 5600 for all\n";
+    assert!(plan.contains(&format!("{keeps} {bytes}")), "{plan}");
+    let plan = asked.explain(&x).unwrap().memory_plan();
+    assert!(
+        plan.contains(&format!("{keeps} as what it carries: 800 bytes for each round\n")),
+        "{plan}"
+    );
+    // One place a round, and what the user stacks, are nobody's mistake.
+    let place = |(i, c): (Var, Var)| c.at(i).set(c.index(i).sin());
+    let places = jit(grad(move |x: Var| fori_loop(7, place, x).sum()));
+    let stacked =
+        jit(move |x: Var| scan(|(c, _): (Var, Var)| (whole(c), c), x, arange(7, Dtype::F64)).1);
+    for explanation in [places.explain(&x), stacked.explain(&x)] {
+        let plan = explanation.unwrap().memory_plan();
+        assert!(!plan.contains("as large as"), "{plan}");
+    }
+}
+
+/// What loops of run-time length keep: so many bytes a round, of all loops around.
+#[test]
+fn explain_multiplies_the_rounds_of_nested_loops() {
+    let f = |(x, n): (Var, Var)| {
+        let inner = move |x: Var| fori_loop(n, |(_, x): (Var, Var)| x.sin(), x); // INNER
+        let middle = move |x: Var| fori_loop(3, |(_, x): (Var, Var)| inner(x), x); // MIDDLE
+        fori_loop(n, |(_, x): (Var, Var)| middle(x), x) // OUTER
+    };
+    let slope = jit(move |(x, n): (Var, Var)| grad(|x: Var| f((x, n)))(x));
+    let text = slope.explain((0.5, 3i64)).unwrap().memory_plan();
+    let line = |mark: &str| {
+        let found = include_str!("jit.rs").lines().position(|l| l.ends_with(&format!("// {mark}")));
+        found.unwrap() + 1
+    };
+    let [inner, middle, outer] = ["INNER", "MIDDLE", "OUTER"].map(line);
+    let product = format!(
+        "8 bytes more for each round of the loop at prelude/tests/it/jit.rs:{inner}, in each of that at \
+         prelude/tests/it/jit.rs:{middle}, in each of that at prelude/tests/it/jit.rs:{outer}"
+    );
+    assert!(text.contains(&product), "{text}");
+    // The records of the outer loop say where those of the inner ones are.
+    let own = format!("each round of the loop at prelude/tests/it/jit.rs:{outer}\n");
+    assert!(text.contains(&own), "{text}");
+}

@@ -1,0 +1,18 @@
+//! The public face: what users call, what it gives, and what it says when it is called wrongly.
+
+mod absurd;
+mod captures;
+mod control;
+mod custom;
+mod empty;
+mod errors;
+mod examples;
+mod jit;
+mod keys;
+mod numbers;
+mod ops;
+mod optim;
+mod rng;
+mod signs;
+mod tree_maps;
+mod trees;

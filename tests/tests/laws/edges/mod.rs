@@ -1,0 +1,88 @@
+//! Edges: values, gradients and Hessians of the public functions of one or two arrays, and of rows, at
+//! ties, zeros of both signs, infinities, nan, and at tiny and huge numbers, against a recorded table.
+//!
+//! `tests/data/edges/record.py` recorded two answers for each point: the mathematical one, where there
+//! is one, and JAX's. What mathematics answers must be right; elsewhere JAX's convention is the one to
+//! follow. Where tapeloom does otherwise, the reason stands in `choices.rs`, and from there in a table
+//! of the book (`BLESS=1 cargo test -p tapeloom-tests --test laws edges::` writes it).
+
+mod accuracy;
+mod choices;
+mod completeness;
+mod functions;
+mod table;
+
+use completeness::{NOT_RECORDED, base, public_functions};
+use functions::FUNCTIONS;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[test]
+fn every_public_function_is_recorded_or_needs_no_record() {
+    let public = public_functions();
+    assert!(
+        public.len() > 100 && public.contains("logaddexp"),
+        "the list was not found: {public:?}"
+    );
+    // Negation is an operator alone.
+    let recorded: BTreeSet<String> =
+        FUNCTIONS.iter().map(|(name, _)| base(name).to_owned()).filter(|n| n != "neg").collect();
+    let mut reasons: BTreeMap<&str, &str> = BTreeMap::new();
+    for (reason, names) in NOT_RECORDED {
+        for name in names.split_whitespace() {
+            assert!(reasons.insert(name, reason).is_none(), "{name} has two reasons");
+            assert!(public.contains(name), "{name} is no public function");
+            assert!(!recorded.contains(name), "{name} is recorded, and said not to be");
+        }
+    }
+    let missing: Vec<&String> = public
+        .iter()
+        .filter(|n| !recorded.contains(*n) && !reasons.contains_key(n.as_str()))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "new functions: {missing:?}; record their edges (a line in tests/data/edges/record.py and one \
+         in tests/tests/laws/edges/functions.rs), or say in completeness.rs why there is nothing to record"
+    );
+    let unknown: Vec<&String> = recorded.difference(&public).collect();
+    assert!(unknown.is_empty(), "recorded, but not public: {unknown:?}");
+}
+
+#[test]
+fn functions_and_table_name_the_same() {
+    let table: Vec<String> = table::recorded().entries.into_iter().map(|e| e.name).collect();
+    let listed: Vec<&str> = FUNCTIONS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(listed, table, "the order is that of the script");
+}
+
+#[test]
+fn edges_are_those_recorded_or_chosen() {
+    let findings = choices::find(&table::recorded());
+    assert!(findings.wrong.is_empty(), "{}", findings.wrong.join("\n"));
+    choices::check_block("choices", &findings.table());
+}
+
+#[test]
+fn values_are_as_accurate_as_stated() {
+    let mut wrong = Vec::new();
+    let measured = accuracy::measured();
+    for (name, error, at) in &measured {
+        match accuracy::BOUNDS.iter().find(|(n, _)| n == name) {
+            None => wrong.push(format!("{name} has no bound; {error:.2} ulp at {at:?}")),
+            Some((_, bound)) if error > bound => {
+                wrong.push(format!("{name} is off by {error:.2} ulp at {at:?}, more than {bound}"));
+            }
+            // A bound may not be forgotten when the function becomes better.
+            Some((_, bound)) if *bound > 2.0 && *bound > 2.0 * error => {
+                wrong.push(format!("{name} is within {error:.2} ulp; tighten the bound {bound}"));
+            }
+            Some(_) => {}
+        }
+    }
+    for (name, _) in accuracy::BOUNDS {
+        if !measured.iter().any(|(n, ..)| n == name) {
+            wrong.push(format!("{name} has a bound and no values"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    choices::check_block("accuracy", &accuracy::table());
+}

@@ -1,0 +1,190 @@
+//! The recorded table, and the same answers computed here.
+
+use super::functions::Form;
+use serde_json::Value;
+use std::path::Path;
+use tapeloom::prelude::*;
+
+/// Numbers of one point: the value, the gradient, the Hessian by rows.
+pub type Answer = Vec<f64>;
+
+/// What is recorded of one function.
+pub struct Entry {
+    /// Its name in the list of functions.
+    pub name: String,
+    /// Order of derivatives: 0 or 2.
+    pub order: u64,
+    /// The points.
+    pub points: Vec<Vec<f64>>,
+    /// The recorded answers of JAX, one for each point.
+    pub jax: Vec<Answer>,
+    /// Those of mathematics, where it has one; an empty list is an answer without any.
+    pub exact: Vec<Vec<Option<f64>>>,
+}
+
+/// The table.
+pub struct Table {
+    /// What it was recorded with, in words.
+    pub source: String,
+    /// By which the elements of a row are multiplied before the sum that is differentiated.
+    pub weights: Vec<f64>,
+    /// One entry a function.
+    pub entries: Vec<Entry>,
+}
+
+/// Reads the recorded table.
+pub fn recorded() -> Table {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/edges/edges.jsonl");
+    let text = std::fs::read_to_string(file).unwrap();
+    let mut lines = text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
+    let head = lines.next().unwrap();
+    let entries = lines.map(|e| {
+        let points = rows(&head["points"][e["points"].as_str().unwrap()]);
+        let options = |v: &Value| v.as_array().into_iter().flatten().map(number).collect();
+        let exact = e["exact"].as_array().unwrap().iter().map(options).collect();
+        let (name, order) = (e["name"].as_str().unwrap().to_owned(), e["order"].as_u64().unwrap());
+        Entry { name, order, points, jax: rows(&e["jax"]), exact }
+    });
+    Table {
+        entries: entries.collect(),
+        weights: row(&head["weights"]),
+        source: format!(
+            "JAX {} and mpmath {}, version {} of the script",
+            head["jax"].as_str().unwrap(),
+            head["mpmath"].as_str().unwrap(),
+            head["script"]
+        ),
+    }
+}
+
+fn number(v: &Value) -> Option<f64> {
+    v.as_f64().or(v.as_str().and_then(|s| s.parse().ok()))
+}
+
+fn row(v: &Value) -> Vec<f64> {
+    v.as_array().unwrap().iter().map(|x| number(x).unwrap()).collect()
+}
+
+fn rows(v: &Value) -> Vec<Vec<f64>> {
+    v.as_array().unwrap().iter().map(row).collect()
+}
+
+/// The answers computed here.
+pub struct Computed {
+    /// By which engine and mode of differentiation.
+    pub how: &'static str,
+    /// One for each point.
+    pub answers: Vec<Answer>,
+}
+
+/// The first way of computing.
+pub const FIRST: &str = "native, reverse";
+/// The way without any reverse mode.
+pub const FORWARD: &str = "native, forward";
+
+/// Computes the answers of an entry: natively with the gradient in reverse mode, and the Hessian forward
+/// over reverse; so by the interpreter; and natively forward over forward.
+pub fn compute(entry: &Entry, form: Form, weights: &[f64]) -> Vec<Computed> {
+    let (count, n) = (entry.points.len(), entry.points[0].len());
+    let column = |i: usize| Tensor::from(entry.points.iter().map(|p| p[i]).collect::<Vec<f64>>());
+    let matrix = || {
+        let flat: Vec<f64> = entry.points.concat();
+        Tensor::new(&[count, n], flat).unwrap()
+    };
+    let weights = Tensor::from(weights.to_vec());
+    let (x, directions): (Vec<Tensor>, Vec<Vec<Tensor>>) = match form {
+        Form::One(_) => (vec![column(0)], vec![vec![ones_like(count)]]),
+        Form::Two(_) => {
+            let (on, off) = (ones_like(count), zeros_like(count));
+            (vec![column(0), column(1)], vec![vec![on.clone(), off.clone()], vec![off, on]])
+        }
+        Form::Row(_) => {
+            let unit = |i: usize| {
+                let flat = (0..count * n).map(|k| f64::from(u8::from(k % n == i))).collect();
+                vec![Tensor::new::<f64>(&[count, n], flat).unwrap()]
+            };
+            (vec![matrix()], (0..n).map(unit).collect())
+        }
+    };
+    let f = move |x: &[Var]| match form {
+        Form::One(f) | Form::Row(f) => f(x[0]),
+        Form::Two(f) => f(x[0], x[1]),
+    };
+    let order = entry.order;
+    let all = move |reverse: bool, x: Vec<Var>, d: Vec<Vec<Var>>| -> Vec<Var> {
+        let mut answer = vec![f(&x)];
+        if order == 0 {
+            return answer;
+        }
+        // What is differentiated is a sum over the points, which do not touch each other.
+        let total = |x: Vec<Var>| {
+            let y = f(&x);
+            let row = matches!(form, Form::Row(_)) && y.shape().len() == 2;
+            if row { (y * constant(&weights)).sum_axis(-1) } else { y }
+        };
+        // Each array alone, the others being constants: 0 times a nan of theirs is nothing of this
+        // one's. The columns of a matrix are one array, along several directions.
+        let place = |i: usize| if matches!(form, Form::Row(_)) { 0 } else { i };
+        let with = |x: &[Var], i: usize, v: Var| {
+            let mut all = x.to_vec();
+            all[place(i)] = v;
+            all
+        };
+        let direction = |i: usize| d[i][place(i)];
+        let column = |g: Var, i: usize| match form {
+            Form::Row(_) => g.index_axis(1, i as i64),
+            Form::One(_) | Form::Two(_) => g,
+        };
+        let back = |x: &[Var], i: usize| grad(|v: Var| total(with(x, i, v)).sum())(x[place(i)]);
+        let along =
+            |x: &[Var], i: usize| jvp(|v: Var| total(with(x, i, v)))((x[place(i)], direction(i))).1;
+        let slope = |x: &[Var], i: usize| if reverse { back(x, i) } else { along(x, i) };
+        let shown = |g: Var, i: usize| if reverse { column(g, i) } else { g };
+        let indices = 0..d.len();
+        answer.extend(indices.clone().map(|i| shown(slope(&x, i), i)));
+        for i in indices.clone() {
+            for j in indices.clone() {
+                let at = (x[place(j)], direction(j));
+                let h = jvp(|v: Var| slope(&with(&x, j, v), i))(at).1;
+                answer.push(shown(h, i));
+            }
+        }
+        answer
+    };
+    let args = (x, directions);
+    let back = {
+        let all = all.clone();
+        move |(x, d): (Vec<Var>, Vec<Vec<Var>>)| all(true, x, d)
+    };
+    let forward = move |(x, d): (Vec<Var>, Vec<Vec<Var>>)| all(false, x, d);
+    let results = [
+        (FIRST, jit(back.clone()).call(&args)),
+        ("interpreter, reverse", jit(back).interpreted().call(&args)),
+        (FORWARD, jit(forward).call(&args)),
+    ];
+    let computed = |(how, result): (_, Result<Vec<Tensor>, _>)| {
+        let result = result.unwrap_or_else(|e| panic!("{} ({how}): {e}", entry.name));
+        Computed { how, answers: by_point(&result, count) }
+    };
+    results.into_iter().map(computed).collect()
+}
+
+fn ones_like(n: usize) -> Tensor {
+    Tensor::from(vec![1.0; n])
+}
+
+fn zeros_like(n: usize) -> Tensor {
+    Tensor::from(vec![0.0; n])
+}
+
+/// Numbers of one point after another, from arrays whose first axis is that of points.
+fn by_point(parts: &[Tensor], count: usize) -> Vec<Answer> {
+    let mut answers = vec![Vec::new(); count];
+    for t in parts {
+        let each = t.elements() / count;
+        for (p, answer) in answers.iter_mut().enumerate() {
+            answer.extend(t.numbers().skip(p * each).take(each));
+        }
+    }
+    answers
+}

@@ -1,0 +1,100 @@
+//! Every file of `tests/filetests` is a text test; see [`TextTest`].
+//!
+//! `BLESS=1 cargo test -p tapeloom-tests --test laws filetests::` writes what comes out into the files:
+//! read the difference before you commit it.
+//!
+//! Programs in the documentation of the source are text, too, and must print as they stand.
+
+use std::path::{Path, PathBuf};
+use tapeloom_ir::{parse_module, print_module};
+use tapeloom_tests::{Failure, TextTest};
+
+#[test]
+fn text_tests() {
+    let bless = std::env::var_os("BLESS").is_some();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
+    let mut files = Vec::new();
+    find(&root, "ir", &mut files);
+    files.sort();
+    assert!(files.len() > 30, "only {} files under {}", files.len(), root.display());
+    let failures: Vec<String> = files
+        .iter()
+        .filter_map(|file| {
+            let name = file.strip_prefix(&root).unwrap_or(file).display();
+            check(file, bless).err().map(|e| format!("-- {name}: {e}"))
+        })
+        .collect();
+    let (n, all) = (failures.len(), files.len());
+    assert!(n == 0, "{n} of {all} text tests fail:\n{}", failures.join("\n"));
+}
+
+fn check(file: &Path, bless: bool) -> Result<(), Failure> {
+    let text = std::fs::read_to_string(file)?;
+    let test = TextTest::read(&text)?;
+    let output = test.output()?;
+    if bless {
+        let blessed = test.blessed(&output);
+        if blessed != text {
+            std::fs::write(file, blessed)?;
+        }
+        return Ok(());
+    }
+    if output == test.expected {
+        return Ok(());
+    }
+    Err(format!("expected\n{}got\n{output}", test.expected).into())
+}
+
+#[test]
+fn programs_in_documentation_print_as_they_stand() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut files = Vec::new();
+    for folder in ["ir/src", "transforms/src", "backend/src", "prelude/src"] {
+        find(&root.join(folder), "rs", &mut files);
+    }
+    files.sort();
+    let mut seen = 0;
+    let mut failures = Vec::new();
+    for file in &files {
+        let source = std::fs::read_to_string(file).unwrap();
+        let comment = |l: &str| {
+            let l = l.trim_start();
+            let l = l.strip_prefix("//!").or(l.strip_prefix("///"))?;
+            Some(l.strip_prefix(' ').unwrap_or(l).to_owned() + "\n")
+        };
+        let comments: String = source.lines().filter_map(comment).collect();
+        for block in comments.split("```text\n").skip(1) {
+            let block = block.split("```").next().unwrap_or_default();
+            // Two columns show before and after: they are for readers only.
+            let columns = block.lines().any(|l| l.trim().contains("    "));
+            if !block.contains("func @") || columns {
+                continue;
+            }
+            seen += 1;
+            let name = file.strip_prefix(root).unwrap_or(file).display();
+            let code: String =
+                block.lines().filter(|l| !l.starts_with("//")).map(|l| format!("{l}\n")).collect();
+            match parse_module(&code) {
+                Err(e) => failures.push(format!("-- {name}: {}\n{block}", e[0])),
+                Ok(m) if print_module(&m) != code => {
+                    failures.push(format!("-- {name}: prints as\n{}", print_module(&m)));
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+    assert!(seen >= 5, "only {seen} programs found");
+    let n = failures.len();
+    assert!(n == 0, "{n} of {seen} programs are wrong:\n{}", failures.join("\n"));
+}
+
+fn find(folder: &Path, extension: &str, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            find(&path, extension, files);
+        } else if path.extension().is_some_and(|e| e == extension) {
+            files.push(path);
+        }
+    }
+}

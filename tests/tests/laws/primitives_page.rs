@@ -1,0 +1,158 @@
+//! The book's page of primitives is printed from the primitives; this keeps it fresh.
+//!
+//! `BLESS=1 cargo test -p tapeloom-tests --test laws primitives_page::` writes it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use tapeloom_ir::prim::{Doc, Family};
+use tapeloom_ir::{Kind, Module, Op};
+use tapeloom_tests::cases;
+use tapeloom_transforms::jvp;
+
+/// What a reader needs in order to read a row.
+const INTRODUCTION: &str = "\
+# Primitives
+
+<!-- Printed from the primitives themselves. To change a row, change the primitive, then run
+`BLESS=1 cargo test -p tapeloom-tests --test laws primitives_page::`. -->
+
+Every equation of a program applies one of the primitives below, and everything tapeloom knows about a primitive stands in one place of its source: its meaning, its types, its derivative, its conventions at the edges.
+This page is printed from there, and a test fails when the two differ.
+
+## How to read a row
+
+*Primitive* is the name in [program text](ir.md), with the names of its attributes in braces.
+*Computes* is the mathematics; x, y and z are the operands in order.
+*Edges* says what happens where mathematics has no answer or more than one: at ties, at poles, beyond the range.
+Where nothing is said, floats follow IEEE 754, and a nan goes in and comes out.
+
+*Derivative* says how a small change of an operand changes the result.
+`∂x` is the part that operand x contributes: if x moves by t, the result moves by what stands after `∂x:`, and the parts of all operands add up.
+For an elementwise function, f is its value.
+So the row of `mul`, `∂x: t · y` and `∂y: t · x`, is the product rule, and this is the forward derivative of a product, with dx and dy for the two t:
+
+```ir
+func @product.jvp(%0: f64[], %1: f64[], %2: f64[], %3: f64[]) -> (f64[], f64[]) {
+  %4: f64[] = mul %0, %1
+  %5: f64[] = mul %2, %1
+  %6: f64[] = mul %3, %0
+  %7: f64[] = add %5, %6
+  return %4, %7
+}
+```
+
+What stands after `∂x:` is always linear in t, and reverse mode is its transpose: it takes a cotangent of the result and gives one of x.
+For elementwise functions that is the same formula with the cotangent for t; for the others the row says what the transpose does.
+One entry thus serves both modes, and they cannot disagree.
+
+Two answers look alike and are not.
+*0, because* is a derivative: nothing flows through the operand.
+*none, because* means that there is no derivative, and a program that asks for it is refused with your line and this reason; a missing derivative is never taken for zero.
+A test asks every primitive for its derivative and compares the answer with the row.
+
+## Where the rows come from
+
+The formulas of elementwise functions are not typed by hand.
+A rule is a Rust function on expressions; it is run on the symbols x, y, z, f and t, and the equations that it emits are written back as mathematics.
+The other entries are sentences beside their rules.
+Neither is believed: at sample points of every primitive, tests compare forward mode with finite differences of the primitive itself, reverse mode with forward mode through ⟨ct, J·dx⟩ = ⟨Jᵀ·ct, dx⟩, both again at second order, and a batch with a loop over its elements.
+";
+
+#[test]
+fn page_is_fresh() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src/primitives.md");
+    let page = page();
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&file, page).unwrap();
+        return;
+    }
+    let found = std::fs::read_to_string(&file).unwrap_or_default();
+    let differing = found.lines().zip(page.lines()).find(|(found, page)| found != page);
+    assert!(
+        found == page,
+        "book/src/primitives.md is not what the primitives say; {:?}; rewrite it with \
+         `BLESS=1 cargo test -p tapeloom-tests --test laws primitives_page::`",
+        differing
+    );
+}
+
+#[test]
+fn every_primitive_has_one_row() {
+    let docs = Op::docs();
+    let mut names: Vec<&str> = docs.iter().map(|d| head(&d.name)).collect();
+    assert_eq!(page().lines().filter(|l| l.starts_with("| `")).count(), docs.len());
+    names.sort_unstable();
+    let twice: Vec<_> = names.windows(2).filter(|w| w[0] == w[1]).collect();
+    assert!(twice.is_empty(), "two rows of one name: {twice:?}");
+    for d in docs {
+        for (what, text) in [("math", &d.math), ("types", &d.types), ("derivative", &d.derivative)]
+        {
+            assert!(!text.trim().is_empty(), "{} says nothing under {what}", d.name);
+        }
+    }
+}
+
+/// "none" is said of what is refused, and of nothing else.
+#[test]
+fn what_has_no_derivative_is_refused() {
+    let mut module = Module::new();
+    let mut refused: BTreeSet<String> = BTreeSet::new();
+    for case in cases(&mut module) {
+        let floats = case.floats();
+        if floats.contains(&true)
+            && let Err(problem) = jvp(&mut module, case.f, &floats)
+        {
+            assert_eq!(problem.kind, Kind::NotDifferentiable, "{}: {problem}", case.name);
+            refused.insert(case.name.clone());
+        }
+    }
+    let words = |text: &str| text.split(|c: char| !c.is_alphanumeric()).any(|w| w == "none");
+    let said = Op::docs().into_iter().filter(|d| words(&d.derivative));
+    let said: BTreeSet<String> = said.map(|d| head(&d.name).to_owned()).collect();
+    assert_eq!(said, refused);
+}
+
+/// The whole page.
+fn page() -> String {
+    let docs = Op::docs();
+    let mut page = INTRODUCTION.to_owned();
+    for family in Family::ALL {
+        page += &format!("\n## {}\n\n{}\n\n", family.title(), family.about());
+        page += "| Primitive | Computes | Types | Derivative | Edges |\n|---|---|---|---|---|\n";
+        for d in docs.iter().filter(|d| d.family == *family) {
+            page += &row(d);
+        }
+    }
+    page
+}
+
+fn row(d: &Doc) -> String {
+    // One line per operand.
+    let derivative = cell(&d.derivative).replace("; ∂", "<br>∂");
+    let (math, types, edges) = (cell(&d.math), cell(&d.types), cell(&d.edges));
+    format!("| `{}` | {math} | {types} | {derivative} | {edges} |\n", d.name)
+}
+
+/// Plain text as Markdown within a table; what stands between backticks is left alone.
+fn cell(text: &str) -> String {
+    let mut escaped = String::new();
+    let mut code = false;
+    for c in text.chars() {
+        code ^= c == '`';
+        if c == '|' || (!code && "\\*_<>[]".contains(c)) {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+/// The name without attributes.
+fn head(name: &str) -> &str {
+    name.split('{').next().unwrap_or(name)
+}
+
+#[test]
+fn cells_are_escaped() {
+    assert_eq!(cell("|x| of x_i * [2] is `a_b|c`"), r"\|x\| of x\_i \* \[2\] is `a_b\|c`");
+}

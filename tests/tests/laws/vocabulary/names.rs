@@ -1,0 +1,264 @@
+//! The names of the list, each either there or waiting for something, and the page that says so.
+//!
+//! A name is there if a public item of the library is called so, or has it as `#[doc(alias)]`: both are
+//! read from the source. `BLESS=1 cargo test -p tapeloom-tests --test laws vocabulary::` writes the page.
+
+use super::values::INTENDED;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// What names wait for, stated once.
+const WAITING: &[(&str, &str)] = &[
+    ("shapes that depend on data", "argwhere extract flatnonzero intersect1d nonzero unique"),
+    (
+        "convolutions and windows",
+        "avg_pool conv conv_general_dilated conv_transpose convolve correlate max_pool reduce_window",
+    ),
+    (
+        "decompositions",
+        "cho_factor cho_solve cholesky cond_number det eig eigh eigvalsh expm inv lstsq lu matrix_rank multivariate_normal orthogonal pinv polyfit qr slogdet solve solve_triangular svd",
+    ),
+    ("Fourier transforms", "fft fft2 ifft irfft rfft rfft2"),
+    ("complex arrays", "imag real"),
+    ("loops, for their series and steps", "betainc gammainc gammaincc gcd zeta"),
+    ("rows of the scalar table", "bessel_jn exp1 expi i0 i0e i1 i1e"),
+    ("a bit cast", "bitcast_convert_type frexp"),
+    ("loops that reject samples", "beta_sample dirichlet gamma poisson"),
+    ("the shape of a result without its program", "eval_shape"),
+    ("more optimisers", "adagrad cosine_decay rmsprop"),
+];
+
+/// Names that mean something else here, and what has their meaning.
+const MEANT: &[(&str, &str)] =
+    &[("ravel", "flatten"), ("round", "round_ties_even"), ("select", "select_first")];
+
+#[test]
+fn every_name_is_there_or_waits() {
+    let (there, waiting) = (there(), waiting());
+    let mut wrong = Vec::new();
+    for name in sections().into_iter().flat_map(|(_, names)| names) {
+        match (there.contains_key(&name), waiting.get(name.as_str())) {
+            (true, Some(what)) => {
+                wrong.push(format!("{name} is there, and said to wait for {what}"))
+            }
+            (false, None) => wrong.push(format!("{name} is not there, and waits for nothing")),
+            (true, None) | (false, Some(_)) => {}
+        }
+    }
+    let listed: BTreeSet<String> = sections().into_iter().flat_map(|(_, names)| names).collect();
+    for name in waiting.keys().filter(|n| !listed.contains(**n)) {
+        wrong.push(format!("{name} is said to wait, and nobody asks for it"));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn page_is_fresh() {
+    let file = root().join("book/src/vocabulary.md");
+    let page = page();
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&file, page).unwrap();
+        return;
+    }
+    let found = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        found == page,
+        "book/src/vocabulary.md is not what the source says; rewrite it with \
+         `BLESS=1 cargo test -p tapeloom-tests --test laws vocabulary::`"
+    );
+}
+
+/// The list: sections with their names.
+fn sections() -> Vec<(String, Vec<String>)> {
+    let text = include_str!("../../../data/vocabulary/names.txt");
+    let mut sections: Vec<(String, Vec<String>)> = Vec::new();
+    for line in text.lines() {
+        match (line.strip_prefix("# "), sections.last_mut()) {
+            (Some(title), _) => sections.push((title.to_owned(), Vec::new())),
+            (None, Some((_, names))) => names.extend(line.split_whitespace().map(str::to_owned)),
+            (None, None) => panic!("the list begins with a section"),
+        }
+    }
+    assert!(sections.iter().map(|(_, names)| names.len()).sum::<usize>() == 400);
+    sections
+}
+
+fn waiting() -> BTreeMap<&'static str, &'static str> {
+    let mut all = BTreeMap::new();
+    for (what, names) in WAITING {
+        for name in names.split_whitespace() {
+            assert!(all.insert(name, *what).is_none(), "{name} waits twice");
+        }
+    }
+    all
+}
+
+/// Every name under which something public is found, with what it is called.
+fn there() -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for file in sources() {
+        let text = std::fs::read_to_string(&file).unwrap();
+        // Tests at the end of a file, and what comments say, are no items.
+        let text = text.split("#[cfg(test)]\nmod").next().unwrap_or_default();
+        let mut aliases: Vec<String> = Vec::new();
+        let mut of_an_operator = false;
+        for line in text.lines().map(str::trim).filter(|l| !l.starts_with("//")) {
+            if line.starts_with("#[doc(alias") {
+                aliases.extend(quoted(line));
+                continue;
+            }
+            // Operators are methods of traits, and public as these; other functions without `pub` are not.
+            if line.starts_with("impl") {
+                of_an_operator = line.contains("ops::");
+            }
+            let line = match line.strip_prefix("fn ") {
+                Some(_) if of_an_operator => &format!("pub {line}"),
+                _ => line,
+            };
+            let Some((name, more)) = item(line) else { continue };
+            // Where an operator or a name in a macro is meant, aliases stand on its line.
+            aliases.extend(more.iter().filter(|m| **m != name).cloned());
+            for alias in aliases.drain(..) {
+                found.entry(alias).or_insert(name.clone());
+            }
+            found.insert(name.clone(), name);
+        }
+    }
+    for (name, ours) in MEANT {
+        assert!(found.contains_key(*ours), "{name} is said to mean {ours}, which is not there");
+        found.insert((*name).to_owned(), (*ours).to_owned());
+    }
+    found
+}
+
+/// The name of the public item that begins on this line, if one does, and aliases on the line.
+fn item(line: &str) -> Option<(String, Vec<String>)> {
+    let word = |text: &str| -> String {
+        text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+    };
+    for start in ["pub fn ", "pub struct ", "pub enum ", "pub trait ", "pub mod "] {
+        if let Some(rest) = line.strip_prefix(start) {
+            return Some((word(rest), Vec::new()));
+        }
+    }
+    let mut words = line.split_whitespace();
+    let (first, second, third) = (words.next()?, words.next()?, words.next());
+    let is_name =
+        |w: &str| w.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    // `name = Scalar;`, in the tables of elementwise functions.
+    if is_name(first) && second == "=" && third.is_some_and(|t| t.ends_with(';') && starts_upper(t))
+    {
+        return Some((first.to_owned(), Vec::new()));
+    }
+    // `name name_axis name_keepdims ["alias"]`, in the table of reductions.
+    if is_name(first) && second == format!("{first}_axis") {
+        let aliases =
+            line.split_once('[').map(|(_, rest)| quoted(rest.split(']').next().unwrap_or("")));
+        return Some((first.to_owned(), aliases.unwrap_or_default()));
+    }
+    // `Trait method Scalar "alias" "alias"`, in the tables of operators.
+    let operator = starts_upper(first) && is_name(second) && line.contains('"');
+    operator.then(|| (second.to_owned(), quoted(line)))
+}
+
+fn starts_upper(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_uppercase())
+}
+
+/// What stands between quotes.
+fn quoted(line: &str) -> Vec<String> {
+    line.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// The source of what users import, and of the tensors that it hands on.
+fn sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join("prelude/src"), root().join("ir/src/tensor")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    assert!(found.len() > 30);
+    found
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+const INTRODUCTION: &str = "\
+# Vocabulary
+
+<!-- Printed from the source. After a change of names run
+`BLESS=1 cargo test -p tapeloom-tests --test laws vocabulary::`. -->
+
+The names that one reaches for who comes from numpy or JAX, and what they are called here.
+A name in the first column is found by the search of the documentation, too.
+Names are Rust's where `f64` has the method.
+[Arrays](arrays.md) introduces the ideas; values and derivatives of the composed functions are tested against recorded numbers of numpy, scipy and JAX.
+";
+
+fn page() -> String {
+    let (there, waiting) = (there(), waiting());
+    let mut page = INTRODUCTION.to_owned();
+    for (title, names) in sections() {
+        let mut same = Vec::new();
+        let mut other = Vec::new();
+        let mut waits: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for name in names {
+            match (there.get(&name), waiting.get(name.as_str())) {
+                (_, Some(what)) => waits.entry(what).or_default().push(format!("`{name}`")),
+                (Some(ours), None) if *ours == name => same.push(format!("`{name}`")),
+                (Some(ours), None) => other.push((name, ours)),
+                (None, None) => {}
+            }
+        }
+        page += &format!("\n## {title}\n");
+        if !same.is_empty() {
+            page += &format!("\nUnder the same name: {}.\n", same.join(", "));
+        }
+        if !other.is_empty() {
+            page += "\n| there | here |\n|---|---|\n";
+            for (name, ours) in other {
+                page += &format!("| `{name}` | `{ours}` |\n");
+            }
+        }
+        if !waits.is_empty() {
+            page += "\nNot there yet:\n\n";
+            for (what, names) in waits {
+                page += &format!("- waiting for {what}: {}\n", names.join(", "));
+            }
+        }
+    }
+    page += "\n## Derivatives that are not JAX's\n\n";
+    page += "At these points, and at no other that is tested, a derivative of a composed function differs on purpose.\n\n";
+    page += "| function | at | why |\n|---|---|---|\n";
+    for (names, at, _, why) in INTENDED {
+        let names: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
+        page += &format!("| {} | {at} | {why} |\n", names.join(", "));
+    }
+    page
+}
+
+#[test]
+fn items_are_read() {
+    let none: Vec<String> = Vec::new();
+    for (line, want) in [
+        ("pub fn abs(self) -> Var {", Some(("abs", none.clone()))),
+        ("ln = Log;", Some(("ln", none.clone()))),
+        ("max max_axis max_keepdims [\"amax\"]", Some(("max", vec!["amax".to_owned()]))),
+        ("Shl shl ShiftLeft \"left_shift\"", Some(("shl", vec!["left_shift".to_owned()]))),
+        ("let x = Log;", None),
+        ("pub(crate) fn hidden()", None),
+    ] {
+        let want = want.map(|(name, more)| (name.to_owned(), more));
+        assert_eq!(item(line), want, "{line}");
+    }
+}

@@ -1,0 +1,123 @@
+//! What a tape says of its size, against what is allocated.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tapeloom::prelude::*;
+use tapeloom_tests::Counting;
+
+static AT_THE_END: AtomicUsize = AtomicUsize::new(0);
+
+#[test]
+fn a_tape_holds_what_it_says() {
+    // What all operations of a kind share is not counted.
+    let says = |tape: usize, before: usize| {
+        let grown = Counting::held() - before;
+        assert!((tape..tape + tape / 20 + 100_000).contains(&grown), "says {tape}, is {grown}");
+    };
+    let before = Counting::held();
+    let tape = record(|x: Var| (0..50_000).fold(x, |y, _| y.sin() + x), 0.5).unwrap();
+    says(tape.bytes(), before);
+    assert!(tape.bytes() < 280 * tape.operations(), "{}", tape.bytes());
+    drop(tape);
+    assert!(Counting::held() - before < 100_000, "{} bytes stay", Counting::held() - before);
+
+    // Loops keep what they keep, and reads of places name their operands themselves.
+    let before = Counting::held();
+    let x = Tensor::full(&[100], 0.5).unwrap();
+    let rounds = |x: Var| fori_loop(1000, |(i, y): (Var, Var)| (y + x.index(i.rem(100))).sin(), x);
+    let tape = record(|x: Var| (0..100).fold(rounds(x).sum(), |y, i| y * x.index(i)), &x).unwrap();
+    assert!(tape.bytes() > 1000 * 100 * 8, "{}", tape.bytes());
+    says(tape.bytes(), before);
+    drop(tape);
+
+    // Of a hundred sums and a hundred sines, the sums are read on the way back.
+    let n = 10_000;
+    let x = Tensor::full(&[n], 0.5).unwrap();
+    let walk = |x: Var| {
+        let x = tap_cotangent(x, |_| AT_THE_END.store(Counting::held(), Ordering::Relaxed));
+        (0..100).fold(x, |y, _| (y + x).sin()).sum()
+    };
+    let before = Counting::held();
+    let tape = record(walk, &x).unwrap();
+    let array = n * 8;
+    assert!((100 * array..101 * array).contains(&tape.bytes()), "{}", tape.bytes());
+    says(tape.bytes(), before);
+
+    // A tape that is pulled back once gives back on the way what it keeps; one that stays does not.
+    let full = Counting::held();
+    tape.pull(1.0).unwrap();
+    assert!(AT_THE_END.load(Ordering::Relaxed) > full, "a persistent tape stays");
+    assert!(Counting::held() < full + 1000);
+    tape.once().pull(1.0).unwrap();
+    let end = AT_THE_END.load(Ordering::Relaxed);
+    assert!(end + 90 * array < full, "{full} bytes before, {end} at the end");
+
+    // While the closure runs, everything is held, and that is what is said.
+    let before = Counting::held();
+    let said = |x: Var| {
+        let y = (0..50).fold(x, |y, _| (y + x).sin());
+        let (says, grown) = (recorded_bytes().unwrap() as usize, Counting::held() - before);
+        assert!((101 * array..103 * array).contains(&says), "{says}");
+        assert!((says - array..says + 200_000).contains(&grown), "says {says}, is {grown}");
+        y
+    };
+    record(said, &x).unwrap();
+    // Of numbers that is for the most part what was done with them. Tables grow by doubling.
+    let said = |x: Var| {
+        let before = Counting::held();
+        let y = (0..10_000).fold(x, |y, _| (y + x).sin());
+        let (says, grown) = (recorded_bytes().unwrap() as usize, Counting::held() - before);
+        assert!(says > 20_000 * 100, "{says}");
+        assert!((says - says / 10..2 * says + 200_000).contains(&grown), "says {says}, is {grown}");
+        y
+    };
+    let bytes = record(said, 0.5).unwrap().bytes() as u64;
+    assert!(record_within(bytes / 2, said, 0.5).is_err());
+    // Of loops it is their bodies as well, with all that follows from each.
+    let said = |x: Var| {
+        let before = Counting::held();
+        let each = |y: Var, i: u32| fori_loop(3, |(_, y): (Var, Var)| y.sin() + f64::from(i), y);
+        let y = (0..500).fold(x, each);
+        let (says, grown) = (recorded_bytes().unwrap() as usize, Counting::held() - before);
+        assert!((says - says / 10..3 * says).contains(&grown), "says {says}, is {grown}");
+        y
+    };
+    record(said, 0.5).unwrap();
+    assert_eq!(recorded_bytes(), None);
+    // A budget ends a recording that would not end by itself.
+    let before = Counting::held();
+    let endless = |x: Var| {
+        let mut y = x;
+        while y.sum().item::<f64>() < f64::INFINITY {
+            y = y.sin();
+        }
+        y
+    };
+    let error = record_within(50 * array as u64, endless, &x).unwrap_err();
+    assert_eq!(error.kind(), tapeloom::Kind::Budget);
+    assert!(error.to_string().contains("and may hold 4000000"), "{error}");
+    drop(error);
+    assert!(Counting::held() < before + array);
+
+    // An operation that would hold more is not begun, and a loop of which only the run knows the rounds ends.
+    let all: [fn(Var) -> Var; 4] = [
+        |x| fori_loop(1_000_000, |(_, y): (Var, Var)| y.sin(), x),
+        |x| while_loop(|y: Var| y.sum().gt(-1.0), |y: Var| y.sin(), x),
+        |x| x.reshape([x.size(), 1]) * x.reshape([1, x.size()]),
+        |x| {
+            let rounds = |x: Var| while_loop(|y: Var| y.sum().gt(-1.0), |y: Var| y.sin(), x);
+            fori_loop(2, |(_, x): (Var, Var)| rounds(x), x)
+        },
+    ];
+    for f in all {
+        let (error, most) = Counting::most(|| record_within(50 * array as u64, f, &x).unwrap_err());
+        assert_eq!(error.kind(), tapeloom::Kind::Budget, "{error}");
+        assert!(error.to_string().contains(file!()), "{error}");
+        assert!(most < 60 * array, "{most} bytes: {error}");
+    }
+    // What an operation shares with what is there takes nothing.
+    let share =
+        |x: Var| (0..20).fold(x.sin(), |y, _| y.reshape([100, 100]).reshape([10_000])).sin();
+    assert!(record_within(4 * array as u64, share, &x).is_ok());
+}

@@ -1,0 +1,177 @@
+//! What lies in memory between the forward pass and the way back, as `explain` tells it, against what is
+//! allocated.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tapeloom::Explanation;
+use tapeloom::prelude::*;
+use tapeloom_tests::{Agreement, Counting};
+
+/// What may be allocated beside what is explained: the call's own lists.
+const LITTLE: usize = 2048;
+
+/// The gradient at `x`, explained, after its first call has been measured.
+fn explained(what: &str, f: impl Fn(Var) -> Var + 'static, x: &Tensor) -> Explanation {
+    // The matrix library has memory of its own, which it keeps for all.
+    run(grad(&f), x).unwrap();
+    measured(what, grad(f), x)
+}
+
+/// The same of what is a gradient already.
+fn measured(what: &str, g: impl Fn(Var) -> Var + 'static, x: &Tensor) -> Explanation {
+    let f = jit(g);
+    let e = f.explain(x).unwrap();
+    let call = f.compile(x).unwrap();
+    let before = Counting::held();
+    let results = call.call(x).unwrap();
+    // The workspace stays for the next call.
+    let stays = Counting::held() - before - results.bytes().len();
+    let says = e.workspace_bytes();
+    assert!((says..says + LITTLE).contains(&stays), "{what}: {stays} bytes stay of {says}");
+    // A call takes nothing else, but for what the matrix library packs its operands in.
+    let packed = if e.kernels().contains("contract") { x.bytes().len() + LITTLE } else { LITTLE };
+    let (_, most) = Counting::most(|| call.call(x).unwrap());
+    let says = results.bytes().len();
+    assert!((says..says + packed).contains(&most), "{what} takes {most} bytes, and says {says}");
+
+    let svg = e.tape().to_svg();
+    let red = svg.matches("#c0392b").count();
+    let rows = e.tape().rows().filter(|r| r.is_workspace()).count();
+    assert_eq!(red, rows + e.tape().inside().count(), "{what}");
+    // Something is at the top, but for what rounds up to lines: nothing of the workspace is left out.
+    let drawn = svg.split("<rect").skip(1).filter_map(|rect| rect.split(" y=\"").nth(1));
+    let tops = drawn.filter_map(|y| y.split('"').next()?.parse::<f64>().ok());
+    assert!(tops.fold(f64::MAX, f64::min) < 4.0, "{what}: {svg}");
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && !svg.contains("NaN"), "{svg}");
+    e
+}
+
+/// What is made, how much of it, and in which place of the tape's table.
+fn rows(e: &Explanation) -> Vec<String> {
+    e.tape().rows().map(|r| format!("{} {}", r.primitive, r.ty)).collect()
+}
+
+#[test]
+fn what_is_explained_is_what_is_taken() {
+    let x = Tensor::full(&[64, 64], 0.01).unwrap();
+    let layer = |x: Var| x.dot(x.t()).tanh().dot(x);
+    let e = explained("layers", move |x| layer(layer(x)).sum(), &x);
+    assert!(
+        e.tape().bytes() >= 3 * x.bytes().len() && e.tape().bytes() < e.workspace_bytes(),
+        "{e}"
+    );
+    assert!(e.tape().again().is_empty(), "{}", e.tape());
+
+    // Of a layer that is checkpointed the hyperbolic tangents are computed again, and are no tape.
+    let checkpointed = checkpoint(layer, Policy::Nothing);
+    let less = explained("checkpointed", move |x| checkpointed(layer(x)).sum(), &x);
+    assert!(less.tape().bytes() < e.tape().bytes(), "{}{}", e.tape(), less.tape());
+    assert!(less.tape().again().iter().any(|a| a.what == "tanh"), "{}", less.tape());
+
+    // A round keeps two arrays beside what it gives, named after what makes them, at their lines; the numbers of
+    // the rounds are read again.
+    let round = |(h, t): (Var, Var)| {
+        let d = h - 0.01 * t;
+        let h = (d * d).sin() + h.exp();
+        (h, h)
+    };
+    let rounds = move |x: Var| scan(round, x, arange(100, Dtype::F64)).1.square().sum();
+    let e = explained("scan", rounds, &Tensor::full(&[32], 0.1).unwrap());
+    let mut kept = rows(&e);
+    kept.sort();
+    let want = ["add f64[100,32]", "copy f64[100]", "cos f64[100,32]", "exp f64[100,32]"];
+    assert_eq!(kept, want, "{}", e.tape());
+    assert_eq!(e.tape().bytes(), 3 * 100 * 32 * 8 + 100 * 8);
+    let tape = e.tape();
+    let layout = tape.layout().unwrap();
+    // What is marked is in a region, here all in one.
+    let marked = |r: &&tapeloom_backend::Row| !r.kept.is_empty();
+    assert!(
+        tape.rows().filter(marked).all(|r| layout.region(r.buffer).is_some()),
+        "{tape}{layout}"
+    );
+    assert_eq!(tape.to_string().matches(" r0 ").count(), tape.rows().filter(marked).count());
+    let lines: Vec<u32> = e.tape().rows().filter_map(|r| Some(r.location?.line())).collect();
+    assert!(lines.iter().all(|line| lines[0].abs_diff(*line) < 8), "{}", e.tape());
+
+    // What a round begins with is what the one before it ended with, which is stacked for who reads all.
+    let x = Tensor::full(&[8, 8], 0.1).unwrap();
+    let round = |(h, x): (Var, Var)| {
+        let h = (h.dot(x) + 0.1).tanh();
+        (h, h)
+    };
+    let over = |w: Var| w.reshape([1, 8, 8]).broadcast_to([100, 8, 8]);
+    let up = move |w: Var| scan(|(h, _): (Var, Var)| round((h, w)), w, over(w)).1.square().sum();
+    let down =
+        move |w: Var| scan_reverse(|(h, _): (Var, Var)| round((h, w)), w, over(w)).1.square().sum();
+    two_arrays("up", up, &x);
+    two_arrays("down", down, &x);
+    the_tape_is_all_that_grows_with_rounds();
+}
+
+/// Whatever is kept and however often: what is said of the workspace is what is taken, and what is said to be tape is
+/// all that grows with the rounds; on the way back through a gradient there are the cotangents of its tape, too, and
+/// a branch that undoes a loop does so in copies of the states that are kept of it.
+fn the_tape_is_all_that_grows_with_rounds() {
+    let x: Tensor = (0..100).map(|i| 0.01 * f64::from(i)).collect();
+    let swing = |n: usize| {
+        move |x: Var| {
+            let round = |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - x.sin() * 0.01);
+            fori_loop(n, round, (x, x.zeros_like())).0.sum()
+        }
+    };
+    let nest = |n: usize| {
+        move |x: Var| {
+            let inner = |x: Var| fori_loop(n, |(_, x): (Var, Var)| x.sin() + x * 0.1, x);
+            fori_loop(8, |(_, x): (Var, Var)| inner(x) + 0.5, x).sum()
+        }
+    };
+    let branch = |n: usize| {
+        move |x: Var| {
+            let inner = |x: Var| fori_loop(n, |(_, x): (Var, Var)| x.cos(), x);
+            let round = |(i, x): (Var, Var)| cond(i.rem(3).eq(0), |x: Var| x.sin(), inner, x);
+            fori_loop(7, round, x).sum()
+        }
+    };
+    type Of = Box<dyn Fn(usize) -> Box<dyn Fn(Var) -> Var>>;
+    let programs: [(&str, Of); 3] = [
+        ("swing", Box::new(move |n| Box::new(swing(n)))),
+        ("nest", Box::new(move |n| Box::new(nest(n)))),
+        ("branch", Box::new(move |n| Box::new(branch(n)))),
+    ];
+    for (name, f) in programs {
+        let once = jit(grad(f(1))).explain(&x).unwrap().workspace_bytes();
+        let bytes = [60_000, 5_000].map(Policy::Bytes);
+        let plain = [Policy::Planned, Policy::Nothing, Policy::Rounded];
+        for policy in plain.into_iter().chain(bytes) {
+            for order in [1, 2] {
+                let what = format!("{name}, {policy}, order {order}");
+                let f = checkpoint(f(50), policy.clone());
+                let g: Box<dyn Fn(Var) -> Var> = match order {
+                    1 => Box::new(grad(f)),
+                    _ => Box::new(grad(move |x: Var| grad(&f)(x).square().sum())),
+                };
+                let e = measured(&what, g, &x);
+                let (tape, all) = (e.tape().bytes(), e.workspace_bytes());
+                let more = match (order, name) {
+                    (1, "branch") => tape,
+                    (1, _) => 0,
+                    (_, "branch") => 4 * tape,
+                    _ => tape,
+                };
+                let room = order * (3 * once + 4096) + more;
+                assert!(tape <= all && all - tape <= room, "{what}: {tape} of {all}\n{}", e.tape());
+                assert!(tape > 3 * 800, "{what}: {tape} of {all}\n{}", e.tape());
+            }
+        }
+    }
+}
+
+/// The gradient keeps two arrays with a row for each round, and is right.
+fn two_arrays(what: &str, f: impl Fn(Var) -> Var + Copy + 'static, x: &Tensor) {
+    let e = explained(what, f, x);
+    let kept: Vec<String> = rows(&e).into_iter().filter(|row| row.contains("100")).collect();
+    assert_eq!(kept.len(), 2, "{what}: {}", e.tape());
+    let exact = jit(grad(f)).interpreted().call(x).unwrap();
+    Agreement::CLOSE.check(&run(grad(f), x).unwrap(), &exact).unwrap();
+}

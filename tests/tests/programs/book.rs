@@ -1,0 +1,303 @@
+//! The book: what its pages show is what the programs do.
+//!
+//! Fenced blocks are tested by what stands behind the fence:
+//!
+//! | fence | tested here |
+//! |---|---|
+//! | `ir` | the text parses, verifies and prints as it stands |
+//! | `ir STEP STEP` | the last `ir` block before it, after these steps of a [`TextTest`] |
+//! | `kernels` | the last `ir` block before it, prepared and scheduled |
+//! | `plan` | the same, as its table of memory |
+//! | `diff` | the lines that it adds stand in the file that it names |
+//! | `rust` | a doctest of this crate (`tests/src/book.rs`), or of the chapter's own program |
+//!
+//! `BLESS=1 cargo test -p tapeloom-tests --test programs book::` writes the blocks that are derived from others.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tapeloom_ir::{Kind, parse_module, print_module, verify_module};
+use tapeloom_tests::{Failure, TextTest};
+
+/// The chapter whose Rust blocks build on each other; `build.rs` makes one program of them.
+const ONE_PROGRAM: &str = "from-scratch.md";
+
+#[test]
+fn program_text_is_what_it_says() {
+    let bless = std::env::var_os("BLESS").is_some();
+    let mut failures = Vec::new();
+    let mut seen = 0;
+    for (chapter, text) in chapters() {
+        let mut program: Option<String> = None;
+        let mut fresh = text.clone();
+        for block in blocks(&text) {
+            let Block { line, fence, body } = &block;
+            let at = format!("{chapter}:{line}");
+            let expected = match fence.split_once(' ').unwrap_or((fence, "")) {
+                ("ir", "") => {
+                    program = Some(body.clone());
+                    same_again(body)
+                }
+                ("ir", steps) => with(&program, |p| steps_of(p, steps)),
+                ("kernels", "") => with(&program, |p| Ok(scheduled(p)?.0)),
+                ("plan", "") => with(&program, |p| Ok(scheduled(p)?.1)),
+                _ => continue,
+            };
+            seen += 1;
+            match expected {
+                Ok(want) if want.trim_end() == body.trim_end() => {}
+                Ok(want) if bless && fence != "ir" => {
+                    let (old, new) = (format!("```{fence}\n{body}```"), want.trim_end());
+                    fresh = fresh.replacen(&old, &format!("```{fence}\n{new}\n```"), 1);
+                }
+                Ok(want) => failures.push(format!("{at}: the block should be\n{want}")),
+                Err(e) => failures.push(format!("{at}: {e}\n{body}")),
+            }
+        }
+        if fresh != text {
+            fs::write(source().join(&chapter), fresh).unwrap();
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(seen > 10, "only {seen} blocks");
+}
+
+/// The text as it prints, if it is a good program.
+fn same_again(text: &str) -> Result<String, Failure> {
+    let module = parse_module(text).map_err(|e| e[0].clone())?;
+    match verify_module(&module).first() {
+        None => Ok(print_module(&module)),
+        Some(broken) => Err(broken.to_string().into()),
+    }
+}
+
+/// What the steps of a text test, here separated by blanks, make of the program.
+fn steps_of(program: &str, steps: &str) -> Result<String, Failure> {
+    let steps = steps.replace(' ', " | ");
+    TextTest::read(&format!("// test: {steps}\n{program}\n"))?.output()
+}
+
+/// Kernels and memory plan of the last function.
+fn scheduled(program: &str) -> Result<(String, String), Failure> {
+    let prepared = steps_of(program, "expand cse dce peephole")?;
+    let module = parse_module(&prepared).map_err(|e| e[0].clone())?;
+    let (f, _) = module.iter().last().ok_or("no function")?;
+    let (kernels, plan) = tapeloom_backend::schedule::plan(&module, f)?;
+    Ok((kernels.to_string(), plan.to_string()))
+}
+
+fn with(
+    program: &Option<String>,
+    f: impl FnOnce(&str) -> Result<String, Failure>,
+) -> Result<String, Failure> {
+    f(program.as_ref().ok_or("there is no `ir` block before this one")?)
+}
+
+#[test]
+fn every_chapter_is_listed_and_every_link_leads_somewhere() {
+    let listed = fs::read_to_string(source().join("SUMMARY.md")).unwrap();
+    let files: BTreeSet<String> = chapters().into_iter().map(|(name, _)| name).collect();
+    for name in files.iter().filter(|n| *n != "SUMMARY.md") {
+        assert!(listed.contains(&format!("({name})")), "SUMMARY.md does not list {name}");
+    }
+    for (chapter, text) in chapters() {
+        for file in text.split("{{#include ").skip(1).filter_map(|rest| rest.split("}}").next()) {
+            assert!(source().join(file).exists(), "{chapter} includes {file}, which is not there");
+        }
+        let prose = prose(&text);
+        for link in prose.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let (file, section) = link.split_once('#').unwrap_or((link, ""));
+            if link.contains("://") {
+                continue;
+            }
+            let target = if file.is_empty() { &chapter } else { file };
+            assert!(
+                source().join(target).exists(),
+                "{chapter} links to {file}, which is not there"
+            );
+            if !section.is_empty() {
+                let target = fs::read_to_string(source().join(target)).unwrap();
+                let found = headings(&target).any(|h| anchor(h) == section);
+                assert!(found, "{chapter} links to {link}, but there is no such heading");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_rust_block_is_tested() {
+    let list = include_str!("../../src/book.rs");
+    for (chapter, text) in chapters() {
+        let rust = blocks(&text).iter().any(|b| b.fence.starts_with("rust"));
+        let included = list.contains(&format!("/{chapter}\""));
+        assert_eq!(rust && chapter != ONE_PROGRAM, included, "tests/src/book.rs: {chapter}");
+        for Block { line, fence, body } in blocks(&text) {
+            let known = ["ir", "kernels", "plan", "rust", "text", "sh", "toml", "diff"];
+            let language = fence.split([' ', ',']).next().unwrap_or_default();
+            assert!(known.contains(&language), "{chapter}:{line}: what is ```{fence}?");
+            // An example that is shown whole is tested as one (`prelude/tests/it/examples.rs`).
+            let example = body.starts_with("{{#include ../../prelude/examples/");
+            assert!(example || !fence.contains("ignore"), "{chapter}:{line} is not tested");
+        }
+    }
+}
+
+#[test]
+fn what_a_diff_adds_is_there() {
+    for (chapter, text) in chapters() {
+        for Block { line, body, .. } in blocks(&text).iter().filter(|b| b.fence == "diff") {
+            let mut lines = body.lines();
+            let file = lines.next().and_then(|l| l.strip_prefix("+++ b/")).unwrap_or_default();
+            let source = fs::read_to_string(source().join("../..").join(file))
+                .unwrap_or_else(|e| panic!("{chapter}:{line}: {file}: {e}"));
+            let added: String =
+                lines.filter_map(|l| l.strip_prefix('+')).map(|l| format!("{l}\n")).collect();
+            assert!(!added.is_empty() && source.contains(&added), "{chapter}:{line}: {file}");
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_error_has_its_section() {
+    let text = fs::read_to_string(source().join("errors.md")).unwrap();
+    for kind in Kind::ALL {
+        let heading = format!("\n## {}\n", kind.name());
+        let (_, section) = text.split_once(&heading).unwrap_or_else(|| panic!("no {heading}"));
+        let section = section.split("\n## ").next().unwrap_or_default();
+        // Faults of tapeloom itself have no program that causes them.
+        if kind != Kind::Internal {
+            let named = section.contains(&format!("Kind::{kind:?}"));
+            assert!(section.contains("```rust") && named, "`{kind}` needs a failing program");
+        }
+    }
+}
+
+/// What the tables of names call ours is ours: every function in their last column is a public name.
+#[test]
+fn names_in_the_tables_exist() {
+    let mut names = BTreeSet::new();
+    for folder in
+        ["../prelude/src", "../ir/src/tensor", "../ir/src/types.rs", "../ir/src/policy.rs"]
+    {
+        public_names(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut names);
+    }
+    let mut seen = 0;
+    for chapter in ["coming-from-jax.md", "arrays.md"] {
+        let text = fs::read_to_string(source().join(chapter)).unwrap();
+        for row in text.lines().filter(|l| l.starts_with("| ") && !l.starts_with("| numpy")) {
+            // In a code span every second piece; a name is what stands before a bracket.
+            let ours = row.rsplit(" | ").next().unwrap_or_default();
+            let codes = ours.split('`').skip(1).step_by(2);
+            for code in codes.filter(|c| !c.starts_with('#')) {
+                let called = code.split('(').rev().skip(1).map(|s| {
+                    s.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
+                });
+                for name in called.filter(|n| n.starts_with(|c: char| c.is_ascii_lowercase())) {
+                    seen += 1;
+                    assert!(names.contains(name), "{chapter}: there is no `{name}`: {row}");
+                }
+            }
+        }
+    }
+    assert!(seen > 80, "only {seen} names");
+}
+
+/// Names behind `pub fn`, and those that macros define in rows `name = Op;` or `name name_axis ..`.
+fn public_names(path: &Path, names: &mut BTreeSet<String>) {
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            public_names(&entry.unwrap().path(), names);
+        }
+        return;
+    }
+    for line in fs::read_to_string(path).unwrap().lines() {
+        let line = line.trim_start();
+        let word =
+            |s: &str| s.split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_owned);
+        if let Some((_, rest)) = line.split_once("pub fn ") {
+            names.extend(word(rest));
+        } else if let Some((name, _)) = line.split_once(" = ") {
+            names.extend(word(name).filter(|w| w == name));
+        } else if line.contains("_axis ") {
+            names.extend(line.split(' ').take(3).map(str::to_owned));
+        } else if line.starts_with("fn from") {
+            names.insert("from".to_owned());
+        }
+    }
+}
+
+#[test]
+fn the_book_builds() {
+    let book = source().parent().unwrap().to_owned();
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("book");
+    let build = Command::new("mdbook").arg("build").arg("-d").arg(&out).arg(&book).output();
+    // Few machines have mdbook. Without it, the tests above hold what can be held: chapters, links,
+    // blocks, and that what is included exists.
+    let Ok(output) = build else { return };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+// -- Reading ----------------------------------------------------------------------------------------
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src")
+}
+
+fn chapters() -> Vec<(String, String)> {
+    let mut chapters: Vec<(String, String)> = fs::read_dir(source())
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "md"))
+        .map(|p| {
+            (p.file_name().unwrap().to_string_lossy().into_owned(), fs::read_to_string(p).unwrap())
+        })
+        .collect();
+    chapters.sort();
+    chapters
+}
+
+/// A fenced block.
+struct Block {
+    /// Where its fence stands.
+    line: usize,
+    /// What stands behind the three backticks.
+    fence: String,
+    body: String,
+}
+
+fn blocks(text: &str) -> Vec<Block> {
+    let mut found = Vec::new();
+    let mut open: Option<Block> = None;
+    for (i, line) in text.lines().enumerate() {
+        match &mut open {
+            None => {
+                let fence = line.strip_prefix("```").map(str::to_owned);
+                open = fence.map(|fence| Block { line: i + 1, fence, body: String::new() });
+            }
+            Some(_) if line == "```" => found.extend(open.take()),
+            Some(block) => {
+                block.body.push_str(line);
+                block.body.push('\n');
+            }
+        }
+    }
+    assert!(open.is_none(), "a block is not closed");
+    found
+}
+
+/// A page without its blocks and without inline code.
+fn prose(text: &str) -> String {
+    let outside = text.split("\n```").step_by(2).collect::<Vec<_>>().join("\n");
+    outside.split('`').step_by(2).collect()
+}
+
+fn headings(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|l| l.starts_with('#')).map(|l| l.trim_start_matches('#').trim())
+}
+
+/// The name under which mdBook links a heading.
+fn anchor(heading: &str) -> String {
+    let words = heading.to_lowercase().replace(' ', "-");
+    words.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()
+}

@@ -1,0 +1,1053 @@
+//! Budgets of the tape: obeyed, or refused with the least number that there is, which then is enough;
+//! values and gradients are those without.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::rc::Rc;
+use tapeloom::prelude::*;
+use tapeloom::{Error, Kind};
+use tapeloom_tests::{Agreement, Listener};
+
+type Program = fn(Var) -> Var;
+
+fn swing(x: Var) -> Var {
+    let round = |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - x.sin() * 0.01);
+    fori_loop(400, round, (x, x.zeros_like())).0.sum()
+}
+
+fn nest(x: Var) -> Var {
+    let inner = |x: Var| fori_loop(40, |(_, x): (Var, Var)| x.sin() + x * 0.1, x);
+    fori_loop(50, |(_, x): (Var, Var)| inner(x) + 0.5, x).sum()
+}
+
+fn until(x: Var) -> Var {
+    let round = |x: Var| x + x.sin().square() * 0.1 + 0.01;
+    while_loop(|x: Var| x.sum().lt(400.0), round, x).sum()
+}
+
+fn stacked(x: Var) -> Var {
+    let round = |(h, t): (Var, Var)| {
+        let h = (h * 0.9 + t * 0.01).tanh();
+        (h, h * t)
+    };
+    scan(round, x, arange(300, Dtype::F64)).1.square().sum()
+}
+
+fn two_loops(x: Var) -> Var {
+    let y = fori_loop(100, |(_, y): (Var, Var)| y.sin() * 1.1, x);
+    let z =
+        fori_loop(200, |(i, z): (Var, Var)| z + (z * y).cos() * 0.01 * i.convert(Dtype::F64), y);
+    (z * y).sum()
+}
+
+fn branches(x: Var) -> Var {
+    let round = |(i, x): (Var, Var)| {
+        cond(
+            i.rem(3).eq(0),
+            |x: Var| x.sin().exp() * 0.3,
+            |x: Var| fori_loop(5, |(_, x): (Var, Var)| x.cos(), x),
+            x,
+        )
+    };
+    fori_loop(120, round, x).sum()
+}
+
+fn layers(x: Var) -> Var {
+    (0..12).fold(x, |x, _| (x.sin() * 1.3).tanh().exp() * 0.4).sum()
+}
+
+fn written(x: Var) -> Var {
+    let rows = Ref::new(zeros([60, 32], Dtype::F64));
+    rows.at(0).set(x);
+    fori_loop(59, |(i, ()): (Var, ())| rows.at(i + 1).set(rows.at(i).get().sin() * 1.2), ());
+    rows.get().square().sum()
+}
+
+const PROGRAMS: [(&str, Program); 8] = [
+    ("swing", swing),
+    ("nest", nest),
+    ("until", until),
+    ("stacked", stacked),
+    ("two loops", two_loops),
+    ("branches", branches),
+    ("layers", layers),
+    ("written", written),
+];
+
+/// The least number that the message says.
+fn least(error: &Error) -> u64 {
+    assert_eq!(error.kind(), Kind::Budget, "{error}");
+    let text = error.to_string();
+    // It says what takes them, and where that is made.
+    assert!(text.contains(" bytes are ") && text.matches("budgets.rs:").count() > 1, "{text}");
+    let (_, rest) = text.split_once("at least ").unwrap();
+    rest.split(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn budgets_are_obeyed_or_refused_with_the_least_number() {
+    let x = Tensor::new(&[32], (0..32).map(|i| 0.01 * f64::from(i)).collect::<Vec<_>>()).unwrap();
+    for (name, f) in PROGRAMS {
+        let want = jit(value_and_grad(f)).call(&x).unwrap();
+        // What the gradient works in beside its tape; the loops that make carries again work in as much.
+        let e = jit(value_and_grad(f)).explain(&x).unwrap();
+        let work = 2 * (e.workspace_bytes() - e.tape().bytes()) as u64 + 8192;
+        let mut refused = 0;
+        for budget in [10_000_000, 100_000, 30_000, 10_000, 3_000, 1_000, 0] {
+            let g = jit(value_and_grad(checkpoint(f, Policy::Bytes(budget))));
+            let (budget, g) = match g.explain(&x) {
+                Ok(_) => (budget, g),
+                Err(error) => {
+                    refused += 1;
+                    let least = least(&error);
+                    assert!(least > budget, "{name}: {error}");
+                    (least, jit(value_and_grad(checkpoint(f, Policy::Bytes(least)))))
+                }
+            };
+            let e = g.explain(&x).unwrap_or_else(|e| panic!("{name} in {budget}: {e}"));
+            let (tape, all) = (e.tape().bytes(), e.workspace_bytes());
+            // Results do not count, and the way back may read them.
+            assert!(tape as u64 <= budget + 64, "{name}: a tape of {tape} in {budget}\n{e}");
+            assert!(all as u64 <= budget + work, "{name}: {all} bytes in {budget}\n{e}");
+            let got = g.call(&x).unwrap();
+            Agreement::CLOSE.check_all(&[got.0, got.1], &[want.0.clone(), want.1.clone()]).unwrap();
+            let exact = jit(value_and_grad(checkpoint(f, Policy::Bytes(budget)))).interpreted();
+            let plain = jit(value_and_grad(f)).interpreted();
+            if budget == 10_000 {
+                assert_eq!(exact.call(&x).unwrap(), plain.call(&x).unwrap(), "{name} in {budget}");
+            }
+        }
+        // Layers are computed again from their argument.
+        assert!(refused > 0 || name == "layers", "{name} has a tape without bytes");
+    }
+}
+
+#[test]
+fn budgets_compose() {
+    let x = Tensor::new(&[4], vec![0.1, 0.2, 0.3, 0.4]).unwrap();
+    let rows =
+        Tensor::new(&[3, 4], (0..12).map(|i| 0.05 * f64::from(i)).collect::<Vec<_>>()).unwrap();
+    let same = |a: Tensor, b: Tensor| Agreement::CLOSE.check(&a, &b).unwrap();
+    for (name, f) in PROGRAMS.into_iter().filter(|(name, _)| *name != "written") {
+        println!("{name}");
+        let c = move |x: Var| checkpoint(f, Policy::Bytes(16_000))(x);
+        same(run(vmap(grad(c)), &rows).unwrap(), run(vmap(grad(f)), &rows).unwrap());
+        let all = move |g: Program| grad(move |x: Var| vmap(g)(x).sum());
+        let batched =
+            move |x: Var| checkpoint(move |x: Var| vmap(f)(x).sum(), Policy::Bytes(60_000))(x);
+        same(run(grad(batched), &rows).unwrap(), run(all(f), &rows).unwrap());
+        // The gradient has a budget, too, and keeps more.
+        let d = move |x: Var| checkpoint(f, Policy::Bytes(400_000))(x);
+        same(run(hessian(d), &x).unwrap(), run(hessian(f), &x).unwrap());
+        // In each round of a loop, and in a branch.
+        let rounds = |g: &dyn Fn(Var) -> Var, x: Var| {
+            fori_loop(3, |(_, x): (Var, Var)| x * 0.5 + g(x) * 0.001, x).sum()
+        };
+        same(
+            run(grad(move |x| rounds(&c, x)), &x).unwrap(),
+            run(grad(move |x| rounds(&f, x)), &x).unwrap(),
+        );
+        let branch = |g: &dyn Fn(Var) -> Var, x: Var| {
+            cond(x.sum().gt(0.0), |x: Var| g(x), |x: Var| x.sum(), x)
+        };
+        same(
+            run(grad(move |x| branch(&c, x)), &x).unwrap(),
+            run(grad(move |x| branch(&f, x)), &x).unwrap(),
+        );
+        let twice = move |x: Var| checkpoint(c, Policy::Bytes(20_000))(x);
+        same(run(grad(twice), &x).unwrap(), run(grad(f), &x).unwrap());
+    }
+}
+
+/// What Rust gives in a loop of unknown length is kept, in as many bytes as the run says: no budget.
+#[test]
+fn what_cannot_be_made_again_has_no_budget() {
+    let f = |x: Var| {
+        let ask = |x: Var| callback("ask", x, x.array_type(), |x: Tensor| Ok(x));
+        while_loop(
+            |x: Var| x.sum().lt(10.0),
+            |x: Var| x * x.sin().square() + ask(x.stop_gradient()) + 0.5,
+            x,
+        )
+        .sum()
+    };
+    let error = jit(grad(checkpoint(f, Policy::Bytes(1_000_000)))).call([0.1, 0.2]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Budget, "{error}");
+    assert!(error.to_string().contains("only the run knows"), "{error}");
+    // Of known length they keep what they take, and the refusal says why.
+    let asked = |x: Var| {
+        let round = |(_, x): (Var, Var)| {
+            x.sin() + callback("ask", x.stop_gradient(), x.array_type(), |x: Tensor| Ok(x))
+        };
+        fori_loop(200, round, x).sum()
+    };
+    let error = jit(grad(checkpoint(asked, Policy::Bytes(1_000)))).call([0.1, 0.2]).unwrap_err();
+    let line = line!() - 5;
+    let said = format!("as at tests/tests/programs/budgets.rs:{line}, run once");
+    assert!(error.to_string().contains(&said), "{said}: {error}");
+}
+
+/// Rounds that print are made again like others, and have told what they tell by then.
+#[test]
+fn rounds_that_run_again_are_silent() {
+    let log = Listener::default();
+    let heard = log.clone();
+    let tell = move |x: Var| {
+        let heard = heard.clone();
+        tap(x, move |x: Tensor| heard.hear("x", &[x]))
+    };
+    // In a loop of a loop, on one side of a branch.
+    let round = move |(i, x): (Var, Var)| {
+        let inner = |(_, x): (Var, Var)| cond(i.rem(2).eq(0), &tell, |x: Var| x, x.sin());
+        fori_loop(2, inner, x) * 1.1
+    };
+    let run = move |x: Var| fori_loop(200, |s: (Var, Var)| round(s), x).sum();
+    let x = Tensor::from([0.1, 0.2]);
+    let of = |f: &dyn Fn(Var) -> Var| (jit(|x| grad(f)(x)).call(&x).unwrap(), log.take());
+    let (want, told) = of(&run);
+    assert_eq!(told.len(), 200);
+    let (few, some) = (checkpoint(&run, Policy::Bytes(1_000)), checkpoint_carries(4, 3, &run));
+    for f in [&few as &dyn Fn(Var) -> Var, &some] {
+        let (got, heard) = of(f);
+        assert_eq!(heard, told);
+        Agreement::CLOSE.check(&got, &want).unwrap();
+        let tape = jit(|x| grad(f)(x)).explain(&x).unwrap().tape().bytes();
+        assert!(tape <= 1_000, "{tape}");
+    }
+    // So in derivatives of the second order, and over batches.
+    let along =
+        |f: &dyn Fn(Var) -> Var| (jit(|x: Var| hvp(f)((x, x * 0.5))).call(&x).unwrap(), log.take());
+    let ((want, told), (got, heard)) = (along(&run), along(&few));
+    assert_eq!(heard, told);
+    Agreement::CLOSE.check(&got, &want).unwrap();
+}
+
+/// What functions with rules tell is what they tell without a budget: a rule in place of its function, and a cotangent
+/// to the first derivative alone.
+#[test]
+fn rules_of_rounds_that_run_again_tell_once() {
+    let log = Listener::default();
+    let tell = |name: &'static str| {
+        let heard = log.clone();
+        move |x: Var| {
+            let heard = heard.clone();
+            tap(x, move |x: Tensor| heard.hear(name, &[x]))
+        }
+    };
+    let (inside, forward, back) = (tell("function"), tell("fwd"), tell("bwd"));
+    let by_jvp =
+        custom_jvp(move |x: Var| inside(x).sin(), |x: Var, dx: Var| (x.sin(), dx * x.cos()));
+    let by_vjp = custom_vjp(
+        |x: Var| x.sin(),
+        |x: Var| (x.sin(), x),
+        move |x: Var, ct: Var| back(ct) * x.cos(),
+    );
+    let ahead = custom_vjp(
+        |x: Var| x.sin(),
+        move |x: Var| (forward(x).sin(), x),
+        |x: Var, ct: Var| ct * x.cos(),
+    );
+    let x = Tensor::from([0.1, 0.2]);
+    let of = |f: &dyn Fn(Var) -> Var| {
+        let once = jit(|x| grad(f)(x)).interpreted().call(&x).unwrap();
+        let twice = jit(|x| grad(|x: Var| grad(f)(x).sum())(x)).interpreted().call(&x).unwrap();
+        ([once, twice], log.take())
+    };
+    let rules: [(&dyn Fn(Var) -> Var, usize); 3] = [(&by_jvp, 0), (&by_vjp, 24), (&ahead, 24)];
+    for (rule, number) in rules {
+        let counted = |x: Var| fori_loop(12, |(_, x): (Var, Var)| rule(x) * 1.1, x).sum();
+        let until = |x: Var| {
+            let round = |(n, x): (Var, Var)| (n + 1, rule(x) * 1.1);
+            while_loop(|(n, _): (Var, Var)| n.lt(12), round, (constant(0i64), x)).1.sum()
+        };
+        for f in [&counted as &dyn Fn(Var) -> Var, &until] {
+            let (want, told) = of(f);
+            assert_eq!(told.len(), number);
+            let (few, some) = (checkpoint(f, Policy::About(100)), checkpoint_carries(2, 2, f));
+            for f in [&few as &dyn Fn(Var) -> Var, &some] {
+                let (got, heard) = of(f);
+                assert_eq!(heard, told);
+                Agreement::CLOSE.check_all(&got, &want).unwrap();
+            }
+        }
+    }
+}
+
+/// Where a budget has room for all that the forward pass makes, there is no more in memory than without one.
+#[test]
+fn a_budget_with_room_for_all_costs_nothing() {
+    let chain = |x: Var| (x * x.sin() + (x * 2.0).cos()).sin().sum();
+    let rounds = |x: Var| fori_loop(20, |(_, x): (Var, Var)| (x * 1.1).sin(), x).cos().sum();
+    let x = Tensor::full(&[10_000], 0.3).unwrap();
+    for f in [chain, rounds] {
+        let works =
+            |f: &dyn Fn(Var) -> Var| jit(|x| grad(f)(x)).explain(&x).unwrap().workspace_bytes();
+        let (all, few) = (works(&f), works(&checkpoint(f, Policy::Bytes(10_000_000))));
+        assert!(few <= all, "{few} bytes within a budget, {all} without");
+    }
+}
+
+/// What is found of what was wrong once.
+#[test]
+fn what_is_kept_is_all_that_is_kept() {
+    let x = Tensor::full(&[1000], 0.3).unwrap();
+    let tape = |f: Program, budget: u64| {
+        let g = jit(grad(checkpoint(f, Policy::Bytes(budget))));
+        let e = g.explain(&x).unwrap();
+        assert!(e.tape().bytes() as u64 <= budget, "{}", e.tape());
+        let (got, want) = (g.call(&x).unwrap(), run(grad(f), &x).unwrap());
+        Agreement::CLOSE.check(&got, &want).unwrap();
+        e.workspace_bytes()
+    };
+    // A part of an array, and not the array; weights by position are made again.
+    let part = |x: Var| {
+        let z = while_loop(|x: Var| x.sum().lt(100.0), |x: Var| x.sin(), x.stop_gradient());
+        let weights = (arange(1000, Dtype::F64) * 0.7).cos();
+        ((x * weights).sin().sum() * z.slice_axis(0, 0..10)).exp().sum()
+    };
+    tape(part, 100);
+    // The forward pass of a loop inside has no places for carries that nobody reads.
+    let inside = |x: Var| {
+        let round = |(_, x): (Var, Var)| tap(x.sin() * 1.1, |_: Tensor| {});
+        let rounds = |(_, x): (Var, Var)| {
+            let n = (x.sum() * 0.0).convert(Dtype::I64) + 30;
+            fori_loop(n, |(_, x): (Var, Var)| x.sin() * 1.1, round((x, x)))
+        };
+        fori_loop(2, rounds, x).sum()
+    };
+    assert!(tape(inside, 200_000) < 260_000);
+}
+
+/// A loop of which only the run knows the rounds takes no more places than it may need, however much it may have.
+#[test]
+fn generous_budgets_are_not_taken_whole() {
+    let f = |x: Var| {
+        let round = |x: Var| x + x.sin().square() * 0.1 + 0.01;
+        while_loop(|x: Var| x.sum().lt(4000.0), round, x).sum()
+    };
+    let x = Tensor::full(&[1000], 0.1).unwrap();
+    let g = jit(grad(checkpoint(f, Policy::Bytes(1 << 30))));
+    let e = g.explain(&x).unwrap();
+    assert!(e.workspace_bytes() < 5_000_000, "{}", e.workspace_bytes());
+    Agreement::CLOSE.check(&g.call(&x).unwrap(), &run(grad(f), &x).unwrap()).unwrap();
+}
+
+#[test]
+fn budgets_of_higher_order_and_in_rules() {
+    let x = Tensor::from([0.3, 0.2]);
+    let until: Program = |x: Var| {
+        let round = |(z, s): (Var, Var)| (z + 1.0 + s.square().sum() * 0.1, s.sin() * z);
+        while_loop(|(z, _): (Var, Var)| z.lt(9.0), round, (x.sum(), x)).1.sum()
+    };
+    let outer = |g: &dyn Fn(Var) -> Var, x: Var| (g(x) * x.sin()).sum();
+    for f in [until, swing, stacked] {
+        // The least number of the first way back is enough for the second.
+        let first = |bytes| run(grad(checkpoint(f, Policy::Bytes(bytes))), &x);
+        for budget in [least(&first(10).unwrap_err()), 10_000, u64::MAX] {
+            let c = move |x: Var| checkpoint(f, Policy::Bytes(budget))(x);
+            let got = run(grad(move |x: Var| outer(&grad(c), x)), &x).unwrap();
+            let want = run(grad(move |x: Var| outer(&grad(f), x)), &x).unwrap();
+            Agreement::CLOSE.check(&got, &want).unwrap();
+        }
+    }
+    assert!(run(grad(checkpoint(swing, Policy::About(10))), &x).is_ok());
+    let f = |x: Var| checkpoint(swing, Policy::Bytes(10))(x);
+    let rule = move |x: Var| custom_jvp(f, move |x, dx| jvp(f)((x, dx)))(x);
+    assert_eq!(run(grad(rule), &x).unwrap_err().kind(), Kind::Budget);
+}
+
+/// What is captured is also where the loop begins, and a block does not divide the rounds: cotangents are added
+/// in the order of the rounds all the same.
+#[test]
+fn cuts_of_a_loop_change_no_bit() {
+    let x: Tensor = (0..16).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
+    let f = |x: Var| {
+        let round = |(x, y, s): (Var, Var, Var), c: Var| {
+            let y = y * 0.5 + c.cumsum(0) * 0.05 * s;
+            (x, y, (s * 0.5 + (x * y).mean()).tanh())
+        };
+        let start = (x, x.cos() * 0.5, x.sum() * 0.1);
+        let (x, y, s) = fori_loop(29, |(_, state): (Var, (Var, Var, Var))| round(state, x), start);
+        (x * y).sum() + (y * y).sum() * 0.5 + s
+    };
+    let gradient =
+        |policy: Policy| jit(value_and_grad(checkpoint(f, policy))).interpreted().call(&x).unwrap();
+    let want = gradient(Policy::Everything);
+    for bytes in [4_000, 2_000, 1_500, 1_000] {
+        assert_eq!(gradient(Policy::Bytes(bytes)), want, "{bytes} bytes");
+    }
+}
+
+/// Rounds add to one total what they read, also where a loop begins with it as well.
+#[test]
+fn cuts_of_a_loop_that_begins_with_what_it_reads_change_no_bit() {
+    let x: Tensor = (0..3).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
+    let f = |c: Var| {
+        let round = |(_, (x, y)): (Var, (Var, Var))| (x * 0.9, (y * c).sin());
+        let (x, y) = fori_loop(57, round, (c, c.cos() * 0.5));
+        let round = |(_, s): (Var, Var)| (s * 0.5 + (x * y).mean()).tanh();
+        (x * 0.7).sum() + fori_loop(240, round, c.sum())
+    };
+    let gradient =
+        |policy: Policy| jit(value_and_grad(checkpoint(f, policy))).interpreted().call(&x).unwrap();
+    let want = gradient(Policy::Everything);
+    for bytes in [600, 1_000, 2_000, 3_000, 4_000, 4_500] {
+        assert_eq!(gradient(Policy::Bytes(bytes)), want, "{bytes} bytes");
+    }
+}
+
+/// Where there is room for all carries, the last rounds keep what they need, as many as there is room for, and run once.
+#[test]
+fn what_a_budget_leaves_is_kept_of_the_last_rounds() {
+    let x: Tensor = (0..16).map(|i| (i as f64).sin()).collect();
+    let f = |x: Var| {
+        let round =
+            |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - (x.sin() * v.tanh()).exp() * 0.01);
+        fori_loop(500, round, (x, x.zeros_like())).0.sum()
+    };
+    let plain = jit(value_and_grad(f));
+    let all = plain.explain(&x).unwrap().tape().bytes();
+    let want = plain.interpreted().call(&x).unwrap();
+    for percent in [40, 60, 80, 95] {
+        let budget = all * percent / 100;
+        let g = jit(value_and_grad(checkpoint(f, Policy::Bytes(budget as u64))));
+        let e = g.explain(&x).unwrap();
+        let tape = e.tape().bytes();
+        assert!(tape <= budget && 5 * tape >= 4 * budget, "{tape} of {budget}:\n{}", e.tape());
+        assert_eq!(g.interpreted().call(&x).unwrap(), want, "{percent} %");
+    }
+}
+
+/// The way back adds the cotangents of places that are read late last: of an argument, and of an array that is made.
+#[test]
+fn cuts_between_reads_of_an_array_change_no_bit() {
+    let x = square();
+    let array = x.bytes().len();
+    let f = |x: Var| {
+        let rows = |x: Var, step: usize| x.take(arange(24, Dtype::I64).rem(5) + step as i64, 0);
+        let made = x.dot(x).tanh();
+        (0..12)
+            .fold(x, |y, step| {
+                let z = (y.dot(x) + rows(x, step)).tanh();
+                (z.dot(made) + rows(made, step) * 0.3).tanh()
+            })
+            .sum()
+    };
+    let gradient =
+        |policy: Policy| jit(value_and_grad(checkpoint(f, policy))).interpreted().call(&x).unwrap();
+    let want = gradient(Policy::Everything);
+    for arrays in [40, 30, 20, 14, 7, 0] {
+        let policy = Policy::About((arrays * array) as u64);
+        assert_eq!(gradient(policy), want, "{arrays} arrays");
+    }
+}
+
+/// An array of 24 by 24.
+fn square() -> Tensor {
+    let numbers = |n: Var| (n.convert(Dtype::F64) * 0.7).sin().reshape([24, 24]) * 0.2;
+    run(|()| numbers(arange(24 * 24, Dtype::I64)), ()).unwrap()
+}
+
+/// Layers in a row, those with sums around them, and those of which each reads all before it.
+const STRAIGHT: [(&str, Program); 3] = [
+    ("row", |x| (0..40).fold(x, |y, _| y.dot(x).named("h").tanh()).sum()),
+    ("around", |x| (0..40).fold(x, |y, _| y + (y.dot(x).named("h").tanh() * 0.3).dot(x)).sum()),
+    ("dense", |x| {
+        let mut all = vec![x];
+        for _ in 0..12 {
+            let sum = all.iter().skip(1).fold(x, |s, y| s + *y);
+            all.push(sum.dot(x).named("h").tanh());
+        }
+        all[12].sum()
+    }),
+];
+
+/// What a policy has computed again is computed when it is read, one after the other: beside what is kept there
+/// is as much as without a policy, and not all of it once more. What is rounded does not stay as it was.
+#[test]
+fn what_is_computed_again_does_not_wait() {
+    let x = square();
+    let array = x.bytes().len();
+    for (name, f) in STRAIGHT {
+        let plain = jit(value_and_grad(f)).explain(&x).unwrap();
+        let (beside, all) = (plain.workspace_bytes() - plain.tape().bytes(), plain.tape().bytes());
+        for policy in [Policy::Dots, Policy::named(["h"]), Policy::Rounded] {
+            let e = jit(value_and_grad(checkpoint(f, policy.clone()))).explain(&x).unwrap();
+            let (tape, work) = (e.tape().bytes(), e.workspace_bytes());
+            assert!(tape < all, "{name}, {policy}: {tape} of {all}");
+            // Sums that follow one from the other are all there when the last one is read.
+            let sums = if name == "row" || policy == Policy::Rounded { 0 } else { all };
+            let room = tape + beside + 5 * array + sums;
+            assert!(
+                work <= room,
+                "{name}, {policy}: {} arrays, {} of tape",
+                work / array,
+                tape / array
+            );
+        }
+    }
+}
+
+/// Straight code is undone piece by piece: less memory, and not only less that is kept. That holds for layers in
+/// a row, with sums around them, and for those of which each reads all before it.
+#[test]
+fn straight_code_is_undone_in_pieces() {
+    let x = square();
+    let array = x.bytes().len();
+    for ((name, f), most) in STRAIGHT.into_iter().zip([20, 25, 17]) {
+        let plain = jit(value_and_grad(f));
+        let (want, all) = (plain.call(&x).unwrap(), plain.explain(&x).unwrap().workspace_bytes());
+        let mut least = all;
+        for arrays in [60, 20, 14, 7, 3, 1, 0] {
+            let policy = Policy::Bytes((arrays * array) as u64);
+            let g = jit(value_and_grad(checkpoint(f, policy.clone())));
+            let e = g.explain(&x).unwrap();
+            assert!(e.tape().bytes() <= arrays * array, "{name}, {arrays}: {}", e.tape());
+            least = least.min(e.workspace_bytes());
+            let got = g.call(&x).unwrap();
+            Agreement::CLOSE.check_all(&[got.0, got.1], &[want.0.clone(), want.1.clone()]).unwrap();
+            let exact = |f: &dyn Fn(Var) -> Var| {
+                let f = checkpoint(f, policy.clone());
+                jit(value_and_grad(f)).interpreted().call(&x).unwrap()
+            };
+            assert_eq!(exact(&f), jit(value_and_grad(f)).interpreted().call(&x).unwrap());
+        }
+        println!("{name}: {} arrays, at least {}", all / array, least / array);
+        // Arrays of a page or more may lie a line apart.
+        let room = most * (array + 64);
+        assert!(least <= room, "{name} takes {} arrays of {}", least / array, all / array);
+    }
+}
+
+/// Bits go into words from the bytes that truth values are, and not from words of their own.
+#[test]
+fn truth_values_are_packed_in_little_memory() {
+    let f = |x: Var| {
+        let round = |t: Var| {
+            let x = ((x + t) * 0.9).maximum(x.cos());
+            (x * 0.9).maximum(x.sin() * 0.7).sum()
+        };
+        map(round, arange(62, Dtype::F64) * 0.01).sum()
+    };
+    let x: Tensor = (0..33).map(|i| f64::from(i).sin()).collect();
+    let e = jit(grad(checkpoint(f, Policy::Bytes(10_000)))).explain(&x).unwrap();
+    let (masks, row) = (4 * 62 * 33, 33 * 8);
+    assert!(e.workspace_bytes() < 2 * masks + 16 * row, "{}\n{}", e.memory_plan(), e.tape());
+}
+
+/// What follows from an argument before a loop is made again before the way back through it, and so is no tape.
+#[test]
+fn what_loops_read_of_arguments_counts_only_where_it_is_kept() {
+    let rounds = |w: Var| {
+        let round = |(_, h): (Var, Var)| (h.dot(w) + 0.1).tanh();
+        fori_loop(200, round, zeros([16], Dtype::F64)).sum()
+    };
+    let ways: [(&str, &[usize], Program); 4] = [
+        ("as it is", &[16, 16], |w| w),
+        ("flat", &[256], |w| w.reshape([16, 16])),
+        ("a part", &[2, 16, 16], |w| w.index(1)),
+        ("twice", &[16, 16], |w| w * 2.0),
+    ];
+    for (name, shape, made) in ways {
+        let f = |w: Var| rounds(made(w));
+        let w = Tensor::full(shape, 0.01).unwrap();
+        let g = jit(grad(checkpoint(f, Policy::Bytes(1_000))));
+        let e = g.explain(&w).unwrap();
+        assert!(e.tape().bytes() <= 1_000, "{name}: {}", e.tape());
+        let want = jit(grad(f)).call(&w).unwrap();
+        Agreement::CLOSE.check(&g.call(&w).unwrap(), &want).unwrap();
+    }
+}
+
+type Constant = fn(usize) -> Var;
+type Use = fn(Var, Var) -> Var;
+type Place = fn(Use, Var, Constant) -> Var;
+
+/// Constants that a program makes.
+const CONSTANTS: [(&str, Constant); 10] = [
+    ("numbers", |n| arange(n, Dtype::F64)),
+    ("products", |n| arange(n, Dtype::F64) * 0.01),
+    ("one number", |n| full([n], 0.3)),
+    ("truth values", |n| arange(n, Dtype::I64).rem(3).eq(0)),
+    ("indices", |n| (arange(n, Dtype::I64) * 7).rem(13)),
+    ("converted", |n| (arange(n, Dtype::I64) * 7).rem(13).convert(Dtype::F64)),
+    ("noise", |n| random::uniform(random::key(7), [n], Dtype::F64)),
+    ("sums", |n| arange(n, Dtype::F64).cumsum(0)),
+    ("parts", |n| concat(&[arange(n / 2, Dtype::F64), zeros([n - n / 2], Dtype::F64)], 0)),
+    ("written", |n| zeros([n], Dtype::F64).at(arange(n, Dtype::I64).rem(7)).add(full([n], 1.0))),
+];
+
+/// What reads a constant in both passes.
+const USES: [(&str, Use); 8] = [
+    ("rounds", |x, c| map(|t: Var| (x + t.convert(Dtype::F64) * 0.001).sin().sum(), c).sum()),
+    ("rounds that carry", |x, c| {
+        let round = |(h, t): (Var, Var)| ((h + t.convert(Dtype::F64) * 0.001).sin(), ());
+        scan(round, x, c).0.sum()
+    }),
+    ("elements in rounds", |x, c| {
+        let round = |(i, h): (Var, Var)| (h * c.index(i).convert(Dtype::F64) * 0.001).sin();
+        fori_loop(30, round, x).sum()
+    }),
+    ("all in rounds", |x, c| {
+        let c = c.convert(Dtype::F64);
+        fori_loop(30, |(_, h): (Var, Var)| (h * (c * h.sum()).sin().sum()).sin(), x).sum()
+    }),
+    ("rounds begin", |x, c| {
+        let c = c.convert(Dtype::F64) * 0.001;
+        fori_loop(30, |(_, h): (Var, Var)| (h * x.sum()).sin(), c).sum()
+    }),
+    ("branches", |x, c| {
+        let yes = |x: Var| (x.sum() * c.convert(Dtype::F64)).sin().sum();
+        cond(x.sum().gt(0.0), yes, |x: Var| x.sum(), x)
+    }),
+    ("contractions", |x, c| {
+        let c = c.convert(Dtype::F64);
+        (c * x.sum()).sin().dot(c)
+    }),
+    ("places", |x, c| {
+        let (at, c) = (c.convert(Dtype::I64).rem(7), c.convert(Dtype::F64));
+        let into = (x.index(2) * c).at(at).add(c);
+        (x.take(at, 0).sin() * c).sin().sum() + into.sin().sum()
+    }),
+];
+
+/// How many numbers a constant has.
+const MANY: usize = 1000;
+
+/// Where a function stands.
+const PLACES: [(&str, Place); 5] = [
+    ("alone", |f, x, c| f(x, c(MANY))),
+    ("in a call that is marked", |f, x, c| {
+        checkpoint(|x: Var| f(x, c(MANY)), Policy::Everything)(x)
+    }),
+    ("given to a call that is marked", |f, x, c| {
+        let c = c(MANY);
+        checkpoint(|x: Var| f(x, c), Policy::Everything)(x)
+    }),
+    ("in a function that is called", |f, x, c| outline(|x: Var| f(x, c(MANY)))(x)),
+    ("in rounds", |f, x, c| {
+        fori_loop(3, |(_, x): (Var, Var)| x * 0.5 + f(x, c(MANY)) * 0.001, x).sum()
+    }),
+];
+
+/// What follows from no argument is made again for the way back, whatever makes it and whatever reads it: it does
+/// not lie there from the forward pass on, which nobody counts.
+#[test]
+fn constants_do_not_lie_between_the_passes() {
+    let x: Tensor = (0..7).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
+    for (k, (place, at)) in PLACES.into_iter().enumerate() {
+        for (i, (reader, f)) in USES.into_iter().enumerate() {
+            // All of them alone, and elsewhere some.
+            for (j, (made, c)) in CONSTANTS.into_iter().enumerate() {
+                if k > 0 && (i + j + k) % 6 > 0 {
+                    continue;
+                }
+                let within = |budget| {
+                    let f = checkpoint(move |x: Var| at(f, x, c), Policy::Bytes(budget));
+                    jit(value_and_grad(f))
+                };
+                let (budget, g) = match within(0).explain(&x) {
+                    Ok(_) => (0, within(0)),
+                    Err(error) => (least(&error), within(least(&error))),
+                };
+                let e = g.explain(&x).unwrap();
+                let what = format!("{made}, read by {reader}, {place}");
+                assert!(e.tape().bytes() as u64 <= budget, "{what} in {budget}\n{}", e.tape());
+                if i == j {
+                    let plain = jit(value_and_grad(move |x: Var| at(f, x, c)));
+                    let (got, want) = (g.call(&x).unwrap(), plain.call(&x).unwrap());
+                    let both = ([got.0, got.1], [want.0, want.1]);
+                    Agreement::CLOSE
+                        .check_all(&both.0, &both.1)
+                        .unwrap_or_else(|e| panic!("{what}: {e}"));
+                }
+            }
+        }
+    }
+}
+
+/// Masks of rows that fill no words are packed while rounds run, and not when all are done: what a gradient works
+/// in beside its tape does not grow with the rounds.
+#[test]
+fn rows_of_a_few_bits_share_words() {
+    let choices: [(&str, Program); 3] = [
+        ("masks", |x| {
+            let round = |x: Var, y: Var| (x * 0.9).maximum(y * 0.7);
+            fori_loop(2000, |(_, (x, y)): (Var, (Var, Var))| (y, round(x, y)), (x, x.cos())).0.sum()
+        }),
+        ("places", |x| {
+            let round = |(t, x): (Var, Var)| {
+                let three = stack(&[x, x.flip(0) * 0.9, x * t.convert(Dtype::F64).sin()], 0);
+                let which = three.argmax(0).reshape([1, x.size()]);
+                three.take_along_axis(which, 0).reshape([x.size()]) * 0.9
+            };
+            fori_loop(2001, round, x).sum()
+        }),
+        ("nested", |x| {
+            let round = |x: Var| x.maximum(x.flip(0) * 0.7) * 0.9;
+            let rounds = |x: Var| fori_loop(100, |(_, x): (Var, Var)| round(x), x);
+            fori_loop(70, |(_, x): (Var, Var)| rounds(x), x).sum()
+        }),
+    ];
+    let x: Tensor = (0..7).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
+    for (name, f) in choices {
+        let plain = jit(value_and_grad(f));
+        let all = plain.explain(&x).unwrap().tape().bytes();
+        let g = jit(value_and_grad(checkpoint(f, Policy::Bytes(all as u64 / 3))));
+        let e = g.explain(&x).unwrap();
+        let (tape, work) = (e.tape().bytes(), e.workspace_bytes());
+        println!("{name}: {tape} of {all}, {work}");
+        assert!(3 * tape <= all && work <= tape + 8192, "{name}: {work}, {}", e.tape());
+        let ((y, dy), (z, dz)) = (plain.call(&x).unwrap(), g.call(&x).unwrap());
+        Agreement::CLOSE.check_all(&[z, dz], &[y, dy]).unwrap();
+    }
+}
+
+/// So is straight code before and behind a loop, which keeps some of its states meanwhile.
+#[test]
+fn straight_code_beside_loops_is_undone_in_pieces() {
+    let x = square();
+    let array = x.bytes().len();
+    let f: Program = |x| {
+        let layers = |x: Var, w: Var| (0..24).fold(x, |y, _| y.dot(w).tanh());
+        let rounds = fori_loop(60, |(_, z): (Var, Var)| z.dot(x).tanh(), layers(x, x));
+        layers(rounds, x).sum()
+    };
+    let plain = jit(value_and_grad(f));
+    let want = plain.call(&x).unwrap();
+    for arrays in [60, 30, 20, 14] {
+        let under = || checkpoint(f, Policy::Bytes((arrays * array) as u64));
+        let g = jit(value_and_grad(under()));
+        let e = g.explain(&x).unwrap();
+        let (tape, work) = (e.tape().bytes(), e.workspace_bytes());
+        println!("{arrays}: {} of tape in {}", tape / array, work / array);
+        assert!(tape <= arrays * array && work <= (arrays + 20) * array, "{arrays}: {work}");
+        let got = g.call(&x).unwrap();
+        Agreement::CLOSE.check_all(&[got.0, got.1], &[want.0.clone(), want.1.clone()]).unwrap();
+        let (got, want) = (jit(value_and_grad(under())), jit(value_and_grad(f)));
+        let (got, want) = (got.interpreted().call(&x), want.interpreted().call(&x));
+        assert_eq!(got.unwrap(), want.unwrap(), "{arrays}");
+    }
+}
+
+/// The gradient in the last two of three arguments.
+fn of_two(f: impl Fn((Var, Var, Var)) -> Var) -> impl Fn((Var, Var, Var)) -> (Var, Var) {
+    move |(k, x, s)| grad(|(x, s): (Var, Var)| f((k, x, s)))((x, s))
+}
+
+/// Sides of a branch that keep arrays of other shapes share their places, too: the whole keeps as much as the larger
+/// one, and a budget that is enough for that runs nothing again.
+#[test]
+fn sides_of_a_branch_share_what_they_keep() {
+    let turns = |n: usize| {
+        move |(x, s): (Var, Var)| {
+            fori_loop(n, move |(_, x): (Var, Var)| x + 0.001 * (s * x).sin(), x)
+        }
+    };
+    let products = |(x, s): (Var, Var)| {
+        let y = (s * x).expand_dims(0) + x.expand_dims(1);
+        (0..12).fold(y, |y, _| (y * y).sin() + y).sum_axis(0)
+    };
+    // Some of the sides, and the argument in the place of the others.
+    let some = move |on: [bool; 3]| {
+        move |(k, x, s): (Var, Var, Var)| {
+            let sides: [&dyn Fn((Var, Var)) -> Var; 3] = [&turns(400), &products, &turns(150)];
+            let other = |(x, _): (Var, Var)| x;
+            let side = |i: usize| if on[i] { sides[i] } else { &other };
+            switch(k, [side(0), side(1), side(2)], (x, s)).sum()
+        }
+    };
+    let which = some([true; 3]);
+    let x = Tensor::full(&[100], 0.5).unwrap();
+    let plain = jit(of_two(which));
+    let kept =
+        |on: [bool; 3]| jit(of_two(some(on))).explain((0i64, &x, 0.7)).unwrap().tape().bytes();
+    let alone = [0, 1, 2].map(|i| kept([0, 1, 2].map(|k| k == i)));
+    let all = kept([true; 3]);
+    assert!(all <= alone.iter().max().unwrap() + 4096, "{alone:?}, together {all}");
+    let enough = jit(of_two(checkpoint(which, Policy::Bytes(all as u64))));
+    let e = enough.explain((0i64, &x, 0.7)).unwrap();
+    assert!(e.tape().again().iter().all(|a| a.what != "sin"), "{}", e.tape());
+    for side in 0..3i64 {
+        let want = plain.call((side, &x, 0.7)).unwrap();
+        let exactly = jit(of_two(which)).interpreted().call((side, &x, 0.7)).unwrap();
+        for policy in [Policy::Bytes(all as u64), Policy::About(all as u64 / 20)] {
+            let few = of_two(checkpoint(which, policy.clone()));
+            let got = jit(&few).call((side, &x, 0.7)).unwrap();
+            Agreement::CLOSE
+                .check_all(&[got.0, got.1], &[&want.0, &want.1].map(Tensor::clone))
+                .unwrap();
+            let got = jit(&few).interpreted().call((side, &x, 0.7)).unwrap();
+            assert_eq!(got, exactly, "side {side}, {policy}");
+        }
+    }
+}
+
+/// What a function hands through, and what it is given twice, is summed in the order in which it is where no call is.
+#[test]
+fn calls_change_no_order_of_sums() {
+    let moved = |x: Var| x + 1.0;
+    let both = |(x, y): (Var, Var)| (x.atan() * x).sum() + y.tanh().sum();
+    let plain = move |x: Var| both((x, moved(x)));
+    let [first, second] = [Policy::Nothing, Policy::About(0)];
+    let cut = move |x: Var| {
+        let y = checkpoint(moved, first.clone())(x);
+        checkpoint(both, second.clone())((x, y))
+    };
+    let x: Tensor = (0..200).map(|i| (1.3 * i as f64).sin()).collect();
+    let exact = |f: &dyn Fn(Var) -> Var| jit(grad(f)).interpreted().call(&x).unwrap();
+    assert_eq!(exact(&cut), exact(&plain));
+    let outlined = |x: Var| outline(both)((x, outline(moved)(x)));
+    assert_eq!(exact(&outlined), exact(&plain));
+}
+
+/// A value that a loop reads by rows, as a whole, and begins with: to its cotangent rounds add in one order, into however
+/// many loops a budget parts them.
+#[test]
+fn cuts_of_a_loop_that_reads_rows_of_what_it_reads_change_no_bit() {
+    let programs: [Program; 5] = [
+        // A row is read twice.
+        |x| {
+            let round = |(h, t): (Var, Var)| ((h * 0.9 + t).sin() + t * h * 0.1, ());
+            scan(round, constant(0.3), x).0 + (x * x.exp()).sum()
+        },
+        |x| {
+            let y = x.tile([3]).reshape([67, 3]);
+            let round = |(h, t): (Var, Var)| ((h * 0.9 + t).sin() + t * h * 0.1, ());
+            scan(round, y.index(3), y).0.sum() + (y * y.exp()).sum()
+        },
+        |x| {
+            let y = x * 1.1;
+            let round = |(h, t): (Var, Var)| {
+                let h = (h * 0.9 + t * y.cos() * 0.1).sin();
+                (h, h * t)
+            };
+            let (h, rows) = scan_reverse(round, y, y);
+            h.sum() + rows.square().sum() + (y * y).sum()
+        },
+        |x| {
+            let y = x * 1.1;
+            let round = |(h, t): (Var, Var)| ((h * t + y * 0.3).sin(), ());
+            scan(round, x.zeros_like(), y).0.sum() + y.exp().sum()
+        },
+        |x| {
+            let y = x * 1.1;
+            let round = |(h, t): (Var, Var)| ((h * 0.9 + t).cos(), ());
+            scan(round, y, y).0.sum() + y.exp().sum()
+        },
+    ];
+    let x: Tensor = (0..67).map(|i| (1.7 * i as f64).sin()).collect();
+    for (i, f) in programs.into_iter().enumerate() {
+        let exact = |f: &dyn Fn(Var) -> Var| jit(grad(f)).interpreted().call(&x).unwrap();
+        let (want, all) = (exact(&f), jit(grad(f)).explain(&x).unwrap().tape().bytes() as u64);
+        for part in 1..12 {
+            let few = checkpoint(f, Policy::About(all * part / 12));
+            assert_eq!(exact(&few), want, "{i}, {} bytes of {all}", all * part / 12);
+        }
+    }
+}
+
+/// Places of an array that are read before and behind a piece in which the array is read first.
+#[test]
+fn cuts_behind_the_first_read_of_an_array_change_no_bit() {
+    let f = |x: Var| {
+        let (p, o) = (x.argmax(0).rem(3), x.argmin(0).rem(1));
+        let mut y = x.reshape([8, 8]);
+        let (w, mut all) = (y, y.sum());
+        for _ in 0..6 {
+            let a = y.dot(w).tanh();
+            let b = y.dynamic_slice(&[p, o], [5, 8]);
+            let z = (a + b.exp().sum_axis(0) * 0.01).tanh();
+            let c = y.take(z.argmax(0), 0);
+            all = all + (b * b.sin()).sum() + (c * c.cos()).sum() + (a * y).sum();
+            y = z + z.dot(c).tanh() * 0.1;
+        }
+        all + y.sum()
+    };
+    let x: Tensor = (0..64).map(|i| (1.7 * i as f64).sin()).collect();
+    let exact = |f: &dyn Fn(Var) -> Var| jit(grad(f)).interpreted().call(&x).unwrap();
+    let want = exact(&f);
+    for budget in (20_000..34_000).step_by(1_600) {
+        let few = checkpoint(f, Policy::About(budget));
+        assert_eq!(exact(&few), want, "{budget} bytes");
+    }
+}
+
+/// A loop that makes something again for the way back could be the one that makes it for the forward pass: then it
+/// would lie in memory between. So what is worked in is what one of the two passes needs.
+#[test]
+fn what_is_made_again_is_made_after_the_forward_pass() {
+    const N: usize = 9973;
+    fn along(h: Var, t: Var) -> Var {
+        scan(|(h, t): (Var, Var)| ((h * t).sin() + h.square() * 0.1, ()), h, t).0.sum()
+    }
+    fn literal(x: Var) -> Var {
+        along(x, arange(N, Dtype::F64) * 0.001) + x.sin().sum() + x.exp().sum() + x.cos().sum()
+    }
+    fn argument(x: Var) -> Var {
+        let y = (x * 0.01).sin();
+        along(x.index(0), y) + (x.sin() * y).sum().sin()
+    }
+    fn twice(x: Var) -> Var {
+        let a = along(x.index(0), x.cumsum(0) * 1e-5);
+        a * along(x.index(1), x.exp().cumsum(0) * 1e-5)
+    }
+    // Behind another checkpoint, which has kept what comes in.
+    fn second(x: Var) -> Var {
+        let of = |x: Var| (x * 1e-4).sum().exp();
+        let h = checkpoint(of, Policy::Bytes(1000))(x);
+        let of = |(h, x): (Var, Var)| {
+            along(h, (x * h).cos().stop_gradient()) * along(h, (x * 1.3).sin())
+        };
+        checkpoint(of, Policy::Bytes(2000))((h, x))
+    }
+    // In front of what works in four arrays.
+    fn before(x: Var) -> Var {
+        let of = |x: Var| (along(x.index(0), (x * 1.1).sin()) * x.index(1)).exp();
+        let h = checkpoint(of, Policy::Bytes(2000))(x);
+        let u = (h * arange(N, Dtype::F64) * 1e-4).cos().stop_gradient();
+        h * u.sort(0).index(5)
+    }
+    let wave = |n: usize| Tensor::from((0..n).map(|i| (0.7 * i as f64).sin()).collect::<Vec<_>>());
+    // Arrays of the way back: the one that rounds read; or two for both sums, the total, and the cotangents of rows.
+    for (f, x, arrays) in
+        [(literal as Program, wave(5), 1), (argument, wave(N), 4), (twice, wave(N), 4)]
+    {
+        let plain = run(value_and_grad(f), &x).unwrap();
+        for (g, value) in [
+            (jit(grad(checkpoint(f, Policy::Bytes(2000)))).explain(&x), false),
+            (jit(value_and_grad(checkpoint(f, Policy::Bytes(2000)))).explain(&x), true),
+        ] {
+            let e = g.unwrap();
+            assert!(e.tape().bytes() <= 2000, "value {value}:\n{}", e.tape());
+            let most = arrays * 8 * N + 8192;
+            assert!(e.workspace_bytes() <= most, "value {value}, {arrays}:\n{}", e.memory_plan());
+        }
+        let (y, g) = run(value_and_grad(checkpoint(f, Policy::Bytes(2000))), &x).unwrap();
+        Agreement::CLOSE.check_all(&[y, g], &[plain.0, plain.1]).unwrap();
+    }
+    // Those two and what rounds read; four, the cosine and where it is.
+    for (f, arrays) in [(second as Program, 4), (before, 6)] {
+        let [one, both] = [jit(grad(f)).explain(wave(N)), jit(value_and_grad(f)).explain(wave(N))];
+        for e in [one.unwrap(), both.unwrap()] {
+            assert!(e.workspace_bytes() <= arrays * 8 * N + 8192, "{}", e.memory_plan());
+        }
+    }
+}
+
+/// What is kept is there, and arithmetic on it is done where it is read, as on an argument.
+#[test]
+fn what_is_kept_is_read_as_cheaply_as_an_argument() {
+    let chain = |h: Var| (0..8).fold(constant(0.1), |t, _| (h * t + 0.3).square().mean().sin());
+    let x = Tensor::full(&[1000], 0.3).unwrap();
+    for policy in [Policy::named(["h"]), Policy::Nothing, Policy::Bytes(10_000)] {
+        let f = move |x: Var| chain(checkpoint(|x: Var| x.exp().named("h"), policy.clone())(x));
+        let e = jit(grad(f)).explain(&x).unwrap();
+        assert!(e.workspace_bytes() <= 2 * 8000 + 2048, "{}", e.memory_plan());
+    }
+}
+
+/// A table of which each row is made from some before it becomes a loop that carries rows. The cotangent of a row is
+/// the same sum: what is read of the table behind the loop, then its readers, a sum of their own for each read.
+#[test]
+fn tables_of_rows_change_no_bit() {
+    fn table(x: Var, old: usize) -> Ref {
+        let rows = Ref::new(zeros([40 + old, x.size()], Dtype::F64));
+        (0..old).for_each(|k| rows.at(k).set(x * (0.5 + k as f64)));
+        rows
+    }
+    fn read(rows: Ref) -> Var {
+        let once = rows.at(3).get().sum() + rows.at(40).get().exp().sum();
+        (rows.get().square() * 0.3).sin().sum() + once
+    }
+    let two: Program = |x| {
+        let rows = table(x, 2);
+        let round = |(i, ()): (Var, ())| {
+            let (old, last) = (rows.at(i).get(), rows.at(i + 1).get());
+            rows.at(i + 2).set((old * 1.1).sin() + last.cos() * x * 0.1);
+        };
+        fori_loop(40, round, ());
+        read(rows)
+    };
+    // The same row read twice, and one that is used twice.
+    let twice: Program = |x| {
+        let rows = table(x, 3);
+        let round = |(i, ()): (Var, ())| {
+            let (old, last) = (rows.at(i).get(), rows.at(i + 2).get());
+            let more = (rows.at(i).get() * rows.at(i + 1).get()).sin();
+            rows.at(i + 3)
+                .set((old * 1.1).sin() * old.square() * 0.1 + last.cos() * x * 0.1 + more);
+        };
+        fori_loop(40, round, ());
+        read(rows)
+    };
+    // The row of the round, read and added to.
+    let own: Program = |x| {
+        let rows = table(x, 3);
+        let round = |(i, ()): (Var, ())| {
+            let (old, last) = (rows.at(i).get(), rows.at(i + 2).get());
+            rows.at(i + 3).set((old * 1.1).sin() + last.cos() * x * 0.1);
+            rows.at(i + 3).add(rows.at(i + 3).get().square() * 0.1);
+        };
+        fori_loop(40, round, ());
+        read(rows)
+    };
+    let down: Program = |x| {
+        let rows = Ref::new(zeros([42, x.size()], Dtype::F64));
+        (0..2).for_each(|k| rows.at(41 - k).set(x * (0.5 + k as f64)));
+        let round = |(i, ()): (Var, ())| {
+            let (j, step) = (39 - i, rows.at(41 - i).get());
+            rows.at(j).set((step * 1.1).sin() + rows.at(j + 1).get().cos() * x * 0.1);
+        };
+        fori_loop(40, round, ());
+        read(rows)
+    };
+    // Each from the one before, read twice.
+    let one: Program = |x| {
+        let rows = table(x, 1);
+        let round = |(i, ()): (Var, ())| {
+            let (old, again) = (rows.at(i).get(), rows.at(i).get().square());
+            rows.at(i + 1).set((old * 1.1).sin() + again.cos() * x * 0.1);
+        };
+        fori_loop(40, round, ());
+        read(rows)
+    };
+    let x: Tensor = (0..5).map(|i| 0.9 * (1.0 + 0.7 * f64::from(i)).sin()).collect();
+    for (name, f) in [("two", two), ("twice", twice), ("own", own), ("down", down), ("one", one)] {
+        let want = jit(value_and_grad(f)).interpreted().call(&x).unwrap();
+        let mut met = 0;
+        for bytes in [500, 1000, 1800, 2500, 3500, 5000, 8000, 1 << 40] {
+            let g = jit(value_and_grad(checkpoint(f, Policy::Bytes(bytes)))).interpreted();
+            let Ok(got) = g.call(&x) else { continue };
+            assert_eq!(got, want, "{name} in {bytes} bytes");
+            met += 1;
+        }
+        assert!(met >= 4, "{name}: {met} budgets");
+    }
+}
+
+/// A budget around a gradient is for what lies between that gradient and the way back through it; what lies between
+/// its own two passes has a budget of its own.
+#[test]
+fn gradients_inside_have_budgets_of_their_own() {
+    fn inner(x: Var) -> Var {
+        let round = |(i, h): (Var, Var)| (h * 1.1).sin() + x * i.convert(Dtype::F64) * 0.001;
+        fori_loop(40, round, x).square().sum()
+    }
+    let of = |inner: Rc<dyn Fn(Var) -> Var>| {
+        move |x: Var| {
+            let inner = inner.clone();
+            (grad(move |x: Var| inner(x))(x) * x).sum()
+        }
+    };
+    let x: Tensor = (0..5).map(|i| 0.9 * (1.0 + 0.7 * f64::from(i)).sin()).collect();
+    let plain = of(Rc::new(inner));
+    let few: Rc<dyn Fn(Var) -> Var> = Rc::new(checkpoint(inner, Policy::Bytes(600)));
+    let both = || checkpoint(of(few.clone()), Policy::Bytes(1752));
+    let e = jit(grad(both())).explain(&x).unwrap();
+    assert!(e.tape().bytes() <= 1752, "{}", e.tape());
+    let outer = jit(grad(checkpoint(plain.clone(), Policy::Bytes(1752)))).explain(&x).unwrap();
+    assert!(outer.tape().bytes() > 1752, "{}", outer.tape());
+    let (f, g) = (jit(grad(plain)).interpreted(), jit(grad(both())).interpreted());
+    Agreement::CLOSE.check(&g.call(&x).unwrap(), &f.call(&x).unwrap()).unwrap();
+}

@@ -1,0 +1,21 @@
+//! Programs written by hand against what is said of them, pages of the book, and rules about the source.
+
+mod associative_scan;
+mod book;
+mod budgets;
+mod checkpoint;
+mod compile_fail;
+mod custom_rules;
+mod depth;
+mod effects;
+mod from_scratch;
+mod limits;
+mod outline;
+mod outside;
+mod randomness;
+mod record;
+mod record_errors;
+mod rendered_errors;
+mod state_errors;
+mod tidy;
+mod wide;

@@ -1,0 +1,54 @@
+//! Errors print as the book shows them: with the user's lines, operands, birthplaces and mend.
+//!
+//! `BLESS=1 cargo test -p tapeloom-tests --test programs rendered_errors::` writes what they print into the
+//! chapters: read the difference before you commit it.
+
+#![allow(unused_variables, clippy::items_after_statements, reason = "code of the book")]
+
+use std::fs;
+use std::path::Path;
+
+/// A block of a chapter; gives its errors as they print.
+type Block = fn() -> Result<Vec<String>, Box<dyn std::error::Error>>;
+
+include!(concat!(env!("OUT_DIR"), "/errors.rs"));
+
+#[test]
+fn errors_print_as_the_book_says() {
+    assert!(ERRORS.len() > 8, "only {} blocks", ERRORS.len());
+    let mut failures = Vec::new();
+    for (chapter, expected, line, block) in ERRORS {
+        let printed: Vec<String> =
+            block().unwrap().iter().map(|text| as_in_a_program(text, *line)).collect();
+        if printed.iter().any(|text| text == expected) {
+            continue;
+        }
+        // The one that is closest: it begins with the same kind.
+        let kind = expected.split(']').next();
+        let closest = printed.iter().find(|text| text.split(']').next() == kind);
+        let Some(text) = closest.or(printed.first()) else { panic!("{chapter}: no error") };
+        if std::env::var_os("BLESS").is_some() {
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src");
+            let file = file.join(format!("{chapter}.md"));
+            let page = fs::read_to_string(&file).unwrap().replace(expected, text);
+            fs::write(file, page).unwrap();
+        } else {
+            failures.push(format!("-- {chapter} shows\n{expected}\n-- but it prints\n{text}"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// The text with places of the generated file as places of `src/main.rs`, where the block would
+/// begin at line 1.
+fn as_in_a_program(text: &str, line: usize) -> String {
+    let mut pieces = text.split(concat!(env!("OUT_DIR"), "/errors.rs:"));
+    let mut result = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let digits = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
+        let (number, rest) = piece.split_at(digits);
+        let number: usize = number.parse().unwrap();
+        result += &format!("src/main.rs:{}{rest}", number - line);
+    }
+    result
+}

@@ -1,0 +1,258 @@
+//! When operations run: small programs whose ticks are counted by hand.
+
+use crate::accelerator::kernel::{At, Emit};
+use tapeloom_backend::accelerator::*;
+
+/// Ticks of a program on arrays `a0` and `a1` of 1024 elements each.
+fn ticks(machine: &Machine, system: System, program: impl FnOnce(&mut Emit<'_>)) -> u64 {
+    let mut arrays = Arrays::bump(Arrays::BASE, 0, 0);
+    arrays.push("x", 1024, 8);
+    arrays.push("y", 1024, 8);
+    let tape = Tape::at(Tape::BASE);
+    let mut e = Emit::new(Simulation::new(machine, system, &arrays, &tape).unwrap());
+    program(&mut e);
+    e.finish().unwrap().forward.ticks
+}
+
+/// Where every line of memory is as far away, whatever was read before.
+fn flat() -> Machine {
+    Machine { row: 0, ..Machine::cal() }
+}
+
+fn x() -> ArrayId {
+    ArrayId::from_u32(0)
+}
+
+#[track_caller]
+fn check(expected: u64, program: impl FnOnce(&mut Emit<'_>)) {
+    check_on(&flat(), expected, program);
+}
+
+#[track_caller]
+fn check_on(machine: &Machine, expected: u64, program: impl FnOnce(&mut Emit<'_>)) {
+    assert_eq!(ticks(machine, System::ENZYME, program), expected);
+}
+
+fn loads(e: &mut Emit<'_>, elements: impl IntoIterator<Item = usize>) {
+    for element in elements {
+        e.load(x(), element);
+    }
+}
+
+#[test]
+fn operations_wait_for_operands_and_units() {
+    check(0, |_| {});
+    check(15, |e| {
+        (0..3).fold(Token::READY, |value, _| e.add(value, value));
+    });
+    let many = |opcode, n| {
+        move |e: &mut Emit<'_>| {
+            for _ in 0..n {
+                e.op(opcode, &[]);
+            }
+        }
+    };
+    check(5, many(Opcode::Add, 16));
+    check(6, many(Opcode::Add, 17));
+    // A unit that divides does nothing else.
+    check(16, many(Opcode::Div, 16));
+    check(32, many(Opcode::Div, 17));
+    check(0, many(Opcode::Free, 1000));
+    let realistic = Machine { latencies: Latencies::REALISTIC, ..flat() };
+    check_on(&realistic, 30, many(Opcode::Tanh, 1));
+    check_on(&Machine { window: 4, ..flat() }, 10, many(Opcode::Add, 8));
+    // Once at a time, where the machine is strict: these are instances of one operation.
+    check_on(&Machine { strict: 1, ..flat() }, 15, many(Opcode::Add, 3));
+    check_on(&Machine { strict: 1, ..flat() }, 5, |e| {
+        for site in 0..3 {
+            e.push(site, Work::Compute(Opcode::Add), &[]);
+        }
+    });
+}
+
+#[test]
+fn a_port_has_one_read_and_one_write_under_way() {
+    check(10, |e| loads(e, [0]));
+    check(10, |e| loads(e, [0, 8]));
+    check(20, |e| loads(e, [0, 8, 16]));
+    // The fourth waits for the first of the ports, not for both.
+    check(13, |e| loads(e, [0, 1, 2, 3]));
+    let other_set = [0, 8, 16, 24];
+    check(20, |e| loads(e, other_set));
+    let free = Machine { burst: 0, ..flat() };
+    check_on(&free, 10, |e| {
+        loads(e, [0, 8]);
+        e.store(x(), 16, Token::READY);
+        e.store(x(), 24, Token::READY);
+    });
+    let open = Machine { blocking: 0, ..free };
+    check_on(&open, 11, |e| loads(e, other_set));
+    check_on(&Machine { mshrs: 1, ..open.clone() }, 40, |e| loads(e, other_set));
+    // A line that is under way is waited for, by as many as there is room for.
+    check_on(&open, 10, |e| loads(e, [0, 1, 2]));
+    check_on(&Machine { targets: 1, ..open }, 13, |e| loads(e, [0, 1, 2]));
+    let at_once = Machine { targets: 0, ports: 1, ..flat() };
+    check_on(&at_once, 16, |e| loads(e, [0, 1, 2]));
+}
+
+/// One load after the other. Rows are 8 kB here: 1,024 elements of 8 bytes, and x and y lie in two banks.
+#[test]
+fn a_row_of_memory_stays_open() {
+    let one = Machine { ports: 1, ..Machine::cal() };
+    let of =
+        |elements: &'static [usize]| move |e: &mut Emit<'_>| loads(e, elements.iter().copied());
+    // 96 ns opens the row, 82 ns finds it open.
+    check_on(&one, 10, of(&[0]));
+    check_on(&one, 10 + 9 + 9, of(&[0, 8, 16]));
+    check_on(&Machine { row: 64, row_banks: 4, ..one.clone() }, 10 + 10 + 10, of(&[0, 8, 16]));
+    // With another row open in the bank it is 110.2 ns, which end in the twelfth tick.
+    let narrow = Machine { row: 64, row_banks: 2, ..one.clone() };
+    check_on(&narrow, 10 + 10 + 12 + 12, of(&[0, 8, 16, 24]));
+    // What is written back opens its row, too. The store runs beside the first load.
+    let tiny = Machine { row: 1 << 10, row_banks: 1, ..one.with_cache(1 << 10, 1) };
+    check_on(&tiny, 10 + 12 + 9, of(&[0, 128, 136]));
+    check_on(&tiny, 12 + 12, |e| {
+        e.store(x(), 0, Token::READY);
+        loads(e, [128, 136]);
+    });
+}
+
+#[test]
+fn memory_moves_a_line_at_a_time() {
+    let lines = |n: usize| move |e: &mut Emit<'_>| loads(e, (0..n).map(|i| 8 * i));
+    let wide = Machine { ports: 16, ..flat() };
+    // Three lines in a tick, the fourth 10 ns later: 96, 99.3, 102.7, 106 ns.
+    check_on(&wide, 10, lines(2));
+    check_on(&wide, 11, lines(4));
+    let fast = Machine { ports: 16, row: 0, ..Machine::fast() };
+    assert_eq!((flat().missed(), fast.missed()), (10, 136));
+    check_on(&fast, 136, lines(1));
+    // Nineteen lines before the last one, 6.67 ticks each; beyond twenty one must come first.
+    check_on(&fast, 263, lines(20));
+    check_on(&fast, 272, lines(21));
+    // Lines that are written back go when nobody reads, or when too many wait.
+    let conflict = |e: &mut Emit<'_>| {
+        let store = |e: &mut Emit<'_>, i: usize| e.store(x(), 8 * i, Token::READY);
+        (0..32).for_each(|i| store(e, i));
+    };
+    let tiny = Machine { burst: 100_000, ..flat().with_cache(1 << 10, 2) };
+    // Fifteen of them before the last line is read, eight of which can wait.
+    check_on(&tiny, 320 + 7 * 10, conflict);
+    check_on(&Machine { write_buffers: 40, ..tiny }, 320, conflict);
+}
+
+#[test]
+fn accesses_to_a_word_keep_their_order() {
+    // A load waits for the store, a store for the load, a store for the store.
+    check(13, |e| {
+        e.store(x(), 0, Token::READY);
+        loads(e, [0]);
+    });
+    check(13, |e| {
+        loads(e, [0]);
+        e.store(x(), 0, Token::READY);
+    });
+    check(13, |e| {
+        e.store(x(), 0, Token::READY);
+        e.store(x(), 0, Token::READY);
+    });
+    // Ten for the load, five for the sum, three for the store.
+    check(18, |e| e.accumulate(x(), 0, Token::READY));
+    // The next word has nothing to do with it.
+    check(18, |e| {
+        e.accumulate(x(), 0, Token::READY);
+        e.accumulate(x(), 1, Token::READY);
+    });
+}
+
+#[test]
+fn a_block_is_known_when_its_branch_is() {
+    let program = |branch: bool| {
+        move |e: &mut Emit<'_>| {
+            let condition = e.op(Opcode::Compare, &[]);
+            if branch {
+                e.push(0, Work::Branch, &[condition]);
+            }
+            loads(e, [0]);
+        }
+    };
+    check(10, program(false));
+    check(11, program(true));
+}
+
+#[test]
+fn lines_of_the_tape_are_fetched_ahead() {
+    let run = |system| {
+        let arrays = Arrays::bump(Arrays::BASE, 0, 0);
+        let mut tape = Tape::at(Tape::BASE);
+        let region = tape.push(1, 80);
+        let machine = flat();
+        let mut e = Emit::new(Simulation::new(&machine, system, &arrays, &tape).unwrap());
+        for i in 0..80 {
+            e.tape_store(At::tape(region, 0, i, 0), 1.0, Token::READY);
+        }
+        e.finish().unwrap()
+    };
+    let (plain, ahead) = (run(System::AOS), run(System::PREFETCH));
+    assert_eq!((plain.forward.tape.misses, plain.forward.prefetched), (10, 0));
+    // The second of a line is on its way with the first.
+    assert_eq!(plain.forward.merged, 10);
+    // One line too many is fetched at the end.
+    assert_eq!((ahead.forward.tape.misses, ahead.forward.prefetched), (1, 10));
+    assert!(ahead.forward.ticks < plain.forward.ticks);
+}
+
+/// Ticks of layers that are stored and loaded again, forward and backward.
+#[track_caller]
+fn check_layers(machine: &Machine, layers: &[usize], expected: (u64, u64)) {
+    let mut tape = Tape::at(Tape::BASE);
+    let total: usize = layers.iter().sum();
+    let region = tape.push(1, total as u64);
+    let arrays = Arrays::bump(Arrays::BASE, 0, 0);
+    let mut e = Emit::new(Simulation::new(machine, System::TFLOW, &arrays, &tape).unwrap());
+    let mut first = 0;
+    for entries in layers {
+        e.layer(*entries, false);
+        for i in 0..*entries {
+            e.tape_store(At::tape(region, 0, first + i, i), i as f64, Token::READY);
+        }
+        e.barrier();
+        first += entries;
+    }
+    e.reverse();
+    for entries in layers.iter().rev() {
+        first -= entries;
+        e.layer(*entries, false);
+        for i in 0..*entries {
+            e.tape_load(At::tape(region, 0, first + i, i), i as f64);
+        }
+        e.barrier();
+    }
+    let s = e.finish().unwrap();
+    assert_eq!((s.forward.ticks, s.reverse.ticks), expected);
+}
+
+#[test]
+fn a_bank_takes_one_access_in_a_tick() {
+    // Stores 1, barrier 1, one request to memory 10; the request 10, loads 1, barrier 1.
+    check_layers(&flat(), &[8], (12, 12));
+    check_layers(&flat(), &[16], (2 + 1 + 11, 11 + 2 + 1));
+    check_layers(&Machine { banks: 4, ..flat() }, &[8], (13, 13));
+    check_layers(&Machine { banks: 1, ..flat() }, &[8], (19, 19));
+    check_layers(&Machine { scratchpad: 5, barrier: 0, ..flat() }, &[8], (15, 15));
+}
+
+#[test]
+fn a_half_is_used_while_the_other_one_is_streamed() {
+    // A layer of 32 takes 5 ticks, and its four requests 3 + 10.
+    let cal = flat();
+    check_layers(&cal, &[32], (5 + 13, 13 + 5));
+    check_layers(&cal, &[32, 32], (5 + 5 + 13, 13 + 5 + 5));
+    // The third layer waits for the half of the first, 13 ticks behind it, forward and backward.
+    check_layers(&cal, &[32, 32, 32], (5 + 13 + 5 + 13, 13 + 5 + 13 + 5));
+    // So does the second one where there is no other half.
+    let single = Machine { halves: 1, entries: 32, ..cal };
+    check_layers(&single, &[32, 32], (5 + 13 + 5 + 13, 13 + 5 + 13 + 5));
+    let slow = Machine { outstanding: 1, ..single };
+    check_layers(&slow, &[32], (5 + 40, 40 + 5));
+}

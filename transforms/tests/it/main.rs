@@ -1,0 +1,5 @@
+//! Transforms of programs written as text.
+
+mod derivatives;
+mod peephole;
+mod simplify;
