@@ -19,13 +19,13 @@
 //! r.get()                            %1: f64[] = loop{body=@body, trip=n, takes=[index,carry0]} %0
 //! ```
 //!
-//! Only bodies of control flow may write to what is outside ([`body`]), since only they are run where
+//! Only bodies of control flow may write to what is outside ([`body`](super::body)), since only they are run where
 //! they stand and when. The closures of transforms and outlined ones ([`frame`](super::frame)) are
 //! functions, which may run many times or never; they read.
 
 use super::diagnostic::{Diagnostic, Note, place};
 use super::frame::{Captured, Frame, Runs, Trace};
-use super::{Closed, Handle, Param, close, nowhere, poison1, with_trace};
+use super::{Handle, nowhere, poison1, with_trace};
 use crate::problem::{Kind, Problem};
 use crate::spot::Loc;
 use crate::types::{Dtype, Type};
@@ -202,17 +202,6 @@ impl State {
         })
         .flatten()
     }
-}
-
-/// Traces a closure that is run where it stands: the body of a loop, a branch. As
-/// [`frame`](super::frame), and state from outside may be written; [`Closed::held`] says which is.
-pub fn body<R>(
-    transform: &'static str,
-    at: Loc,
-    params: &[Param],
-    f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
-) -> Closed<R> {
-    close(transform, at, params, Runs::InPlace, f)
 }
 
 /// Runs `f` as if the closure of that frame had not begun, nor those inside: what it emits stands before

@@ -64,11 +64,14 @@ pub(super) fn epsilon<B: Tree<Var>>(tree: &B) -> f64 {
 #[doc(alias = "conjugate_gradient")]
 #[track_caller]
 pub fn cg<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
+    let (bounds, (b, tree)) = (until.bounds(&b), ravel(&b));
+    tree(conjugate_gradients(&|v| unmarked(|| ravel(&matvec(tree(v))).0), b, bounds))
+}
+
+#[track_caller]
+fn conjugate_gradients(a: &dyn Fn(Var) -> Var, b: Var, (relative, most): (f64, i64)) -> Var {
     let at = caller();
-    let (relative, most) = until.bounds(&b);
-    let (b, tree) = ravel(&b);
     let (b, size) = scaled(b);
-    let a = |v: Var| unmarked(|| ravel(&matvec(tree(v))).0);
     let limit = b.dot(b) * (relative * relative);
     let (x, ..) = while_loop(
         |(_, _, _, rr, n): (Var, Var, Var, Var, Var)| rr.gt(limit) & n.lt(most),
@@ -81,7 +84,7 @@ pub fn cg<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
         },
         (b.zeros_like(), b, b, b.dot(b), Var::literal(Literal::i64(0), at)),
     );
-    tree(x * size)
+    x * size
 }
 
 /// How many directions [`gmres`] keeps before it starts anew.
@@ -104,12 +107,19 @@ const RESTART: usize = 30;
 /// Source: Saad and Schultz, 1986.
 #[track_caller]
 pub fn gmres<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
+    let (bounds, rounding, (b, tree)) = (until.bounds(&b), epsilon(&b), ravel(&b));
+    tree(minimal_residual(&|v| unmarked(|| ravel(&matvec(tree(v))).0), b, bounds, rounding))
+}
+
+#[track_caller]
+fn minimal_residual(
+    a: &dyn Fn(Var) -> Var,
+    b: Var,
+    (relative, most): (f64, i64),
+    rounding: f64,
+) -> Var {
     let at = caller();
-    let (relative, most) = until.bounds(&b);
-    let rounding = epsilon(&b);
-    let (b, tree) = ravel(&b);
     let (b, size) = scaled(b);
-    let a = |v: Var| unmarked(|| ravel(&matvec(tree(v))).0);
     let ty = b.ty(at);
     let n = ty.shape.elements();
     let m = n.clamp(1, RESTART);
@@ -171,7 +181,7 @@ pub fn gmres<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
         cycle,
         (b.zeros_like(), b, none()),
     );
-    tree(x * size)
+    x * size
 }
 
 /// A vector whose largest element is of size 1, and that size. Of what is not finite no round is made, and

@@ -174,7 +174,7 @@ impl Rng {
 }
 
 /// Keys for the members of a batch, for every capture that is the key of a closure's generator.
-pub(crate) fn key_for_each<S>(staged: &mut Staged<S>, size: usize) {
+pub(crate) fn key_for_each(staged: &mut Staged, size: usize) {
     let at = staged.at;
     staged.lift_captures(|capture| {
         Rng::behind(capture)?;

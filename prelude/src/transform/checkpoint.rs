@@ -2,14 +2,14 @@
 //! whose loops it keeps some carries.
 
 use crate::Var;
-use crate::closure::{rebuild, stage};
+use crate::closure::{Staged, rebuild, stage};
 use crate::function::{Function, one};
 use crate::ops::emit;
 use crate::tree::Tree;
 use crate::var::caller;
 use tapeloom_ir::prim::{Call, MARKS, Op};
 use tapeloom_ir::trace;
-use tapeloom_ir::{Kind, Module, Policy, Problem};
+use tapeloom_ir::{Kind, Loc, Module, Policy, Problem};
 
 /// The same function, of which reverse mode keeps what `policy` says: `(A -> B) -> (A -> B)`.
 ///
@@ -78,19 +78,26 @@ pub fn checkpoint<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     f: F,
     policy: Policy,
 ) -> impl Fn(A) -> B {
-    let f = one(f);
-    let at = caller();
-    move |x| {
-        let (staged, _) = stage("checkpoint", at, &f, x);
-        let known = |m: &mut Module, f| tapeloom_transforms::known_names(m, f, &policy).map(|()| f);
-        let results = match staged.derive(known) {
-            Some(function) => {
-                let call = Call::checkpoint(function, policy.clone());
-                staged.bind(call, &staged.args, [])
-            }
-            None => staged.poison(&staged.result_types()),
-        };
-        rebuild(staged.output(), results, at)
+    let (f, at) = (one(f), caller());
+    move |x| checkpoint_at(&f, &policy, at, x)
+}
+
+fn checkpoint_at<A: Tree<Var>, B: Tree<Var>>(
+    f: &dyn Fn(A) -> B,
+    policy: &Policy,
+    at: Loc,
+    x: A,
+) -> B {
+    let (staged, _, output) = stage("checkpoint", at, f, x);
+    rebuild(&output, kept(&staged, policy), at)
+}
+
+/// The results of a call of which reverse mode keeps what a policy says.
+fn kept(staged: &Staged, policy: &Policy) -> Vec<Var> {
+    let known = |m: &mut Module, f| tapeloom_transforms::known_names(m, f, policy).map(|()| f);
+    match staged.derive(known) {
+        Some(function) => staged.bind(Call::checkpoint(function, policy.clone()), &staged.args, []),
+        None => staged.poison(&staged.result_types()),
     }
 }
 
@@ -139,16 +146,26 @@ pub fn checkpoint_carries<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     block: usize,
     f: F,
 ) -> impl Fn(A) -> B {
-    let f = one(f);
-    let at = caller();
-    move |x| {
-        let (staged, _) = stage("checkpoint_carries", at, &f, x);
-        let marked = staged.derive(|m, f| tapeloom_transforms::keep_carries(m, f, carries, block));
-        let results = match marked {
-            Some(function) => staged.bind(Call::inline(function), &staged.args, []),
-            None => staged.poison(&staged.result_types()),
-        };
-        rebuild(staged.output(), results, at)
+    let (f, at) = (one(f), caller());
+    move |x| checkpoint_carries_at(&f, [carries, block], at, x)
+}
+
+fn checkpoint_carries_at<A: Tree<Var>, B: Tree<Var>>(
+    f: &dyn Fn(A) -> B,
+    [carries, block]: [usize; 2],
+    at: Loc,
+    x: A,
+) -> B {
+    let (staged, _, output) = stage("checkpoint_carries", at, f, x);
+    rebuild(&output, carried(&staged, carries, block), at)
+}
+
+/// The results of a call of whose loops reverse mode keeps some carries.
+fn carried(staged: &Staged, carries: usize, block: usize) -> Vec<Var> {
+    let marked = staged.derive(|m, f| tapeloom_transforms::keep_carries(m, f, carries, block));
+    match marked {
+        Some(function) => staged.bind(Call::inline(function), &staged.args, []),
+        None => staged.poison(&staged.result_types()),
     }
 }
 
