@@ -6,6 +6,7 @@ use crate::compile::Report;
 use crate::kernel::{Asked, Kernel, Program};
 use crate::layout::{Layout, Pipeline, Room};
 use crate::plan::{CallRow, Inside, Plan, Row};
+use crate::target::Target;
 use std::hash::{Hash, Hasher};
 use tapeloom_ir::{FuncId, Module, fingerprint};
 
@@ -15,7 +16,8 @@ pub(crate) fn tell(module: &Module, func: FuncId, report: &Report) {
     let program = || fingerprint::of(&*report.program);
     fingerprint::tell("kernels", of, program);
     fingerprint::tell("plan", of, || fingerprint::of(&report.plan));
-    if fingerprint::wanted() {
+    // Only the simulated machine lays tapes out.
+    if matches!(report.target, Target::Accelerator(_)) && fingerprint::wanted() {
         for pipeline in Pipeline::ALL {
             // Some programs keep nothing that a layout could be made of, which is the same before and after.
             if let Ok(layout) = pipeline.run(&report.program, &Room::default()) {
