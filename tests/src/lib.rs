@@ -18,6 +18,7 @@
 //! - [`planned`]: random programs with loops, under policies and budgets;
 //! - [`recorded`]: what it means that a recording is right;
 //! - [`suite`]: nine kernels to measure what gradients keep;
+//! - [`Sweep`]: the table of the tests over many cases;
 //! - [`tally`]: how large programs are when they are compiled;
 //! - [`told`]: what an error must tell;
 //! - [`transformer`]: blocks of a transformer, to measure;
@@ -48,6 +49,7 @@ pub mod recorded;
 pub mod repeated;
 mod samples;
 pub mod suite;
+mod sweeps;
 pub mod tally;
 pub mod tapeflow;
 mod tensor_text;
@@ -66,6 +68,7 @@ pub use heard::{Heard, Listener};
 pub use programs::Vocabulary;
 pub use random::{EDGES, Rng, edge_tensors};
 pub use samples::{Case, cases};
+pub use sweeps::Sweep;
 pub use tensor_text::{read_tensor, read_tensors, show_tensor, show_tensors};
 pub use text_test::TextTest;
 
