@@ -31,6 +31,11 @@ mod target;
 mod thin;
 mod watch;
 
+#[cfg(test)]
+#[path = "../../tests/src/sweeps.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it is a module of the crate `tests`")]
+mod sweeps;
+
 pub use compile::{Options, Report, Runnable, compile};
 pub use executable::{Executable, Taken};
 pub use jit::CodeReport;

@@ -1,14 +1,12 @@
 //! Random programs against laws: seeds, failures made small, and what is printed of them.
 //!
-//! Three things can be said in the environment. `FUZZ=20` tries twenty times as many programs.
-//! `FUZZ_SEED=s` starts at that seed; a failure prints the seed of its program, so that with it the
-//! program is the first one tried. Without it seeds are fixed, and a test says the same every day.
+//! How many programs a test tries, and from which seed on, says the table of [`Sweep`].
 
 use crate::genes::Recipe;
 use crate::marks::replaced;
 use crate::recorded;
 use crate::words::{Choice, Demand, Letter, append, same_numbers, unchecked};
-use crate::{Agreement, Case, Failure, Rng, run, show_tensors};
+use crate::{Agreement, Case, Failure, Rng, Sweep, run, show_tensors};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 use tapeloom_ir::prim::Exactness;
@@ -26,23 +24,21 @@ pub type Law = fn(&mut Module, &Case, &Recipe) -> Result<(), Failure>;
 const SHRINKS: usize = 4000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Checks a law on that many programs.
+/// Checks a law on the programs of a sweep.
 ///
 /// # Panics
 /// With the smallest program found that breaks the law.
 #[track_caller]
 #[allow(clippy::panic, reason = "it is an assertion")]
-pub fn for_all(cases: u64, law: Law) {
-    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse().ok());
-    let (first, scale) = (number("FUZZ_SEED").unwrap_or(0), number("FUZZ").unwrap_or(1));
-    for seed in seeds(first).take((cases * scale) as usize) {
+pub fn for_all(sweep: Sweep, law: Law) {
+    for seed in sweep.seeds() {
         if let Some(failure) = failure(seed, law) {
             panic!("{failure}");
         }
     }
 }
 
-/// Seeds that begin with the first; those of neighbouring first ones are others.
+/// Seeds that begin with the first, for the command `fuzz`; those of neighbouring first ones are others.
 pub fn seeds(first: u64) -> impl Iterator<Item = u64> {
     (0..).map(move |i: u64| first.wrapping_add(i << 32))
 }
@@ -68,7 +64,7 @@ pub fn failure(seed: u64, law: Law) -> Option<String> {
         break;
     }
     let (what, test) = wrong;
-    Some(format!("FUZZ_SEED={seed}: {what}\n\n{test}"))
+    Some(format!("SWEEP_SEED={seed}: {what}\n\n{test}"))
 }
 
 /// What is wrong, and the program as a text test.

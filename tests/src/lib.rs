@@ -19,6 +19,7 @@
 //! - [`recorded`]: what it means that a recording is right;
 //! - [`replay`]: fingerprints of all programs, to compare before and after a change;
 //! - [`suite`]: nine kernels to measure what gradients keep;
+//! - [`Sweep`]: the table of the tests over many cases;
 //! - [`tally`]: how large programs are when they are compiled;
 //! - [`told`]: what an error must tell;
 //! - [`transformer`]: blocks of a transformer, to measure;
@@ -50,6 +51,7 @@ pub mod repeated;
 pub mod replay;
 mod samples;
 pub mod suite;
+mod sweeps;
 pub mod tally;
 pub mod tapeflow;
 mod tensor_text;
@@ -68,6 +70,7 @@ pub use heard::{Heard, Listener};
 pub use programs::Vocabulary;
 pub use random::{EDGES, Rng, edge_tensors};
 pub use samples::{Case, cases};
+pub use sweeps::Sweep;
 pub use tensor_text::{read_tensor, read_tensors, show_tensor, show_tensors};
 pub use text_test::TextTest;
 

@@ -38,6 +38,11 @@ mod transpose;
 mod unzip;
 mod vjp;
 
+#[cfg(test)]
+#[path = "../../tests/src/sweeps.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it is a module of the crate `tests`")]
+mod sweeps;
+
 pub use activity::{Activity, activity};
 pub use cost::Cost;
 pub use cse::cse;

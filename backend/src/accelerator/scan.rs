@@ -10,6 +10,7 @@ use super::op::{Op, Token, Work};
 use super::opcode::Opcode;
 use super::simulation::Simulation;
 use super::system::System;
+use crate::sweeps::Sweep;
 
 #[derive(Clone, Copy, PartialEq)]
 enum State {
@@ -162,7 +163,7 @@ fn queues_issue_what_a_scan_of_the_window_issues() {
         Machine::fast(),
         Machine { window: 1, ..Machine::cal() },
     ];
-    for seed in 0..60 {
+    for seed in Sweep::Scans.seeds() {
         let mut random = Random(seed);
         let mut ops: Vec<(u32, Work, Vec<usize>)> = Vec::new();
         for at in 0..200_usize {
@@ -170,7 +171,7 @@ fn queues_issue_what_a_scan_of_the_window_issues() {
                 let near = random.below(12) as usize + 1;
                 at.checked_sub(near).into_iter().collect::<Vec<usize>>()
             };
-            let element = random.below(1 + seed * 4);
+            let element = random.below(1 + seed % 60 * 4);
             let work = match random.below(20) {
                 0..8 => Work::Compute(Opcode::ALL[random.below(9) as usize]),
                 8..14 => Work::Load(x, element),

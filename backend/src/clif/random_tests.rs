@@ -4,9 +4,7 @@
 //! Text, verifier, the checking interpreter and machine code must agree on each in every bit, in lanes
 //! and in order, and on what is reported in which order. A library contracts in an order of its own, so
 //! in kernels with contractions numbers are small integers, which split loops and lanes do not change
-//! then. A run of a few hundred is part of the tests;
-//! `KERNELS=50000 cargo test --release -p tapeloom-backend recursive` is a long one, and
-//! `KERNELS_SEED=n` begins elsewhere.
+//! then. How many kernels a run takes, and from which seed on, says the table of `Sweep`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -19,6 +17,7 @@ use crate::kernel::{
     VarId, Version, View, choose_lanes, claim, eval, handle, in_place, jam, localize, parse,
     registers, reuse, shadow, splice, split_loops, straighten, unroll, upward, verify, visit,
 };
+use crate::sweeps::Sweep;
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
 
@@ -638,8 +637,6 @@ fn program(seed: u64) -> (Program, bool) {
 
 #[test]
 fn random_recursive_kernels() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
-    let (count, seed) = (number("KERNELS").unwrap_or(200), number("KERNELS_SEED").unwrap_or(0));
     let mut r = Random(7);
     let mut numbers = |dtype, by: f64| {
         let number = |r: &mut Random| Literal::of(dtype, (r.below(9) as f64 - 3.0) / by);
@@ -650,7 +647,7 @@ fn random_recursive_kernels() {
     // The order of a sum shows.
     let thirds = [numbers(Dtype::F64, 3.0), integers[1].clone()];
     let mut met = [0; 11];
-    for seed in seed..seed + count {
+    for seed in Sweep::Kernels.seeds() {
         let (p, contracts) = program(seed);
         let args = if contracts { &integers } else { &thirds };
         let told_by = |p: &Program| {
@@ -725,5 +722,5 @@ fn random_recursive_kernels() {
             });
         }
     }
-    assert!(count < 100 || met.iter().all(|n| *n > 10), "{met:?}");
+    assert!(met.iter().all(|n| *n > 10), "{met:?}");
 }

@@ -11,6 +11,7 @@ use crate::kernel::{
     Program, Rounds, ScalarId, Stmt, Sums, VarId, choose_lanes, claim, eval, parse, verify,
 };
 use crate::machine::Machine;
+use crate::sweeps::Sweep;
 use crate::target::baseline;
 use cranelift_entity::EntityRef;
 use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
@@ -688,7 +689,7 @@ fn random_kernels() {
         .iter()
         .map(|d| tensor(*d, &(0..SIZE).map(|_| element(*d)).collect::<Vec<_>>()))
         .collect();
-    for seed in 0..600 {
+    for seed in Sweep::Elementwise.seeds() {
         let p = Generator::new(seed).program();
         assert_eq!(verify(&p), [], "{p}");
         let p = if seed % 4 == 0 { p } else { in_lanes(p) };

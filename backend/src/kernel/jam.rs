@@ -158,6 +158,7 @@ mod tests {
     use crate::Executable;
     use crate::clif::tests::Random;
     use crate::kernel::{eval, parse, shadow, verify};
+    use crate::sweeps::Sweep;
     use tapeloom_ir::Tensor;
 
     /// The text of sums of `n` rows of 20 numbers; it is valid, and gives the same bits.
@@ -219,8 +220,8 @@ mod tests {
     /// Any loops of that shape: what is written may be what another round reads.
     #[test]
     fn no_bit_changes() {
-        let (mut r, mut together) = (Random(7), 0);
-        for case in 0..600 {
+        let (mut r, mut together) = (Random(Sweep::Jam.seed()), 0);
+        for case in 0..Sweep::Jam.cases() {
             let (n, m) = (2 + r.below(9), 4 + r.below(4));
             let all = n * m;
             // An element of the round, of the row of another one, or one for all.

@@ -5,6 +5,7 @@
 use super::told::{listen, told};
 use super::{BufferId, Held, confine, eval, parse, shadow, splice, verify};
 use crate::Executable;
+use crate::sweeps::Sweep;
 use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 use tapeloom_ir::{Literal, Tensor};
 
@@ -778,13 +779,13 @@ fn the_verifier_checks_what_is_given_up() {
 /// Of many operands and results, what is written is apart from all others.
 #[test]
 fn what_calls_write_is_apart() {
-    let mut state = 1u64;
+    let mut state = Sweep::Calls.seed();
     let mut next = |n: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (state >> 33) % n
     };
     let mut refused = 0;
-    for _ in 0..300 {
+    for _ in 0..Sweep::Calls.cases() {
         // Two elements each, of two buffers that share bytes.
         let reads = 1 + next(3);
         let places: Vec<u64> = (0..reads + 2).map(|_| next(31)).collect();

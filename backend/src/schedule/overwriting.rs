@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::tests::check_all;
+use crate::sweeps::Sweep;
 use tapeloom_ir::{Literal, Tensor, parse_module};
 
 /// Runs a function of `f64[100], f64[100], i64[], i64[]` at several indices.
@@ -286,11 +287,9 @@ fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
     format!("({types}) {{\n{text}  return {}\n}}", results.join(", "))
 }
 
-/// `FUZZ=20` tries twenty times as many.
 #[test]
 fn random_updates() {
-    let scale: u64 = std::env::var("FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
-    for seed in 0..60 * scale {
+    for seed in Sweep::Updates.seeds() {
         let mut state = seed;
         let mut random = |n: usize| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

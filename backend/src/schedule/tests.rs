@@ -4,6 +4,7 @@
 
 use super::schedule;
 use crate::kernel;
+use crate::sweeps::Sweep;
 use tapeloom_ir::prim::{Attr, Attributes};
 use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, Dtype, FuncId, Kind, Literal, Module, Op, Tensor, Type, eval,
@@ -307,7 +308,7 @@ fn random_equation(r: &mut Random, b: &Builder<'_>, values: &mut Vec<Atom>) {
 #[test]
 fn random_programs_mean_what_they_say() {
     let mut module = Module::new();
-    for seed in 0..150 {
+    for seed in Sweep::Scheduled.seeds() {
         let mut r = Random(seed);
         let mut types = vec![ArrayType::new(Dtype::F64, [])];
         for _ in 0..2 {

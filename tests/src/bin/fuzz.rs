@@ -127,7 +127,7 @@ fn supervise(of: Family, seed: u64, mut first: u64, mut count: u64) -> Result<u6
         }
         wrong += 1;
         let last = seeds(seed).nth((first + at) as usize).unwrap_or_default();
-        println!("! FUZZ_SEED={last}: the process ended with {status}\n{}", (of.show)(last));
+        println!("! SWEEP_SEED={last}: the process ended with {status}\n{}", (of.show)(last));
         (first, count) = (first + at + 1, count - at - 1);
     }
     Ok(wrong)

@@ -62,5 +62,5 @@ pub fn failure(mut program: Program, seed: u64, law: Law) -> Option<String> {
         }
         break;
     }
-    Some(format!("FUZZ_SEED={seed}: {wrong}\n\n{program:?}"))
+    Some(format!("SWEEP_SEED={seed}: {wrong}\n\n{program:?}"))
 }

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tapeloom_ir::prim::{Call, Role};
 use tapeloom_ir::{Atom, Builder, Draft, Module, Policy, print_function};
 use tapeloom_tests::words::{Choice, Demand, Letter, append, outlined, same_numbers};
-use tapeloom_tests::{Case, EXAMPLES, Failure, Rng, show_tensors};
+use tapeloom_tests::{Case, EXAMPLES, Failure, Rng, Sweep, show_tensors};
 
 /// Letters of the longest words.
 const LENGTH: usize = 3;
@@ -68,7 +68,7 @@ fn words_of_checkpoints() {
 fn spell(first: Letter) {
     let mut failures = Vec::new();
     let mut words = 0;
-    for example in EXAMPLES {
+    for example in Sweep::Words.all(EXAMPLES) {
         let (mut m, case) = example.read().unwrap();
         let mut rng = Rng::new(first as u64);
         words += walk(&mut m, &case, first, 1, &mut rng, &mut failures);

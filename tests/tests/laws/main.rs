@@ -25,14 +25,14 @@ mod vocabulary;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tapeloom_ir::{Module, print_function};
-use tapeloom_tests::{Case, Failure, cases};
+use tapeloom_tests::{Case, Failure, Sweep, cases};
 
 pub(crate) type Law = fn(&mut Module, &Case) -> Result<(), Failure>;
 
 /// Checks a law at every sample and reports all failures.
 #[track_caller]
 pub(crate) fn for_all(law: Law) {
-    for_each(cases, law);
+    for_each(|m| Sweep::Samples.all(cases(m)), law);
 }
 
 /// Checks a law at each of these cases and reports all failures.

@@ -6,10 +6,7 @@
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use tapeloom_ir::{Module, parse_module, print_function, print_module};
-use tapeloom_tests::{Rng, cases};
-
-/// Damaged texts per sample.
-const ROUNDS: usize = 6;
+use tapeloom_tests::{Rng, Sweep, cases};
 
 /// What tokens are replaced by: numbers at the ends of their ranges, types, signs, names.
 const REPLACEMENTS: &[&str] = &[
@@ -67,11 +64,11 @@ fn broken_text_does_not_panic() {
     let mut module = Module::new();
     let texts: BTreeSet<String> =
         cases(&mut module).iter().map(|c| print_function(&module, c.f)).collect();
-    let mut rng = Rng::new(1);
+    let mut rng = Rng::new(Sweep::Damage.seed());
     let mut good = 0;
     let mut panics = Vec::new();
     for text in &texts {
-        for _ in 0..ROUNDS {
+        for _ in 0..Sweep::Damage.cases() {
             let broken = damage(text, &mut rng);
             let outcome = catch_unwind(|| match parse_module(&broken) {
                 Err(errors) => {

@@ -1,19 +1,24 @@
 //! Random programs: the laws of derivatives, batching and passes hold for compositions, too.
 //!
 //! What is tested here is the walkers (what is active, what is linear, what is batched, sums of
-//! cotangents) rather than the primitives. Seeds are fixed; a failure is shrunk to few equations.
+//! cotangents) rather than the primitives. Seeds are those of the sweep; a failure is shrunk to few equations.
 
 use crate::{batching, derivatives, native, passes, values};
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use tapeloom_ir::{Module, print_function};
-use tapeloom_tests::Vocabulary;
+use tapeloom_tests::{Sweep, Vocabulary};
 
 #[test]
 fn laws_hold_for_random_programs() {
     let mut module = Module::new();
     let vocabulary = Vocabulary::new(&mut module);
-    let config = Config { cases: 150, failure_persistence: None, ..Config::default() };
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let config = Config {
+        cases: Sweep::Laws.cases() as u32,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let seed = [Sweep::Laws.seed().to_le_bytes(); 4].concat();
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
     let choices = proptest::collection::vec(proptest::num::u64::ANY, 1..24);
     let laws: [crate::Law; 5] =
         [values::text, derivatives::reverse, batching::batched, passes::keep, native::native];

@@ -15,7 +15,7 @@ use tapeloom_ir::prim::{
 use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, Dtype, Literal, Module, Op, Tensor, Type, eval,
 };
-use tapeloom_tests::{Agreement, Elements, Rng, cases, edge_tensors, tensor_of};
+use tapeloom_tests::{Agreement, Elements, Rng, Sweep, cases, edge_tensors, tensor_of};
 
 #[test]
 fn both_sides_are_equal() {
@@ -26,7 +26,7 @@ fn both_sides_are_equal() {
         by_operand.entry(&u.x).or_default().push(u);
     }
     let mut failures = Vec::new();
-    let rows = Op::rewrites();
+    let rows = Sweep::Rewrites.all(Op::rewrites());
     for row in &rows {
         let outcome = match row.rule {
             Equality::Pattern { lhs, rhs } => pattern(&module, row, lhs, rhs),

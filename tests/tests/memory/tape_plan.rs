@@ -5,7 +5,7 @@
 
 use tapeloom::Explanation;
 use tapeloom::prelude::*;
-use tapeloom_tests::{Agreement, Counting};
+use tapeloom_tests::{Agreement, Counting, Sweep};
 
 /// What may be allocated beside what is explained: the call's own lists.
 const LITTLE: usize = 2048;
@@ -106,64 +106,66 @@ fn what_is_explained_is_what_is_taken() {
         move |w: Var| scan_reverse(|(h, _): (Var, Var)| round((h, w)), w, over(w)).1.square().sum();
     two_arrays("up", up, &x);
     two_arrays("down", down, &x);
-    the_tape_is_all_that_grows_with_rounds();
+}
+
+#[test]
+fn the_tape_of_a_loop_is_all_that_grows_with_rounds() {
+    the_tape_is_all_that_grows_with_rounds("swing", |n| {
+        Box::new(move |x: Var| {
+            let round = |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - x.sin() * 0.01);
+            fori_loop(n, round, (x, x.zeros_like())).0.sum()
+        })
+    });
+}
+
+#[test]
+fn the_tape_of_nested_loops_is_all_that_grows_with_rounds() {
+    the_tape_is_all_that_grows_with_rounds("nest", |n| {
+        Box::new(move |x: Var| {
+            let inner = |x: Var| fori_loop(n, |(_, x): (Var, Var)| x.sin() + x * 0.1, x);
+            fori_loop(8, |(_, x): (Var, Var)| inner(x) + 0.5, x).sum()
+        })
+    });
+}
+
+#[test]
+fn the_tape_of_loops_in_branches_is_all_that_grows_with_rounds() {
+    the_tape_is_all_that_grows_with_rounds("branch", |n| {
+        Box::new(move |x: Var| {
+            let inner = |x: Var| fori_loop(n, |(_, x): (Var, Var)| x.cos(), x);
+            let round = |(i, x): (Var, Var)| cond(i.rem(3).eq(0), |x: Var| x.sin(), inner, x);
+            fori_loop(7, round, x).sum()
+        })
+    });
 }
 
 /// Whatever is kept and however often: what is said of the workspace is what is taken, and what is said to be tape is
 /// all that grows with the rounds; on the way back through a gradient there are the cotangents of its tape, too, and
 /// a branch that undoes a loop does so in copies of the states that are kept of it.
-fn the_tape_is_all_that_grows_with_rounds() {
+fn the_tape_is_all_that_grows_with_rounds(name: &str, f: fn(usize) -> Box<dyn Fn(Var) -> Var>) {
     let x: Tensor = (0..100).map(|i| 0.01 * f64::from(i)).collect();
-    let swing = |n: usize| {
-        move |x: Var| {
-            let round = |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - x.sin() * 0.01);
-            fori_loop(n, round, (x, x.zeros_like())).0.sum()
-        }
-    };
-    let nest = |n: usize| {
-        move |x: Var| {
-            let inner = |x: Var| fori_loop(n, |(_, x): (Var, Var)| x.sin() + x * 0.1, x);
-            fori_loop(8, |(_, x): (Var, Var)| inner(x) + 0.5, x).sum()
-        }
-    };
-    let branch = |n: usize| {
-        move |x: Var| {
-            let inner = |x: Var| fori_loop(n, |(_, x): (Var, Var)| x.cos(), x);
-            let round = |(i, x): (Var, Var)| cond(i.rem(3).eq(0), |x: Var| x.sin(), inner, x);
-            fori_loop(7, round, x).sum()
-        }
-    };
-    type Of = Box<dyn Fn(usize) -> Box<dyn Fn(Var) -> Var>>;
-    let programs: [(&str, Of); 3] = [
-        ("swing", Box::new(move |n| Box::new(swing(n)))),
-        ("nest", Box::new(move |n| Box::new(nest(n)))),
-        ("branch", Box::new(move |n| Box::new(branch(n)))),
-    ];
-    for (name, f) in programs {
-        let once = jit(grad(f(1))).explain(&x).unwrap().workspace_bytes();
-        let bytes = [60_000, 5_000].map(Policy::Bytes);
-        let plain = [Policy::Planned, Policy::Nothing, Policy::Rounded];
-        for policy in plain.into_iter().chain(bytes) {
-            for order in [1, 2] {
-                let what = format!("{name}, {policy}, order {order}");
-                let f = checkpoint(f(50), policy.clone());
-                let g: Box<dyn Fn(Var) -> Var> = match order {
-                    1 => Box::new(grad(f)),
-                    _ => Box::new(grad(move |x: Var| grad(&f)(x).square().sum())),
-                };
-                let e = measured(&what, g, &x);
-                let (tape, all) = (e.tape().bytes(), e.workspace_bytes());
-                let more = match (order, name) {
-                    (1, "branch") => tape,
-                    (1, _) => 0,
-                    (_, "branch") => 4 * tape,
-                    _ => tape,
-                };
-                let room = order * (3 * once + 4096) + more;
-                assert!(tape <= all && all - tape <= room, "{what}: {tape} of {all}\n{}", e.tape());
-                assert!(tape > 3 * 800, "{what}: {tape} of {all}\n{}", e.tape());
-            }
-        }
+    let once = jit(grad(f(1))).explain(&x).unwrap().workspace_bytes();
+    let bytes = [60_000, 5_000].map(Policy::Bytes);
+    let plain = [Policy::Planned, Policy::Nothing, Policy::Rounded];
+    let all = plain.into_iter().chain(bytes).flat_map(|policy| [1, 2].map(|n| (policy.clone(), n)));
+    for (policy, order) in Sweep::TapePlan.all(all) {
+        let what = format!("{name}, {policy}, order {order}");
+        let f = checkpoint(f(50), policy);
+        let g: Box<dyn Fn(Var) -> Var> = match order {
+            1 => Box::new(grad(f)),
+            _ => Box::new(grad(move |x: Var| grad(&f)(x).square().sum())),
+        };
+        let e = measured(&what, g, &x);
+        let (tape, all) = (e.tape().bytes(), e.workspace_bytes());
+        let more = match (order, name) {
+            (1, "branch") => tape,
+            (1, _) => 0,
+            (_, "branch") => 4 * tape,
+            _ => tape,
+        };
+        let room = order * (3 * once + 4096) + more;
+        assert!(tape <= all && all - tape <= room, "{what}: {tape} of {all}\n{}", e.tape());
+        assert!(tape > 3 * 800, "{what}: {tape} of {all}\n{}", e.tape());
     }
 }
 

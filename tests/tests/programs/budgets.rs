@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use tapeloom::prelude::*;
 use tapeloom::{Error, Kind};
-use tapeloom_tests::{Agreement, Listener};
+use tapeloom_tests::{Agreement, Listener, Sweep};
 
 type Program = fn(Var) -> Var;
 
@@ -87,7 +87,7 @@ fn least(error: &Error) -> u64 {
 #[test]
 fn budgets_are_obeyed_or_refused_with_the_least_number() {
     let x = Tensor::new(&[32], (0..32).map(|i| 0.01 * f64::from(i)).collect::<Vec<_>>()).unwrap();
-    for (name, f) in PROGRAMS {
+    for (name, f) in Sweep::TapeOfPrograms.all(PROGRAMS) {
         let want = jit(value_and_grad(f)).call(&x).unwrap();
         // What the gradient works in beside its tape; the loops that make carries again work in as much.
         let e = jit(value_and_grad(f)).explain(&x).unwrap();

@@ -10,6 +10,7 @@ use tapeloom_ir::{
     Builder, DEEPEST_CALL, DEEPEST_CLOSURE, Draft, FuncId, Module, Op, Problem, Scalar, Type, eval,
     parse_module, print_function, verify_module,
 };
+use tapeloom_tests::Sweep;
 use tapeloom_transforms as transforms;
 
 /// Runs on a thread with 2 MiB of stack, as tests and `std::thread::spawn` have. Without the limit
@@ -85,7 +86,7 @@ fn every_walk_survives_the_deepest_calls() {
     on_a_small_stack(|| {
         // Opened calls are walked in the same way, or not at all.
         for ((how, call), depth) in CALLS.iter().zip([DEEPEST_CALL, 1000, 1000]) {
-            for (name, walk) in WALKS {
+            for (name, walk) in Sweep::Depth.all(WALKS) {
                 let mut m = Module::new();
                 let f = chain(&mut m, depth, *call, Scalar::Neg).unwrap();
                 assert_eq!(m.depth(f), depth);

@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tapeloom_ir::fault::Fault;
+use tapeloom_tests::Sweep;
 
 /// Which of our crates each one may use.
 const EDGES: &[(&str, &[&str])] = &[
@@ -194,6 +196,114 @@ fn no_path_of_a_machine() {
         }
     }
     assert_eq!(wrong, [""; 0]);
+}
+
+/// Where the number of cases of a test stands.
+const SWEEPS: &str = "tests/src/sweeps.rs";
+
+#[test]
+fn every_sweep_is_a_row_of_the_table() {
+    let mut wrong = Vec::new();
+    let mut all = String::new();
+    for file in files("rs") {
+        let name = show(&file);
+        // This file says what is looked for.
+        if name == SWEEPS || name.ends_with("programs/tidy.rs") {
+            continue;
+        }
+        let code = code(&read(&file));
+        wrong.extend(unlisted(&code).into_iter().map(|line| format!("{name}: {line}")));
+        all += &code;
+    }
+    assert_eq!(wrong, [""; 0], "take numbers and seeds from a row of {SWEEPS}");
+    let rows = Sweep::ALL.iter().map(|sweep| format!("{sweep:?}"));
+    let unused: Vec<String> = rows.filter(|n| !has_word(&all, &format!("Sweep::{n}"))).collect();
+    assert_eq!(unused, [""; 0], "rows of {SWEEPS} that no test asks for");
+}
+
+/// Lines that draw cases and ask no row how many: loops over seeds, and switches of the environment.
+/// A loop over a grid cannot be told from any other loop, and is listed by who writes it.
+fn unlisted(code: &str) -> Vec<&str> {
+    let drawn = |line: &&str| {
+        let seeds = line.contains("for seed in ") && !line.contains(".seeds()");
+        let switch = ["FUZZ", "KERNELS", "SWEEP", "CASES", "SEED"];
+        let asks = line.contains("env::var") || line.contains("number(");
+        seeds || asks && switch.iter().any(|name| line.contains(&format!("\"{name}")))
+    };
+    // The command `fuzz` is told its numbers.
+    let own = |line: &&str| !line.contains("seeds(seed)");
+    code.lines().map(str::trim).filter(drawn).filter(own).collect()
+}
+
+#[test]
+fn an_unlisted_sweep_is_found() {
+    let listed = "for seed in Sweep::Text.seeds() {\n}\nfor seed in sweep.seeds() {";
+    assert_eq!(unlisted(listed), [""; 0]);
+    let loops = "for seed in 0..60 * scale {";
+    let switch = "let n = std::env::var(\"FUZZ\").ok();";
+    assert_eq!(unlisted(&format!("{loops}\n    {switch}\n{listed}")), [loops, switch]);
+}
+
+#[test]
+fn what_catches_a_fault_is_there() {
+    let mut wrong = Vec::new();
+    for fault in Fault::ALL {
+        let Some(path) = fault.caught_by() else { continue };
+        let parts: Vec<&str> = path.split("::").collect();
+        let module = |n: usize| root().join("tests/tests").join(parts[..n].join("/"));
+        let file = |n: usize| [module(n).with_extension("rs"), module(n).join("mod.rs")];
+        let found = |n: usize| file(n).into_iter().find(|file| file.exists());
+        // A module, or a test in one.
+        let is_test = |text: String| text.contains(&format!("fn {}()", parts[parts.len() - 1]));
+        let last = parts.len();
+        let there = found(last).is_some() || found(last - 1).is_some_and(|f| is_test(read(&f)));
+        if last < 2 || !there {
+            wrong.push(format!("{}: {path}", fault.name()));
+        }
+    }
+    assert_eq!(wrong, [""; 0], "no such module of tests");
+}
+
+/// Crates whose integration tests are binaries, and how many each may have.
+const BINARIES: &[(&str, usize)] = &[("prelude", 1), ("transforms", 1), ("tests", 5)];
+
+#[test]
+fn test_binaries_are_few() {
+    for (folder, _) in EDGES {
+        let most = BINARIES.iter().find(|(name, _)| name == folder).map_or(0, |(_, n)| *n);
+        let roots = std::fs::read_dir(root().join(folder).join("tests")).into_iter().flatten();
+        // A folder with a `main.rs`, or a file beside it, is a binary: it is linked with everything.
+        let binary = |path: &PathBuf| {
+            path.join("main.rs").exists() || path.extension().is_some_and(|e| e == "rs")
+        };
+        let found = roots.filter_map(|e| Some(e.ok()?.path())).filter(binary).count();
+        assert_eq!(found, most, "{folder}/tests: add a module to a binary that is there");
+    }
+}
+
+/// A file that no `mod` names is compiled by nobody.
+#[test]
+fn every_file_of_tests_is_a_module() {
+    let mut wrong = Vec::new();
+    for (folder, _) in BINARIES {
+        let tests = root().join(folder).join("tests");
+        for file in files("rs").iter().filter(|file| file.starts_with(&tests)) {
+            let stem = |path: &Path| path.file_stem().unwrap_or_default().display().to_string();
+            let parent = file.parent().unwrap();
+            // A folder is named by the file beside it.
+            let (name, list) = match stem(file).as_str() {
+                "main" => continue,
+                "mod" => (stem(parent), parent.parent().unwrap()),
+                name => (name.to_owned(), parent),
+            };
+            let lists = ["main.rs", "mod.rs"].map(|l| list.join(l));
+            let named = |l: &PathBuf| l.exists() && read(l).contains(&format!("mod {name};"));
+            if !lists.iter().any(named) {
+                wrong.push(show(file));
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0], "no `mod` names it, so nothing in it is run");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 use tapeloom::prelude::*;
-use tapeloom_tests::Agreement;
+use tapeloom_tests::{Agreement, Sweep};
 
 /// As far as the solvers go.
 const SOLVED: Agreement = Agreement::Within { relative: 1e-7, absolute: 1e-7 };
@@ -137,11 +137,17 @@ fn arguments(shape: &[usize]) -> (Tensor, Tensor) {
 
 #[test]
 fn equations_have_the_derivatives_of_their_solutions() {
-    let transforms: [Transform; 8] = [
+    solutions(&[
         ("value", |f| f),
         ("gradient", |f| Rc::new(move |x| ravel(&grad(|x| f(x).sin().sum())(x)).0)),
         ("forward", |f| Rc::new(move |(a, b)| jvp(|b: Var| f((a, b)))((b, b.cos())).1)),
         ("forward in a", |f| Rc::new(move |(a, b)| jvp(|a: Var| f((a, b)))((a, a.cos())).1)),
+    ]);
+}
+
+#[test]
+fn equations_have_the_second_derivatives_of_their_solutions() {
+    solutions(&[
         ("hessian", |f| Rc::new(move |(a, b)| hessian(|b: Var| f((a, b)).sin().sum())(b))),
         ("reverse of reverse", |f| {
             Rc::new(move |x| {
@@ -149,6 +155,12 @@ fn equations_have_the_derivatives_of_their_solutions() {
                 ravel(&grad(g)(x)).0
             })
         }),
+    ]);
+}
+
+#[test]
+fn outlined_and_checkpointed_equations_have_the_derivatives_of_their_solutions() {
+    solutions(&[
         ("outlined", |f| {
             Rc::new(move |x| {
                 let once = outline(|x: (Var, Var)| f(x));
@@ -160,11 +172,15 @@ fn equations_have_the_derivatives_of_their_solutions() {
                 ravel(&grad(|x| checkpoint(|x: (Var, Var)| f(x), Policy::Nothing)(x).sum())(x)).0
             })
         }),
-    ];
+    ]);
+}
+
+#[track_caller]
+fn solutions(transforms: &[Transform]) {
     let (a, b) = arguments(&[]);
     let (many_a, many_b) = arguments(&[4]);
-    for (name, equation, formula) in pairs() {
-        for (transform, of) in &transforms {
+    for (name, equation, formula) in Sweep::Solutions.all(pairs()) {
+        for (transform, of) in transforms {
             let (f, g) = (of(equation.clone()), of(formula.clone()));
             let want = jit(|x| g(x)).call((&a, &b)).unwrap();
             let check = |what: &str, got: Tensor, want: &Tensor| {

@@ -7,11 +7,8 @@ use std::fmt::Write;
 use tapeloom_ir::{ArrayType, Dtype, FuncId, Module, Tensor, parse_module, print_function};
 use tapeloom_tests::calculus::{check_products, precision};
 use tapeloom_tests::words::{Demand, same_numbers};
-use tapeloom_tests::{Agreement, Case, Failure, Rng, run};
+use tapeloom_tests::{Agreement, Case, Failure, Rng, Sweep, run};
 use tapeloom_transforms::{jvp, last_rows, ranges, rows, vjp, windows};
-
-/// How many programs.
-const PROGRAMS: u64 = 400;
 
 /// The text of a program: loops within loops over a matrix or a vector.
 struct Text {
@@ -404,17 +401,16 @@ fn check(text: &str, x: &Tensor, compiled: bool) -> Result<[bool; 4], Failure> {
 
 #[test]
 fn windows_and_rows_mean_what_arrays_did() {
-    let from: u64 = std::env::var("FUZZ_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-    let times: u64 = std::env::var("FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     let mut changed = [0; 4];
-    for seed in 0..PROGRAMS * times {
-        let (text, x) = program(from.wrapping_mul(1 << 32).wrapping_add(seed));
+    for seed in Sweep::Places.seeds() {
+        let (text, x) = program(seed);
         let found = check(&text, &x, seed % 10 == 0)
-            .unwrap_or_else(|e| panic!("program {seed}: {e}\n{text}"));
+            .unwrap_or_else(|e| panic!("SWEEP_SEED={seed}: {e}\n{text}"));
         changed.iter_mut().zip(found).for_each(|(n, on)| *n += u64::from(on));
     }
-    println!("settled, narrowed, rolled, last: {changed:?} of {}", PROGRAMS * times);
+    let all = Sweep::Places.cases();
+    println!("settled, narrowed, rolled, last: {changed:?} of {all}");
     // That they are met is a part of the test.
-    let [settled, narrowed, rolled, last] = changed.map(|n| n * 100 / (PROGRAMS * times));
+    let [settled, narrowed, rolled, last] = changed.map(|n| n * 100 / all);
     assert!(settled > 50 && narrowed > 10 && rolled > 1 && last > 1, "{changed:?}");
 }

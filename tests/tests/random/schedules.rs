@@ -8,8 +8,8 @@ use tapeloom::CallReport;
 use tapeloom::prelude::*;
 use tapeloom_ir::schedule::steps;
 use tapeloom_ir::{LoopCount, Schedule};
-use tapeloom_tests::Agreement;
 use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences, recorded_differences};
+use tapeloom_tests::{Agreement, Sweep};
 use tapeloom_transforms::Transforms;
 
 /// A pendulum, whose rounds are counted as they run: each has a loop of one round, if `one` is that, on
@@ -261,11 +261,29 @@ fn kept(carries: usize, block: usize, f: &F) -> F {
 
 #[test]
 fn every_transform_is_that_of_the_loop() {
-    let all: Vec<Transform> = FIRST.iter().chain(HIGHER).copied().collect();
+    those_of_the_loop(3, 1, FIRST);
+}
+
+#[test]
+fn every_transform_of_blocks_is_that_of_the_loop() {
+    those_of_the_loop(2, 2, FIRST);
+}
+
+#[test]
+fn derivatives_of_second_order_are_those_of_the_loop() {
+    those_of_the_loop(3, 1, &HIGHER[..3]);
+}
+
+#[test]
+fn derivatives_of_batches_and_of_hessians_are_those_of_the_loop() {
+    those_of_the_loop(3, 1, &HIGHER[3..]);
+}
+
+#[track_caller]
+fn those_of_the_loop(carries: usize, block: usize, transforms: &[Transform]) {
     let mut wrong = Vec::new();
-    for (name, f) in loops() {
-        wrong.extend(differences(name, &kept(3, 1, &f), &f, &all, &points()));
-        wrong.extend(differences(name, &kept(2, 2, &f), &f, FIRST, &points()));
+    for (name, f) in Sweep::Schedules.all(loops()) {
+        wrong.extend(differences(name, &kept(carries, block, &f), &f, transforms, &points()));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

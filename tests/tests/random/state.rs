@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 use tapeloom::prelude::*;
-use tapeloom_tests::fuzz::seeds;
+use tapeloom_tests::Sweep;
 use tapeloom_tests::imperative::{Statement, draw, model, mutated, pure};
 use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences, recorded_differences};
 use tapeloom_tests::repeated::{prefix_sums, sieve};
@@ -81,15 +81,12 @@ fn shrunk(mut program: Vec<Statement>, transforms: &[Transform]) -> (Vec<Stateme
     (program, found)
 }
 
-/// `FUZZ=n` tries n times as many programs, `FUZZ_SEED=s` others, as for the other random programs.
-fn for_all(programs: usize, transforms: &[Transform]) {
-    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
-    let programs = programs * number("FUZZ").unwrap_or(1) as usize;
-    for seed in seeds(number("FUZZ_SEED").unwrap_or(0)).take(programs) {
+fn for_all(sweep: Sweep, transforms: &[Transform]) {
+    for seed in sweep.seeds() {
         let program = draw(seed);
         if !wrong(&Rc::new(program.clone()), transforms).is_empty() {
             let (program, wrong) = shrunk(program, transforms);
-            panic!("FUZZ_SEED={seed}: {}\n{program:#?}", wrong.join("\n"));
+            panic!("SWEEP_SEED={seed}: {}\n{program:#?}", wrong.join("\n"));
         }
     }
 }
@@ -97,13 +94,17 @@ fn for_all(programs: usize, transforms: &[Transform]) {
 /// Views alias: programs compute what they do to plain vectors.
 #[test]
 fn random_programs_mean_what_they_do_to_numbers() {
-    for_all(40, &FIRST[..1]);
+    for_all(Sweep::WritesMean, &FIRST[..1]);
 }
 
 #[test]
 fn random_programs_have_the_derivatives_of_their_pure_forms() {
-    for_all(6, FIRST);
-    for_all(2, HIGHER);
+    for_all(Sweep::WritesFirst, FIRST);
+}
+
+#[test]
+fn random_programs_have_higher_derivatives() {
+    for_all(Sweep::WritesHigher, HIGHER);
 }
 
 /// A name, a function with state, and its pure form.
@@ -305,9 +306,18 @@ fn pairs() -> Vec<(&'static str, F, F)> {
 
 #[test]
 fn mutated_programs_are_their_pure_forms() {
-    let all: Vec<Transform> = FIRST.iter().chain(HIGHER).copied().collect();
-    let check = |(name, f, g): &(&str, F, F)| differences(name, f, g, &all, &points());
-    let wrong: Vec<String> = pairs().iter().flat_map(check).collect();
+    pure_forms(FIRST);
+}
+
+#[test]
+fn mutated_programs_have_the_higher_derivatives_of_their_pure_forms() {
+    pure_forms(HIGHER);
+}
+
+#[track_caller]
+fn pure_forms(transforms: &[Transform]) {
+    let check = |(name, f, g): &(&str, F, F)| differences(name, f, g, transforms, &points());
+    let wrong: Vec<String> = Sweep::Written.all(pairs()).iter().flat_map(check).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::{Target, prelude::*};
-use tapeloom_tests::{Agreement, Rng};
+use tapeloom_tests::{Agreement, Rng, Sweep};
 
 /// Extents around the widths of vectors.
 const EXTENTS: [usize; 9] = [1, 2, 4, 7, 8, 9, 16, 19, 33];
@@ -178,8 +178,7 @@ fn compose(
 /// Gradients of random compositions, in straight code and in rounds, are those of the interpreter of the language.
 #[test]
 fn random_compositions() {
-    let times: u64 = std::env::var("FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
-    for seed in 0..20 * times {
+    for seed in Sweep::Products.seeds() {
         let mut rng = Rng::new(seed);
         let n = EXTENTS[2..][rng.index(7)];
         let (rounds, steps) = ([0, 1, 3][rng.index(3)], 1 + rng.index(6));
@@ -198,6 +197,8 @@ fn random_compositions() {
         let (native, want) = (jit(gradient.clone()), jit(gradient).interpreted());
         let [got, want] =
             [native.call(args).unwrap(), want.call(args).unwrap()].map(|(x, y, w)| [x, y, w]);
-        Agreement::CLOSE.check_all(&got, &want).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        Agreement::CLOSE
+            .check_all(&got, &want)
+            .unwrap_or_else(|e| panic!("SWEEP_SEED={seed}: {e}"));
     }
 }

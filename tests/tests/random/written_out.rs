@@ -5,8 +5,8 @@
 
 use std::rc::Rc;
 use tapeloom::prelude::*;
-use tapeloom_tests::Agreement;
 use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences, recorded_differences};
+use tapeloom_tests::{Agreement, Sweep};
 
 fn element(x: Var, i: usize) -> Var {
     x.index(i as i64)
@@ -677,11 +677,26 @@ fn number(n: i64) -> Var {
 
 #[test]
 fn loops_are_their_bodies_written_out() {
+    written_out(FIRST);
+}
+
+#[test]
+fn derivatives_of_second_order_are_those_of_bodies_written_out() {
+    written_out(&HIGHER[..3]);
+}
+
+#[test]
+fn derivatives_of_batches_and_of_hessians_are_those_of_bodies_written_out() {
+    written_out(&HIGHER[3..]);
+}
+
+#[track_caller]
+fn written_out(transforms: &[Transform]) {
     let points = [Tensor::from([0.5, -1.25, 2.0, 0.75]), Tensor::from([-0.5, -1.5, 0.3, -0.75])];
-    let all: Vec<Transform> = FIRST.iter().chain(HIGHER).copied().collect();
-    let check =
-        |(name, looped, written): &(&str, F, F)| differences(name, looped, written, &all, &points);
-    let wrong: Vec<String> = pairs().iter().flat_map(check).collect();
+    let check = |(name, looped, written): &(&str, F, F)| {
+        differences(name, looped, written, transforms, &points)
+    };
+    let wrong: Vec<String> = Sweep::WrittenOut.all(pairs()).iter().flat_map(check).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

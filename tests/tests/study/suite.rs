@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 use tapeloom::prelude::*;
-use tapeloom_tests::Agreement;
 use tapeloom_tests::suite::{Array, Form, Inputs, KERNELS, Kept, Kernel, READINGS, WAYS, Way};
+use tapeloom_tests::{Agreement, Sweep};
 
 fn all() -> impl Iterator<Item = &'static Kernel> {
     KERNELS.iter().chain(READINGS)
@@ -34,7 +34,7 @@ fn agree(kernel: &Kernel, size: &'static [usize], way: &Way, interpreted: bool) 
 
 #[test]
 fn small_ones_agree_on_both_engines() {
-    for kernel in all() {
+    for kernel in Sweep::Suite.all(all()) {
         for way in WAYS {
             agree(kernel, kernel.sizes.test, way, true);
             agree(kernel, kernel.sizes.test, way, false);

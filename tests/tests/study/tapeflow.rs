@@ -4,6 +4,7 @@
 
 use std::process::Command;
 use tapeloom::accelerator::System;
+use tapeloom_tests::Sweep;
 use tapeloom_tests::tapeflow::{Places, Run, Runs, STUDIES, Study, acceptance, smallest};
 
 const CACHE: u64 = 32 << 10;
@@ -38,7 +39,7 @@ fn a_program_replayed_misses_what_the_authors_simulator_misses() {
 #[test]
 fn kernels_keep_what_the_study_says() {
     let mut runs = Runs::new(|_| ());
-    for study in &STUDIES {
+    for study in Sweep::Studies.all(&STUDIES) {
         let s = runs.get(study, Run::of(System::ENZYME, CACHE)).unwrap();
         let (stored, loaded) = (s.forward.taped(), s.reverse.taped());
         let expected = study.values;

@@ -120,6 +120,7 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sweeps::Sweep;
 
     /// The capacity of a cut.
     fn capacity(edges: &[(usize, usize, u64)], side: &[bool]) -> u64 {
@@ -128,12 +129,12 @@ mod tests {
 
     #[test]
     fn every_cut_of_small_graphs_costs_as_much_or_more() {
-        let mut state = 1u64;
+        let mut state = Sweep::Cuts.seed();
         let mut random = |n: u64| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (state >> 33) % n
         };
-        for _ in 0..500 {
+        for _ in 0..Sweep::Cuts.cases() {
             let n = 2 + random(6) as usize;
             let m = random(16);
             let edges: Vec<(usize, usize, u64)> = (0..m)

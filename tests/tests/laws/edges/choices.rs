@@ -17,6 +17,7 @@ pub enum Order {
     Second,
 }
 use Order::{First, Second, Value};
+use tapeloom_tests::Sweep;
 
 /// A deliberate answer, or a limit that is known.
 pub struct Choice {
@@ -364,7 +365,7 @@ pub fn find(table: &Table) -> Findings {
         exact: Vec::new(),
         points: 0,
     };
-    for entry in &table.entries {
+    for entry in Sweep::Edges.all(&table.entries) {
         let Some((_, form)) = FUNCTIONS.iter().find(|(name, _)| *name == entry.name) else {
             findings.wrong.push(format!("{} is recorded and not listed", entry.name));
             continue;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tapeloom::accelerator::*;
 use tapeloom::prelude::*;
 use tapeloom::{Kind, Target};
-use tapeloom_tests::Agreement;
 use tapeloom_tests::suite::{Form, KERNELS, WAYS};
+use tapeloom_tests::{Agreement, Sweep};
 
 /// A small machine, so that runs are short and caches full.
 fn small() -> Machine {
@@ -310,7 +310,8 @@ fn the_nine_kernels_run_on_every_system() {
 
 #[test]
 fn unrolled_loops_compute_the_same_bits_with_no_more_accesses() {
-    for kernel in KERNELS.iter().filter(|kernel| kernel.form == Form::Mutated) {
+    let kernels = KERNELS.iter().filter(|kernel| kernel.form == Form::Mutated);
+    for kernel in Sweep::Unrolled.all(kernels) {
         let size = kernel.sizes.test;
         let (variables, data, seed) = kernel.arguments(&(kernel.inputs)(size)).unwrap();
         let machine = Machine { entries: 4096, ..small() };
@@ -744,7 +745,7 @@ fn what_is_kept_is_never_prepared() {
 #[test]
 fn random_nests_read_what_streams_bring() {
     let mut streamed = 0;
-    for seed in 0..200_u64 {
+    for seed in Sweep::Nests.seeds() {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut below = |n: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

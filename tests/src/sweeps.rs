@@ -1,0 +1,186 @@
+//! Sweeps: the tests that draw random cases, or go through a large grid of them, and how many they take.
+//!
+//! One row a sweep. `cargo test` takes the gate's share, whose seed is committed: it changes with a
+//! commit and never with the clock. `SWEEP=nightly cargo test --workspace` takes the numbers of the
+//! night, of seeds that nobody has seen; it prints the first one, and `SWEEP_SEED=s` begins there. A
+//! failure names the seed of its case, which is then the first one tried.
+//!
+//! Grids have no seed and are whole in both; their row says how many cases there are at least, so that
+//! none shrinks unseen. Seconds are of one core with the development profile, as measured for the gate;
+//! those of the night are as many times larger as there are more cases.
+//!
+//! Unit tests of other crates have this file as a module, too, since a crate below cannot ask this one.
+//! A rule of `tests/tests/programs/tidy.rs` refuses a row that nothing asks for, and a loop over seeds
+//! that asks for no row.
+
+use std::io::Write;
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+/// The first seed of the gate.
+const SEED: u64 = 2000;
+
+/// A row: where the sweep is, and its cases and seconds at the gate and in the night.
+struct Row {
+    test: &'static str,
+    gate: u64,
+    seconds: f64,
+    nightly: u64,
+}
+
+macro_rules! sweeps {
+    ($($name:ident = $test:literal, gate $gate:literal in $seconds:literal s, nightly $nightly:literal;)*) => {
+        /// A test over many cases.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Sweep {
+            $(#[doc = $test] $name,)*
+        }
+
+        impl Sweep {
+            /// All of them.
+            pub const ALL: &[Sweep] = &[$(Sweep::$name,)*];
+
+            fn row(self) -> Row {
+                match self {
+                    $(Sweep::$name => Row {
+                        test: $test, gate: $gate, seconds: $seconds, nightly: $nightly,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+sweeps! {
+    // Drawn: programs of genes (`random::fuzz`).
+    Text = "random::fuzz::text_says_everything", gate 200 in 0.5 s, nightly 6000;
+    Values = "random::fuzz::passes_kernels_and_machine_code_keep_the_values", gate 300 in 2.0 s, nightly 6000;
+    Marks = "random::fuzz::no_pass_looks_through_a_mark", gate 300 in 1.0 s, nightly 6000;
+    Derivatives = "random::fuzz::forward_and_reverse_are_transposes", gate 100 in 2.0 s, nightly 3000;
+    Batches = "random::fuzz::batch_is_map", gate 120 in 1.5 s, nightly 3000;
+    WordsOfTwo = "random::fuzz::words_of_two_letters", gate 60 in 1.5 s, nightly 2000;
+    KeptOrNot = "random::fuzz::policies_change_no_bit", gate 60 in 1.5 s, nightly 2000;
+    Recordings = "random::fuzz::recordings_are_their_programs", gate 100 in 0.5 s, nightly 3000;
+    Met = "random::fuzz::the_generator_meets_what_programs_are_made_of", gate 1000 in 0.5 s, nightly 1000;
+    // Drawn: programs with loops (`random::planned`).
+    Policies = "random::planned::values_gradients_and_effects_are_those_of_every_policy", gate 12 in 1.5 s, nightly 300;
+    Budgets = "random::planned::budgets_are_obeyed_or_refused_with_the_least_number", gate 12 in 8.0 s, nightly 300;
+    Orders = "random::planned::derivatives_of_gradients_are_those_of_every_policy", gate 8 in 1.0 s, nightly 200;
+    Rounding = "random::planned::derivatives_of_what_is_rounded_are_near", gate 8 in 1.0 s, nightly 200;
+    Figures = "random::planned::what_is_said_of_the_tape_is_all_of_it", gate 12 in 1.0 s, nightly 300;
+    Machines = "random::planned::simulated_machines_compute_the_same_bits", gate 6 in 1.0 s, nightly 150;
+    // Drawn: programs that write to arrays, and products.
+    WritesMean = "random::state::random_programs_mean_what_they_do_to_numbers", gate 40 in 1.5 s, nightly 1000;
+    WritesFirst = "random::state::random_programs_have_the_derivatives_of_their_pure_forms", gate 6 in 1.0 s, nightly 150;
+    WritesHigher = "random::state::random_programs_have_higher_derivatives", gate 2 in 1.0 s, nightly 50;
+    Places = "random::places::windows_and_rows_mean_what_arrays_did", gate 400 in 2.0 s, nightly 10_000;
+    Products = "random::thin::random_compositions", gate 20 in 0.4 s, nightly 1000;
+    Nests = "study::accelerator::programs::random_nests_read_what_streams_bring", gate 200 in 0.3 s, nightly 10_000;
+    // Drawn: programs under the laws of primitives, and damaged text.
+    Laws = "laws::random::laws_hold_for_random_programs", gate 150 in 1.0 s, nightly 4000;
+    Damage = "laws::mutations::broken_text_does_not_panic", gate 6 in 0.3 s, nightly 200;
+    // Drawn: beside the code.
+    Simplified = "it::simplify::random_programs_keep_their_meaning", gate 60 in 0.3 s, nightly 3000;
+    Relaxed = "it::simplify::relaxed_programs_agree_to_rounding", gate 60 in 0.1 s, nightly 3000;
+    Regions = "it::simplify::small_regions_are_put_together_again", gate 10 in 0.1 s, nightly 1000;
+    Cuts = "tape::flow::tests::every_cut_of_small_graphs_costs_as_much_or_more", gate 500 in 0.1 s, nightly 50_000;
+    Kernels = "clif::random_tests::random_recursive_kernels", gate 200 in 2.0 s, nightly 5000;
+    Elementwise = "clif::tests::random_kernels", gate 600 in 1.0 s, nightly 10_000;
+    Calls = "kernel::tests::what_calls_write_is_apart", gate 300 in 0.1 s, nightly 10_000;
+    Jam = "kernel::jam::tests::no_bit_changes", gate 600 in 0.3 s, nightly 20_000;
+    Updates = "schedule::overwriting::tests::random_updates", gate 60 in 0.3 s, nightly 3000;
+    Scheduled = "schedule::tests::random_programs_mean_what_they_say", gate 150 in 0.3 s, nightly 5000;
+    Quotients = "schedule::affine::tests::quotients_and_remainders_are_those_of_numbers", gate 4000 in 0.1 s, nightly 200_000;
+    Scans = "accelerator::scan::tests::queues_issue_what_a_scan_of_the_window_issues", gate 60 in 0.1 s, nightly 3000;
+    Thin = "thin::tests::versions_agree_with_the_definition", gate 3000 in 0.3 s, nightly 100_000;
+    // Grids, whole in both.
+    Samples = "laws::for_all", gate 1984 in 12.0 s, nightly 1984;
+    Words = "laws::compose", gate 20 in 15.0 s, nightly 20;
+    Rewrites = "laws::rewrites::both_sides_are_equal", gate 151 in 4.0 s, nightly 151;
+    Edges = "laws::edges::edges_are_those_recorded_or_chosen", gate 153 in 4.0 s, nightly 153;
+    Vocabulary = "laws::vocabulary::values", gate 234 in 4.0 s, nightly 234;
+    WrittenOut = "random::written_out", gate 37 in 14.0 s, nightly 37;
+    Written = "random::state::mutated_programs_are_their_pure_forms", gate 11 in 3.0 s, nightly 11;
+    Schedules = "random::schedules::every_transform_is_that_of_the_loop", gate 8 in 6.0 s, nightly 8;
+    Solutions = "random::implicit::equations_have_the_derivatives_of_their_solutions", gate 7 in 6.0 s, nightly 7;
+    Depth = "programs::depth", gate 13 in 5.0 s, nightly 13;
+    TapeOfPrograms = "programs::budgets::budgets_are_obeyed_or_refused_with_the_least_number", gate 8 in 5.0 s, nightly 8;
+    TapePlan = "memory::tape_plan", gate 10 in 4.0 s, nightly 10;
+    Suite = "study::suite", gate 22 in 8.0 s, nightly 22;
+    Studies = "study::tapeflow::kernels_keep_what_the_study_says", gate 9 in 3.0 s, nightly 9;
+    Unrolled = "study::accelerator::programs::unrolled_loops_compute_the_same_bits_with_no_more_accesses", gate 9 in 3.0 s, nightly 9;
+}
+
+/// What a run takes: whether it is that of the night, and the first seed.
+struct Mode {
+    nightly: bool,
+    seed: u64,
+}
+
+impl Mode {
+    /// As the environment says; the same in all tests of a process.
+    #[allow(clippy::panic, reason = "a word that means nothing is no gate")]
+    fn of_the_run() -> &'static Mode {
+        static MODE: OnceLock<Mode> = OnceLock::new();
+        MODE.get_or_init(|| {
+            let nightly = match std::env::var("SWEEP").ok().as_deref() {
+                None | Some("gate") => false,
+                Some("nightly") => true,
+                Some(other) => panic!("SWEEP is `{other}`, and may be `gate` or `nightly`"),
+            };
+            let asked = std::env::var("SWEEP_SEED").ok();
+            let seed = match asked.map(|s| s.parse()) {
+                Some(Ok(seed)) => seed,
+                Some(Err(e)) => panic!("SWEEP_SEED is no seed: {e}"),
+                None if nightly => {
+                    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                    // Below a million, so that it is easily copied.
+                    since.map_or(SEED, |since| since.as_nanos() as u64 / 1000 % 1_000_000)
+                }
+                None => SEED,
+            };
+            if nightly {
+                // Not `eprintln`, which tests that pass swallow.
+                let said = writeln!(std::io::stderr(), "SWEEP=nightly SWEEP_SEED={seed}");
+                drop(said);
+            }
+            Mode { nightly, seed }
+        })
+    }
+}
+
+impl Sweep {
+    /// How many cases are drawn.
+    pub fn cases(self) -> u64 {
+        let row = self.row();
+        if Mode::of_the_run().nightly { row.nightly } else { row.gate }
+    }
+
+    /// The first seed.
+    pub fn seed(self) -> u64 {
+        Mode::of_the_run().seed
+    }
+
+    /// The seed of each case, the first one first.
+    pub fn seeds(self) -> impl Iterator<Item = u64> {
+        (0..self.cases()).map(move |i| self.seed().wrapping_add(i))
+    }
+
+    /// Cases of a grid: all there are, which are no fewer than the table says.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    #[track_caller]
+    pub fn all<T>(self, cases: impl IntoIterator<Item = T>) -> Vec<T> {
+        let cases: Vec<T> = cases.into_iter().collect();
+        let (test, least) = (self.row().test, self.cases());
+        assert!(cases.len() as u64 >= least, "{test}: {} cases of {least}", cases.len());
+        cases
+    }
+
+    /// Seconds of one core: of the gate, and of the night.
+    pub fn seconds(self) -> [f64; 2] {
+        let row = self.row();
+        [row.seconds, row.seconds * row.nightly as f64 / row.gate as f64]
+    }
+}
