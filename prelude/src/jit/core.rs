@@ -12,18 +12,15 @@ use crate::closure::{array, time_in_transforms};
 use crate::random::with_marks;
 use crate::tree::{Form, TensorRefs};
 use smallvec::SmallVec;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tapeloom_backend::accelerator::{Setup, Statistics};
 use tapeloom_backend::{Options, Target};
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
 
-/// Arguments of a call.
+/// Arguments of a call, but for their leaves.
 pub(super) trait Given {
-    /// Appends the leaves, in order.
-    fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>);
-
     /// What they are without their leaves.
     fn form(&self) -> Form;
 
@@ -44,10 +41,8 @@ pub(super) struct Entry {
     /// Data that the closure captured; the program's last arguments.
     tensors: Vec<Tensor>,
     /// What the results are without their leaves.
-    pub(super) output: Form,
+    output: Form,
     limits: Option<Limits>,
-    /// Why it was compiled: what differs from the program before it.
-    why: String,
 }
 
 /// Settings, and programs.
@@ -63,17 +58,62 @@ pub(super) struct Core {
     limits: Option<Limits>,
     /// Whether programs in which a key is used twice are refused.
     keys: bool,
-    cache: RwLock<Vec<Arc<Entry>>>,
+    programs: Programs,
 }
 
-/// The leaves of arguments.
-fn leaves(given: &dyn Given) -> TensorRefs<'_> {
-    let mut leaves = TensorRefs::new();
-    given.tensors(&mut leaves);
-    leaves
+/// Programs in the order in which they were kept: a list that only grows, so that it is read without a lock.
+#[derive(Default)]
+struct Programs {
+    first: OnceLock<Box<Link>>,
 }
 
-/// Their types.
+struct Link {
+    entry: Arc<Entry>,
+    /// Why it was compiled: what differs from the program before it.
+    why: String,
+    rest: Programs,
+}
+
+impl Programs {
+    fn iter(&self) -> impl Iterator<Item = &Link> {
+        std::iter::successors(self.next(), |link| link.rest.next())
+    }
+
+    fn next(&self) -> Option<&Link> {
+        self.first.get().map(|link| &**link)
+    }
+
+    /// Keeps a program, unless one for the same arguments came first: the one that is kept.
+    fn keep(&self, new: Arc<Entry>) -> &Arc<Entry> {
+        let mut rest = self;
+        let mut last: Option<&Entry> = None;
+        loop {
+            let link = rest.first.get_or_init(|| {
+                let differs = |last: &Entry| last.difference(&new.form, &new.types);
+                let why = last.map_or("first call".to_owned(), differs);
+                Box::new(Link { entry: new.clone(), why, rest: Programs::default() })
+            });
+            let entry = &link.entry;
+            let same = entry.form == new.form && entry.types == new.types;
+            if Arc::ptr_eq(entry, &new) || same {
+                return entry;
+            }
+            (rest, last) = (&link.rest, Some(&**entry));
+        }
+    }
+}
+
+/// One after the other, and not one inside the other, which would take stack for each.
+impl Drop for Programs {
+    fn drop(&mut self) {
+        let mut next = self.first.take();
+        while let Some(mut link) = next {
+            next = link.rest.first.take();
+        }
+    }
+}
+
+/// The types of leaves.
 fn types(leaves: &TensorRefs<'_>) -> Vec<ArrayType> {
     leaves.iter().map(|t| t.ty().clone()).collect()
 }
@@ -88,8 +128,8 @@ impl Entry {
         let (module, function) = (traced.module, traced.function);
         let program =
             Program::compile(Engine::Native, &Options::default(), module, function, None)?;
-        let (tensors, output, limits, why) = (traced.tensors, traced.output, None, String::new());
-        Ok(Entry { form, types, program, tensors, output, limits, why })
+        let (tensors, output, limits) = (traced.tensors, traced.output, None);
+        Ok(Entry { form, types, program, tensors, output, limits })
     }
 
     /// Whether this program is for such arguments.
@@ -101,26 +141,46 @@ impl Entry {
 
     /// Runs the program.
     fn run(&self, leaves: &TensorRefs<'_>, at: Loc) -> Result<Vec<Tensor>, Error> {
-        let results = self.program.run(&self.operands(leaves), self.limits.as_ref());
+        let mut operands = SmallVec::new();
+        self.operands(leaves, &mut operands);
+        let results = self.program.run(&operands, self.limits.as_ref());
         results.map_err(|p| Error::at(p, at))
     }
 
-    /// What the program takes.
-    fn operands<'a>(&'a self, leaves: &'a TensorRefs<'_>) -> SmallVec<[&'a Tensor; 8]> {
-        leaves.iter().map(|t| &**t).chain(&self.tensors).collect()
+    /// Runs it on a simulated accelerator.
+    fn simulate(
+        &self,
+        leaves: &TensorRefs<'_>,
+        on: &Setup,
+        at: Loc,
+    ) -> Result<(Vec<Tensor>, Statistics), Error> {
+        let mut operands = SmallVec::new();
+        self.operands(leaves, &mut operands);
+        self.program.simulate(&operands, on).map_err(|p| Error::at(p, at))
+    }
+
+    /// Appends what the program takes. (A call that appends where the list lies is a tenth faster than one that
+    /// moves it.)
+    fn operands<'a>(&'a self, leaves: &'a TensorRefs<'_>, out: &mut SmallVec<[&'a Tensor; 8]>) {
+        leaves.iter().for_each(|t| out.push(t));
+        self.tensors.iter().for_each(|t| out.push(t));
     }
 
     /// Runs the program on arguments, which must be of the kind that it was compiled for.
-    pub(super) fn call(&self, given: &dyn Given, at: Loc) -> Result<Vec<Tensor>, Error> {
-        let leaves = leaves(given);
-        if self.takes(given, &leaves) {
-            return self.run(&leaves, at);
+    pub(super) fn call(
+        &self,
+        given: &dyn Given,
+        leaves: &TensorRefs<'_>,
+        at: Loc,
+    ) -> Result<(Vec<Tensor>, &Form), Error> {
+        if self.takes(given, leaves) {
+            return Ok((self.run(leaves, at)?, &self.output));
         }
         let problem = Problem::new(
             Kind::Arguments,
             format!(
                 "a program compiled for other arguments: {}",
-                self.difference(&given.form(), &types(&leaves))
+                self.difference(&given.form(), &types(leaves))
             ),
             "pass arguments of that kind, or call the `Jit`, which compiles for each kind",
         );
@@ -150,7 +210,7 @@ impl Core {
             target: Target::default(),
             limits: None,
             keys: false,
-            cache: RwLock::new(Vec::new()),
+            programs: Programs::default(),
         }
     }
 
@@ -177,47 +237,37 @@ impl Core {
     }
 
     fn forget(&mut self) {
-        self.cache = RwLock::new(Vec::new());
+        self.programs = Programs::default();
     }
 
-    /// The results for these arguments, and the program that gave them.
+    /// The results for these arguments, and their form.
     pub(super) fn call(
         &self,
         given: &dyn Given,
+        leaves: &TensorRefs<'_>,
         closure: &Closure<'_>,
-    ) -> Result<(Vec<Tensor>, Arc<Entry>), Error> {
-        let leaves = leaves(given);
-        let entry = self.program(given, &leaves, closure)?;
-        Ok((entry.run(&leaves, self.at)?, entry))
-    }
-
-    /// The program for these arguments.
-    pub(super) fn entry(
-        &self,
-        given: &dyn Given,
-        closure: &Closure<'_>,
-    ) -> Result<Arc<Entry>, Error> {
-        self.program(given, &leaves(given), closure)
+    ) -> Result<(Vec<Tensor>, &Form), Error> {
+        let entry = self.program(given, leaves, closure)?;
+        Ok((entry.run(leaves, self.at)?, &entry.output))
     }
 
     /// Runs the program on a simulated accelerator.
     pub(super) fn simulate(
         &self,
         given: &dyn Given,
+        leaves: &TensorRefs<'_>,
         closure: &Closure<'_>,
         on: &Setup,
-    ) -> Result<(Vec<Tensor>, Arc<Entry>, Statistics), Error> {
-        let leaves = leaves(given);
-        let entry = self.program(given, &leaves, closure)?;
-        let simulated = entry.program.simulate(&entry.operands(&leaves), on);
-        let (results, statistics) = simulated.map_err(|p| Error::at(p, self.at))?;
-        Ok((results, entry, statistics))
+    ) -> Result<(Vec<Tensor>, &Form, Statistics), Error> {
+        let entry = self.program(given, leaves, closure)?;
+        let (results, statistics) = entry.simulate(leaves, on, self.at)?;
+        Ok((results, &entry.output, statistics))
     }
 
     /// Runs a program that is compiled so that loops count.
     pub(super) fn report(
         &self,
-        given: &dyn Given,
+        leaves: &TensorRefs<'_>,
         closure: &Closure<'_>,
     ) -> Result<(Vec<Tensor>, Form, CallReport), Error> {
         if !matches!(self.target, Target::Native(_)) {
@@ -228,8 +278,7 @@ impl Core {
             );
             return Err(Error::at(problem, self.at));
         }
-        let leaves = leaves(given);
-        let traced = self.traced(&types(&leaves), closure)?;
+        let traced = self.traced(&types(leaves), closure)?;
         let at = |p: Problem| Error::at(p, self.at);
         let (options, module, function) = (self.options(true), traced.module, traced.function);
         let program = Program::compile(self.compiled(), &options, module, function, None);
@@ -248,10 +297,10 @@ impl Core {
     /// What compiling for these arguments does.
     pub(super) fn explain(
         &self,
-        given: &dyn Given,
+        leaves: &TensorRefs<'_>,
         closure: &Closure<'_>,
     ) -> Result<Explanation, Error> {
-        let types = types(&leaves(given));
+        let types = types(leaves);
         let (start, before) = (Instant::now(), time_in_transforms());
         let traced = self.traced(&types, closure)?;
         let time = start.elapsed();
@@ -268,14 +317,13 @@ impl Core {
             return Err(Problem::internal("explained an interpreted program").into());
         };
         let report = compiled.report().clone();
-        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
-        let misses = cache.iter().map(|e| e.why.clone()).collect();
+        let misses = self.programs.iter().map(|link| link.why.clone()).collect();
         Ok(Explanation { stages, transforming, report, boundary, misses })
     }
 
     /// How many programs are kept.
     pub(super) fn programs(&self) -> usize {
-        self.cache.read().unwrap_or_else(PoisonError::into_inner).len()
+        self.programs.iter().count()
     }
 
     fn options(&self, watched: bool) -> Options {
@@ -302,17 +350,14 @@ impl Core {
     }
 
     /// The program for arguments of that kind. Few kinds are the rule, so a list is searched.
-    fn program(
+    pub(super) fn program(
         &self,
         given: &dyn Given,
         leaves: &TensorRefs<'_>,
         closure: &Closure<'_>,
-    ) -> Result<Arc<Entry>, Error> {
-        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
-        let known = cache.iter().find(|e| e.takes(given, leaves)).cloned();
-        drop(cache);
-        match known {
-            Some(entry) => Ok(entry),
+    ) -> Result<&Arc<Entry>, Error> {
+        match self.programs.iter().find(|link| link.entry.takes(given, leaves)) {
+            Some(link) => Ok(&link.entry),
             None => self.prepare(given.form(), types(leaves), closure),
         }
     }
@@ -322,26 +367,57 @@ impl Core {
         form: Form,
         types: Vec<ArrayType>,
         closure: &Closure<'_>,
-    ) -> Result<Arc<Entry>, Error> {
-        // The cache is not locked meanwhile: the closure may call this very function. Of threads that
-        // compile the same program the first one keeps it, and the others use that.
+    ) -> Result<&Arc<Entry>, Error> {
+        // The closure may call this very function. Of threads that compile the same program the first one
+        // keeps it, and the others use that.
         let traced = self.traced(&types, closure)?;
         let (limits, module, function) = (self.limits.clone(), traced.module, traced.function);
         let options = self.options(limits.is_some());
         let program = Program::compile(self.engine, &options, module, function, None)
             .map_err(|p| Error::at(p, self.at))?;
         let (tensors, output) = (traced.tensors, traced.output);
-        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
-        let same = |e: &&Arc<Entry>| e.form == form && e.types == types;
-        if let Some(known) = cache.iter().find(same) {
-            return Ok(known.clone());
+        let entry = Entry { form, types, program, tensors, output, limits };
+        Ok(self.programs.keep(Arc::new(entry)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Var;
+    use tapeloom_ir::Dtype;
+
+    /// A program for a vector of `n` elements, which is never run.
+    fn entry(n: usize) -> Arc<Entry> {
+        let (form, output) = (Form::of::<Var>(&()), Form::of::<()>(&()));
+        let traced = trace::trace("jit", None, &[], |_| (Vec::new(), ()));
+        let program = traced.map(|traced| Program::Interpreted(traced.module, traced.function));
+        let types = vec![ArrayType::new(Dtype::F64, [n])];
+        let (tensors, limits) = (Vec::new(), None);
+        Arc::new(Entry { form, types, program: program.unwrap(), tensors, output, limits })
+    }
+
+    #[test]
+    fn the_first_program_of_a_kind_is_kept() {
+        let (programs, first, second) = (Programs::default(), entry(1), entry(2));
+        assert!(Arc::ptr_eq(programs.keep(first.clone()), &first));
+        assert!(Arc::ptr_eq(programs.keep(second.clone()), &second));
+        assert!(Arc::ptr_eq(programs.keep(entry(1)), &first));
+        assert!(Arc::ptr_eq(programs.keep(entry(2)), &second));
+        let whys: Vec<&str> = programs.iter().map(|link| &*link.why).collect();
+        assert_eq!(whys, ["first call", "`argument` was f64[1] and is f64[2]"]);
+    }
+
+    /// Each of these would take a frame of the stack, were they dropped one inside the other.
+    #[test]
+    fn many_programs_are_dropped() {
+        let (mut programs, entry) = (Programs::default(), entry(1));
+        for _ in 0..200_000 {
+            let link = Link { entry: entry.clone(), why: String::new(), rest: programs };
+            programs = Programs { first: OnceLock::from(Box::new(link)) };
         }
-        let why = match cache.last() {
-            None => "first call".to_owned(),
-            Some(e) => e.difference(&form, &types),
-        };
-        let entry = Arc::new(Entry { form, types, program, tensors, output, limits, why });
-        cache.push(entry.clone());
-        Ok(entry)
+        assert_eq!(programs.iter().count(), 200_000);
+        drop(programs);
+        assert_eq!(Arc::strong_count(&entry), 1);
     }
 }

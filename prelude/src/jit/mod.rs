@@ -51,11 +51,15 @@ pub struct Jit<A: Tree<Var>, B: Tree<Var>, F> {
 /// Arguments for a tree of type `A`.
 struct Of<'a, A>(&'a dyn Args<A>);
 
-impl<A: Tree<Var>> Given for Of<'_, A> {
-    fn tensors<'a>(&'a self, out: &mut TensorRefs<'a>) {
-        self.0.tensors(out);
+impl<A: Tree<Var>> Of<'_, A> {
+    fn leaves(&self) -> TensorRefs<'_> {
+        let mut leaves = TensorRefs::new();
+        self.0.tensors(&mut leaves);
+        leaves
     }
+}
 
+impl<A: Tree<Var>> Given for Of<'_, A> {
     fn form(&self) -> Form {
         Form::of::<A>(&self.0.structure())
     }
@@ -82,8 +86,10 @@ fn call<A: Tree<Var>, B: Tree<Var>>(
     f: &dyn Fn(A) -> B,
     args: &dyn Args<A>,
 ) -> Result<B::With<Tensor>, Error> {
-    let (results, entry) = core.call(&Of(args), &at_args(f, args, core.at))?;
-    tree_of::<B>(&entry.output, results)
+    let mut leaves = TensorRefs::new();
+    args.tensors(&mut leaves);
+    let (results, form) = core.call(&Of(args), &leaves, &at_args(f, args, core.at))?;
+    tree_of::<B>(form, results)
 }
 
 /// The tree of results of that form.
@@ -133,7 +139,10 @@ impl<A: Tree<Var>, B: Tree<Var>> Compiled<A, B> {
     /// # Errors
     /// `arguments` where they are not of the kind that it was compiled for.
     pub fn call(&self, args: impl Args<A>) -> Result<B::With<Tensor>, Error> {
-        tree_of::<B>(&self.entry.output, self.entry.call(&Of(&args), self.at)?)
+        let given = Of(&args);
+        let leaves = given.leaves();
+        let (results, form) = self.entry.call(&given, &leaves, self.at)?;
+        tree_of::<B>(form, results)
     }
 }
 
@@ -204,8 +213,9 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// ```
     #[doc(alias = "lower")]
     pub fn compile(&self, args: impl Args<A>) -> Result<Compiled<A, B>, Error> {
-        let at = self.core.at;
-        let entry = self.core.entry(&Of(&args), &at_args(&self.f, &args, at))?;
+        let (given, at) = (Of(&args), self.core.at);
+        let closure = at_args(&self.f, &args, at);
+        let entry = self.core.program(&given, &given.leaves(), &closure)?.clone();
         Ok(Compiled { entry, at, signature: PhantomData })
     }
 
@@ -309,9 +319,11 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         args: impl Args<A>,
         on: impl Into<Setup>,
     ) -> Result<(B::With<Tensor>, Statistics), Error> {
-        let closure = at_args(&self.f, &args, self.core.at);
-        let (results, entry, statistics) = self.core.simulate(&Of(&args), &closure, &on.into())?;
-        Ok((tree_of::<B>(&entry.output, results)?, statistics))
+        let (given, closure) = (Of(&args), at_args(&self.f, &args, self.core.at));
+        let leaves = given.leaves();
+        let (results, form, statistics) =
+            self.core.simulate(&given, &leaves, &closure, &on.into())?;
+        Ok((tree_of::<B>(form, results)?, statistics))
     }
 
     /// The same closure compiled with rules of real arithmetic (reassociation, factoring), which are
@@ -382,7 +394,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// ```
     pub fn report(&self, args: impl Args<A>) -> Result<(B::With<Tensor>, CallReport), Error> {
         let closure = at_args(&self.f, &args, self.core.at);
-        let (results, form, report) = self.core.report(&Of(&args), &closure)?;
+        let (results, form, report) = self.core.report(&Of(&args).leaves(), &closure)?;
         Ok((tree_of::<B>(&form, results)?, report))
     }
 
@@ -394,7 +406,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// As [`Jit::call`].
     #[doc(alias = "make_jaxpr")]
     pub fn explain(&self, args: impl Args<A>) -> Result<Explanation, Error> {
-        self.core.explain(&Of(&args), &at_args(&self.f, &args, self.core.at))
+        self.core.explain(&Of(&args).leaves(), &at_args(&self.f, &args, self.core.at))
     }
 
     /// Inside a trace: calls the function. It is traced once per kind of argument in that trace and
