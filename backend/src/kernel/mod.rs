@@ -43,6 +43,7 @@ mod memory;
 pub(crate) mod observe;
 mod parse;
 mod partial;
+pub(crate) mod pipeline;
 mod print;
 mod products;
 mod range;
