@@ -170,6 +170,7 @@ impl Runnable {
         args: &[&Tensor],
         limits: &Limits,
     ) -> Result<(Vec<Tensor>, Taken), Problem> {
+        limits.begin()?;
         match &self.running {
             Running::Native(e) => e.call_within(args, limits),
             Running::Interpreter(p) => {
