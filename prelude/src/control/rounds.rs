@@ -178,9 +178,8 @@ where
     let (condition, f, at) = (one(condition), one(f), caller());
     let (form, carries) = flatten(&init);
     let params: Vec<Param> = carries.iter().map(|v| Param::like(v.handle, at)).collect();
-    let asked =
-        stage_params::<C, Var>("while_loop", at, condition, &form, carries.clone(), &params);
-    let staged = stage_body::<C, C>("while_loop", at, f, &form, carries, &params);
+    let asked = stage_params::<C, Var>(WHILE_LOOP, at, condition, &form, carries.clone(), &params);
+    let staged = stage_body::<C, C>(WHILE_LOOP, at, f, &form, carries, &params);
     let fits = same_form::<C>(&staged, staged.output(), &form, at)
         && same_types::<C>(&staged, &form, at)
         && answers(&asked, at);
@@ -221,6 +220,9 @@ where
     };
     rebuild(staged.output(), results, at)
 }
+
+/// What the closures of a `while_loop` are given to.
+pub(crate) const WHILE_LOOP: &str = "while_loop";
 
 /// Whether a condition gives a single truth value; if not, it is reported.
 fn answers(asked: &Staged<impl Sized>, at: Loc) -> bool {
