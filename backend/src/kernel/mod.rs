@@ -43,6 +43,7 @@ mod memory;
 pub(crate) mod observe;
 mod parse;
 mod partial;
+pub(crate) mod pipeline;
 mod print;
 mod products;
 mod range;
@@ -57,6 +58,8 @@ mod straight;
 mod tape;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod text_tests;
 #[cfg(test)]
 pub(crate) mod told;
 mod unroll;
@@ -265,11 +268,21 @@ impl Kernel {
         }
     }
 
-    /// The type of each argument; `None` where no buffer mentions it.
+    /// The dtype of an operand, if the kernel says one.
+    fn declared(&self, arg: Arg) -> Option<Dtype> {
+        match arg {
+            Arg::Scalar(s) => self.scalars.get(s).copied(),
+            Arg::Var(v) => self.vars.get(v).copied(),
+            Arg::Index(_) | Arg::Literal(_) => Some(self.dtype(arg)),
+        }
+    }
+
+    /// The type of each argument; `None` where no buffer mentions it. Numbers that are too large for any program have
+    /// none, and are refused.
     pub fn inputs(&self) -> Vec<Option<&ArrayType>> {
         let mut inputs = Vec::new();
         for b in self.buffers.values() {
-            if let Some(n) = b.place.input() {
+            if let Some(n) = b.place.input().filter(|n| *n < MOST_INPUTS) {
                 if inputs.len() <= n {
                     inputs.resize(n + 1, None);
                 }
@@ -310,6 +323,9 @@ impl Kernel {
         outputs.into_iter().map(|(_, id, ty)| (id, ty)).collect()
     }
 }
+
+/// A larger number of an input would take memory, whatever it means.
+const MOST_INPUTS: usize = 1 << 24;
 
 /// How many statements a run of a block executes.
 fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {

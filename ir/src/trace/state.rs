@@ -23,7 +23,7 @@
 //! they stand and when. The closures of transforms and outlined ones ([`frame`](super::frame)) are
 //! functions, which may run many times or never; they read.
 
-use super::diagnostic::{Diagnostic, Note, place};
+use super::diagnostic::{Context, Diagnostic, Note, place};
 use super::frame::{Captured, Frame, Runs, Trace};
 use super::{Handle, nowhere, poison1, with_trace};
 use crate::problem::{Kind, Problem};
@@ -155,14 +155,20 @@ impl State {
         .flatten()
     }
 
-    /// The closure under way that may not write to it, if it was made outside of one: its frame.
-    pub fn barred(self) -> Option<u64> {
+    /// The closure under way that may not write to it, if it was made outside of one: its frame, and what it was given
+    /// to.
+    pub fn barred(self) -> Option<(u64, Context)> {
         with_trace(|t| {
             let home = t.home(self)?;
             let function = |f: &&Frame| f.runs == Runs::AsFunction;
-            t.frames[home + 1..].iter().rev().find(function).map(|f| f.id)
+            t.frames[home + 1..].iter().rev().find(function).map(|f| (f.id, f.context))
         })
         .flatten()
+    }
+
+    /// Records why it cannot be used so.
+    pub fn refuse(self, problem: Problem, at: Loc) {
+        with_trace(|t| t.refuse(self, problem, at));
     }
 
     /// What a function left that was called in the frame under way, and was allowed to write.
@@ -190,13 +196,7 @@ impl State {
                 Some(t.version(self, home, top))
             }
             Err(problem) => {
-                let notes = t.states.get(&self.number).map(|known| Note {
-                    role: "state".to_owned(),
-                    what: known.ty.to_string(),
-                    born: known.born,
-                });
-                let notes = notes.into_iter().collect();
-                t.push(Diagnostic { problem, at, notes, context: Vec::new() });
+                t.refuse(self, problem, at);
                 None
             }
         })
@@ -276,6 +276,17 @@ impl Trace {
                 ),
             },
         }
+    }
+
+    /// Records why a state cannot be used so, with the line that made it.
+    fn refuse(&mut self, state: State, problem: Problem, at: Loc) {
+        let notes = self.states.get(&state.number).map(|known| Note {
+            role: "state".to_owned(),
+            what: known.ty.to_string(),
+            born: known.born,
+        });
+        let notes = notes.into_iter().collect();
+        self.push(Diagnostic { problem, at, notes, context: Vec::new() });
     }
 
     /// What a state is now in the frame `i`. A frame that meets it for the first time captures it.

@@ -194,9 +194,9 @@ fn conditional<C: Tree<Var>>(
 ) -> C {
     let (form, carries) = flatten(init);
     let params = like(&carries, at);
-    let opened = trace::frame("while_loop", at, &params);
+    let opened = trace::frame(WHILE_LOOP, at, &params);
     let (asked, ()) = stage_in(opened, condition, &form, carries.clone());
-    let opened = trace::body("while_loop", at, &params);
+    let opened = trace::body(WHILE_LOOP, at, &params);
     let (staged, output) = stage_in(opened, f, &form, carries);
     rebuild(&output, conditional_results(&asked, &staged), at)
 }
@@ -240,6 +240,9 @@ fn conditional_results(asked: &Staged, staged: &Staged) -> Vec<Var> {
         }
     }
 }
+
+/// What the closures of a `while_loop` are given to.
+pub(crate) const WHILE_LOOP: &str = "while_loop";
 
 /// Whether a condition gives a single truth value; if not, it is reported.
 fn answers(asked: &Staged, at: Loc) -> bool {

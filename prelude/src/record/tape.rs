@@ -159,8 +159,8 @@ impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
         self.recorded.operations()
     }
 
-    /// Bytes that the tape holds: the values that pulling back reads, the results, and the table of
-    /// operations. What all operations of a kind share is not counted.
+    /// Bytes that the tape holds: the values that pulling back reads, the results, the table of operations, and the
+    /// functions that loops, branches and the way back run. Attributes of operations are not counted.
     pub fn bytes(&self) -> usize {
         self.recorded.bytes()
     }

@@ -182,6 +182,52 @@ fn running_calls_are_cancelled() {
     assert_eq!(f.call(0.0).unwrap().item::<f64>().unwrap(), 9.0);
 }
 
+/// Whether a loop is written out, or there is none, does not matter to one that was cancelled before it began.
+#[test]
+fn calls_that_were_cancelled_do_not_begin() {
+    let all: [(&str, F); 4] = [
+        ("no loop", |x| x.sin()),
+        ("two rounds", |x| fori_loop(2, |(_, x): (Var, Var)| x.sin(), x)),
+        ("no rounds", |x| fori_loop(0, |(_, x): (Var, Var)| x.sin(), x)),
+        ("a branch", |x| {
+            cond(x.gt(0.0), |x: Var| x, |x| while_loop(|x: Var| x.lt(1.0), |x: Var| x + 1.0, x), x)
+        }),
+    ];
+    for (name, f) in all {
+        let cancel = Cancel::new();
+        let on = |target: Target| jit(f).on(target).cancelled_by(&cancel);
+        let machine = tapeloom::accelerator::Machine::cal();
+        let native = jit(f).cancelled_by(&cancel);
+        let compiled = jit(f).cancelled_by(&cancel).compile(1.0).unwrap();
+        let interpreted = jit(f).cancelled_by(&cancel).interpreted();
+        let finite = jit(f).cancelled_by(&cancel).nan_check();
+        let [kernels, simulated] = [Target::Interpreter, Target::Accelerator(machine)].map(on);
+        let all = || {
+            [
+                ("native", native.call(1.0)),
+                ("compiled before", compiled.call(1.0)),
+                ("interpreted", interpreted.call(1.0)),
+                ("looking at numbers", finite.call(1.0)),
+                ("kernels", kernels.call(1.0)),
+                ("simulated", simulated.call(1.0)),
+                ("counted", native.report(1.0).map(|(y, _)| y)),
+            ]
+        };
+        for (engine, found) in all() {
+            found.unwrap_or_else(|e| panic!("{name}, {engine}: {e}"));
+        }
+        cancel.cancel();
+        for (engine, found) in all() {
+            let error = found.expect_err(&format!("{name}, {engine}"));
+            assert_eq!(error.kind(), Kind::Cancelled, "{name}, {engine}: {error}");
+        }
+        cancel.reset();
+        for (engine, found) in all() {
+            found.unwrap_or_else(|e| panic!("{name}, {engine}: {e}"));
+        }
+    }
+}
+
 #[test]
 fn reports_count() {
     // Triangle of rounds: an inner loop of i rounds in each of n.
