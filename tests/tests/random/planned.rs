@@ -36,7 +36,7 @@ fn derivatives_of_what_is_rounded_are_near() {
 /// Decisions are exact: where values lie on thresholds and in ties, another one would be another derivative.
 #[test]
 fn what_is_rounded_decides_as_the_forward_pass_did() {
-    for_all(16, Program::at_thresholds, planned::rounding);
+    for_all(Sweep::Thresholds, Program::at_thresholds, planned::rounding);
 }
 
 #[test]
