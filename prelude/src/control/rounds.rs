@@ -175,7 +175,8 @@ fn counted_results(n: Result<usize, Var>, staged: &Staged, form: &Form) -> Vec<V
 /// different numbers of rounds, and one that has ended keeps its carry.
 ///
 /// Errors: `shape` or `dtype` when a round changes the type of a carry, or the condition is not a single
-/// truth value; `arguments` when a round changes the form of the carry, or the condition has an effect.
+/// truth value; `arguments` when a round changes the form of the carry, or the condition has an effect;
+/// `state` when the condition writes to a `Ref`.
 #[track_caller]
 pub fn while_loop<C, P, F, M, N>(condition: P, f: F, init: C) -> C
 where

@@ -18,7 +18,8 @@ use tapeloom_ir::{Kind, Loc, Module, Policy, Problem};
 /// budget of bytes as many passes of a loop as the budget takes). In a long chain of checkpointed pieces only one at a time has its intermediate values in memory; pieces of
 /// pieces go further. Arguments are there anyway, and what the closure captures counts as an argument.
 /// Values and derivatives are those of `f`, to any order and in any mode (sums of floats may be taken in
-/// another order).
+/// another order). But for what `f` draws from a [`random::Rng`](crate::random::Rng) around it: as the closure of every
+/// transform, it draws from a child of that generator, and so other numbers than without `checkpoint`.
 ///
 /// | policy | keeps |
 /// |---|---|
@@ -55,6 +56,10 @@ use tapeloom_ir::{Kind, Loc, Module, Policy, Problem};
 /// many bytes for each member, `grad(checkpoint(vmap(f), ..))` for all; in a body of a loop it is for each
 /// round, around the loop for all of them. A derivative of the gradient has [`Policy::About`] as many once more:
 /// its way back goes through the first one, with the carries that are kept there.
+///
+/// A budget that has room for all that would be kept without one changes nothing. Of a loop of which only the run knows
+/// how many rounds there are, none is known to have room but `u64::MAX`: within others it keeps carries, and runs its
+/// rounds again.
 ///
 /// ```
 /// use tapeloom::prelude::*;

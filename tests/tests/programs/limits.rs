@@ -281,3 +281,29 @@ fn reports_count() {
     let error = jit(triangle).max_steps(50).report(100i64).unwrap_err();
     assert_eq!(error.kind(), Kind::Limit);
 }
+
+/// What is one number over and over has no memory, and folds of it are known when the program is made, however many
+/// elements there are.
+#[test]
+fn folds_of_huge_arrays_of_one_number_are_known() {
+    let n = 1usize << 40;
+    let all = |x: f64| full([n], x);
+    let known: [(&str, Box<dyn Fn() -> Var>, f64); 5] = [
+        ("zeros", Box::new(move || zeros([n], Dtype::F64).sum()), 0.0),
+        (
+            "more axes",
+            Box::new(move || zeros([1 << 20, 1 << 20], Dtype::F64).sum_axis(1).sum()),
+            0.0,
+        ),
+        ("the largest", Box::new(move || all(3.0).max()), 3.0),
+        ("a product of ones", Box::new(move || all(1.0).prod()), 1.0),
+        ("a sum of ones", Box::new(move || all(1.0).sum()), n as f64),
+    ];
+    for (name, f, want) in known {
+        let f = jit(move |x: Var| f() + x);
+        let e = f.explain(0.5).unwrap();
+        let left = e.stages().last().map(|s| s.equations);
+        assert_eq!(left, Some(1), "{name}: {e}");
+        assert_eq!(f.call(0.5).unwrap().item::<f64>().unwrap(), want + 0.5, "{name}");
+    }
+}
