@@ -88,13 +88,16 @@ fn element(ty: &ArrayType) -> ArrayType {
     ArrayType::new(ty.dtype, ty.shape.without(&[0]))
 }
 
+/// The function over batches of elements, leaf by leaf.
+type Combine<'a> = dyn Fn(&[Var], &[Var]) -> Vec<Var> + 'a;
+
 /// ```text
 /// x:        x0  x1  x2  x3  x4
 /// pairs:      x01     x23
 /// prefixes:   y1      y3            of the pairs
 /// y:        x0  y1  y1∘x2  y3  y3∘x4
 /// ```
-fn scan(combine: &dyn Fn(&[Var], &[Var]) -> Vec<Var>, x: &[Var], n: usize, at: Loc) -> Vec<Var> {
+fn scan(combine: &Combine<'_>, x: &[Var], n: usize, at: Loc) -> Vec<Var> {
     if n < 2 {
         return x.to_vec();
     }

@@ -18,11 +18,17 @@ pub(crate) struct Form {
 
 type Structure = dyn Any + Send + Sync;
 
+/// Is called with the path of a leaf.
+type Visit<'a> = dyn FnMut(&str) + 'a;
+
+/// Is called with a path, and with what is there in the one and in the other.
+type VisitDifference<'a> = dyn FnMut(&str, String, String) + 'a;
+
 /// What is done with a structure, for its type.
 struct Methods {
     same: fn(&Structure, &Structure) -> bool,
-    paths: fn(&Structure, &mut String, &mut dyn FnMut(&str)),
-    differences: fn(&Structure, &Structure, &mut String, &mut dyn FnMut(&str, String, String)),
+    paths: fn(&Structure, &mut String, &mut Visit<'_>),
+    differences: fn(&Structure, &Structure, &mut String, &mut VisitDifference<'_>),
 }
 
 impl Form {
@@ -60,12 +66,7 @@ impl Form {
     }
 
     /// Calls `visit` for each place where two forms differ, as [`Tree::differences`].
-    pub(crate) fn differences(
-        &self,
-        other: &Form,
-        root: &str,
-        visit: &mut dyn FnMut(&str, String, String),
-    ) {
+    pub(crate) fn differences(&self, other: &Form, root: &str, visit: &mut VisitDifference<'_>) {
         let (one, other) = (&*self.structure, &*other.structure);
         (self.methods.differences)(one, other, &mut root.to_owned(), visit);
     }
