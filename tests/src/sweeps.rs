@@ -69,6 +69,7 @@ sweeps! {
     Rounding = "random::planned::derivatives_of_what_is_rounded_are_near", gate 8 in 1.0 s, nightly 200;
     Thresholds = "random::planned::what_is_rounded_decides_as_the_forward_pass_did", gate 16 in 1.0 s, nightly 300;
     Figures = "random::planned::what_is_said_of_the_tape_is_all_of_it", gate 12 in 1.0 s, nightly 300;
+    Growth = "random::planned::what_a_gradient_works_in_does_not_grow_with_iterations", gate 20 in 2.0 s, nightly 300;
     Machines = "random::planned::simulated_machines_compute_the_same_bits", gate 6 in 1.0 s, nightly 150;
     // Drawn: programs that write to arrays, and products.
     WritesMean = "random::state::random_programs_mean_what_they_do_to_numbers", gate 40 in 1.5 s, nightly 1000;

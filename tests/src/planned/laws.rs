@@ -224,6 +224,56 @@ pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Within a budget for each round, what a gradient works in beyond the budget is the same however many rounds there are:
+/// nothing is there at once for all of them but what the budget has room for, and rows that they are given and give.
+pub fn growth(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
+    // A rule differentiates on the way back what it likes.
+    if program.has(&|s| matches!(s, Step::Rule(_))) {
+        return Ok(());
+    }
+    let (share, x) = ([0.9, 0.5, 0.3, 0.1, 0.03][rng.index(5)], program.argument());
+    let beyond = |n: usize| {
+        let mut many = program.clone();
+        for step in &mut many.steps {
+            if let Step::Rounds(_, rounds, _) = step {
+                *rounds = n;
+            }
+        }
+        let (rows, many, log) = (rows(&many) as u64, Rc::new(many), Listener::default());
+        let (all, _) = taken(&gradient(meaning(many.clone(), log.clone(), true)).explain(&x)?);
+        let budget = 512 + (all as f64 * share) as u64;
+        let g = gradient(checkpoint(meaning(many, log, true), Policy::Bytes(budget)));
+        match g.explain(&x) {
+            Ok(e) => {
+                Ok(Some(((e.workspace_bytes() as u64).saturating_sub(budget), budget, rows, e)))
+            }
+            Err(e) if e.kind() == Kind::Budget => Ok(None),
+            Err(e) => Err(Failure::from(e)),
+        }
+    };
+    let (Some((few, _, few_rows, _)), Some((many, budget, many_rows, e))) =
+        (beyond(FEW_ROUNDS)?, beyond(8 * FEW_ROUNDS)?)
+    else {
+        return Ok(());
+    };
+    // Arrays that are never there at once need not fit in one place.
+    let room = 2 * few + 4 * (many_rows - few_rows) + budget / 4 + 4096;
+    if many > room {
+        let text =
+            format!("{few} bytes beyond the budget, and with eight times as many rounds {many}");
+        return Err(format!(
+            "{text} of {budget}, with room for {room}\n{}\n{}",
+            e.memory_plan(),
+            e.tape()
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// So many rounds that what is there for all of them shows.
+const FEW_ROUNDS: usize = 500;
+
 /// A transform of a function of a vector.
 pub(super) type Order = (&'static str, fn(Rc<dyn Fn(Var) -> Var>) -> Box<dyn Fn(Var) -> Var>);
 

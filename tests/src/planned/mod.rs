@@ -9,6 +9,7 @@
 //! | [`policies`] | values, gradients and what is told are the same under every policy |
 //! | [`budgets`] | a budget is obeyed, or refused with the least number, with which the plan is |
 //! | [`figures`] | beside what is said to be tape a gradient works in no more than what a round takes |
+//! | [`growth`] | within a budget it is the same however many rounds there are |
 //! | [`orders`] | derivatives of the gradient are the same, and those of batches |
 //! | [`rounding`] | of what is rounded derivatives are near to those, and values are the same |
 //! | [`machines`] | on every simulated machine, however the run is set up, results are the same bits |
@@ -18,7 +19,7 @@ mod machines;
 mod meaning;
 mod program;
 
-pub use laws::{budgets, figures, gradient_under, orders, policies, policy_of, rounding};
+pub use laws::{budgets, figures, gradient_under, growth, orders, policies, policy_of, rounding};
 pub use machines::machines;
 pub use program::{Nest, Program, Rounds, Step};
 
@@ -32,7 +33,7 @@ pub type Law = fn(&Program, &mut Rng) -> Result<(), Failure>;
 
 /// One of them, budgets most often.
 pub fn in_turn(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
-    let laws: [Law; 7] = [policies, budgets, budgets, orders, rounding, figures, machines];
+    let laws: [Law; 8] = [policies, budgets, budgets, orders, rounding, figures, growth, machines];
     laws[rng.index(laws.len())](program, rng)
 }
 

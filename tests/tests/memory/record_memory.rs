@@ -32,7 +32,8 @@ fn a_tape_holds_what_it_says() {
     drop(tape);
 
     // Loops, branches and calls that differ have bodies and rules of their own.
-    let all: [(&str, fn(Var, u32) -> Var); 3] = [
+    type Step = fn(Var, u32) -> Var;
+    let all: [(&str, Step); 3] = [
         ("loops", |y, i| fori_loop(3, |(_, y): (Var, Var)| y.sin() + f64::from(i), y)),
         ("branches", |y, i| {
             cond(y.gt(0.0), |y: Var| y.sin() + f64::from(i), |y: Var| y * f64::from(i), y)

@@ -703,6 +703,58 @@ fn rows_of_a_few_bits_share_words() {
     }
 }
 
+/// Numbers of which every round keeps one in a few bits are unpacked some rounds at a time, however many rounds there
+/// are, where a budget has room for them packed and not for all of them as they were.
+#[test]
+fn what_is_packed_is_unpacked_where_it_is_read() {
+    type Rounds = fn(usize, Var) -> Var;
+    let all: [(&str, Rounds); 3] = [
+        ("places", |n, x| {
+            let (r, l) = (Ref::new(x), Ref::new(0.0));
+            let round = |(i, ()): (Var, ())| {
+                r.set(r.get() * 0.999);
+                l.add(r.at(i % 7).get());
+            };
+            fori_loop(n, round, ());
+            l.get()
+        }),
+        ("masks", |n, x| {
+            let round = |(i, y): (Var, Var)| {
+                select(y.gt(0.1), y * 0.999, y * 0.5 + 0.3) + x.index(i.rem(3)) * 1e-3
+            };
+            fori_loop(n, round, x.index(0))
+        }),
+        ("choices", |n, x| {
+            let round = |(_, y): (Var, Var)| {
+                let which = stack(&[y, y.sin() * 1.1, 1.0 - y], 0).argmax(0);
+                x.index(which) * 0.1 + y * 0.9
+            };
+            fori_loop(n, round, x.index(0))
+        }),
+    ];
+    let x: Tensor = (0..7).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
+    for (name, f) in all {
+        let beyond = |n: usize, budget: u64| {
+            let g = jit(value_and_grad(checkpoint(move |x| f(n, x), Policy::Bytes(budget))));
+            let e = g.explain(&x).unwrap();
+            let (tape, work) = (e.tape().bytes(), e.workspace_bytes());
+            println!("{name}: {n} rounds, {tape} in {budget}, {work}");
+            if n < 10_000 {
+                let (y, dy) = jit(value_and_grad(move |x| f(n, x))).call(&x).unwrap();
+                let (z, dz) = g.call(&x).unwrap();
+                Agreement::CLOSE.check_all(&[z, dz], &[y, dy]).unwrap();
+            }
+            work.saturating_sub(budget as usize)
+        };
+        // Three bits a round, half a byte, two bytes, and what all numbers take at once.
+        for bits in [3, 4, 16] {
+            let budget = |n: usize| (n * bits / 8 + 4000) as u64;
+            let (few, many) = (beyond(2000, budget(2000)), beyond(64_000, budget(64_000)));
+            assert!(many <= few + 8192, "{name}, {bits} bits: {few} beyond the budget, and {many}");
+        }
+    }
+}
+
 /// So is straight code before and behind a loop, which keeps some of its states meanwhile.
 #[test]
 fn straight_code_beside_loops_is_undone_in_pieces() {

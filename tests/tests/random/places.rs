@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 use std::fmt::Write;
+use tapeloom::prelude::{Var, fori_loop, jit};
 use tapeloom_ir::{ArrayType, Dtype, FuncId, Module, Tensor, parse_module, print_function};
 use tapeloom_tests::calculus::{check_products, precision};
 use tapeloom_tests::words::{Demand, same_numbers};
@@ -413,4 +414,17 @@ fn windows_and_rows_mean_what_arrays_did() {
     // That they are met is a part of the test.
     let [settled, narrowed, rolled, last] = changed.map(|n| n * 100 / all);
     assert!(settled > 50 && narrowed > 10 && rolled > 1 && last > 1, "{changed:?}");
+}
+
+/// What is written to an array in a round is made of it, and where it goes is known after that.
+#[test]
+fn parts_that_are_made_before_their_place_is_known() {
+    let x = Tensor::new(&[36], (0..36).map(f64::from).collect::<Vec<_>>()).unwrap();
+    let round = |(i, y): (Var, Var)| y.dynamic_update_slice(y.index(15).broadcast_to([35]), &[i]);
+    for n in [1, 2, 3] {
+        let f = jit(move |x: Var| fori_loop(n, round, x));
+        let want = f.call(&x).unwrap();
+        assert_eq!(jit(move |x: Var| fori_loop(n, round, x)).interpreted().call(&x).unwrap(), want);
+        assert_eq!(want.literal(30).unwrap().to_f64(), 15.0);
+    }
 }

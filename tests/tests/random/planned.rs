@@ -45,6 +45,11 @@ fn what_is_said_of_the_tape_is_all_of_it() {
 }
 
 #[test]
+fn what_a_gradient_works_in_does_not_grow_with_iterations() {
+    for_all(Sweep::Growth, Program::draw, planned::growth);
+}
+
+#[test]
 fn simulated_machines_compute_the_same_bits() {
     for_all(Sweep::Machines, Program::with_nests, planned::machines);
 }

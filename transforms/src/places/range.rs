@@ -104,8 +104,10 @@ impl Range {
             (Code::Div, [x, y]) if x.least >= 0 && y.least >= 1 => {
                 Range::new(x.least / y.most, x.most / y.least)
             }
-            (Code::Rem, [x, y]) if x.least >= 0 && y.least >= 1 => {
-                Range::new(0, x.most.min(y.most - 1))
+            // With the sign of x.
+            (Code::Rem, [x, y]) if y.least >= 1 => {
+                let most = y.most - 1;
+                Range::new(x.least.max(-most).min(0), x.most.min(most).max(0))
             }
             (Code::Select, [which, x, y]) => match which.only() {
                 Some(0) => *y,

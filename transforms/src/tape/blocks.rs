@@ -20,37 +20,55 @@ const WORD: usize = 32;
 /// Up to so many bytes may wait until they are packed.
 const LITTLE: usize = 512;
 
-/// Whether something of some size is packed of all rounds of a loop at once, here or in what is run: because a row of
-/// it fills no words. Until then it lies there as it is.
-pub(super) fn packs_stacks(module: &Module, f: FuncId) -> bool {
+/// Bytes of what is packed of all rounds of a loop at once, here or in what is run, because a row of it fills no words:
+/// it lies in memory as it is until it is packed, and when it is unpacked. What is little counts nothing.
+pub(super) fn waiting(module: &Module, f: FuncId) -> u64 {
     let mut open = OrderedSet::default();
     open.insert(f);
-    let mut next = 0;
+    let (mut next, mut bytes) = (0, 0u64);
     while let Some(f) = open.get_index(next).map(|f| module.function(*f)) {
-        if packs_own_stacks(module, f) {
-            return true;
-        }
+        bytes = bytes.saturating_add(waiting_here(module, f));
         let regions = f.equations.iter().flat_map(|e| e.op.regions());
         open.extend(regions.filter(|r| r.role.runs()).map(|r| r.function));
         next += 1;
     }
-    false
+    bytes
 }
 
-fn packs_own_stacks(module: &Module, f: &Function) -> bool {
-    let mut stack: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
-    f.equations.iter().any(|e| {
+fn waiting_here(module: &Module, f: &Function) -> u64 {
+    // Of what follows from the stack of a loop, the value that is the stack.
+    let mut stack: SecondaryMap<ValueId, Option<ValueId>> =
+        SecondaryMap::with_capacity(f.types.len());
+    let array = |v: ValueId| f.types[v].as_array();
+    let mut waiting = 0u64;
+    for e in &f.equations {
         if let Some((_, rounds)) = e.op.as_loop(module) {
-            let outputs = e.outputs.iter().enumerate();
-            let large = |o| f.types[o].as_array().is_some_and(|ty| ty.bytes() > LITTLE);
-            outputs.for_each(|(r, o)| stack[*o] = rounds.carrier(r).is_none() && large(*o));
-            return false;
+            for (r, o) in e.outputs.iter().enumerate() {
+                let large = array(*o).is_some_and(|ty| ty.bytes() > LITTLE);
+                stack[*o] = Some(*o).filter(|_| rounds.carrier(r).is_none() && large);
+            }
+            continue;
         }
-        let of_stack = e.operands.first().and_then(|a| a.value()).is_some_and(|v| stack[v]);
-        e.outputs.iter().for_each(|o| stack[*o] = of_stack && e.op.regions().is_empty());
-        let packed = |name: &str| is_packed(name) && of_stack;
-        matches!(e.lower(module, f), Lowering::Alias { kept: Some(name) } if packed(&name))
-    })
+        let of = e.operands.first().and_then(|a| a.value()).and_then(|v| stack[v]);
+        let follows = of.filter(|_| e.op.regions().is_empty());
+        e.outputs.iter().for_each(|o| stack[*o] = follows);
+        if let Some(stack) = of.and_then(array)
+            && let Some(bits) = e.outputs.first().and_then(|o| array(*o))
+            && matches!(e.lower(module, f), Lowering::Alias { kept: Some(name) } if is_packed(&name))
+        {
+            // What comes out of words is in numbers of their size first.
+            let words = bits.shape.elements() < stack.shape.elements();
+            let first = if words && stack.dtype.bytes() > bits.dtype.bytes() {
+                stack.shape.elements().saturating_mul(bits.dtype.bytes())
+            } else {
+                0
+            };
+            // Its places before and behind are seldom one.
+            let both = stack.bytes().saturating_mul(2).saturating_add(first);
+            waiting = waiting.saturating_add(both as u64);
+        }
+    }
+    waiting
 }
 
 /// The same function, whose loops run in blocks of rounds of which the rows fill words, whatever they are.

@@ -1,7 +1,8 @@
 //! Budgets: of the plans of a function the cheapest whose tape has so many bytes at most.
 //!
-//! What counts is alive between the forward pass and the way back: kept values, carries of loops, and what
-//! the rounds of inner loops keep while an outer round is undone. Arguments and results do not count, nor
+//! What counts is alive between the forward pass and the way back: kept values, carries of loops, what the rounds
+//! of inner loops keep while an outer round is undone, and what is packed of all rounds at once, as large as it was
+//! before. Arguments and results do not count, nor
 //! does what one round of an innermost loop works in.
 //!
 //! Plans are tried from the cheapest on:
@@ -25,7 +26,7 @@
 //! 2020), which plans straight-line programs within a budget.
 
 use super::apart::apart;
-use super::blocks::{in_blocks, packs_stacks};
+use super::blocks::{in_blocks, waiting};
 use super::count::{self, Tape};
 use super::pieces;
 use tapeloom_ir::fault::{Fault, planted};
@@ -77,10 +78,26 @@ pub(crate) fn derive(
     // State that is an array of rows is rows.
     let f = crate::rows(module, f)?;
     let derived = matches!(policy, Policy::About(_));
-    let mut search =
-        Search { regions, module, f, active, shares, bytes, derived, least: None, smallest: None };
+    let mut search = Search {
+        regions,
+        module,
+        f,
+        active,
+        shares,
+        bytes,
+        derived,
+        waits: 0,
+        least: None,
+        smallest: None,
+    };
     if let Some(of) = search.attempt(f, &[Policy::Planned], Bits::Cheap)? {
         return Ok(of);
+    }
+    if search.waits > 0 {
+        let blocks = in_blocks(search.module, f)?;
+        if let Some(of) = search.attempt(blocks, &[Policy::Planned], Bits::Cheap)? {
+            return Ok(of);
+        }
     }
     if let Some(of) = search.packed(f, Policy::Planned)? {
         return Ok(of);
@@ -191,6 +208,8 @@ struct Search<'a> {
     bytes: u64,
     /// Whether this is the derivative of one that was within the budget.
     derived: bool,
+    /// Bytes that would have waited to be packed under the last plan that was tried.
+    waits: u64,
     /// The smallest tape so far, and its plan.
     least: Option<Tape>,
     smallest: Option<LinearizeOf>,
@@ -201,8 +220,7 @@ impl Search<'_> {
     fn packed(&mut self, f: FuncId, policy: Policy) -> Result<Option<LinearizeOf>, Problem> {
         let policies = [policy];
         let whole = self.attempt(f, &policies, Bits::Few)?;
-        let late = whole.as_ref().is_some_and(|of| packs_stacks(self.module, of.fwd));
-        if !late || planted(Fault::LateBits) {
+        if self.waits == 0 {
             return Ok(whole);
         }
         let blocks = in_blocks(self.module, f)?;
@@ -296,7 +314,13 @@ impl Search<'_> {
             if planned && !self.ample(&of) {
                 of = apart(self.module, of, true)?;
             }
-            let tape = count::tape_of(self.module, &of);
+            // What is packed of all rounds at once, and unpacked, is there as it was meanwhile.
+            let late = !planted(Fault::LateBits);
+            self.waits = if late { waiting(self.module, of.fwd) } else { 0 };
+            let tape = match count::tape_of(self.module, &of) {
+                Tape::Bytes(bytes) => Tape::Bytes(bytes.saturating_add(self.waits)),
+                Tape::Unbounded(at) => Tape::Unbounded(at),
+            };
             let smaller = match (self.least, tape) {
                 (Some(Tape::Bytes(least)), Tape::Bytes(bytes)) => bytes < least,
                 (None | Some(Tape::Unbounded(_)), Tape::Bytes(_)) | (None, Tape::Unbounded(_)) => {
