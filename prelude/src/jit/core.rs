@@ -12,6 +12,7 @@ use crate::closure::{array, time_in_transforms};
 use crate::random::with_marks;
 use crate::tree::{Form, TensorRefs};
 use smallvec::SmallVec;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tapeloom_backend::accelerator::{Setup, Statistics};
@@ -102,6 +103,10 @@ impl Programs {
         }
     }
 }
+
+// A panic on the way leaves the list as it was, so a `Jit` may be called again after one was caught.
+impl UnwindSafe for Programs {}
+impl RefUnwindSafe for Programs {}
 
 /// One after the other, and not one inside the other, which would take stack for each.
 impl Drop for Programs {
@@ -395,6 +400,13 @@ mod tests {
         let types = vec![ArrayType::new(Dtype::F64, [n])];
         let (tensors, limits) = (Vec::new(), None);
         Arc::new(Entry { form, types, program: program.unwrap(), tensors, output, limits })
+    }
+
+    /// What users may do with a `Jit`: share it among threads, and catch panics around its calls.
+    #[test]
+    fn a_jit_is_shared_and_outlives_panics() {
+        fn is<T: Send + Sync + UnwindSafe + RefUnwindSafe>(_: &T) {}
+        is(&crate::jit(|x: Var| x.sin()));
     }
 
     #[test]
