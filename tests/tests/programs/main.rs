@@ -4,6 +4,7 @@ mod associative_scan;
 mod book;
 mod budgets;
 mod checkpoint;
+mod closure_cost;
 mod compile_fail;
 mod custom_rules;
 mod depth;
