@@ -16,7 +16,8 @@
 
 use crate::accelerator::{self, Setup, Statistics};
 use crate::executable::{Executable, Taken};
-use crate::kernel::{self, Program};
+use crate::fingerprint;
+use crate::kernel::{self, Program, pipeline};
 use crate::plan::Plan;
 use crate::schedule;
 use crate::target::Target;
@@ -89,32 +90,16 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     if cfg!(debug_assertions) {
         kernel::check_form(&program)?;
     }
-    kernel::splice(&mut program);
-    kernel::registers(&mut program);
-    // The simulated machine runs loops as they are written.
-    let written = matches!(options.target, Target::Accelerator(_));
-    if !written {
-        kernel::straighten(&mut program);
-    }
-    kernel::split_loops(&mut program, !written)?;
-    if !written {
-        // In a range of a loop more is known.
-        kernel::straighten(&mut program);
-        kernel::own_registers(&mut program);
-        kernel::in_place(&mut program);
-        kernel::reuse(&mut program, false);
-        kernel::localize(&mut program);
-        kernel::upward(&mut program);
-        kernel::roll(&mut program);
-        let made = kernel::ahead(&mut program, options.target.machine());
-        plan.ahead(&program.entry, &made);
-        kernel::contract(&mut program);
-    }
-    kernel::choose_lanes(&mut program);
-    if !written {
-        kernel::jam(&mut program);
-    }
-    let confined = kernel::confine(&mut program)?;
+    let machine = options.target.machine();
+    let passed = match options.target {
+        Target::Accelerator(_) => pipeline::as_written(&mut program, machine)?,
+        Target::Native(_) | Target::Interpreter => {
+            let passed = pipeline::native(&mut program, machine)?;
+            plan.ahead(&program.entry, &passed.ahead);
+            passed
+        }
+    };
+    let confined = passed.confined;
     let lower = start.elapsed();
     let start = Instant::now();
     let program = Arc::new(program);
@@ -136,6 +121,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     };
     let report =
         Report { target: options.target.clone(), program, plan, peak, confined, lower, code };
+    fingerprint::tell(module, func, &report);
     Ok(Runnable { running, params, report, checked: Arc::default() })
 }
 
@@ -186,6 +172,7 @@ impl Runnable {
         args: &[&Tensor],
         limits: &Limits,
     ) -> Result<(Vec<Tensor>, Taken), Problem> {
+        limits.begin()?;
         match &self.running {
             Running::Native(e) => e.call_within(args, limits),
             Running::Interpreter(p) => {

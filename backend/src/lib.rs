@@ -17,6 +17,7 @@ pub mod schedule;
 mod clif;
 mod compile;
 mod executable;
+mod fingerprint;
 mod gemm;
 mod jit;
 mod keeping;

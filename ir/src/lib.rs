@@ -26,6 +26,7 @@ mod depth;
 mod eval;
 #[doc(hidden)]
 pub mod fault;
+pub mod fingerprint;
 mod finite;
 mod function;
 mod host;

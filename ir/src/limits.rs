@@ -38,10 +38,30 @@ pub struct Limits {
     pub cancel: Option<Cancel>,
 }
 
+impl Limits {
+    /// A call begins: one without loops looks at nothing later.
+    ///
+    /// # Errors
+    /// [`Kind::Cancelled`] where that was said before.
+    pub fn begin(&self) -> Result<(), Problem> {
+        match &self.cancel {
+            Some(cancel) if cancel.is_cancelled() => {
+                let message = "the call was cancelled before it began";
+                Err(Problem::new(
+                    Kind::Cancelled,
+                    message,
+                    "let calls run again by `Cancel::reset`",
+                ))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
 /// A handle that ends running calls from another thread. Clones are the same handle.
 ///
-/// Loops look at it when they begin and every 1,024 rounds, so a call ends soon after
-/// [`Cancel::cancel`], and later ones at once, until [`Cancel::reset`].
+/// Calls look at it when they begin, loops when they begin and every 1,024 rounds, so a call ends soon
+/// after [`Cancel::cancel`], and later ones at once, until [`Cancel::reset`].
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 

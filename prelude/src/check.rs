@@ -7,7 +7,7 @@ use crate::closure::{Side, float_types, rebuild};
 use crate::jit::{Jit, boundary};
 use crate::ops::constant;
 use crate::transform::{jvp, vjp};
-use crate::tree::{Args, TensorRefs, Tree, flatten};
+use crate::tree::{Args, Form, TensorRefs, Tree, flatten};
 use crate::var::{caller, on_behalf};
 use crate::{Error, Var};
 use tapeloom_ir::trace::Context;
@@ -35,10 +35,18 @@ pub fn check_grads<A: Tree<Var>, B: Tree<Var>>(
     args: impl Args<A>,
     order: usize,
 ) -> Result<(), Error> {
-    let at = caller();
-    let (structure, x) = leaves(&args);
+    check_grads_at(&f, &args, order, caller())
+}
+
+fn check_grads_at<A: Tree<Var>, B: Tree<Var>>(
+    f: &dyn Fn(A) -> B,
+    args: &dyn Args<A>,
+    order: usize,
+    at: Loc,
+) -> Result<(), Error> {
+    let (structure, x) = leaves(args);
     let context = Context { transform: "check_grads", at };
-    float_types::<A>(context, Side::Argument, &structure, &types(&x))?;
+    float_types(context, Side::Argument, &Form::of::<A>(&structure), &types(&x))?;
     // What is no float has no derivative to check.
     let flat = |x: Vec<Var>| floats(flatten(&f(rebuild(&structure, x, at))).1, at);
     check(&flat, &x, order, 1, at)
@@ -63,22 +71,35 @@ pub fn check_rule<A: Tree<Var>, B: Tree<Var>>(
     ruled: impl Fn(A) -> B,
     args: impl Args<A>,
 ) -> Result<(), Error> {
-    let at = caller();
-    let (structure, x) = leaves(&args);
+    check_rule_at(&f, &ruled, &args, caller())
+}
+
+fn check_rule_at<A: Tree<Var>, B: Tree<Var>>(
+    f: &dyn Fn(A) -> B,
+    ruled: &dyn Fn(A) -> B,
+    args: &dyn Args<A>,
+    at: Loc,
+) -> Result<(), Error> {
+    let (structure, x) = leaves(args);
     let context = Context { transform: "check_rule", at };
-    float_types::<A>(context, Side::Argument, &structure, &types(&x))?;
+    float_types(context, Side::Argument, &Form::of::<A>(&structure), &types(&x))?;
     let f = |x: Vec<Var>| flatten(&f(rebuild(&structure, x, at))).1;
     let g = |x: Vec<Var>| flatten(&ruled(rebuild(&structure, x, at))).1;
-    let value = |h: Flat<'_>| boundary("check_rule", h, at).call(&x);
-    let mut y = value(&f)?;
-    compare("value", &y, &value(&g)?, &y, at)?;
+    same_derivatives(&f, &g, &x, at)
+}
+
+/// Checks that two functions have the same values and derivatives.
+fn same_derivatives(f: Flat<'_>, g: Flat<'_>, x: &[Tensor], at: Loc) -> Result<(), Error> {
+    let value = |h: Flat<'_>| boundary("check_rule", h, at).call(x);
+    let mut y = value(f)?;
+    compare("value", &y, &value(g)?, &y, at)?;
     y.retain(|t| t.dtype().is_float());
-    let (dx, ct) = (directions(&x, 1), directions(&y, 2));
+    let (dx, ct) = (directions(x, 1), directions(&y, 2));
     let (f, g) = (|x| floats(f(x), at), |x| floats(g(x), at));
-    let forward = |h: Flat<'_>| along("check_rule", h, &dx, at).call(&x);
+    let forward = |h: Flat<'_>| along("check_rule", h, &dx, at).call(x);
     compare("forward derivative", &forward(&f)?, &forward(&g)?, &y, at)?;
-    let reverse = |h: Flat<'_>| pulled("check_rule", h, &ct, at).call(&x);
-    compare("reverse derivative", &reverse(&f)?, &reverse(&g)?, &x, at)
+    let reverse = |h: Flat<'_>| pulled("check_rule", h, &ct, at).call(x);
+    compare("reverse derivative", &reverse(&f)?, &reverse(&g)?, x, at)
 }
 
 /// The first argument that has no derivative to check is named.
@@ -94,7 +115,7 @@ fn floats(leaves: Vec<Var>, at: Loc) -> Vec<Var> {
 /// A function of leaves.
 type Flat<'f> = &'f dyn Fn(Vec<Var>) -> Vec<Var>;
 
-fn leaves<A: Tree<Var>>(args: &impl Args<A>) -> (A::Structure, Vec<Tensor>) {
+fn leaves<A: Tree<Var>>(args: &dyn Args<A>) -> (A::Structure, Vec<Tensor>) {
     let mut refs = TensorRefs::new();
     args.tensors(&mut refs);
     (args.structure(), refs.into_iter().map(|t| t.into_owned()).collect())

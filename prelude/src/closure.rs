@@ -3,14 +3,19 @@
 //! A transform called inside a trace traces its closure in a new frame ([`stage`]), asks
 //! `tapeloom-transforms` for the function derived from it, and emits a call of that function with the
 //! arguments followed by what the closure captured.
+//!
+//! **What is compiled for users.** Every closure has a type of its own, and whatever is generic in it rustc
+//! compiles again in the user's crate, for each of them. So generic code is a thin layer: a public function
+//! hands its closure on as a `&dyn Fn(A) -> B`; what stands between, [`stage`] and [`rebuild`], is compiled
+//! once for each pair of trees; and what transforms do is done to a [`Staged`], which knows no types of trees.
 
-use crate::tree::{Tree, flatten, leaf_paths, unflatten};
+use crate::tree::{Form, Tree, flatten, unflatten};
 use crate::{Error, Var};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 use tapeloom_ir::prim::Call;
 use tapeloom_ir::question::Residual;
-use tapeloom_ir::trace::{self, Closed, Context, Diagnostic, Handle, Held, Note, Param, Traced};
+use tapeloom_ir::trace::{self, Closed, Context, Diagnostic, Handle, Held, Note, Opened, Param};
 use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Module, Problem, Type};
 
 thread_local! {
@@ -24,81 +29,76 @@ pub(crate) fn time_in_transforms() -> Duration {
 }
 
 /// A closure traced at its arguments.
-pub(crate) struct Staged<S> {
+pub(crate) struct Staged {
     transform: &'static str,
     pub(crate) at: Loc,
-    closed: Closed<S>,
+    closed: Closed,
     /// Which captures have a value for each member of a batch.
     lifted: Vec<bool>,
     /// The arguments' leaves.
     pub(crate) args: Vec<Var>,
+    /// What is left of the argument without its leaves, and of the result.
+    form: Form,
+    output: Form,
 }
+
+/// A traced closure, and the structures of its argument and its result.
+pub(crate) type Typed<A, B> = (Staged, <A as Tree<Var>>::Structure, <B as Tree<Var>>::Structure);
 
 /// Traces `f` at `x` in a new frame.
 pub(crate) fn stage<A: Tree<Var>, B: Tree<Var>>(
     transform: &'static str,
     at: Loc,
-    f: impl FnOnce(A) -> B,
+    f: &dyn Fn(A) -> B,
     x: A,
-) -> (Staged<B::Structure>, A::Structure) {
+) -> Typed<A, B> {
     let (structure, args) = flatten(&x);
-    let params: Vec<Param> = args.iter().map(|v| Param::like(v.handle, at)).collect();
-    let staged = stage_params::<A, B>(transform, at, f, &structure, args, &params);
-    (staged, structure)
+    let opened = trace::frame(transform, at, &like(&args, at));
+    let (staged, output) = stage_in(opened, f, &structure, args);
+    (staged, structure, output)
 }
 
-/// Traces `f` with parameters that differ from the arguments (vmap takes an axis away).
-pub(crate) fn stage_params<A: Tree<Var>, B: Tree<Var>>(
-    transform: &'static str,
-    at: Loc,
-    f: impl FnOnce(A) -> B,
+/// Runs a closure in a frame that was opened for it. Its parameters may differ from the arguments (vmap takes an axis
+/// away). One that was opened as a body may write to state from outside: whoever runs the function hands the
+/// results on by [`Staged::settle`].
+pub(crate) fn stage_in<A: Tree<Var>, B: Tree<Var>>(
+    opened: Opened,
+    f: &dyn Fn(A) -> B,
     structure: &A::Structure,
     args: Vec<Var>,
-    params: &[Param],
-) -> Staged<B::Structure> {
-    let closed = trace::frame(transform, at, params, |h| apply::<A, B>(f, structure, h, at));
+) -> (Staged, B::Structure) {
+    let Context { transform, at } = opened.context();
+    let (results, output) = apply(f, structure, opened.params(), at);
+    let closed = opened.close(&results);
     let lifted = vec![false; closed.captures.len()];
-    Staged { transform, at, closed, lifted, args }
+    let (form, of) = (Form::of::<A>(structure), Form::of::<B>(&output));
+    (Staged { transform, at, closed, lifted, args, form, output: of }, output)
 }
 
-/// As [`stage_params`], for a closure that is run where it stands and may write to state from outside:
-/// whoever runs the function hands the results on by [`Staged::settle`].
-pub(crate) fn stage_body<A: Tree<Var>, B: Tree<Var>>(
-    transform: &'static str,
-    at: Loc,
-    f: impl FnOnce(A) -> B,
-    structure: &A::Structure,
-    args: Vec<Var>,
-    params: &[Param],
-) -> Staged<B::Structure> {
-    let closed = trace::body(transform, at, params, |h| apply::<A, B>(f, structure, h, at));
-    let lifted = vec![false; closed.captures.len()];
-    Staged { transform, at, closed, lifted, args }
-}
-
-/// Traces a whole program.
-pub(crate) fn trace_program<A: Tree<Var>, B: Tree<Var>>(
-    transform: &'static str,
-    at: Loc,
-    f: impl FnOnce(A) -> B,
-    structure: &A::Structure,
-    types: &[ArrayType],
-) -> Result<Traced<B::Structure>, Error> {
-    let params: Vec<Param> = types.iter().map(|t| Param::new(t.clone(), at)).collect();
-    trace::trace(transform, at, &params, |h| apply::<A, B>(f, structure, h, at))
-        .map_err(Error::from_diagnostics)
+/// Parameters for which those values will be passed.
+pub(crate) fn like(args: &[Var], at: Loc) -> Vec<Param> {
+    args.iter().map(|v| Param::like(v.handle, at)).collect()
 }
 
 /// Runs `f` on a tree of handles: those of its results, and what is left of them.
 pub(crate) fn apply<A: Tree<Var>, B: Tree<Var>>(
-    f: impl FnOnce(A) -> B,
+    f: &dyn Fn(A) -> B,
     structure: &A::Structure,
     handles: &[Handle],
     at: Loc,
 ) -> (Vec<Handle>, B::Structure) {
-    let leaves = handles.iter().map(|h| Var::new(*h));
-    let (structure, results) = flatten(&f(unflatten(structure, leaves, || missing(at))));
-    (results.into_iter().map(|v| v.handle).collect(), structure)
+    let (structure, results) = flatten(&f(rebuild(structure, vars(handles), at)));
+    (self::handles(&results), structure)
+}
+
+/// Values as handles.
+pub(crate) fn handles(vars: &[Var]) -> Vec<Handle> {
+    vars.iter().map(|v| v.handle).collect()
+}
+
+/// Handles as values.
+pub(crate) fn vars(handles: &[Handle]) -> Vec<Var> {
+    handles.iter().map(|h| Var::new(*h)).collect()
 }
 
 /// Stands in for a leaf that is not there, which a fault of tapeloom alone can cause.
@@ -107,10 +107,15 @@ fn missing(at: Loc) -> Var {
     Var::poison(ArrayType::new(tapeloom_ir::Dtype::F64, []), at)
 }
 
-impl<S> Staged<S> {
+impl Staged {
     /// What is left of the result without its leaves.
-    pub(crate) fn output(&self) -> &S {
-        &self.closed.output
+    pub(crate) fn output(&self) -> &Form {
+        &self.output
+    }
+
+    /// What is left of the argument without its leaves.
+    pub(crate) fn form(&self) -> &Form {
+        &self.form
     }
 
     /// The function, unless an error made it meaningless.
@@ -174,6 +179,11 @@ impl<S> Staged<S> {
     /// that were lifted.
     pub(crate) fn mask(&self, args: impl IntoIterator<Item = bool>) -> Vec<bool> {
         args.into_iter().chain(self.lifted.iter().copied()).collect()
+    }
+
+    /// The mask of what a transform differentiates by: all arguments.
+    pub(crate) fn all_args(&self) -> Vec<bool> {
+        self.mask(self.args.iter().map(|_| true))
     }
 
     /// Passes something else for the captures for which there is something: a value for each member of a
@@ -260,15 +270,15 @@ impl<S> Staged<S> {
     }
 
     /// Whether all arguments can be differentiated; those that cannot are reported by path.
-    pub(crate) fn require_floats<A: Tree<Var>>(&self, structure: &A::Structure) -> bool {
-        require_floats::<A>(self.context(), Side::Argument, structure, &self.args)
+    pub(crate) fn require_floats(&self) -> bool {
+        require_floats(self.context(), Side::Argument, &self.form, &self.args)
     }
 
     /// Whether all results can be differentiated; those that cannot are reported by path.
-    pub(crate) fn require_float_results<B: Tree<Var, Structure = S>>(&self) -> bool {
+    pub(crate) fn require_float_results(&self) -> bool {
         let types = self.result_types();
         let leaf = |i: usize| (types[i].clone(), self.result_born(i), self.closed.poison[i]);
-        all_floats::<B>(self.context(), Side::Result, &self.closed.output, types.len(), leaf)
+        all_floats(self.context(), Side::Result, &self.output, types.len(), &leaf)
     }
 }
 
@@ -309,30 +319,25 @@ impl Side {
 }
 
 /// Whether all leaves can be differentiated; those that cannot are reported by path.
-pub(crate) fn require_floats<A: Tree<Var>>(
-    context: Context,
-    side: Side,
-    structure: &A::Structure,
-    leaves: &[Var],
-) -> bool {
+pub(crate) fn require_floats(context: Context, side: Side, form: &Form, leaves: &[Var]) -> bool {
     let leaf = |i: usize| {
         let v = leaves[i];
         (v.ty(context.at), v.handle.born(), trace::is_poison(v.handle, context.at))
     };
-    all_floats::<A>(context, side, structure, leaves.len(), leaf)
+    all_floats(context, side, form, leaves.len(), &leaf)
 }
 
 /// The same of data.
 ///
 /// # Errors
 /// The first leaf that cannot.
-pub(crate) fn float_types<A: Tree<Var>>(
+pub(crate) fn float_types(
     context: Context,
     side: Side,
-    structure: &A::Structure,
+    form: &Form,
     types: &[ArrayType],
 ) -> Result<(), Error> {
-    let paths = leaf_paths::<Var, A>(structure, side.root());
+    let paths = form.paths(side.root());
     match paths.iter().zip(types).find(|(_, ty)| !ty.dtype.is_float()) {
         None => Ok(()),
         Some((path, ty)) => Err(Error::at(side.no_float(context.transform, path, ty), context.at)),
@@ -341,15 +346,15 @@ pub(crate) fn float_types<A: Tree<Var>>(
 
 /// Whether `n` leaves, each a type, a line and whether it is an error, have derivatives; those that do not,
 /// and not for another error, are reported by path.
-fn all_floats<A: Tree<Var>>(
+fn all_floats(
     context: Context,
     side: Side,
-    structure: &A::Structure,
+    form: &Form,
     n: usize,
-    leaf: impl Fn(usize) -> (ArrayType, Loc, bool),
+    leaf: &dyn Fn(usize) -> (ArrayType, Loc, bool),
 ) -> bool {
     let mut ok = true;
-    for (i, path) in (0..n).zip(leaf_paths::<Var, A>(structure, side.root())) {
+    for (i, path) in (0..n).zip(form.paths(side.root())) {
         let (ty, born, poisoned) = leaf(i);
         if ty.dtype.is_float() || poisoned {
             ok &= ty.dtype.is_float();

@@ -17,6 +17,7 @@
 //! - [`pairs`]: two functions that are to be one, under every transform;
 //! - [`planned`]: random programs with loops, under policies and budgets;
 //! - [`recorded`]: what it means that a recording is right;
+//! - [`replay`]: fingerprints of all programs, to compare before and after a change;
 //! - [`suite`]: nine kernels to measure what gradients keep;
 //! - [`Sweep`]: the table of the tests over many cases;
 //! - [`tally`]: how large programs are when they are compiled;
@@ -47,6 +48,7 @@ mod programs;
 mod random;
 pub mod recorded;
 pub mod repeated;
+pub mod replay;
 mod samples;
 pub mod suite;
 mod sweeps;

@@ -67,6 +67,7 @@ sweeps! {
     Budgets = "random::planned::budgets_are_obeyed_or_refused_with_the_least_number", gate 12 in 6.0 s, nightly 300;
     Orders = "random::planned::derivatives_of_gradients_are_those_of_every_policy", gate 8 in 0.7 s, nightly 200;
     Rounding = "random::planned::derivatives_of_what_is_rounded_are_near", gate 8 in 0.6 s, nightly 200;
+    Thresholds = "random::planned::what_is_rounded_decides_as_the_forward_pass_did", gate 16 in 1.0 s, nightly 300;
     Figures = "random::planned::what_is_said_of_the_tape_is_all_of_it", gate 12 in 0.3 s, nightly 300;
     Machines = "random::planned::simulated_machines_compute_the_same_bits", gate 6 in 0.7 s, nightly 150;
     // Drawn: programs that write to arrays, and products.
@@ -85,6 +86,7 @@ sweeps! {
     Regions = "it::simplify::small_regions_are_put_together_again", gate 10 in 0.1 s, nightly 1000;
     Cuts = "tape::flow::tests::every_cut_of_small_graphs_costs_as_much_or_more", gate 500 in 0.1 s, nightly 50_000;
     Kernels = "clif::random_tests::random_recursive_kernels", gate 200 in 1.7 s, nightly 5000;
+    KernelTexts = "kernel::text_tests::no_text_is_too_wrong", gate 2000 in 1.0 s, nightly 100_000;
     Elementwise = "clif::tests::random_kernels", gate 600 in 0.7 s, nightly 10_000;
     Calls = "kernel::tests::what_calls_write_is_apart", gate 300 in 0.1 s, nightly 10_000;
     Jam = "kernel::jam::tests::no_bit_changes", gate 600 in 0.3 s, nightly 20_000;

@@ -114,7 +114,10 @@ pub fn derivatives() -> Result<Vec<(String, Tally)>, Failure> {
 }
 
 /// A function and its derivatives in all floats.
-fn words(m: &mut Module, case: &Case) -> Result<Vec<(&'static str, FuncId)>, Failure> {
+///
+/// # Errors
+/// What a transform reports.
+pub fn words(m: &mut Module, case: &Case) -> Result<Vec<(&'static str, FuncId)>, Failure> {
     let mut words = vec![("", case.f)];
     words.push(("jvp ", jvp(m, case.f, &case.floats())?.function));
     let reverse = vjp(m, case.f, &case.floats())?.function;

@@ -38,8 +38,8 @@ use tapeloom_backend::layout::{Layout, PASSES, Pipeline as Layouts, Room};
 use tapeloom_backend::{Options, compile, kernel};
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{
-    FuncId, Module, Policy, Price, Problem, Share, Tensor, Terms, parse_module, print_functions,
-    print_module,
+    FuncId, Module, Policy, Price, Problem, Share, Tensor, Terms, fingerprint, parse_module,
+    print_functions, print_module,
 };
 use tapeloom_transforms::{Pipeline, Transforms, as_linear, batch, jvp, linearize, transpose, vjp};
 
@@ -130,6 +130,8 @@ impl<'t> TextTest<'t> {
                 },
             }
             for f in &at {
+                let of = |f| fingerprint::function(&module, f);
+                fingerprint::tell("step", || of(before), || of(*f));
                 if let Some(broken) = tapeloom_ir::verify(&module, *f).first() {
                     let program = print_functions(&module, &at);
                     return Err(format!("after `{name}`: {broken}\n{program}").into());
@@ -150,6 +152,7 @@ impl<'t> TextTest<'t> {
         let mut program = kernel::parse(&text, &|_| None)?;
         for (i, (name, options)) in self.pipeline.iter().enumerate() {
             kernel::check(&program)?;
+            let before = fingerprint::of(&program);
             let option = |key: &str| options.get(key).copied();
             match *name {
                 "kernels" => {}
@@ -167,6 +170,7 @@ impl<'t> TextTest<'t> {
                 }
                 name => return Err(format!("there is no step `{name}` here").into()),
             }
+            fingerprint::tell("step", || before, || fingerprint::of(&program));
         }
         kernel::check(&program)?;
         let printed = program.to_string();
@@ -185,6 +189,7 @@ impl<'t> TextTest<'t> {
         });
         let layout =
             Layout::made(program, &Room::default(), passes.collect::<Result<Vec<_>, _>>()?)?;
+        fingerprint::tell("layout", || fingerprint::of(program), || fingerprint::of(&layout));
         let printed = layout.to_string();
         match Layout::parse(&printed)? == layout {
             true => Ok(printed),

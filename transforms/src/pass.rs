@@ -11,7 +11,7 @@ use crate::bodies::everywhere;
 use std::fmt;
 use std::str::FromStr;
 use tapeloom_ir::prim::Exactness;
-use tapeloom_ir::{FuncId, Kind, Module, Problem, verify};
+use tapeloom_ir::{FuncId, Kind, Module, Problem, fingerprint, verify};
 
 /// A pass: same parameters and results, another program.
 #[derive(Clone, Copy)]
@@ -139,6 +139,7 @@ impl Pipeline {
         mut f: FuncId,
         mut watch: impl FnMut(&'static str, &Module, FuncId),
     ) -> Result<FuncId, Problem> {
+        let traced = f;
         for pass in &self.passes {
             f = match pass.nested {
                 true => (pass.run)(module, f)?,
@@ -152,6 +153,8 @@ impl Pipeline {
             }
             watch(pass.name, module, f);
         }
+        let of = |f| fingerprint::function(module, f);
+        fingerprint::tell("passes", || of(traced), || of(f));
         Ok(f)
     }
 

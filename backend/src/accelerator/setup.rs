@@ -10,7 +10,7 @@ use super::machine::Machine;
 use super::order::{hoisted, mirrored};
 use super::system::{Route, System};
 use crate::kernel::{
-    self, Address, Arg, BufferId, Expr, Kernel, Place, Program, ScalarId, Stmt, TapeId,
+    self, Address, Arg, BufferId, Expr, Kernel, Place, Program, ScalarId, Stmt, TapeId, pipeline,
 };
 use crate::layout::{Holds, Layout, RegionId, Room, is_kept};
 use crate::records;
@@ -140,13 +140,7 @@ impl Setup {
     pub(super) fn program(&self, program: &Program) -> Result<Program, Problem> {
         let mut program = program.clone();
         if self.unroll.iter().any(|factor| *factor > 1) {
-            // Where loops are cut, and which addresses are alike, is seen of straight indices.
-            kernel::straighten(&mut program);
-            kernel::split_loops(&mut program, false)?;
-            kernel::unroll(&mut program, &self.unroll);
-            kernel::straighten(&mut program);
-            kernel::reuse(&mut program, self.overlap);
-            kernel::apart(&mut program);
+            pipeline::unrolled(&mut program, &self.unroll, self.overlap)?;
         }
         let mut program = hoisted(&program, self.overlap);
         if self.mirrored {

@@ -27,7 +27,7 @@ mod parts;
 mod portable_tests;
 mod random;
 #[cfg(test)]
-mod random_tests;
+pub(crate) mod random_tests;
 mod scalar;
 mod symbols;
 mod tapes;

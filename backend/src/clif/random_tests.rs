@@ -2,24 +2,29 @@
 //! and in turns, contractions that add, tapes, calls of kernels that are as random.
 //!
 //! Text, verifier, the checking interpreter and machine code must agree on each in every bit, in lanes
-//! and in order, and on what is reported in which order. A library contracts in an order of its own, so
+//! and in order, and on what is reported in which order, after every pass of the [`pipeline`] that users'
+//! programs go through, and of those that only simulated machines ask for. A library contracts in an order of its own, so
 //! in kernels with contractions numbers are small integers, which split loops and lanes do not change
 //! then. How many kernels a run takes, and from which seed on, says the table of `Sweep`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod idioms;
+
 use super::tests::{Random, compare, tensor};
 use crate::accelerator::{Machine, simulate};
-use crate::kernel::told::{tell, told};
+use crate::kernel::pipeline::{AS_WRITTEN, NATIVE, Pass, through};
+use crate::kernel::told::{Told, tell, told};
 use crate::kernel::{
     Address, Arg, Buffer, BufferId, Call, Carry, Contract, Cursor, Expr, Extent, Held, IndexId,
     Kernel, KernelId, Matrix, Place, Program, Rounds, Stmt, Sums, Tape, TapeId, Taping, Turned,
-    VarId, Version, View, choose_lanes, claim, eval, handle, in_place, jam, localize, parse,
-    registers, reuse, shadow, splice, split_loops, straighten, unroll, upward, verify, visit,
+    VarId, Version, View, choose_lanes, claim, confine, eval, handle, in_place, jam, localize,
+    parse, registers, reuse, shadow, splice, split_loops, straighten, unroll, upward, verify,
+    visit,
 };
 use crate::sweeps::Sweep;
 use cranelift_entity::{EntityRef, PrimaryMap};
-use tapeloom_ir::{ArrayType, Code, Dtype, Literal};
+use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Tensor};
 
 /// Elements of every buffer of the entry, and of a callee.
 const ENTRY: usize = 24;
@@ -292,7 +297,7 @@ impl Generator<'_> {
 
     fn statement(&mut self, body: &mut Vec<Stmt>) {
         let deep = self.depth > 4;
-        match self.r.below(20) {
+        match self.r.below(23) {
             0 | 1 => {
                 let (address, guard) = (self.address(body, 1), self.guard(body));
                 let from = match self.r.below(4) {
@@ -374,6 +379,7 @@ impl Generator<'_> {
             14 if !self.callees.is_empty() => self.call(body),
             15 => self.fold(body),
             19 if !deep => self.taped(body),
+            20..=22 => self.idiom(body),
             16 => {
                 let (number, elements) = (self.r.below(100), self.r.below(4));
                 let mut view = || {
@@ -623,7 +629,7 @@ impl Generator<'_> {
 }
 
 /// A program, and whether it has contractions.
-fn program(seed: u64) -> (Program, bool) {
+pub(crate) fn program(seed: u64) -> (Program, bool) {
     let mut r = Random(seed);
     let (mut callees, mut tapes) = (PrimaryMap::new(), PrimaryMap::new());
     let contracts = r.below(2) == 0;
@@ -633,6 +639,58 @@ fn program(seed: u64) -> (Program, bool) {
     }
     let entry = kernel(&mut r, &callees, &mut tapes, (ENTRY, 30, contracts), true);
     (Program { tapes, callees, entry, ..Program::new("") }, contracts)
+}
+
+/// The results of a run, and what it told.
+type Outcome = (Vec<Tensor>, Told);
+
+/// What a program gives after all passes; after each it is what it was before, but for the order of sums where a pass
+/// says how many lanes they have.
+fn passed(
+    passes: &[Pass],
+    p: &Program,
+    args: &[Tensor],
+    want: &Outcome,
+    what: &str,
+    changed: &mut [(&str, usize)],
+) -> Program {
+    let run = |p: &Program| {
+        let mut proved = p.clone();
+        // Machine code is made of what is proved, and some of that is found out at the end.
+        if verify(p).iter().any(|e| e.unproved.is_some()) {
+            confine(&mut proved).unwrap_or_else(|e| panic!("{what}: {e}\n{p}"));
+        }
+        told();
+        (eval(&proved, args).unwrap_or_else(|e| panic!("{what}: {e}\n{p}")), told())
+    };
+    let (mut want, mut made, mut lanes) = (want.clone(), p.clone(), None);
+    let mut text = String::new();
+    through(passes, &mut made, Default::default(), &mut |name, made| {
+        let (found, before) = (run(made), std::mem::replace(&mut text, made.to_string()));
+        if let Some((_, n)) = changed.iter_mut().find(|(pass, _)| *pass == name) {
+            *n += usize::from(before != text);
+        }
+        match name {
+            // The same lanes as loops would have had.
+            "contract" => (lanes, want) = (lanes.take(), found),
+            "choose_lanes" => {
+                if let Some(lanes) = lanes.take() {
+                    assert_eq!(found, run(&lanes), "{what}: contractions\n{lanes}\n{made}");
+                }
+                want = found;
+            }
+            "confine" => want = found,
+            name => assert_eq!(found, want, "{what}: {name}\n{p}\n{made}"),
+        }
+        if name == "ahead" {
+            let mut loops = made.clone();
+            choose_lanes(&mut loops);
+            lanes = Some(loops);
+        }
+    })
+    .unwrap_or_else(|e| panic!("{what}: {e}\n{made}"));
+    assert_eq!(verify(&made), [], "{what}\n{made}");
+    made
 }
 
 #[test]
@@ -647,6 +705,8 @@ fn random_recursive_kernels() {
     // The order of a sum shows.
     let thirds = [numbers(Dtype::F64, 3.0), integers[1].clone()];
     let mut met = [0; 11];
+    // How many programs a pass changed, of those that look for loops of a kind.
+    let mut changed = [("in_place", 0), ("roll", 0), ("ahead", 0), ("contract", 0)];
     for seed in Sweep::Kernels.seeds() {
         let (p, contracts) = program(seed);
         let args = if contracts { &integers } else { &thirds };
@@ -662,6 +722,21 @@ fn random_recursive_kernels() {
             (results, told())
         };
         let want = told_by(&p);
+        let what = format!("seed {seed}");
+        for (passes, simulated) in [(&NATIVE[..], false), (&AS_WRITTEN[..], true)] {
+            let made = passed(passes, &p, args, &want, &what, &mut changed);
+            // What is nowhere filled may be loaded, to be stored again.
+            let results = (eval(&made, args).unwrap(), told());
+            assert!(!contracts || results == want, "{what}\n{p}\n{made}");
+            if simulated {
+                let (found, _) = simulate(&made, args, &Machine::cal().into())
+                    .unwrap_or_else(|e| panic!("{what}: {e}\n{made}"));
+                assert_eq!((found, told()), results, "{what}\n{made}");
+            } else {
+                let heard = compare(&made, args, &results.0, 0.0, &what);
+                assert_eq!(heard, results.1, "{what}\n{made}");
+            }
+        }
         let mut spliced = p.clone();
         splice(&mut spliced);
         assert_eq!(told_by(&spliced), want, "{p}\n{spliced}\nseed {seed}");
@@ -723,4 +798,5 @@ fn random_recursive_kernels() {
         }
     }
     assert!(met.iter().all(|n| *n > 10), "{met:?}");
+    assert!(changed.iter().all(|(_, n)| *n > 3), "{changed:?}");
 }

@@ -223,8 +223,10 @@ impl Places {
                         if !own(index, address) {
                             continue;
                         }
+                        // Another part that stores it has it from nowhere.
                         if let Arg::Scalar(s) = value
-                            && let Some((_, place @ None)) = places.values.get_mut(s)
+                            && let Some((of, place @ None)) = places.values.get_mut(s)
+                            && *of == at
                             && !others(held, |a| a.write)
                         {
                             *place = Some((held, address.clone()));
@@ -375,5 +377,52 @@ impl Map for Body<'_> {
 
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         body.iter().map(|stmt| self.stmt(stmt)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use crate::kernel::{contract, eval, parse, verify};
+    use tapeloom_ir::Tensor;
+
+    const FOLD: &str = "var v0: f64 = 0.0 fold i1 in 8 {
+      %0: f64 = load b1[i0*8 + i1] %1: f64 = load b0[i1] %2: f64 = mul %0, %1 v0 = add v0, %2 }";
+
+    /// How many contractions there are afterwards; what comes out is the same.
+    #[track_caller]
+    fn check(body: &str, contractions: usize) {
+        let text = format!(
+            "program @f {{ buffer b0: f64[8] input 0 buffer b1: f64[8,8] input 1
+               buffer b2: f64[8] output 0 buffer b3: f64[8] output 1 buffer b4: f64[8,8] output 2
+               for i20 in 8 {{ store b2[i20], 0.5 store b3[i20], 0.5 }}
+               for i21 in 64 {{ store b4[i21], 0.5 }} {body} }}"
+        );
+        let mut program = parse(&text, &|_| None).unwrap();
+        assert_eq!(verify(&program), [], "{program}");
+        // Small integers, whose sums are the same in every order.
+        let number = |n: usize| ((n * 7 + 3) % 11) as f64 - 5.0;
+        let x: Tensor = (0..8).map(number).collect();
+        let rows: Vec<[f64; 8]> =
+            (0..8).map(|row| std::array::from_fn(|k| number(row * 8 + k))).collect();
+        let rows = Tensor::from(<[[f64; 8]; 8]>::try_from(rows).unwrap());
+        let args = [x, rows];
+        let want = eval(&program, &args).unwrap();
+        contract(&mut program);
+        assert_eq!(verify(&program), [], "{program}");
+        assert_eq!(eval(&program, &args).unwrap(), want, "{program}");
+        let text = program.to_string();
+        assert_eq!(text.matches("contract").count(), contractions, "{text}");
+    }
+
+    /// What a part makes waits where that part stores it. A part that stores it later has it from nowhere.
+    #[test]
+    fn values_wait_where_they_are_stored_at_once() {
+        let make = "%9: f64 = load b0[i0] %10: f64 = neg %9";
+        let reads = "%11: f64 = add %10, v0 store b2[i0], %11";
+        check(&format!("for i0 in 8 {{ {make} store b3[i0], %10 {FOLD} {reads} }}"), 1);
+        check(&format!("for i0 in 8 {{ {make} {FOLD} {reads} store b3[i0], %10 }}"), 0);
+        check(&format!("for i0 in 8 {{ {make} {FOLD} store b3[i0], %10 {reads} }}"), 0);
     }
 }

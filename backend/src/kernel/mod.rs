@@ -43,6 +43,7 @@ mod memory;
 pub(crate) mod observe;
 mod parse;
 mod partial;
+pub(crate) mod pipeline;
 mod print;
 mod products;
 mod range;
@@ -57,6 +58,8 @@ mod straight;
 mod tape;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod text_tests;
 #[cfg(test)]
 pub(crate) mod told;
 mod unroll;
@@ -265,11 +268,21 @@ impl Kernel {
         }
     }
 
-    /// The type of each argument; `None` where no buffer mentions it.
+    /// The dtype of an operand, if the kernel says one.
+    fn declared(&self, arg: Arg) -> Option<Dtype> {
+        match arg {
+            Arg::Scalar(s) => self.scalars.get(s).copied(),
+            Arg::Var(v) => self.vars.get(v).copied(),
+            Arg::Index(_) | Arg::Literal(_) => Some(self.dtype(arg)),
+        }
+    }
+
+    /// The type of each argument; `None` where no buffer mentions it. Numbers that are too large for any program have
+    /// none, and are refused.
     pub fn inputs(&self) -> Vec<Option<&ArrayType>> {
         let mut inputs = Vec::new();
         for b in self.buffers.values() {
-            if let Some(n) = b.place.input() {
+            if let Some(n) = b.place.input().filter(|n| *n < MOST_INPUTS) {
                 if inputs.len() <= n {
                     inputs.resize(n + 1, None);
                 }
@@ -311,6 +324,9 @@ impl Kernel {
     }
 }
 
+/// A larger number of an input would take memory, whatever it means.
+const MOST_INPUTS: usize = 1 << 24;
+
 /// How many statements a run of a block executes.
 fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
     let of = |stmt: &Stmt| {
@@ -340,7 +356,7 @@ fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
 }
 
 /// A piece of memory that holds an array in row-major order.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Buffer {
     /// What it holds.
     pub ty: ArrayType,
@@ -354,7 +370,7 @@ pub struct Buffer {
 /// that begin where another one ends. So every access says which of the buffer's values it means,
 /// `b3` the first and `b3.1`, `b3.2` those after it. Machine code does not ask; [`shadow`] checks that
 /// each load finds what it means.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Version {
     /// The version that this one updates in place: where it has written nothing, it has that one's
     /// elements, and from its first store on nobody means the other. `None` where the two have
@@ -372,7 +388,7 @@ pub struct Held {
 }
 
 /// Where a buffer is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Place {
     /// The n-th argument; read only.
     Input(usize),
@@ -418,7 +434,7 @@ impl Place {
 }
 
 /// A statement.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub enum Stmt {
     /// A block of its own: what is defined in it ends with it.
     Nest {
@@ -516,7 +532,7 @@ pub enum Stmt {
 }
 
 /// A call of a Rust function.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Ask {
     /// What is called, and of what types its operands are.
     pub asked: Arc<Asked>,
@@ -553,7 +569,7 @@ impl Stmt {
 }
 
 /// How often a loop runs.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Hash, Debug)]
 pub enum Extent {
     /// So often; may be 0.
     Constant(usize),
@@ -581,7 +597,7 @@ pub enum Rounds {
 /// In one buffer (`b3 = b3.1`) rounds update it in place. Of two (`b3 = b4`) a round reads one and
 /// writes the other, and then they exchange places; behind the loop `now` is at its own place again,
 /// and `next` holds nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Carry {
     /// What a round begins with.
     pub now: Held,
@@ -590,7 +606,7 @@ pub struct Carry {
 }
 
 /// `call callee(operands) to (outputs) frame f`: runs another kernel of the program.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Hash, Debug)]
 pub struct Call {
     /// Which.
     pub callee: KernelId,
@@ -604,7 +620,7 @@ pub struct Call {
 }
 
 /// Consecutive elements of a buffer, from an address on: an operand of a call.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Hash, Debug)]
 pub struct View {
     /// The buffer.
     pub buffer: BufferId,
@@ -617,7 +633,7 @@ pub struct View {
 }
 
 /// A scalar operand.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Hash, Debug)]
 pub enum Arg {
     /// A value.
     Scalar(ScalarId),
@@ -630,7 +646,7 @@ pub enum Arg {
 }
 
 /// What a scalar value is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub enum Expr {
     /// Scalar code.
     Code(Code, Vec<Arg>),
@@ -648,7 +664,7 @@ pub enum Expr {
 }
 
 /// Which element of a buffer: `offset + Σ index * stride + dynamic`, in elements.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Hash, Debug, Default)]
 pub struct Address {
     /// The constant part.
     pub offset: i64,
@@ -659,7 +675,7 @@ pub struct Address {
 }
 
 /// A matrix operand of a contraction: strides in elements.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Hash, Debug)]
 pub struct Matrix {
     /// The buffer.
     pub buffer: BufferId,
@@ -674,7 +690,7 @@ pub struct Matrix {
 }
 
 /// In which order a contraction adds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Sums {
     /// As the matrix library likes.
     Library,
@@ -684,7 +700,7 @@ pub enum Sums {
 }
 
 /// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, repeated over batches.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Hash, Debug)]
 pub struct Contract {
     /// `f64` or `f32`.
     pub dtype: Dtype,

@@ -54,6 +54,9 @@ struct Sum {
     terms: SmallVec<[(Atom, i128); 4]>,
 }
 
+/// What a value can be of which nothing is known: a float, or what is not declared, which is an error found elsewhere.
+const UNKNOWN: Range = (i128::MIN / 2, i128::MAX / 2);
+
 /// What is known where the verifier is.
 pub(super) struct Ranges<'a> {
     k: &'a Kernel,
@@ -320,7 +323,7 @@ impl<'r, 'a> Search<'r, 'a> {
 
     /// `x + by <= y`
     fn ordered(&mut self, x: Arg, y: Arg, by: i128) {
-        if !self.r.k.dtype(x).is_integer() {
+        if !self.r.k.declared(x).is_some_and(Dtype::is_integer) {
             return;
         }
         let sum = self.sum(y).plus(&self.sum(x), -1);
@@ -375,7 +378,9 @@ impl<'r, 'a> Search<'r, 'a> {
                 integer(*by).map(|by| Sum::constant(0).plus(&self.sum(*x), by))
             }
             // Between integers; a bool is no sum.
-            (Code::Convert(_), [x]) if self.r.k.dtype(*x).is_integer() => Some(self.sum(*x)),
+            (Code::Convert(_), [x]) if self.r.k.declared(*x).is_some_and(Dtype::is_integer) => {
+                Some(self.sum(*x))
+            }
             _ => None,
         };
         sum.filter(|sum| {
@@ -413,7 +418,7 @@ impl<'r, 'a> Search<'r, 'a> {
             let mut tried = 0;
             for (atom, factor) in &sum.terms {
                 let in_condition = self.conditions[i].factor(*atom);
-                if in_condition == 0 || factor % in_condition != 0 {
+                if factor.checked_rem(in_condition) != Some(0) {
                     continue;
                 }
                 let by = factor / in_condition;
@@ -448,14 +453,12 @@ impl<'r, 'a> Search<'r, 'a> {
                 }
                 None => limits(Dtype::I64),
             },
-            Atom::Var(v, _) => limits(self.r.k.vars[v]),
+            Atom::Var(v, _) => self.r.k.vars.get(v).map_or(UNKNOWN, |dtype| limits(*dtype)),
             Atom::Scalar(s) => {
                 if let Some(known) = self.known.get(&s) {
                     return *known;
                 }
-                let Some(dtype) = self.r.k.scalars.get(s).copied() else {
-                    return (i128::MIN / 2, i128::MAX / 2);
-                };
+                let Some(dtype) = self.r.k.scalars.get(s).copied() else { return UNKNOWN };
                 let limits = limits(dtype);
                 // Ends what a program defines by itself, which is an error found elsewhere.
                 self.known.insert(s, limits);
@@ -610,7 +613,7 @@ fn limits(dtype: Dtype) -> Range {
         Dtype::I64 => (i128::from(i64::MIN), i128::from(i64::MAX)),
         Dtype::U32 => (0, i128::from(u32::MAX)),
         Dtype::U64 => (0, i128::from(u64::MAX)),
-        Dtype::F32 | Dtype::F64 => (i128::MIN / 2, i128::MAX / 2),
+        Dtype::F32 | Dtype::F64 => UNKNOWN,
     }
 }
 

@@ -363,7 +363,7 @@ pub(crate) fn overlap(p: &Kernel, a: BufferId, b: BufferId) -> Overlap {
         (Place::Workspace(i), Place::Workspace(j)) => {
             if i == j && x.ty.dtype == y.ty.dtype {
                 Overlap::Same
-            } else if i < j + y.ty.bytes() && j < i + x.ty.bytes() {
+            } else if i < j.saturating_add(y.ty.bytes()) && j < i.saturating_add(x.ty.bytes()) {
                 Overlap::Unknown
             } else {
                 Overlap::None
@@ -371,8 +371,8 @@ pub(crate) fn overlap(p: &Kernel, a: BufferId, b: BufferId) -> Overlap {
         }
         (Place::Record { cursor, offset: i }, Place::Record { cursor: other, offset: j }) => {
             // Where two cursors stand at one record, neither writes it.
-            let meet = cursor == other && i < j + y.ty.bytes() && j < i + x.ty.bytes();
-            if meet { Overlap::Unknown } else { Overlap::None }
+            let meet = i < j.saturating_add(y.ty.bytes()) && j < i.saturating_add(x.ty.bytes());
+            if meet && cursor == other { Overlap::Unknown } else { Overlap::None }
         }
         _ if x.place == y.place => Overlap::Unknown,
         _ => Overlap::None,

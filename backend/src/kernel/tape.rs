@@ -59,7 +59,7 @@ pub struct Tape {
 }
 
 /// What a cursor may do with the record where it stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Cursor {
     /// Read it.
     #[default]
@@ -69,7 +69,7 @@ pub enum Cursor {
 }
 
 /// What happens to a tape.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Hash, Debug)]
 pub enum Taping {
     /// `turn c0 to t0[index]`, `turn c0 to (handle)[index]`: a cursor stands at that record, to the end
     /// of the block.
@@ -98,7 +98,7 @@ pub enum Taping {
 }
 
 /// Where a cursor turns.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Hash, Debug)]
 pub enum Turned {
     /// To a record of that tape, to write it: the tape grows as far as it has to.
     Tape(TapeId),

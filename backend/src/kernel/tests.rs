@@ -22,7 +22,7 @@ extern "C" fn times_f32(n: u32, x: f32) -> f32 {
     n as f32 * x
 }
 
-fn library(name: &str) -> Option<Library> {
+pub(super) fn library(name: &str) -> Option<Library> {
     match name {
         "exp" => Some(Library {
             name: "exp",
@@ -42,7 +42,7 @@ fn library(name: &str) -> Option<Library> {
     }
 }
 
-const SOFTMAX_SUM: &str = "\
+pub(super) const SOFTMAX_SUM: &str = "\
 program @softmax_sum {
   buffer b0: f64[2,3] input 0
   buffer b1: f64[2] output 0
@@ -59,7 +59,7 @@ program @softmax_sum {
 ";
 
 /// Every form of every statement.
-const EVERYTHING: &str = "\
+pub(super) const EVERYTHING: &str = "\
 program @everything {
   workspace 192
   buffer b0: f64[4,4] input 0
@@ -104,7 +104,7 @@ program @everything {
 ";
 
 /// Every form of control.
-const CONTROL: &str = "\
+pub(super) const CONTROL: &str = "\
 kernel k0 @double {
   workspace 64
   buffer b0: f64[2] input 0

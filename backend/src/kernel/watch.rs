@@ -38,7 +38,7 @@ pub struct Watched {
 }
 
 /// What happens to a loop that is watched.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Hash, Debug)]
 pub enum Watch {
     /// `enter w0`, `enter w0 for %3`: it begins.
     Enter {

@@ -207,6 +207,8 @@ impl Copied {
             false if first == at => (at + 1..last + 1, false),
             true | false => return None,
         };
+        let ahead = self.ahead(&body[work.clone()])?;
+        let ahead: Vec<usize> = ahead.into_iter().map(|k| work.start + k).collect();
         let mut survey = Survey { kernel, copied: self, inside: Vec::new(), touched: Vec::new() };
         for k in work.clone() {
             match self.back && k == first && self.fills(&body[k]) {
@@ -226,12 +228,35 @@ impl Copied {
         }
         let mut place = InPlace { copied: self };
         let copies = [at, if goes_back { last } else { at }];
-        let rest = (0..body.len()).filter(|k| !copies.contains(k));
+        let rest = (work.start..body.len()).filter(|k| !copies.contains(k) && !ahead.contains(k));
+        let before = (0..work.start).filter(|k| !copies.contains(k));
+        let order = before.chain(ahead.iter().copied()).chain(rest);
         let moved = |k: usize| match work.contains(&k) {
             true => place.stmt(&body[k]),
             false => body[k].clone(),
         };
-        Some(rest.map(moved).collect())
+        Some(order.map(moved).collect())
+    }
+
+    /// Which of the statements that work in the window say where it begins, and so go ahead of them: arithmetic on
+    /// what is known before. `None` where they cannot, since another value would be read there.
+    fn ahead(&self, work: &[Stmt]) -> Option<Vec<usize>> {
+        let mut wanted: Vec<Arg> = self.start.dynamic.into_iter().collect();
+        let mut ahead = Vec::new();
+        while let Some(arg) = wanted.pop() {
+            let Arg::Scalar(value) = arg else { continue };
+            let Some(at) = work.iter().position(|s| s.defined() == Some(value)) else { continue };
+            let Stmt::Let { expr: Expr::Code(_, args), .. } = &work[at] else { return None };
+            if args.iter().any(|a| matches!(a, Arg::Var(_))) {
+                return None;
+            }
+            if !ahead.contains(&at) {
+                ahead.push(at);
+                wanted.extend(args);
+            }
+        }
+        ahead.sort_unstable();
+        Some(ahead)
     }
 
     /// The block in which constants are written over the array behind the last who uses the window, where nobody
@@ -555,6 +580,22 @@ mod tests {
         check(&format!("serial i0 in 3 {{ {OUT} {empty} {reads} {work} }}"), 5);
         let other = "for i2 in 4 { %5: f64 = load b0[i2] store b1[i0*4 + i2], %5 }";
         check(&format!("serial i0 in 3 {{ {OUT} {other} {work} }}"), 4);
+    }
+
+    /// Where the copy begins must be known where the first who works in it stands.
+    #[test]
+    fn what_begins_where_only_a_later_value_says() {
+        let fill = "for i3 in 4 { %2: f64 = load b0[i3] %3: f64 = add %2, 1.0 store b2[i3], %3 }";
+        let start = "%4: i64 = min i0, 3 %5: i64 = mul %4, 2";
+        let back = "for i2 in 4 { %1: f64 = load b2[i2] store b1[i2 + (%5)], %1 }";
+        check(&format!("serial i0 in 6 {{ {start} {fill} {back} }}"), 2);
+        // Arithmetic goes ahead of who works in it; what is loaded may be another number there.
+        let text = check(&format!("serial i0 in 6 {{ {fill} {start} {back} }}"), 2);
+        assert!(text.find("%5: i64").unwrap() < text.find("%2: f64").unwrap(), "{text}");
+        let load = "%6: f64 = load b1[3] %7: bool = lt %6, 1.5 %4: i64 = select %7, i0, 2
+          %5: i64 = min %4, 7";
+        check(&format!("serial i0 in 6 {{ {load} {fill} {back} }}"), 2);
+        check(&format!("serial i0 in 6 {{ {fill} {load} {back} }}"), 3);
     }
 
     #[test]

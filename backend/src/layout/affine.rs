@@ -19,7 +19,7 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{Code, Dtype};
 
 /// `at + Σ counter * stride`.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Affine {
     /// The constant part.
     pub at: i64,
@@ -108,7 +108,7 @@ impl Affine {
 }
 
 /// A loop around a statement.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Loop {
     /// Its counter.
     pub index: IndexId,

@@ -120,7 +120,7 @@ pub struct Layout {
 }
 
 /// Records of one kind, one behind the other.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Region {
     /// Of which arrays, or which tape.
     pub holds: Holds,
@@ -157,7 +157,7 @@ impl Region {
 }
 
 /// What a region is made of.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Holds {
     /// Arrays that the program keeps, each with its part of every record.
     Arrays {
@@ -171,7 +171,7 @@ pub enum Holds {
 }
 
 /// The part of a record that is of one array.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Field {
     /// Which array.
     pub buffer: BufferId,
@@ -184,7 +184,7 @@ pub struct Field {
 }
 
 /// In which order the way back reads records.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Read {
     /// The last one first: loops that are turned round. Last in, first out.
     Mirrored,
@@ -197,7 +197,7 @@ pub enum Read {
 }
 
 /// What is allocated in the scratchpad at once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Layer {
     /// So many records,
     pub rounds: u64,
@@ -206,7 +206,7 @@ pub struct Layer {
 }
 
 /// What is moved at once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tile {
     /// So many layers of a region; of an input the words that so many rounds load, those that a tile has
     /// already aside,
@@ -216,7 +216,7 @@ pub struct Tile {
 }
 
 /// An argument that the way back reads in order, and that is streamed from where it lies.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Input {
     /// Which.
     pub buffer: BufferId,

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use super::schedule;
-use crate::kernel;
+use crate::kernel::{self, pipeline};
+use crate::machine::Machine;
 use crate::sweeps::Sweep;
 use tapeloom_ir::prim::{Attr, Attributes};
 use tapeloom_ir::{
@@ -47,9 +48,7 @@ pub(super) fn check_all(module: &Module, f: FuncId, all: &[&[Tensor]], tolerance
     let errors = kernel::verify(&program);
     assert!(errors.is_empty(), "{errors:?}\n{program}");
     let mut compiled = program.clone();
-    kernel::splice(&mut compiled);
-    kernel::registers(&mut compiled);
-    kernel::split_loops(&mut compiled, true).unwrap();
+    pipeline::as_written(&mut compiled, Machine::MEASURED).unwrap();
     let errors = kernel::verify(&compiled);
     assert!(errors.is_empty(), "{errors:?}\n{program}\n{compiled}");
     let machine = crate::Executable::new(&compiled).unwrap();

@@ -96,13 +96,22 @@ impl<'b, 'm> Lanes<'b, 'm> {
     }
 }
 
-/// A function of the type of `f` that gives zeros: what a member does that takes no part.
-pub(super) fn skipped(m: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+/// A function of the type of `f` that gives zeros: what a member does that takes no part. The results that `through`
+/// has a parameter for are that parameter, if they are of its type.
+pub(super) fn skipped(
+    m: &mut Module,
+    f: FuncId,
+    through: &[Option<usize>],
+) -> Result<FuncId, Problem> {
     let f = m.get(f);
     let mut known = f.param_types();
     let linear = known.split_off(f.params.len());
-    function(m, &format!("{}.skipped", f.name), [&known, &linear], |b, _, _| {
-        f.result_types().iter().map(|ty| instantiate(b, None, ty)).collect()
+    function(m, &format!("{}.skipped", f.name), [&known, &linear], |b, p, linear| {
+        let params = [p, linear].concat();
+        let given = |i: usize| through.get(i).copied().flatten().map(|p| params[p]);
+        let result =
+            |(i, ty): (usize, &Type)| instantiate(b, given(i).filter(|p| b.type_of(*p) == *ty), ty);
+        f.result_types().iter().enumerate().map(result).collect()
     })
 }
 

@@ -11,12 +11,16 @@
 //! So linearity is followed into regions, result by result ([`follow`]); and [`separated`] makes of such a
 //! function one that has the values first, in loops of their own, and linear loops behind them: itself,
 //! linearized. What is linear is its own derivative, wherever that is taken.
+//!
+//! Calls are taken apart first ([`apart_in_calls`]), in loops and branches, too: a call of which little is kept runs its
+//! loops again, and of loops that carry values and tangents it would run both again, and so keep tangents.
 
 use super::toolbox::{called, linear_part};
-use super::{Cond, Effects, Linearity, Loop, Op, Regions, RuleCx, Slot, Trip};
+use super::{Cond, Effects, Linearity, Loop, Op, Regions, Role, RuleCx, Slot, Trip};
 use crate::builder::{Builder, Draft};
+use crate::copying::rebuild;
 use crate::depth::deeper;
-use crate::function::{Atom, FuncId, ValueId};
+use crate::function::{Atom, FuncId, Function, ValueId};
 use crate::module::Module;
 use crate::problem::{Kind, Problem};
 use crate::question::{Onto, Residual};
@@ -51,6 +55,7 @@ pub(super) fn separated(
     }
 
     let forced: Vec<bool> = (0..found.len()).map(|r| r >= first).collect();
+    let f = apart_in_calls(regions, m, f, &given)?;
     let of = regions.linearize(m, f, linear, &forced, &[])?;
     // Of the first half only what the values and the second half need: no parameter that is linear.
     let mut used: Vec<bool> = m.function(of.fwd).results.iter().map(|_| false).collect();
@@ -124,18 +129,82 @@ pub(super) fn transposed(
     Ok(of.function)
 }
 
+/// The same function, in which what is called has values and what is linear apart.
+fn apart_in_calls(
+    regions: &mut dyn Regions,
+    m: &mut Module,
+    id: FuncId,
+    given: &[Linearity],
+) -> Result<FuncId, Problem> {
+    let f = m.get(id);
+    let known = values(m, &f, given)?;
+    let mut changed = false;
+    let copy = rebuild(&f, |draft, i, operands| {
+        let e = &f.equations[i];
+        let given: Vec<Linearity> = e.operands.iter().map(|a| read(&known, a)).collect();
+        let mut functions: Vec<FuncId> = e.op.regions().iter().map(|r| r.function).collect();
+        if given.contains(&Linearity::Linear) && !e.op.is_linear(m, &given) {
+            for (region, function) in e.op.regions().iter().zip(&mut functions) {
+                *function = match &e.op {
+                    Op::Loop(of) if region.role == Role::Round => {
+                        let (given, _) = carried(m, of, &given)?;
+                        deeper(|| apart_in_calls(regions, m, *function, &given))?
+                    }
+                    Op::Cond(_) => deeper(|| apart_in_calls(regions, m, *function, &given[1..]))?,
+                    op => match called(op) {
+                        Some(callee) => deeper(|| apart(regions, m, callee, &given))?,
+                        None => *function,
+                    },
+                };
+            }
+        }
+        changed |= e.op.regions().iter().zip(&functions).any(|(r, g)| r.function != *g);
+        Ok(draft.copy_as(e.op.with_regions(&functions), &f, i, operands))
+    })?;
+    if changed { m.add(copy) } else { Ok(id) }
+}
+
+/// What is called, with values and what is linear apart, where it gives values first.
+fn apart(
+    regions: &mut dyn Regions,
+    m: &mut Module,
+    f: FuncId,
+    given: &[Linearity],
+) -> Result<FuncId, Problem> {
+    let found = follow(m, f, given)?;
+    let is_value = |of: &Linearity| *of == Linearity::Constant;
+    let first = found.iter().take_while(|of| is_value(of)).count();
+    if found[first..].iter().any(is_value) {
+        return Ok(f);
+    }
+    let linear: Vec<bool> = given.iter().map(|of| *of == Linearity::Linear).collect();
+    separated(regions, m, f, &linear, first)
+}
+
 /// What the results of a function are, given what its parameters are.
 fn follow(m: &Module, f: FuncId, given: &[Linearity]) -> Result<Vec<Linearity>, Problem> {
     let f = m.function(f);
-    let mut known: SecondaryMap<ValueId, Option<Linearity>> = SecondaryMap::new();
-    for (p, given) in f.all_params().zip(given) {
-        known[p] = Some(*given);
-    }
-    let read = |known: &SecondaryMap<ValueId, Option<Linearity>>, a: &Atom| match a {
+    let known = values(m, f, given)?;
+    Ok(f.results.iter().map(|r| read(&known, r)).collect())
+}
+
+/// What the values of a function are, where that is known.
+type Values = SecondaryMap<ValueId, Option<Linearity>>;
+
+fn read(known: &Values, a: &Atom) -> Linearity {
+    match a {
         Atom::Literal(l) if l.is_zero() => Linearity::Zero,
         Atom::Literal(_) => Linearity::Constant,
         Atom::Value(v) => known[*v].unwrap_or(Linearity::Constant),
-    };
+    }
+}
+
+/// What the values of a function are, given what its parameters are.
+fn values(m: &Module, f: &Function, given: &[Linearity]) -> Result<Values, Problem> {
+    let mut known = Values::new();
+    for (p, given) in f.all_params().zip(given) {
+        known[p] = Some(*given);
+    }
     for (i, e) in f.equations.iter().enumerate() {
         let operands: SmallVec<[Linearity; 3]> =
             e.operands.iter().map(|a| read(&known, a)).collect();
@@ -159,7 +228,7 @@ fn follow(m: &Module, f: FuncId, given: &[Linearity]) -> Result<Vec<Linearity>, 
             known[*o] = Some(of);
         }
     }
-    Ok(f.results.iter().map(|r| read(&known, r)).collect())
+    Ok(known)
 }
 
 /// What is the one or the other: zeros are both constant and linear.
@@ -171,7 +240,12 @@ fn either(op: &Op, one: Linearity, other: Linearity) -> Result<Linearity, Proble
     }
 }
 
-fn rounds(m: &Module, of: &Loop, operands: &[Linearity]) -> Result<Vec<Linearity>, Problem> {
+/// What the parameters of a loop's body are in all rounds, and its results.
+fn carried(
+    m: &Module,
+    of: &Loop,
+    operands: &[Linearity],
+) -> Result<(Vec<Linearity>, Vec<Linearity>), Problem> {
     let op = Op::from(of.clone());
     let rounds = &of.rounds;
     let mut given = vec![Linearity::Constant; rounds.takes.len()];
@@ -179,7 +253,7 @@ fn rounds(m: &Module, of: &Loop, operands: &[Linearity]) -> Result<Vec<Linearity
         given[p] = *operand;
     }
     // What the rounds make of a carry it is in the next one; it changes once at most.
-    let found = loop {
+    loop {
         let found = follow(m, of.body, &given)?;
         let before = given.clone();
         for (p, slot) in rounds.takes.iter().enumerate() {
@@ -188,9 +262,15 @@ fn rounds(m: &Module, of: &Loop, operands: &[Linearity]) -> Result<Vec<Linearity
             }
         }
         if given == before {
-            break found;
+            return Ok((given, found));
         }
-    };
+    }
+}
+
+fn rounds(m: &Module, of: &Loop, operands: &[Linearity]) -> Result<Vec<Linearity>, Problem> {
+    let op = Op::from(of.clone());
+    let rounds = &of.rounds;
+    let (given, found) = carried(m, of, operands)?;
     let result = |(r, found): (usize, &Linearity)| rounds.carrier(r).map_or(*found, |p| given[p]);
     let mut results: Vec<Linearity> = found.iter().enumerate().map(result).collect();
     if let Trip::While { reads, .. } = &rounds.trip {

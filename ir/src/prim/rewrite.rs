@@ -15,9 +15,9 @@
 //! are matched in either order), and rows that only reassociate do harm: they multiply the forms of
 //! every sum and have never made a program cheaper.
 
-use super::{Broadcast, Lowering, Op, Scalar, Sign};
+use super::{Broadcast, Code, Lowering, Op, Scalar, Sign};
 use crate::literal::Literal;
-use crate::types::{Shape, Type};
+use crate::types::{Dtype, Shape, Type};
 
 /// Whether both sides are equal bit by bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -188,8 +188,25 @@ impl Op {
                 let first = values[sources.next()?];
                 sources.all(|i| values[i] == first).then_some(first)
             }
+            Lowering::Reduce { code, identity, axes } => {
+                let x = *values.first()?;
+                let shape = &operands.first()?.ty.as_array()?.shape;
+                // Over no axes nothing is folded, not even with what a fold starts at.
+                if axes.is_empty() {
+                    return Some(x);
+                }
+                let count = axes.iter().fold(1usize, |n, a| n.saturating_mul(shape[*a]));
+                let once = code.eval(&[identity, x]);
+                match count {
+                    0 => Some(identity),
+                    1 => Some(once),
+                    // One more of them changes nothing: zeros, extremes, bits, however many there are.
+                    _ if code.eval(&[once, x]) == once => Some(once),
+                    _ if matches!(code, Code::Add) => times(x, count),
+                    _ => None,
+                }
+            }
             Lowering::Iota { .. }
-            | Lowering::Reduce { .. }
             | Lowering::ArgReduce { .. }
             | Lowering::Cumulate { .. }
             | Lowering::ArgSort { .. }
@@ -207,6 +224,22 @@ impl Op {
     }
 }
 
+/// The sum of so many of a float, where no part of it is rounded, in whatever order.
+fn times(x: Literal, count: usize) -> Option<Literal> {
+    let digits = match x.dtype {
+        Dtype::F64 => f64::MANTISSA_DIGITS,
+        Dtype::F32 => f32::MANTISSA_DIGITS,
+        Dtype::Bool | Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64 => return None,
+    };
+    let number = Some(x.to_f64()).filter(|x| x.is_normal())?;
+    // x is m 2ᵉ for an odd m, and a sum of k of them m k 2ᵉ.
+    let fraction = number.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1);
+    let m = fraction | 1 << (f64::MANTISSA_DIGITS - 1);
+    let largest = u128::from(m >> m.trailing_zeros()) * count as u128;
+    let all = Literal::of(x.dtype, number * count as f64);
+    (largest <= 1 << digits && all.to_f64().is_finite()).then_some(all)
+}
+
 /// One row.
 #[derive(Clone, Copy, Debug)]
 pub struct Rewrite {
@@ -220,4 +253,24 @@ pub struct Rewrite {
     pub exactness: Exactness,
     /// Why it helps.
     pub why: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_one_number_are_known_where_no_part_is_rounded() {
+        let of = |x: f64, n: usize| times(Literal::f64(x), n).map(Literal::to_f64);
+        assert_eq!(of(1.0, 1 << 53), Some(9_007_199_254_740_992.0));
+        assert_eq!(of(1.0, (1 << 53) + 1), None);
+        assert_eq!(of(-0.75, 1000), Some(-750.0));
+        assert_eq!(of(0.1, 2), Some(0.2));
+        assert_eq!(of(0.1, 3), None);
+        assert_eq!(of(f64::MAX, 2), None);
+        assert_eq!(of(f64::NAN, 2), None);
+        let narrow = |n: usize| times(Literal::of(Dtype::F32, 1.0), n).map(Literal::to_f64);
+        assert_eq!(narrow(1 << 24), Some(16_777_216.0));
+        assert_eq!(narrow((1 << 24) + 1), None);
+    }
 }

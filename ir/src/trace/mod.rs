@@ -36,14 +36,15 @@
 
 mod diagnostic;
 mod frame;
+mod opened;
 mod record;
 mod state;
 
 pub use diagnostic::{Context, Diagnostic, Note};
+pub use opened::{Closed, Opened, body, frame};
 pub use record::{Recorded, Undo, is_recording, item, level, recorded_bytes, recording, value};
-pub use state::{Held, State, around, body};
+pub use state::{Held, State, around};
 
-use crate::depth::{DEEPEST_CLOSURE, too_deep};
 use crate::function::{Atom, FuncId};
 use crate::literal::Literal;
 use crate::module::Module;
@@ -147,25 +148,6 @@ pub struct Traced<R> {
     pub output: R,
 }
 
-/// A closure of an inner frame, as a function.
-#[derive(Debug)]
-pub struct Closed<R> {
-    /// The function: given parameters, then one per capture. `None` if an error made it poison.
-    pub function: Option<FuncId>,
-    /// Values of enclosing frames to pass after the arguments.
-    pub captures: Vec<Handle>,
-    /// State from outside: what of it is captured, and what is a result more, after the closure's own.
-    pub held: Vec<Held>,
-    /// Types of the results (guesses where they are poison).
-    pub types: Vec<Type>,
-    /// Which results are errors or their consequences.
-    pub poison: Vec<bool>,
-    /// The lines that made the results.
-    pub born: Vec<Loc>,
-    /// What else the closure returned.
-    pub output: R,
-}
-
 /// Traces an outermost closure: from handles of the parameters to result handles and whatever else
 /// the caller wants to keep.
 ///
@@ -232,70 +214,6 @@ fn outermost<R>(
         Some(finished) => Ok((finished, atoms.unwrap_or_default(), output)),
         None => Err(lost(at)),
     }
-}
-
-/// Traces a closure in a new frame of the trace under way and closes it.
-pub fn frame<R>(
-    transform: &'static str,
-    at: Loc,
-    params: &[Param],
-    f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
-) -> Closed<R> {
-    close(transform, at, params, Runs::AsFunction, f)
-}
-
-fn close<R>(
-    transform: &'static str,
-    at: Loc,
-    params: &[Param],
-    runs: Runs,
-    f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
-) -> Closed<R> {
-    let depth = with_trace(|t| t.frames.len()).unwrap_or(0);
-    if depth > DEEPEST_CLOSURE {
-        // There is no `R` without running the closure, which may go on like this until the stack is
-        // full. So the way back to the boundary is that of a panic, though none is reported.
-        let what = "the closures of transforms, outlines and jits";
-        record(too_deep(what, depth, DEEPEST_CLOSURE), &[], at);
-        resume_unwind(Box::new(Stop));
-    }
-    // Outside any trace there is nobody to report to; the closure runs once so that `R` exists.
-    let context = Context { transform, at };
-    let guard =
-        if active() { Guard::push_frame(context, runs) } else { Guard::push_trace(context) };
-    let handles = declare(params);
-    let (results, output) = f(&handles);
-    let closed = with_trace(|t| {
-        let mut atoms = t.results(&results, at);
-        let types = results
-            .iter()
-            .map(|h| t.type_of(*h).unwrap_or(Type::scalar(Dtype::F64)))
-            .collect::<Vec<Type>>();
-        let poison = atoms.iter().map(Option::is_none).collect::<Vec<bool>>();
-        t.tell_cause();
-        let (held, last) = t.held();
-        atoms.extend(t.results(&last, at));
-        let frame = t.frames.pop()?;
-        let captures = frame.captures();
-        t.closed.insert(frame.id, frame.context);
-        // A frame on its own is a trace without a boundary: nothing can be emitted after it.
-        let sound = !t.frames.is_empty() && frame.poison.is_empty();
-        let function = match atoms.into_iter().collect::<Option<Vec<Atom>>>() {
-            Some(results) if sound => match frame.draft.finish(&mut t.module, results) {
-                Ok(function) => Some(function),
-                Err(problem) => {
-                    t.push(Diagnostic::new(problem, at));
-                    None
-                }
-            },
-            Some(_) | None => None,
-        };
-        Some((function, captures, held, types, poison))
-    });
-    drop(guard);
-    let (function, captures, held, types, poison) = closed.flatten().unwrap_or_default();
-    let born = results.iter().map(|h| h.born).collect();
-    Closed { function, captures, held, types, poison, born, output }
 }
 
 /// Emits an equation into the top frame. A wrong one is recorded and gives poison.

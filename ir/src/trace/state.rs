@@ -19,13 +19,13 @@
 //! r.get()                            %1: f64[] = loop{body=@body, trip=n, takes=[index,carry0]} %0
 //! ```
 //!
-//! Only bodies of control flow may write to what is outside ([`body`]), since only they are run where
+//! Only bodies of control flow may write to what is outside ([`body`](super::body)), since only they are run where
 //! they stand and when. The closures of transforms and outlined ones ([`frame`](super::frame)) are
 //! functions, which may run many times or never; they read.
 
-use super::diagnostic::{Diagnostic, Note, place};
+use super::diagnostic::{Context, Diagnostic, Note, place};
 use super::frame::{Captured, Frame, Runs, Trace};
-use super::{Closed, Handle, Param, close, nowhere, poison1, with_trace};
+use super::{Handle, nowhere, poison1, with_trace};
 use crate::problem::{Kind, Problem};
 use crate::spot::Loc;
 use crate::types::{Dtype, Type};
@@ -155,14 +155,20 @@ impl State {
         .flatten()
     }
 
-    /// The closure under way that may not write to it, if it was made outside of one: its frame.
-    pub fn barred(self) -> Option<u64> {
+    /// The closure under way that may not write to it, if it was made outside of one: its frame, and what it was given
+    /// to.
+    pub fn barred(self) -> Option<(u64, Context)> {
         with_trace(|t| {
             let home = t.home(self)?;
             let function = |f: &&Frame| f.runs == Runs::AsFunction;
-            t.frames[home + 1..].iter().rev().find(function).map(|f| f.id)
+            t.frames[home + 1..].iter().rev().find(function).map(|f| (f.id, f.context))
         })
         .flatten()
+    }
+
+    /// Records why it cannot be used so.
+    pub fn refuse(self, problem: Problem, at: Loc) {
+        with_trace(|t| t.refuse(self, problem, at));
     }
 
     /// What a function left that was called in the frame under way, and was allowed to write.
@@ -190,29 +196,12 @@ impl State {
                 Some(t.version(self, home, top))
             }
             Err(problem) => {
-                let notes = t.states.get(&self.number).map(|known| Note {
-                    role: "state".to_owned(),
-                    what: known.ty.to_string(),
-                    born: known.born,
-                });
-                let notes = notes.into_iter().collect();
-                t.push(Diagnostic { problem, at, notes, context: Vec::new() });
+                t.refuse(self, problem, at);
                 None
             }
         })
         .flatten()
     }
-}
-
-/// Traces a closure that is run where it stands: the body of a loop, a branch. As
-/// [`frame`](super::frame), and state from outside may be written; [`Closed::held`] says which is.
-pub fn body<R>(
-    transform: &'static str,
-    at: Loc,
-    params: &[Param],
-    f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
-) -> Closed<R> {
-    close(transform, at, params, Runs::InPlace, f)
 }
 
 /// Runs `f` as if the closure of that frame had not begun, nor those inside: what it emits stands before
@@ -287,6 +276,17 @@ impl Trace {
                 ),
             },
         }
+    }
+
+    /// Records why a state cannot be used so, with the line that made it.
+    fn refuse(&mut self, state: State, problem: Problem, at: Loc) {
+        let notes = self.states.get(&state.number).map(|known| Note {
+            role: "state".to_owned(),
+            what: known.ty.to_string(),
+            born: known.born,
+        });
+        let notes = notes.into_iter().collect();
+        self.push(Diagnostic { problem, at, notes, context: Vec::new() });
     }
 
     /// What a state is now in the frame `i`. A frame that meets it for the first time captures it.

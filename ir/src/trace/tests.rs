@@ -25,8 +25,20 @@ fn mul(x: Handle, y: Handle) -> Handle {
     bind1(Scalar::Mul, &[x, y], here())
 }
 
+/// Traces a closure as a function.
+fn frame(
+    transform: &'static str,
+    at: Loc,
+    params: &[Param],
+    f: impl FnOnce(&[Handle]) -> (Vec<Handle>, ()),
+) -> Closed {
+    let opened = super::frame(transform, at, params);
+    let (results, ()) = f(opened.params());
+    opened.close(&results)
+}
+
 /// Calls a closed function on arguments and its captures.
-fn call<R>(closed: &Closed<R>, args: &[Handle]) -> Handle {
+fn call(closed: &Closed, args: &[Handle]) -> Handle {
     let operands: Vec<Handle> = args.iter().chain(&closed.captures).copied().collect();
     bind1(Call::inline(closed.function.unwrap()), &operands, here())
 }

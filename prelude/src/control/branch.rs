@@ -2,13 +2,13 @@
 
 use super::shared::{Shared, single};
 use crate::Var;
-use crate::closure::{Staged, rebuild, stage_body};
+use crate::closure::{Staged, like, rebuild, stage_in, vars};
 use crate::function::{Function, one};
 use crate::random::{in_branch, next_branching};
-use crate::tree::{Tree, different, flatten, leaf_paths};
+use crate::tree::{Tree, flatten};
 use crate::var::caller;
 use tapeloom_ir::prim::Cond;
-use tapeloom_ir::trace::{self, Diagnostic, Handle, Note, Param};
+use tapeloom_ir::trace::{self, Diagnostic, Handle, Note};
 use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Loc, Module, Problem};
 
 /// `yes(x)` if `which` is true, else `no(x)`: only one of them runs.
@@ -75,17 +75,24 @@ fn choose<A: Tree<Var>, B: Tree<Var>>(
     x: A,
 ) -> B {
     let (structure, args) = flatten(&x);
-    let params: Vec<Param> = args.iter().map(|v| Param::like(v.handle, at)).collect();
+    let params = like(&args, at);
     let branching = next_branching();
     let trace = |i: usize, f: &dyn Fn(A) -> B| {
         in_branch(branching, i, || {
-            stage_body::<A, B>(transform, at, f, &structure, args.clone(), &params)
+            let opened = trace::body(transform, at, &params);
+            stage_in(opened, f, &structure, args.clone())
         })
     };
-    let first = trace(0, first);
-    let rest: Vec<Staged<B::Structure>> = (1..).zip(rest).map(|(i, f)| trace(i, f)).collect();
-    let staged = || std::iter::once(&first).chain(&rest);
-    let alike = rest.iter().all(|other| same_results::<B>(&first, other, at));
+    let (first, output) = trace(0, first);
+    let rest: Vec<Staged> = (1..).zip(rest).map(|(i, f)| trace(i, *f).0).collect();
+    rebuild(&output, taken(which, decides, &first, &rest), at)
+}
+
+/// The results of the branch that is taken.
+fn taken(which: Var, decides: bool, first: &Staged, rest: &[Staged]) -> Vec<Var> {
+    let at = first.at;
+    let staged = || std::iter::once(first).chain(rest);
+    let alike = rest.iter().all(|other| same_results(first, other, at));
     let functions: Option<Vec<FuncId>> = staged().map(Staged::function).collect();
     let bound = functions.filter(|_| alike && decides).and_then(|functions| {
         let taken: Vec<_> = staged().map(Staged::taken).collect();
@@ -101,26 +108,21 @@ fn choose<A: Tree<Var>, B: Tree<Var>>(
                 return None;
             }
         };
-        let operands = std::iter::once(which.handle).chain(args.iter().map(|v| v.handle));
+        let operands = std::iter::once(which.handle).chain(first.args.iter().map(|v| v.handle));
         let operands: Vec<Handle> = operands.chain(shared.captures.iter().copied()).collect();
         Some(shared.settle(trace::bind(Cond { branches }, &operands, at).to_vec()))
     });
-    let results = match bound {
-        Some(results) => results.into_iter().map(Var::new).collect(),
+    match bound {
+        Some(results) => vars(&results),
         None => {
             staged().for_each(Staged::spoil);
             first.poison(&first.result_types())
         }
-    };
-    rebuild(first.output(), results, at)
+    }
 }
 
 /// Whether two branches give results of one form and one type; if not, it is reported.
-fn same_results<B: Tree<Var>>(
-    one: &Staged<B::Structure>,
-    other: &Staged<B::Structure>,
-    at: Loc,
-) -> bool {
+fn same_results(one: &Staged, other: &Staged, at: Loc) -> bool {
     let report = |kind, message: String, notes| {
         let help = "give trees of one form, with leaves of equal types, from every branch";
         let problem = Problem::new(kind, message, help);
@@ -129,10 +131,10 @@ fn same_results<B: Tree<Var>>(
     };
     if one.output() != other.output() {
         let sides = ["one branch", "another"];
-        let found = different::<Var, B>(one.output(), other.output(), "", sides);
+        let found = one.output().different(other.output(), "", sides);
         return report(Kind::Arguments, format!("branches differ: {found}"), Vec::new());
     }
-    let paths = leaf_paths::<Var, B>(one.output(), "result");
+    let paths = one.output().paths("result");
     let (types, others) = (one.result_types(), other.result_types());
     let mut alike = true;
     for (i, (a, b)) in types.iter().zip(&others).enumerate().filter(|(_, (a, b))| a != b) {
@@ -140,7 +142,7 @@ fn same_results<B: Tree<Var>>(
             continue;
         }
         let kind = if a.dtype == b.dtype { Kind::Shape } else { Kind::Dtype };
-        let note = |of: &Staged<B::Structure>, ty: &ArrayType, role: &str| Note {
+        let note = |of: &Staged, ty: &ArrayType, role: &str| Note {
             role: role.to_owned(),
             what: ty.to_string(),
             born: of.result_born(i),

@@ -21,5 +21,6 @@ mod shared;
 
 pub use branch::{cond, switch};
 pub use prefixes::associative_scan;
+pub(crate) use rounds::WHILE_LOOP;
 pub use rounds::{Count, fori_loop, map, scan, scan_reverse, while_loop};
 pub(crate) use shared::Shared;

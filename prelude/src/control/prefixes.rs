@@ -6,7 +6,7 @@ use crate::closure::rebuild;
 use crate::function::{Function, one};
 use crate::ops::{concat, stack};
 use crate::transform::vectorize;
-use crate::tree::{Tree, flatten, leaf_paths};
+use crate::tree::{Flat, Tree, flatten};
 use crate::var::{caller, on_behalf};
 use std::ops::Range;
 use tapeloom_ir::trace;
@@ -41,38 +41,46 @@ use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
 #[doc(alias = "prefix_sum", alias = "accumulate")]
 #[track_caller]
 pub fn associative_scan<A: Tree<Var>, F: Function<(A, A), A, M>, M>(f: F, xs: A) -> A {
-    let (f, at) = (one(f), caller());
-    let (structure, leaves) = flatten(&xs);
+    prefixes(&one(f), caller(), &xs)
+}
+
+fn prefixes<A: Tree<Var>>(f: &dyn Fn((A, A)) -> A, at: Loc, xs: &A) -> A {
+    let (structure, leaves) = flatten(xs);
     let tree = |leaves: &[Var]| rebuild::<A>(&structure, leaves.to_vec(), at);
     let Some(n) = common_extent("associative_scan", &leaves, at) else {
         let poison = leaves.iter().map(|v| Var::poison(v.ty(at), at));
         return tree(&poison.collect::<Vec<_>>());
     };
     let combine = |a: &[Var], b: &[Var]| {
-        let (given, mut y) = flatten(&vectorize(at, &f, &0, &0, (tree(a), tree(b))));
-        let paths = leaf_paths::<Var, A>(&given, "result");
-        for (i, (y, a)) in y.iter_mut().zip(a).enumerate() {
-            let (found, expected) = (y.ty(at), a.ty(at));
-            if found != expected {
-                let same = found.dtype == expected.dtype;
-                let problem = Problem::new(
-                    if same { Kind::Shape } else { Kind::Dtype },
-                    format!(
-                        "`{}` of the function given to `associative_scan` is {}, and its arguments \
-                         have {} there",
-                        paths[i],
-                        element(&found),
-                        element(&expected)
-                    ),
-                    "return what the function takes: it is used on its own results",
-                );
-                trace::record(problem, &[y.handle], at);
-                *y = Var::poison(expected, at);
-            }
-        }
-        y
+        combined(Flat::of(&vectorize(f, &0i32, &0i32, at, (tree(a), tree(b)))), a, at)
     };
     tree(&scan(&combine, &leaves, n, at))
+}
+
+/// Combined elements, which must be of the types of those before.
+fn combined(given: Flat, before: &[Var], at: Loc) -> Vec<Var> {
+    let paths = given.form.paths("result");
+    let mut y = given.leaves;
+    for (i, (y, before)) in y.iter_mut().zip(before).enumerate() {
+        let (found, expected) = (y.ty(at), before.ty(at));
+        if found != expected {
+            let same = found.dtype == expected.dtype;
+            let problem = Problem::new(
+                if same { Kind::Shape } else { Kind::Dtype },
+                format!(
+                    "`{}` of the function given to `associative_scan` is {}, and its arguments \
+                     have {} there",
+                    paths[i],
+                    element(&found),
+                    element(&expected)
+                ),
+                "return what the function takes: it is used on its own results",
+            );
+            trace::record(problem, &[y.handle], at);
+            *y = Var::poison(expected, at);
+        }
+    }
+    y
 }
 
 /// The type of one element of a sequence.
@@ -86,7 +94,7 @@ fn element(ty: &ArrayType) -> ArrayType {
 /// prefixes:   y1      y3            of the pairs
 /// y:        x0  y1  y1∘x2  y3  y3∘x4
 /// ```
-fn scan(combine: &impl Fn(&[Var], &[Var]) -> Vec<Var>, x: &[Var], n: usize, at: Loc) -> Vec<Var> {
+fn scan(combine: &dyn Fn(&[Var], &[Var]) -> Vec<Var>, x: &[Var], n: usize, at: Loc) -> Vec<Var> {
     if n < 2 {
         return x.to_vec();
     }

@@ -2,13 +2,13 @@
 
 use super::shared::{Shared, single};
 use crate::Var;
-use crate::closure::{Staged, rebuild, stage_body, stage_params};
+use crate::closure::{Staged, like, rebuild, stage_in, vars};
 use crate::function::{Function, one};
-use crate::tree::{Tree, different, flatten, leaf_paths};
+use crate::tree::{Form, Tree, flatten};
 use crate::var::caller;
 use tapeloom_ir::prim::{Direction, Loop, Rounds, Settled, Slot, Trip};
 use tapeloom_ir::trace::{self, Diagnostic, Handle, Note, Param};
-use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Module, Problem};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Module, Problem};
 
 /// Runs `f` on a carry and each element of `xs`, the first one first: `(carry, x) -> (carry, y)`. Gives
 /// the last carry, and all `y` stacked.
@@ -38,7 +38,7 @@ where
     Y: Tree<Var>,
     F: Function<(C, X), (C, Y), M>,
 {
-    over("scan", caller(), Direction::Up, one(f), init, xs)
+    over("scan", caller(), Direction::Up, &one(f), &init, &xs)
 }
 
 /// As [`scan`], from the last element to the first. Element i of the stacked results still belongs to
@@ -58,7 +58,7 @@ where
     Y: Tree<Var>,
     F: Function<(C, X), (C, Y), M>,
 {
-    over("scan_reverse", caller(), Direction::Down, one(f), init, xs)
+    over("scan_reverse", caller(), Direction::Down, &one(f), &init, &xs)
 }
 
 /// Runs `f` on each element of `xs` and stacks what it gives.
@@ -75,8 +75,11 @@ where
 /// ```
 #[track_caller]
 pub fn map<X: Tree<Var>, Y: Tree<Var>, F: Function<X, Y, M>, M>(f: F, xs: X) -> Y {
-    let f = one(f);
-    over("map", caller(), Direction::Up, move |((), x)| ((), f(x)), (), xs).1
+    mapped(&one(f), caller(), &xs)
+}
+
+fn mapped<X: Tree<Var>, Y: Tree<Var>>(f: &dyn Fn(X) -> Y, at: Loc, xs: &X) -> Y {
+    over("map", at, Direction::Up, &|((), x)| ((), f(x)), &(), xs).1
 }
 
 /// How many rounds a [`fori_loop`] has: a `usize`, which is part of the program, or a [`Var`] (a single
@@ -129,26 +132,31 @@ where
     C: Tree<Var>,
     F: Function<(Var, C), C, M>,
 {
-    let (f, at) = (one(f), caller());
-    let (form, carries) = flatten(&init);
+    counted(n.rounds(), &one(f), caller(), &init)
+}
+
+fn counted<C: Tree<Var>>(n: Result<usize, Var>, f: &dyn Fn((Var, C)) -> C, at: Loc, init: &C) -> C {
+    let (structure, carries) = flatten(init);
+    let form = Form::of::<C>(&structure);
     let index = Param::new(ArrayType::new(Dtype::I64, []), at);
-    let params: Vec<Param> =
-        std::iter::once(index).chain(carries.iter().map(|v| Param::like(v.handle, at))).collect();
+    let params: Vec<Param> = std::iter::once(index).chain(like(&carries, at)).collect();
+    let opened = trace::body("fori_loop", at, &params);
     // The number of the round is no argument: it has a slot, and only its form is needed here.
-    let (structure, _) = flatten(&(Var::literal(Literal::i64(0), at), init));
-    let staged = stage_body::<(Var, C), C>("fori_loop", at, f, &structure, carries, &params);
-    let mut fits =
-        same_form::<C>(&staged, staged.output(), &form, at) && same_types::<C>(&staged, &form, at);
+    let (staged, output) = stage_in(opened, f, &((), structure), carries);
+    rebuild(&output, counted_results(n, &staged, &form), at)
+}
+
+fn counted_results(n: Result<usize, Var>, staged: &Staged, form: &Form) -> Vec<Var> {
+    let mut fits = same_carry(staged, staged.output(), form);
     let slots = std::iter::once(Slot::Index).chain((0..staged.args.len()).map(Slot::Carry));
-    let (trip, lead) = match n.rounds() {
+    let (trip, lead) = match n {
         Ok(n) => (Trip::Static(n), None),
         Err(n) => {
-            fits &= single("fori_loop", "a number of rounds", Dtype::I64, n, at);
+            fits &= single("fori_loop", "a number of rounds", Dtype::I64, n, staged.at);
             (Trip::Runtime, Some(n))
         }
     };
-    let results = rolled(&staged, fits, trip, lead, Direction::Up, slots.collect());
-    rebuild(staged.output(), results, at)
+    rolled(staged, fits, trip, lead, Direction::Up, slots.collect())
 }
 
 /// Runs `f` on a carry as long as `condition` of it is true: `carry -> carry`. How often is known only
@@ -167,7 +175,8 @@ where
 /// different numbers of rounds, and one that has ended keeps its carry.
 ///
 /// Errors: `shape` or `dtype` when a round changes the type of a carry, or the condition is not a single
-/// truth value; `arguments` when a round changes the form of the carry, or the condition has an effect.
+/// truth value; `arguments` when a round changes the form of the carry, or the condition has an effect;
+/// `state` when the condition writes to a `Ref`.
 #[track_caller]
 pub fn while_loop<C, P, F, M, N>(condition: P, f: F, init: C) -> C
 where
@@ -175,21 +184,33 @@ where
     P: Function<C, Var, M>,
     F: Function<C, C, N>,
 {
-    let (condition, f, at) = (one(condition), one(f), caller());
-    let (form, carries) = flatten(&init);
-    let params: Vec<Param> = carries.iter().map(|v| Param::like(v.handle, at)).collect();
-    let asked =
-        stage_params::<C, Var>("while_loop", at, condition, &form, carries.clone(), &params);
-    let staged = stage_body::<C, C>("while_loop", at, f, &form, carries, &params);
-    let fits = same_form::<C>(&staged, staged.output(), &form, at)
-        && same_types::<C>(&staged, &form, at)
-        && answers(&asked, at);
+    conditional(&one(condition), &one(f), caller(), &init)
+}
+
+fn conditional<C: Tree<Var>>(
+    condition: &dyn Fn(C) -> Var,
+    f: &dyn Fn(C) -> C,
+    at: Loc,
+    init: &C,
+) -> C {
+    let (form, carries) = flatten(init);
+    let params = like(&carries, at);
+    let opened = trace::frame(WHILE_LOOP, at, &params);
+    let (asked, ()) = stage_in(opened, condition, &form, carries.clone());
+    let opened = trace::body(WHILE_LOOP, at, &params);
+    let (staged, output) = stage_in(opened, f, &form, carries);
+    rebuild(&output, conditional_results(&asked, &staged), at)
+}
+
+fn conditional_results(asked: &Staged, staged: &Staged) -> Vec<Var> {
+    let at = staged.at;
+    let fits = same_carry(staged, staged.output(), staged.form()) && answers(asked, at);
     let functions = asked.function().zip(staged.function()).filter(|_| fits);
     let bound = functions.and_then(|(condition, body)| {
         let shared = Shared::of(&[staged.taken(), asked.taken()], at);
         let whole = |m: &mut Module| {
             let n = staged.args.len();
-            Ok((shared.leaving(m, body, &staged, 0)?, shared.with(m, condition, n, 1)?))
+            Ok((shared.leaving(m, body, staged, 0)?, shared.with(m, condition, n, 1)?))
         };
         let (body, condition) = match trace::with_module(whole)? {
             Ok(functions) => functions,
@@ -212,18 +233,20 @@ where
         results.pop();
         Some(shared.settle(results))
     });
-    let results = match bound {
-        Some(results) => results.into_iter().map(Var::new).collect(),
+    match bound {
+        Some(results) => vars(&results),
         None => {
             staged.spoil();
             staged.poison(&staged.result_types())
         }
-    };
-    rebuild(staged.output(), results, at)
+    }
 }
 
+/// What the closures of a `while_loop` are given to.
+pub(crate) const WHILE_LOOP: &str = "while_loop";
+
 /// Whether a condition gives a single truth value; if not, it is reported.
-fn answers(asked: &Staged<impl Sized>, at: Loc) -> bool {
+fn answers(asked: &Staged, at: Loc) -> bool {
     let (types, want) = (asked.result_types(), ArrayType::new(Dtype::Bool, []));
     if types == [want] || asked.poisoned_results().contains(&true) {
         return !asked.poisoned_results().contains(&true);
@@ -246,33 +269,59 @@ fn over<C: Tree<Var>, X: Tree<Var>, Y: Tree<Var>>(
     transform: &'static str,
     at: Loc,
     direction: Direction,
-    f: impl FnOnce((C, X)) -> (C, Y),
-    init: C,
-    xs: X,
+    f: &dyn Fn((C, X)) -> (C, Y),
+    init: &C,
+    xs: &X,
 ) -> (C, Y) {
-    let (form, carries) = flatten(&init);
-    let (_, elements) = flatten(&xs);
-    let (structure, args) = flatten(&(init, xs));
-    let n = common_extent(transform, &elements, at);
-    let carry = carries.iter().map(|v| Param::like(v.handle, at));
-    let element = elements.iter().map(|v| {
-        let ty = v.ty(at);
-        let inner = ty.shape.get(1..).unwrap_or(&[]);
-        Param { ty: ArrayType::new(ty.dtype, inner).into(), ..Param::like(v.handle, at) }
-    });
-    let params: Vec<Param> = carry.chain(element).collect();
-    let staged = stage_body::<(C, X), (C, Y)>(transform, at, f, &structure, args, &params);
-    // Any leaves will do for the form of the carry.
-    let nothing = Var::literal(Literal::i64(0), at);
-    let given: (C, Y) = rebuild(staged.output(), vec![nothing; staged.result_types().len()], at);
-    let (given, _) = flatten(&given.0);
-    let fits = n.is_some()
-        && same_form::<C>(&staged, &given, &form, at)
-        && same_types::<C>(&staged, &form, at);
-    let slots = (0..carries.len()).map(Slot::Carry).chain(elements.iter().map(|_| Slot::Xs));
-    let trip = Trip::Static(n.unwrap_or(0));
-    let results = rolled(&staged, fits, trip, None, direction, slots.collect());
-    rebuild(staged.output(), results, at)
+    let (carry, carries) = flatten(init);
+    let (element, elements) = flatten(xs);
+    let form = Form::of::<C>(&carry);
+    let over = Over::of(transform, carries.len(), &elements, at);
+    let params = over.params(&carries, &elements, at);
+    let opened = trace::body(transform, at, &params);
+    let args = [carries, elements].concat();
+    let (staged, output) = stage_in(opened, f, &(carry, element), args);
+    let given = Form::of::<C>(&output.0);
+    rebuild(&output, over.results(&staged, &given, &form, direction), at)
+}
+
+/// A loop over the elements of arrays.
+struct Over {
+    carries: usize,
+    /// How many elements there are, if the arrays agree.
+    extent: Option<usize>,
+}
+
+impl Over {
+    fn of(transform: &'static str, carries: usize, elements: &[Var], at: Loc) -> Over {
+        Over { carries, extent: common_extent(transform, elements, at) }
+    }
+
+    /// What an iteration takes: the carries, and an element of each array.
+    fn params(&self, carries: &[Var], elements: &[Var], at: Loc) -> Vec<Param> {
+        let element = |v: &Var| {
+            let ty = v.ty(at);
+            let inner = ty.shape.get(1..).unwrap_or(&[]);
+            Param { ty: ArrayType::new(ty.dtype, inner).into(), ..Param::like(v.handle, at) }
+        };
+        like(carries, at).into_iter().chain(elements.iter().map(element)).collect()
+    }
+
+    /// The last carries, and what the iterations gave, of a body that takes a carry of one form and gives one
+    /// of another, which should be the same.
+    fn results(
+        self,
+        staged: &Staged,
+        given: &Form,
+        taken: &Form,
+        direction: Direction,
+    ) -> Vec<Var> {
+        let fits = self.extent.is_some() && same_carry(staged, given, taken);
+        let elements = (self.carries..staged.args.len()).map(|_| Slot::Xs);
+        let slots = (0..self.carries).map(Slot::Carry).chain(elements);
+        let trip = Trip::Static(self.extent.unwrap_or(0));
+        rolled(staged, fits, trip, None, direction, slots.collect())
+    }
 }
 
 /// The extent of axis 0 that all leaves have; if there is none, it is reported.
@@ -305,27 +354,26 @@ pub(super) fn common_extent(transform: &'static str, elements: &[Var], at: Loc) 
     extent(first)
 }
 
-/// Whether a round gives a carry of the form that it takes; if not, it is reported.
-fn same_form<C: Tree<Var>>(
-    staged: &Staged<impl Sized>,
-    given: &C::Structure,
-    taken: &C::Structure,
-    at: Loc,
-) -> bool {
+/// Whether a round gives a carry of the form and the types that it takes; if not, it is reported.
+fn same_carry(staged: &Staged, given: &Form, taken: &Form) -> bool {
+    same_form(staged, given, taken) && same_types(staged, taken)
+}
+
+fn same_form(staged: &Staged, given: &Form, taken: &Form) -> bool {
     if given == taken {
         return true;
     }
-    let found = different::<Var, C>(taken, given, "carry", ["the start", "a round"]);
+    let found = taken.different(given, "carry", ["the start", "a round"]);
     let help = "a round gives a carry of the form that it takes";
     let problem =
         Problem::new(Kind::Arguments, format!("a round changes the carry: {found}"), help);
-    staged.report(Diagnostic::new(problem, at));
+    staged.report(Diagnostic::new(problem, staged.at));
     false
 }
 
-/// Whether a round gives carries of the types that it takes; if not, it is reported.
-fn same_types<C: Tree<Var>>(staged: &Staged<impl Sized>, form: &C::Structure, at: Loc) -> bool {
-    let paths = leaf_paths::<Var, C>(form, "carry");
+fn same_types(staged: &Staged, form: &Form) -> bool {
+    let at = staged.at;
+    let paths = form.paths("carry");
     let (taken, given) = (staged.arg_types(), staged.result_types());
     let mut same = true;
     for (i, path) in paths.iter().enumerate() {
@@ -356,7 +404,7 @@ fn same_types<C: Tree<Var>>(staged: &Staged<impl Sized>, form: &C::Structure, at
 /// and carries for state that it writes.
 /// What leads is the number of rounds, where that is a value.
 fn rolled(
-    staged: &Staged<impl Sized>,
+    staged: &Staged,
     fits: bool,
     trip: Trip,
     lead: Option<Var>,

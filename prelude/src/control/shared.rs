@@ -79,11 +79,11 @@ impl Shared {
 
     /// As [`Shared::with`], and after its own results the function gives what is left of all state that
     /// any of the closures writes.
-    pub(super) fn leaving<S>(
+    pub(super) fn leaving(
         &self,
         m: &mut Module,
         f: FuncId,
-        staged: &Staged<S>,
+        staged: &Staged,
         i: usize,
     ) -> Result<FuncId, Problem> {
         let own = staged.result_types().len();

@@ -19,12 +19,12 @@ mod krylov;
 pub use krylov::{Until, cg, gmres};
 
 use crate::Var;
-use crate::closure::{Staged, rebuild, stage};
+use crate::closure::{Staged, handles, rebuild, stage, vars};
 use crate::control::{Shared, while_loop};
 use crate::ops::functions::select;
 use crate::random::unmarked;
 use crate::transform::{jvp, linear_transpose, vjp};
-use crate::tree::{Tree, different, flatten, ravel, tree_map, tree_map2};
+use crate::tree::{Form, Tree, flatten, ravel, tree_map, tree_map2};
 use crate::var::caller;
 use tapeloom_ir::prim::{LinearSolve, Op, Root};
 use tapeloom_ir::trace::{self, Diagnostic};
@@ -55,10 +55,19 @@ pub fn custom_linear_solve<B: Tree<Var>>(
     b: B,
     solve: impl Fn(&dyn Fn(B) -> B, B) -> B,
 ) -> B {
-    let at = caller();
-    let forward = |b: B| solve(&matvec, b);
-    let transposed = |c: B| solve(&linear_transpose(&matvec, copy(&c)), c);
-    linear_system("custom_linear_solve", at, &matvec, b, forward, transposed)
+    solve_either_way(caller(), &matvec, b, &solve)
+}
+
+/// Solves a system, and those with the transpose, by one solver.
+fn solve_either_way<B: Tree<Var>>(
+    at: Loc,
+    matvec: &dyn Fn(B) -> B,
+    b: B,
+    solve: &Solver<'_, B>,
+) -> B {
+    let forward = |b: B| solve(matvec, b);
+    let transposed = |c: B| solve(&linear_transpose(matvec, copy(&c)), c);
+    linear_system("custom_linear_solve", at, matvec, b, &forward, &transposed)
 }
 
 /// As [`custom_linear_solve`], with a solver of `A x = b` and one of `Aᵀ u = c`.
@@ -86,7 +95,7 @@ pub fn custom_linear_solve_with<B: Tree<Var>>(
     solve: impl Fn(B) -> B,
     transpose_solve: impl Fn(B) -> B,
 ) -> B {
-    linear_system("custom_linear_solve_with", caller(), &matvec, b, solve, transpose_solve)
+    linear_system("custom_linear_solve_with", caller(), &matvec, b, &solve, &transpose_solve)
 }
 
 /// The `x` with `f(x) = 0` that `solve` finds from `init`: `(f, init) -> x`.
@@ -149,9 +158,12 @@ pub fn custom_root<X: Tree<Var>>(
 /// Errors: those of [`custom_root`]; `dtype` if the leaves have different dtypes.
 #[track_caller]
 pub fn fixed_point<X: Tree<Var>>(g: impl Fn(X) -> X, init: X) -> X {
-    let at = caller();
+    fixed(&g, init, caller())
+}
+
+fn fixed<X: Tree<Var>>(g: &dyn Fn(X) -> X, init: X, at: Loc) -> X {
     let difference = |x: X| tree_map2(|x, y| x - y, &x, &g(copy(&x)));
-    let iterate = |_: &dyn Fn(X) -> X, x: X| until_still(&g, x, at);
+    let iterate = |_: &dyn Fn(X) -> X, x: X| until_still(g, x, at);
     // A v = b is v = v + b - A v, where v - A v is the Jacobian of g.
     let neumann = |a: &dyn Fn(X) -> X, b: X| {
         let next = |v: X| {
@@ -191,23 +203,27 @@ fn linear_system<B: Tree<Var>>(
     at: Loc,
     matvec: &dyn Fn(B) -> B,
     b: B,
-    solve: impl Fn(B) -> B,
-    transposed: impl Fn(B) -> B,
+    solve: &dyn Fn(B) -> B,
+    transposed: &dyn Fn(B) -> B,
 ) -> B {
     // No equations, no unknowns.
     if flatten(&b).1.is_empty() {
         return b;
     }
     let again = copy(&b);
-    let (matvec, _) = unmarked(|| stage::<B, B>(transform, at, matvec, copy(&b)));
-    let (solve, structure) = unmarked(|| stage::<B, B>(transform, at, solve, b));
-    let (transposed, _) = unmarked(|| stage::<B, B>(transform, at, transposed, again));
+    let (matvec, ..) = unmarked(|| stage::<B, B>(transform, at, matvec, copy(&b)));
+    let (solve, structure, _) = unmarked(|| stage::<B, B>(transform, at, solve, b));
+    let (transposed, ..) = unmarked(|| stage::<B, B>(transform, at, transposed, again));
     let functions = [
         ("the solver", solve),
         ("the solver of the transpose", transposed),
         ("the linear map", matvec),
     ];
-    emit::<B, 3>(at, &structure, functions, |[solve, transposed, matvec]| {
+    rebuild(&structure, emit_linear_solve(at, functions), at)
+}
+
+fn emit_linear_solve(at: Loc, functions: [(&'static str, Staged); 3]) -> Vec<Var> {
+    emit(at, functions, |[solve, transposed, matvec]| {
         LinearSolve { solve, transposed, matvec }.into()
     })
 }
@@ -231,33 +247,37 @@ fn root<X: Tree<Var>>(
         tangent_solve(&pull, c)
     };
     let three = || (like(), like(), like());
-    let (residual, _) = unmarked(|| stage::<(X, X), X>(transform, at, residual, (like(), like())));
-    let (tangent, _) = unmarked(|| stage::<(X, X, X), X>(transform, at, tangent, three()));
-    let (cotangent, _) = unmarked(|| stage::<(X, X, X), X>(transform, at, cotangent, three()));
-    let (solve, structure) = unmarked(|| stage::<X, X>(transform, at, |x| solve(f, x), init));
+    let (residual, ..) =
+        unmarked(|| stage::<(X, X), X>(transform, at, &residual, (like(), like())));
+    let (tangent, ..) = unmarked(|| stage::<(X, X, X), X>(transform, at, &tangent, three()));
+    let (cotangent, ..) = unmarked(|| stage::<(X, X, X), X>(transform, at, &cotangent, three()));
+    let (solve, structure, _) = unmarked(|| stage::<X, X>(transform, at, &|x| solve(f, x), init));
     let functions = [
         ("the solver", solve),
         ("the equation", residual),
         ("the solver of tangents", tangent),
         ("the solver of cotangents", cotangent),
     ];
-    emit::<X, 4>(at, &structure, functions, |[solve, residual, tangent, cotangent]| {
+    rebuild(&structure, emit_root(at, functions), at)
+}
+
+fn emit_root(at: Loc, functions: [(&'static str, Staged); 4]) -> Vec<Var> {
+    emit(at, functions, |[solve, residual, tangent, cotangent]| {
         Root { solve, residual, tangent, cotangent }.into()
     })
 }
 
 /// Emits a primitive whose functions take what any of them captures, then their own arguments. Its
-/// operands are the captures and the arguments of the first, of whose types all results are.
-fn emit<B: Tree<Var>, const N: usize>(
+/// operands are the captures and the arguments of the first, of whose form and types all results are.
+fn emit<const N: usize>(
     at: Loc,
-    structure: &B::Structure,
-    functions: [(&'static str, Staged<B::Structure>); N],
-    op: impl FnOnce([FuncId; N]) -> Op,
-) -> B {
+    functions: [(&'static str, Staged); N],
+    op: fn([FuncId; N]) -> Op,
+) -> Vec<Var> {
     let first = &functions[0].1;
     let types = first.arg_types();
-    let fits = first.require_floats::<B>(structure)
-        & functions.iter().all(|(what, f)| same::<B>(what, f, structure, &types, at));
+    let fits = first.require_floats()
+        & functions.iter().all(|(what, f)| same(what, f, first.form(), &types));
     let taken: Vec<_> = functions.iter().map(|(_, f)| f.taken()).collect();
     let shared = Shared::of(&taken, at);
     let whole = |m: &mut Module| {
@@ -269,33 +289,24 @@ fn emit<B: Tree<Var>, const N: usize>(
         Ok(<[FuncId; N]>::try_from(all).ok())
     };
     let found = if fits { trace::with_module(whole) } else { None };
-    let results = match found {
+    match found {
         Some(Ok(Some(functions))) => {
-            let own = first.args.iter().map(|v| v.handle);
-            let operands: Vec<_> = shared.captures.iter().copied().chain(own).collect();
-            trace::bind(op(functions), &operands, at).into_iter().map(Var::new).collect()
+            let operands = [&shared.captures[..], &handles(&first.args)].concat();
+            vars(&trace::bind(op(functions), &operands, at))
         }
         Some(Err(problem)) => {
             first.report(Diagnostic::new(problem, at));
             first.poison(&types)
         }
         Some(Ok(None)) | None => first.poison(&types),
-    };
-    rebuild(structure, results, at)
+    }
 }
 
 /// Whether a closure gives what is solved for.
-fn same<B: Tree<Var>>(
-    what: &str,
-    staged: &Staged<B::Structure>,
-    structure: &B::Structure,
-    types: &[ArrayType],
-    at: Loc,
-) -> bool {
+fn same(what: &str, staged: &Staged, form: &Form, types: &[ArrayType]) -> bool {
     let help = "what is solved for, its equation and its solvers have one form and type";
-    let message = if staged.output() != structure {
-        let differ =
-            different::<Var, B>(structure, staged.output(), "it", ["what is solved for", what]);
+    let message = if staged.output() != form {
+        let differ = form.different(staged.output(), "it", ["what is solved for", what]);
         format!("{what} gives a tree of another form than what is solved for: {differ}")
     } else {
         let found = staged.result_types();
@@ -307,7 +318,7 @@ fn same<B: Tree<Var>>(
             }
         }
     };
-    staged.report(Diagnostic::new(Problem::new(Kind::Rule, message, help), at));
+    staged.report(Diagnostic::new(Problem::new(Kind::Rule, message, help), staged.at));
     false
 }
 

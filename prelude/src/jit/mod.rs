@@ -17,6 +17,7 @@
 //! assert_eq!(f.programs(), 3);
 //! ```
 
+mod core;
 mod explain;
 mod program;
 mod report;
@@ -24,82 +25,78 @@ mod report;
 pub use explain::{Explanation, Stage};
 pub use report::CallReport;
 
-use crate::closure::{time_in_transforms, trace_program};
-use crate::function::{Function, one};
-use crate::random::with_marks;
+use self::core::{Core, Entry, Given};
+use crate::closure::apply;
+use crate::function::Function;
 use crate::transform::call_once_traced;
-use crate::tree::{Args, TensorRefs, Tree, leaf_paths};
+use crate::tree::{Args, Form, TensorRefs, Tree};
 use crate::var::caller;
 use crate::{Error, Var};
-use program::{Engine, Program};
-use smallvec::SmallVec;
+use program::Engine;
 use std::marker::PhantomData;
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
+use std::sync::Arc;
+use tapeloom_backend::Target;
 use tapeloom_backend::accelerator::{Setup, Statistics};
-use tapeloom_backend::{Options, Target};
-use tapeloom_ir::trace::Traced;
-use tapeloom_ir::{ArrayType, Cancel, Kind, Limits, Loc, Problem, Tensor, check_keys};
+use tapeloom_ir::trace::{Handle, Traced};
+use tapeloom_ir::{ArrayType, Cancel, Loc, Problem, Tensor};
 
 /// A closure with the programs compiled from it. Made by [`jit`].
 pub struct Jit<A: Tree<Var>, B: Tree<Var>, F> {
     f: F,
-    /// `jit` or `run`, for messages.
-    name: &'static str,
-    at: Loc,
-    /// Under this number a trace remembers what it has traced for [`Jit::apply`].
-    number: u64,
-    engine: Engine,
-    target: Target,
-    /// What calls may take, if that is limited.
-    limits: Option<Limits>,
-    /// Whether programs in which a key is used twice are refused.
-    keys: bool,
-    cache: RwLock<Vec<Arc<Entry<A, B>>>>,
+    core: Core,
     /// Trees of `Var` are not `Send`, but a `Jit` holds none: it takes and makes them.
     signature: PhantomData<fn(A) -> B>,
 }
 
-/// One compiled program.
-struct Entry<A: Tree<Var>, B: Tree<Var>> {
-    /// The key: what the arguments are without their leaves, and the types of those.
-    structure: A::Structure,
-    types: Vec<ArrayType>,
-    program: Program,
-    /// Data that the closure captured; the program's last arguments.
-    tensors: Vec<Tensor>,
-    output: B::Structure,
-    limits: Option<Limits>,
-    /// Why it was compiled: what differs from the program before it.
-    why: String,
+/// Arguments for a tree of type `A`.
+struct Of<'a, A>(&'a dyn Args<A>);
+
+impl<A: Tree<Var>> Of<'_, A> {
+    fn leaves(&self) -> TensorRefs<'_> {
+        let mut leaves = TensorRefs::new();
+        self.0.tensors(&mut leaves);
+        leaves
+    }
 }
 
-impl<A: Tree<Var>, B: Tree<Var>> Entry<A, B> {
-    /// Whether this program is for such arguments.
-    fn takes(&self, args: &impl Args<A>, leaves: &TensorRefs<'_>) -> bool {
-        self.types.len() == leaves.len()
-            && self.types.iter().zip(leaves).all(|(t, x)| t == x.ty())
-            && args.matches(&self.structure)
+impl<A: Tree<Var>> Given for Of<'_, A> {
+    fn form(&self) -> Form {
+        Form::of::<A>(&self.0.structure())
     }
 
-    /// Runs the program.
-    fn run(&self, leaves: &TensorRefs<'_>, at: Loc) -> Result<B::With<Tensor>, Error> {
-        let operands: SmallVec<[&Tensor; 8]> =
-            leaves.iter().map(|t| &**t).chain(&self.tensors).collect();
-        let results = self.program.run(&operands, self.limits.as_ref());
-        tree::<B>(&self.output, results.map_err(|p| Error::at(p, at))?)
+    fn matches(&self, form: &Form) -> bool {
+        form.structure::<A>().is_some_and(|structure| self.0.matches(structure))
     }
+}
 
-    /// How arguments differ from those that this program is for.
-    fn difference(&self, structure: &A::Structure, types: &[ArrayType]) -> String {
-        let mut first = None;
-        let root = &mut "argument".to_owned();
-        A::differences(&self.structure, structure, root, &mut |path, was, is| {
-            first.get_or_insert_with(|| format!("`{path}` was {was} and is {is}"));
-        });
-        first.unwrap_or_else(|| {
-            explain::difference(&leaf_paths::<Var, A>(structure, "argument"), &self.types, types)
-        })
+/// A closure at arguments.
+fn at_args<A: Tree<Var>, B: Tree<Var>>(
+    f: &dyn Fn(A) -> B,
+    args: &dyn Args<A>,
+    at: Loc,
+) -> impl Fn(&[Handle]) -> (Vec<Handle>, Form) {
+    move |handles| {
+        let (results, output) = apply(f, &args.structure(), handles, at);
+        (results, Form::of::<B>(&output))
+    }
+}
+
+fn call<A: Tree<Var>, B: Tree<Var>>(
+    core: &Core,
+    f: &dyn Fn(A) -> B,
+    args: &dyn Args<A>,
+) -> Result<B::With<Tensor>, Error> {
+    let mut leaves = TensorRefs::new();
+    args.tensors(&mut leaves);
+    let (results, form) = core.call(&Of(args), &leaves, &at_args(f, args, core.at))?;
+    tree_of::<B>(form, results)
+}
+
+/// The tree of results of that form.
+fn tree_of<B: Tree<Var>>(form: &Form, results: Vec<Tensor>) -> Result<B::With<Tensor>, Error> {
+    match form.structure::<B>() {
+        Some(structure) => tree::<B>(structure, results),
+        None => Err(Problem::internal("results of another type").into()),
     }
 }
 
@@ -121,23 +118,20 @@ pub(crate) fn tree<B: Tree<Var>>(
 
 /// A closure compiled for one kind of argument. Made by [`Jit::compile`].
 pub struct Compiled<A: Tree<Var>, B: Tree<Var>> {
-    entry: Arc<Entry<A, B>>,
+    entry: Arc<Entry>,
     at: Loc,
+    signature: PhantomData<fn(A) -> B>,
 }
 
 impl<A: Tree<Var>, B: Tree<Var>> Compiled<A, B> {
     /// Compiles a program whose arguments are of that kind.
     pub(crate) fn of(
-        (structure, types): (A::Structure, Vec<ArrayType>),
-        traced: Traced<B::Structure>,
+        (form, types): (Form, Vec<ArrayType>),
+        traced: Traced<Form>,
         at: Loc,
     ) -> Result<Compiled<A, B>, Error> {
-        let (module, function) = (traced.module, traced.function);
-        let program = Program::compile(Engine::Native, &Options::default(), module, function, None);
-        let program = program.map_err(|p| Error::at(p, at))?;
-        let (tensors, output, limits, why) = (traced.tensors, traced.output, None, String::new());
-        let entry = Entry { structure, types, program, tensors, output, limits, why };
-        Ok(Compiled { entry: Arc::new(entry), at })
+        let entry = Entry::of(form, types, traced).map_err(|p| Error::at(p, at))?;
+        Ok(Compiled { entry: Arc::new(entry), at, signature: PhantomData })
     }
 
     /// Runs the program.
@@ -145,21 +139,10 @@ impl<A: Tree<Var>, B: Tree<Var>> Compiled<A, B> {
     /// # Errors
     /// `arguments` where they are not of the kind that it was compiled for.
     pub fn call(&self, args: impl Args<A>) -> Result<B::With<Tensor>, Error> {
-        let mut leaves = TensorRefs::new();
-        args.tensors(&mut leaves);
-        if self.entry.takes(&args, &leaves) {
-            return self.entry.run(&leaves, self.at);
-        }
-        let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
-        let problem = Problem::new(
-            Kind::Arguments,
-            format!(
-                "a program compiled for other arguments: {}",
-                self.entry.difference(&args.structure(), &types)
-            ),
-            "pass arguments of that kind, or call the `Jit`, which compiles for each kind",
-        );
-        Err(Error::at(problem, self.at))
+        let given = Of(&args);
+        let leaves = given.leaves();
+        let (results, form) = self.entry.call(&given, &leaves, self.at)?;
+        tree_of::<B>(form, results)
     }
 }
 
@@ -184,18 +167,7 @@ pub(crate) fn boundary<A: Tree<Var>, B: Tree<Var>, F>(
     f: F,
     at: Loc,
 ) -> Jit<A, B, F> {
-    Jit {
-        f,
-        name,
-        at,
-        number: tapeloom_ir::trace::unique(),
-        engine: Engine::Native,
-        target: Target::default(),
-        limits: None,
-        keys: false,
-        cache: RwLock::new(Vec::new()),
-        signature: PhantomData,
-    }
+    Jit { f, core: Core::new(name, at), signature: PhantomData }
 }
 
 /// Compiles and runs `f` once.
@@ -213,7 +185,7 @@ pub fn run<A: Tree<Var>, B: Tree<Var>, M>(
     f: impl Function<A, B, M>,
     args: impl Args<A>,
 ) -> Result<B::With<Tensor>, Error> {
-    boundary("run", one(f), caller()).call(args)
+    call(&Core::new("run", caller()), &|x| f.apply(x), &args)
 }
 
 impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
@@ -222,13 +194,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// # Errors
     /// All mistakes made while the closure was traced; what the target cannot do.
     pub fn call(&self, args: impl Args<A>) -> Result<B::With<Tensor>, Error> {
-        let mut leaves = TensorRefs::new();
-        args.tensors(&mut leaves);
-        let entry = match self.lookup(|e| e.takes(&args, &leaves)) {
-            Some(entry) => entry,
-            None => self.prepare(&args, &leaves)?,
-        };
-        entry.run(&leaves, self.at)
+        call(&self.core, &self.f, &args)
     }
 
     /// Compiles for arguments like these, now, for calls that never compile.
@@ -247,20 +213,16 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// ```
     #[doc(alias = "lower")]
     pub fn compile(&self, args: impl Args<A>) -> Result<Compiled<A, B>, Error> {
-        let mut leaves = TensorRefs::new();
-        args.tensors(&mut leaves);
-        let entry = match self.lookup(|e| e.takes(&args, &leaves)) {
-            Some(entry) => entry,
-            None => self.prepare(&args, &leaves)?,
-        };
-        Ok(Compiled { entry, at: self.at })
+        let (given, at) = (Of(&args), self.core.at);
+        let closure = at_args(&self.f, &args, at);
+        let entry = self.core.program(&given, &given.leaves(), &closure)?.clone();
+        Ok(Compiled { entry, at, signature: PhantomData })
     }
 
     /// The same closure run by the reference interpreter: slow, and the meaning of every program.
     /// Tests compare the two.
     pub fn interpreted(mut self) -> Jit<A, B, F> {
-        self.engine = Engine::Interpreter;
-        self.cache = RwLock::new(Vec::new());
+        self.core.set_engine(Engine::Interpreter);
         self
     }
 
@@ -284,8 +246,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// a `select` that is not taken, rounds that a member of a batch does not need.
     #[doc(alias = "debug_nans")]
     pub fn nan_check(mut self) -> Jit<A, B, F> {
-        self.engine = Engine::Finite;
-        self.cache = RwLock::new(Vec::new());
+        self.core.set_engine(Engine::Finite);
         self
     }
 
@@ -309,8 +270,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     pub fn key_check(mut self) -> Jit<A, B, F> {
-        self.keys = true;
-        self.cache = RwLock::new(Vec::new());
+        self.core.set_key_check();
         self
     }
 
@@ -328,8 +288,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     pub fn on(mut self, target: Target) -> Jit<A, B, F> {
-        self.target = target;
-        self.cache = RwLock::new(Vec::new());
+        self.core.set_target(target);
         self
     }
 
@@ -360,23 +319,17 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         args: impl Args<A>,
         on: impl Into<Setup>,
     ) -> Result<(B::With<Tensor>, Statistics), Error> {
-        let mut leaves = TensorRefs::new();
-        args.tensors(&mut leaves);
-        let entry = match self.lookup(|e| e.takes(&args, &leaves)) {
-            Some(entry) => entry,
-            None => self.prepare(&args, &leaves)?,
-        };
-        let operands: Vec<&Tensor> = leaves.iter().map(|t| &**t).chain(&entry.tensors).collect();
-        let simulated = entry.program.simulate(&operands, &on.into());
-        let (results, statistics) = simulated.map_err(|p| Error::at(p, self.at))?;
-        Ok((tree::<B>(&entry.output, results)?, statistics))
+        let (given, closure) = (Of(&args), at_args(&self.f, &args, self.core.at));
+        let leaves = given.leaves();
+        let (results, form, statistics) =
+            self.core.simulate(&given, &leaves, &closure, &on.into())?;
+        Ok((tree_of::<B>(form, results)?, statistics))
     }
 
     /// The same closure compiled with rules of real arithmetic (reassociation, factoring), which are
     /// not exact in floating point: faster, and different in the last digits.
     pub fn relaxed(mut self) -> Jit<A, B, F> {
-        self.engine = Engine::Relaxed;
-        self.cache = RwLock::new(Vec::new());
+        self.core.set_engine(Engine::Relaxed);
         self
     }
 
@@ -395,8 +348,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     pub fn max_steps(mut self, n: u64) -> Jit<A, B, F> {
-        self.limits.get_or_insert_default().max_steps = Some(n);
-        self.cache = RwLock::new(Vec::new());
+        self.core.limits().max_steps = Some(n);
         self
     }
 
@@ -417,8 +369,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// assert_eq!(error.kind(), Kind::Cancelled);
     /// ```
     pub fn cancelled_by(mut self, cancel: &Cancel) -> Jit<A, B, F> {
-        self.limits.get_or_insert_default().cancel = Some(cancel.clone());
-        self.cache = RwLock::new(Vec::new());
+        self.core.limits().cancel = Some(cancel.clone());
         self
     }
 
@@ -442,40 +393,9 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     pub fn report(&self, args: impl Args<A>) -> Result<(B::With<Tensor>, CallReport), Error> {
-        if !matches!(self.target, Target::Native(_)) {
-            let problem = Problem::new(
-                Kind::Target,
-                "a report is of machine code, and this function is for another target",
-                "report without `on`; on an accelerator, `simulate` gives statistics",
-            );
-            return Err(Error::at(problem, self.at));
-        }
-        let mut leaves = TensorRefs::new();
-        args.tensors(&mut leaves);
-        let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
-        let traced = self.traced(&args.structure(), &types)?;
-        let at = |p: Problem| Error::at(p, self.at);
-        let (options, module, function) = (self.options(true), traced.module, traced.function);
-        let program = Program::compile(self.compiled(), &options, module, function, None);
-        let Program::Native(compiled) = program.map_err(at)? else {
-            return Err(Problem::internal("reported on an interpreted program").into());
-        };
-        let operands: Vec<&Tensor> = leaves.iter().map(|t| &**t).chain(&traced.tensors).collect();
-        let limits = self.limits.clone().unwrap_or_default();
-        let (results, taken) = compiled.call_within(&operands, &limits).map_err(at)?;
-        let bytes = |all: &mut dyn Iterator<Item = &Tensor>| all.map(|x| x.ty().bytes()).sum();
-        let arguments = bytes(&mut operands.iter().copied());
-        let report = CallReport::of(taken, arguments, bytes(&mut results.iter()));
-        Ok((tree::<B>(&traced.output, results)?, report))
-    }
-
-    fn options(&self, watched: bool) -> Options {
-        Options { target: self.target.clone(), watched }
-    }
-
-    /// The engine for what has to be compiled.
-    fn compiled(&self) -> Engine {
-        if self.engine == Engine::Relaxed { Engine::Relaxed } else { Engine::Native }
+        let closure = at_args(&self.f, &args, self.core.at);
+        let (results, form, report) = self.core.report(&Of(&args).leaves(), &closure)?;
+        Ok((tree_of::<B>(&form, results)?, report))
     }
 
     /// Says what compiling for these arguments does: the program at each stage, kernels, memory with
@@ -486,28 +406,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// As [`Jit::call`].
     #[doc(alias = "make_jaxpr")]
     pub fn explain(&self, args: impl Args<A>) -> Result<Explanation, Error> {
-        let mut leaves = TensorRefs::new();
-        args.tensors(&mut leaves);
-        let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
-        let (start, before) = (Instant::now(), time_in_transforms());
-        let traced = self.traced(&args.structure(), &types)?;
-        let time = start.elapsed();
-        let transforming = time_in_transforms().saturating_sub(before);
-        let f = traced.module.function(traced.function);
-        let ends = f.param_types().into_iter().chain(f.result_types());
-        let boundary = ends.map(|t| crate::closure::array(&t).bytes()).sum();
-        let mut stages = vec![program::stage("trace", &traced.module, traced.function, time)];
-        let stages_too = Some(&mut stages);
-        let options = self.options(self.limits.is_some());
-        let (module, function) = (traced.module, traced.function);
-        let program = Program::compile(self.compiled(), &options, module, function, stages_too);
-        let Program::Native(compiled) = program.map_err(|p| Error::at(p, self.at))? else {
-            return Err(Problem::internal("explained an interpreted program").into());
-        };
-        let report = compiled.report().clone();
-        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
-        let misses = cache.iter().map(|e| e.why.clone()).collect();
-        Ok(Explanation { stages, transforming, report, boundary, misses })
+        self.core.explain(&Of(&args).leaves(), &at_args(&self.f, &args, self.core.at))
     }
 
     /// Inside a trace: calls the function. It is traced once per kind of argument in that trace and
@@ -521,60 +420,11 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     pub fn apply(&self, args: A) -> B {
-        call_once_traced("jit", self.number, self.at, &self.f, args)
+        call_once_traced("jit", self.core.number, self.core.at, &self.f, args)
     }
 
     /// How many programs have been compiled and are kept.
     pub fn programs(&self) -> usize {
-        self.cache.read().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
-    /// The closure as a program; an error if it uses a key twice and somebody wants to know.
-    fn traced(
-        &self,
-        structure: &A::Structure,
-        types: &[ArrayType],
-    ) -> Result<Traced<B::Structure>, Error> {
-        let trace = || trace_program::<A, B>(self.name, self.at, &self.f, structure, types);
-        if self.keys {
-            let Traced { module, function, .. } = with_marks(trace)?;
-            check_keys(&module, function).map_err(|p| Error::at(p, self.at))?;
-        }
-        trace()
-    }
-
-    /// A program for arguments of that kind. Few kinds are the rule, so a list is searched.
-    fn lookup(&self, is_it: impl Fn(&Entry<A, B>) -> bool) -> Option<Arc<Entry<A, B>>> {
-        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
-        cache.iter().find(|e| is_it(e)).cloned()
-    }
-
-    fn prepare(
-        &self,
-        args: &impl Args<A>,
-        leaves: &TensorRefs<'_>,
-    ) -> Result<Arc<Entry<A, B>>, Error> {
-        let structure = args.structure();
-        let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
-        // The cache is not locked meanwhile: the closure may call this very function. Of threads that
-        // compile the same program the first one keeps it, and the others use that.
-        let traced = self.traced(&structure, &types)?;
-        let (limits, module, function) = (self.limits.clone(), traced.module, traced.function);
-        let options = self.options(limits.is_some());
-        let program = Program::compile(self.engine, &options, module, function, None)
-            .map_err(|p| Error::at(p, self.at))?;
-        let (tensors, output) = (traced.tensors, traced.output);
-        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
-        let same = |e: &&Arc<Entry<A, B>>| e.structure == structure && e.types == types;
-        if let Some(known) = cache.iter().find(same) {
-            return Ok(known.clone());
-        }
-        let why = match cache.last() {
-            None => "first call".to_owned(),
-            Some(e) => e.difference(&structure, &types),
-        };
-        let entry = Arc::new(Entry { structure, types, program, tensors, output, limits, why });
-        cache.push(entry.clone());
-        Ok(entry)
+        self.core.programs()
     }
 }

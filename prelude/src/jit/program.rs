@@ -64,7 +64,7 @@ impl Program {
         limits: Option<&Limits>,
     ) -> Result<Vec<Tensor>, Problem> {
         let interpreted = |run: &dyn Fn() -> Result<Vec<Tensor>, Problem>| match limits {
-            Some(limits) => eval_within(limits, run),
+            Some(limits) => limits.begin().and_then(|()| eval_within(limits, run)),
             None => run(),
         };
         match self {

@@ -8,6 +8,7 @@ use super::select;
 use crate::Var;
 use crate::var::{IntoVar, caller};
 use std::f64::consts::{LOG2_E, PI};
+use tapeloom_ir::Dtype;
 
 /// Special functions.
 impl Var {
@@ -150,12 +151,15 @@ impl Var {
     /// ```
     #[track_caller]
     pub fn log_ndtr(self) -> Var {
-        of_floats("log_ndtr", [self], caller(), |[x]| {
-            let (right, left) = (x.gt(-1.0), x.lt(-12.0));
+        let at = caller();
+        of_floats("log_ndtr", [self], at, |[x]| {
+            // Where the series begins it has the digits of the dtype, and 1/Φ² is still a number.
+            let far = if x.ty(at).dtype == Dtype::F32 { -6.5 } else { -12.0 };
+            let (right, left) = (x.gt(-1.0), x.lt(far));
             let upper = (-(-select(right, x, 0.0)).ndtr()).ln_1p();
             let middle = select(right | left, -1.0, x).ndtr().ln();
             // Mills' ratio: Φ(x) = φ(x) / -x · Σ (-1)ᵏ (2k - 1)!! / x²ᵏ
-            let tail = select(left, x, -12.0);
+            let tail = select(left, x, far);
             let mut series = vec![1.0];
             for k in 1..13 {
                 series.push(-series[series.len() - 1] * f64::from(2 * k - 1));

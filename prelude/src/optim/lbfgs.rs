@@ -108,13 +108,23 @@ impl Lbfgs {
         let loss = one(loss);
         on_behalf("lbfgs", caller(), || {
             let (x, unravel) = ravel(p);
-            let loss = |x: Var| loss(unravel(x));
-            let (value, g) = value_and_grad(&loss)(x);
-            let known = self.learned(known, x, g);
-            let d = -known.times(g);
-            let t = length(&loss, value, (x, g, d));
-            (unravel(x + t * d), known)
+            let (x, known) = self.step_of_vector(&|x| loss(unravel(x)), x, known);
+            (unravel(x), known)
         })
+    }
+
+    /// As [`Lbfgs::step`], of parameters that are one vector.
+    fn step_of_vector(
+        self,
+        loss: &dyn Fn(Var) -> Var,
+        x: Var,
+        known: &Curvature<Var>,
+    ) -> (Var, Curvature<Var>) {
+        let (value, g) = value_and_grad(loss)(x);
+        let known = self.learned(known, x, g);
+        let d = -known.times(g);
+        let t = length(loss, value, (x, g, d));
+        (x + t * d, known)
     }
 
     /// What is known when the gradient at x is, too.
@@ -163,7 +173,7 @@ impl Curvature<Var> {
 }
 
 /// The first of 1, 1/2, 1/4, .. times the direction d that lowers the loss enough, or 0.
-fn length(loss: &impl Fn(Var) -> Var, value: Var, (x, g, d): (Var, Var, Var)) -> Var {
+fn length(loss: &dyn Fn(Var) -> Var, value: Var, (x, g, d): (Var, Var, Var)) -> Var {
     let [value, x, g, d] = [value, x, g, d].map(Var::stop_gradient);
     let slope = g.dot(d);
     let lower = |t: Var| loss(x + t * d).stop_gradient().le(value + ARMIJO * t * slope);

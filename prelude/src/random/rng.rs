@@ -24,12 +24,13 @@
 use super::{key, no_key, split};
 use crate::Var;
 use crate::closure::Staged;
+use crate::control::WHILE_LOOP;
 use crate::ops::{iota, wrong};
 use crate::var::{IntoVar, caller, on_behalf};
 use std::fmt;
 use std::sync::LazyLock;
 use tapeloom_ir::trace::{self, Handle, State};
-use tapeloom_ir::{ArrayType, Dtype, Loc, Shape};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
 /// A generator of random numbers: every draw gives others.
 ///
@@ -56,7 +57,8 @@ use tapeloom_ir::{ArrayType, Dtype, Loc, Shape};
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// The condition of a `while_loop` gives the same samples in every round: draw in the body, and carry.
+/// The condition of a `while_loop` is a function of the carry and has no generator to go on with: a draw there is a
+/// `state` error. Draw in the body, and carry.
 ///
 /// A generator belongs to the trace that made it, as a [`Ref`](crate::Ref) does. To go on in another
 /// call, return a [`key`](Rng::key) and begin there [from it](Rng::from_key).
@@ -105,7 +107,8 @@ impl Rng {
 
     /// A key that nothing else uses, for any function of [`random`](crate::random).
     ///
-    /// Errors, as of all draws: `escaped` when the closure that made the generator has returned.
+    /// Errors, as of all draws: `escaped` when the closure that made the generator has returned, `state` in the
+    /// condition of a `while_loop` that stands in that closure.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -143,8 +146,8 @@ impl Rng {
     }
 
     pub(crate) fn draw(self, at: Loc) -> Var {
-        if let Some(frame) = self.state.barred() {
-            return self.child(frame, at).draw(at);
+        if let Some((frame, closure)) = self.state.barred() {
+            return self.child(frame, closure.transform, at).draw(at);
         }
         let now = Var::new(self.state.get("key", at));
         let [next, drawn] = on_behalf("Rng::key", at, || split(now));
@@ -155,11 +158,19 @@ impl Rng {
         drawn
     }
 
-    /// The generator of the closure of that frame.
-    fn child(self, frame: u64, at: Loc) -> Rng {
+    /// The generator of the closure of that frame, which was given to that transform.
+    fn child(self, frame: u64, transform: &'static str, at: Loc) -> Rng {
         let known = |c: &Child| c.of.state == self.state && c.frame == frame;
         if let Some(child) = trace::recall::<Child>(*CHILDREN, known) {
             return child.rng;
+        }
+        // The body of a loop is no function, so this is the condition, which runs with one key in every round.
+        if transform == WHILE_LOOP {
+            let message = "a draw from an `Rng` in the condition of `while_loop`, which would give the same numbers \
+                           in every round";
+            let problem =
+                Problem::new(Kind::State, message, "draw in the body, and carry the sample");
+            self.state.refuse(problem, at);
         }
         let given = trace::around(frame, || self.draw(at)).handle;
         let rng = Rng { state: State::of("Rng", given, Some(frame), at) };
@@ -174,7 +185,7 @@ impl Rng {
 }
 
 /// Keys for the members of a batch, for every capture that is the key of a closure's generator.
-pub(crate) fn key_for_each<S>(staged: &mut Staged<S>, size: usize) {
+pub(crate) fn key_for_each(staged: &mut Staged, size: usize) {
     let at = staged.at;
     staged.lift_captures(|capture| {
         Rng::behind(capture)?;

@@ -53,16 +53,16 @@ mod value;
 pub use tape::{Ephemeral, Persistent, Tape, record, record_within, recorded_bytes};
 
 use crate::Var;
-use crate::closure::{Side, apply, rebuild, require_floats};
+use crate::closure::{Side, apply, handles, rebuild, require_floats, vars};
 use crate::function::{Function, one};
 use crate::ops::zeros_like_type;
 #[cfg(doc)]
 use crate::transform::vjp;
 use crate::transform::{same_types, vjp_at};
-use crate::tree::{Tree, flatten};
+use crate::tree::{Flat, Form, Tree, flatten};
 use crate::var::caller;
-use tapeloom_ir::ArrayType;
-use tapeloom_ir::trace::{self, Context};
+use tapeloom_ir::trace::{self, Context, Undo};
+use tapeloom_ir::{ArrayType, Loc};
 
 /// The value and the pullback, as [`vjp`]: `(A -> B) -> (A -> (B, B -> A))`; inside a recording the closure
 /// runs where it stands, so that it may ask for values ([`Var::item`]), and what the pullback does is
@@ -87,34 +87,68 @@ use tapeloom_ir::trace::{self, Context};
 pub fn recorded_vjp<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     f: F,
 ) -> impl Fn(A) -> (B, Box<dyn Fn(B) -> A>) {
-    let f = one(f);
-    let at = caller();
-    move |x| {
-        if !trace::is_recording() {
-            return vjp_at(&f, at)(x);
-        }
-        let context = Context { transform: "recorded_vjp", at };
-        let (structure, args) = flatten(&x);
-        let arg_types: Vec<ArrayType> = args.iter().map(|v| v.ty(at)).collect();
-        let mut ok = require_floats::<A>(context, Side::Argument, &structure, &args);
-        let handles: Vec<_> = args.iter().map(|v| v.handle).collect();
-        let (results, output, undo) =
-            trace::level(&handles, at, |h| apply::<A, B>(&f, &structure, h, at));
-        let results: Vec<Var> = results.into_iter().map(Var::new).collect();
-        let types: Vec<ArrayType> = results.iter().map(|v| v.ty(at)).collect();
-        ok &= require_floats::<B>(context, Side::Result, &output, &results);
-        let y = rebuild(&output, results, at);
-        let pull = move |ct: B| {
-            let ct = same_types::<B>(context, &output, "cotangent", ct, &types);
-            let (Some(undo), Some(ct), true) = (&undo, ct, ok) else {
-                let poison = arg_types.iter().map(|ty| Var::poison(ty.clone(), at)).collect();
-                return rebuild(&structure, poison, at);
-            };
-            let ct: Vec<_> = ct.iter().map(|v| v.handle).collect();
-            let found = undo.pull(&ct, at).into_iter().zip(&arg_types);
-            let found = found.map(|(ct, ty)| ct.map_or_else(|| zeros_like_type(ty, at), Var::new));
-            rebuild(&structure, found.collect(), at)
+    let (f, at) = (one(f), caller());
+    move |x| recorded_vjp_at(&f, at, x)
+}
+
+fn recorded_vjp_at<A: Tree<Var>, B: Tree<Var>>(
+    f: &dyn Fn(A) -> B,
+    at: Loc,
+    x: A,
+) -> (B, Box<dyn Fn(B) -> A>) {
+    if !trace::is_recording() {
+        return vjp_at(f, at, x);
+    }
+    let (structure, args) = flatten(&x);
+    let form = Form::of::<A>(&structure);
+    let arg_types = args.iter().map(|v| v.ty(at)).collect();
+    let ok = require_floats(context(at), Side::Argument, &form, &args);
+    let (results, output, undo) =
+        trace::level(&handles(&args), at, |h| apply(f, &structure, h, at));
+    let results = vars(&results);
+    let of = Form::of::<B>(&output);
+    let back = Back::of((ok, arg_types), (of, &results), undo, at);
+    let y = rebuild(&output, results, at);
+    (y, Box::new(move |ct| rebuild(&structure, back.pull(Flat::of(&ct)), at)))
+}
+
+/// The transform, for messages.
+fn context(at: Loc) -> Context {
+    Context { transform: "recorded_vjp", at }
+}
+
+/// The way back through a closure that was recorded.
+struct Back {
+    at: Loc,
+    arg_types: Vec<ArrayType>,
+    /// Of the result, and the types of its leaves.
+    output: Form,
+    types: Vec<ArrayType>,
+    undo: Option<Undo>,
+    /// Whether there is a derivative.
+    ok: bool,
+}
+
+impl Back {
+    fn of(
+        (ok, arg_types): (bool, Vec<ArrayType>),
+        (output, results): (Form, &[Var]),
+        undo: Option<Undo>,
+        at: Loc,
+    ) -> Back {
+        let types = results.iter().map(|v| v.ty(at)).collect();
+        let ok = ok & require_floats(context(at), Side::Result, &output, results);
+        Back { at, arg_types, output, types, undo, ok }
+    }
+
+    /// The cotangents of the arguments.
+    fn pull(&self, ct: Flat) -> Vec<Var> {
+        let at = self.at;
+        let ct = same_types(context(at), &self.output, "cotangent", ct, &self.types);
+        let (Some(undo), Some(ct), true) = (&self.undo, ct, self.ok) else {
+            return self.arg_types.iter().map(|ty| Var::poison(ty.clone(), at)).collect();
         };
-        (y, Box::new(pull))
+        let found = undo.pull(&handles(&ct), at).into_iter().zip(&self.arg_types);
+        found.map(|(ct, ty)| ct.map_or_else(|| zeros_like_type(ty, at), Var::new)).collect()
     }
 }

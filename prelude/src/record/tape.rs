@@ -1,17 +1,17 @@
 //! `record`, and the tape that it leaves.
 
-use crate::closure::{Side, apply, float_types, rebuild};
+use crate::closure::{Side, apply, float_types, rebuild, vars};
 use crate::function::{Function, one};
 use crate::jit::{Compiled, tree};
 use crate::ops::constant;
 use crate::transform::{other_structure, other_type};
-use crate::tree::{Args, TensorRefs, Tree, different, flatten, leaf_paths};
+use crate::tree::{Args, Flat, Form, TensorRefs, Tree};
 use crate::var::caller;
 use crate::{Error, Var};
 use std::fmt;
 use std::marker::PhantomData;
 use tapeloom_ir::prim::Call;
-use tapeloom_ir::trace::{self, Context, Diagnostic, Note, Recorded, Traced};
+use tapeloom_ir::trace::{self, Context, Diagnostic, Handle, Note, Recorded, Traced};
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Tensor};
 use tapeloom_transforms::Transforms;
 
@@ -63,7 +63,7 @@ pub fn record<A: Tree<Var>, B: Tree<Var>, M>(
     f: impl Function<A, B, M>,
     args: impl Args<A>,
 ) -> Result<Tape<A, B>, Error> {
-    recorded(f, args, None, caller())
+    recorded(&one(f), &args, None, caller())
 }
 
 /// As [`record`], with values and operations of `bytes` at most while the closure runs: what holds more is an error
@@ -91,7 +91,7 @@ pub fn record_within<A: Tree<Var>, B: Tree<Var>, M>(
     f: impl Function<A, B, M>,
     args: impl Args<A>,
 ) -> Result<Tape<A, B>, Error> {
-    recorded(f, args, Some(bytes), caller())
+    recorded(&one(f), &args, Some(bytes), caller())
 }
 
 /// Bytes of the values and operations that the recording under way holds so far, each array once; `None` where
@@ -112,22 +112,38 @@ pub fn recorded_bytes() -> Option<u64> {
     trace::recorded_bytes()
 }
 
-fn recorded<A: Tree<Var>, B: Tree<Var>, M>(
-    f: impl Function<A, B, M>,
-    args: impl Args<A>,
+fn recorded<A: Tree<Var>, B: Tree<Var>>(
+    f: &dyn Fn(A) -> B,
+    args: &dyn Args<A>,
     most: Option<u64>,
     at: Loc,
 ) -> Result<Tape<A, B>, Error> {
-    let f = one(f);
     let structure = args.structure();
     let mut leaves = TensorRefs::new();
     args.tensors(&mut leaves);
-    let leaves: Vec<Tensor> = leaves.into_iter().map(|t| t.into_owned()).collect();
-    let recorded = trace::recording("record", at, &leaves, most, Box::new(Transforms), |h| {
-        apply::<A, B>(f, &structure, h, at)
-    });
-    let (recorded, output) = recorded.map_err(Error::from_diagnostics)?;
+    let mut output = None;
+    let recorded = run(leaves, most, at, &mut |h| {
+        let (results, structure) = apply(f, &structure, h, at);
+        output = Some(structure);
+        results
+    })?;
+    let Some(output) = output else {
+        return Err(Problem::internal("a closure was recorded that did not run").into());
+    };
     Ok(Tape { recorded, structure, output, at, kind: PhantomData })
+}
+
+/// Runs a closure from handles to handles.
+fn run(
+    leaves: TensorRefs<'_>,
+    most: Option<u64>,
+    at: Loc,
+    f: &mut dyn FnMut(&[Handle]) -> Vec<Handle>,
+) -> Result<Recorded, Error> {
+    let leaves: Vec<Tensor> = leaves.into_iter().map(|t| t.into_owned()).collect();
+    let recorded =
+        trace::recording("record", at, &leaves, most, Box::new(Transforms), |h| (f(h), ()));
+    Ok(recorded.map_err(Error::from_diagnostics)?.0)
 }
 
 impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
@@ -143,8 +159,8 @@ impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
         self.recorded.operations()
     }
 
-    /// Bytes that the tape holds: the values that pulling back reads, the results, and the table of
-    /// operations. What all operations of a kind share is not counted.
+    /// Bytes that the tape holds: the values that pulling back reads, the results, the table of operations, and the
+    /// functions that loops, branches and the way back run. Attributes of operations are not counted.
     pub fn bytes(&self) -> usize {
         self.recorded.bytes()
     }
@@ -163,55 +179,8 @@ impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
     #[track_caller]
     pub fn apply(&self, x: A) -> B {
         let at = caller();
-        let (structure, args) = flatten(&x);
-        let types = self.recorded.outputs().iter().map(|y| y.ty().clone());
-        let poison = || {
-            let leaves = types.clone().map(|ty| Var::poison(ty, at)).collect();
-            rebuild(&self.output, leaves, at)
-        };
-        if structure != self.structure {
-            let sides = ["the recording", "the argument"];
-            let differ = different::<Var, A>(&self.structure, &structure, "argument", sides);
-            let problem = Problem::new(
-                Kind::Shape,
-                format!("a tape is applied to a tree of another structure: {differ}"),
-                "apply it to arguments of the kind that was recorded",
-            );
-            trace::record(problem, &[], at);
-            return poison();
-        }
-        let mut fits = true;
-        let paths = leaf_paths::<Var, A>(&structure, "argument");
-        for ((v, want), path) in args.iter().zip(self.recorded.arg_types()).zip(paths) {
-            if v.ty(at) != want {
-                fits = false;
-                let problem = wrong_argument(&path, &want, &v.ty(at));
-                trace::record(problem, &[v.handle], at);
-            }
-        }
-        if !fits {
-            return poison();
-        }
-        let program = match self.recorded.program() {
-            Ok(program) => program,
-            Err(problem) => {
-                trace::record(problem, &[], at);
-                return poison();
-            }
-        };
-        let function = match trace::with_module(|m| m.import(&program.0, program.1)) {
-            Some(Ok(function)) => function,
-            Some(Err(problem)) => {
-                trace::record(problem, &[], at);
-                return poison();
-            }
-            // Outside any trace nothing computes, and what is used of it says so.
-            None => return poison(),
-        };
-        let data = self.recorded.tensors().iter().map(|t| constant(t));
-        let operands: Vec<_> = args.into_iter().chain(data).map(|v| v.handle).collect();
-        let results = trace::bind(Call::inline(function), &operands, at);
-        rebuild(&self.output, results.into_iter().map(Var::new).collect(), at)
+        let form = Form::of::<A>(&self.structure);
+        rebuild(&self.output, applied(&self.recorded, &form, Flat::of(&x), at), at)
     }
 
     /// The recorded path compiled: as fast as if `jit` had traced it.
@@ -229,38 +198,95 @@ impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
     pub fn compile(&self) -> Result<Compiled<A, B>, Error> {
         let (module, function) = self.recorded.program().map_err(|p| Error::at(p, self.at))?;
         let tensors = self.recorded.tensors().to_vec();
-        let traced = Traced { module, function, tensors, output: self.output.clone() };
-        Compiled::of((self.structure.clone(), self.recorded.arg_types()), traced, self.at)
+        let output = Form::of::<B>(&self.output);
+        let traced = Traced { module, function, tensors, output };
+        let form = Form::of::<A>(&self.structure);
+        Compiled::of((form, self.recorded.arg_types()), traced, self.at)
     }
 
     /// The leaves of cotangents, which must be those of the results.
-    fn cotangents(&self, given: &impl Args<B>) -> Result<Vec<Tensor>, Error> {
-        let context = Context { transform: "Tape::pull", at: self.at };
-        let args = self.recorded.arg_types();
-        float_types::<A>(context, Side::Argument, &self.structure, &args)?;
-        let results: Vec<ArrayType> =
-            self.recorded.outputs().iter().map(|y| y.ty().clone()).collect();
-        float_types::<B>(context, Side::Result, &self.output, &results)?;
-        let structure = given.structure();
-        if structure != self.output {
-            let problem = other_structure::<B>(&self.output, &structure, "cotangent");
-            return Err(Error::at(problem, self.at));
-        }
+    fn cotangents(&self, given: &dyn Args<B>) -> Result<Vec<Tensor>, Error> {
+        let argument = Form::of::<A>(&self.structure);
+        let forms = [Form::of::<B>(&self.output), Form::of::<B>(&given.structure())];
         let mut leaves = TensorRefs::new();
         given.tensors(&mut leaves);
-        let mut wrong = Vec::new();
-        let paths = leaf_paths::<Var, B>(&structure, "cotangent");
-        for ((ct, want), path) in leaves.iter().zip(&results).zip(paths) {
-            if ct.ty() != want {
-                let problem = other_type(&path, want, ct.ty());
-                let notes = vec![Note { role: path, what: ct.ty().to_string(), born: None }];
-                wrong.push(Diagnostic { problem, at: self.at, notes, context: vec![context] });
-            }
+        cotangents(&self.recorded, &argument, forms, leaves, self.at)
+    }
+}
+
+/// What a recorded path gives for arguments, of which that form was recorded.
+fn applied(recorded: &Recorded, form: &Form, args: Flat, at: Loc) -> Vec<Var> {
+    let poison = || recorded.outputs().iter().map(|y| Var::poison(y.ty().clone(), at)).collect();
+    if args.form != *form {
+        let sides = ["the recording", "the argument"];
+        let differ = form.different(&args.form, "argument", sides);
+        let problem = Problem::new(
+            Kind::Shape,
+            format!("a tape is applied to a tree of another structure: {differ}"),
+            "apply it to arguments of the kind that was recorded",
+        );
+        trace::record(problem, &[], at);
+        return poison();
+    }
+    let mut fits = true;
+    let paths = form.paths("argument");
+    for ((v, want), path) in args.leaves.iter().zip(recorded.arg_types()).zip(paths) {
+        if v.ty(at) != want {
+            fits = false;
+            let problem = wrong_argument(&path, &want, &v.ty(at));
+            trace::record(problem, &[v.handle], at);
         }
-        match wrong.is_empty() {
-            true => Ok(leaves.into_iter().map(|t| t.into_owned()).collect()),
-            false => Err(Error::from_diagnostics(wrong)),
+    }
+    if !fits {
+        return poison();
+    }
+    let program = match recorded.program() {
+        Ok(program) => program,
+        Err(problem) => {
+            trace::record(problem, &[], at);
+            return poison();
         }
+    };
+    let function = match trace::with_module(|m| m.import(&program.0, program.1)) {
+        Some(Ok(function)) => function,
+        Some(Err(problem)) => {
+            trace::record(problem, &[], at);
+            return poison();
+        }
+        // Outside any trace nothing computes, and what is used of it says so.
+        None => return poison(),
+    };
+    let data = recorded.tensors().iter().map(|t| constant(t));
+    let operands: Vec<_> = args.leaves.into_iter().chain(data).map(|v| v.handle).collect();
+    vars(&trace::bind(Call::inline(function), &operands, at))
+}
+
+/// Cotangents that are given for results; both have forms, and the argument has one.
+fn cotangents(
+    recorded: &Recorded,
+    argument: &Form,
+    [output, given]: [Form; 2],
+    leaves: TensorRefs<'_>,
+    at: Loc,
+) -> Result<Vec<Tensor>, Error> {
+    let context = Context { transform: "Tape::pull", at };
+    float_types(context, Side::Argument, argument, &recorded.arg_types())?;
+    let results: Vec<ArrayType> = recorded.outputs().iter().map(|y| y.ty().clone()).collect();
+    float_types(context, Side::Result, &output, &results)?;
+    if given != output {
+        return Err(Error::at(other_structure(&output, &given, "cotangent"), at));
+    }
+    let mut wrong = Vec::new();
+    for ((ct, want), path) in leaves.iter().zip(&results).zip(given.paths("cotangent")) {
+        if ct.ty() != want {
+            let problem = other_type(&path, want, ct.ty());
+            let notes = vec![Note { role: path, what: ct.ty().to_string(), born: None }];
+            wrong.push(Diagnostic { problem, at, notes, context: vec![context] });
+        }
+    }
+    match wrong.is_empty() {
+        true => Ok(leaves.into_iter().map(|t| t.into_owned()).collect()),
+        false => Err(Error::from_diagnostics(wrong)),
     }
 }
 

@@ -2,14 +2,14 @@
 //! whose loops it keeps some carries.
 
 use crate::Var;
-use crate::closure::{rebuild, stage};
+use crate::closure::{Staged, rebuild, stage};
 use crate::function::{Function, one};
 use crate::ops::emit;
 use crate::tree::Tree;
 use crate::var::caller;
 use tapeloom_ir::prim::{Call, MARKS, Op};
 use tapeloom_ir::trace;
-use tapeloom_ir::{Kind, Module, Policy, Problem};
+use tapeloom_ir::{Kind, Loc, Module, Policy, Problem};
 
 /// The same function, of which reverse mode keeps what `policy` says: `(A -> B) -> (A -> B)`.
 ///
@@ -18,7 +18,8 @@ use tapeloom_ir::{Kind, Module, Policy, Problem};
 /// budget of bytes as many passes of a loop as the budget takes). In a long chain of checkpointed pieces only one at a time has its intermediate values in memory; pieces of
 /// pieces go further. Arguments are there anyway, and what the closure captures counts as an argument.
 /// Values and derivatives are those of `f`, to any order and in any mode (sums of floats may be taken in
-/// another order).
+/// another order). But for what `f` draws from a [`random::Rng`](crate::random::Rng) around it: as the closure of every
+/// transform, it draws from a child of that generator, and so other numbers than without `checkpoint`.
 ///
 /// | policy | keeps |
 /// |---|---|
@@ -56,6 +57,10 @@ use tapeloom_ir::{Kind, Module, Policy, Problem};
 /// round, around the loop for all of them. A derivative of the gradient has [`Policy::About`] as many once more:
 /// its way back goes through the first one, with the carries that are kept there.
 ///
+/// A budget that has room for all that would be kept without one changes nothing. Of a loop of which only the run knows
+/// how many rounds there are, none is known to have room but `u64::MAX`: within others it keeps carries, and runs its
+/// rounds again.
+///
 /// ```
 /// use tapeloom::prelude::*;
 /// let swing = |(x, v): (Var, Var)| (x + v * 0.01, v - x.sin() * 0.01);
@@ -78,19 +83,26 @@ pub fn checkpoint<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     f: F,
     policy: Policy,
 ) -> impl Fn(A) -> B {
-    let f = one(f);
-    let at = caller();
-    move |x| {
-        let (staged, _) = stage("checkpoint", at, &f, x);
-        let known = |m: &mut Module, f| tapeloom_transforms::known_names(m, f, &policy).map(|()| f);
-        let results = match staged.derive(known) {
-            Some(function) => {
-                let call = Call::checkpoint(function, policy.clone());
-                staged.bind(call, &staged.args, [])
-            }
-            None => staged.poison(&staged.result_types()),
-        };
-        rebuild(staged.output(), results, at)
+    let (f, at) = (one(f), caller());
+    move |x| checkpoint_at(&f, &policy, at, x)
+}
+
+fn checkpoint_at<A: Tree<Var>, B: Tree<Var>>(
+    f: &dyn Fn(A) -> B,
+    policy: &Policy,
+    at: Loc,
+    x: A,
+) -> B {
+    let (staged, _, output) = stage("checkpoint", at, f, x);
+    rebuild(&output, kept(&staged, policy), at)
+}
+
+/// The results of a call of which reverse mode keeps what a policy says.
+fn kept(staged: &Staged, policy: &Policy) -> Vec<Var> {
+    let known = |m: &mut Module, f| tapeloom_transforms::known_names(m, f, policy).map(|()| f);
+    match staged.derive(known) {
+        Some(function) => staged.bind(Call::checkpoint(function, policy.clone()), &staged.args, []),
+        None => staged.poison(&staged.result_types()),
     }
 }
 
@@ -139,16 +151,26 @@ pub fn checkpoint_carries<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     block: usize,
     f: F,
 ) -> impl Fn(A) -> B {
-    let f = one(f);
-    let at = caller();
-    move |x| {
-        let (staged, _) = stage("checkpoint_carries", at, &f, x);
-        let marked = staged.derive(|m, f| tapeloom_transforms::keep_carries(m, f, carries, block));
-        let results = match marked {
-            Some(function) => staged.bind(Call::inline(function), &staged.args, []),
-            None => staged.poison(&staged.result_types()),
-        };
-        rebuild(staged.output(), results, at)
+    let (f, at) = (one(f), caller());
+    move |x| checkpoint_carries_at(&f, [carries, block], at, x)
+}
+
+fn checkpoint_carries_at<A: Tree<Var>, B: Tree<Var>>(
+    f: &dyn Fn(A) -> B,
+    [carries, block]: [usize; 2],
+    at: Loc,
+    x: A,
+) -> B {
+    let (staged, _, output) = stage("checkpoint_carries", at, f, x);
+    rebuild(&output, carried(&staged, carries, block), at)
+}
+
+/// The results of a call of whose loops reverse mode keeps some carries.
+fn carried(staged: &Staged, carries: usize, block: usize) -> Vec<Var> {
+    let marked = staged.derive(|m, f| tapeloom_transforms::keep_carries(m, f, carries, block));
+    match marked {
+        Some(function) => staged.bind(Call::inline(function), &staged.args, []),
+        None => staged.poison(&staged.result_types()),
     }
 }
 

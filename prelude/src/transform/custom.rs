@@ -24,13 +24,13 @@
 //! Model: JAX's `custom_jvp` and `custom_vjp`, which here may stand on one function.
 
 use crate::Var;
-use crate::closure::{array, rebuild};
+use crate::closure::{apply, array, handles, like, rebuild, vars};
 use crate::ops::zeros_like_type;
 use crate::random::unmarked;
-use crate::tree::{Tree, different, flatten};
+use crate::tree::{Flat, Form, Tree, flatten};
 use crate::var::caller;
 use tapeloom_ir::prim::CustomCall;
-use tapeloom_ir::trace::{self, Closed, Context, Diagnostic, Handle, Param};
+use tapeloom_ir::trace::{self, Closed, Context, Diagnostic, Handle, Opened, Param};
 use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, FuncId, Kind, Literal, Loc, Module, Problem, Scalar, Type,
 };
@@ -49,10 +49,9 @@ pub fn custom_jvp<A: Tree<Var>, B: Tree<Var>>(
 ) -> impl Fn(A) -> B {
     let at = caller();
     move |x| {
-        let cx = Custom::<A, B>::new("custom_jvp", at, x);
-        let function = cx.function(&f);
-        let jvp = cx.jvp(&jvp, &function);
-        cx.emit(function, Some(jvp), None)
+        let custom = Custom::new("custom_jvp", at, &f, x);
+        let jvp = custom.jvp(&jvp);
+        custom.emit(Some(jvp), None)
     }
 }
 
@@ -79,10 +78,9 @@ pub fn custom_vjp<A: Tree<Var>, B: Tree<Var>, R: Tree<Var>>(
 ) -> impl Fn(A) -> B {
     let at = caller();
     move |x| {
-        let cx = Custom::<A, B>::new("custom_vjp", at, x);
-        let function = cx.function(&f);
-        let halves = cx.vjp(&fwd, &bwd, &function);
-        cx.emit(function, None, Some(halves))
+        let custom = Custom::new("custom_vjp", at, &f, x);
+        let halves = custom.vjp(&fwd, &bwd);
+        custom.emit(None, Some(halves))
     }
 }
 
@@ -96,125 +94,140 @@ pub fn custom_rules<A: Tree<Var>, B: Tree<Var>, R: Tree<Var>>(
 ) -> impl Fn(A) -> B {
     let at = caller();
     move |x| {
-        let cx = Custom::<A, B>::new("custom_rules", at, x);
-        let function = cx.function(&f);
-        let jvp = cx.jvp(&jvp, &function);
-        let halves = cx.vjp(&fwd, &bwd, &function);
-        cx.emit(function, Some(jvp), Some(halves))
+        let custom = Custom::new("custom_rules", at, &f, x);
+        let jvp = custom.jvp(&jvp);
+        let halves = custom.vjp(&fwd, &bwd);
+        custom.emit(Some(jvp), Some(halves))
     }
 }
 
 /// An application of a function with rules.
 struct Custom<A: Tree<Var>, B: Tree<Var>> {
+    structure: A::Structure,
+    output: B::Structure,
+    of: Applied,
+}
+
+/// The same, without the types of its trees.
+struct Applied {
     transform: &'static str,
     at: Loc,
-    structure: A::Structure,
     args: Vec<Var>,
+    /// Of the argument, and the types of its leaves.
+    form: Form,
     types: Vec<ArrayType>,
-    result: std::marker::PhantomData<fn() -> B>,
+    /// Of the result, and the types of its leaves.
+    output: Form,
+    results: Vec<ArrayType>,
+    function: Closed,
 }
 
 /// The two halves of a reverse rule.
 struct Halves {
-    fwd: Closed<()>,
-    bwd: Closed<()>,
+    fwd: Closed,
+    bwd: Closed,
 }
 
 impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
-    fn new(transform: &'static str, at: Loc, x: A) -> Self {
+    /// Traces the function itself.
+    fn new(transform: &'static str, at: Loc, f: &dyn Fn(A) -> B, x: A) -> Custom<A, B> {
         let (structure, args) = flatten(&x);
         let types = args.iter().map(|v| v.ty(at)).collect();
-        Custom { transform, at, structure, args, types, result: std::marker::PhantomData }
-    }
-
-    fn params(&self) -> Vec<Param> {
-        self.args.iter().map(|v| Param::like(v.handle, self.at)).collect()
+        let frame = trace::frame(transform, at, &like(&args, at));
+        let (results, output) = apply(f, &structure, frame.params(), at);
+        let function = frame.close(&results);
+        let results = function.types.iter().map(array).collect();
+        let (form, of) = (Form::of::<A>(&structure), Form::of::<B>(&output));
+        let of = Applied { transform, at, args, form, types, output: of, results, function };
+        Custom { structure, output, of }
     }
 
     fn argument(&self, leaves: &[Handle]) -> A {
-        rebuild(&self.structure, leaves.iter().map(|h| Var::new(*h)).collect(), self.at)
-    }
-
-    /// The function itself.
-    fn function(&self, f: impl Fn(A) -> B) -> Closed<B::Structure> {
-        trace::frame(self.transform, self.at, &self.params(), |x| {
-            let (structure, y) = flatten(&f(self.argument(x)));
-            (handles(y), structure)
-        })
+        rebuild(&self.structure, vars(leaves), self.of.at)
     }
 
     /// `(x.., dx of the floats..) -> (y.., dy of the floats..)`
-    fn jvp(&self, rule: impl Fn(A, A) -> (B, B), f: &Closed<B::Structure>) -> Closed<()> {
-        let tangents = floats(&self.types).map(|t| Param::new(t.clone(), self.at));
-        let params: Vec<Param> = self.params().into_iter().chain(tangents).collect();
-        let types = result_types(f);
-        let at = self.at;
-        trace::frame(self.transform, at, &params, |p| {
-            let (x, dx) = p.split_at(self.types.len());
-            let dx: A = rebuild(&self.structure, fill(&self.types, dx, at), at);
-            let (y, dy) = rule(self.argument(x), dx);
-            let y = self.leaves::<B>("value", y, &f.output, &types);
-            let dy = self.leaves::<B>("tangent", dy, &f.output, &types);
-            (handles(y.into_iter().chain(keep_floats(&types, dy))), ())
-        })
+    fn jvp(&self, rule: &dyn Fn(A, A) -> (B, B)) -> Closed {
+        let frame = self.of.open_jvp();
+        let (x, dx) = frame.params().split_at(self.of.types.len());
+        let dx = rebuild(&self.structure, fill(&self.of.types, dx, self.of.at), self.of.at);
+        let (y, dy) = rule(self.argument(x), dx);
+        self.of.close_jvp(frame, Flat::of(&y), Flat::of(&dy))
     }
 
     /// `x.. -> (y.., residuals..)` and `(residuals.., ct of the floats of y..) -> ct of the floats of x..`
-    fn vjp<R: Tree<Var>>(
-        &self,
-        fwd: impl Fn(A) -> (B, R),
-        bwd: impl Fn(R, B) -> A,
-        f: &Closed<B::Structure>,
-    ) -> Halves {
-        let (at, types) = (self.at, result_types(f));
-        let fwd = trace::frame(self.transform, at, &self.params(), |x| {
-            let (y, residuals) = fwd(self.argument(x));
-            let y = self.leaves::<B>("value", y, &f.output, &types);
-            let (structure, residuals) = flatten(&residuals);
-            (handles(y.into_iter().chain(residuals)), structure)
-        });
-        let residuals: Vec<ArrayType> = fwd.types[types.len()..].iter().map(array).collect();
-        let params: Vec<Param> =
-            residuals.iter().chain(floats(&types)).map(|t| Param::new(t.clone(), at)).collect();
-        let bwd = trace::frame(self.transform, at, &params, |p| {
-            let (r, ct) = p.split_at(residuals.len());
-            let r = rebuild::<R>(&fwd.output, r.iter().map(|h| Var::new(*h)).collect(), at);
-            let ct = rebuild::<B>(&f.output, fill(&types, ct, at), at);
-            // A rule may draw again what its function drew.
-            let back = unmarked(|| bwd(r, ct));
-            let back = self.leaves::<A>("cotangent", back, &self.structure, &self.types);
-            (handles(keep_floats(&self.types, back)), ())
-        });
-        let fwd = Closed {
-            function: fwd.function,
-            captures: fwd.captures,
-            held: fwd.held,
-            types: fwd.types,
-            poison: fwd.poison,
-            born: fwd.born,
-            output: (),
-        };
+    fn vjp<R: Tree<Var>>(&self, fwd: &dyn Fn(A) -> (B, R), bwd: &dyn Fn(R, B) -> A) -> Halves {
+        let at = self.of.at;
+        let frame = self.of.open_fwd();
+        let (y, residuals) = fwd(self.argument(frame.params()));
+        let (structure, residuals) = flatten(&residuals);
+        let fwd = self.of.close_fwd(frame, Flat::of(&y), &residuals);
+
+        let frame = self.of.open_bwd(&fwd);
+        let (r, ct) = frame.params().split_at(residuals.len());
+        let r = rebuild::<R>(&structure, vars(r), at);
+        let ct = rebuild::<B>(&self.output, fill(&self.of.results, ct, at), at);
+        // A rule may draw again what its function drew.
+        let back = unmarked(|| bwd(r, ct));
+        let bwd = self.of.close_bwd(frame, Flat::of(&back));
         Halves { fwd, bwd }
     }
 
+    /// Emits the call.
+    fn emit(self, jvp: Option<Closed>, halves: Option<Halves>) -> B {
+        let results = self.of.emit(jvp.as_ref(), halves.as_ref());
+        rebuild(&self.output, results, self.of.at)
+    }
+}
+
+impl Applied {
+    fn open_jvp(&self) -> Opened {
+        let tangents = floats(&self.types).map(|t| Param::new(t.clone(), self.at));
+        let params: Vec<Param> = like(&self.args, self.at).into_iter().chain(tangents).collect();
+        trace::frame(self.transform, self.at, &params)
+    }
+
+    fn close_jvp(&self, frame: Opened, y: Flat, dy: Flat) -> Closed {
+        let mut leaves = self.leaves("value", y, &self.output, &self.results);
+        let dy = self.leaves("tangent", dy, &self.output, &self.results);
+        leaves.extend(keep_floats(&self.results, dy));
+        frame.close(&handles(&leaves))
+    }
+
+    fn open_fwd(&self) -> Opened {
+        trace::frame(self.transform, self.at, &like(&self.args, self.at))
+    }
+
+    fn close_fwd(&self, frame: Opened, y: Flat, residuals: &[Var]) -> Closed {
+        let mut leaves = self.leaves("value", y, &self.output, &self.results);
+        leaves.extend(residuals);
+        frame.close(&handles(&leaves))
+    }
+
+    fn open_bwd(&self, fwd: &Closed) -> Opened {
+        let residuals = fwd.types[self.results.len()..].iter().map(array);
+        let params = residuals.chain(floats(&self.results).cloned());
+        let params: Vec<Param> = params.map(|t| Param::new(t, self.at)).collect();
+        trace::frame(self.transform, self.at, &params)
+    }
+
+    fn close_bwd(&self, frame: Opened, back: Flat) -> Closed {
+        let back = self.leaves("cotangent", back, &self.form, &self.types);
+        let back: Vec<Var> = keep_floats(&self.types, back).collect();
+        frame.close(&handles(&back))
+    }
+
     /// The leaves of a rule's answer, checked against what it must be.
-    fn leaves<T: Tree<Var>>(
-        &self,
-        what: &str,
-        tree: T,
-        structure: &T::Structure,
-        types: &[ArrayType],
-    ) -> Vec<Var> {
-        let (given, leaves) = flatten(&tree);
-        if given != *structure || leaves.len() != types.len() {
-            let differ = different::<Var, T>(structure, &given, what, ["the function", "the rule"]);
+    fn leaves(&self, what: &str, given: Flat, form: &Form, types: &[ArrayType]) -> Vec<Var> {
+        if given.form != *form || given.leaves.len() != types.len() {
+            let differ = form.different(&given.form, what, ["the function", "the rule"]);
             let problem = Problem::new(
                 Kind::Rule,
                 format!("the rule's {what} is a tree of another structure than expected: {differ}"),
                 "return trees of the same lengths, options and static fields as the function",
             );
             trace::report(Diagnostic::new(problem, self.at), None);
-            return types.iter().map(|t| Var::poison(t.clone(), self.at)).collect();
+            return self.poison(types);
         }
         let check = |(v, want): (Var, &ArrayType)| {
             let got = v.ty(self.at);
@@ -230,36 +243,37 @@ impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
             trace::record(problem, &[v.handle], self.at);
             Var::poison(want.clone(), self.at)
         };
-        leaves.into_iter().zip(types).map(check).collect()
+        given.leaves.into_iter().zip(types).map(check).collect()
     }
 
     /// Emits the call.
-    fn emit(self, f: Closed<B::Structure>, jvp: Option<Closed<()>>, halves: Option<Halves>) -> B {
-        let (at, types) = (self.at, result_types(&f));
+    fn emit(&self, jvp: Option<&Closed>, halves: Option<&Halves>) -> Vec<Var> {
+        let at = self.at;
         let mut union: Vec<Handle> = Vec::new();
-        let rules = jvp.iter().chain(halves.iter().flat_map(|h| [&h.fwd, &h.bwd]));
-        for h in f.captures.iter().chain(rules.flat_map(|c| &c.captures)) {
+        let rules = jvp.into_iter().chain(halves.iter().flat_map(|h| [&h.fwd, &h.bwd]));
+        for h in self.function.captures.iter().chain(rules.flat_map(|c| &c.captures)) {
             if !union.iter().any(|u| u.is_same(*h)) {
                 union.push(*h);
             }
         }
         let outer: Vec<Type> = union.iter().map(|h| trace::type_of(*h, at)).collect();
-        let wide = Wide { args: &self.types, union: &union, outer: &outer, results: &types };
-        let built = trace::with_module(|m| wide.build(m, &f, jvp.as_ref(), halves.as_ref()));
-        let results = match built {
+        let wide = Wide { args: &self.types, union: &union, outer: &outer, results: &self.results };
+        match trace::with_module(|m| wide.build(m, &self.function, jvp, halves)) {
             Some(Ok(Some(op))) => {
-                let args = self.args.iter().map(|v| v.handle);
-                let operands: Vec<Handle> = args.chain(union.iter().copied()).collect();
-                trace::bind(op, &operands, at).into_iter().map(Var::new).collect()
+                let operands = [handles(&self.args), union].concat();
+                vars(&trace::bind(op, &operands, at))
             }
             Some(Err(problem)) => {
                 let context = Context { transform: self.transform, at };
                 trace::report(Diagnostic::new(problem, at), Some(context));
-                types.iter().map(|t| Var::poison(t.clone(), at)).collect()
+                self.poison(&self.results)
             }
-            Some(Ok(None)) | None => types.iter().map(|t| Var::poison(t.clone(), at)).collect(),
-        };
-        rebuild(&f.output, results, at)
+            Some(Ok(None)) | None => self.poison(&self.results),
+        }
+    }
+
+    fn poison(&self, types: &[ArrayType]) -> Vec<Var> {
+        types.iter().map(|t| Var::poison(t.clone(), self.at)).collect()
     }
 }
 
@@ -274,11 +288,11 @@ struct Wide<'a> {
 
 impl Wide<'_> {
     /// The primitive, or `None` where an error was recorded.
-    fn build<S>(
+    fn build(
         &self,
         m: &mut Module,
-        f: &Closed<S>,
-        jvp: Option<&Closed<()>>,
+        f: &Closed,
+        jvp: Option<&Closed>,
         halves: Option<&Halves>,
     ) -> Result<Option<CustomCall>, Problem> {
         let Some(function) = f.function else { return Ok(None) };
@@ -344,8 +358,8 @@ impl Wide<'_> {
         &self,
         m: &mut Module,
         function: FuncId,
-        fwd: &Closed<()>,
-        bwd: &Closed<()>,
+        fwd: &Closed,
+        bwd: &Closed,
         second: FuncId,
         keep: bool,
     ) -> Result<FuncId, Problem> {
@@ -420,14 +434,6 @@ impl Wide<'_> {
         // Every capture is in the union; a literal would stand out in the verifier.
         captures.iter().map(|h| find(h).unwrap_or(Literal::bool(false).into())).collect()
     }
-}
-
-fn handles(vars: impl IntoIterator<Item = Var>) -> Vec<Handle> {
-    vars.into_iter().map(|v| v.handle).collect()
-}
-
-fn result_types<S>(f: &Closed<S>) -> Vec<ArrayType> {
-    f.types.iter().map(array).collect()
 }
 
 fn floats(types: &[ArrayType]) -> impl Iterator<Item = &ArrayType> {

@@ -1,11 +1,13 @@
 //! Forward mode: derivatives along a direction.
 
 use crate::Var;
-use crate::closure::{rebuild, stage};
+use crate::closure::{Staged, handles, rebuild, stage, vars};
 use crate::function::{Function, one};
 use crate::ops::zeros_like_type;
-use crate::tree::{Tree, different, flatten, leaf_paths};
+use crate::tree::{Flat, Form, Tree};
 use crate::var::caller;
+use tapeloom_ir::prim::Call;
+use tapeloom_ir::question::LinearizeOf;
 use tapeloom_ir::trace::{self, Context, Diagnostic, Note};
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
 use tapeloom_transforms as transforms;
@@ -27,25 +29,35 @@ use tapeloom_transforms as transforms;
 /// ```
 #[track_caller]
 pub fn jvp<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> impl Fn((A, A)) -> (B, B) {
-    let f = one(f);
-    let at = caller();
-    move |(x, dx)| {
-        let (staged, structure) = stage("jvp", at, &f, x);
-        let types = staged.result_types();
-        let dx = same_types::<A>(staged.context(), &structure, "tangent", dx, &staged.arg_types());
-        let ok = staged.require_floats::<A>(&structure);
-        let of = staged.derive(|module, f| {
-            transforms::jvp(module, f, &staged.mask(staged.args.iter().map(|_| true)))
-        });
-        let (y, dy) = match (of, dx) {
-            (Some(of), Some(dx)) if ok => {
-                let mut y = staged.call(of.function, &staged.args, dx, false);
-                let dy = y.split_off(types.len().min(y.len()));
-                (y, tangents(&types, &of.active_out, dy, at))
-            }
-            _ => (staged.poison(&types), staged.poison(&types)),
-        };
-        (rebuild(staged.output(), y, at), rebuild(staged.output(), dy, at))
+    let (f, at) = (one(f), caller());
+    move |(x, dx)| jvp_at(&f, at, x, &dx)
+}
+
+/// [`jvp`] that was asked for at that line.
+pub(super) fn jvp_at<A: Tree<Var>, B: Tree<Var>>(
+    f: &dyn Fn(A) -> B,
+    at: Loc,
+    x: A,
+    dx: &A,
+) -> (B, B) {
+    let (staged, _, output) = stage("jvp", at, f, x);
+    let (y, dy) = derivative(&staged, Flat::of(dx));
+    (rebuild(&output, y, at), rebuild(&output, dy, at))
+}
+
+/// Values and tangents of the results.
+fn derivative(staged: &Staged, dx: Flat) -> (Vec<Var>, Vec<Var>) {
+    let types = staged.result_types();
+    let dx = same_types(staged.context(), staged.form(), "tangent", dx, &staged.arg_types());
+    let ok = staged.require_floats();
+    let of = staged.derive(|module, f| transforms::jvp(module, f, &staged.all_args()));
+    match (of, dx) {
+        (Some(of), Some(dx)) if ok => {
+            let mut y = staged.call(of.function, &staged.args, dx, false);
+            let dy = y.split_off(types.len().min(y.len()));
+            (y, tangents(&types, &of.active_out, dy, staged.at))
+        }
+        _ => (staged.poison(&types), staged.poison(&types)),
     }
 }
 
@@ -71,33 +83,50 @@ pub fn linearize<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
 where
     B::Structure: 'static,
 {
-    let f = one(f);
-    let at = caller();
-    move |x| {
-        let (staged, structure) = stage("linearize", at, &f, x);
-        let types = staged.result_types();
-        let ok = staged.require_floats::<A>(&structure);
-        let of = staged.derive(|module, f| {
-            transforms::linearize(module, f, &staged.mask(staged.args.iter().map(|_| true)))
-        });
+    let (f, at) = (one(f), caller());
+    move |x| linearize_at(&f, at, x)
+}
+
+fn linearize_at<A: Tree<Var>, B: Tree<Var>>(
+    f: &dyn Fn(A) -> B,
+    at: Loc,
+    x: A,
+) -> (B, Box<dyn Fn(A) -> B>) {
+    let (staged, _, output) = stage("linearize", at, f, x);
+    let (y, pushforward) = Pushforward::of(staged);
+    let y = rebuild(&output, y, at);
+    (y, Box::new(move |dx| rebuild(&output, pushforward.apply(Flat::of(&dx)), at)))
+}
+
+/// The linear half of a function.
+struct Pushforward {
+    staged: Staged,
+    /// The function with what its linear half reads; `None` after an error.
+    of: Option<(LinearizeOf, Vec<Var>)>,
+}
+
+impl Pushforward {
+    /// The values of the results, and the linear half.
+    fn of(staged: Staged) -> (Vec<Var>, Pushforward) {
+        let ok = staged.require_floats();
+        let of = staged.derive(|module, f| transforms::linearize(module, f, &staged.all_args()));
         let Some(of) = of.filter(|_| ok) else {
-            let poison = move || rebuild::<B>(staged.output(), staged.poison(&types), at);
-            return (poison(), Box::new(move |_| poison()));
+            return (staged.poison(&staged.result_types()), Pushforward { staged, of: None });
         };
         let (y, residuals) = staged.first_half(of.fwd, &of.residuals);
-        let y = rebuild(staged.output(), y, at);
-        let push = move |dx: A| {
-            let Some(dx) =
-                same_types::<A>(staged.context(), &structure, "tangent", dx, &staged.arg_types())
-            else {
-                return rebuild(staged.output(), staged.poison(&types), at);
-            };
-            let operands: Vec<_> = residuals.iter().chain(&dx).map(|v| v.handle).collect();
-            let call = tapeloom_ir::prim::Call::inline(of.lin);
-            let dy = trace::bind(call, &operands, at).into_iter().map(Var::new).collect();
-            rebuild(staged.output(), tangents(&types, &of.active_out, dy, at), at)
-        };
-        (y, Box::new(push))
+        (y, Pushforward { staged, of: Some((of, residuals)) })
+    }
+
+    /// The tangents of the results.
+    fn apply(&self, dx: Flat) -> Vec<Var> {
+        let Pushforward { staged, of } = self;
+        let types = staged.result_types();
+        let Some((of, residuals)) = of else { return staged.poison(&types) };
+        let dx = same_types(staged.context(), staged.form(), "tangent", dx, &staged.arg_types());
+        let Some(dx) = dx else { return staged.poison(&types) };
+        let operands = handles(&[&residuals[..], &dx].concat());
+        let dy = vars(&trace::bind(Call::inline(of.lin), &operands, staged.at));
+        tangents(&types, &of.active_out, dy, staged.at)
     }
 }
 
@@ -113,23 +142,22 @@ pub(super) fn tangents(types: &[ArrayType], active: &[bool], found: Vec<Var>, at
 
 /// The leaves of a tree that must have the structure and the types of another one; what differs is
 /// reported by path.
-pub(crate) fn same_types<A: Tree<Var>>(
+pub(crate) fn same_types(
     context: Context,
-    structure: &A::Structure,
+    form: &Form,
     what: &str,
-    tree: A,
+    given: Flat,
     types: &[ArrayType],
 ) -> Option<Vec<Var>> {
     let at = context.at;
-    let (given, leaves) = flatten(&tree);
-    if given != *structure {
-        let problem = other_structure::<A>(structure, &given, what);
+    if given.form != *form {
+        let problem = other_structure(form, &given.form, what);
         trace::report(Diagnostic::new(problem, at), Some(context));
         return None;
     }
     let mut ok = true;
-    let paths = leaf_paths::<Var, A>(structure, what);
-    for ((v, want), path) in leaves.iter().zip(types).zip(paths) {
+    let paths = form.paths(what);
+    for ((v, want), path) in given.leaves.iter().zip(types).zip(paths) {
         let got = v.ty(at);
         if got == *want {
             continue;
@@ -142,16 +170,12 @@ pub(crate) fn same_types<A: Tree<Var>>(
         let notes = vec![Note { role: path, what: got.to_string(), born: v.handle.born() }];
         trace::report(Diagnostic { problem, at, notes, context: Vec::new() }, Some(context));
     }
-    ok.then_some(leaves)
+    ok.then_some(given.leaves)
 }
 
 /// What is wrong with a tangent or a cotangent that is a tree of another structure than its primal.
-pub(crate) fn other_structure<A: Tree<Var>>(
-    structure: &A::Structure,
-    given: &A::Structure,
-    what: &str,
-) -> Problem {
-    let differ = different::<Var, A>(structure, given, what, ["its primal", "it"]);
+pub(crate) fn other_structure(form: &Form, given: &Form, what: &str) -> Problem {
+    let differ = form.different(given, what, ["its primal", "it"]);
     Problem::new(
         Kind::Shape,
         format!("the {what} is a tree of another structure than its primal: {differ}"),

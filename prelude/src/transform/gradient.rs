@@ -4,7 +4,7 @@ use crate::Var;
 use crate::closure::{Staged, rebuild, stage};
 use crate::function::{Function, one};
 use crate::ops::zeros_like_type;
-use crate::tree::Tree;
+use crate::tree::{Tree, flatten};
 use crate::var::caller;
 use tapeloom_ir::prim::StopGradient;
 use tapeloom_ir::trace::{Diagnostic, Note};
@@ -30,9 +30,8 @@ use tapeloom_transforms as transforms;
 /// ```
 #[track_caller]
 pub fn grad<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> A {
-    let f = one(f);
-    let at = caller();
-    move |x| differentiate("grad", at, |x| (f(x), ()), x).1
+    let (f, at) = (one(f), caller());
+    move |x| value_and_grad_at("grad", &f, at, x).1
 }
 
 /// The value and the gradient, at the price of the gradient: `(A -> Var) -> (A -> (Var, A))`.
@@ -49,12 +48,8 @@ pub fn grad<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> A {
 /// Errors: as [`grad`].
 #[track_caller]
 pub fn value_and_grad<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> (Var, A) {
-    let f = one(f);
-    let at = caller();
-    move |x| {
-        let ((y, ()), dx) = differentiate("value_and_grad", at, |x| (f(x), ()), x);
-        (y, dx)
-    }
+    let (f, at) = (one(f), caller());
+    move |x| value_and_grad_at("value_and_grad", &f, at, x)
 }
 
 /// The gradient of the first result, and the rest untouched: `(A -> (Var, B)) -> (A -> (A, B))`.
@@ -73,10 +68,9 @@ pub fn value_and_grad<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(
 pub fn grad_aux<A: Tree<Var>, B: Tree<Var>, F: Function<A, (Var, B), M>, M>(
     f: F,
 ) -> impl Fn(A) -> (A, B) {
-    let f = one(f);
-    let at = caller();
+    let (f, at) = (one(f), caller());
     move |x| {
-        let ((_, aux), dx) = differentiate("grad_aux", at, &f, x);
+        let ((_, aux), dx) = differentiate("grad_aux", &f, at, x);
         (dx, aux)
     }
 }
@@ -88,29 +82,44 @@ pub fn grad_aux<A: Tree<Var>, B: Tree<Var>, F: Function<A, (Var, B), M>, M>(
 pub fn value_and_grad_aux<A: Tree<Var>, B: Tree<Var>, F: Function<A, (Var, B), M>, M>(
     f: F,
 ) -> impl Fn(A) -> ((Var, B), A) {
-    let f = one(f);
-    let at = caller();
-    move |x| differentiate("value_and_grad_aux", at, &f, x)
+    let (f, at) = (one(f), caller());
+    move |x| differentiate("value_and_grad_aux", &f, at, x)
+}
+
+/// The value and the gradient by a transform that was asked for at that line.
+pub(super) fn value_and_grad_at<A: Tree<Var>>(
+    transform: &'static str,
+    f: &dyn Fn(A) -> Var,
+    at: Loc,
+    x: A,
+) -> (Var, A) {
+    let ((y, ()), dx) = differentiate(transform, &|x| (f(x), ()), at, x);
+    (y, dx)
 }
 
 /// Reverse mode with the cotangent 1 of the first result. The others take no part in it.
 fn differentiate<A: Tree<Var>, B: Tree<Var>>(
     transform: &'static str,
+    f: &dyn Fn(A) -> (Var, B),
     at: Loc,
-    f: impl Fn(A) -> (Var, B),
     x: A,
 ) -> ((Var, B), A) {
     let inactive = |x| {
         let (y, aux) = f(x);
-        (y, stop_gradients(aux, at))
+        let (structure, leaves) = flatten(&aux);
+        (y, rebuild(&structure, stop_gradients(leaves, at), at))
     };
-    let (staged, structure) = stage::<A, (Var, B)>(transform, at, inactive, x);
-    let types = staged.result_types();
-    let ok = scalar_result(&staged, transform) & staged.require_floats::<A>(&structure);
-    let of = staged.derive(|module, f| {
-        transforms::vjp(module, f, &staged.mask(staged.args.iter().map(|_| true)))
-    });
-    let (results, cotangents) = match of {
+    let (staged, structure, output) = stage::<A, (Var, B)>(transform, at, &inactive, x);
+    let (results, cotangents) = cotangents(&staged, transform);
+    (rebuild(&output, results, at), rebuild(&structure, cotangents, at))
+}
+
+/// The results, and the cotangents of the arguments.
+fn cotangents(staged: &Staged, transform: &str) -> (Vec<Var>, Vec<Var>) {
+    let (types, at) = (staged.result_types(), staged.at);
+    let ok = scalar_result(staged, transform) & staged.require_floats();
+    let of = staged.derive(|module, f| transforms::vjp(module, f, &staged.all_args()));
+    match of {
         Some(of) if ok => {
             let seed = Var::literal(Literal::one(types[0].dtype), at);
             let seeds = of.active_out.iter().filter(|on| **on).map(|_| seed);
@@ -123,22 +132,20 @@ fn differentiate<A: Tree<Var>, B: Tree<Var>>(
             (results, cotangents.collect())
         }
         Some(_) | None => (staged.poison(&types), staged.poison(&staged.arg_types())),
-    };
-    (rebuild(staged.output(), results, at), rebuild(&structure, cotangents, at))
+    }
 }
 
 /// The same values, cut off from derivatives.
-fn stop_gradients<B: Tree<Var>>(tree: B, at: Loc) -> B {
-    let (structure, leaves) = crate::tree::flatten(&tree);
+fn stop_gradients(leaves: Vec<Var>, at: Loc) -> Vec<Var> {
     let stopped = leaves.into_iter().map(|v| {
         let active = v.handle.as_literal().is_none() && v.ty(at).dtype.is_float();
         if active { crate::ops::emit(StopGradient, &[v], at) } else { v }
     });
-    rebuild(&structure, stopped.collect(), at)
+    stopped.collect()
 }
 
 /// Whether the first result is a float scalar; otherwise says so.
-fn scalar_result<S>(staged: &Staged<S>, transform: &str) -> bool {
+fn scalar_result(staged: &Staged, transform: &str) -> bool {
     let types = staged.result_types();
     let Some(ty) = types.first() else { return false };
     let poisoned = staged.poisoned_results().first() == Some(&true);

@@ -1,9 +1,9 @@
 //! Jacobians, Hessians, and products with them.
 
-use super::forward::jvp;
-use super::gradient::grad;
+use super::forward::jvp_at;
+use super::gradient::value_and_grad_at;
 use crate::Var;
-use crate::closure::{rebuild, stage};
+use crate::closure::{Staged, rebuild, stage};
 use crate::function::{Function, one};
 use crate::ops::{eye_var, move_axis, reshape, zeros_like_type};
 use crate::tree::{Leaf, Tree, leaf_paths, ravel, tree_leaves};
@@ -31,9 +31,8 @@ use tapeloom_transforms as transforms;
 #[doc(alias = "jacobian")]
 #[track_caller]
 pub fn jacfwd<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> A {
-    let f = one(f);
-    let at = caller();
-    move |x| jacobian("jacfwd", at, &f, x, Mode::Forward)
+    let (f, at) = (one(f), caller());
+    move |x| jacobian("jacfwd", &f, at, x, Mode::Forward)
 }
 
 /// The Jacobian by reverse mode: `(A -> Var) -> (A -> A)`, leaf by leaf of shape
@@ -46,9 +45,8 @@ pub fn jacfwd<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> A 
 #[doc(alias = "jacobian")]
 #[track_caller]
 pub fn jacrev<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> A {
-    let f = one(f);
-    let at = caller();
-    move |x| jacobian("jacrev", at, &f, x, Mode::Reverse)
+    let (f, at) = (one(f), caller());
+    move |x| jacobian("jacrev", &f, at, x, Mode::Reverse)
 }
 
 /// The Hessian of a scalar function, forward over reverse: `(A -> Var) -> (A -> Var)`.
@@ -77,24 +75,23 @@ pub fn jacrev<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> A 
 /// ```
 #[track_caller]
 pub fn hessian<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> Var {
-    let f = one(f);
-    let at = caller();
-    let gradient = grad(f);
-    move |x| second_derivatives(at, &gradient, x)
+    let (f, at) = (one(f), caller());
+    move |x| hessian_at(&f, at, x)
 }
 
-fn second_derivatives<A: Tree<Var>>(at: Loc, gradient: &impl Fn(A) -> A, x: A) -> Var {
+fn hessian_at<A: Tree<Var>>(f: &dyn Fn(A) -> Var, at: Loc, x: A) -> Var {
+    let gradient = |x| value_and_grad_at("grad", f, at, x).1;
     // One array is a tree without a path; its Hessian keeps the shape of the array.
     if leaf_paths::<Var, A>(&x.structure(), "") == [""] {
         let last = |x: A| tree_leaves(&x).into_iter().next().unwrap_or_else(Var::stand_in);
-        return last(jacobian("hessian", at, |x: A| last(gradient(x)), x, Mode::Forward));
+        return last(jacobian("hessian", &|x: A| last(gradient(x)), at, x, Mode::Forward));
     }
     let (v, unravel) = on_behalf("hessian", at, || ravel(&x));
     let flat = |v: Var| {
         let g = gradient(unravel(v));
         on_behalf("hessian", at, || ravel(&g)).0
     };
-    jacobian("hessian", at, flat, v, Mode::Forward)
+    jacobian("hessian", &flat, at, v, Mode::Forward)
 }
 
 /// The Hessian times a vector, without the Hessian: `(A -> Var) -> ((A, A) -> A)`, forward over
@@ -111,9 +108,12 @@ fn second_derivatives<A: Tree<Var>>(at: Loc, gradient: &impl Fn(A) -> A, x: A) -
 /// ```
 #[track_caller]
 pub fn hvp<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn((A, A)) -> A {
-    let f = one(f);
-    let derivative = jvp(grad(f));
-    move |(x, v)| derivative((x, v)).1
+    let (f, at) = (one(f), caller());
+    move |(x, v)| hvp_at(&f, at, x, &v)
+}
+
+fn hvp_at<A: Tree<Var>>(f: &dyn Fn(A) -> Var, at: Loc, x: A, v: &A) -> A {
+    jvp_at(&|x| value_and_grad_at("grad", f, at, x).1, at, x, v).1
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -124,12 +124,18 @@ enum Mode {
 
 fn jacobian<A: Tree<Var>>(
     transform: &'static str,
+    f: &dyn Fn(A) -> Var,
     at: Loc,
-    f: impl Fn(A) -> Var,
     x: A,
     mode: Mode,
 ) -> A {
-    let (staged, structure) = stage::<A, Var>(transform, at, f, x);
+    let (staged, structure, ()) = stage::<A, Var>(transform, at, f, x);
+    rebuild(&structure, derivatives(&staged, mode), at)
+}
+
+/// The derivative of the result by each argument.
+fn derivatives(staged: &Staged, mode: Mode) -> Vec<Var> {
+    let at = staged.at;
     let arg_types = staged.arg_types();
     let types = staged.result_types();
     let ty = types.first().cloned().unwrap_or(ArrayType::new(crate::Dtype::F64, []));
@@ -137,8 +143,8 @@ fn jacobian<A: Tree<Var>>(
         .iter()
         .map(|a| ArrayType::new(a.dtype, [&ty.shape[..], &a.shape[..]].concat()))
         .collect();
-    let ok = staged.require_floats::<A>(&structure) & staged.require_float_results::<Var>();
-    let active = staged.mask(staged.args.iter().map(|_| true));
+    let ok = staged.require_floats() & staged.require_float_results();
+    let active = staged.all_args();
     let leaves = match mode {
         Mode::Forward => {
             let of = staged.derive(|m, f| transforms::linearize(m, f, &active));
@@ -196,8 +202,7 @@ fn jacobian<A: Tree<Var>>(
             })
         }
     };
-    let leaves = leaves.unwrap_or_else(|| staged.poison(&shapes));
-    rebuild(&structure, leaves, at)
+    leaves.unwrap_or_else(|| staged.poison(&shapes))
 }
 
 /// The unit vectors of an array type, one after the other: `[n, shape..]`.

@@ -1,12 +1,13 @@
 //! `outline`: a closure that is traced, differentiated and compiled once and called many times.
 
 use crate::Var;
-use crate::closure::{Staged, rebuild, stage};
+use crate::closure::{Staged, rebuild, stage, vars};
 use crate::function::{Function, one};
 use crate::random::Rng;
-use crate::tree::{Tree, flatten};
+use crate::tree::{Flat, Form, Tree};
 use crate::var::caller;
 use std::rc::Rc;
+use tapeloom_ir::prim::Call;
 use tapeloom_ir::trace::{self, Handle, Held};
 use tapeloom_ir::{ArrayType, FuncId, Loc};
 
@@ -32,15 +33,15 @@ use tapeloom_ir::{ArrayType, FuncId, Loc};
 /// ```
 #[track_caller]
 pub fn outline<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> impl Fn(A) -> B {
-    let f = one(f);
-    let at = caller();
+    let (f, at) = (one(f), caller());
     let number = trace::unique();
     move |x| call_once_traced("outline", number, at, &f, x)
 }
 
 /// What is remembered of a traced closure while the trace lasts.
-struct Outlined<S, T> {
-    structure: S,
+struct Outlined {
+    /// Of the argument.
+    form: Form,
     types: Vec<ArrayType>,
     function: FuncId,
     captures: Vec<Handle>,
@@ -48,10 +49,52 @@ struct Outlined<S, T> {
     held: Vec<Held>,
     /// Which captures are keys that were drawn for the closure, of which a call draws its own.
     generators: Vec<(usize, Rng)>,
-    output: T,
+    /// Of the result.
+    output: Form,
 }
 
-impl<S, T> Outlined<S, T> {
+impl Outlined {
+    /// What was traced under that number for such arguments, and what to pass for the captures now.
+    fn recall(number: u64, args: &Flat, at: Loc) -> Option<(Rc<Outlined>, Vec<Handle>)> {
+        if crate::random::marks() {
+            return None;
+        }
+        let types: Vec<ArrayType> = args.leaves.iter().map(|v| v.ty(at)).collect();
+        // A capture of a frame that is closed by now cannot be passed again.
+        let known =
+            |o: &Rc<Outlined>| o.form == args.form && o.types == types && o.captures().is_some();
+        let known = trace::recall::<Rc<Outlined>>(number, known)?;
+        let captures = known.captures()?;
+        Some((known, captures))
+    }
+
+    /// Remembers a closure that was traced, unless there was an error: a call of it.
+    fn remember(number: u64, staged: &Staged) -> Vec<Var> {
+        let Some(function) = staged.function() else {
+            return staged.poison(&staged.result_types());
+        };
+        let (form, output) = (staged.form().clone(), staged.output().clone());
+        let (types, captures) = (staged.arg_types(), staged.captures().to_vec());
+        let held = staged.held().to_vec();
+        let drawn = captures.iter().enumerate();
+        let generators = drawn.filter_map(|(i, h)| Some((i, Rng::behind(*h)?))).collect();
+        let results = staged.call(function, &staged.args, [], true);
+        trace::remember(
+            number,
+            Rc::new(Outlined { form, types, function, captures, held, generators, output }),
+        );
+        results
+    }
+
+    /// A call more.
+    fn call(&self, args: &[Var], mut captures: Vec<Handle>, at: Loc) -> Vec<Var> {
+        for (capture, rng) in &self.generators {
+            captures[*capture] = rng.draw(at).handle;
+        }
+        let operands: Vec<Handle> = args.iter().map(|v| v.handle).chain(captures).collect();
+        vars(&trace::bind(Call::outline(self.function), &operands, at))
+    }
+
     /// What to pass for the captures now; `None` if there is one that has no value any more.
     fn captures(&self) -> Option<Vec<Handle>> {
         let mut captures = self.captures.clone();
@@ -67,41 +110,15 @@ pub(crate) fn call_once_traced<A: Tree<Var>, B: Tree<Var>>(
     transform: &'static str,
     number: u64,
     at: Loc,
-    f: impl Fn(A) -> B,
+    f: &dyn Fn(A) -> B,
     x: A,
 ) -> B {
-    let (structure, args) = flatten(&x);
-    let types: Vec<ArrayType> = args.iter().map(|v| v.ty(at)).collect();
-    let known = trace::recall::<Rc<Outlined<A::Structure, B::Structure>>>(number, |o| {
-        o.structure == structure
-            && o.types == types
-            // A capture of a frame that is closed by now cannot be passed again.
-            && o.captures().is_some()
-    });
-    let known = known.filter(|_| !crate::random::marks());
-    if let Some((known, mut captures)) = known.and_then(|k| k.captures().map(|c| (k, c))) {
-        for (capture, rng) in &known.generators {
-            captures[*capture] = rng.draw(at).handle;
-        }
-        let operands: Vec<Handle> = args.iter().map(|v| v.handle).chain(captures).collect();
-        let call = tapeloom_ir::prim::Call::outline(known.function);
-        let results = trace::bind(call, &operands, at).into_iter().map(Var::new).collect();
-        return rebuild(&known.output, results, at);
+    let args = Flat::of(&x);
+    if let Some((known, captures)) = Outlined::recall(number, &args, at)
+        && let Some(output) = known.output.structure::<B>()
+    {
+        return rebuild(output, known.call(&args.leaves, captures, at), at);
     }
-    let x = rebuild::<A>(&structure, args, at);
-    let (staged, structure): (Staged<B::Structure>, _) = stage(transform, at, f, x);
-    let Some(function) = staged.function() else {
-        return rebuild(staged.output(), staged.poison(&staged.result_types()), at);
-    };
-    let (output, captures) = (staged.output().clone(), staged.captures().to_vec());
-    let held = staged.held().to_vec();
-    let drawn = captures.iter().enumerate();
-    let generators = drawn.filter_map(|(i, h)| Some((i, Rng::behind(*h)?))).collect();
-    let results = staged.call(function, &staged.args, [], true);
-    let tree = rebuild(&output, results, at);
-    trace::remember(
-        number,
-        Rc::new(Outlined { structure, types, function, captures, held, generators, output }),
-    );
-    tree
+    let (staged, _, output) = stage(transform, at, f, x);
+    rebuild(&output, Outlined::remember(number, &staged), at)
 }

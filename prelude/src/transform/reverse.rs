@@ -2,16 +2,17 @@
 
 use super::forward::same_types;
 use crate::Var;
-use crate::closure::{rebuild, stage};
+use crate::closure::{Staged, rebuild, stage, vars};
 use crate::function::{Function, one};
 use crate::ops::zeros_like_type;
-use crate::tree::Tree;
+use crate::tree::{Flat, Tree};
 use crate::var::caller;
 use tapeloom_ir::ArrayType;
 use tapeloom_ir::Loc;
 use tapeloom_ir::prim::Call;
+use tapeloom_ir::question::TransposeOf;
 use tapeloom_ir::trace;
-use tapeloom_transforms as transforms;
+use tapeloom_transforms::{self as transforms, VjpOf};
 
 /// The value and the pullback: `(A -> B) -> (A -> (B, B -> A))`.
 ///
@@ -35,42 +36,56 @@ use tapeloom_transforms as transforms;
 pub fn vjp<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     f: F,
 ) -> impl Fn(A) -> (B, Box<dyn Fn(B) -> A>) {
-    vjp_at(one(f), caller())
+    let (f, at) = (one(f), caller());
+    move |x| vjp_at(&f, at, x)
 }
 
 /// [`vjp`] that was asked for at that line.
 pub(crate) fn vjp_at<A: Tree<Var>, B: Tree<Var>>(
-    f: impl Fn(A) -> B,
+    f: &dyn Fn(A) -> B,
     at: Loc,
-) -> impl Fn(A) -> (B, Box<dyn Fn(B) -> A>) {
-    move |x| {
-        let (staged, structure) = stage("vjp", at, &f, x);
-        let (types, arg_types) = (staged.result_types(), staged.arg_types());
-        let ok = staged.require_floats::<A>(&structure) & staged.require_float_results::<B>();
-        let of = staged.derive(|module, f| {
-            transforms::vjp(module, f, &staged.mask(staged.args.iter().map(|_| true)))
-        });
+    x: A,
+) -> (B, Box<dyn Fn(B) -> A>) {
+    let (staged, structure, output) = stage("vjp", at, f, x);
+    let (y, pullback) = Pullback::of(staged);
+    let pull = move |ct| rebuild(&structure, pullback.pull(Flat::of(&ct)), at);
+    (rebuild(&output, y, at), Box::new(pull))
+}
+
+/// The way back through a function.
+struct Pullback {
+    staged: Staged,
+    /// Known while the arguments are there, which may be gone when it is used.
+    arg_types: Vec<ArrayType>,
+    /// The function with what the way back reads; `None` after an error.
+    of: Option<(VjpOf, Vec<Var>)>,
+}
+
+impl Pullback {
+    /// The values of the results, and the way back.
+    fn of(staged: Staged) -> (Vec<Var>, Pullback) {
+        let arg_types = staged.arg_types();
+        let ok = staged.require_floats() & staged.require_float_results();
+        let of = staged.derive(|module, f| transforms::vjp(module, f, &staged.all_args()));
         let Some(of) = of.filter(|_| ok) else {
-            let y = rebuild(staged.output(), staged.poison(&types), at);
-            let pull = move |_| rebuild(&structure, staged.poison(&arg_types), at);
-            return (y, Box::new(pull));
+            let y = staged.poison(&staged.result_types());
+            return (y, Pullback { staged, arg_types, of: None });
         };
         let (y, residuals) = staged.first_half(of.fwd, &of.residuals);
-        let y = rebuild(staged.output(), y, at);
-        let pull = move |ct: B| {
-            let Some(ct) =
-                same_types::<B>(staged.context(), staged.output(), "cotangent", ct, &types)
-            else {
-                return rebuild(&structure, staged.poison(&arg_types), at);
-            };
-            let seeds = ct.iter().zip(&of.active_out).filter(|(_, on)| **on).map(|(v, _)| v);
-            let operands: Vec<_> = residuals.iter().chain(seeds).map(|v| v.handle).collect();
-            let call = Call::inline(of.bwd);
-            let found = trace::bind(call, &operands, at).into_iter().map(Var::new);
-            let cotangents = spread(&arg_types, &of.nonzero, found, at);
-            rebuild(&structure, cotangents, at)
-        };
-        (y, Box::new(pull))
+        (y, Pullback { staged, arg_types, of: Some((of, residuals)) })
+    }
+
+    /// The cotangents of the arguments.
+    fn pull(&self, ct: Flat) -> Vec<Var> {
+        let Pullback { staged, arg_types, of } = self;
+        let Some((of, residuals)) = of else { return staged.poison(arg_types) };
+        let types = staged.result_types();
+        let ct = same_types(staged.context(), staged.output(), "cotangent", ct, &types);
+        let Some(ct) = ct else { return staged.poison(arg_types) };
+        let seeds = ct.iter().zip(&of.active_out).filter(|(_, on)| **on).map(|(v, _)| v);
+        let operands: Vec<_> = residuals.iter().chain(seeds).map(|v| v.handle).collect();
+        let found = trace::bind(Call::inline(of.bwd), &operands, staged.at);
+        spread(arg_types, &of.nonzero, vars(&found), staged.at)
     }
 }
 
@@ -92,32 +107,44 @@ pub fn linear_transpose<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
     example: A,
 ) -> impl Fn(B) -> A {
     let at = caller();
-    let (staged, structure) = stage("linear_transpose", at, f, example);
-    let (types, arg_types) = (staged.result_types(), staged.arg_types());
-    let ok = staged.require_floats::<A>(&structure);
-    let of = staged.derive(|module, f| {
-        let linear = staged.mask(staged.args.iter().map(|_| true));
-        let f = transforms::as_linear(module, f, &linear)?;
-        transforms::transpose(module, f, &vec![true; types.len()])
-    });
-    let of = of.filter(|_| ok);
-    move |ct: B| {
-        let ct = same_types::<B>(staged.context(), staged.output(), "cotangent", ct, &types);
-        let (Some(of), Some(ct)) = (&of, ct) else {
-            return rebuild(&structure, staged.poison(&arg_types), at);
-        };
-        let found = staged.call(of.function, &[], ct, false).into_iter();
-        rebuild(&structure, spread(&arg_types, &of.nonzero, found, at), at)
+    let (staged, structure, _) = stage("linear_transpose", at, &f, example);
+    let transpose = Transpose::of(staged);
+    move |ct: B| rebuild(&structure, transpose.apply(Flat::of(&ct)), at)
+}
+
+/// The transpose of a linear function.
+struct Transpose {
+    staged: Staged,
+    /// Known while the example is there, which may be gone when it is used.
+    arg_types: Vec<ArrayType>,
+    /// `None` after an error.
+    of: Option<TransposeOf>,
+}
+
+impl Transpose {
+    fn of(staged: Staged) -> Transpose {
+        let (arg_types, ok) = (staged.arg_types(), staged.require_floats());
+        let of = staged.derive(|module, f| {
+            let f = transforms::as_linear(module, f, &staged.all_args())?;
+            transforms::transpose(module, f, &vec![true; staged.result_types().len()])
+        });
+        Transpose { staged, arg_types, of: of.filter(|_| ok) }
+    }
+
+    /// What it gives for cotangents.
+    fn apply(&self, ct: Flat) -> Vec<Var> {
+        let Transpose { staged, arg_types, of } = self;
+        let types = staged.result_types();
+        let ct = same_types(staged.context(), staged.output(), "cotangent", ct, &types);
+        let (Some(of), Some(ct)) = (of, ct) else { return staged.poison(arg_types) };
+        let found = staged.call(of.function, &[], ct, false);
+        spread(arg_types, &of.nonzero, found, staged.at)
     }
 }
 
 /// One cotangent per argument: those that are not zero, and zeros.
-fn spread(
-    types: &[ArrayType],
-    nonzero: &[bool],
-    mut found: impl Iterator<Item = Var>,
-    at: Loc,
-) -> Vec<Var> {
+fn spread(types: &[ArrayType], nonzero: &[bool], found: Vec<Var>, at: Loc) -> Vec<Var> {
+    let mut found = found.into_iter();
     let one = |(ty, on): (&ArrayType, &bool)| {
         let next = if *on { found.next() } else { None };
         next.unwrap_or_else(|| zeros_like_type(ty, at))

@@ -1,11 +1,11 @@
 //! `vmap`: a function of one, over a batch of many.
 
 use crate::Var;
-use crate::closure::{Staged, rebuild, stage_params};
+use crate::closure::{Staged, rebuild, stage_in};
 use crate::function::{Function, one};
 use crate::ops::{broadcast_var, insert_axis, move_axis, zeros_like_type};
 use crate::random::key_for_each;
-use crate::tree::{Leaf, Tree, different, flatten, leaf_paths};
+use crate::tree::{Form, Leaf, Tree, different, flatten};
 use crate::var::caller;
 use tapeloom_ir::trace::{self, Diagnostic, Note, Param};
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Shape};
@@ -27,9 +27,8 @@ use tapeloom_transforms as transforms;
 /// ```
 #[track_caller]
 pub fn vmap<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> impl Fn(A) -> B {
-    let f = one(f);
-    let at = caller();
-    move |x| vectorize(at, &f, &0, &0, x)
+    let (f, at) = (one(f), caller());
+    move |x| vectorize(&f, &0i32, &0i32, at, x)
 }
 
 /// [`vmap`] with the batch on other axes.
@@ -64,9 +63,8 @@ pub fn vmap_axes<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     out_axes: impl BatchAxes<B>,
     f: F,
 ) -> impl Fn(A) -> B {
-    let f = one(f);
-    let at = caller();
-    move |x| vectorize(at, &f, &in_axes, &out_axes, x)
+    let (f, at) = (one(f), caller());
+    move |x| vectorize(&f, &in_axes, &out_axes, at, x)
 }
 
 /// Where the batch is in each leaf of a tree `A`: one axis or `None` for all leaves; a tuple, array or
@@ -179,107 +177,147 @@ tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3, A4 X4 4, A5 X5 5);
 tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3, A4 X4 4, A5 X5 5, A6 X6 6);
 tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3, A4 X4 4, A5 X5 5, A6 X6 6, A7 X7 7);
 
+/// [`vmap_axes`] that was asked for at that line.
 pub(crate) fn vectorize<A: Tree<Var>, B: Tree<Var>>(
+    f: &dyn Fn(A) -> B,
+    in_axes: &dyn BatchAxes<A>,
+    out_axes: &dyn BatchAxes<B>,
     at: Loc,
-    f: impl Fn(A) -> B,
-    in_axes: &impl BatchAxes<A>,
-    out_axes: &impl BatchAxes<B>,
     x: A,
 ) -> B {
     let (structure, args) = flatten(&x);
-    let mut axes = Vec::new();
-    let misfit = in_axes.each(&structure, &mut axes).err();
-    axes.resize(args.len(), None);
-    let paths = leaf_paths::<Var, A>(&structure, "argument");
+    let axes = Axes::of(in_axes, &structure);
+    let (batch, moved, params) = Batch::of(args, axes, &Form::of::<A>(&structure), at);
+    let opened = trace::frame("vmap", at, &params);
+    let (staged, output) = stage_in(opened, f, &structure, moved);
+    let results = batch.results(staged, Axes::of(out_axes, &output));
+    rebuild(&output, results, at)
+}
 
-    // The batch goes to axis 0 of each batched argument; inside, that axis is gone.
-    let mut size: Option<(usize, &str)> = None;
-    let mut wrong: Vec<(Problem, usize)> = Vec::new();
-    let mut moved = Vec::with_capacity(args.len());
-    let mut params = Vec::with_capacity(args.len());
-    for (i, (v, axis)) in args.iter().zip(&axes).enumerate() {
-        let mut param = Param::like(v.handle, at);
-        let mut lifted = *v;
-        if let Some(axis) = axis {
-            let ty = v.ty(at);
-            match resolve(*axis, ty.shape.len()) {
-                None => wrong.push((no_axis(&paths[i], *axis, &ty), i)),
-                Some(axis) => {
-                    let n = ty.shape[axis];
-                    match size {
-                        None => size = Some((n, &paths[i])),
-                        Some((m, _)) if m == n => {}
-                        Some((m, first)) => wrong.push((unequal(first, m, &paths[i], n), i)),
+/// Where the batch is in each leaf of a tree.
+struct Axes {
+    each: Vec<Option<i32>>,
+    /// In what place axes and tree differ.
+    misfit: Option<String>,
+}
+
+impl Axes {
+    fn of<A: Tree<Var>>(axes: &dyn BatchAxes<A>, structure: &A::Structure) -> Axes {
+        let mut each = Vec::new();
+        let misfit = axes.each(structure, &mut each).err();
+        Axes { each, misfit }
+    }
+}
+
+/// The arguments of a function over a batch.
+struct Batch {
+    args: Vec<Var>,
+    paths: Vec<String>,
+    axes: Axes,
+    /// How many members there are, if any argument says so.
+    size: Option<usize>,
+    /// What is wrong with which argument.
+    wrong: Vec<(Problem, usize)>,
+}
+
+impl Batch {
+    /// The arguments, each with the batch on axis 0, and what they are for one member: that axis is gone.
+    fn of(args: Vec<Var>, mut axes: Axes, form: &Form, at: Loc) -> (Batch, Vec<Var>, Vec<Param>) {
+        axes.each.resize(args.len(), None);
+        let paths = form.paths("argument");
+        let mut size: Option<(usize, &str)> = None;
+        let mut wrong: Vec<(Problem, usize)> = Vec::new();
+        let mut moved = Vec::with_capacity(args.len());
+        let mut params = Vec::with_capacity(args.len());
+        for (i, (v, axis)) in args.iter().zip(&axes.each).enumerate() {
+            let mut param = Param::like(v.handle, at);
+            let mut lifted = *v;
+            if let Some(axis) = axis {
+                let ty = v.ty(at);
+                match resolve(*axis, ty.shape.len()) {
+                    None => wrong.push((no_axis(&paths[i], *axis, &ty), i)),
+                    Some(axis) => {
+                        let n = ty.shape[axis];
+                        match size {
+                            None => size = Some((n, &paths[i])),
+                            Some((m, _)) if m == n => {}
+                            Some((m, first)) => wrong.push((unequal(first, m, &paths[i], n), i)),
+                        }
+                        lifted = move_axis(*v, axis, 0, at);
+                        param.ty = ArrayType::new(ty.dtype, ty.shape.without(&[axis])).into();
                     }
-                    lifted = move_axis(*v, axis, 0, at);
-                    param.ty = ArrayType::new(ty.dtype, ty.shape.without(&[axis])).into();
                 }
             }
+            moved.push(lifted);
+            params.push(param);
         }
-        moved.push(lifted);
-        params.push(param);
+        let size = size.map(|(size, _)| size);
+        (Batch { args, paths, axes, size, wrong }, moved, params)
     }
-    let mut staged = stage_params::<A, B>("vmap", at, f, &structure, moved, &params);
-    let poisoned = args.iter().any(|v| trace::is_poison(v.handle, at));
-    for (problem, i) in &wrong {
-        if !poisoned {
-            let (role, ty) = (paths[*i].clone(), args[*i].ty(at));
-            let note = Note { role, what: ty.to_string(), born: args[*i].handle.born() };
-            let notes = vec![note];
-            staged.report(Diagnostic { problem: problem.clone(), at, notes, context: Vec::new() });
+
+    /// The results over the batch of a function that was traced for one member.
+    fn results(self, mut staged: Staged, out: Axes) -> Vec<Var> {
+        let Batch { args, paths, axes, size, wrong } = self;
+        let at = staged.at;
+        let poisoned = args.iter().any(|v| trace::is_poison(v.handle, at));
+        for (problem, i) in &wrong {
+            if !poisoned {
+                let (role, ty) = (paths[*i].clone(), args[*i].ty(at));
+                let note = Note { role, what: ty.to_string(), born: args[*i].handle.born() };
+                let (problem, notes) = (problem.clone(), vec![note]);
+                staged.report(Diagnostic { problem, at, notes, context: Vec::new() });
+            }
         }
-    }
-    if let Some(differ) = &misfit {
-        staged.report(Diagnostic::new(no_fit("in_axes", differ), at));
-    }
-    let Some((size, _)) = size.filter(|_| misfit.is_none()) else {
-        if wrong.is_empty() && misfit.is_none() && !poisoned {
-            let problem = Problem::new(
-                Kind::Shape,
-                "`vmap` without a batched argument",
-                "give at least one leaf an axis other than `None`",
-            );
-            staged.report(Diagnostic::new(problem, at));
+        if let Some(differ) = &axes.misfit {
+            staged.report(Diagnostic::new(no_fit("in_axes", differ), at));
         }
-        return rebuild(staged.output(), staged.poison(&staged.result_types()), at);
-    };
-    key_for_each(&mut staged, size);
-    let types = staged.result_types();
-    let batched = staged.mask(axes.iter().map(Option::is_some));
-    let of = staged.derive(|module, f| transforms::batch(module, f, size, &batched));
-    let mut out = Vec::new();
-    let misfit = out_axes.each(staged.output(), &mut out).err();
-    out.resize(types.len(), Some(0));
-    if let Some(differ) = &misfit {
-        staged.report(Diagnostic::new(no_fit("out_axes", differ), at));
-    }
-    let Some(of) = of.filter(|_| wrong.is_empty() && misfit.is_none()) else {
-        let guess = |(ty, axis): (&ArrayType, &Option<i32>)| match axis {
-            Some(_) => ArrayType { dtype: ty.dtype, shape: ty.shape.with_leading(size) },
-            None => ty.clone(),
+        let Some(size) = size.filter(|_| axes.misfit.is_none()) else {
+            if wrong.is_empty() && axes.misfit.is_none() && !poisoned {
+                let problem = Problem::new(
+                    Kind::Shape,
+                    "`vmap` without a batched argument",
+                    "give at least one leaf an axis other than `None`",
+                );
+                staged.report(Diagnostic::new(problem, at));
+            }
+            return staged.poison(&staged.result_types());
         };
-        let types: Vec<ArrayType> = types.iter().zip(&out).map(guess).collect();
-        return rebuild(staged.output(), staged.poison(&types), at);
-    };
-    let y = staged.call(of.function, &staged.args, [], false);
-    let results = y.into_iter().zip(&types).zip(of.batched_out.iter().zip(&out)).enumerate();
-    let placed = results
-        .map(|(i, ((y, ty), (batched, axis)))| place(&staged, i, y, ty, size, *batched, *axis, at));
-    rebuild(staged.output(), placed.collect(), at)
+        key_for_each(&mut staged, size);
+        let types = staged.result_types();
+        let batched = staged.mask(axes.each.iter().map(Option::is_some));
+        let of = staged.derive(|module, f| transforms::batch(module, f, size, &batched));
+        let Axes { each: mut out, misfit } = out;
+        out.resize(types.len(), Some(0));
+        if let Some(differ) = &misfit {
+            staged.report(Diagnostic::new(no_fit("out_axes", differ), at));
+        }
+        let Some(of) = of.filter(|_| wrong.is_empty() && misfit.is_none()) else {
+            let guess = |(ty, axis): (&ArrayType, &Option<i32>)| match axis {
+                Some(_) => ArrayType { dtype: ty.dtype, shape: ty.shape.with_leading(size) },
+                None => ty.clone(),
+            };
+            let types: Vec<ArrayType> = types.iter().zip(&out).map(guess).collect();
+            return staged.poison(&types);
+        };
+        let y = staged.call(of.function, &staged.args, [], false);
+        let results = y.into_iter().zip(&types).zip(of.batched_out.iter().zip(&out)).enumerate();
+        let placed =
+            results.map(|(i, ((y, ty), (on, axis)))| place(&staged, i, y, ty, size, *on, *axis));
+        placed.collect()
+    }
 }
 
 /// Puts the batch of a result where it was asked for.
-#[allow(clippy::too_many_arguments, reason = "one result with all that is known of it")]
-fn place<S>(
-    staged: &Staged<S>,
+fn place(
+    staged: &Staged,
     i: usize,
     y: Var,
     ty: &ArrayType,
     size: usize,
     batched: bool,
     axis: Option<i32>,
-    at: Loc,
 ) -> Var {
+    let at = staged.at;
     let problem = match axis {
         None if !batched => return y,
         None => Problem::new(

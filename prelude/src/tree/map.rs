@@ -33,7 +33,7 @@
 //!
 //! Model: `jax.tree` and optax. A tree goes in by reference, because one gradient serves several maps.
 
-use super::{ArrayLeaf, Leaf, Tree, flatten, leaf_paths};
+use super::{ArrayLeaf, Flat, Leaf, Tree, flatten, leaf_paths};
 use crate::Var;
 use crate::ops::{binary, emit, select, wrong, zeros_like_type};
 use crate::var::{IntoVar, caller, on_behalf};
@@ -52,10 +52,13 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar};
 /// ```
 #[doc(alias = "tree_multimap")]
 pub fn tree_map<L: Leaf, A: Tree<L>>(mut f: impl FnMut(L) -> L, tree: &A) -> A {
-    let mut leaves = Vec::new();
-    tree.leaves(&mut |l| leaves.push(l.clone()));
+    mapped(&mut f, tree)
+}
+
+fn mapped<L: Leaf, A: Tree<L>>(f: &mut dyn FnMut(L) -> L, tree: &A) -> A {
+    let (structure, leaves) = flatten(tree);
     let mut leaves = leaves.into_iter();
-    A::from_leaves(&tree.structure(), &mut || leaves.next().map_or_else(L::stand_in, &mut f))
+    A::from_leaves(&structure, &mut || leaves.next().map_or_else(L::stand_in, &mut *f))
 }
 
 /// `f` of the leaves of two trees, pairwise.
@@ -73,7 +76,7 @@ pub fn tree_map<L: Leaf, A: Tree<L>>(mut f: impl FnMut(L) -> L, tree: &A) -> A {
 #[doc(alias = "tree_multimap")]
 #[track_caller]
 pub fn tree_map2<A: Tree<Var>>(mut f: impl FnMut(Var, Var) -> Var, x: &A, y: &A) -> A {
-    zip("tree_map2", &[x, y], |v| f(v[0], v[1]), caller())
+    zip("tree_map2", &[x, y], &mut |v| f(v[0], v[1]), caller())
 }
 
 /// `f` of the leaves of three trees.
@@ -82,34 +85,42 @@ pub fn tree_map2<A: Tree<Var>>(mut f: impl FnMut(Var, Var) -> Var, x: &A, y: &A)
 #[doc(alias = "tree_multimap")]
 #[track_caller]
 pub fn tree_map3<A: Tree<Var>>(mut f: impl FnMut(Var, Var, Var) -> Var, x: &A, y: &A, z: &A) -> A {
-    zip("tree_map3", &[x, y, z], |v| f(v[0], v[1], v[2]), caller())
+    zip("tree_map3", &[x, y, z], &mut |v| f(v[0], v[1], v[2]), caller())
 }
 
 /// `f` of the leaves of trees that must have the structure of the first.
-fn zip<A: Tree<Var>>(name: &str, trees: &[&A], mut f: impl FnMut(&[Var]) -> Var, at: Loc) -> A {
+fn zip<A: Tree<Var>>(name: &str, trees: &[&A], f: &mut dyn FnMut(&[Var]) -> Var, at: Loc) -> A {
     let columns: Vec<Vec<Var>> = trees.iter().map(|t| flatten(*t).1).collect();
     let structure = trees[0].structure();
     for tree in &trees[1..] {
         if !tree.has_structure(&structure) {
             let sides = ["the first", "another"];
             let differ = different::<Var, A>(&structure, &tree.structure(), "", sides);
-            let problem = Problem::new(
-                Kind::Shape,
-                format!("`{name}` of trees of different structure: {}", differ),
-                "give trees with the same lengths, options, keys and static fields",
-            );
-            trace::record(problem, &[], at);
-            let poison = columns[0].iter().map(|v| Var::poison(v.ty(at), at));
-            let mut poison = poison.collect::<Vec<_>>().into_iter();
+            let mut poison = unlike(name, &differ, &columns[0], at).into_iter();
             return A::from_leaves(&structure, &mut || poison.next().unwrap_or_else(Var::stand_in));
         }
     }
-    let mut row = 0;
+    let mut rows = 0..;
     A::from_leaves(&structure, &mut || {
-        let leaves: Vec<Var> = columns.iter().filter_map(|c| c.get(row).copied()).collect();
-        row += 1;
-        if leaves.len() == columns.len() { f(&leaves) } else { Var::stand_in() }
+        let leaves = rows.next().and_then(|i| row(&columns, i));
+        leaves.map_or_else(Var::stand_in, |leaves| f(&leaves))
     })
+}
+
+/// The leaves at one place of all trees, if they all have it.
+fn row(columns: &[Vec<Var>], i: usize) -> Option<Vec<Var>> {
+    columns.iter().map(|column| column.get(i).copied()).collect()
+}
+
+/// Poison like some leaves, after the report that trees differ.
+fn unlike(name: &str, differ: &str, like: &[Var], at: Loc) -> Vec<Var> {
+    let problem = Problem::new(
+        Kind::Shape,
+        format!("`{name}` of trees of different structure: {differ}"),
+        "give trees with the same lengths, options, keys and static fields",
+    );
+    trace::record(problem, &[], at);
+    like.iter().map(|v| Var::poison(v.ty(at), at)).collect()
 }
 
 /// A tree of zeros: every leaf with the shape and dtype of the given one. For `Var`s and `Tensor`s.
@@ -175,7 +186,7 @@ pub fn tree_paths<L: Leaf, A: Tree<L>>(tree: &A) -> Vec<String> {
 #[track_caller]
 pub fn tree_sum<A: Tree<Var>>(tree: &A) -> Var {
     let at = caller();
-    match common_dtype("tree_sum", tree, at) {
+    match common_dtype("tree_sum", Flat::of(tree), at) {
         Ok((dtype, leaves)) => sum(dtype, leaves, at),
         Err(poison) => poison,
     }
@@ -195,7 +206,7 @@ pub fn tree_sum<A: Tree<Var>>(tree: &A) -> Var {
 #[track_caller]
 pub fn tree_dot<A: Tree<Var>>(x: &A, y: &A) -> Var {
     let at = caller();
-    let products = zip("tree_dot", &[x, y], |v| binary(Scalar::Mul, v[0], v[1], at), at);
+    let products = zip("tree_dot", &[x, y], &mut |v| binary(Scalar::Mul, v[0], v[1], at), at);
     on_behalf("tree_dot", at, || tree_sum(&products))
 }
 
@@ -214,7 +225,7 @@ pub fn tree_dot<A: Tree<Var>>(x: &A, y: &A) -> Var {
 #[track_caller]
 pub fn global_norm<A: Tree<Var>>(tree: &A) -> Var {
     let at = caller();
-    match common_dtype("global_norm", tree, at) {
+    match common_dtype("global_norm", Flat::of(tree), at) {
         Ok((dtype, leaves)) => {
             let squares = leaves.into_iter().map(|x| emit(Scalar::Mul, &[x, x], at)).collect();
             emit(Scalar::Sqrt, &[sum(dtype, squares, at)], at)
@@ -259,18 +270,14 @@ fn sum(dtype: Dtype, leaves: Vec<Var>, at: Loc) -> Var {
 
 /// The leaves and their dtype (f64 if there are none), or poison after the report that they have
 /// several.
-pub(super) fn common_dtype<A: Tree<Var>>(
-    name: &str,
-    tree: &A,
-    at: Loc,
-) -> Result<(Dtype, Vec<Var>), Var> {
-    let (structure, leaves) = flatten(tree);
+pub(super) fn common_dtype(name: &str, tree: Flat, at: Loc) -> Result<(Dtype, Vec<Var>), Var> {
+    let Flat { form, leaves } = tree;
     let types: Vec<ArrayType> = leaves.iter().map(|v| v.ty(at)).collect();
     let dtype = types.first().map_or(Dtype::F64, |t| t.dtype);
     let Some(i) = types.iter().position(|t| t.dtype != dtype) else {
         return Ok((dtype, leaves));
     };
-    let paths = leaf_paths::<Var, A>(&structure, "tree");
+    let paths = form.paths("tree");
     let problem = Problem::new(
         Kind::Dtype,
         format!(

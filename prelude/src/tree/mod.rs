@@ -27,6 +27,7 @@
 
 mod args;
 mod containers;
+mod form;
 mod leaf;
 mod map;
 mod ravel;
@@ -42,6 +43,7 @@ pub use map::{
 pub use ravel::{ravel, ravel_tensors};
 pub use statics::{Bits, ByBits};
 
+pub(crate) use form::{Flat, Form};
 pub(crate) use map::different;
 
 use std::fmt::Debug;

@@ -6,7 +6,7 @@
 //! order, and it is the order of the rows and columns of [`hessian`](crate::hessian) of a tree.
 
 use super::map::common_dtype;
-use super::{Leaf, Tree, leaf_paths};
+use super::{Flat, Leaf, Tree, leaf_paths};
 use crate::ops::{concat, reshape, slice_axis, wrong};
 use crate::var::{caller, on_behalf};
 use crate::{Error, Var};
@@ -33,53 +33,64 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Tensor};
 #[track_caller]
 pub fn ravel<A: Tree<Var>>(tree: &A) -> (Var, impl Fn(Var) -> A + use<A>) {
     let at = caller();
-    let (structure, leaves) = super::flatten(tree);
-    let types: Vec<ArrayType> = leaves.iter().map(|v| v.ty(at)).collect();
-    // More than there are indices is an error of `concat`, which has no result of that type.
-    let n = types.iter().fold(0, |n: usize, t| n.saturating_add(t.shape.elements()));
-    let (dtype, vector) = match common_dtype("ravel", tree, at) {
-        Ok((dtype, leaves)) if leaves.is_empty() => {
-            (dtype, super::map::zeros_of(&[ArrayType::new(dtype, [0])], at)[0])
-        }
-        Ok((dtype, leaves)) => {
-            let flat: Vec<Var> = leaves
-                .into_iter()
-                .zip(&types)
-                .map(|(v, t)| reshape(v, [t.shape.elements()].into(), at))
-                .collect();
-            (
-                dtype,
-                if flat.len() == 1 { flat[0] } else { on_behalf("ravel", at, || concat(&flat, 0)) },
-            )
-        }
-        Err(poison) => {
-            let ty = ArrayType::new(poison.ty(at).dtype, [n]);
-            (ty.dtype, Var::poison(ty, at))
-        }
-    };
-    let want = ArrayType::new(dtype, [n]);
-    (vector, move |v: Var| unravel(&structure, &types, &want, v, at))
+    let structure = tree.structure();
+    let (vector, parts) = Parts::of(Flat::of(tree), at);
+    (vector, move |v: Var| {
+        let mut leaves = parts.leaves(v).into_iter();
+        A::from_leaves(&structure, &mut || leaves.next().unwrap_or_else(Var::stand_in))
+    })
 }
 
-fn unravel<A: Tree<Var>>(
-    structure: &A::Structure,
-    types: &[ArrayType],
-    want: &ArrayType,
-    v: Var,
+/// What the parts of a vector are that leaves were joined to.
+struct Parts {
+    types: Vec<ArrayType>,
+    /// The type of the vector.
+    want: ArrayType,
     at: Loc,
-) -> A {
-    let mut v = v;
-    if v.ty(at) != *want {
-        v = wrong(misfit(&v.ty(at), want), &[v], want.clone(), at);
+}
+
+impl Parts {
+    /// The vector of all elements of a tree, and its parts.
+    fn of(tree: Flat, at: Loc) -> (Var, Parts) {
+        let types: Vec<ArrayType> = tree.leaves.iter().map(|v| v.ty(at)).collect();
+        // More than there are indices is an error of `concat`, which has no result of that type.
+        let n = types.iter().fold(0, |n: usize, t| n.saturating_add(t.shape.elements()));
+        let (dtype, vector) = match common_dtype("ravel", tree, at) {
+            Ok((dtype, leaves)) if leaves.is_empty() => {
+                (dtype, super::map::zeros_of(&[ArrayType::new(dtype, [0])], at)[0])
+            }
+            Ok((dtype, leaves)) => {
+                let flat: Vec<Var> = leaves
+                    .into_iter()
+                    .zip(&types)
+                    .map(|(v, t)| reshape(v, [t.shape.elements()].into(), at))
+                    .collect();
+                let joined = || on_behalf("ravel", at, || concat(&flat, 0));
+                (dtype, if flat.len() == 1 { flat[0] } else { joined() })
+            }
+            Err(poison) => {
+                let ty = ArrayType::new(poison.ty(at).dtype, [n]);
+                (ty.dtype, Var::poison(ty, at))
+            }
+        };
+        (vector, Parts { types, want: ArrayType::new(dtype, [n]), at })
     }
-    let (mut types, mut start) = (types.iter(), 0usize);
-    A::from_leaves(structure, &mut || {
-        let Some(ty) = types.next() else { return Var::stand_in() };
-        let end = start.saturating_add(ty.shape.elements());
-        let part = slice_axis(v, 0, start, end, at);
-        start = end;
-        reshape(part, ty.shape.clone(), at)
-    })
+
+    /// The leaves that a vector is made of.
+    fn leaves(&self, v: Var) -> Vec<Var> {
+        let Parts { types, want, at } = self;
+        let (mut v, mut start) = (v, 0usize);
+        if v.ty(*at) != *want {
+            v = wrong(misfit(&v.ty(*at), want), &[v], want.clone(), *at);
+        }
+        let mut part = |ty: &ArrayType| {
+            let end = start.saturating_add(ty.shape.elements());
+            let part = slice_axis(v, 0, start, end, *at);
+            start = end;
+            reshape(part, ty.shape.clone(), *at)
+        };
+        types.iter().map(&mut part).collect()
+    }
 }
 
 /// [`ravel`] of concrete data: the elements of all leaves as one vector, and the way back.

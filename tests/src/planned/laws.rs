@@ -7,11 +7,26 @@ use std::rc::Rc;
 use tapeloom::prelude::*;
 use tapeloom::{Error, Explanation, Jit, Kind};
 
-type Gradient = (Var, Var);
+/// A value and a gradient.
+pub type Gradient = (Var, Var);
 
 /// A program to be run: its value and its gradient.
 fn gradient(f: impl Fn(Var) -> Var) -> Jit<Var, Gradient, impl Fn(Var) -> Gradient> {
     jit(move |x: Var| value_and_grad(&f)(x))
+}
+
+/// A program's value and its gradient under a policy, with the names that the program has.
+pub fn gradient_under(
+    program: &Program,
+    policy: Policy,
+) -> Jit<Var, Gradient, impl Fn(Var) -> Gradient> {
+    let f = meaning(Rc::new(program.clone()), Listener::default(), false);
+    gradient(checkpoint(f, policy))
+}
+
+/// The policy that a seed draws for a program.
+pub fn policy_of(program: &Program, seed: u64) -> Policy {
+    about(&policy(&mut Rng::new(seed)), &program.steps)
 }
 
 /// What a program gives and tells: nothing if a budget inside is refused.

@@ -51,10 +51,22 @@ pub(super) const CODES: &[fn(State, Var) -> State] = &[
         let flags = x.gt(0.0) | y.lt(s);
         (select(flags, x * 0.9, y * 0.5), select(flags, y * 0.9, x * -0.8), s, k)
     },
+    // Values that lie on thresholds and in ties, and what is decided there: f32 has none of the thresholds.
+    |(x, y, s, k), _| ((x * 1.3).clamp(-0.3, 0.3), select(x.gt(0.3), y * 0.9, y * -0.6), s, k),
+    |(x, y, s, k), _| (select(y.gt(0.7), x * -0.8, x * 0.9), (y * 1.3).clamp(-0.7, 0.7), s, k),
+    |(x, y, s, k), c| (x.minimum(c), (y * 1.1).minimum(c), s, k),
+    |(x, y, s, k), c| (x.maximum(c), y * 0.9, s, k + x.gt(c).convert(Dtype::I64).sum()),
+    |(x, y, s, k), _| {
+        let stairs = (x * 10.0).floor() * 0.09;
+        (x.clamp(-0.3, 0.3), select(s.gt(0.1), y * 0.9, stairs * y), s.minimum(0.1), k)
+    },
 ];
 
 /// Those of [`CODES`] of which reverse mode keeps truth values and indices, and no floats.
-pub(super) const CHOICES: &[usize] = &[9, 11, 14, 17, 18, 19, 20, 20];
+pub(super) const CHOICES: &[usize] = &[9, 11, 14, 17, 18, 19, 20, 20, 21, 22, 23, 24, 25];
+
+/// Those of [`CODES`] that put values on thresholds and in ties, and decide there, with some that compute.
+pub(super) const THRESHOLDS: &[usize] = &[0, 2, 14, 21, 21, 22, 22, 23, 24, 24, 25, 25];
 
 /// That of [`CODES`] which goes through `f32`.
 pub(super) const NARROW: usize = 16;

@@ -18,7 +18,7 @@ mod machines;
 mod meaning;
 mod program;
 
-pub use laws::{budgets, figures, orders, policies, rounding};
+pub use laws::{budgets, figures, gradient_under, orders, policies, policy_of, rounding};
 pub use machines::machines;
 pub use program::{Nest, Program, Rounds, Step};
 

@@ -1,6 +1,6 @@
 //! Random programs: what is done, drawn from a seed, and made smaller.
 
-use super::meaning::{CHOICES, CODES};
+use super::meaning::{CHOICES, CODES, THRESHOLDS};
 use crate::Rng;
 use std::sync::Arc;
 use tapeloom::prelude::*;
@@ -86,8 +86,8 @@ const NAMES: [&str; 2] = ["a", "b.c"];
 
 struct Draw {
     rng: Rng,
-    /// Whether nothing is done but to choose.
-    chooses: bool,
+    /// Those of the codes that there are, if not all.
+    only: Option<&'static [usize]>,
     /// Whether there are loops over elements.
     nests: bool,
     /// How many rounds there are inside those around.
@@ -97,21 +97,26 @@ struct Draw {
 impl Program {
     /// The program of a seed.
     pub fn draw(seed: u64) -> Program {
-        Program::drawn(seed, false)
+        Program::drawn(seed, false, None)
+    }
+
+    /// The program of a seed, of values that lie on thresholds and in ties.
+    pub fn at_thresholds(seed: u64) -> Program {
+        Program::drawn(seed, false, Some(THRESHOLDS))
     }
 
     /// The program of a seed, with loops over elements of arrays. Plans within a budget take long on those, so laws of
     /// plans go without.
     pub fn with_nests(seed: u64) -> Program {
-        Program::drawn(seed, true)
+        Program::drawn(seed, true, None)
     }
 
-    fn drawn(seed: u64, nests: bool) -> Program {
+    fn drawn(seed: u64, nests: bool, only: Option<&'static [usize]>) -> Program {
         let mut rng = Rng::new(seed);
         let mut rng = Rng::new(rng.bits() ^ seed.rotate_left(32));
         let extent = [1, 2, 3, 4, 7, 16, 33][rng.index(7)];
-        let chooses = rng.index(3) == 0;
-        let mut draw = Draw { rng, chooses, nests, room: ROUNDS };
+        let only = only.or((rng.index(3) == 0).then_some(CHOICES));
+        let mut draw = Draw { rng, only, nests, room: ROUNDS };
         let mut steps = draw.list(3, 3);
         // There is always a loop.
         steps.push(if nests { draw.nest() } else { draw.rounds(2) });
@@ -285,8 +290,10 @@ impl Draw {
                 let (carries, block) = (1 + self.rng.index(4), [1, 1, 3, 8][self.rng.index(4)]);
                 Step::Carries(carries, block, self.list(depth - 1, 3))
             }
-            _ if self.chooses => Step::Code(CHOICES[self.rng.index(CHOICES.len())]),
-            _ => Step::Code(self.rng.index(CODES.len())),
+            _ => Step::Code(match self.only {
+                Some(codes) => codes[self.rng.index(codes.len())],
+                None => self.rng.index(CODES.len()),
+            }),
         }
     }
 }

@@ -31,6 +31,23 @@ fn a_tape_holds_what_it_says() {
     says(tape.bytes(), before);
     drop(tape);
 
+    // Loops, branches and calls that differ have bodies and rules of their own.
+    let all: [(&str, fn(Var, u32) -> Var); 3] = [
+        ("loops", |y, i| fori_loop(3, |(_, y): (Var, Var)| y.sin() + f64::from(i), y)),
+        ("branches", |y, i| {
+            cond(y.gt(0.0), |y: Var| y.sin() + f64::from(i), |y: Var| y * f64::from(i), y)
+        }),
+        ("calls", |y, i| {
+            outline(|y: Var| fori_loop(2, |(_, y): (Var, Var)| y.cos() * f64::from(i), y))(y)
+        }),
+    ];
+    for (name, f) in all {
+        let before = Counting::held();
+        let tape = record(|x: Var| (0..500).fold(x, f), 0.5).unwrap();
+        let (says, grown) = (tape.bytes(), Counting::held() - before);
+        assert!((says - says / 10..3 * says).contains(&grown), "{name}: says {says}, is {grown}");
+    }
+
     // Of a hundred sums and a hundred sines, the sums are read on the way back.
     let n = 10_000;
     let x = Tensor::full(&[n], 0.5).unwrap();

@@ -1051,3 +1051,56 @@ fn gradients_inside_have_budgets_of_their_own() {
     let (f, g) = (jit(grad(plain)).interpreted(), jit(grad(both())).interpreted());
     Agreement::CLOSE.check(&g.call(&x).unwrap(), &f.call(&x).unwrap()).unwrap();
 }
+
+/// Derivatives of three orders of a function of a vector.
+fn three_orders(f: impl Fn(Var) -> Var + 'static) -> [Rc<dyn Fn(Var) -> Var>; 3] {
+    let next = |f: Rc<dyn Fn(Var) -> Var>, weigh: fn(Var) -> Var| -> Rc<dyn Fn(Var) -> Var> {
+        Rc::new(grad(move |x: Var| (f(x) * weigh(x)).sum()))
+    };
+    let first: Rc<dyn Fn(Var) -> Var> = Rc::new(grad(f));
+    let second = next(first.clone(), |x| x.cos());
+    let third = next(second.clone(), |x| x.sin());
+    [first, second, third]
+}
+
+/// Where all that is kept without a budget has room, the program is that without a budget.
+#[test]
+fn an_ample_budget_costs_nothing() {
+    let x: Tensor = (0..8).map(|i| 0.1 * f64::from(i)).collect();
+    let known: [(&str, Program); 5] = [
+        ("a loop", |x| fori_loop(20, |(_, x): (Var, Var)| x.sin() * 1.1, x).sum()),
+        ("layers", layers),
+        ("two loops", two_loops),
+        ("a scan", stacked),
+        ("branches", branches),
+    ];
+    let told: [(&str, Program); 1] = [("a loop of some rounds", until)];
+    let cases = known.map(|(name, f)| (name, f, 1 << 40)).into_iter();
+    for (name, f, bytes) in cases.chain(told.map(|(name, f)| (name, f, u64::MAX))) {
+        let ample = checkpoint(f, Policy::Bytes(bytes));
+        let planned = checkpoint(f, Policy::Planned);
+        for (i, (with, without)) in
+            three_orders(ample).into_iter().zip(three_orders(planned)).enumerate()
+        {
+            let [with, without] =
+                [with, without].map(|g| jit(move |x: Var| g(x)).explain(&x).unwrap());
+            assert_eq!(with.kernels(), without.kernels(), "{name}, order {}", i + 1);
+        }
+    }
+}
+
+/// What a loop has of which only the run knows the rounds no budget knows; but a large one is not taken whole for it.
+#[test]
+fn a_large_budget_is_not_taken_for_rounds_that_may_not_come() {
+    let ten = |x: Var| {
+        let round = |(i, x): (Var, Var)| (i + 1, x.sin() * 1.1);
+        while_loop(|(i, _): (Var, Var)| i.lt(10), round, (constant(0i64), x)).1.sum()
+    };
+    let x: Tensor = [0.3].into_iter().collect();
+    let orders = || three_orders(checkpoint(ten, Policy::Bytes(1 << 30)));
+    for (i, (g, most)) in orders().into_iter().zip([10_000, 500_000, 20_000_000]).enumerate() {
+        let f = jit(move |x: Var| g(x));
+        let bytes = f.explain(&x).unwrap().workspace_bytes();
+        assert!(bytes <= most, "order {}: {bytes}", i + 1);
+    }
+}

@@ -336,3 +336,52 @@ func @f(%x: f64[]) -> (f64[]) {{
         assert!(message.contains(want), "{message}");
     }
 }
+
+/// A rule may be the derivative of a checkpoint, of loops and branches, too, which run again.
+#[test]
+fn a_rule_may_be_the_derivative_of_a_checkpoint() {
+    use tapeloom::prelude::*;
+    type Of = fn(Var) -> Var;
+    let functions: [(&str, Of); 6] = [
+        ("a loop", |x| fori_loop(3, |(_, x): (Var, Var)| x.sin() * 1.5, x)),
+        ("a loop of some rounds", |x| while_loop(|x: Var| x.lt(9.0), |x: Var| x * x + 0.5, x)),
+        ("a branch", |x| {
+            let round = |(_, x): (Var, Var)| x.cos() * x;
+            cond(x.gt(0.1), |x: Var| fori_loop(2, round, x), |x: Var| x.exp(), x)
+        }),
+        ("a checkpoint in a loop", |x| {
+            let cell = |x: Var| fori_loop(2, |(_, x): (Var, Var)| x.sin() * 1.5, x);
+            fori_loop(3, |(_, x): (Var, Var)| checkpoint(cell, Policy::Nothing)(x) + 0.1, x)
+        }),
+        ("a checkpoint in a branch", |x| {
+            let cell = |x: Var| fori_loop(2, |(_, x): (Var, Var)| x.sin() * 1.5, x);
+            cond(x.gt(0.1), checkpoint(cell, Policy::Dots), |x: Var| x.exp(), x)
+        }),
+        ("a checkpoint in a checkpoint", |x| {
+            let cell = |x: Var| fori_loop(2, |(_, x): (Var, Var)| x.sin() * 1.5, x);
+            checkpoint(cell, Policy::Nothing)(x).sin()
+        }),
+    ];
+    for (name, f) in functions {
+        for policy in [Policy::Nothing, Policy::Dots, Policy::Planned, Policy::Bytes(1000)] {
+            // What rounds keep that only the run knows has no bound, and linear loops of a rule read it.
+            if name == "a loop of some rounds" && policy.bytes().is_some() {
+                continue;
+            }
+            let under = checkpoint(f, policy.clone());
+            let ruled = move |x: Var| {
+                let rule = |x, dx| jvp(&under)((x, dx));
+                custom_jvp(f, rule)(x)
+            };
+            let near = |got: Tensor, want: Tensor| {
+                let [got, want] = [got, want].map(|x| x.item::<f64>().unwrap());
+                assert!((got - want).abs() <= 1e-9 * want.abs(), "{name}, {policy}: {got}, {want}");
+            };
+            near(tapeloom::run(grad(&ruled), 0.7).unwrap(), tapeloom::run(grad(f), 0.7).unwrap());
+            near(tapeloom::run(jacfwd(&ruled), 0.7).unwrap(), tapeloom::run(grad(f), 0.7).unwrap());
+            near(tapeloom::run(jacrev(&ruled), 0.7).unwrap(), tapeloom::run(grad(f), 0.7).unwrap());
+            let second = |f: &dyn Fn(Var) -> Var| tapeloom::run(grad(grad(f)), 0.7).unwrap();
+            near(second(&ruled), second(&f));
+        }
+    }
+}

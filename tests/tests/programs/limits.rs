@@ -182,6 +182,52 @@ fn running_calls_are_cancelled() {
     assert_eq!(f.call(0.0).unwrap().item::<f64>().unwrap(), 9.0);
 }
 
+/// Whether a loop is written out, or there is none, does not matter to one that was cancelled before it began.
+#[test]
+fn calls_that_were_cancelled_do_not_begin() {
+    let all: [(&str, F); 4] = [
+        ("no loop", |x| x.sin()),
+        ("two rounds", |x| fori_loop(2, |(_, x): (Var, Var)| x.sin(), x)),
+        ("no rounds", |x| fori_loop(0, |(_, x): (Var, Var)| x.sin(), x)),
+        ("a branch", |x| {
+            cond(x.gt(0.0), |x: Var| x, |x| while_loop(|x: Var| x.lt(1.0), |x: Var| x + 1.0, x), x)
+        }),
+    ];
+    for (name, f) in all {
+        let cancel = Cancel::new();
+        let on = |target: Target| jit(f).on(target).cancelled_by(&cancel);
+        let machine = tapeloom::accelerator::Machine::cal();
+        let native = jit(f).cancelled_by(&cancel);
+        let compiled = jit(f).cancelled_by(&cancel).compile(1.0).unwrap();
+        let interpreted = jit(f).cancelled_by(&cancel).interpreted();
+        let finite = jit(f).cancelled_by(&cancel).nan_check();
+        let [kernels, simulated] = [Target::Interpreter, Target::Accelerator(machine)].map(on);
+        let all = || {
+            [
+                ("native", native.call(1.0)),
+                ("compiled before", compiled.call(1.0)),
+                ("interpreted", interpreted.call(1.0)),
+                ("looking at numbers", finite.call(1.0)),
+                ("kernels", kernels.call(1.0)),
+                ("simulated", simulated.call(1.0)),
+                ("counted", native.report(1.0).map(|(y, _)| y)),
+            ]
+        };
+        for (engine, found) in all() {
+            found.unwrap_or_else(|e| panic!("{name}, {engine}: {e}"));
+        }
+        cancel.cancel();
+        for (engine, found) in all() {
+            let error = found.expect_err(&format!("{name}, {engine}"));
+            assert_eq!(error.kind(), Kind::Cancelled, "{name}, {engine}: {error}");
+        }
+        cancel.reset();
+        for (engine, found) in all() {
+            found.unwrap_or_else(|e| panic!("{name}, {engine}: {e}"));
+        }
+    }
+}
+
 #[test]
 fn reports_count() {
     // Triangle of rounds: an inner loop of i rounds in each of n.
@@ -234,4 +280,30 @@ fn reports_count() {
     // A limit holds while one counts.
     let error = jit(triangle).max_steps(50).report(100i64).unwrap_err();
     assert_eq!(error.kind(), Kind::Limit);
+}
+
+/// What is one number over and over has no memory, and folds of it are known when the program is made, however many
+/// elements there are.
+#[test]
+fn folds_of_huge_arrays_of_one_number_are_known() {
+    let n = 1usize << 40;
+    let all = |x: f64| full([n], x);
+    let known: [(&str, Box<dyn Fn() -> Var>, f64); 5] = [
+        ("zeros", Box::new(move || zeros([n], Dtype::F64).sum()), 0.0),
+        (
+            "more axes",
+            Box::new(move || zeros([1 << 20, 1 << 20], Dtype::F64).sum_axis(1).sum()),
+            0.0,
+        ),
+        ("the largest", Box::new(move || all(3.0).max()), 3.0),
+        ("a product of ones", Box::new(move || all(1.0).prod()), 1.0),
+        ("a sum of ones", Box::new(move || all(1.0).sum()), n as f64),
+    ];
+    for (name, f, want) in known {
+        let f = jit(move |x: Var| f() + x);
+        let e = f.explain(0.5).unwrap();
+        let left = e.stages().last().map(|s| s.equations);
+        assert_eq!(left, Some(1), "{name}: {e}");
+        assert_eq!(f.call(0.5).unwrap().item::<f64>().unwrap(), want + 0.5, "{name}");
+    }
 }

@@ -87,6 +87,20 @@ fn bad_inputs_are_errors_at_their_lines() {
             here!(l.other); let r = Ref::new(0.0);
             while_loop(|y: Var| { here!(l.wrong); r.add(1.0); y.sum().lt(10.0) }, |y: Var| y * 2.0, x)
         }
+        "drawn in a condition", State, "a draw from an `Rng` in the condition of `while_loop`", |x, l| {
+            here!(l.other); let rng = random::Rng::new(0);
+            while_loop(|_: Var| { here!(l.wrong); rng.uniform([], Dtype::F64).lt(0.5) }, |y: Var| y * 2.0, x)
+        }
+        "drawn in a loop in a condition", State, "a draw from an `Rng` in the condition", |x, l| {
+            here!(l.other); let rng = random::Rng::new(0);
+            let two = |y: Var| fori_loop(2, |(_, y): (Var, Var)| { here!(l.wrong); y + rng.uniform([], Dtype::F64) }, y);
+            while_loop(|y: Var| two(y.sum()).lt(0.5), |y: Var| y * 2.0, x)
+        }
+        "drawn in a function in a condition", State, "a draw from an `Rng` in the condition", |x, l| {
+            here!(l.other); let rng = random::Rng::new(0);
+            let slope = |y: Var| grad(|y: Var| { here!(l.wrong); y * rng.uniform([], Dtype::F64) })(y);
+            while_loop(|y: Var| slope(y.sum()).lt(0.5), |y: Var| y * 2.0, x)
+        }
         "written in an associative function", State, "`add` in the closure given to", |x, l| {
             here!(l.other); let r = Ref::new(0.0);
             associative_scan(|(a, b): (Var, Var)| { here!(l.wrong); r.add(1.0); a + b }, x)

@@ -409,3 +409,53 @@ fn what_is_wrong_is_said() {
         assert!(text.contains(want), "{want}:\n{text}");
     }
 }
+
+/// Of a singular matrix whose Krylov space has no solution `gmres` gives nan, and not some numbers; what has a solution
+/// there, is only badly conditioned, or was given too few products is as ever.
+#[test]
+fn gmres_gives_nan_where_a_singular_matrix_has_no_solution() {
+    let solve = |a: &Tensor, b: &Tensor, until: Until| {
+        let x = run(move |(a, b): (Var, Var)| gmres(|x: Var| a.dot(x), b, until), (a, b)).unwrap();
+        let y = run(|(a, x): (Var, Var)| a.dot(x), (a, &x)).unwrap();
+        let off = run(|(y, b): (Var, Var)| (y - b).norm(), (y, b)).unwrap();
+        (x.to_vec::<f64>().unwrap(), off.item::<f64>().unwrap())
+    };
+    let matrix = |n: usize, a: &dyn Fn(usize, usize) -> f64| {
+        let numbers: Vec<f64> = (0..n * n).map(|k| a(k / n, k % n)).collect();
+        Tensor::new(&[n, n], numbers).unwrap()
+    };
+    let vector = |n: usize| -> Tensor { (0..n).map(|i| (i as f64 + 1.0).sin()).collect() };
+    let singular: [(&str, Tensor); 6] = [
+        ("of rank one", matrix(2, &|i, j| ((i + 1) * (j + 1)) as f64)),
+        ("a projection", matrix(5, &|i, j| f64::from(u8::from(i == j && i < 4)))),
+        ("zeros", matrix(4, &|_, _| 0.0)),
+        (
+            "differences around a circle",
+            matrix(9, &|i, j| f64::from(u8::from(i == j)) - f64::from(u8::from((i + 1) % 9 == j))),
+        ),
+        (
+            "of rank two",
+            matrix(40, &|i, j| (i as f64).sin() * (j as f64).cos() + (i * j % 2) as f64),
+        ),
+        ("nearly nothing", matrix(3, &|i, j| 1e-200 * (i + j) as f64 * f64::from(u8::from(i < 2)))),
+    ];
+    for (name, a) in &singular {
+        let (x, _) = solve(a, &vector(a.shape()[0]), Until::default());
+        assert!(x.iter().all(|x| x.is_nan()), "{name}: {x:?}");
+    }
+    // The space has a solution, b is nothing, or there were not products enough.
+    let (x, off) = solve(&singular[0].1, &Tensor::from([1.0, 2.0]), Until::default());
+    assert!(off < 1e-12, "{x:?} is off by {off}");
+    let (x, _) = solve(&singular[0].1, &Tensor::from([0.0, 0.0]), Until::default());
+    assert_eq!(x, [0.0, 0.0]);
+    let far = matrix(9, &|i, j| if i == j { i as f64 + 1.0 } else { 0.1 });
+    let few = Until { most: 3, ..Until::default() };
+    let (x, off) = solve(&far, &vector(9), few);
+    assert!(x.iter().all(|x| x.is_finite()) && off > 1e-9, "{x:?} is off by {off}");
+    for n in [4, 8, 10] {
+        let hilbert = matrix(n, &|i, j| 1.0 / (i + j + 1) as f64);
+        let (x, off) = solve(&hilbert, &vector(n), Until::default());
+        let size = x.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+        assert!(off <= 1e-12 * size.max(1.0), "{n}: {x:?} is off by {off}");
+    }
+}

@@ -504,3 +504,27 @@ fn members_of_a_batch_end_by_themselves() {
         assert!(none.iter().all(|t| t.shape() == [0]));
     }
 }
+
+/// Of derivatives of a high order, the side that is not a loop hands on what the loop's way back has added to so far.
+#[test]
+fn batches_of_a_branch_with_a_loop_have_every_derivative() {
+    use tapeloom::prelude::*;
+    let grown = |x: Var| while_loop(|x: Var| x.lt(5.0), |x: Var| x * x + 1.0, x);
+    let f = move |x: Var| cond(x.gt(0.0), grown, |x: Var| x.sin() * x, x);
+    let orders: [Box<dyn Fn(Var) -> Var>; 4] = [
+        Box::new(grad(f)),
+        Box::new(grad(grad(f))),
+        Box::new(grad(grad(grad(f)))),
+        Box::new(grad(grad(grad(grad(f))))),
+    ];
+    let batches = [vec![0.5, -0.4, 2.0], vec![-0.3, -0.7], vec![0.2, 1.5]];
+    for (i, g) in orders.iter().enumerate() {
+        for x in &batches {
+            let all = run(vmap(|x: Var| g(x)), x.clone()).unwrap().to_vec::<f64>().unwrap();
+            let each = |x: &f64| run(|x: Var| g(x), *x).unwrap().item::<f64>().unwrap();
+            let each: Vec<f64> = x.iter().map(each).collect();
+            let near = all.iter().zip(&each).all(|(a, b)| (a - b).abs() <= 1e-9 * b.abs().max(1.0));
+            assert!(near, "order {}: {all:?}, one by one {each:?}", i + 1);
+        }
+    }
+}

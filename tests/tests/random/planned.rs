@@ -33,6 +33,12 @@ fn derivatives_of_what_is_rounded_are_near() {
     for_all(Sweep::Rounding, Program::draw, planned::rounding);
 }
 
+/// Decisions are exact: where values lie on thresholds and in ties, another one would be another derivative.
+#[test]
+fn what_is_rounded_decides_as_the_forward_pass_did() {
+    for_all(Sweep::Thresholds, Program::at_thresholds, planned::rounding);
+}
+
 #[test]
 fn what_is_said_of_the_tape_is_all_of_it() {
     for_all(Sweep::Figures, Program::draw, planned::figures);

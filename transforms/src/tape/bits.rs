@@ -20,13 +20,14 @@
 //! | `Whole` | nothing |
 //! | `Cheap` | where the bytes saved cost more than the arithmetic: indices as 32 bits, say, and no masks |
 //! | `Few` | as few bytes as can be |
-//! | `Rounded` | as `Cheap`, and f64 as f32 |
+//! | `Rounded` | as `Cheap`, and f64 as f32, but for what the linear half decides by ([`decisions`](super::decisions)) |
 //!
 //! What a round of a loop keeps is a row. A row that fills its words is packed by the round that makes it, so
 //! nothing larger is ever there. One that would leave more than a quarter of them empty (a truth value alone)
 //! is packed by whoever has the stack of all rows; within a budget that is a block of rounds, whose rows fill
 //! words together ([`budget`](super::budget)). For prices both have the bits that they have.
 
+use super::decisions::decisive;
 use super::prices::{MOVES, UNIT, constants, is_little};
 use crate::cost::FLOPS_PER_BYTE;
 use crate::places::{Range, integers};
@@ -226,7 +227,9 @@ fn ways(module: &Module, of: &LinearizeOf, terms: &Terms) -> OrderedMap<Residual
     let widths = Widths::of(module, fwd, terms);
     let constant = constants(module, fwd, &terms.params);
     let own = |prices: &[Price], i: usize| prices.get(i).is_some_and(|price| price.is_own());
-    for residual in &of.residuals {
+    let rounds = terms.bits == Bits::Rounded;
+    let decisive = if rounds { decisive(module, of.lin) } else { Vec::new() };
+    for (k, residual) in of.residuals.iter().enumerate() {
         let value = match *residual {
             Residual::Kept(i) => fwd.results[i].value(),
             Residual::Result(i) if own(&terms.results, i) => fwd.results[i].value(),
@@ -236,7 +239,8 @@ fn ways(module: &Module, of: &LinearizeOf, terms: &Terms) -> OrderedMap<Residual
         // What follows from constants is kept once for all rounds, further out.
         let Some(value) = value.filter(|v| !constant[*v]) else { continue };
         let Some(ty) = fwd.types[value].as_array() else { continue };
-        if let Some(way) = widths.way(value, ty) {
+        let exact = decisive.get(k) == Some(&true);
+        if let Some(way) = widths.way(value, ty).filter(|way| way.is_exact() || !exact) {
             let made = fwd.equations.iter().position(|e| e.outputs.contains(&value));
             let at = made.and_then(|i| fwd.location(i));
             found.insert(*residual, Way { value, way, at });

@@ -55,6 +55,13 @@ const MORE: f64 = 1.5;
 /// How many rounds a loop is taken to have, of which only the run knows.
 const SOME_ROUNDS: usize = 100_000;
 
+/// How often rounds may run again at least, where only the run knows how many there are.
+const LEAST: usize = 2;
+
+/// The same in derivatives of derivatives, whose loops carry the places of those that they undo: what is there before
+/// the first round is a product.
+const LEAST_OF_DERIVED: usize = 4;
+
 /// How deep loops within loops are told what to keep.
 const DEEPEST: usize = 6;
 
@@ -69,8 +76,9 @@ pub(crate) fn derive(
     let f = crate::inline(module, f)?;
     // State that is an array of rows is rows.
     let f = crate::rows(module, f)?;
+    let derived = matches!(policy, Policy::About(_));
     let mut search =
-        Search { regions, module, f, active, shares, bytes, least: None, smallest: None };
+        Search { regions, module, f, active, shares, bytes, derived, least: None, smallest: None };
     if let Some(of) = search.attempt(f, &[Policy::Planned], Bits::Cheap)? {
         return Ok(of);
     }
@@ -97,7 +105,7 @@ pub(crate) fn derive(
     }
     match (best, &search.smallest) {
         (Some((_, of)), _) => Ok(of),
-        (None, Some(of)) if matches!(policy, Policy::About(_)) => Ok(of.clone()),
+        (None, Some(of)) if derived => Ok(of.clone()),
         (None, _) => Err(search.refused()),
     }
 }
@@ -114,6 +122,8 @@ struct Few {
     place: usize,
     /// So many of [`SHARES`] of the rounds of the outermost loops keep what they need, the last ones.
     share: usize,
+    /// Where only the run knows how many rounds there are, carries are few enough for rounds to run so often again.
+    least: usize,
 }
 
 impl Few {
@@ -151,12 +161,12 @@ impl Few {
     }
 
     /// The carries of a loop with so many blocks. Places for them are there before the first round, so a loop
-    /// of which only the run knows the rounds has no more than let rounds run twice again: else a generous
+    /// of which only the run knows the rounds has no more than let rounds run [`LEAST`] times again: else a generous
     /// budget would be taken whole, whatever the run needs.
     fn carries(self, rounds: usize, trip: &Trip) -> usize {
         let least = match trip {
             Trip::Static(_) => 1,
-            Trip::Runtime | Trip::While { .. } => 2,
+            Trip::Runtime | Trip::While { .. } => self.least,
         };
         let (row, part) = (self.place / PARTS, self.place % PARTS);
         let many = carries(rounds, TIMES[row].max(least));
@@ -179,6 +189,8 @@ struct Search<'a> {
     active: &'a [bool],
     shares: &'a [Share],
     bytes: u64,
+    /// Whether this is the derivative of one that was within the budget.
+    derived: bool,
     /// The smallest tape so far, and its plan.
     least: Option<Tape>,
     smallest: Option<LinearizeOf>,
@@ -201,9 +213,20 @@ impl Search<'_> {
     /// and about how often they run.
     fn fewest(&mut self, f: FuncId) -> Result<Option<(f64, LinearizeOf)>, Problem> {
         let mut best: Option<(f64, Few, LinearizeOf)> = None;
+        let least = if self.derived { LEAST_OF_DERIVED } else { LEAST };
         for (level, block) in (0..levels(self.module, f)).flat_map(|l| BLOCKS.map(|b| (l, b))) {
             let last = TIMES.len() - 1;
-            let at = |place: usize| Few { level, place, block, share: 0 };
+            let at = |place: usize| Few { level, place, block, share: 0, least };
+            if !has_known_rounds(self.module, f, level) {
+                // Blocks are of loops of which it is known how many rounds there are.
+                if block > 1 {
+                    continue;
+                }
+                // Nor do the last rounds of others keep what they need, so nothing runs rounds more rarely.
+                if let (0, Some(of)) = (level, self.loops(f, at(0))?) {
+                    return Ok(Some((at(0).rounds(self.module, f), of)));
+                }
+            }
             let Some(mut found) = self.loops(f, at(last * PARTS))? else { continue };
             let (mut low, mut high) = (0, last * PARTS);
             while low < high {
@@ -381,6 +404,26 @@ fn levels(module: &Module, f: FuncId) -> usize {
         }
     }
     deepest
+}
+
+/// Whether it is known how many rounds there are of some loop that is no more levels below the outermost.
+fn has_known_rounds(module: &Module, f: FuncId, level: usize) -> bool {
+    let mut open: OrderedSet<(FuncId, usize)> = OrderedSet::default();
+    open.insert((f, level));
+    let mut next = 0;
+    while let Some((f, level)) = open.get_index(next).copied() {
+        next += 1;
+        for e in &module.function(f).equations {
+            let trip = e.op.as_loop(module).map(|(_, rounds)| rounds.trip);
+            if matches!(trip, Some(Trip::Static(_))) {
+                return true;
+            }
+            if let Some(level) = level.checked_sub(usize::from(trip.is_some())) {
+                open.extend(e.runs().map(|g| (g, level)));
+            }
+        }
+    }
+    false
 }
 
 /// The same function, of whose loops reverse mode keeps so many carries.

@@ -15,6 +15,7 @@
 //! | `flow` | minimum cuts |
 //! | `again` | the choice carried out |
 //! | `bits` | what is kept, in as few bits as it has |
+//! | `decisions` | what is not made again from floats that were rounded |
 //! | `blocks` | loops in blocks of rounds whose bits share words |
 //! | `apart` | halves in one function that share what is kept and nothing else |
 //! | `budget` | the cheapest plan whose tape has so many bytes at most |
@@ -48,6 +49,7 @@ mod blocks;
 mod budget;
 mod count;
 mod cut;
+mod decisions;
 mod flow;
 mod names;
 mod pieces;

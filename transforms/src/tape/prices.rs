@@ -12,6 +12,7 @@
 //! | what calls Rust, and ordered effects | never: they happen once |
 
 use super::bits::Widths;
+use super::decisions::decides;
 use super::flow::NEVER;
 use crate::cost::shape_of;
 use cranelift_entity::SecondaryMap;
@@ -19,8 +20,8 @@ use std::sync::Arc;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Effects, Lowering};
 use tapeloom_ir::{
-    ArrayType, Atom, Equation, Function, Memory, Module, Policy, Price, Regime, Share, Terms, Type,
-    ValueId,
+    ArrayType, Atom, Bits, Equation, Function, Memory, Module, Policy, Price, Regime, Share, Terms,
+    Type, ValueId,
 };
 
 /// Units in an addition.
@@ -92,7 +93,11 @@ impl Prices {
             Policy::Named(ref names) => Work::FreeBut(names),
             Policy::Dots => Work::FreeButDots,
         };
-        let again = f.equations.iter().map(|e| work.again(module, f, e)).collect();
+        // What a function is given that stands with its derivative is there as it was.
+        let exact = |v| terms.together && f.params.contains(&v);
+        let kept = |e| terms.bits == Bits::Rounded && decides(module, f, e, &exact);
+        let again = |e| if kept(e) { NEVER } else { work.again(module, f, e) };
+        let again = f.equations.iter().map(again).collect();
         let mut prices = Prices { keep: SecondaryMap::with_default(0), again };
         prices.keep(module, f, terms, reads);
         prices

@@ -19,6 +19,9 @@ impl Verifier<'_> {
         let mut valid = true;
         visit(body, &mut |s| {
             s.accesses(&mut |a| valid &= self.p.buffers.is_valid(a.buffer));
+            s.args(&mut |a| valid &= self.p.declared(a).is_some());
+            valid &= s.assigned().is_none_or(|(var, _)| self.p.vars.is_valid(var));
+            valid &= s.defined().is_none_or(|value| self.p.scalars.is_valid(value));
         });
         if valid
             && *lanes != 1

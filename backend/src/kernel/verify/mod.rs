@@ -18,8 +18,8 @@ mod tapes;
 use super::print::held;
 use super::range::Ranges;
 use super::{
-    Access, Arg, Buffer, BufferId, CursorId, Expr, Extent, IndexId, Kernel, KernelId, Place,
-    Program, ScalarId, Stmt, VarId, visit,
+    Access, Arg, Buffer, BufferId, CursorId, Expr, Extent, IndexId, Kernel, KernelId, MOST_INPUTS,
+    Place, Program, ScalarId, Stmt, VarId, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use std::fmt;
@@ -159,9 +159,6 @@ enum State {
 
 /// Calls within calls, so that none exhausts the stack.
 const DEEPEST_CALL: usize = 500;
-
-/// A larger number of an input would take memory, whatever it means.
-const MOST_INPUTS: usize = 1 << 24;
 
 /// What a block defines.
 #[derive(Default)]

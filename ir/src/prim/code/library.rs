@@ -7,6 +7,7 @@
 use super::{Continuity, Parameter, Takes};
 use crate::math::Eight;
 use crate::prim::SignOf;
+use std::hash::{Hash, Hasher};
 
 /// A function that is called: its symbol and its two versions.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,13 @@ pub struct Library {
     pub sign: SignOf,
     /// What is called.
     pub function: LibraryFn,
+}
+
+/// A name is of one function, but for the number that it is given.
+impl Hash for Library {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.name, self.function.parameter()).hash(state);
+    }
 }
 
 /// The versions of a library function.

@@ -48,7 +48,7 @@ macro_rules! codes {
         $($(#[$doc2:meta])* $code2:ident($x:ident: $of:ty) = $($column2:expr),*;)*
     ) => {
         /// An operation on single elements.
-        #[derive(Clone, Copy, Debug)]
+        #[derive(Clone, Copy, Hash, Debug)]
         pub enum Code {
             $($(#[$doc])* $code,)*
             $($(#[$doc2])* $code2($of),)*

@@ -61,7 +61,7 @@ impl CodeRow {
 }
 
 /// What a code has beside its operands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Parameter {
     /// A dtype to convert to: `{to=f32}`.
     To(Dtype),

@@ -18,7 +18,7 @@ use super::{
     Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Scalar, Types,
 };
 use crate::builder::Builder;
-use crate::function::{Atom, FuncId};
+use crate::function::{Atom, FuncId, Function};
 use crate::literal::Literal;
 use crate::module::Module;
 use crate::policy::{Price, Share, Terms};
@@ -82,22 +82,21 @@ impl Cond {
         }
         let mut lifted = vec![true; outputs];
         let mut y: Option<Vec<Atom>> = None;
-        // Of tapes: whether a branch so far writes them.
+        // What branches do of tapes: one writes records, and others leave it empty or hand on what they are given.
+        let tapes = b.with_module(|m| self.tapes(m));
+        let given: Vec<Option<usize>> = tapes.iter().map(|of| Of::given(of.as_slice())).collect();
         let mut written = vec![false; outputs];
         for (k, branch) in self.branches.iter().enumerate() {
-            let mut tapes = vec![None; outputs];
+            let tapes: Vec<Option<Of>> = tapes.iter().map(|of| of.get(k).copied()).collect();
             let of = cx.ask(|regions, m| {
                 let f = m.function(*branch);
                 let mut wanted = vec![Wanted::Batched; outputs];
                 for (i, ty) in f.result_types().iter().enumerate() {
-                    if let Type::Tape(_) = ty {
-                        // It is read as it was written.
-                        wanted[i] = Wanted::AsIs;
-                        let own = !super::loops::is_empty_tape(f, f.results[i]);
-                        tapes[i] = Some(own);
-                        if own && std::mem::replace(&mut written[i], true) {
-                            return Err(Problem::internal(format!("two branches write one {ty}")));
-                        }
+                    let Some(of) = tapes[i] else { continue };
+                    // It is read as it was written.
+                    wanted[i] = Wanted::AsIs;
+                    if of == Of::Own && std::mem::replace(&mut written[i], true) {
+                        return Err(Problem::internal(format!("two branches write one {ty}")));
                     }
                 }
                 regions.batch(m, *branch, size, batched, &wanted)
@@ -107,13 +106,14 @@ impl Cond {
                 let y = b.emit(Call::inline(of.function), args);
                 return Ok(Batched { y, batched: of.batched_out.into() });
             }
-            for (i, own) in tapes.iter().enumerate() {
-                if y.is_none() && own.is_some() || *own == Some(true) {
+            for (i, tape) in tapes.iter().enumerate() {
+                if y.is_none() && tape.is_some() || *tape == Some(Of::Own) {
                     lifted[i] = of.batched_out[i];
                 }
             }
             let lanes = Lanes::new(b, self.takes(b, x[0], k));
-            let skipped = b.with_module(|m| skipped(m, of.function))?;
+            // Where no member takes the branch that writes, what the others hand on is what there is.
+            let skipped = b.with_module(|m| skipped(m, of.function, &given))?;
             let mut args = vec![lanes.any()];
             args.extend(x[1..].iter().zip(batched).enumerate().map(|(i, (x, on))| match on {
                 true if i < known => lanes.safe(*x),
@@ -124,18 +124,40 @@ impl Cond {
             y = Some(match y {
                 None => found.to_vec(),
                 Some(y) => {
-                    let choose = |((x, y), tape): ((&Atom, Atom), &Option<bool>)| match tape {
+                    let choose = |((x, y), tape): ((&Atom, Atom), &Option<Of>)| match tape {
                         None => lanes.choose(*x, y),
-                        // One branch writes it, and the others leave it empty.
-                        Some(true) => *x,
-                        Some(false) => y,
+                        Some(Of::Own) => *x,
+                        Some(Of::Given(_) | Of::Empty) => y,
                     };
                     found.iter().zip(y).zip(&tapes).map(choose).collect()
                 }
             });
         }
-        let y = y.unwrap_or_default().into();
-        Ok(Batched { y, batched: lifted.into() })
+        let mut y = y.unwrap_or_default();
+        for (i, p) in given.iter().enumerate().filter(|(i, _)| !written[*i]) {
+            if let Some(p) = *p {
+                (y[i], lifted[i]) = (x[1 + p], batched[p]);
+            }
+        }
+        Ok(Batched { y: y.into(), batched: lifted.into() })
+    }
+
+    /// Of every result that is a tape, what each branch does of it; nothing of others.
+    fn tapes(&self, m: &Module) -> Vec<Vec<Of>> {
+        let of = |f: &Function, result: Atom| match f.all_params().position(|p| result == p.into())
+        {
+            Some(p) => Of::Given(p),
+            None if super::loops::is_empty_tape(f, result) => Of::Empty,
+            None => Of::Own,
+        };
+        let one = |(i, ty): (usize, Type)| match ty {
+            Type::Array(_) => Vec::new(),
+            Type::Tape(_) => {
+                let branches = self.branches.iter().map(|f| m.function(*f));
+                branches.map(|f| of(f, f.results[i])).collect()
+            }
+        };
+        m.function(self.branches[0]).result_types().into_iter().enumerate().map(one).collect()
     }
 
     /// Which members take branch `k`.
@@ -163,7 +185,7 @@ impl Cond {
         };
         let first = module.function(*first);
         for other in others.iter().map(|f| module.function(*f)) {
-            let types = |f: &crate::Function| (f.params.len(), f.param_types(), f.result_types());
+            let types = |f: &Function| (f.params.len(), f.param_types(), f.result_types());
             if types(first) != types(other) {
                 return wrong(format!(
                     "the branches @{} and @{} differ: {} and {}",
@@ -175,6 +197,27 @@ impl Cond {
             }
         }
         Ok(())
+    }
+}
+
+/// What a branch does of a tape.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// It writes records.
+    Own,
+    /// It hands on that parameter.
+    Given(usize),
+    /// It leaves the tape empty.
+    Empty,
+}
+
+impl Of {
+    /// What some branch hands on.
+    fn given(branches: &[Of]) -> Option<usize> {
+        branches.iter().find_map(|of| match of {
+            Of::Given(p) => Some(*p),
+            Of::Own | Of::Empty => None,
+        })
     }
 }
 

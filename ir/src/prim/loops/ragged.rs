@@ -188,7 +188,7 @@ impl Masked<'_> {
         let mut y = match self.seen {
             false => b.inline(self.function, &args),
             true => {
-                let skipped = b.with_module(|m| skipped(m, self.of.body))?;
+                let skipped = b.with_module(|m| skipped(m, self.of.body, &[]))?;
                 let op = Cond { branches: vec![skipped, self.of.body] }.into();
                 let args = [&[alive], &before[..]].concat();
                 let on = [&[true], self.on].concat();

@@ -195,12 +195,13 @@ impl Recorded {
         Ok((module, function))
     }
 
-    /// Bytes that the tape holds: values, operations, and the way back. What all operations of a kind
-    /// share (attributes, rules) is not counted.
+    /// Bytes that the tape holds: values, operations, the functions that these run, and the way back. Attributes of
+    /// operations are not counted.
     pub fn bytes(&self) -> usize {
         let results: usize = self.outputs.iter().map(|x| x.bytes().len()).sum();
         let plan = self.plan.as_ref().map_or(0, Plan::bytes);
-        self.values.bytes() + results + self.draft.bytes() + self.level.bytes() + plan
+        let tables = self.draft.bytes() + self.level.bytes() + plan;
+        self.values.bytes() + results + tables + self.module.bytes()
     }
 }
 

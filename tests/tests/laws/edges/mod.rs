@@ -10,6 +10,7 @@ mod accuracy;
 mod choices;
 mod completeness;
 mod functions;
+mod narrow;
 mod table;
 
 use completeness::{NOT_RECORDED, base, public_functions};
@@ -85,4 +86,11 @@ fn values_are_as_accurate_as_stated() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     choices::check_block("accuracy", &accuracy::table());
+}
+
+/// In f32, functions composed of others are right in some digits, to the second order.
+#[test]
+fn functions_in_f32_are_near_those_in_f64() {
+    let wrong = narrow::wrong(&table::recorded());
+    assert!(wrong.is_empty(), "{} are off:\n{}", wrong.len(), wrong.join("\n"));
 }

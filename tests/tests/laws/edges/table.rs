@@ -85,23 +85,55 @@ pub const FORWARD: &str = "native, forward";
 /// Computes the answers of an entry: natively with the gradient in reverse mode, and the Hessian forward
 /// over reverse; so by the interpreter; and natively forward over forward.
 pub fn compute(entry: &Entry, form: Form, weights: &[f64]) -> Vec<Computed> {
-    let (count, n) = (entry.points.len(), entry.points[0].len());
-    let column = |i: usize| Tensor::from(entry.points.iter().map(|p| p[i]).collect::<Vec<f64>>());
-    let matrix = || {
-        let flat: Vec<f64> = entry.points.concat();
-        Tensor::new(&[count, n], flat).unwrap()
+    let count = entry.points.len();
+    let (args, back, forward) = derivatives(entry, form, weights, Dtype::F64);
+    let results = [
+        (FIRST, jit(back.clone()).call(&args)),
+        ("interpreter, reverse", jit(back).interpreted().call(&args)),
+        (FORWARD, jit(forward).call(&args)),
+    ];
+    let computed = |(how, result): (_, Result<Vec<Tensor>, _>)| {
+        let result = result.unwrap_or_else(|e| panic!("{} ({how}): {e}", entry.name));
+        Computed { how, answers: by_point(&result, count) }
     };
-    let weights = Tensor::from(weights.to_vec());
+    results.into_iter().map(computed).collect()
+}
+
+/// The same answers in another dtype, natively, with the gradient in reverse mode.
+pub fn compute_in(dtype: Dtype, entry: &Entry, form: Form, weights: &[f64]) -> Vec<Answer> {
+    let (args, back, _) = derivatives(entry, form, weights, dtype);
+    let result = jit(back).call(&args);
+    by_point(&result.unwrap_or_else(|e| panic!("{}: {e}", entry.name)), entry.points.len())
+}
+
+type Arguments = (Vec<Tensor>, Vec<Vec<Tensor>>);
+type Vars = (Vec<Var>, Vec<Vec<Var>>);
+
+/// Arguments and directions, and the answers by them: in reverse mode, and forward.
+fn derivatives(
+    entry: &Entry,
+    form: Form,
+    weights: &[f64],
+    dtype: Dtype,
+) -> (Arguments, impl Fn(Vars) -> Vec<Var> + Clone, impl Fn(Vars) -> Vec<Var>) {
+    let (count, n) = (entry.points.len(), entry.points[0].len());
+    let array = |shape: &[usize], x: Vec<f64>| match dtype {
+        Dtype::F32 => Tensor::new(shape, x.into_iter().map(|x| x as f32).collect()).unwrap(),
+        _ => Tensor::new(shape, x).unwrap(),
+    };
+    let column = |i: usize| array(&[count], entry.points.iter().map(|p| p[i]).collect());
+    let matrix = || array(&[count, n], entry.points.concat());
+    let weights = array(&[weights.len()], weights.to_vec());
     let (x, directions): (Vec<Tensor>, Vec<Vec<Tensor>>) = match form {
-        Form::One(_) => (vec![column(0)], vec![vec![ones_like(count)]]),
+        Form::One(_) => (vec![column(0)], vec![vec![array(&[count], vec![1.0; count])]]),
         Form::Two(_) => {
-            let (on, off) = (ones_like(count), zeros_like(count));
+            let (on, off) = (array(&[count], vec![1.0; count]), array(&[count], vec![0.0; count]));
             (vec![column(0), column(1)], vec![vec![on.clone(), off.clone()], vec![off, on]])
         }
         Form::Row(_) => {
             let unit = |i: usize| {
                 let flat = (0..count * n).map(|k| f64::from(u8::from(k % n == i))).collect();
-                vec![Tensor::new::<f64>(&[count, n], flat).unwrap()]
+                vec![array(&[count, n], flat)]
             };
             (vec![matrix()], (0..n).map(unit).collect())
         }
@@ -154,27 +186,10 @@ pub fn compute(entry: &Entry, form: Form, weights: &[f64]) -> Vec<Computed> {
     let args = (x, directions);
     let back = {
         let all = all.clone();
-        move |(x, d): (Vec<Var>, Vec<Vec<Var>>)| all(true, x, d)
+        move |(x, d): Vars| all(true, x, d)
     };
-    let forward = move |(x, d): (Vec<Var>, Vec<Vec<Var>>)| all(false, x, d);
-    let results = [
-        (FIRST, jit(back.clone()).call(&args)),
-        ("interpreter, reverse", jit(back).interpreted().call(&args)),
-        (FORWARD, jit(forward).call(&args)),
-    ];
-    let computed = |(how, result): (_, Result<Vec<Tensor>, _>)| {
-        let result = result.unwrap_or_else(|e| panic!("{} ({how}): {e}", entry.name));
-        Computed { how, answers: by_point(&result, count) }
-    };
-    results.into_iter().map(computed).collect()
-}
-
-fn ones_like(n: usize) -> Tensor {
-    Tensor::from(vec![1.0; n])
-}
-
-fn zeros_like(n: usize) -> Tensor {
-    Tensor::from(vec![0.0; n])
+    let forward = move |(x, d): Vars| all(false, x, d);
+    (args, back, forward)
 }
 
 /// Numbers of one point after another, from arrays whose first axis is that of points.

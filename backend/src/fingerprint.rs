@@ -1,0 +1,113 @@
+//! The fingerprint of what a compile gives: kernels, memory plan, layouts of the tape.
+//!
+//! See [`tapeloom_ir::fingerprint`] for what counts: structure, and no names, lines, times or texts.
+
+use crate::compile::Report;
+use crate::kernel::{Asked, Kernel, Program};
+use crate::layout::{Layout, Pipeline, Room};
+use crate::plan::{CallRow, Inside, Plan, Row};
+use crate::target::Target;
+use std::hash::{Hash, Hasher};
+use tapeloom_ir::{FuncId, Module, fingerprint};
+
+/// Tells the stages of a compile to whoever wants them.
+pub(crate) fn tell(module: &Module, func: FuncId, report: &Report) {
+    let of = || fingerprint::function(module, func);
+    let program = || fingerprint::of(&*report.program);
+    fingerprint::tell("kernels", of, program);
+    fingerprint::tell("plan", of, || fingerprint::of(&report.plan));
+    // Only the simulated machine lays tapes out.
+    if matches!(report.target, Target::Accelerator(_)) && fingerprint::wanted() {
+        for pipeline in Pipeline::ALL {
+            // Some programs keep nothing that a layout could be made of, which is the same before and after.
+            if let Ok(layout) = pipeline.run(&report.program, &Room::default()) {
+                fingerprint::tell("layout", program, || fingerprint::of(&layout));
+            }
+        }
+    }
+}
+
+impl Hash for Program {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Program { tapes, watched, callees, entry } = self;
+        tapes.values().for_each(|tape| (tape.record, tape.within.len()).hash(state));
+        watched.values().for_each(|w| w.runtime.hash(state));
+        callees.hash(state);
+        entry.hash(state);
+    }
+}
+
+impl Hash for Kernel {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Kernel {
+            name: _,
+            inline,
+            buffers,
+            body,
+            scalars,
+            vars,
+            indices,
+            cursors,
+            versions,
+            kept,
+            workspace,
+        } = self;
+        (inline, buffers, body, scalars, vars, indices, cursors, workspace).hash(state);
+        buffers.keys().for_each(|b| versions[b].hash(state));
+        // Under which names values are kept may be said otherwise.
+        kept.iter().for_each(|(held, names)| (held, names.len()).hash(state));
+    }
+}
+
+/// Rust functions are numbered by the process, so what counts is of what types they are.
+impl Hash for Asked {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Asked { call, operands, location: _ } = self;
+        (&call.results, operands).hash(state);
+    }
+}
+
+impl Hash for Plan {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Plan { rows, steps, peak, calls, tapes, keeping, again, inside, works } = self;
+        (rows, steps, peak).hash(state);
+        for CallRow { name: _, equations, sites, kernel } in calls {
+            (equations, sites, kernel).hash(state);
+        }
+        tapes.values().for_each(|tape| tape.record.hash(state));
+        keeping.iter().for_each(|k| (&k.ty, k.rounds).hash(state));
+        again.iter().for_each(|a| (&a.ty, a.times).hash(state));
+        for Inside { step, bytes, rows } in inside {
+            (step, bytes, rows).hash(state);
+        }
+        works.iter().for_each(|w| (w.step, w.offset, w.bytes).hash(state));
+    }
+}
+
+impl Hash for Row {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Row {
+            buffer,
+            ty,
+            place,
+            first,
+            last,
+            primitive: _,
+            location: _,
+            tape,
+            read_back,
+            kept,
+            names,
+        } = self;
+        (buffer, ty, place, first, last, tape).hash(state);
+        (read_back.len(), kept.len(), names.len()).hash(state);
+    }
+}
+
+impl Hash for Layout {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Layout { name: _, regions, inputs } = self;
+        regions.hash(state);
+        inputs.hash(state);
+    }
+}

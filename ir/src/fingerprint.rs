@@ -1,0 +1,170 @@
+//! Fingerprints of what a compile goes through, to tell whether a change of the code changed any program.
+//!
+//! A refactoring must not change what is compiled. So each stage of a compile can be reduced to a number that depends
+//! on the structure of a program alone: ids, offsets, types, literals; never names, source lines, times or texts, which
+//! may be renamed. Two compiles are the same if every stage has the same number.
+//!
+//! Whoever wants the numbers [collects](collect) those of one closure, or names a file in the environment variable
+//! [`FILE`]: then every compile of the process appends a line for each stage, `stage input output`, to be compared as
+//! a set with the lines of another build. Nothing is computed otherwise.
+//!
+//! ```
+//! use tapeloom_ir::{fingerprint, parse_module};
+//! let of = |text: &str| {
+//!     let module = parse_module(text).map_err(|e| e[0].clone())?;
+//!     let (f, _) = module.iter().last().ok_or("no function")?;
+//!     Ok::<u64, Box<dyn std::error::Error>>(fingerprint::function(&module, f))
+//! };
+//! let square = "func @f(%0: f64[]) -> (f64[]) {\n  %1: f64[] = mul %0, %0\n  return %1\n}";
+//! assert_eq!(of(square)?, of(&square.replace("@f", "@renamed"))?);
+//! assert_ne!(of(square)?, of(&square.replace("mul", "add"))?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Model: process replay of tinygrad, where a refactoring must generate the same kernels to the byte.
+
+use crate::function::FuncId;
+use crate::map::OrderedMap;
+use crate::module::Module;
+use crate::prim::Op;
+use cranelift_entity::EntityRef;
+use rustc_hash::FxHasher;
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
+use std::hash::{Hash, Hasher};
+use std::io::Write;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// The environment variable that names the file to which every compile of a process appends its fingerprints.
+pub const FILE: &str = "TAPELOOM_FINGERPRINTS";
+
+/// One stage of a compile: what it is called, and the fingerprints of what it was given and of what it made.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Stage {
+    /// Which stage.
+    pub name: &'static str,
+    /// What it was given.
+    pub input: u64,
+    /// What it made.
+    pub output: u64,
+}
+
+thread_local! {
+    static COLLECTED: RefCell<Option<Vec<Stage>>> = const { RefCell::new(None) };
+}
+
+/// The file that the environment names.
+fn file() -> Option<&'static Mutex<File>> {
+    static OPEN: OnceLock<Option<Mutex<File>>> = OnceLock::new();
+    let open = || {
+        let path = std::env::var_os(FILE)?;
+        OpenOptions::new().create(true).append(true).open(path).ok().map(Mutex::new)
+    };
+    OPEN.get_or_init(open).as_ref()
+}
+
+/// Whether somebody wants fingerprints: only then are they worth computing.
+pub fn wanted() -> bool {
+    COLLECTED.with_borrow(Option::is_some) || file().is_some()
+}
+
+/// Hands on the fingerprints of a stage; `input` and `output` are computed where somebody [wants](wanted) them.
+pub fn tell(name: &'static str, input: impl FnOnce() -> u64, output: impl FnOnce() -> u64) {
+    if !wanted() {
+        return;
+    }
+    let stage = Stage { name, input: input(), output: output() };
+    COLLECTED.with_borrow_mut(|list| list.iter_mut().for_each(|list| list.push(stage)));
+    if let Some(file) = file() {
+        let Stage { name, input, output } = stage;
+        let line = format!("{name} {input:016x} {output:016x}\n");
+        // One write a line, so that lines of several processes do not mix.
+        let _ = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
+    }
+}
+
+/// The stages of all compiles of this thread while `f` runs.
+pub fn collect<T>(f: impl FnOnce() -> T) -> (T, Vec<Stage>) {
+    let before = COLLECTED.replace(Some(Vec::new()));
+    let result = f();
+    let stages = COLLECTED.replace(before).unwrap_or_default();
+    (result, stages)
+}
+
+/// The fingerprint of a value.
+pub fn of(value: &impl Hash) -> u64 {
+    let mut state = FxHasher::default();
+    value.hash(&mut state);
+    state.finish()
+}
+
+/// The fingerprint of a function and of all that it refers to.
+pub fn function(module: &Module, f: FuncId) -> u64 {
+    let mut known: OrderedMap<FuncId, u64> = OrderedMap::default();
+    let mut pending = vec![f];
+    while let Some(&next) = pending.last() {
+        let regions = module.function(next).equations.iter().flat_map(|e| e.op.regions());
+        let missing: Vec<FuncId> =
+            regions.map(|r| r.function).filter(|callee| !known.contains_key(callee)).collect();
+        if missing.is_empty() {
+            pending.pop();
+            let fingerprint = alone(module, next, &known);
+            known.insert(next, fingerprint);
+        } else {
+            pending.extend(missing);
+        }
+    }
+    known[&f]
+}
+
+/// That of a function of which the callees are known.
+fn alone(module: &Module, f: FuncId, callees: &OrderedMap<FuncId, u64>) -> u64 {
+    let f = module.function(f);
+    let mut state = FxHasher::default();
+    f.params.hash(&mut state);
+    f.linear_params.hash(&mut state);
+    for e in &f.equations {
+        e.outputs.hash(&mut state);
+        primitive(&e.op, callees, &mut state);
+        e.operands.hash(&mut state);
+    }
+    f.results.hash(&mut state);
+    f.types.values().for_each(|ty| ty.hash(&mut state));
+    state.finish()
+}
+
+fn primitive(op: &Op, callees: &OrderedMap<FuncId, u64>, state: &mut FxHasher) {
+    if op.host().is_some() || matches!(op, Op::Keep(_)) {
+        // Hosts are numbered by the process, and marks are names.
+        return std::mem::discriminant(op).hash(state);
+    }
+    let regions = op.regions();
+    if regions.is_empty() {
+        return op.hash(state);
+    }
+    // Ids say where in a module a function is; what counts is what it is.
+    let places: Vec<FuncId> = (0..regions.len()).map(FuncId::new).collect();
+    op.with_regions(&places).hash(state);
+    regions.iter().for_each(|r| callees[&r.function].hash(state));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_are_collected_from_the_closure_alone() {
+        assert!(!wanted());
+        tell("before", || unreachable!(), || unreachable!());
+        let (inner, stages) = collect(|| {
+            tell("a", || 1, || 2);
+            let ((), inner) = collect(|| tell("b", || 3, || 4));
+            tell("c", || 5, || 6);
+            inner
+        });
+        assert_eq!(inner, [Stage { name: "b", input: 3, output: 4 }]);
+        let names: Vec<_> = stages.iter().map(|s| s.name).collect();
+        assert_eq!(names, ["a", "c"]);
+        assert!(!wanted());
+    }
+}

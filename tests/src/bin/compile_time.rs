@@ -1,0 +1,59 @@
+//! What users wait for: seconds that rustc takes, in release, for `tests/data/compile_time.rs`, sixty small programs
+//! with closures of their own; then how long it takes to trace, compile and run them all.
+//!
+//! Libraries are built before, which does not count. Of rustc's time there are two figures, by the clock and of the
+//! processors: the second one hardly depends on what else the machine does.
+//!
+//! `compile_time FILE.ll` writes what rustc gives to LLVM into that file instead, for `cargo llvm-lines --files`.
+
+use std::error::Error;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let build = ["build", "--release", "--package", "tapeloom"];
+    succeed(Command::new(cargo).args(build).current_dir(&root))?;
+
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let release = root.join(target).join("release");
+    let program = release.join("compile_time_programs");
+    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    rustc
+        .args(["--edition", "2024", "--crate-name", "programs", "-C", "opt-level=3"])
+        .args(["-C", "embed-bitcode=no"])
+        .arg("--extern")
+        .arg(format!("tapeloom={}", release.join("libtapeloom.rlib").display()))
+        .arg("-L")
+        .arg(format!("dependency={}", release.join("deps").display()))
+        .arg(root.join("tests/data/compile_time.rs"));
+    if let Some(lines) = std::env::args_os().nth(1) {
+        rustc.args(["--emit", "llvm-ir", "-C", "codegen-units=1", "-C", "no-prepopulate-passes"]);
+        return succeed(rustc.arg("-o").arg(lines));
+    }
+    let (start, before) = (Instant::now(), processors()?);
+    succeed(rustc.arg("-o").arg(&program))?;
+    let (clock, busy) = (start.elapsed().as_secs_f64(), processors()? - before);
+    println!("compile_time_s {clock:.1}\ncompile_time_processor_s {busy:.1}");
+
+    let start = Instant::now();
+    succeed(&mut Command::new(program))?;
+    println!("programs_s {:.2}", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn succeed(command: &mut Command) -> Result<(), Box<dyn Error>> {
+    let status = command.status()?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}").into()) }
+}
+
+/// Seconds that all finished children of this process have computed, as Linux counts them: in hundredths.
+fn processors() -> Result<f64, Box<dyn Error>> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // The name of the program may hold anything; the fields that follow it begin with the third.
+    let (_, fields) = stat.rsplit_once(')').ok_or("no fields in /proc/self/stat")?;
+    let ticks = fields.split_whitespace().skip(13).take(2).map(str::parse::<f64>);
+    Ok(ticks.sum::<Result<f64, _>>()? / 100.0)
+}

@@ -1,0 +1,40 @@
+//! Replay: `replay --write FILE` writes the fingerprints of every program that is at hand, `replay --check FILE`
+//! compares those of this build with them and says which differ; `--only FAMILY,..` takes some families.
+//!
+//! The last line of a check is `N programs, M differences`; the exit code is 1 if there are any.
+
+use std::error::Error;
+use std::fs;
+use std::process::ExitCode;
+use tapeloom_tests::replay::{differences, print, replay};
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (mut write, mut check, mut families) = (None, None, Vec::new());
+    for pair in args.chunks(2) {
+        match pair {
+            [flag, file] if flag == "--write" => write = Some(file.clone()),
+            [flag, file] if flag == "--check" => check = Some(file.clone()),
+            [flag, list] if flag == "--only" => {
+                families = list.split(',').map(str::to_owned).collect()
+            }
+            _ => return Err("replay --write FILE | --check FILE [--only FAMILY,..]".into()),
+        }
+    }
+    let programs = replay(&families)?;
+    let text = print(&programs);
+    if let Some(file) = write {
+        fs::write(file, &text)?;
+        println!("{} programs, {} stages", programs.len(), text.lines().count());
+    }
+    let Some(file) = check else { return Ok(ExitCode::SUCCESS) };
+    let mut before = fs::read_to_string(file)?;
+    if !families.is_empty() {
+        let of = |l: &&str| families.iter().any(|f| l.starts_with(&format!("{f}/")));
+        before = before.lines().filter(of).map(|l| format!("{l}\n")).collect();
+    }
+    let differ = differences(&before, &text);
+    differ.iter().for_each(|line| println!("{line}"));
+    println!("{} programs, {} differences", programs.len(), differ.len());
+    Ok(if differ.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,305 @@
+//! Replay: the fingerprints of every program that is at hand, to tell whether a change of the code changed any of them.
+//!
+//! A change that only moves or renames code leaves every line as it is. One that is meant to change kernels changes the
+//! lines that it says, and no other. See [`tapeloom_ir::fingerprint`] for what counts.
+//!
+//! | family | programs | compiled for |
+//! |---|---|---|
+//! | `example` | [`EXAMPLES`] with their derivatives | machine code, the simulated accelerator |
+//! | `sample` | the samples of every primitive with their derivatives | machine code |
+//! | `suite` | the nine kernels under every way of keeping, and at the extents of the study | machine code, the simulated accelerator |
+//! | `gradbench` | every function of the recorded evals | machine code |
+//! | `filetest` | every text test, step by step | what the test says |
+//! | `random` | random programs with their derivatives | machine code |
+//! | `loops` | gradients of random programs with loops under policies and budgets | machine code, the simulated accelerator |
+
+use crate::genes::Recipe;
+use crate::planned::{self, Program};
+use crate::suite::{KERNELS, Kernel, READINGS, WAYS};
+use crate::tally::words;
+use crate::{Case, EXAMPLES, Failure, TextTest, cases, gradbench};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tapeloom::accelerator::Machine;
+use tapeloom::{Target, jit};
+use tapeloom_backend::{Options, compile};
+use tapeloom_ir::fingerprint::{Stage, collect};
+use tapeloom_ir::{FuncId, Module};
+use tapeloom_transforms::{BEFORE_ACCELERATOR, BEFORE_CODE, Pipeline};
+
+/// How many random programs of each of the two kinds there are.
+const RANDOM: u64 = 250;
+/// The first seed of those without loops, and of those with loops.
+const SEEDS: [u64; 2] = [26_000, 27_000];
+
+/// The fingerprints of programs by name, `family/program`.
+pub type Replay = BTreeMap<String, Vec<Line>>;
+
+/// A line of a replay: a stage of a compile, or an error where there is none.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Line {
+    /// A stage.
+    Stage(Stage),
+    /// The program is refused. What the error says may be said otherwise.
+    Refused,
+}
+
+/// All programs, or those of the families that are named.
+///
+/// # Errors
+/// Where programs cannot be read at all.
+pub fn replay(families: &[String]) -> Result<Replay, Failure> {
+    let all: [(&str, Family); 7] = [
+        ("example", examples),
+        ("sample", samples),
+        ("suite", suite),
+        ("gradbench", evals),
+        ("filetest", filetests),
+        ("random", random),
+        ("loops", loops),
+    ];
+    let mut replay = Replay::new();
+    for (name, family) in all {
+        if families.is_empty() || families.iter().any(|f| f == name) {
+            let mut add = |program: String, run: &mut dyn FnMut() -> Result<(), Failure>| {
+                let (result, stages) = collect(run);
+                let lines = replay.entry(format!("{name}/{program}")).or_default();
+                lines.extend(stages.into_iter().map(Line::Stage));
+                lines.extend(result.is_err().then_some(Line::Refused));
+            };
+            family(&mut add)?;
+        }
+    }
+    Ok(replay)
+}
+
+/// Takes a program: its name, and what compiles it.
+type Add<'a> = dyn FnMut(String, &mut dyn FnMut() -> Result<(), Failure>) + 'a;
+type Family = fn(&mut Add<'_>) -> Result<(), Failure>;
+
+/// The machine on which programs are compiled for the accelerator.
+fn accelerator() -> Target {
+    Target::Accelerator(Machine::cal())
+}
+
+fn run(m: &Module, f: FuncId, passes: &str, target: Target) -> Result<(), Failure> {
+    let mut m = m.clone();
+    let pipeline: Pipeline = passes.parse()?;
+    let f = pipeline.run(&mut m, f, |_, _, _| {})?;
+    compile(&m, f, &Options { target, ..Options::default() })?;
+    Ok(())
+}
+
+/// A function and its derivatives, for both targets or for machine code alone.
+fn derivatives(add: &mut Add<'_>, m: &mut Module, case: &Case, both: bool) -> Result<(), Failure> {
+    let Ok(words) = words(m, case) else {
+        add(case.name.clone(), &mut || Err("a derivative is refused".into()));
+        return Ok(());
+    };
+    for (letters, f) in words {
+        let name = format!("{letters}{}", case.name);
+        add(name.clone(), &mut || run(m, f, BEFORE_CODE, Target::default()));
+        if both {
+            add(name, &mut || run(m, f, BEFORE_ACCELERATOR, accelerator()));
+        }
+    }
+    Ok(())
+}
+
+fn examples(add: &mut Add<'_>) -> Result<(), Failure> {
+    EXAMPLES.iter().try_for_each(|example| {
+        let (mut m, case) = example.read()?;
+        derivatives(add, &mut m, &case, true)
+    })
+}
+
+fn samples(add: &mut Add<'_>) -> Result<(), Failure> {
+    let mut m = Module::new();
+    let all = cases(&mut m);
+    all.iter().filter(|case| case.smooth).try_for_each(|c| derivatives(add, &mut m, c, false))
+}
+
+fn suite(add: &mut Add<'_>) -> Result<(), Failure> {
+    for kernel in KERNELS.iter().chain(READINGS) {
+        for way in WAYS {
+            let name = format!("{kernel} {}", way.name);
+            let on = |target: Target| of_suite(kernel, kernel.sizes.test, way.gradient, target);
+            add(name.clone(), &mut || on(Target::default()));
+            add(name, &mut || on(accelerator()));
+        }
+        let study = || of_suite(kernel, kernel.sizes.study, Kernel::gradient, Target::default());
+        add(format!("{kernel} study"), &mut || study());
+    }
+    Ok(())
+}
+
+fn of_suite(
+    kernel: &Kernel,
+    extents: &'static [usize],
+    gradient: fn(&Kernel, &'static [usize]) -> crate::suite::Gradient,
+    target: Target,
+) -> Result<(), Failure> {
+    let inputs = (kernel.inputs)(extents);
+    jit(gradient(kernel, extents)).on(target).explain(kernel.arguments(&inputs)?)?;
+    Ok(())
+}
+
+fn evals(add: &mut Add<'_>) -> Result<(), Failure> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/gradbench");
+    for file in files(&folder, "jsonl")? {
+        let mut seen = BTreeSet::new();
+        for line in fs::read_to_string(&file)?.lines() {
+            let message = &serde_json::from_str::<Value>(line)?["message"];
+            let [module, function] = ["module", "function"].map(|key| message[key].as_str());
+            let (Some(module), Some(function)) = (module, function) else { continue };
+            if seen.insert(function.to_owned()) {
+                add(format!("{module}.{function}"), &mut || {
+                    gradbench::explain(module, function, &message["input"]).map(|_| ())
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn filetests(add: &mut Add<'_>) -> Result<(), Failure> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
+    for file in files(&root, "ir")? {
+        let text = fs::read_to_string(&file)?;
+        // Folders may be sorted otherwise; a file keeps its name.
+        let name = file.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
+        add(name, &mut || TextTest::read(&text)?.output().map(|_| ()));
+    }
+    Ok(())
+}
+
+fn random(add: &mut Add<'_>) -> Result<(), Failure> {
+    for seed in SEEDS[0]..SEEDS[0] + RANDOM {
+        let mut m = Module::new();
+        let mut case = Recipe::draw(seed).program(&mut m)?;
+        case.name = seed.to_string();
+        derivatives(add, &mut m, &case, false)?;
+    }
+    Ok(())
+}
+
+fn loops(add: &mut Add<'_>) -> Result<(), Failure> {
+    for seed in SEEDS[1]..SEEDS[1] + RANDOM {
+        let program = Program::draw(seed);
+        let policy = planned::policy_of(&program, seed);
+        add(format!("{seed}"), &mut || {
+            let f = planned::gradient_under(&program, policy.clone());
+            f.explain(program.argument())?;
+            Ok(())
+        });
+        let program = Program::with_nests(seed);
+        add(format!("{seed} simulated"), &mut || {
+            let f = planned::gradient_under(&program, tapeloom::Policy::Planned).on(accelerator());
+            f.explain(program.argument())?;
+            Ok(())
+        });
+    }
+    Ok(())
+}
+
+/// The files of a folder and of those in it, by name.
+fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(files(&path, extension)?);
+        } else if path.extension().is_some_and(|e| e == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A replay as text: a line for each stage, `family/program: stage input output`.
+pub fn print(replay: &Replay) -> String {
+    let mut text = String::new();
+    for (name, lines) in replay {
+        for line in lines {
+            let _ = match line {
+                Line::Stage(Stage { name: stage, input, output }) => {
+                    writeln!(text, "{name}: {stage} {input:016x} {output:016x}")
+                }
+                Line::Refused => writeln!(text, "{name}: refused"),
+            };
+        }
+    }
+    text
+}
+
+/// How two replays differ: of each program that differs the stages of which the numbers do, or that it is there in one of
+/// them only. Both are texts of [`print`].
+pub fn differences(before: &str, now: &str) -> Vec<String> {
+    let (before, now) = (by_program(before), by_program(now));
+    let names: BTreeSet<&str> = before.keys().chain(now.keys()).copied().collect();
+    let mut all = Vec::new();
+    for name in names {
+        match (before.get(name), now.get(name)) {
+            (Some(a), Some(b)) if a == b => {}
+            (Some(a), Some(b)) => {
+                let count = |lines: &[&str], stage: &str| {
+                    lines.iter().filter(|l| l.split(' ').next() == Some(stage)).count()
+                };
+                let stages: BTreeSet<&str> =
+                    a.iter().chain(b).filter_map(|l| l.split(' ').next()).collect();
+                let of = |list: &Vec<&str>, stage: &str| -> Vec<String> {
+                    let of = list.iter().filter(|l| l.split(' ').next() == Some(stage));
+                    of.map(|l| l.rsplit(' ').next().unwrap_or_default().to_owned()).collect()
+                };
+                let differ: Vec<String> = stages
+                    .into_iter()
+                    .filter(|stage| of(a, stage) != of(b, stage))
+                    .map(|stage| format!("{stage} ({} and {})", count(a, stage), count(b, stage)))
+                    .collect();
+                // Where results of all stages agree, what they were given does not.
+                let what = if differ.is_empty() { "inputs".to_owned() } else { differ.join(", ") };
+                all.push(format!("{name}: {what}"));
+            }
+            (Some(_), None) => all.push(format!("{name}: is no longer there")),
+            (None, _) => all.push(format!("{name}: was not there")),
+        }
+    }
+    all
+}
+
+fn by_program(text: &str) -> BTreeMap<&str, Vec<&str>> {
+    let mut all: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, line) in text.lines().filter_map(|l| l.split_once(": ")) {
+        all.entry(name).or_default().push(line);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_name_the_program_and_the_stage() {
+        let a = "suite/x: passes 01 02\nsuite/x: kernels 02 03\nsuite/y: refused\n";
+        assert_eq!(differences(a, a), Vec::<String>::new());
+        let b = "suite/x: passes 01 02\nsuite/x: kernels 02 04\nsuite/z: refused\n";
+        let found = differences(a, b);
+        let want =
+            ["suite/x: kernels (1 and 1)", "suite/y: is no longer there", "suite/z: was not there"];
+        assert_eq!(found, want);
+    }
+
+    #[test]
+    fn a_program_has_the_same_fingerprints_again() -> Result<(), Failure> {
+        let families = ["example".to_owned()];
+        let first = print(&replay(&families)?);
+        assert!(first.lines().count() > 4 * EXAMPLES.len());
+        assert_eq!(differences(&first, &print(&replay(&families)?)), Vec::<String>::new());
+        Ok(())
+    }
+}
