@@ -53,65 +53,65 @@ macro_rules! sweeps {
 
 sweeps! {
     // Drawn: programs of genes (`random::fuzz`).
-    Text = "random::fuzz::text_says_everything", gate 200 in 0.5 s, nightly 6000;
-    Values = "random::fuzz::passes_kernels_and_machine_code_keep_the_values", gate 300 in 2.0 s, nightly 6000;
-    Marks = "random::fuzz::no_pass_looks_through_a_mark", gate 300 in 1.0 s, nightly 6000;
-    Derivatives = "random::fuzz::forward_and_reverse_are_transposes", gate 100 in 2.0 s, nightly 3000;
-    Batches = "random::fuzz::batch_is_map", gate 120 in 1.5 s, nightly 3000;
-    WordsOfTwo = "random::fuzz::words_of_two_letters", gate 60 in 1.5 s, nightly 2000;
-    KeptOrNot = "random::fuzz::policies_change_no_bit", gate 60 in 1.5 s, nightly 2000;
-    Recordings = "random::fuzz::recordings_are_their_programs", gate 100 in 0.5 s, nightly 3000;
-    Met = "random::fuzz::the_generator_meets_what_programs_are_made_of", gate 1000 in 0.5 s, nightly 1000;
+    Text = "random::fuzz::text_says_everything", gate 200 in 0.1 s, nightly 6000;
+    Values = "random::fuzz::passes_kernels_and_machine_code_keep_the_values", gate 300 in 0.9 s, nightly 6000;
+    Marks = "random::fuzz::no_pass_looks_through_a_mark", gate 300 in 0.3 s, nightly 6000;
+    Derivatives = "random::fuzz::forward_and_reverse_are_transposes", gate 100 in 0.8 s, nightly 3000;
+    Batches = "random::fuzz::batch_is_map", gate 120 in 0.5 s, nightly 3000;
+    WordsOfTwo = "random::fuzz::words_of_two_letters", gate 60 in 0.5 s, nightly 2000;
+    KeptOrNot = "random::fuzz::policies_change_no_bit", gate 60 in 0.6 s, nightly 2000;
+    Recordings = "random::fuzz::recordings_are_their_programs", gate 100 in 0.1 s, nightly 3000;
+    Met = "random::fuzz::the_generator_meets_what_programs_are_made_of", gate 1000 in 0.1 s, nightly 1000;
     // Drawn: programs with loops (`random::planned`).
-    Policies = "random::planned::values_gradients_and_effects_are_those_of_every_policy", gate 12 in 1.5 s, nightly 300;
-    Budgets = "random::planned::budgets_are_obeyed_or_refused_with_the_least_number", gate 12 in 8.0 s, nightly 300;
-    Orders = "random::planned::derivatives_of_gradients_are_those_of_every_policy", gate 8 in 1.0 s, nightly 200;
-    Rounding = "random::planned::derivatives_of_what_is_rounded_are_near", gate 8 in 1.0 s, nightly 200;
+    Policies = "random::planned::values_gradients_and_effects_are_those_of_every_policy", gate 12 in 1.1 s, nightly 300;
+    Budgets = "random::planned::budgets_are_obeyed_or_refused_with_the_least_number", gate 12 in 6.0 s, nightly 300;
+    Orders = "random::planned::derivatives_of_gradients_are_those_of_every_policy", gate 8 in 0.7 s, nightly 200;
+    Rounding = "random::planned::derivatives_of_what_is_rounded_are_near", gate 8 in 0.6 s, nightly 200;
     Thresholds = "random::planned::what_is_rounded_decides_as_the_forward_pass_did", gate 16 in 1.0 s, nightly 300;
-    Figures = "random::planned::what_is_said_of_the_tape_is_all_of_it", gate 12 in 1.0 s, nightly 300;
+    Figures = "random::planned::what_is_said_of_the_tape_is_all_of_it", gate 12 in 0.3 s, nightly 300;
+    Machines = "random::planned::simulated_machines_compute_the_same_bits", gate 6 in 0.7 s, nightly 150;
     Growth = "random::planned::what_a_gradient_works_in_does_not_grow_with_iterations", gate 20 in 2.0 s, nightly 300;
-    Machines = "random::planned::simulated_machines_compute_the_same_bits", gate 6 in 1.0 s, nightly 150;
     // Drawn: programs that write to arrays, and products.
-    WritesMean = "random::state::random_programs_mean_what_they_do_to_numbers", gate 40 in 1.5 s, nightly 1000;
-    WritesFirst = "random::state::random_programs_have_the_derivatives_of_their_pure_forms", gate 6 in 1.0 s, nightly 150;
-    WritesHigher = "random::state::random_programs_have_higher_derivatives", gate 2 in 1.0 s, nightly 50;
-    Places = "random::places::windows_and_rows_mean_what_arrays_did", gate 400 in 2.0 s, nightly 10_000;
-    Products = "random::thin::random_compositions", gate 20 in 0.4 s, nightly 1000;
-    Nests = "study::accelerator::programs::random_nests_read_what_streams_bring", gate 200 in 0.3 s, nightly 10_000;
+    WritesMean = "random::state::random_programs_mean_what_they_do_to_numbers", gate 40 in 0.7 s, nightly 1000;
+    WritesFirst = "random::state::random_programs_have_the_derivatives_of_their_pure_forms", gate 6 in 2.0 s, nightly 150;
+    WritesHigher = "random::state::random_programs_have_higher_derivatives", gate 2 in 2.3 s, nightly 50;
+    Places = "random::places::windows_and_rows_mean_what_arrays_did", gate 400 in 1.2 s, nightly 10_000;
+    Products = "random::thin::random_compositions", gate 20 in 0.2 s, nightly 1000;
+    Nests = "study::accelerator::programs::random_nests_read_what_streams_bring", gate 200 in 0.2 s, nightly 10_000;
     // Drawn: programs under the laws of primitives, and damaged text.
-    Laws = "laws::random::laws_hold_for_random_programs", gate 150 in 1.0 s, nightly 4000;
-    Damage = "laws::mutations::broken_text_does_not_panic", gate 6 in 0.3 s, nightly 200;
+    Laws = "laws::random::laws_hold_for_random_programs", gate 150 in 0.5 s, nightly 4000;
+    Damage = "laws::mutations::broken_text_does_not_panic", gate 6 in 0.2 s, nightly 200;
     // Drawn: beside the code.
-    Simplified = "it::simplify::random_programs_keep_their_meaning", gate 60 in 0.3 s, nightly 3000;
+    Simplified = "it::simplify::random_programs_keep_their_meaning", gate 60 in 0.1 s, nightly 3000;
     Relaxed = "it::simplify::relaxed_programs_agree_to_rounding", gate 60 in 0.1 s, nightly 3000;
     Regions = "it::simplify::small_regions_are_put_together_again", gate 10 in 0.1 s, nightly 1000;
     Cuts = "tape::flow::tests::every_cut_of_small_graphs_costs_as_much_or_more", gate 500 in 0.1 s, nightly 50_000;
-    Kernels = "clif::random_tests::random_recursive_kernels", gate 200 in 2.0 s, nightly 5000;
+    Kernels = "clif::random_tests::random_recursive_kernels", gate 200 in 1.7 s, nightly 5000;
     KernelTexts = "kernel::text_tests::no_text_is_too_wrong", gate 2000 in 1.0 s, nightly 100_000;
-    Elementwise = "clif::tests::random_kernels", gate 600 in 1.0 s, nightly 10_000;
+    Elementwise = "clif::tests::random_kernels", gate 600 in 0.7 s, nightly 10_000;
     Calls = "kernel::tests::what_calls_write_is_apart", gate 300 in 0.1 s, nightly 10_000;
     Jam = "kernel::jam::tests::no_bit_changes", gate 600 in 0.3 s, nightly 20_000;
-    Updates = "schedule::overwriting::tests::random_updates", gate 60 in 0.3 s, nightly 3000;
-    Scheduled = "schedule::tests::random_programs_mean_what_they_say", gate 150 in 0.3 s, nightly 5000;
+    Updates = "schedule::overwriting::random_updates", gate 60 in 0.2 s, nightly 3000;
+    Scheduled = "schedule::tests::random_programs_mean_what_they_say", gate 150 in 0.2 s, nightly 5000;
     Quotients = "schedule::affine::tests::quotients_and_remainders_are_those_of_numbers", gate 4000 in 0.1 s, nightly 200_000;
-    Scans = "accelerator::scan::tests::queues_issue_what_a_scan_of_the_window_issues", gate 60 in 0.1 s, nightly 3000;
-    Thin = "thin::tests::versions_agree_with_the_definition", gate 3000 in 0.3 s, nightly 100_000;
+    Scans = "accelerator::scan::queues_issue_what_a_scan_of_the_window_issues", gate 60 in 0.1 s, nightly 3000;
+    Thin = "thin::tests::versions_agree_with_the_definition", gate 3000 in 1.9 s, nightly 100_000;
     // Grids, whole in both.
-    Samples = "laws::for_all", gate 1984 in 12.0 s, nightly 1984;
-    Words = "laws::compose", gate 20 in 15.0 s, nightly 20;
-    Rewrites = "laws::rewrites::both_sides_are_equal", gate 151 in 4.0 s, nightly 151;
-    Edges = "laws::edges::edges_are_those_recorded_or_chosen", gate 153 in 4.0 s, nightly 153;
-    Vocabulary = "laws::vocabulary::values", gate 234 in 4.0 s, nightly 234;
-    WrittenOut = "random::written_out", gate 37 in 14.0 s, nightly 37;
-    Written = "random::state::mutated_programs_are_their_pure_forms", gate 11 in 3.0 s, nightly 11;
-    Schedules = "random::schedules::every_transform_is_that_of_the_loop", gate 8 in 6.0 s, nightly 8;
-    Solutions = "random::implicit::equations_have_the_derivatives_of_their_solutions", gate 7 in 6.0 s, nightly 7;
+    Samples = "laws::for_all", gate 1984 in 9.0 s, nightly 1984;
+    Words = "laws::compose", gate 20 in 8.0 s, nightly 20;
+    Rewrites = "laws::rewrites::both_sides_are_equal", gate 151 in 2.0 s, nightly 151;
+    Edges = "laws::edges::edges_are_those_recorded_or_chosen", gate 153 in 1.7 s, nightly 153;
+    Vocabulary = "laws::vocabulary::values", gate 234 in 2.2 s, nightly 234;
+    WrittenOut = "random::written_out", gate 37 in 11.0 s, nightly 37;
+    Written = "random::state::mutated_programs", gate 11 in 1.8 s, nightly 11;
+    Schedules = "random::schedules", gate 8 in 4.0 s, nightly 8;
+    Solutions = "random::implicit", gate 7 in 4.0 s, nightly 7;
     Depth = "programs::depth", gate 13 in 5.0 s, nightly 13;
-    TapeOfPrograms = "programs::budgets::budgets_are_obeyed_or_refused_with_the_least_number", gate 8 in 5.0 s, nightly 8;
-    TapePlan = "memory::tape_plan", gate 10 in 4.0 s, nightly 10;
-    Suite = "study::suite", gate 22 in 8.0 s, nightly 22;
-    Studies = "study::tapeflow::kernels_keep_what_the_study_says", gate 9 in 3.0 s, nightly 9;
-    Unrolled = "study::accelerator::programs::unrolled_loops_compute_the_same_bits_with_no_more_accesses", gate 9 in 3.0 s, nightly 9;
+    TapeOfPrograms = "programs::budgets::budgets_are_obeyed_or_refused_with_the_least_number", gate 8 in 2.8 s, nightly 8;
+    TapePlan = "memory::tape_plan", gate 10 in 5.0 s, nightly 10;
+    Suite = "study::suite", gate 22 in 7.0 s, nightly 22;
+    Studies = "study::tapeflow::kernels_keep_what_the_study_says", gate 9 in 2.4 s, nightly 9;
+    Unrolled = "study::accelerator::programs::unrolled_loops_compute_the_same_bits_with_no_more_accesses", gate 9 in 1.5 s, nightly 9;
 }
 
 /// What a run takes: whether it is that of the night, and the first seed.

@@ -221,6 +221,17 @@ fn every_sweep_is_a_row_of_the_table() {
     assert_eq!(unused, [""; 0], "rows of {SWEEPS} that no test asks for");
 }
 
+/// Seconds of one core that all sweeps together may take, at the gate and in the night.
+const BUDGETS: [f64; 2] = [120.0, 3600.0];
+
+#[test]
+fn sweeps_are_within_their_budget() {
+    for (at, most) in BUDGETS.into_iter().enumerate() {
+        let all: f64 = Sweep::ALL.iter().map(|sweep| sweep.seconds()[at]).sum();
+        assert!(all <= most, "sweeps take {all:.0} s of {most}: give one fewer cases");
+    }
+}
+
 /// Lines that draw cases and ask no row how many: loops over seeds, and switches of the environment.
 /// A loop over a grid cannot be told from any other loop, and is listed by who writes it.
 fn unlisted(code: &str) -> Vec<&str> {

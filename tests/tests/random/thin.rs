@@ -197,8 +197,8 @@ fn random_compositions() {
         let (native, want) = (jit(gradient.clone()), jit(gradient).interpreted());
         let [got, want] =
             [native.call(args).unwrap(), want.call(args).unwrap()].map(|(x, y, w)| [x, y, w]);
-        Agreement::CLOSE
-            .check_all(&got, &want)
-            .unwrap_or_else(|e| panic!("SWEEP_SEED={seed}: {e}"));
+        // Rounds make numbers of five digits of small ones, and rounding grows with them.
+        let near = Agreement::relative(1e-10).check_all(&got, &want);
+        near.unwrap_or_else(|e| panic!("SWEEP_SEED={seed}: {e}"));
     }
 }
