@@ -287,8 +287,9 @@ fn reports_count() {
 #[test]
 fn folds_of_huge_arrays_of_one_number_are_known() {
     let n = 1usize << 40;
-    let all = |x: f64| full([n], x);
-    let known: [(&str, Box<dyn Fn() -> Var>, f64); 5] = [
+    let all = move |x: f64| full([n], x);
+    type Made = Box<dyn Fn() -> Var>;
+    let known: [(&str, Made, f64); 5] = [
         ("zeros", Box::new(move || zeros([n], Dtype::F64).sum()), 0.0),
         (
             "more axes",

@@ -383,7 +383,11 @@ impl Search<'_> {
             Some(Tape::Unbounded(at)) => Problem::new(
                 Kind::Budget,
                 "how many rounds this loop has only the run knows, and what they keep cannot be made again",
-                "Rust is called once: take that out of the loop, or the loop out of the checkpoint",
+                // Else a loop reads what another one keeps, as the linear loops of a rule do.
+                match called(self.module, self.f).is_some() {
+                    true => "Rust is called once: take that out of the loop, or the loop out of the checkpoint",
+                    false => "take the loop out of the checkpoint, or say how many rounds it has",
+                },
             )
             .at(at),
             Some(Tape::Bytes(least)) => Problem::new(
