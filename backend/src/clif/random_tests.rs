@@ -697,7 +697,7 @@ fn passed(
 #[test]
 fn random_recursive_kernels() {
     let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
-    let (count, seed) = (number("KERNELS").unwrap_or(200), number("KERNELS_SEED").unwrap_or(0));
+    let (count, seed) = (number("KERNELS").unwrap_or(400), number("KERNELS_SEED").unwrap_or(0));
     let mut r = Random(7);
     let mut numbers = |dtype, by: f64| {
         let number = |r: &mut Random| Literal::of(dtype, (r.below(9) as f64 - 3.0) / by);
