@@ -20,21 +20,12 @@ use crate::fingerprint;
 use crate::kernel::{self, Program, pipeline};
 use crate::plan::Plan;
 use crate::schedule;
-use crate::target::Target;
+use crate::target::{Options, Target};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tapeloom_ir::{ArrayType, FuncId, Kind, Limits, Module, Problem, Tensor};
-
-/// How to compile.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Options {
-    /// What runs the kernels.
-    pub target: Target,
-    /// Whether calls may be limited, and say what they took: loops count their rounds.
-    pub watched: bool,
-}
 
 /// A compiled function.
 #[derive(Clone)]
@@ -121,7 +112,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     };
     let report =
         Report { target: options.target.clone(), program, plan, peak, confined, lower, code };
-    fingerprint::tell(module, func, &report);
+    fingerprint::tell(module, func, &report.target, &report.program, &report.plan);
     Ok(Runnable { running, params, report, checked: Arc::default() })
 }
 

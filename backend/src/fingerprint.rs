@@ -2,7 +2,6 @@
 //!
 //! See [`tapeloom_ir::fingerprint`] for what counts: structure, and no names, lines, times or texts.
 
-use crate::compile::Report;
 use crate::kernel::{Asked, Kernel, Program};
 use crate::layout::{Layout, Pipeline, Room};
 use crate::plan::{CallRow, Inside, Plan, Row};
@@ -11,17 +10,17 @@ use std::hash::{Hash, Hasher};
 use tapeloom_ir::{FuncId, Module, fingerprint};
 
 /// Tells the stages of a compile to whoever wants them.
-pub(crate) fn tell(module: &Module, func: FuncId, report: &Report) {
+pub(crate) fn tell(module: &Module, func: FuncId, target: &Target, program: &Program, plan: &Plan) {
     let of = || fingerprint::function(module, func);
-    let program = || fingerprint::of(&*report.program);
-    fingerprint::tell("kernels", of, program);
-    fingerprint::tell("plan", of, || fingerprint::of(&report.plan));
+    let kernels = || fingerprint::of(program);
+    fingerprint::tell("kernels", of, kernels);
+    fingerprint::tell("plan", of, || fingerprint::of(plan));
     // Only the simulated machine lays tapes out.
-    if matches!(report.target, Target::Accelerator(_)) && fingerprint::wanted() {
+    if matches!(target, Target::Accelerator(_)) && fingerprint::wanted() {
         for pipeline in Pipeline::ALL {
             // Some programs keep nothing that a layout could be made of, which is the same before and after.
-            if let Ok(layout) = pipeline.run(&report.program, &Room::default()) {
-                fingerprint::tell("layout", program, || fingerprint::of(&layout));
+            if let Ok(layout) = pipeline.run(program, &Room::default()) {
+                fingerprint::tell("layout", kernels, || fingerprint::of(&layout));
             }
         }
     }

@@ -36,14 +36,14 @@ mod watch;
 #[allow(dead_code, unreachable_pub, reason = "it is a module of the crate `tests`")]
 mod sweeps;
 
-pub use compile::{Options, Report, Runnable, compile};
+pub use compile::{Report, Runnable, compile};
 pub use executable::{Executable, Taken};
 pub use jit::CodeReport;
 pub use keeping::Keeping;
 pub use plan::{How, Plan, Row};
 pub use schedule::schedule;
 pub use tape::{Again, TapePlan};
-pub use target::Target;
+pub use target::{Options, Target};
 
 use tapeloom_ir::{Kind, Problem};
 

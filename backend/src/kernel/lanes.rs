@@ -1,29 +1,17 @@
-//! Which loops run in lanes, how many, and what that means.
+//! Vectorization of loops: which ones run in lanes, and in how many.
 //!
-//! A loop in lanes takes that many rounds side by side: scalars are held once per lane, in vectors
-//! where there are some, and a variable from outside that is folded into has a partial value per lane.
-//! That is part of what the kernel says, because sums of floats show in which order they are taken:
-//!
-//! ```text
-//! fold i0 in 11 lanes 4 {          p = (0, 0, 0, 0)                  the neutral element of `add`
-//!   %0: f64 = load b0[i0]          p[i % 4] += b0[i]    i = 0 .. 8   full lanes
-//!   v0 = add v0, %0                v0 += (p[0] + p[2]) + (p[1] + p[3])    halves first
-//! }                                v0 += b0[i]          i = 8 .. 11  the rest, one by one
-//! ```
-//!
-//! So the bits of a fold are those of its kernel on every machine and in the interpreter, however wide
-//! the vectors are, or if there are none. [`choose_lanes`] chooses, whatever lanes there were before, for
-//! a program whose loops are as they will be; its numbers suit vectors of 128 bits and are the same everywhere.
+//! [`legal_lanes`](super::legal_lanes) says what lanes mean and where they are legal. [`choose_lanes`] chooses,
+//! whatever lanes there were before, for a program whose loops are as they will be; its numbers suit vectors of
+//! 128 bits and are the same everywhere, since bits depend on them.
 //!
 //! A loop whose body calls a function that takes eight arguments at once has eight lanes.
 //!
-//! Lanes are legal where no round touches what another of those beside it writes ([`refused`]), and
-//! worth it where enough of the body has vector instructions. Any loop of a nest can be the one:
+//! Lanes are worth it where enough of the body has vector instructions. Any loop of a nest can be the one:
 //! usually the innermost, but for rows of three elements the loop over the rows, whose body then holds
 //! small loops.
 
-use super::rounds;
-use super::{Access, Expr, Extent, IndexId, Kernel, Program, Rounds, Stmt, VarId, visit};
+use super::legal_lanes::refused;
+use super::{Access, Expr, Extent, IndexId, Kernel, Program, Stmt, VarId};
 use tapeloom_ir::math::EIGHT;
 use tapeloom_ir::prim::Gives;
 use tapeloom_ir::{Code, Dtype};
@@ -35,9 +23,6 @@ const ONE_NARROW: usize = 4;
 /// Several partial values hide the latency of adding, so that a loop that folds and has at most so many
 /// statements takes that many times as many rounds side by side; others are bound by issue.
 const TIMES: [(usize, usize); 2] = [(8, 4), (24, 2)];
-
-/// More lanes than any machine has: code grows with them.
-pub(crate) const MOST: usize = 64;
 
 /// Loops inside with fewer rounds are not worth lanes of their own.
 const SMALL: usize = 8;
@@ -89,74 +74,6 @@ fn block(k: &Kernel, body: &mut [Stmt]) {
             (_, other) => other.blocks_mut().into_iter().for_each(|inside| block(k, inside)),
         }
     }
-}
-
-/// Partial values as one: halves first, so that of vectors whole ones are folded before their lanes.
-pub(crate) fn combine<T: Copy, E>(
-    mut partial: impl AsMut<[T]>,
-    mut fold: impl FnMut(T, T) -> Result<T, E>,
-) -> Result<Option<T>, E> {
-    let mut left = partial.as_mut();
-    while left.len() > 1 {
-        let (low, high) = left.split_at_mut(left.len() / 2);
-        for (x, y) in low.iter_mut().zip(high) {
-            *x = fold(*x, *y)?;
-        }
-        left = low;
-    }
-    Ok(left.first().copied())
-}
-
-/// Why a loop cannot have so many lanes; nothing where it can.
-pub(super) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
-    let Stmt::For { index, extent, rounds, carries, body, .. } = stmt else {
-        return Some("it is no loop".to_owned());
-    };
-    let Extent::Constant(extent) = *extent else {
-        return Some("its extent is known at run time only".to_owned());
-    };
-    let most = extent.min(MOST);
-    if !lanes.is_power_of_two() || lanes > most {
-        return Some(format!("{lanes} is no power of two up to {most}"));
-    }
-    if let Some(c) = carries.first() {
-        return Some(format!("{c} is carried"));
-    }
-    // Lanes go the same way and as often.
-    let mut apart = None;
-    visit(body, &mut |stmt| {
-        apart = apart.or(match stmt {
-            Stmt::For { extent: Extent::Scalar(_), .. } => Some("a loop inside runs as data say"),
-            Stmt::For { carries, .. } if !carries.is_empty() => Some("a loop inside carries"),
-            Stmt::For { lanes, .. } if *lanes != 1 => Some("a loop inside has lanes"),
-            Stmt::While { .. } => Some("there is a `while` inside"),
-            Stmt::If { .. } => Some("there is a branch inside"),
-            Stmt::Contract(_) => Some("there is a contraction inside"),
-            Stmt::Call(_) => Some("there is a call inside"),
-            Stmt::Tape(_) => Some("a tape is turned to inside"),
-            Stmt::Ask(_) => Some("there is a call of a Rust function inside"),
-            Stmt::Watch(_) => Some("a loop inside is watched"),
-            Stmt::Nest { .. }
-            | Stmt::For { .. }
-            | Stmt::Let { .. }
-            | Stmt::Var { .. }
-            | Stmt::Set { .. }
-            | Stmt::Fold { .. }
-            | Stmt::Store { .. } => None,
-        });
-    });
-    if let Some(why) = apart {
-        return Some(why.to_owned());
-    }
-    if let (Rounds::Serial, why) = rounds::variables(body) {
-        return Some(why);
-    }
-    let neutral = |(v, code): &(VarId, Code)| k.vars.get(*v).and_then(|d| code.neutral(*d));
-    if let Some((v, code)) = rounds::folds(body).iter().find(|f| neutral(f).is_none()) {
-        return Some(format!("{v} is folded into by {code}, which has no neutral element"));
-    }
-    let apart = *rounds != Rounds::Serial || rounds::abreast(k, *index, lanes, body);
-    (!apart).then(|| "rounds may touch what those beside them write".to_owned())
 }
 
 /// How to run a loop in lanes.

@@ -4,7 +4,7 @@
 //! lane; behind the last full lanes all become one, and that is folded into what the variable held.
 //! [`lanes`](super::lanes) says the order.
 
-use super::lanes::combine;
+use super::legal_lanes::combine;
 use super::observe::Marked;
 use super::rounds::folds;
 use super::{Stmt, VarId};

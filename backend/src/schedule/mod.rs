@@ -91,11 +91,11 @@ mod tape_tests;
 #[cfg(test)]
 mod tests;
 
-use crate::compile::Options;
 use crate::keeping::keeping;
 use crate::kernel::{Kernel, KernelId, Program};
 use crate::plan::Plan;
 use crate::tape::again;
+use crate::target::Options;
 use calls::{Gives, Unit};
 use cranelift_entity::PrimaryMap;
 use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem};

@@ -3,7 +3,7 @@
 use super::Verifier;
 use super::calls::{Span, meeting, memory};
 use crate::kernel::rounds::{self, Meet};
-use crate::kernel::{BufferId, Carry, Held, Place, Rounds, Stmt, Version, lanes, visit};
+use crate::kernel::{BufferId, Carry, Held, Place, Rounds, Stmt, Version, legal_lanes, visit};
 use tapeloom_ir::OrderedSet;
 
 impl Verifier<'_> {
@@ -25,7 +25,7 @@ impl Verifier<'_> {
         });
         if valid
             && *lanes != 1
-            && let Some(why) = lanes::refused(self.p, stmt, *lanes)
+            && let Some(why) = legal_lanes::refused(self.p, stmt, *lanes)
         {
             self.error(format!("{index} cannot run in {lanes} lanes: {why}"));
         }
