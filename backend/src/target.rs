@@ -66,6 +66,15 @@ impl fmt::Display for Target {
     }
 }
 
+/// How to compile.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Options {
+    /// What runs the kernels.
+    pub target: Target,
+    /// Whether calls may be limited, and say what they took: loops count their rounds.
+    pub watched: bool,
+}
+
 /// The instruction set of a machine on which this process can run code: of this one.
 pub(crate) fn isa(triple: &Triple) -> Result<OwnedTargetIsa, Problem> {
     let (host, help) = (Triple::host(), "use `Target::Interpreter`, which runs everywhere");
@@ -88,16 +97,6 @@ pub(crate) fn isa(triple: &Triple) -> Result<OwnedTargetIsa, Problem> {
 }
 
 /// The instructions that every machine of that kind has.
-
-/// How to compile.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Options {
-    /// What runs the kernels.
-    pub target: Target,
-    /// Whether calls may be limited, and say what they took: loops count their rounds.
-    pub watched: bool,
-}
-
 #[cfg(test)]
 pub(crate) fn baseline(triple: &Triple) -> Option<OwnedTargetIsa> {
     isa::lookup(triple.clone()).ok()?.finish(flags().ok()?).ok()
