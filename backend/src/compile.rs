@@ -17,9 +17,10 @@
 use crate::accelerator::{self, Setup, Statistics};
 use crate::executable::{Executable, Taken};
 use crate::fingerprint;
-use crate::kernel::{self, Program, pipeline};
-use crate::plan::Plan;
-use crate::schedule;
+use crate::loop_ir::{self, Program};
+use crate::lower::plan_on;
+use crate::passes::pipeline;
+use crate::report::memory_plan::Plan;
 use crate::target::{Options, Target};
 use std::fmt;
 use std::sync::Arc;
@@ -60,7 +61,7 @@ pub struct Report {
     /// Bytes of workspace of a call, beside arguments and results: exact.
     pub peak: usize,
     /// How many loads and stores are confined, since no proof was found that they need not be
-    /// ([`kernel::confine`]).
+    /// ([`crate::passes::confine`]).
     pub confined: usize,
     /// Time from function to kernels.
     pub lower: Duration,
@@ -75,11 +76,11 @@ pub struct Report {
 /// [`Kind::TooLarge`] where an array does not fit in memory, or calls nest too deep for a stack.
 pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runnable, Problem> {
     let start = Instant::now();
-    let (mut program, mut plan) = schedule::plan_on(options, module, func)?;
-    kernel::shallow(&program)?;
+    let (mut program, mut plan) = plan_on(options, module, func)?;
+    loop_ir::shallow(&program)?;
     // What a call overlaps is seen only as long as it is one.
     if cfg!(debug_assertions) {
-        kernel::check_form(&program)?;
+        loop_ir::check_form(&program)?;
     }
     let machine = options.target.machine();
     let passed = match options.target {
@@ -133,7 +134,7 @@ impl Runnable {
             }
             Running::Interpreter(p) => {
                 self.check(args)?;
-                kernel::shadow(p, &owned(args))
+                loop_ir::shadow(p, &owned(args))
             }
             Running::Simulated(_, setup) => Ok(self.simulate(args, setup)?.0),
         }
@@ -168,7 +169,7 @@ impl Runnable {
             Running::Native(e) => e.call_within(args, limits),
             Running::Interpreter(p) => {
                 self.check(args)?;
-                let results = kernel::shadow_within(p, &owned(args), limits)?;
+                let results = loop_ir::shadow_within(p, &owned(args), limits)?;
                 Ok((results, Taken { workspace: self.report.peak, ..Taken::default() }))
             }
             Running::Simulated(p, setup) => {
@@ -185,7 +186,7 @@ impl Runnable {
         if self.checked.swap(true, Ordering::Relaxed) || program.work() > CHECKED {
             return Ok(());
         }
-        kernel::shadow(program, &owned(args)).map(|_| ())
+        loop_ir::shadow(program, &owned(args)).map(|_| ())
     }
 
     /// Refuses arguments that do not fit; machine code checks its own.
@@ -265,7 +266,7 @@ mod tests {
     store b2[0], %1
   }
 }";
-        let program = Arc::new(kernel::parse(text, &|_| None).unwrap());
+        let program = Arc::new(loop_ir::parse(text, &|_| None).unwrap());
         let params = vec![program.entry.buffers.values().next().unwrap().ty.clone()];
         let report = Report {
             target: Target::Interpreter,

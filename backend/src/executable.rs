@@ -5,7 +5,7 @@
 //! result's allocation.
 //!
 //! ```
-//! use tapeloom_backend::kernel::{Address, Arg, Buffer, Expr, Place, Program, Stmt};
+//! use tapeloom_backend::loop_ir::{Address, Arg, Buffer, Expr, Place, Program, Stmt};
 //! use tapeloom_backend::Executable;
 //! use tapeloom_ir::{ArrayType, Code, Dtype, Shape, Tensor};
 //!
@@ -36,15 +36,16 @@
 
 #![expect(unsafe_code, reason = "hands buffers to generated code")]
 
-use crate::jit::{CodeReport, MachineCode};
-use crate::kernel::{self, Asked, Program, WatchId, Watched};
+use crate::codegen::jit::{CodeReport, MachineCode};
+use crate::loop_ir::{self, Asked, Program, WatchId, Watched};
 use crate::machine::Machine;
-use crate::outside::Outside;
-use crate::record::Context;
-use crate::records::{self, NO_RECORD, NO_ROOM, Records};
+use crate::no_memory;
+use crate::runtime::abi::Context;
+use crate::runtime::gemm;
+use crate::runtime::host_calls::Outside;
+use crate::runtime::loop_limits::{STOPPED, Watches};
+use crate::runtime::tape_memory::{self, NO_RECORD, NO_ROOM, Records};
 use crate::target::{Target, isa};
-use crate::watch::{STOPPED, Watches};
-use crate::{gemm, no_memory};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_entity::PrimaryMap;
 use smallvec::SmallVec;
@@ -115,13 +116,13 @@ impl Executable {
     /// Machine code checks nothing when it runs, so the program is verified here: a program of which it
     /// is not proved that it stays within its buffers, whatever the arguments are, is refused. What a
     /// load finds in memory that nothing has written, or that something else was written to, is some
-    /// number ([`kernel::shadow`] finds such loads), but never a place outside.
+    /// number ([`loop_ir::shadow`] finds such loads), but never a place outside.
     ///
     /// # Errors
     /// [`Kind::Verify`] when the program breaks an invariant, [`Kind::Target`] when this machine
     /// cannot run it.
     pub fn on(program: &Program, triple: &Triple) -> Result<Executable, Problem> {
-        kernel::check(program)?;
+        loop_ir::check(program)?;
         Executable::verified(program, triple)
     }
 
@@ -136,7 +137,7 @@ impl Executable {
         machine: Machine,
         isa: OwnedTargetIsa,
     ) -> Result<Executable, Problem> {
-        let program = &kernel::cleared(program);
+        let program = &crate::passes::cleared(program);
         // Cranelift reports its own faults by panicking; they stay on this side.
         let compiled = catch_unwind(AssertUnwindSafe(|| MachineCode::new(program, machine, isa)));
         let (code, report) = compiled.unwrap_or_else(|_| {
@@ -145,7 +146,7 @@ impl Executable {
                 program.entry.name
             )))
         })?;
-        let filled = kernel::filled(program);
+        let filled = loop_ir::filled(program);
         let (name, entry) = (program.entry.name.clone(), &program.entry);
         let results = entry.outputs().into_iter().zip(filled);
         Ok(Executable(Arc::new(Inner {
@@ -155,7 +156,7 @@ impl Executable {
             outputs: results.map(|((_, ty), filled)| Output { ty: ty.clone(), filled }).collect(),
             workspace: report.workspace_bytes,
             pool: Mutex::new(Vec::new()),
-            tapes: (records::sizes(program), program.tapes.values().map(|t| t.loc).collect()),
+            tapes: (tape_memory::sizes(program), program.tapes.values().map(|t| t.loc).collect()),
             records: Mutex::new(None),
             watched: program.watched.clone(),
             calls: program.asked(),

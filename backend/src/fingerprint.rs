@@ -2,9 +2,9 @@
 //!
 //! See [`tapeloom_ir::fingerprint`] for what counts: structure, and no names, lines, times or texts.
 
-use crate::kernel::{Asked, Kernel, Program};
 use crate::layout::{Layout, Pipeline, Room};
-use crate::plan::{CallRow, Inside, Plan, Row};
+use crate::loop_ir::{Asked, Kernel, Program};
+use crate::report::memory_plan::{CallRow, Inside, Plan, Row};
 use crate::target::Target;
 use std::hash::{Hash, Hasher};
 use tapeloom_ir::{FuncId, Module, fingerprint};

@@ -1,7 +1,7 @@
 //! Code generation for tapeloom: from a function to a call of machine code.
 //!
 //! ```text
-//! Function --schedule--> kernel::Program and Plan --clif--> machine code --> Executable
+//! Function --schedule--> loop_ir::Program and Plan --clif--> machine code --> Executable
 //! ```
 //!
 //! [`schedule()`] cuts a function into loop nests and gives every buffer its place; the result is
@@ -10,39 +10,32 @@
 //! computes is asked from its lowering: nothing here names one.
 
 pub mod accelerator;
-pub mod kernel;
+pub(crate) mod codegen;
 pub mod layout;
-pub mod schedule;
+pub mod loop_ir;
+pub mod lower;
+pub mod passes;
+pub(crate) mod report;
+pub(crate) mod runtime;
 
-mod clif;
 mod compile;
 mod executable;
 mod fingerprint;
-mod gemm;
-mod jit;
-mod keeping;
 mod machine;
-mod outside;
-mod plan;
-mod record;
-mod records;
-mod tape;
 mod target;
-mod thin;
-mod watch;
 
 #[cfg(test)]
 #[path = "../../tests/src/sweeps.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it is a module of the crate `tests`")]
 mod sweeps;
 
+pub use codegen::jit::CodeReport;
 pub use compile::{Report, Runnable, compile};
 pub use executable::{Executable, Taken};
-pub use jit::CodeReport;
-pub use keeping::Keeping;
-pub use plan::{How, Plan, Row};
-pub use schedule::schedule;
-pub use tape::{Again, TapePlan};
+pub use lower::schedule;
+pub use report::loop_tape_warnings::Keeping;
+pub use report::memory_plan::{How, Plan, Row};
+pub use report::tape_table::{Again, TapePlan};
 pub use target::{Options, Target};
 
 use tapeloom_ir::{Kind, Problem};

@@ -23,9 +23,9 @@
 //!
 //! Model: process replay of tinygrad, where a refactoring must generate the same kernels to the byte.
 
-use crate::function::FuncId;
+use crate::lang::function::FuncId;
+use crate::lang::module::Module;
 use crate::map::OrderedMap;
-use crate::module::Module;
 use crate::prim::Op;
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHasher;

@@ -18,63 +18,48 @@
 //! that the primitives infer; elementwise operands have equal shapes (literals have none); linear
 //! parameters (after `;`) are used linearly; functions refer only to functions added before them.
 
+pub mod analysis;
+pub mod lang;
+pub(crate) mod lints;
 pub mod prim;
 
-mod builder;
-mod copying;
-mod depth;
-mod eval;
 #[doc(hidden)]
 pub mod fault;
 pub mod fingerprint;
-mod finite;
-mod function;
-mod host;
-mod keys;
 mod limits;
 
-mod literal;
-mod maker;
 pub mod map;
 pub mod math;
-mod module;
-mod pages;
 mod policy;
-mod problem;
-pub mod question;
-pub mod schedule;
-mod spot;
+pub mod revolve;
 mod tensor;
 mod text;
 pub mod trace;
-mod types;
-mod value;
-mod verify;
 
-pub use builder::{Builder, Draft};
-pub use copying::{Atoms, Copying, rebuild};
-pub use depth::{DEEPEST_CALL, DEEPEST_CLOSURE, deeper};
-pub use eval::{eval, eval_values};
-pub use finite::eval_finite;
-pub use function::{Atom, Equation, FuncId, Function, Operands, Outputs, ValueId};
-pub use host::{Answer, Batch, Failure, Host, HostCall, Lane};
-pub use keys::{DRAW, KEYS, check_keys};
+pub use analysis::provenance::{Maker, maker};
+pub use lang::builder::{Builder, Draft};
+pub use lang::eval::{eval, eval_values};
+pub use lang::function::{Atom, Equation, FuncId, Function, Operands, Outputs, ValueId};
+pub use lang::host::{Answer, Batch, Failure, Host, HostCall, Lane};
+pub use lang::literal::Literal;
+pub use lang::module::Module;
+pub use lang::problem::{Kind, Problem};
+pub use lang::remap::{Atoms, Copying, rebuild};
+pub use lang::source_loc::{Loc, Spot};
+pub use lang::stack::{DEEPEST_CALL, DEEPEST_CLOSURE, deeper};
+pub use lang::types::{ArrayType, Dtype, Shape, Type};
+pub use lang::value::{Tape, Value};
+pub use lang::verify::{VerifyError, verify, verify_module};
 pub use limits::{Cancel, LOOK_EVERY, LimitedLoop, Limits, LoopCount, eval_within};
-pub use literal::Literal;
-pub use maker::{Maker, maker};
+pub use lints::finite::eval_finite;
+pub use lints::key_reuse::{DRAW, KEYS, check_keys};
 pub use map::{OrderedMap, OrderedSet};
-pub use module::Module;
-pub use pages::{LARGE_BYTES, try_zeros};
 pub use policy::{Bits, Memory, Policy, Price, ROUNDING, Regime, Share, Terms};
 pub use prim::{Code, Op, Scalar};
-pub use problem::{Kind, Problem};
-pub use schedule::Schedule;
-pub use spot::{Loc, Spot};
+pub use revolve::Schedule;
+pub use tensor::huge_pages::{LARGE_BYTES, try_zeros};
 pub use tensor::{Buffer, Element, Fresh, Line, Tensor};
 pub use text::{
     ParseError, is_word, parse_module, parse_type, print_equation, print_function, print_functions,
     print_module,
 };
-pub use types::{ArrayType, Dtype, Shape, Type};
-pub use value::{Tape, Value};
-pub use verify::{VerifyError, verify, verify_module};

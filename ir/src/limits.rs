@@ -23,8 +23,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use crate::problem::{Kind, Problem};
-use crate::spot::Loc;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::source_loc::Loc;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

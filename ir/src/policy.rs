@@ -8,7 +8,7 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 
-use crate::problem::{Kind, Problem};
+use crate::lang::problem::{Kind, Problem};
 use crate::text::is_word;
 use std::fmt;
 use std::str::FromStr;

@@ -3,9 +3,9 @@
 //! Both look along a few fixed pseudo-random directions, in which a wrong derivative shows with
 //! probability one.
 
-use crate::closure::{Side, float_types, rebuild};
 use crate::jit::{Jit, boundary};
 use crate::ops::constant;
+use crate::staging::{Side, float_types, rebuild};
 use crate::transform::{jvp, vjp};
 use crate::tree::{Args, Form, TensorRefs, Tree, flatten};
 use crate::var::{caller, on_behalf};

@@ -57,18 +57,18 @@
 extern crate self as tapeloom;
 
 mod check;
-mod closure;
 pub mod control;
+pub mod define_by_run;
 mod dtype;
 mod error;
 mod function;
+pub mod host_calls;
 pub mod implicit;
 pub mod jit;
 pub mod ops;
 pub mod optim;
-pub mod outside;
 pub mod random;
-pub mod record;
+mod staging;
 pub mod state;
 pub mod transform;
 pub mod tree;
@@ -76,15 +76,15 @@ pub mod var;
 
 pub use check::{check_grads, check_rule};
 pub use control::*;
+pub use define_by_run::{
+    Ephemeral, Persistent, Tape, record, record_within, recorded_bytes, recorded_vjp,
+};
 pub use error::Error;
 pub use function::{Function, One, Two};
+pub use host_calls::{Failure, callback, callback_batched, debug_print, tap, tap_cotangent};
 pub use implicit::*;
 pub use jit::{CallReport, Compiled, Explanation, Jit, Stage, jit, run};
 pub use ops::functions::*;
-pub use outside::{Failure, callback, callback_batched, debug_print, tap, tap_cotangent};
-pub use record::{
-    Ephemeral, Persistent, Tape, record, record_within, recorded_bytes, recorded_vjp,
-};
 pub use state::Ref;
 pub use tapeloom_backend::{Again, TapePlan, Target, accelerator, layout};
 pub use tapeloom_derive::Tree;
@@ -102,11 +102,11 @@ pub use var::{IntoVar, Var};
 pub mod prelude {
     pub use crate::check::{check_grads, check_rule};
     pub use crate::control::*;
+    pub use crate::define_by_run::{Tape, record, record_within, recorded_bytes, recorded_vjp};
+    pub use crate::host_calls::{callback, callback_batched, debug_print, tap, tap_cotangent};
     pub use crate::implicit::*;
     pub use crate::jit::{Jit, jit, run};
     pub use crate::ops::functions::*;
-    pub use crate::outside::{callback, callback_batched, debug_print, tap, tap_cotangent};
-    pub use crate::record::{Tape, record, record_within, recorded_bytes, recorded_vjp};
     pub use crate::state::Ref;
     pub use crate::transform::*;
     pub use crate::tree::{

@@ -35,7 +35,7 @@
 use crate::{Agreement, Failure, read_tensors, run};
 use std::collections::BTreeMap;
 use tapeloom_backend::layout::{Layout, PASSES, Pipeline as Layouts, Room};
-use tapeloom_backend::{Options, compile, kernel};
+use tapeloom_backend::{Options, compile, loop_ir};
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{
     FuncId, Module, Policy, Price, Problem, Share, Tensor, Terms, fingerprint, parse_module,
@@ -149,21 +149,23 @@ impl<'t> TextTest<'t> {
     fn kernels(&self) -> Result<String, Failure> {
         let lines = self.input.lines().filter(|line| !line.starts_with("//"));
         let text: String = lines.map(|line| format!("{line}\n")).collect();
-        let mut program = kernel::parse(&text, &|_| None)?;
+        let mut program = loop_ir::parse(&text, &|_| None)?;
         for (i, (name, options)) in self.pipeline.iter().enumerate() {
-            kernel::check(&program)?;
+            loop_ir::check(&program)?;
             let before = fingerprint::of(&program);
             let option = |key: &str| options.get(key).copied();
             match *name {
                 "kernels" => {}
-                "straighten" => kernel::straighten(&mut program),
+                "straighten" => tapeloom_backend::passes::straighten(&mut program),
                 "unroll" => {
                     let by = option("by").unwrap_or_default().trim_matches(['[', ']']);
                     let by = by.split(',').map(str::parse).collect::<Result<Vec<u64>, _>>()?;
-                    kernel::unroll(&mut program, &by);
+                    tapeloom_backend::passes::unroll(&mut program, &by);
                 }
-                "reuse" => kernel::reuse(&mut program, option("overlap") == Some("true")),
-                "apart" => kernel::apart(&mut program),
+                "reuse" => {
+                    tapeloom_backend::passes::reuse(&mut program, option("overlap") == Some("true"))
+                }
+                "apart" => tapeloom_backend::passes::apart(&mut program),
                 "layout" => {
                     let name = option("pipeline").unwrap_or("soa");
                     return TextTest::layout(&program, name, &self.pipeline[i + 1..]);
@@ -172,16 +174,20 @@ impl<'t> TextTest<'t> {
             }
             fingerprint::tell("step", || before, || fingerprint::of(&program));
         }
-        kernel::check(&program)?;
+        loop_ir::check(&program)?;
         let printed = program.to_string();
-        match kernel::parse(&printed, &|_| None)?.to_string() == printed {
+        match loop_ir::parse(&printed, &|_| None)?.to_string() == printed {
             true => Ok(printed),
             false => Err(format!("{printed}\nprints again otherwise").into()),
         }
     }
 
     /// The layout of a program of kernels.
-    fn layout(program: &kernel::Program, name: &str, more: &[Step<'_>]) -> Result<String, Failure> {
+    fn layout(
+        program: &loop_ir::Program,
+        name: &str,
+        more: &[Step<'_>],
+    ) -> Result<String, Failure> {
         let pipeline = Layouts::ALL.into_iter().find(|p| p.name == name);
         let names = pipeline.ok_or("no such pipeline")?.passes.iter().copied();
         let passes = names.chain(more.iter().map(|(name, _)| *name)).map(|name| {

@@ -16,7 +16,7 @@ use crate::calculus::{
 use crate::trust::{self, Trust, trusts};
 use crate::{Agreement, Case, Failure, Rng, run, values};
 use tapeloom_backend::accelerator::Machine;
-use tapeloom_backend::kernel::{Program, Rounds, Stmt, visit};
+use tapeloom_backend::loop_ir::{Program, Rounds, Stmt, visit};
 use tapeloom_backend::{Options, Report, Runnable, Target, compile};
 use tapeloom_ir::prim::{Exactness, Region, Role};
 use tapeloom_ir::{FuncId, Kind, Literal, Module, Op, Tensor, Type, print_function, verify};

@@ -17,44 +17,30 @@
 //! What is specific to a primitive stands with it in `tapeloom_ir::prim`; the walkers here name none.
 //! Models: JAX's autodidax; Radul et al., "You Only Linearize Once" (POPL 2023); Dex.
 
-mod activity;
-mod batch;
-mod bodies;
-mod cost;
-mod cse;
-mod dce;
-mod inline;
-mod jvp;
-mod linearize;
-mod pass;
-mod peephole;
-mod places;
-mod prune;
-mod regions;
-mod simplify;
-mod sweep;
-mod tape;
-mod transpose;
-mod unzip;
-mod vjp;
+pub(crate) mod ad;
+mod checkpoint;
+mod dispatch;
+mod loops;
+pub(crate) mod passes;
+mod pipeline;
 
 #[cfg(test)]
 #[path = "../../tests/src/sweeps.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it is a module of the crate `tests`")]
 mod sweeps;
 
-pub use activity::{Activity, activity};
-pub use cost::Cost;
-pub use cse::cse;
-pub use dce::dce;
-pub use inline::{expand, inline};
-pub use pass::{BEFORE_ACCELERATOR, BEFORE_CODE, BEFORE_RELAXED_CODE, PASSES, Pass, Pipeline};
-pub use peephole::peephole;
-pub use places::{last_rows, ranges, rows, windows};
-pub use regions::{Transforms, as_linear, batch, jvp, linearize, prune, transpose, unzip};
-pub use simplify::{
+pub use ad::activity::{Activity, activity};
+pub use ad::vjp::{VjpOf, vjp};
+pub use checkpoint::{keep_carries, known_names};
+pub use dispatch::{Transforms, as_linear, batch, jvp, linearize, prune, transpose, unzip};
+pub use loops::{last_rows, ranges, rows, windows};
+pub use passes::cost::Cost;
+pub use passes::cse::cse;
+pub use passes::dce::dce;
+pub use passes::egraph::{
     Options as SimplifyOptions, Simplification, Simplified, simplify, simplify_relaxed,
     simplify_with,
 };
-pub use tape::{keep_carries, known_names};
-pub use vjp::{VjpOf, vjp};
+pub use passes::inline::{expand, inline};
+pub use passes::peephole::peephole;
+pub use pipeline::{BEFORE_ACCELERATOR, BEFORE_CODE, BEFORE_RELAXED_CODE, PASSES, Pass, Pipeline};

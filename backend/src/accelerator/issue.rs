@@ -12,15 +12,15 @@
 //! time goes from event to event; a test holds the two against each other.
 
 use super::arrays::Tape;
+use super::instruction_window::{Of, Task, Window};
 use super::machine::Machine;
 use super::memory::{Answer, Memory, Outcome};
 use super::op::{Entry, Home, Token};
-use super::pads::Pads;
 use super::scratchpad::not_stored;
+use super::scratchpad_slots::Pads;
 use super::statistics::{Counts, Phase};
 use super::stream::Engine;
 use super::system::Route;
-use super::window::{Of, Task, Window};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tapeloom_ir::fault::{Fault, planted};

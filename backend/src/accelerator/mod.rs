@@ -82,39 +82,39 @@
 //! Programs are told by an observer of the interpreter of kernels: [`simulate`] runs one with real values,
 //! and a [`Setup`] says on what and where its arrays lie. `Target::Accelerator` is that for whole functions.
 
+mod access_order;
+mod address_slice;
 mod arrays;
 mod cache;
-mod drive;
-mod flow;
+mod config;
+mod instruction_window;
 mod issue;
 mod machine;
 mod memory;
-mod notes;
 mod op;
 mod opcode;
-mod order;
-mod pads;
 #[cfg(test)]
-mod scan;
+mod reference_issue;
 mod scratchpad;
-mod setup;
+mod scratchpad_slots;
 mod simulation;
 mod statistics;
 mod stream;
+mod stream_schedule;
 mod system;
-mod window;
-mod wires;
+mod tape_trace;
+mod trace;
 
-pub use crate::kernel::Place;
+pub use crate::loop_ir::Place;
 pub use arrays::{Array, ArrayId, Arrays, RegionId, Tape, TapeForm};
-pub use drive::simulate;
-pub(crate) use drive::simulate_within;
+pub use config::{AddressMap, Setup};
 pub use machine::{CacheRow, Machine, TABLE_III};
 pub use op::{Entry, Home, Layer, Op, Order, Token, Work};
 pub use opcode::{Latencies, Opcode};
-pub use pads::Slot;
 pub use scratchpad::Brought;
-pub use setup::{AddressMap, Setup};
+pub use scratchpad_slots::Slot;
 pub use simulation::Simulation;
 pub use statistics::{Accesses, Cluster, Counts, Energy, State, Statistics};
 pub use system::{Route, System};
+pub use trace::simulate;
+pub(crate) use trace::simulate_within;

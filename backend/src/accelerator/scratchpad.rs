@@ -20,7 +20,7 @@
 //! Layers that are read in the order in which they were stored ([`Order::Same`]) come by nests: the last
 //! nest first, of each the first tile first, of each tile the first layer first.
 //!
-//! Each stream has a place of its own in the scratchpad, its own halves and tiles ([`super::pads`]). One may bring
+//! Each stream has a place of its own in the scratchpad, its own halves and tiles ([`super::scratchpad_slots`]). One may bring
 //! what nobody stored, arguments from where they lie: it is *fed* with the tiles to come, and they come in order.
 //!
 //! The bits of entries move as the entries do: into a half, to memory, into a half, out of it. A load

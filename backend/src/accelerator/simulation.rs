@@ -1,14 +1,14 @@
 //! A run: from the operations of a program to what they come to.
 
 use super::arrays::{ArrayId, Arrays, RegionId, Tape};
+use super::instruction_window::{Of, Task};
 use super::issue::Issue;
 use super::machine::Machine;
 use super::op::{Entry, Home, Op, Token, Work};
-use super::pads::{Pads, Slot};
 use super::scratchpad::Brought;
+use super::scratchpad_slots::{Pads, Slot};
 use super::statistics::{Energy, Phase, State, Statistics};
 use super::system::{Route, System};
-use super::window::{Of, Task};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::Problem;
 

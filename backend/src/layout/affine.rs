@@ -14,7 +14,7 @@
 //! A loop may have an extent that is itself such a sum (a triangle). What else an index depends on, memory
 //! or a variable, nobody knows before the run.
 
-use crate::kernel::{Address, Arg, Expr, Extent, IndexId, Kernel, ScalarId};
+use crate::loop_ir::{Address, Arg, Expr, Extent, IndexId, Kernel, ScalarId};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{Code, Dtype};
 

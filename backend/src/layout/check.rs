@@ -1,8 +1,8 @@
 //! What holds of every layout.
 
-use super::share::{Stream, members};
+use super::scratchpad_partition::{Stream, members};
 use super::{Holds, Layout, Region, Room};
-use crate::kernel::Program;
+use crate::loop_ir::Program;
 
 /// Whether a layout can be.
 pub(super) fn check(program: &Program, layout: &Layout, room: &Room) -> Result<(), String> {

@@ -11,10 +11,10 @@
 //! The second pass of the paper, which cuts unrolled blocks: a layer here is rounds,
 //! and costs no code.
 
-use super::share::{LINE, Stream, shares};
-use super::sites::Sites;
+use super::access_sites::Sites;
+use super::scratchpad_partition::{LINE, Stream, shares};
 use super::{Holds, Layer, Layout, Room};
-use crate::kernel::Program;
+use crate::loop_ir::Program;
 
 /// The pass.
 pub(super) fn layers(program: &Program, mut layout: Layout, room: &Room) -> Layout {

@@ -29,15 +29,16 @@
 //!
 //! | pass | |
 //! |---|---|
-//! | `records` | arrays that the same blocks fill, and the way back reads alike, become one |
-//! | `inputs` | arguments that the way back reads in order are streamed from where they lie |
+//! | `group_records` | arrays that the same blocks fill, and the way back reads alike, become one |
+//! | `stream_inputs` | arguments that the way back reads in order are streamed from where they lie |
 //! | `layers` | so many rounds of a loop fill what they may have of half the scratchpad |
 //! | `streams` | so many layers are moved at once, in halves that take turns |
 //! | `offsets` | where in the scratchpad; streams that are never in use together share their place |
 //!
 //! ```
-//! use tapeloom_backend::{kernel, layout::{Layout, Pipeline, Room}};
-//! let program = kernel::parse("program @f {
+//! use tapeloom_backend::loop_ir;
+//! use tapeloom_backend::layout::{Layout, Pipeline, Room};
+//! let program = loop_ir::parse("program @f {
 //!   workspace 128
 //!   buffer b0: f64[8] input 0
 //!   buffer b1: f64[8] output 0
@@ -74,28 +75,28 @@
 //! The passes are those of *TapeFlow* (M. Hakimi and A. Shriraman, CGO 2024), with loops in the place of
 //! unrolled blocks: a layer is some rounds, without code for them.
 
+mod access_order;
+mod access_sites;
 mod affine;
 mod check;
-mod found;
-mod inputs;
+mod group_records;
+mod initial_layout;
 mod layers;
 mod offsets;
-mod order;
 mod pass;
-mod records;
-mod share;
-mod sites;
+mod phase_boundary;
+mod scratchpad_partition;
+mod stream_inputs;
 mod streams;
 mod text;
-mod turn;
 
 pub use affine::{Affine, Loop};
-pub(crate) use found::is_kept;
-pub(crate) use inputs::{Cut, cut};
+pub(crate) use initial_layout::is_kept;
 pub use pass::{PASSES, Pass, Pipeline, Room};
-pub(crate) use turn::turn;
+pub(crate) use phase_boundary::turn;
+pub(crate) use stream_inputs::{Cut, cut};
 
-use crate::kernel::{BufferId, IndexId, ScalarId, TapeId};
+use crate::loop_ir::{BufferId, IndexId, ScalarId, TapeId};
 use cranelift_entity::{PrimaryMap, entity_impl};
 
 /// A region of a layout. Displays as `r3`.

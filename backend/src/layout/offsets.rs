@@ -4,9 +4,9 @@
 //! next one begins. The first place that is free is taken; who finds none comes through the cache. Within its
 //! place an entry of a layer has the offset that it has in the layer: the fourth pass of the paper.
 
-use super::share::{Member, Stream, members};
+use super::scratchpad_partition::{Member, Stream, members};
 use super::{Layout, Room};
-use crate::kernel::Program;
+use crate::loop_ir::Program;
 
 /// The pass.
 pub(super) fn offsets(program: &Program, mut layout: Layout, room: &Room) -> Layout {

@@ -1,8 +1,8 @@
 //! Passes on layouts, by name, and what they are combined to.
 
 use super::check::check;
-use super::{Layout, found, inputs, layers, offsets, records, streams};
-use crate::kernel::Program;
+use super::{Layout, group_records, initial_layout, layers, offsets, stream_inputs, streams};
+use crate::loop_ir::Program;
 use tapeloom_ir::Problem;
 
 /// What a layout is made for.
@@ -57,8 +57,8 @@ pub struct Pass {
 
 /// Every pass.
 pub const PASSES: [Pass; 5] = [
-    Pass { name: "records", run: records::records },
-    Pass { name: "inputs", run: inputs::inputs },
+    Pass { name: "records", run: group_records::records },
+    Pass { name: "inputs", run: stream_inputs::inputs },
     Pass { name: "layers", run: layers::layers },
     Pass { name: "streams", run: streams::streams },
     Pass { name: "offsets", run: offsets::offsets },
@@ -111,7 +111,7 @@ impl Layout {
         room: &Room,
         passes: impl IntoIterator<Item = &'p Pass>,
     ) -> Result<Layout, Problem> {
-        let (mut layout, mut last) = (found::layout(program, room), "no pass");
+        let (mut layout, mut last) = (initial_layout::layout(program, room), "no pass");
         for pass in passes {
             if cfg!(debug_assertions) {
                 check(program, &layout, room).map_err(|what| broken(last, &what))?;

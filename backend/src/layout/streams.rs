@@ -4,9 +4,9 @@
 //! place is drained or filled. The third pass of the paper. Of an input, which nobody stores, a tile has room for
 //! the words that so many rounds load.
 
-use super::share::{Stream, shares};
+use super::scratchpad_partition::{Stream, shares};
 use super::{Layout, Room, Tile};
-use crate::kernel::Program;
+use crate::loop_ir::Program;
 
 /// The pass.
 pub(super) fn streams(program: &Program, mut layout: Layout, room: &Room) -> Layout {

@@ -1,7 +1,7 @@
 //! The text of a layout: [`Layout::parse`] reads what is displayed.
 
 use super::{Affine, Field, Holds, Input, Layer, Layout, Loop, Read, Region, Tile};
-use crate::kernel::{BufferId, IndexId, ScalarId, TapeId};
+use crate::loop_ir::{BufferId, IndexId, ScalarId, TapeId};
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::fmt;
 use tapeloom_ir::{Kind, Problem};

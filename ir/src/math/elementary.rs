@@ -4,7 +4,7 @@
 //! CORE-MATH's correctly rounded `cbrt`); they stand here under the names that the operations have,
 //! with their edge values written down.
 
-use super::eight::Parted;
+use super::vector_math::Parted;
 
 /// Cube root, correctly rounded.
 ///

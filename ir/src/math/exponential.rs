@@ -6,9 +6,9 @@
 //!
 //! Cody and Waite, *Software Manual for the Elementary Functions* (1980), for the two pieces of ln 2.
 
-use super::eight::Parted;
 use super::exact::{ROUND, two_sum};
 use super::series::{over_factorials, series};
+use super::vector_math::Parted;
 use std::f64::consts::LOG2_E;
 
 /// ln 2 in two pieces: of 32 bits, so that products with `k` are exact, and the rest.

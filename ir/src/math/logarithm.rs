@@ -7,9 +7,9 @@
 //! ln(1 + f) = 2s + s R(z) = f - s f + s R(z) = f - (f²/2 - s (f²/2 + R(z)))
 //! ```
 
-use super::eight::Parted;
 use super::exponential::{Exp, LN2_HIGH, LN2_LOW, exp};
 use super::series::series;
+use super::vector_math::Parted;
 
 /// The exponent of 1.
 const BIAS: u64 = 1023;

@@ -2,13 +2,13 @@
 //!
 //! These are the meanings of library functions in the scalar table ([`crate::prim::scalar`]): the
 //! interpreter and generated code both call them. Those that programs spend their time in are written so that
-//! eight arguments are no dearer than two ([`eight`]), and give the same bits on every machine. Other functions
+//! eight arguments are no dearer than two ([`vector_math`]), and give the same bits on every machine. Other functions
 //! whose `std` form already has the wanted meaning (`f64::tan`, `f64::powf`, ...) are not repeated here, and
 //! arithmetic that needs no library (extremes, remainders, integer powers) is defined by [`crate::Code`].
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`eight`] | how a function takes eight arguments at once |
+//! | [`vector_math`] | how a function takes eight arguments at once |
 //! | [`exponential`] | the exponential, the logistic, the hyperbolic tangent and secant |
 //! | [`logarithm`] | the logarithm, of sums and of sums of exponentials |
 //! | [`trigonometric`] | sine and cosine |
@@ -27,7 +27,6 @@
 //! * "ulp" in the documentation is the distance between neighbouring floats at the result; the
 //!   figures were measured against values of 40 digits.
 
-pub mod eight;
 pub mod elementary;
 pub mod erf;
 mod exact;
@@ -37,11 +36,11 @@ pub mod logarithm;
 pub mod nextafter;
 mod series;
 pub mod trigonometric;
+pub mod vector_math;
 
 #[cfg(test)]
 mod test_support;
 
-pub use eight::{EIGHT, Eight, Parted};
 pub use elementary::*;
 pub use erf::*;
 pub use exponential::*;
@@ -49,3 +48,4 @@ pub use gamma::*;
 pub use logarithm::*;
 pub use nextafter::*;
 pub use trigonometric::*;
+pub use vector_math::{EIGHT, Eight, Parted};

@@ -5,9 +5,9 @@
 //! with `k < 2²⁰` are exact (Cody and Waite, 1980). Angles beyond a million need π to more digits: that is
 //! done by the `libm` crate (Payne and Hanek, 1983).
 
-use super::eight::Parted;
 use super::exact::{ROUND, two_sum};
 use super::series::{over_factorials, series};
+use super::vector_math::Parted;
 use std::f64::consts::FRAC_2_PI;
 
 /// π/2 in three pieces.

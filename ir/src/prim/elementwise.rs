@@ -11,13 +11,13 @@
 
 use super::code::{Number, Outcome};
 use super::{Arg, Broadcast, Code, Cotangents, Expr, Operand, Scalar, Tangent, Total};
-use crate::builder::Builder;
-use crate::function::Atom;
-use crate::literal::Literal;
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::literal::Literal;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Dtype, Shape, Type};
 use crate::prim::{Linearity, Op};
-use crate::problem::{Kind, Problem, Result};
 use crate::tensor::{Element, Tensor};
-use crate::types::{ArrayType, Dtype, Shape, Type};
 use smallvec::SmallVec;
 
 /// `∂f/∂xi · t`, given `t`, the operands and the output.

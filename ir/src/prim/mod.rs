@@ -16,132 +16,87 @@
 //! kind. Model: ripgrep's flags, and the rule clusters of JAX's `lax` brought into one place.
 
 #[macro_use]
-mod notation;
+mod syntax;
 
-mod addressing;
-mod along;
-mod argreduce;
-mod argsort;
-mod array;
-mod attr;
-mod boxes;
-mod broadcast;
-mod call;
-mod callback;
-#[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-mod checks;
+pub(crate) mod array;
+pub(crate) mod control;
+pub(crate) mod memory;
+
 mod code;
-mod concatenate;
-mod cond;
-mod convert;
-mod cumulate;
-mod custom;
-mod diagonal;
-mod doc;
-mod dot;
-mod dot_rows;
-mod dynamic_slice;
-mod dynamic_update_slice;
 pub mod elementwise;
-mod expr;
-mod gather;
 mod implicit;
-mod integer_pow;
-mod iota;
-mod keep;
-mod lanes;
-mod linear_call;
-mod loops;
-mod lower;
-mod mixed;
-mod movement;
-mod packing;
-mod pad;
-mod part;
-mod permute;
-mod polygamma;
-mod recurrence;
-mod reduce;
-mod reduce_rows;
-mod region;
-mod reshape;
-mod rev;
-mod rewrite;
 mod rules;
 pub mod scalar;
-mod scatter;
-mod scatter_derivatives;
-mod sign;
-mod slice;
-mod stop_gradient;
-mod take;
-mod toolbox;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod test_laws;
 
-pub use addressing::Bounds;
-pub use argreduce::{ArgReduce, Extremum};
-pub use argsort::ArgSort;
-pub use array::{ArrayPrimitive, Tangent};
-pub use attr::{Attr, Attributes};
-pub use broadcast::Broadcast;
-pub use call::Call;
-pub use callback::Callback;
+pub use array::argreduce::{ArgReduce, Extremum};
+pub use array::argsort::ArgSort;
+pub use array::broadcast::Broadcast;
+pub use array::concatenate::Concatenate;
+pub use array::cumulate::{Cumulate, Cumulation};
+pub use array::diagonal::Diagonal;
+pub use array::dot::Dot;
+pub use array::dynamic_slice::DynamicSlice;
+pub use array::dynamic_update_slice::DynamicUpdateSlice;
+pub use array::gather::Gather;
+pub use array::iota::Iota;
+pub use array::pad::Pad;
+pub use array::permute::Permute;
+pub use array::recurrence::Recurrence;
+pub use array::reduce::{Reduce, Reducer};
+pub use array::reshape::Reshape;
+pub use array::rev::Rev;
+pub use array::scatter::{Combine, Scatter};
+pub use array::slice::Slice;
+pub use array::stop_gradient::StopGradient;
 pub use code::{
     Code, CodeRow, Continuity, Domain, Fold, Gives, Library, LibraryFn, Neutral, Parameter, Takes,
     Words, power, threefry2x32,
 };
-pub use concatenate::Concatenate;
-pub use cond::Cond;
-pub use convert::Convert;
-pub use cumulate::{Cumulate, Cumulation};
-pub use custom::CustomCall;
-pub use diagonal::Diagonal;
-pub use doc::{Doc, Family};
-pub use dot::Dot;
-pub use dynamic_slice::DynamicSlice;
-pub use dynamic_update_slice::DynamicUpdateSlice;
-pub use expr::Expr;
-pub use gather::Gather;
+pub use control::call::Call;
+pub use control::callback::Callback;
+pub use control::cond::Cond;
+pub use control::custom::CustomCall;
+pub use control::linear_call::LinearCall;
+pub use control::loops::{Direction, Keeps, Loop, Places, Replay, Rounds, Settled, Slot, Trip};
 pub use implicit::{LinearSolve, Root};
-pub use integer_pow::IntegerPow;
-pub use iota::Iota;
-pub use keep::{HELD, Keep, LATER, MARKS, RECOMPUTE, TAPE, apart_from};
-pub use linear_call::LinearCall;
-pub use loops::{Direction, Keeps, Loop, Places, Replay, Rounds, Settled, Slot, Trip};
-pub(crate) use lower::step as step_index;
-pub use lower::{AxisMap, Lowering, Piece, Step};
-pub use mixed::as_linear;
-pub use movement::{Movement, View};
-pub use notation::{Notation, Written};
-pub use packing::{PACKED, Packing, ROUNDED, is_packed};
-pub use pad::Pad;
-pub use part::{Part, Start, Within, Write};
-pub use permute::Permute;
-pub use polygamma::Polygamma;
-pub use recurrence::Recurrence;
-pub use reduce::{Reduce, Reducer};
-pub use region::{Region, RegionList, Role};
-pub use reshape::Reshape;
-pub use rev::Rev;
-pub use rewrite::{Definition, Equality, Exactness, Rewrite, Site, SiteOperand, Term, When};
+pub use memory::barrier::{HELD, Keep, LATER, MARKS, RECOMPUTE, TAPE, apart_from};
+pub use memory::packing::{PACKED, Packing, ROUNDED, is_packed};
+pub use rules::array_primitive::{ArrayPrimitive, Tangent};
+pub use rules::attr::{Attr, Attributes};
+pub use rules::doc::{Doc, Family};
+pub use rules::expr::Expr;
+pub use rules::index_map::Bounds;
+pub(crate) use rules::lowering::step as step_index;
+pub use rules::lowering::{AxisMap, Lowering, Piece, Step};
+pub use rules::region::{Region, RegionList, Role};
+pub use rules::region_helpers::{instantiate, settle};
+pub use rules::rewrite::{Definition, Equality, Exactness, Rewrite, Site, SiteOperand, Term, When};
+pub use rules::sign::{Given, Sign, SignOf};
+pub use rules::slice_access::{Part, Start, Within, Write};
+pub use rules::slice_helpers::{
+    component, first_axis_to, linear, put_box, reshaped, sum, take_box,
+};
+pub use rules::split_linear::as_linear;
+pub use rules::view::{Movement, View};
 pub use rules::{
     Arg, Batched, Cotangents, Dual, Effects, Linearity, Operand, Prune, Regions, RuleCx, Sample,
     Total, Types,
 };
 pub use scalar::Scalar;
-pub use scatter::{Combine, Scatter};
-pub use sign::{Given, Sign, SignOf};
-pub use slice::Slice;
-pub use stop_gradient::StopGradient;
-pub use take::{component, first_axis_to, linear, put_box, reshaped, sum, take_box};
-pub use toolbox::{instantiate, settle};
+pub use scalar::convert::Convert;
+pub use scalar::integer_pow::IntegerPow;
+pub use scalar::polygamma::Polygamma;
+pub use syntax::{Notation, Written};
 
 use crate::fault::{Fault, planted};
-use crate::function::{Atom, FuncId};
-use crate::module::Module;
-use crate::problem::Problem;
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::module::Module;
+use crate::lang::problem::Problem;
+use crate::lang::value::Value;
 use crate::tensor::Tensor;
-use crate::value::Value;
 
 /// What the system asks of any primitive, and what one with regions has to write; for those without,
 /// [`ArrayPrimitive`] is less. The value of the implementing type holds the attributes.
@@ -338,7 +293,7 @@ impl Op {
         match (self, operands.pop()) {
             (Op::DynamicUpdateSlice(_), Some(Value::Array(x))) => {
                 let rest = Value::arrays(&rest)?;
-                Ok(vec![dynamic_update_slice::write(x, &rest[0], &rest[1..]).into()])
+                Ok(vec![array::dynamic_update_slice::write(x, &rest[0], &rest[1..]).into()])
             }
             (Op::Scatter(scatter), Some(Value::Array(x))) => {
                 Ok(vec![scatter.combined(x, rest[0].array()?, rest[1].array()?).into()])

@@ -7,7 +7,7 @@
 #![expect(unsafe_code, reason = "memory that is written once")]
 
 use super::Line;
-use crate::pages::{LARGE_BYTES, large_pages};
+use crate::tensor::huge_pages::{LARGE_BYTES, large_pages};
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::sync::Arc;

@@ -13,9 +13,9 @@
 //! ```
 
 use super::{Buffer, Element, Tensor};
-use crate::literal::Literal;
-use crate::problem::{Kind, Problem};
-use crate::types::{ArrayType, Dtype, Shape};
+use crate::lang::literal::Literal;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::types::{ArrayType, Dtype, Shape};
 use bytemuck::Pod;
 
 impl Tensor {

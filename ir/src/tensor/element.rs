@@ -1,7 +1,7 @@
 //! Which Rust types are elements of a tensor.
 
-use crate::literal::Literal;
-use crate::types::Dtype;
+use crate::lang::literal::Literal;
+use crate::lang::types::Dtype;
 use bytemuck::Pod;
 
 /// A Rust type that is the element of a tensor.

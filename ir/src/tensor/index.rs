@@ -15,9 +15,9 @@
 
 use super::convert::read;
 use super::{Buffer, Element, Tensor};
-use crate::literal::Literal;
-use crate::problem::{Kind, Problem};
-use crate::types::{ArrayType, Dtype, Shape};
+use crate::lang::literal::Literal;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::types::{ArrayType, Dtype, Shape};
 use std::ops::{Bound, Range, RangeBounds};
 
 impl Tensor {

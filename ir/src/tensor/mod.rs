@@ -20,6 +20,7 @@
 mod buffer;
 mod convert;
 mod element;
+pub(crate) mod huge_pages;
 mod index;
 #[cfg(feature = "ndarray")]
 mod ndarray;
@@ -30,9 +31,9 @@ mod tests;
 pub use buffer::{Buffer, Fresh};
 pub use element::Element;
 
-use crate::literal::Literal;
-use crate::problem::{Kind, Problem};
-use crate::types::{ArrayType, Dtype, Shape};
+use crate::lang::literal::Literal;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::types::{ArrayType, Dtype, Shape};
 use bytemuck::{Pod, Zeroable};
 
 /// One cache line of a tensor's buffer.

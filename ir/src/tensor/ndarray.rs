@@ -13,8 +13,8 @@
 //! ```
 
 use super::{Element, Tensor};
-use crate::problem::Problem;
-use crate::types::ArrayType;
+use crate::lang::problem::Problem;
+use crate::lang::types::ArrayType;
 use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
 
 impl<T: Element, S: Data<Elem = T>, D: Dimension> From<&ArrayBase<S, D>> for Tensor {

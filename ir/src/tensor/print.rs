@@ -24,8 +24,8 @@
 //! be pasted into `Tensor::from`.
 
 use super::Tensor;
-use crate::literal::Literal;
-use crate::types::Dtype;
+use crate::lang::literal::Literal;
+use crate::lang::types::Dtype;
 use std::fmt::{self, Formatter};
 
 /// Arrays of more elements are not shown in full.

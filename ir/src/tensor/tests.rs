@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::types::Shape;
+use crate::lang::types::Shape;
 use std::ops::Bound;
 
 const NAN: f64 = f64::NAN;

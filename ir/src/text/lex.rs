@@ -3,7 +3,7 @@
 //! It never fails: a character that begins no token becomes [`Tok::Stray`], which no rule of the
 //! grammar accepts, so that the parser is the one place that reports errors.
 
-use crate::types::Dtype;
+use crate::lang::types::Dtype;
 use std::fmt;
 
 /// A token.

@@ -6,15 +6,15 @@
 //! keeps its written type, so that one mistake gives one error.
 
 use super::lex::{Place, Tok, Token, lex};
-use crate::builder::{Builder, Draft};
-use crate::function::{Atom, FuncId};
-use crate::host::Host;
-use crate::literal::Literal;
-use crate::module::Module;
+use crate::lang::builder::{Builder, Draft};
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::host::Host;
+use crate::lang::literal::Literal;
+use crate::lang::module::Module;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::types::{ArrayType, Dtype, Shape, Type};
+use crate::lang::verify::verify;
 use crate::prim::{Attr, Attributes, Op};
-use crate::problem::{Kind, Problem};
-use crate::types::{ArrayType, Dtype, Shape, Type};
-use crate::verify::verify;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::fmt;

@@ -1,10 +1,10 @@
 //! The printer: a module, or one function with what it needs, as text.
 
-use crate::function::{Atom, Equation, FuncId, Function, ValueId};
-use crate::host::Host;
-use crate::module::Module;
+use crate::lang::function::{Atom, Equation, FuncId, Function, ValueId};
+use crate::lang::host::Host;
+use crate::lang::module::Module;
+use crate::lang::types::Type;
 use crate::prim::Attr;
-use crate::types::Type;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::{self, Display, Write};

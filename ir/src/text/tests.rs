@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::{parse_module, parse_type, print_function, print_module};
-use crate::builder::{Builder, Draft};
-use crate::function::Atom;
-use crate::module::Module;
+use crate::lang::builder::{Builder, Draft};
+use crate::lang::function::Atom;
+use crate::lang::module::Module;
+use crate::lang::types::Type;
 use crate::prim::Op;
-use crate::types::Type;
 use expect_test::{Expect, expect};
 
 fn round_trip(text: &str) -> String {

@@ -14,8 +14,8 @@
 //!    = see the book: errors.html#shape
 //! ```
 
-use crate::problem::Problem;
-use crate::spot::{Loc, Spot};
+use crate::lang::problem::Problem;
+use crate::lang::source_loc::{Loc, Spot};
 use std::fmt;
 
 /// A problem at the user's line.

@@ -5,20 +5,20 @@
 //! they come from), and when a frame is closed its extra parameters are the captures that the caller
 //! passes after the arguments. This is closure conversion, done while the closure runs.
 
+use super::define_by_run::Recording;
 use super::diagnostic::{Context, Diagnostic, Note, in_standard_library, place};
-use super::record::Recording;
 use super::state::Known;
 use super::{Handle, WITHIN};
-use crate::builder::{Draft, infer};
-use crate::function::{Atom, ValueId};
-use crate::literal::Literal;
+use crate::lang::builder::{Draft, infer};
+use crate::lang::function::{Atom, ValueId};
+use crate::lang::literal::Literal;
+use crate::lang::module::Module;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::source_loc::Loc;
+use crate::lang::types::{ArrayType, Dtype, Type};
 use crate::map::{OrderedMap, OrderedSet};
-use crate::module::Module;
 use crate::prim::{Op, Types};
-use crate::problem::{Kind, Problem};
-use crate::spot::Loc;
 use crate::tensor::Tensor;
-use crate::types::{ArrayType, Dtype, Type};
 use smallvec::SmallVec;
 use std::any::Any;
 
@@ -135,7 +135,7 @@ impl Trace {
 
     /// Whether adding an equation may run the user's code.
     pub(super) fn runs(&self, op: &Op) -> bool {
-        self.is_recording() && super::record::has_body(op)
+        self.is_recording() && super::define_by_run::has_body(op)
     }
 
     /// Captured data, in the order of the hidden parameters of the outermost frame.

@@ -34,25 +34,27 @@
 //!
 //! Model: JAX's omnistaging and Autodidax; the capture of outer values is closure conversion.
 
+mod define_by_run;
 mod diagnostic;
 mod frame;
 mod opened;
-mod record;
 mod state;
 
+pub use define_by_run::{
+    Recorded, Undo, is_recording, item, level, recorded_bytes, recording, value,
+};
 pub use diagnostic::{Context, Diagnostic, Note};
 pub use opened::{Closed, Opened, body, frame};
-pub use record::{Recorded, Undo, is_recording, item, level, recorded_bytes, recording, value};
 pub use state::{Held, State, around};
 
-use crate::function::{Atom, FuncId};
-use crate::literal::Literal;
-use crate::module::Module;
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::literal::Literal;
+use crate::lang::module::Module;
+use crate::lang::problem::Problem;
+use crate::lang::source_loc::Loc;
+use crate::lang::types::{Dtype, Type};
 use crate::prim::Op;
-use crate::problem::Problem;
-use crate::spot::Loc;
 use crate::tensor::Tensor;
-use crate::types::{Dtype, Type};
 use frame::{Frame, Runs, Trace};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -364,7 +366,7 @@ fn apart<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
 /// What operations give outside any trace: a value that every trace refuses as escaped.
 fn nowhere(at: Loc) -> Handle {
     use cranelift_entity::EntityRef;
-    Handle::new(NOWHERE, Atom::Value(crate::function::ValueId::new(0)), at)
+    Handle::new(NOWHERE, Atom::Value(crate::lang::function::ValueId::new(0)), at)
 }
 
 fn lost(at: Loc) -> Vec<Diagnostic> {

@@ -20,10 +20,10 @@ use super::diagnostic::{Context, Diagnostic};
 use super::frame::Runs;
 use super::state::Held;
 use super::{Guard, Handle, Param, Stop, active, declare, record, with_trace};
-use crate::depth::{DEEPEST_CLOSURE, too_deep};
-use crate::function::{Atom, FuncId};
-use crate::spot::Loc;
-use crate::types::{Dtype, Type};
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::source_loc::Loc;
+use crate::lang::stack::{DEEPEST_CLOSURE, too_deep};
+use crate::lang::types::{Dtype, Type};
 use std::panic::resume_unwind;
 
 /// A frame of a closure that is about to run, or runs. If it is dropped without being closed, as where the

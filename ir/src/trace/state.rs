@@ -26,9 +26,9 @@
 use super::diagnostic::{Context, Diagnostic, Note, place};
 use super::frame::{Captured, Frame, Runs, Trace};
 use super::{Handle, nowhere, poison1, with_trace};
-use crate::problem::{Kind, Problem};
-use crate::spot::Loc;
-use crate::types::{Dtype, Type};
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::source_loc::Loc;
+use crate::lang::types::{Dtype, Type};
 use std::marker::PhantomData;
 
 /// An array of a trace that can be replaced by others of its type.

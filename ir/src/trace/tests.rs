@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::*;
+use crate::lang::problem::Kind;
 use crate::prim::{Call, Reduce, Reducer, Scalar};
-use crate::problem::Kind;
 use crate::{ArrayType, eval, verify_module};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};

@@ -2,9 +2,9 @@
 
 use super::shared::{Shared, single};
 use crate::Var;
-use crate::closure::{Staged, like, rebuild, stage_in, vars};
 use crate::function::{Function, one};
 use crate::random::{in_branch, next_branching};
+use crate::staging::{Staged, like, rebuild, stage_in, vars};
 use crate::tree::{Tree, flatten};
 use crate::var::caller;
 use tapeloom_ir::prim::Cond;

@@ -15,12 +15,12 @@
 //! their closures use from outside is passed along.
 
 mod branch;
+mod loops;
 mod prefixes;
-mod rounds;
 mod shared;
 
 pub use branch::{cond, switch};
+pub(crate) use loops::WHILE_LOOP;
+pub use loops::{Count, fori_loop, map, scan, scan_reverse, while_loop};
 pub use prefixes::associative_scan;
-pub(crate) use rounds::WHILE_LOOP;
-pub use rounds::{Count, fori_loop, map, scan, scan_reverse, while_loop};
 pub(crate) use shared::Shared;

@@ -1,10 +1,10 @@
 //! `associative_scan`: all prefixes of a sequence under an associative function, in few steps.
 
-use super::rounds::common_extent;
+use super::loops::common_extent;
 use crate::Var;
-use crate::closure::rebuild;
 use crate::function::{Function, one};
 use crate::ops::{concat, stack};
+use crate::staging::rebuild;
 use crate::transform::vectorize;
 use crate::tree::{Flat, Tree, flatten};
 use crate::var::{caller, on_behalf};

@@ -2,7 +2,7 @@
 //! of them writes; and what decides between them is one value.
 
 use crate::Var;
-use crate::closure::Staged;
+use crate::staging::Staged;
 use tapeloom_ir::trace::{self, Handle, Held, State};
 use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, Dtype, FuncId, Kind, Loc, Module, OrderedMap, OrderedSet,

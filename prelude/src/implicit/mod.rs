@@ -19,10 +19,10 @@ mod krylov;
 pub use krylov::{Until, cg, gmres};
 
 use crate::Var;
-use crate::closure::{Staged, handles, rebuild, stage, vars};
 use crate::control::{Shared, while_loop};
 use crate::ops::functions::select;
 use crate::random::unmarked;
+use crate::staging::{Staged, handles, rebuild, stage, vars};
 use crate::transform::{jvp, linear_transpose, vjp};
 use crate::tree::{Form, Tree, flatten, ravel, tree_map, tree_map2};
 use crate::var::caller;

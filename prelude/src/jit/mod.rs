@@ -26,8 +26,8 @@ pub use explain::{Explanation, Stage};
 pub use report::CallReport;
 
 use self::core::{Core, Entry, Given};
-use crate::closure::apply;
 use crate::function::Function;
+use crate::staging::apply;
 use crate::transform::call_once_traced;
 use crate::tree::{Args, Form, TensorRefs, Tree};
 use crate::var::caller;

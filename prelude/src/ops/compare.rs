@@ -1,6 +1,6 @@
 //! Comparisons (to bool), choice between values, and logic.
 
-use super::composed::{of_floats, of_integers};
+use super::composite::{of_floats, of_integers};
 use super::{binary, broadcast_together, emit, full_var, wrong};
 use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf, pair};

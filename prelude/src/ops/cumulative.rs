@@ -16,7 +16,7 @@
 //! ```
 
 use super::axes::{Axis, resolve_axis};
-use super::composed::{along, of_floats};
+use super::composite::{along, of_floats};
 use super::{broadcast_shapes, broadcast_var, concat, emit, select, wrong};
 use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf};

@@ -4,7 +4,7 @@
 //! dividend. [`div_floor`](Var::div_floor) and [`mod_floor`](Var::mod_floor) round down, as Python's
 //! `//` and `%` do: the remainder has the sign of the divisor. Either way x = q·y + r.
 
-use super::composed::of_numbers;
+use super::composite::of_numbers;
 use super::{binary, select};
 use crate::Var;
 use crate::var::{IntoVar, caller};

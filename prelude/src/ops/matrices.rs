@@ -1,7 +1,7 @@
 //! Matrices of a certain form, and products besides `dot`.
 
 use super::axes::{Axis, resolve_axis};
-use super::composed::{list, misshapen, number, of_numbers};
+use super::composite::{list, misshapen, number, of_numbers};
 use super::{broadcast_together, concat, iota, select, stack, wrong, zeros};
 use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf};

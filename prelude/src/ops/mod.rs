@@ -7,50 +7,50 @@
 
 mod along_axis;
 mod arithmetic;
-mod arranging;
-mod assembling;
 mod axes;
+mod axis_order;
 mod broadcasting;
 mod compare;
-mod composed;
+mod composite;
+mod concat;
 mod create;
 mod cumulative;
 mod division;
 mod elementwise;
 mod index;
-mod learning;
+mod interp;
 mod linalg;
+mod losses;
 mod matrices;
 mod nn;
-mod numbers;
 mod reduce;
-mod sampled;
+mod rounding;
 mod shape;
 mod sorting;
 mod special;
 mod statistics;
 
 pub use arithmetic::LeftOfVar;
-pub use assembling::Padding;
 pub use axes::{Axes, Axis};
+pub use concat::Padding;
 pub use functions::*;
 pub use index::{At, Index, Indices};
-pub use learning::Attention;
+pub use losses::Attention;
 
 /// The free functions, which the prelude has too.
 pub(crate) mod functions {
-    pub use super::assembling::{
+    pub use super::compare::{select, select_first, select_nth};
+    pub use super::concat::{
         Padding, block_diag, broadcast_arrays, column_stack, dstack, hstack, meshgrid, meshgrid_ij,
         vstack,
     };
-    pub use super::compare::{select, select_first, select_nth};
     pub use super::create::{
         arange, constant, eye, fftfreq, full, geomspace, iota, linspace, logspace, ones, zeros,
     };
-    pub use super::learning::{Attention, dot_product_attention};
+    pub use super::interp::{interp, polyval};
     pub use super::linalg::einsum;
+    pub use super::losses::{Attention, dot_product_attention};
     pub use super::matrices::{diag_indices, multi_dot, toeplitz, tri};
-    pub use super::sampled::{interp, polyval};
     pub use super::shape::{concat, stack};
     pub use super::sorting::lexsort;
 }

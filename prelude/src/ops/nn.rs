@@ -1,7 +1,7 @@
 //! Activations and normalizations of machine learning.
 
 use super::axes::{Axes, Axis, resolve_axes};
-use super::composed::{along, misshapen, number, of_floats};
+use super::composite::{along, misshapen, number, of_floats};
 use super::{binary, emit, select, wrong};
 use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf};

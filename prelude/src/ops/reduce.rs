@@ -169,7 +169,7 @@ reductions! {
 /// Where nan stands for a number that is missing. Its derivative is 0.
 mod missing {
     use super::*;
-    use crate::ops::composed::{number, of_floats};
+    use crate::ops::composite::{number, of_floats};
     use crate::ops::select;
     use crate::var::on_behalf;
 

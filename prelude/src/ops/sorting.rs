@@ -14,7 +14,7 @@
 //! ```
 
 use super::axes::{Axes, Axis, resolve_axes, resolve_axis};
-use super::composed::{along, list};
+use super::composite::{along, list};
 use super::{emit, insert_axis, move_axis, select, wrong};
 use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf};

@@ -3,7 +3,7 @@
 //! Where a formula would overflow, cancel or divide by zero there is a second one, and each is kept
 //! away from where it is not used, so that derivatives are those of the function everywhere.
 
-use super::composed::{number, of_floats};
+use super::composite::{number, of_floats};
 use super::select;
 use crate::Var;
 use crate::var::{IntoVar, caller};

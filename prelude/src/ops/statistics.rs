@@ -1,7 +1,7 @@
 //! Statistics of samples: weighted means, covariances, counts in bins, places in sorted arrays.
 
 use super::axes::{Axes, resolve_axes};
-use super::composed::{misshapen, of_floats, of_integers};
+use super::composite::{misshapen, of_floats, of_integers};
 use super::{select, wrong, zeros};
 use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf};

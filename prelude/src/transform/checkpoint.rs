@@ -2,9 +2,9 @@
 //! whose loops it keeps some carries.
 
 use crate::Var;
-use crate::closure::{Staged, rebuild, stage};
 use crate::function::{Function, one};
 use crate::ops::emit;
+use crate::staging::{Staged, rebuild, stage};
 use crate::tree::Tree;
 use crate::var::caller;
 use tapeloom_ir::prim::{Call, MARKS, Op};

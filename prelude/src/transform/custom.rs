@@ -24,9 +24,9 @@
 //! Model: JAX's `custom_jvp` and `custom_vjp`, which here may stand on one function.
 
 use crate::Var;
-use crate::closure::{apply, array, handles, like, rebuild, vars};
 use crate::ops::zeros_like_type;
 use crate::random::unmarked;
+use crate::staging::{apply, array, handles, like, rebuild, vars};
 use crate::tree::{Flat, Form, Tree, flatten};
 use crate::var::caller;
 use tapeloom_ir::prim::CustomCall;

@@ -1,13 +1,13 @@
 //! Forward mode: derivatives along a direction.
 
 use crate::Var;
-use crate::closure::{Staged, handles, rebuild, stage, vars};
 use crate::function::{Function, one};
 use crate::ops::zeros_like_type;
+use crate::staging::{Staged, handles, rebuild, stage, vars};
 use crate::tree::{Flat, Form, Tree};
 use crate::var::caller;
+use tapeloom_ir::lang::query::LinearizeOf;
 use tapeloom_ir::prim::Call;
-use tapeloom_ir::question::LinearizeOf;
 use tapeloom_ir::trace::{self, Context, Diagnostic, Note};
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
 use tapeloom_transforms as transforms;

@@ -1,9 +1,9 @@
 //! Gradients of functions with a scalar result.
 
 use crate::Var;
-use crate::closure::{Staged, rebuild, stage};
 use crate::function::{Function, one};
 use crate::ops::zeros_like_type;
+use crate::staging::{Staged, rebuild, stage};
 use crate::tree::{Tree, flatten};
 use crate::var::caller;
 use tapeloom_ir::prim::StopGradient;

@@ -3,9 +3,9 @@
 use super::forward::jvp_at;
 use super::gradient::value_and_grad_at;
 use crate::Var;
-use crate::closure::{Staged, rebuild, stage};
 use crate::function::{Function, one};
 use crate::ops::{eye_var, move_axis, reshape, zeros_like_type};
+use crate::staging::{Staged, rebuild, stage};
 use crate::tree::{Leaf, Tree, leaf_paths, ravel, tree_leaves};
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::prim::Call;

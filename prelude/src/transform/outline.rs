@@ -1,9 +1,9 @@
 //! `outline`: a closure that is traced, differentiated and compiled once and called many times.
 
 use crate::Var;
-use crate::closure::{Staged, rebuild, stage, vars};
 use crate::function::{Function, one};
 use crate::random::Rng;
+use crate::staging::{Staged, rebuild, stage, vars};
 use crate::tree::{Flat, Form, Tree};
 use crate::var::caller;
 use std::rc::Rc;

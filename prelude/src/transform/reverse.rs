@@ -2,15 +2,15 @@
 
 use super::forward::same_types;
 use crate::Var;
-use crate::closure::{Staged, rebuild, stage, vars};
 use crate::function::{Function, one};
 use crate::ops::zeros_like_type;
+use crate::staging::{Staged, rebuild, stage, vars};
 use crate::tree::{Flat, Tree};
 use crate::var::caller;
 use tapeloom_ir::ArrayType;
 use tapeloom_ir::Loc;
+use tapeloom_ir::lang::query::TransposeOf;
 use tapeloom_ir::prim::Call;
-use tapeloom_ir::question::TransposeOf;
 use tapeloom_ir::trace;
 use tapeloom_transforms::{self as transforms, VjpOf};
 

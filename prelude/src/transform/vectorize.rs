@@ -1,10 +1,10 @@
 //! `vmap`: a function of one, over a batch of many.
 
 use crate::Var;
-use crate::closure::{Staged, rebuild, stage_in};
 use crate::function::{Function, one};
 use crate::ops::{broadcast_var, insert_axis, move_axis, zeros_like_type};
 use crate::random::key_for_each;
+use crate::staging::{Staged, rebuild, stage_in};
 use crate::tree::{Form, Leaf, Tree, different, flatten};
 use crate::var::caller;
 use tapeloom_ir::trace::{self, Diagnostic, Note, Param};

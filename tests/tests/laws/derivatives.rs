@@ -4,8 +4,8 @@
 //! applied to derived functions.
 
 use crate::{for_all, subsets};
+use tapeloom_ir::lang::query::Residual;
 use tapeloom_ir::prim::Linearity;
-use tapeloom_ir::question::Residual;
 use tapeloom_ir::{
     Atom, Builder, Draft, FuncId, Kind, Literal, Module, Operands, Problem, Tensor, Value,
     print_function,

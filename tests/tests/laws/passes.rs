@@ -2,8 +2,8 @@
 
 use crate::derivatives::derived;
 use crate::{for_all, subsets};
+use tapeloom_ir::lang::query::PruneOf;
 use tapeloom_ir::prim::{Attr, Exactness};
-use tapeloom_ir::question::PruneOf;
 use tapeloom_ir::{FuncId, Module, print_function};
 use tapeloom_tests::calculus::{finite, marked, precision};
 use tapeloom_tests::{Agreement, Case, Failure, run};

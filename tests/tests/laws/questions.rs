@@ -8,8 +8,8 @@ use crate::{for_all, subsets};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tapeloom_backend::{Options, compile};
+use tapeloom_ir::lang::query::{LinearizeOf, Onto, PruneOf, Residual, UnzipOf, Wanted};
 use tapeloom_ir::prim::{Call, DynamicSlice, Lowering, Regions};
-use tapeloom_ir::question::{LinearizeOf, Onto, PruneOf, Residual, UnzipOf, Wanted};
 use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, Dtype, FuncId, Literal, Module, Policy, Price, Scalar, Share,
     Tensor, Terms, Type,

@@ -83,7 +83,7 @@ fn scheduled(program: &str) -> Result<(String, String), Failure> {
     let prepared = steps_of(program, "expand cse dce peephole")?;
     let module = parse_module(&prepared).map_err(|e| e[0].clone())?;
     let (f, _) = module.iter().last().ok_or("no function")?;
-    let (kernels, plan) = tapeloom_backend::schedule::plan(&module, f)?;
+    let (kernels, plan) = tapeloom_backend::lower::plan(&module, f)?;
     Ok((kernels.to_string(), plan.to_string()))
 }
 

@@ -1,7 +1,7 @@
 //! Loops and branches under transforms: what the laws over samples and examples do not show.
 
+use tapeloom_ir::lang::query::Residual;
 use tapeloom_ir::prim::{Direction, Lowering, Operand};
-use tapeloom_ir::question::Residual;
 use tapeloom_ir::{FuncId, Module, Tensor, Type, parse_module, print_function};
 use tapeloom_tests::calculus::{check_differences, check_products};
 use tapeloom_tests::{Agreement, Case, EXAMPLES, Elements, Failure, Rng, run};

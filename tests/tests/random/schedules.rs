@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tapeloom::CallReport;
 use tapeloom::prelude::*;
-use tapeloom_ir::schedule::steps;
+use tapeloom_ir::revolve::steps;
 use tapeloom_ir::{LoopCount, Schedule};
 use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences, recorded_differences};
 use tapeloom_tests::{Agreement, Sweep};
@@ -56,7 +56,7 @@ fn rounds_run_as_often_as_the_schedule_says() {
 
 /// Which round the last carry begins that is kept on the first way.
 fn last_kept(schedule: &Schedule) -> usize {
-    use tapeloom_ir::schedule::Action;
+    use tapeloom_ir::revolve::Action;
     let (mut at, mut last) = (0, 0);
     for action in &schedule.actions {
         match action {

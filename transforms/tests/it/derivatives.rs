@@ -1,8 +1,8 @@
 //! The transforms against hand-made mathematics and against each other.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use tapeloom_ir::lang::query::Residual;
 use tapeloom_ir::prim::{Broadcast, Call, Reduce, Reducer};
-use tapeloom_ir::question::Residual;
 use tapeloom_ir::{
     Atom, Builder, Draft, Dtype, FuncId, Module, Op, Scalar, Tensor, Type, eval, verify_module,
 };

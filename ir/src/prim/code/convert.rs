@@ -1,7 +1,7 @@
 //! Conversion of one element to another dtype.
 
-use crate::literal::Literal;
-use crate::types::Dtype;
+use crate::lang::literal::Literal;
+use crate::lang::types::Dtype;
 
 /// Conversion between dtypes.
 pub(super) fn convert(x: Literal, to: Dtype) -> Literal {

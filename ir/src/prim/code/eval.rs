@@ -2,9 +2,9 @@
 
 use super::Code;
 use super::convert::convert;
-use crate::literal::Literal;
+use crate::lang::literal::Literal;
+use crate::lang::types::Dtype;
 use crate::tensor::Element;
-use crate::types::Dtype;
 use bytemuck::Pod;
 
 impl Code {

@@ -1,8 +1,8 @@
 //! The codes on floats.
 
 use super::{Code, Library, LibraryFn, Number, Outcome, power};
-use crate::literal::Literal;
-use crate::types::Dtype;
+use crate::lang::literal::Literal;
+use crate::lang::types::Dtype;
 
 /// Arithmetic of floats.
 fn float<T: Float>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {

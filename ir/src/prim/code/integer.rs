@@ -2,8 +2,8 @@
 
 use super::threefry;
 use super::{Code, Number, Outcome, power};
-use crate::literal::Literal;
-use crate::types::Dtype;
+use crate::lang::literal::Literal;
+use crate::lang::types::Dtype;
 
 /// Arithmetic of integers.
 fn integer<T: Int>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {

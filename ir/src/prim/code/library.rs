@@ -2,7 +2,7 @@
 //!
 //! A [`Library`] entry is a pair of C-callable functions, one for each float; the interpreter and
 //! generated code call the same one, so that both give the same bits. Loops in lanes call one of eight
-//! arguments where there is one ([`crate::math::eight`]), which gives these bits, too.
+//! arguments where there is one ([`crate::math::vector_math`]), which gives these bits, too.
 
 use super::{Continuity, Parameter, Takes};
 use crate::math::Eight;

@@ -32,7 +32,7 @@ pub use power::power;
 pub use table::{CodeRow, Continuity, Domain, Fold, Gives, Neutral, Parameter, Takes};
 pub use threefry::{Words, threefry2x32};
 
-use crate::types::Dtype;
+use crate::lang::types::Dtype;
 use Continuity::{Continuous, Jumps};
 use Domain::{Any, Bits, Float, Integer, Number as Numbers, Wide};
 use Fold::{Exact, No, Rounded};

@@ -1,8 +1,8 @@
 //! The columns of the table of codes, and what follows from them.
 
 use super::{Code, Library, LibraryFn};
-use crate::literal::Literal;
-use crate::types::Dtype;
+use crate::lang::literal::Literal;
+use crate::lang::types::Dtype;
 
 /// What is true of a code wherever it is used.
 #[derive(Clone, Copy, Debug)]
@@ -228,7 +228,7 @@ impl Code {
         self.row().library.filter(|_| dtype.is_float())
     }
 
-    /// That function, if there is one of eight arguments at once ([`crate::math::eight`]).
+    /// That function, if there is one of eight arguments at once ([`crate::math::vector_math`]).
     pub fn of_eight(self, dtype: Dtype) -> Option<Library> {
         self.called(dtype).filter(|library| match library.function {
             LibraryFn::Unary { eight, .. } => eight.is_some(),

@@ -1,8 +1,8 @@
 //! Codes at their edges.
 
 use super::{Code, Fold, Takes};
-use crate::literal::Literal;
-use crate::types::Dtype;
+use crate::lang::literal::Literal;
+use crate::lang::types::Dtype;
 
 fn ints(code: Code, dtype: Dtype, x: &[i128]) -> i128 {
     let x: Vec<Literal> = x.iter().filter_map(|x| Literal::rounded_integer(dtype, *x)).collect();

@@ -14,18 +14,19 @@
 //!
 //! Source: JAX's `custom_linear_solve`.
 
-use super::super::mixed::transposed;
-use super::super::toolbox::{fits, instantiate};
 use super::super::{
     Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
-    Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Scalar, Types, call,
+    Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Scalar, Types,
     elementwise,
 };
 use super::{Along, check, check_floats, lift, samples};
-use crate::function::{Atom, FuncId};
-use crate::module::Module;
-use crate::problem::Problem;
-use crate::value::Value;
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::module::Module;
+use crate::lang::problem::Problem;
+use crate::lang::value::Value;
+use crate::prim::control::call;
+use crate::prim::rules::region_helpers::{fits, instantiate};
+use crate::prim::rules::split_linear::transposed;
 use smallvec::smallvec;
 
 /// `linear_solve{solve, transposed, matvec}`
@@ -118,7 +119,7 @@ impl Primitive for LinearSolve {
     }
 
     fn run(&self, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
-        crate::eval::eval_values(module, self.solve, operands)
+        crate::lang::eval::eval_values(module, self.solve, operands)
     }
 
     fn jvp(

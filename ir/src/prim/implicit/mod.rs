@@ -12,13 +12,13 @@ mod samples;
 pub use linear_solve::LinearSolve;
 pub use root::Root;
 
-use super::toolbox::{arrow, signature};
+use super::rules::region_helpers::{arrow, signature};
 use super::{Call, RuleCx};
-use crate::function::{Atom, FuncId};
-use crate::module::Module;
-use crate::problem::{Kind, Problem};
-use crate::question::Wanted;
-use crate::types::Type;
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::module::Module;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::query::Wanted;
+use crate::lang::types::Type;
 
 /// How the tangent of an equation is emitted: by forward mode, or in two halves.
 #[derive(Clone, Copy)]

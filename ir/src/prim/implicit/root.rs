@@ -12,16 +12,17 @@
 //!
 //! Source: JAX's `custom_root`; the implicit function theorem.
 
-use super::super::toolbox::instantiate;
 use super::super::{
     Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
-    Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Scalar, Types, call,
+    Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Scalar, Types,
 };
 use super::{Along, LinearSolve, check, check_floats, lift, samples};
-use crate::function::{Atom, FuncId};
-use crate::module::Module;
-use crate::problem::Problem;
-use crate::value::Value;
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::module::Module;
+use crate::lang::problem::Problem;
+use crate::lang::value::Value;
+use crate::prim::control::call;
+use crate::prim::rules::region_helpers::instantiate;
 use smallvec::smallvec;
 
 /// `root{solve, residual, tangent, cotangent}`
@@ -111,7 +112,7 @@ impl Primitive for Root {
     }
 
     fn run(&self, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
-        crate::eval::eval_values(module, self.solve, operands)
+        crate::lang::eval::eval_values(module, self.solve, operands)
     }
 
     fn jvp(

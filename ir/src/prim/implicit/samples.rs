@@ -1,13 +1,13 @@
 //! Equations that are solved in closed form, so that the laws see exact solutions.
 
-use super::super::toolbox::function;
 use super::super::{IntegerPow, Sample, Scalar};
 use super::{LinearSolve, Root};
-use crate::builder::Builder;
-use crate::function::{Atom, FuncId};
-use crate::module::Module;
+use crate::lang::builder::Builder;
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::module::Module;
+use crate::lang::types::{Dtype, Type};
+use crate::prim::rules::region_helpers::function;
 use crate::tensor::Tensor;
-use crate::types::{Dtype, Type};
 
 fn define(
     module: &mut Module,

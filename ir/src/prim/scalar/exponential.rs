@@ -5,8 +5,8 @@ use crate::math;
 use crate::prim::Code;
 use crate::prim::Family;
 use crate::prim::elementwise::{Linear, Partial};
-use crate::prim::expr::Expr;
-use crate::prim::rewrite::When;
+use crate::prim::rules::expr::Expr;
+use crate::prim::rules::rewrite::When;
 use std::f64::consts::{LN_2, LOG2_E, LOG10_E};
 
 /// Where these rows stand on the page of primitives.

@@ -5,13 +5,13 @@
 //! program. `t` stands for the tangent, `x, y, z` for the operands and `f` for the value.
 
 use super::{Row, Signature};
-use crate::builder::{Builder, Draft};
-use crate::function::{Atom, Equation};
-use crate::literal::Literal;
-use crate::module::Module;
+use crate::lang::builder::{Builder, Draft};
+use crate::lang::function::{Atom, Equation};
+use crate::lang::literal::Literal;
+use crate::lang::module::Module;
+use crate::lang::types::{Dtype, Type};
 use crate::prim::elementwise::{Partial, PartialFn};
 use crate::prim::{Attr, Expr};
-use crate::types::{Dtype, Type};
 use cranelift_entity::EntityRef;
 
 /// One formula per operand; operands with the same one share it.

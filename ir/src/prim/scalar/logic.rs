@@ -4,7 +4,7 @@ use super::{Row, Signature, exact};
 use crate::prim::Code;
 use crate::prim::Family;
 use crate::prim::elementwise::{Linear, Partial};
-use crate::prim::rewrite::When;
+use crate::prim::rules::rewrite::When;
 
 /// Where these rows stand on the page of primitives.
 pub(super) const FAMILY: Family = Family::Logic;

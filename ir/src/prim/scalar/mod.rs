@@ -11,9 +11,12 @@
 //! ```
 
 mod arithmetic;
+pub(crate) mod convert;
 mod exponential;
 mod formula;
+pub(crate) mod integer_pow;
 mod logic;
+pub(crate) mod polygamma;
 mod row;
 mod scaling;
 mod special;
@@ -30,11 +33,11 @@ use super::{
     Arg, ArrayPrimitive, Attributes, Cotangents, Doc, Effects, Expr, Family, Linearity, Lowering,
     Notation, Operand, Rewrite, Sample, Tangent, Written,
 };
-use crate::builder::Builder;
-use crate::function::Atom;
-use crate::problem::{Kind, Problem, Result};
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::ArrayType;
 use crate::tensor::Tensor;
-use crate::types::ArrayType;
 use row::{EDGES, POSITIVE, REAL, UNIT, binary, exact, relaxed, unary};
 
 /// Makes [`Scalar`] from the list of rows; a name in parentheses, with `1` or `2` for the number of

@@ -1,10 +1,10 @@
 //! A row of the scalar table, and what rows are written with: points, rewrites, library functions.
 
 use super::Scalar;
+use crate::lang::types::Dtype;
 use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::{Code, Equality, Exactness, Rewrite, Sample, When};
 use crate::tensor::Tensor;
-use crate::types::Dtype;
 
 /// Which dtypes a function takes and gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,8 +3,8 @@
 //! They compute a new constant, which patterns cannot say.
 
 use super::Scalar;
-use crate::literal::Literal;
-use crate::prim::rewrite::{Equality, Exactness, Rewrite, Site, Term, When};
+use crate::lang::literal::Literal;
+use crate::prim::rules::rewrite::{Equality, Exactness, Rewrite, Site, Term, When};
 use crate::prim::{Code, Op};
 
 /// `-(x c) = x (-c)`

@@ -5,13 +5,13 @@
 //! tests crate; here is what they cannot know: which numbers are right.
 
 use super::*;
-use crate::builder::{Builder, Draft};
-use crate::function::FuncId;
-use crate::literal::Literal;
-use crate::module::Module;
-use crate::prim::checks::NoRegions;
+use crate::lang::builder::{Builder, Draft};
+use crate::lang::function::FuncId;
+use crate::lang::literal::Literal;
+use crate::lang::module::Module;
+use crate::lang::types::{Dtype, Type};
+use crate::prim::test_laws::NoRegions;
 use crate::prim::{Attr, Equality, IntegerPow, Op, Polygamma, RuleCx};
-use crate::types::{Dtype, Type};
 use std::collections::HashMap;
 
 fn op(name: &str) -> Op {

@@ -6,7 +6,7 @@ use crate::math;
 use crate::prim::Code;
 use crate::prim::Family;
 use crate::prim::elementwise::{Linear, Partial};
-use crate::prim::rewrite::When;
+use crate::prim::rules::rewrite::When;
 
 /// Where these rows stand on the page of primitives.
 pub(super) const FAMILY: Family = Family::Trigonometric;

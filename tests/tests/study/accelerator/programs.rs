@@ -378,7 +378,7 @@ fn convolutions_run_unrolled_and_mirrored() {
 /// entries are streamed.
 #[track_caller]
 fn streams(text: &str, streamed: u64) {
-    let program = tapeloom_backend::kernel::parse(text, &|_| None).unwrap();
+    let program = tapeloom_backend::loop_ir::parse(text, &|_| None).unwrap();
     let x: Vec<f64> = (0..192).map(|i| (i as f64).sin()).collect();
     let x = Tensor::new(&[192], x).unwrap();
     let mut results = Vec::new();
@@ -505,7 +505,7 @@ fn what_is_prepared_is_not_streamed() {
     store b2[i2], %2
   }
 }";
-    let program = tapeloom_backend::kernel::parse(text, &|_| None).unwrap();
+    let program = tapeloom_backend::loop_ir::parse(text, &|_| None).unwrap();
     let x: Tensor = (0..192).map(f64::from).collect();
     let counts = |prepared, again| {
         let system = System::TFLOW_INPUTS;
@@ -641,7 +641,7 @@ fn counted(body: &str) -> String {
 
 /// What it comes to.
 fn counts(setup: &Setup, body: &str) -> Counts {
-    let program = tapeloom_backend::kernel::parse(&counted(body), &|_| None).unwrap();
+    let program = tapeloom_backend::loop_ir::parse(&counted(body), &|_| None).unwrap();
     let x: Tensor = (0..192).map(f64::from).collect();
     simulate(&program, &[x], setup).unwrap().1.whole()
 }
@@ -794,7 +794,7 @@ fn random_nests_read_what_streams_bring() {
 "
         );
         let text = counted(&body);
-        let program = tapeloom_backend::kernel::parse(&text, &|_| None)
+        let program = tapeloom_backend::loop_ir::parse(&text, &|_| None)
             .unwrap_or_else(|p| panic!("{p}: {text}"));
         let x: Tensor = (0..192).map(|i| (f64::from(i)).sin()).collect();
         let machine = Machine { entries: [16, 64][below(2) as usize], ..small() };

@@ -1,0 +1,107 @@
+//! Wires: what is computed for addresses, guards and branches alone.
+//!
+//! Index arithmetic is not what an accelerator spends its units on: it knows the strides of its loops, and
+//! the paper's authors charge nothing for addresses. So integers and truth values that end in addresses,
+//! guards, extents and branches, and in nothing that is stored or computed with, take no unit and no time
+//! (whoever reads them waits for what they were computed from: an index that is loaded is waited for). So
+//! does a choice between a value that was read under a guard and zero: the guard.
+//!
+//! ```text
+//! %0: i64 = mul %i, 12           a wire
+//! %1: i64 = add %0, 4            a wire
+//! %2: f64 = load b0[(%1)]
+//! %3: i64 = add %i, 1            none: it is stored
+//! store b1[0], %3
+//! ```
+
+use crate::loop_ir::{Arg, Expr, Kernel, ScalarId, Stmt, VarId, visit};
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::{Code, Dtype};
+
+/// Which values of a kernel are wires.
+pub(super) fn wires(k: &Kernel) -> SecondaryMap<ScalarId, bool> {
+    let mut data = Data::default();
+    loop {
+        let before = data.found;
+        visit(&k.body, &mut |stmt| data.stmt(k, stmt));
+        if data.found == before {
+            break;
+        }
+    }
+    let index = |dtype: Dtype| match dtype {
+        Dtype::Bool | Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64 => true,
+        Dtype::F32 | Dtype::F64 => false,
+    };
+    let mut wires = SecondaryMap::with_capacity(k.scalars.len());
+    for (s, dtype) in &k.scalars {
+        wires[s] = index(*dtype) && !data.scalars[s];
+    }
+    // Comparing floats is work, whoever asks.
+    visit(&k.body, &mut |stmt| {
+        if let Stmt::Let { value, expr: Expr::Code(_, args) } = stmt {
+            wires[*value] &= args.iter().all(|a| index(k.dtype(*a)));
+        }
+    });
+    // A choice by a wire between what was read and zero.
+    visit(&k.body, &mut |stmt| {
+        if let Stmt::Let { value, expr: Expr::Code(Code::Select, args) } = stmt
+            && let [Arg::Scalar(on), _, Arg::Literal(zero)] = args[..]
+        {
+            wires[*value] |= wires[on] && zero.is_zero();
+        }
+    });
+    wires
+}
+
+/// What is stored, or computed with.
+#[derive(Default)]
+struct Data {
+    scalars: SecondaryMap<ScalarId, bool>,
+    vars: SecondaryMap<VarId, bool>,
+    found: usize,
+}
+
+impl Data {
+    fn add(&mut self, arg: Arg) {
+        let seen = match arg {
+            Arg::Scalar(s) => &mut self.scalars[s],
+            Arg::Var(v) => &mut self.vars[v],
+            Arg::Index(_) | Arg::Literal(_) => return,
+        };
+        self.found += usize::from(!*seen);
+        *seen = true;
+    }
+
+    fn stmt(&mut self, k: &Kernel, stmt: &Stmt) {
+        match stmt {
+            Stmt::Let { value, expr: Expr::Code(code, args) } => {
+                let float = matches!(k.scalars[*value], Dtype::F32 | Dtype::F64);
+                // Who chooses is a wire, what is chosen among is not.
+                let from = usize::from(matches!(code, Code::Select));
+                if float || self.scalars[*value] {
+                    args[from.min(args.len())..].iter().for_each(|a| self.add(*a));
+                }
+            }
+            Stmt::Store { value, .. } => self.add(*value),
+            Stmt::Var { var, init: value } | Stmt::Set { var, value } => {
+                if self.vars[*var] {
+                    self.add(*value);
+                }
+            }
+            Stmt::Fold { var, value, .. } => {
+                self.add(Arg::Var(*var));
+                self.add(*value);
+            }
+            Stmt::Nest { .. }
+            | Stmt::For { .. }
+            | Stmt::While { .. }
+            | Stmt::If { .. }
+            | Stmt::Let { expr: Expr::Load { .. }, .. }
+            | Stmt::Contract(_)
+            | Stmt::Call(_)
+            | Stmt::Tape(_)
+            | Stmt::Watch(_)
+            | Stmt::Ask(_) => {}
+        }
+    }
+}

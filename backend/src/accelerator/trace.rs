@@ -1,0 +1,602 @@
+//! From kernels to operations: a program that runs on the machine.
+//!
+//! The interpreter of kernels runs the program with real values, and this observer of it tells a
+//! [`Simulation`] of every operation. What goes with a value is its token, so the machine sees the data
+//! flow of the very run: through variables and indices, while who waits for whom in memory is the
+//! machine's own business. What costs what:
+//!
+//! | in the kernel | on the machine |
+//! |---|---|
+//! | a scalar code | [`Opcode::of`], one after the other; nothing where it is a wire ([`wires`]) |
+//! | a load, a store | an access, which waits for what its address depends on; an address itself is wires |
+//! | a round of a loop | the count, an integer operation, and a branch behind it |
+//! | `if`, `while`, an extent, the position of a record, a call | a branch |
+//! | a guard that does not hold | nothing |
+//! | a contraction | its loop nest: two loads, a product and a sum for each term, in order |
+//! | a loop that ends with what it carries elsewhere | a load and a store for each element |
+//! | a callback | loads of what it is told, a branch, stores of what it answers; itself nothing |
+//!
+//! An access is *of the tape* where the buffer is kept ([`Kernel::kept`](crate::loop_ir::Kernel::kept)) or
+//! a record: its stores, and its loads in the reverse phase, which begins with the first step of the
+//! program that reads what an earlier step kept and keeps nothing itself. (What the forward phase reads
+//! of it is an ordinary load.) A program without such a step, say one whose forward and backward halves
+//! are fused into one loop, has one phase, in which all loads of what is kept are of the tape, and none is streamed.
+//!
+//! What goes through the scratchpad, in which layers and where, the [layout](crate::layout) of the tape says, which
+//! the system's passes made of the program; and the scratchpad finds whether every load gets what was stored. A
+//! program with records of run-time number runs twice: once to see in which order they come back
+//! ([`super::tape_trace`]), and then on the machine. Callbacks are made once.
+
+use super::address_slice::wires;
+use super::arrays::{Arrays, RegionId, Tape};
+use super::config::{self, Addresses, InRegion, Setup, Step};
+use super::op::{Entry, Home, Op, Token, Work};
+use super::opcode::Opcode;
+use super::scratchpad::Brought;
+use super::simulation::Simulation;
+use super::statistics::{State, Statistics};
+use super::stream_schedule::{Flow, Move, Moves};
+use super::system::Route;
+use super::tape_trace::{Met, verdict};
+use crate::layout::{self, Layout, turn};
+use crate::loop_ir::interp::observer::{Observer, Site, Touch};
+use crate::loop_ir::{
+    self, Buffer, BufferId, Call, Held, Kernel, KernelId, Program, ScalarId, TapeId, View, observed,
+};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::{Code, Dtype, HostCall, Limits, OrderedMap, OrderedSet, Problem, Tensor};
+
+/// Runs a program on a machine: its results, and what that came to.
+///
+/// ```
+/// use tapeloom_backend::accelerator::{Machine, simulate};
+/// use tapeloom_backend::loop_ir;
+/// use tapeloom_ir::{Literal, Tensor};
+/// let program = loop_ir::parse("program @double {
+///   buffer b0: f64[16] input 0
+///   buffer b1: f64[16] output 0
+///   for i0 in 16 {
+///     %0: f64 = load b0[i0]
+///     %1: f64 = add %0, %0
+///     store b1[i0], %1
+///   }
+/// }", &|_| None)?;
+/// let x: Tensor = (0..16).map(|i| i as f64).collect();
+/// let (y, statistics) = simulate(&program, &[x], &Machine::cal().into())?;
+/// assert_eq!(y[0].literal(15)?, Literal::f64(30.0));
+/// let cached = statistics.forward.cached();
+/// assert_eq!((cached.loads, cached.stores, cached.misses), (16, 16, 4));
+/// # Ok::<(), tapeloom_ir::Problem>(())
+/// ```
+///
+/// # Errors
+/// Those of [`loop_ir::eval`](crate::loop_ir::eval), and of [`Setup::check`].
+pub fn simulate(
+    program: &Program,
+    args: &[Tensor],
+    setup: &Setup,
+) -> Result<(Vec<Tensor>, Statistics), Problem> {
+    simulate_within(program, args, setup, &Limits::default())
+}
+
+/// As [`simulate`], within limits.
+pub(crate) fn simulate_within(
+    program: &Program,
+    args: &[Tensor],
+    setup: &Setup,
+    limits: &Limits,
+) -> Result<(Vec<Tensor>, Statistics), Problem> {
+    setup.check()?;
+    let program = &setup.program(program)?;
+    let (layout, turn) = (setup.system.layout.run(program, &setup.room())?, turn(program));
+    let (mut flow, mut answers) = (Flow::default(), VecDeque::new());
+    if let Route::Scratchpad { .. } = setup.system.tape {
+        let unknown = |r: &layout::Region| r.is_streamed() && r.read == layout::Read::Run;
+        let mut met = Vec::new();
+        if layout.regions.values().any(unknown) {
+            let notes = To::Notes(Vec::new());
+            let mut first = Driver::new(program, setup, &layout, turn, notes, Flow::default());
+            observed(program, args, false, limits, &mut first)?;
+            answers = first.answers;
+            if let To::Notes(notes) = first.to {
+                met = notes;
+            }
+        }
+        flow = Flow::of(&layout, |id| verdict(&met, id, layout.regions[id].width));
+    }
+    let (arrays, mut tape) = (Arrays::bump(0, 0, 0), Tape::at(setup.map.tape));
+    for (id, region) in &layout.regions {
+        let records = flow.region(id).map_or(0, |stream| flow.records(stream));
+        tape.push(region.width, records);
+    }
+    let run = Simulation::new(&setup.machine, setup.system, &arrays, &tape)?;
+    let run = Box::new(run.with_streams(&flow.slots()));
+    let mut driver = Driver::new(program, setup, &layout, turn, To::Machine(run), flow);
+    driver.answers = answers;
+    let results = observed(program, args, false, limits, &mut driver)?;
+    driver.end(true)?;
+    let [input, output, tape] = driver.addresses.state;
+    let To::Machine(run) = driver.to else {
+        return Err(Problem::internal("a simulation became notes"));
+    };
+    let mut statistics = run.finish()?;
+    statistics.state = State { input, output, tape };
+    Ok((results, statistics))
+}
+
+/// To whom a run is told.
+enum To<'a> {
+    /// To one who writes down in which order records are stored and loaded,
+    Notes(Vec<Met>),
+    /// or to the machine.
+    Machine(Box<Simulation<'a>>),
+}
+
+/// What is known of a buffer.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Taped {
+    /// None of its values is kept.
+    #[default]
+    Never,
+    /// Some are.
+    Some,
+    /// It is of the tape whatever it holds: a record, or kept by whoever called the kernel.
+    All,
+}
+
+/// A kernel that runs.
+struct Frame<'a> {
+    k: &'a Kernel,
+    /// Its number, that of the entry being last.
+    number: usize,
+    /// The number of its first statement.
+    site: u32,
+    taped: SecondaryMap<BufferId, Taped>,
+}
+
+impl Frame<'_> {
+    fn taped(&self, held: Held) -> bool {
+        match self.taped[held.buffer] {
+            Taped::Never => false,
+            Taped::Some => self.k.kept.contains_key(&held),
+            Taped::All => true,
+        }
+    }
+
+    /// Statements have four numbers each, for what becomes several operations.
+    fn site(&self, site: Site) -> u32 {
+        let (scalars, vars) = (self.k.scalars.len() as u32, self.k.vars.len() as u32);
+        let n = match site {
+            Site::Scalar(n) => n,
+            Site::Var(n) => scalars + n,
+            Site::Index(n) => scalars + vars + n,
+            Site::Contract(n, part) => scalars + vars + self.k.indices + 3 * n + part,
+        };
+        self.site + 4 * n
+    }
+}
+
+/// The first number of each callee's statements; those of the entry come last.
+fn sites(program: &Program) -> PrimaryMap<KernelId, u32> {
+    let mut next = 0;
+    let first = |(_, k): (_, &Kernel)| {
+        let statements = k.scalars.len() + k.vars.len() + 3 * k.buffers.len();
+        let first = next;
+        next += 4 * (statements as u32 + k.indices);
+        first
+    };
+    program.kernels().map(first).collect()
+}
+
+struct Driver<'a> {
+    to: To<'a>,
+    setup: &'a Setup,
+    layout: &'a Layout,
+    flow: Flow,
+    addresses: Addresses,
+    sites: PrimaryMap<KernelId, u32>,
+    /// The kernels that run, the innermost last.
+    frames: Vec<Frame<'a>>,
+    /// The step with which the reverse phase begins, the present one, and whether it has begun.
+    turn: Option<usize>,
+    step: usize,
+    reverse: bool,
+    /// Which steps are done before the machine begins, and whether this one is.
+    prepared: Vec<bool>,
+    before: bool,
+    /// Whether this block has used the tape.
+    used: bool,
+    /// What this round has stored on the tape, or read of it: it is in registers;
+    held: OrderedMap<u64, Token>,
+    /// so is what it has read of arguments, until something is stored that may be the same.
+    arguments: OrderedMap<u64, Token>,
+    /// What the forward phase has read of arguments, where that is asked.
+    read: Option<OrderedSet<u64>>,
+    /// The wires of callees, and last those of the entry.
+    wires: Vec<SecondaryMap<ScalarId, bool>>,
+    /// What Rust functions answered while notes were taken: they are called once.
+    answers: VecDeque<Vec<Tensor>>,
+}
+
+impl<'a> Driver<'a> {
+    fn new(
+        program: &'a Program,
+        setup: &'a Setup,
+        layout: &'a Layout,
+        turn: Option<usize>,
+        to: To<'a>,
+        flow: Flow,
+    ) -> Driver<'a> {
+        let mut driver = Driver {
+            to,
+            setup,
+            layout,
+            flow,
+            addresses: Addresses::new(program, setup, layout),
+            sites: sites(program),
+            frames: Vec::new(),
+            turn,
+            step: 0,
+            reverse: false,
+            prepared: config::steps(program)
+                .into_iter()
+                .map(|step| setup.prepared && step != Step::Other)
+                .collect(),
+            before: false,
+            used: false,
+            held: OrderedMap::default(),
+            arguments: OrderedMap::default(),
+            read: setup.again.then(OrderedSet::default),
+            wires: program.kernels().map(|(_, k)| wires(k)).collect(),
+            answers: VecDeque::new(),
+        };
+        driver.frames.push(driver.frame(&program.entry, None, |_| false));
+        driver
+    }
+
+    /// A kernel that begins, with what its caller keeps among its arguments and results.
+    fn frame(
+        &self,
+        k: &'a Kernel,
+        id: Option<KernelId>,
+        given: impl Fn(loop_ir::Place) -> bool,
+    ) -> Frame<'a> {
+        let mut taped = SecondaryMap::new();
+        for held in k.kept.keys() {
+            taped[held.buffer] = Taped::Some;
+        }
+        for (id, b) in &k.buffers {
+            if matches!(b.place, loop_ir::Place::Record { .. }) || given(b.place) {
+                taped[id] = Taped::All;
+            }
+        }
+        let site = id.map_or(self.sites.values().next_back(), |id| self.sites.get(id));
+        let number = id.map_or(self.sites.len() - 1, |id| id.as_u32() as usize);
+        Frame { k, number, site: site.copied().unwrap_or(0), taped }
+    }
+
+    fn push(&mut self, site: u32, work: Work, operands: &[Token]) -> Result<Token, Problem> {
+        match &mut self.to {
+            To::Notes(_) => Ok(Token::READY),
+            To::Machine(_) if self.before => Ok(Token::READY),
+            To::Machine(run) => run.push(&Op { site, work, operands }),
+        }
+    }
+
+    /// What is there when all of these are.
+    fn join(&mut self, operands: &[Token]) -> Result<Token, Problem> {
+        let mut waits: SmallVec<[Token; 4]> = SmallVec::new();
+        for token in operands.iter().filter(|t| **t != Token::READY) {
+            if !waits.contains(token) {
+                waits.push(*token);
+            }
+        }
+        match waits[..] {
+            [] => Ok(Token::READY),
+            [one] => Ok(one),
+            _ => self.push(0, Work::Compute(Opcode::Free), &waits),
+        }
+    }
+
+    /// Opens and closes layers of a stream.
+    fn moves(&mut self, stream: u32, moves: Moves) -> Result<(), Problem> {
+        for step in moves {
+            match step {
+                Move::Open(layer) => {
+                    let before = self.flow.before(stream, self.setup.machine.halves);
+                    self.push(0, Work::Layer(layer), &before)?;
+                }
+                Move::Close => {
+                    let by = self.push(0, Work::Barrier(stream), &[])?;
+                    self.flow.ended(stream, by);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A step ends, or the run.
+    fn end(&mut self, run: bool) -> Result<(), Problem> {
+        for stream in 0..self.flow.count() {
+            let moves = self.flow.end(stream, self.reverse, run)?;
+            self.moves(stream, moves)?;
+        }
+        Ok(())
+    }
+
+    /// An access to a value of the tape that goes through the scratchpad.
+    fn stream(
+        &mut self,
+        stream: u32,
+        InRegion { region, record, byte }: InRegion,
+        touch: Touch,
+        operands: &[Token],
+    ) -> Result<Token, Problem> {
+        let (layer, first) = self.flow.layer(stream, record);
+        let moves = self.flow.to(stream, layer, self.reverse)?;
+        self.moves(stream, moves)?;
+        let home = Home::Tape(RegionId::from_u32(region.as_u32()), byte, record);
+        let buffer = touch.held.buffer;
+        let dtype = self.frames.last().map(|frame| frame.k.buffers[buffer].ty.dtype);
+        let width = dtype.map_or(8, Dtype::bytes) as u64;
+        let offset = first + byte / 8;
+        let entry = Entry { home, stream, offset, byte: byte % 8, width, bits: touch.bits };
+        let work = if touch.write { Work::TapeStore(entry) } else { Work::TapeLoad(entry) };
+        self.push(0, work, operands)
+    }
+
+    /// A load of an argument that is streamed from where it lies.
+    fn bring(
+        &mut self,
+        (stream, layer, offset): (u32, u64, u64),
+        address: u64,
+        operands: &[Token],
+    ) -> Result<Token, Problem> {
+        let moves = self.flow.to(stream, layer, self.reverse)?;
+        self.moves(stream, moves)?;
+        let entry = Entry { stream, ..Entry::word(Home::There, offset, address) };
+        self.push(0, Work::TapeLoad(entry), operands)
+    }
+
+    /// Tells the streams of arguments what this step reads.
+    fn feed(&mut self) -> Result<(), Problem> {
+        let To::Machine(run) = &mut self.to else { return Ok(()) };
+        for (stream, input) in self.flow.inputs.clone() {
+            let input = &self.layout.inputs[input];
+            let Some(base) = self.addresses.place(input.buffer).filter(|_| input.step == self.step)
+            else {
+                continue;
+            };
+            let line = self.setup.machine.line;
+            let width = self.frames[0].k.buffers[input.buffer].ty.dtype.bytes() as u64;
+            let at = |element: i64| base.wrapping_add_signed(element * width as i64);
+            let words: Vec<u64> =
+                input.elements().unwrap_or_default().into_iter().map(at).collect();
+            let apart = |a: u64, b: u64| a / line != b / line;
+            let tiles = layout::cut(&words, self.flow.room(stream), input.loads.len(), apart);
+            let brought = tiles.iter().map(|tile| Brought {
+                words: tile.words.clone(),
+                lines: tile.lines(apart).collect(),
+            });
+            let brought = brought.collect();
+            self.flow.feed(stream, tiles);
+            run.feed(stream, brought)?;
+        }
+        Ok(())
+    }
+
+    /// The load of where a record lies, if it has to be read again.
+    fn noted(&mut self, touch: Touch, address: u64) -> Result<Option<Token>, Problem> {
+        let place = self.frames.last().map(|frame| frame.k.buffers[touch.held.buffer].place);
+        let record = matches!(place, Some(loop_ir::Place::Record { .. })) && self.setup.overlap;
+        let Some(address) = self.addresses.pointer(address).filter(|_| record) else {
+            return Ok(None);
+        };
+        self.push(0, Work::Touch { address, write: false, tape: false }, &[]).map(Some)
+    }
+
+    /// An access that happens.
+    fn access(
+        &mut self,
+        touch: Touch,
+        (address, inside): (u64, Option<InRegion>),
+        operands: &[Token],
+    ) -> Result<Token, Problem> {
+        let (reverse, write) = (self.reverse, touch.write);
+        let taped = self.frames.last().is_some_and(|frame| frame.taped(touch.held));
+        let tape = taped && (write || reverse || self.turn.is_none());
+        self.uses(tape);
+        let noted = if tape { self.noted(touch, address)? } else { None };
+        let both: SmallVec<[Token; 4]>;
+        let operands = match noted {
+            Some(noted) => {
+                both = operands.iter().copied().chain([noted]).collect();
+                &both
+            }
+            None => operands,
+        };
+        let inside = inside.filter(|_| tape);
+        match (&mut self.to, inside) {
+            (To::Notes(met), Some(at)) => {
+                met.push(Met { at, write, reverse, step: self.step });
+                Ok(Token::READY)
+            }
+            (To::Notes(_), None) => Ok(Token::READY),
+            (To::Machine(_), _) => {
+                match inside.and_then(|at| Some((self.flow.region(at.region)?, at))) {
+                    Some((stream, at)) => self.stream(stream, at, touch, operands),
+                    None => self.push(0, Work::Touch { address, write, tape }, operands),
+                }
+            }
+        }
+    }
+
+    /// Straight code begins that runs as a whole.
+    fn block(&mut self) {
+        self.held.clear();
+        self.arguments.clear();
+        self.used = false;
+    }
+
+    /// An access to the tape, or another one: what counts is how many blocks use it.
+    fn uses(&mut self, tape: bool) {
+        if let (To::Machine(run), true, false) = (&mut self.to, tape, self.used || self.before) {
+            run.block();
+            self.used = true;
+        }
+    }
+
+    fn site(&self, site: Site) -> u32 {
+        self.frames.last().map_or(0, |frame| frame.site(site))
+    }
+}
+
+impl<'a> Observer<'a> for Driver<'a> {
+    type Mark = Token;
+
+    fn workspace(&mut self, _: usize) -> u64 {
+        self.addresses.workspace
+    }
+
+    fn place(&mut self, id: BufferId, _: &Buffer) -> Option<u64> {
+        self.addresses.place(id)
+    }
+
+    fn record(&mut self, program: &Program, tape: TapeId, index: usize) -> u64 {
+        self.addresses.record((program, self.layout), tape, index)
+    }
+
+    fn step(&mut self) -> Result<(), Problem> {
+        self.end(false)?;
+        if self.turn == Some(self.step) {
+            if let To::Machine(run) = &mut self.to {
+                run.reverse()?;
+            }
+            self.reverse = true;
+            self.flow.turn();
+        }
+        self.before = self.prepared.get(self.step) == Some(&true);
+        if !self.before {
+            self.feed()?;
+        }
+        self.block();
+        self.step += 1;
+        Ok(())
+    }
+
+    fn enter(&mut self, program: &'a Program, call: &Call) {
+        let outer = self.frames.last();
+        let kept = |view: Option<&View>| {
+            let held = view.map(|v| Held { buffer: v.buffer, version: v.version });
+            outer.zip(held).is_some_and(|(outer, held)| outer.taped(held))
+        };
+        let given = |place: loop_ir::Place| match place {
+            loop_ir::Place::Input(n) => kept(call.operands.get(n)),
+            loop_ir::Place::Output(n) | loop_ir::Place::Given { output: n, .. } => {
+                kept(call.outputs.get(n))
+            }
+            loop_ir::Place::Workspace(_) | loop_ir::Place::Record { .. } => false,
+        };
+        let frame = self.frame(&program.callees[call.callee], Some(call.callee), given);
+        self.frames.push(frame);
+    }
+
+    fn leave(&mut self) {
+        self.frames.pop();
+    }
+
+    fn code(
+        &mut self,
+        site: Site,
+        code: Code,
+        dtype: Dtype,
+        operands: &[Token],
+    ) -> Result<Token, Problem> {
+        if let (Site::Scalar(n), Some(frame)) = (site, self.frames.last())
+            && self.wires[frame.number][ScalarId::from_u32(n)]
+        {
+            return self.join(operands);
+        }
+        let site = self.site(site);
+        let mut done: Option<Token> = None;
+        for (n, opcode) in (0..).zip(Opcode::of(code, dtype)) {
+            let operands = done.as_ref().map_or(operands, std::slice::from_ref);
+            done = Some(self.push(site + n.min(3), Work::Compute(opcode), operands)?);
+        }
+        Ok(done.filter(|_| !planted(Fault::ValueEarly)).unwrap_or_default())
+    }
+
+    fn touch(&mut self, touch: Touch, operands: &[Token]) -> Result<Token, Problem> {
+        let write = touch.write;
+        let to = self.addresses.of(touch.address);
+        let (address, _) = to;
+        let Some(frame) = self.frames.last() else { return self.access(touch, to, operands) };
+        let place = frame.k.buffers[touch.held.buffer].place;
+        let argument = matches!(place, loop_ir::Place::Input(_)) && self.frames.len() == 1;
+        if !argument && !frame.taped(touch.held) {
+            if write && self.setup.overlap {
+                self.arguments.clear();
+            }
+            return self.access(touch, to, operands);
+        }
+        let streamed = touch.value.filter(|_| argument);
+        let streamed = streamed.and_then(|value| self.flow.load(self.step - 1, value));
+        if write {
+            let done = self.access(touch, to, operands)?;
+            let value = self.join(operands)?;
+            self.held.insert(address, value);
+            return Ok(done);
+        }
+        let held = if argument { &self.arguments } else { &self.held };
+        if let Some(token) = held.get(&address) {
+            return Ok(*token);
+        }
+        let again = argument
+            && match &mut self.read {
+                Some(read) if !self.reverse => {
+                    read.insert(address);
+                    false
+                }
+                Some(read) => read.contains(&address),
+                None => false,
+            };
+        self.uses(again);
+        let token = match streamed {
+            Some(at) => self.bring(at, address, operands)?,
+            None if again => self.push(0, Work::Again { address }, operands)?,
+            None => self.access(touch, to, operands)?,
+        };
+        let held = if argument { &mut self.arguments } else { &mut self.held };
+        held.insert(address, token);
+        Ok(token)
+    }
+
+    fn ask(&mut self, call: &HostCall, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        match &self.to {
+            To::Notes(_) => {
+                let answer = call.run(operands)?;
+                self.answers.push_back(answer.clone());
+                Ok(answer)
+            }
+            To::Machine(_) => self.answers.pop_front().map_or_else(|| call.run(operands), Ok),
+        }
+    }
+
+    fn branch(&mut self, operands: &[Token]) -> Result<(), Problem> {
+        self.push(0, Work::Branch, operands).map(|_| ())
+    }
+
+    fn begin(&mut self) {
+        self.used = false;
+    }
+
+    fn round(&mut self, site: Site, index: Token) -> Result<Token, Problem> {
+        self.block();
+        let next = self.push(self.site(site), Work::Compute(Opcode::Integer), &[index])?;
+        self.branch(&[next])?;
+        Ok(next)
+    }
+}

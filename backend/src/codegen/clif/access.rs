@@ -1,0 +1,356 @@
+//! Loads and stores: where an element is in each lane, and how it gets there and back.
+//!
+//! Addresses are sums of terms, added from the outermost loop inwards, so that what a loop does not
+//! change is computed before it (Cranelift's mid-end moves invariant sums out). A stride that an
+//! addressing mode can scale (1, 2, 4, 8 bytes) is left to it; every other stride has a counter of its
+//! own that the loop advances.
+
+use super::partition::{Promotion, constant};
+use super::scalar;
+use super::translate::{At, Counter, Nest};
+use super::vector_value::{self, Lanes};
+use crate::loop_ir::{Address, Arg, Buffer, BufferId, Place};
+use crate::runtime::abi;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Type, Value, types};
+use smallvec::SmallVec;
+use tapeloom_ir::{Code, Dtype, Literal, Problem};
+
+/// Where an access goes in each lane: pointers with immediate offsets.
+enum Places {
+    /// The same element in every lane.
+    One(Value, i32),
+    /// That many bytes between lanes.
+    Strided(Value, i32, i64),
+    /// Anywhere.
+    Each(SmallVec<[(Value, i32); 4]>),
+}
+
+impl Nest<'_, '_, '_> {
+    pub(super) fn load(
+        &mut self,
+        buffer: BufferId,
+        address: &Address,
+        guard: Option<Arg>,
+    ) -> Result<Lanes, Problem> {
+        let dtype = self.p.buffers[buffer].ty.dtype;
+        let scalar = scalar::register(dtype);
+        let fixed = constant(address);
+        if let Some(offset) = fixed
+            && let Some(value) = self.elements.get(&(buffer, offset)).copied()
+        {
+            let value = Lanes::One(value);
+            let Some(g) = guard else { return Ok(value) };
+            let zero = Lanes::One(scalar::literal(self.b, Literal::zero(dtype)));
+            let g = self.arg(g)?;
+            return self.emit().code(Code::Select, dtype, &[g, value, zero]);
+        }
+        let guard = guard.map(|g| self.arg(g)).transpose()?;
+        let places = self.places(buffer, address)?;
+        let input = matches!(self.p.buffers[buffer].place, Place::Input(_));
+        // Out of a branch, or of a loop that may not run, no load moves: what proves that it stays
+        // within its buffer may hold there alone.
+        // And where many values wait for registers, none waits in one for rounds to come.
+        let calm = self.cut.waiting.is_empty() && !self.crowded;
+        let moves = guard.is_none() && input && self.inside == 0 && calm;
+        let mut flags = MemFlagsData::trusted();
+        if moves {
+            flags = flags.with_readonly().with_can_move();
+        }
+        let uniform = matches!(guard, None | Some(Lanes::One(_)));
+        match places {
+            Places::One(base, offset) if uniform => {
+                let (base, offset) = self.guarded(&guard, 0, base, offset);
+                let value = self.b.ins().load(scalar, flags, base, offset);
+                let value = self.truth(buffer, value);
+                if let Some(offset) = fixed
+                    && guard.is_none()
+                    && self.top()
+                    && self.cut.buffers[buffer] != Promotion::Memory
+                {
+                    self.elements.insert((buffer, offset), value);
+                }
+                Ok(Lanes::One(value))
+            }
+            Places::Strided(base, offset, bytes)
+                if uniform
+                    && bytes == i64::from(scalar.bytes())
+                    && self.registers(dtype).is_some() =>
+            {
+                let Some((ty, count)) = self.registers(dtype) else { return Err(lost()) };
+                // Elements are aligned, vectors of them need not be.
+                let mut flags = MemFlagsData::new().with_notrap();
+                if moves {
+                    flags = flags.with_readonly().with_can_move();
+                }
+                let mut registers = vector_value::Registers::new();
+                for r in 0..count {
+                    let (base, offset) = self.guarded(&guard, 0, base, offset + r as i32 * 16);
+                    registers.push(self.b.ins().load(ty, flags, base, offset));
+                }
+                Ok(Lanes::Vector(registers))
+            }
+            places => {
+                let guard = guard.map(|g| Lanes::Each(self.emit().each(&g, Dtype::Bool)));
+                let mut each = vector_value::Registers::new();
+                for lane in 0..self.width() {
+                    let (base, offset) = places.lane(lane);
+                    let (base, offset) = self.guarded(&guard, lane, base, offset);
+                    let value = self.b.ins().load(scalar, flags, base, offset);
+                    each.push(self.truth(buffer, value));
+                }
+                Ok(Lanes::Each(each))
+            }
+        }
+    }
+
+    /// A bool is 0 or 1, whatever the workspace held before; arguments of programs are checked.
+    fn truth(&mut self, buffer: BufferId, value: Value) -> Value {
+        let Buffer { ty, place } = &self.p.buffers[buffer];
+        let checked = self.entry && matches!(place, Place::Input(_));
+        if ty.dtype != Dtype::Bool || checked {
+            return value;
+        }
+        self.b.ins().icmp_imm_u(IntCC::NotEqual, value, 0)
+    }
+
+    /// The place of an element, or of zeros if the guard is false.
+    fn guarded(
+        &mut self,
+        guard: &Option<Lanes>,
+        lane: usize,
+        base: Value,
+        offset: i32,
+    ) -> (Value, i32) {
+        let g = match guard {
+            None => return (base, offset),
+            Some(Lanes::One(g)) => *g,
+            Some(Lanes::Each(g) | Lanes::Vector(g) | Lanes::Mask(g)) => g[lane],
+        };
+        let element = self.b.ins().iadd_imm_s(base, i64::from(offset));
+        let zeros = self.b.ins().iadd_imm_s(self.context, abi::ZEROS as i64);
+        (self.b.ins().select(g, element, zeros), 0)
+    }
+
+    pub(super) fn store(
+        &mut self,
+        buffer: BufferId,
+        address: &Address,
+        value: Arg,
+        guard: Option<Arg>,
+    ) -> Result<(), Problem> {
+        let x = self.arg(value)?;
+        let promotion = self.cut.buffers[buffer];
+        if let Some(offset) = constant(address)
+            && promotion != Promotion::Memory
+            && let Lanes::One(x) = x
+        {
+            self.elements.insert((buffer, offset), x);
+            let workspace = matches!(self.p.buffers[buffer].place, Place::Workspace(_));
+            if workspace && promotion == Promotion::Local(self.part) {
+                return Ok(());
+            }
+        }
+        let guard = guard.map(|g| self.arg(g)).transpose()?;
+        let places = self.places(buffer, address)?;
+        match guard {
+            None => self.write(buffer, &places, &x),
+            Some(Lanes::One(g)) => {
+                let join = self.begin_if(g);
+                self.write(buffer, &places, &x);
+                self.end_if(join);
+            }
+            Some(g) => {
+                let dtype = self.p.buffers[buffer].ty.dtype;
+                let g = self.emit().each(&g, Dtype::Bool);
+                let each = self.emit().each(&x, dtype);
+                for lane in 0..self.width() {
+                    let (base, offset) = places.lane(lane);
+                    let join = self.begin_if(g[lane]);
+                    self.b.ins().store(MemFlagsData::trusted(), each[lane], base, offset);
+                    self.end_if(join);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, buffer: BufferId, places: &Places, x: &Lanes) {
+        let dtype = self.p.buffers[buffer].ty.dtype;
+        match (places, x) {
+            (Places::One(base, offset), Lanes::One(x)) => {
+                self.b.ins().store(MemFlagsData::trusted(), *x, *base, *offset);
+            }
+            (Places::Strided(base, offset, bytes), _)
+                if *bytes == dtype.bytes() as i64 && self.registers(dtype).is_some() =>
+            {
+                let Some((ty, _)) = self.registers(dtype) else { return };
+                let flags = MemFlagsData::new().with_notrap();
+                let registers = self.emit().vectors(x, dtype, ty);
+                for (r, x) in registers.iter().enumerate() {
+                    self.b.ins().store(flags, *x, *base, *offset + r as i32 * 16);
+                }
+            }
+            _ => {
+                let each = self.emit().each(x, dtype);
+                for (lane, x) in each.iter().enumerate() {
+                    let (base, offset) = places.lane(lane);
+                    self.b.ins().store(MemFlagsData::trusted(), *x, base, offset);
+                }
+            }
+        }
+    }
+
+    /// The vector registers that hold a value per lane, if they are used for that dtype.
+    fn registers(&self, dtype: Dtype) -> Option<(Type, usize)> {
+        let ty = self.vector(dtype)?;
+        Some((ty, self.width() / ty.lane_count() as usize))
+    }
+
+    pub(super) fn begin_if(&mut self, condition: Value) -> Block {
+        let (then, join) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(condition, then, &[], join, &[]);
+        self.b.switch_to_block(then);
+        self.b.seal_block(then);
+        join
+    }
+
+    pub(super) fn end_if(&mut self, join: Block) {
+        self.b.ins().jump(join, &[]);
+        self.b.switch_to_block(join);
+        self.b.seal_block(join);
+    }
+
+    /// Where an access goes.
+    fn places(&mut self, buffer: BufferId, a: &Address) -> Result<Places, Problem> {
+        let size = self.p.buffers[buffer].ty.dtype.bytes() as i64;
+        let mut offset = a.offset * size;
+        for (index, stride) in &a.terms {
+            if let Some(Counter { at: At::Constant(n), .. }) =
+                self.loops.iter().find(|c| c.index == *index)
+            {
+                offset += n * stride * size;
+            }
+        }
+        let mut pointer = self.pointer(buffer, &mut offset);
+        for depth in 0..self.loops.len() {
+            let Counter { index, at: At::Value(at), .. } = self.loops[depth] else { continue };
+            let bytes = a.stride(index) * size;
+            if bytes == 0 {
+                continue;
+            }
+            let scaled = self.loops[depth].scaled.iter().find(|s| s.0 == bytes);
+            let term = match (scaled, bytes) {
+                (Some((_, value)), _) => *value,
+                (None, 1) => at,
+                (None, 2 | 4 | 8) => self.b.ins().ishl_imm_u(at, i64::from(bytes.trailing_zeros())),
+                (None, _) => self.b.ins().imul_imm_s(at, bytes),
+            };
+            pointer = self.b.ins().iadd(pointer, term);
+        }
+        let between = self.lanes.map_or(0, |(index, _)| a.stride(index) * size);
+        // Offsets of all lanes must fit where that of the first does.
+        let far = (between.saturating_mul(self.width() as i64)).saturating_add(offset);
+        let (pointer, offset) = match i32::try_from(far) {
+            Ok(_) => self.place(pointer, offset),
+            Err(_) => (self.b.ins().iadd_imm_s(pointer, offset), 0),
+        };
+        let moved = |n: &mut Self, d: Value| {
+            let bytes = n.b.ins().ishl_imm_u(d, i64::from(size.trailing_zeros()));
+            n.b.ins().iadd(pointer, bytes)
+        };
+        let dynamic = a.dynamic.map(|d| self.arg(d)).transpose()?;
+        let base = match dynamic {
+            None => pointer,
+            Some(Lanes::One(d)) => moved(self, d),
+            Some(d) => {
+                let each = self.emit().each(&d, Dtype::I64);
+                let places = each.iter().enumerate().map(|(lane, d)| {
+                    let base = moved(self, *d);
+                    self.place(base, i64::from(offset) + lane as i64 * between)
+                });
+                return Ok(Places::Each(places.collect()));
+            }
+        };
+        if between == 0 {
+            return Ok(Places::One(base, offset));
+        }
+        if between.abs() >= 1 << 20 {
+            let places = (0..self.width() as i64)
+                .map(|lane| self.place(base, i64::from(offset) + lane * between));
+            return Ok(Places::Each(places.collect()));
+        }
+        Ok(Places::Strided(base, offset, between))
+    }
+
+    /// A pointer to a buffer; for one in the workspace its place there is added to `offset`.
+    pub(super) fn pointer(&mut self, buffer: BufferId, offset: &mut i64) -> Value {
+        match self.exchanged.get(&buffer).copied() {
+            Some(at) => self.turned(buffer, at),
+            None => self.fixed(buffer, offset),
+        }
+    }
+
+    /// As [`Self::pointer`], of a buffer that exchanges places with none, or where it was before it did.
+    pub(super) fn fixed(&mut self, buffer: BufferId, offset: &mut i64) -> Value {
+        let place = self.p.buffers[buffer].place;
+        if let Place::Record { cursor, offset: at } = place
+            && let Some(variable) = self.cursors[cursor]
+        {
+            *offset += at as i64;
+            return self.b.use_var(variable);
+        }
+        let Some(at) = self.layout.pointer(place) else {
+            if let Place::Workspace(at) = place {
+                *offset += at as i64;
+            }
+            return self.frame;
+        };
+        if let Some(pointer) = self.pointers.get(&buffer) {
+            return *pointer;
+        }
+        let (base, offset) = self.place(self.record, at as i64);
+        // A record does not change during a call, so that these loads may move out of loops.
+        let mut flags = MemFlagsData::trusted();
+        if !self.crowded {
+            flags = flags.with_readonly().with_can_move();
+        }
+        let pointer = self.b.ins().load(types::I64, flags, base, offset);
+        if self.top() {
+            self.pointers.insert(buffer, pointer);
+        }
+        pointer
+    }
+
+    /// A pointer to the first element of what is not split into lanes.
+    pub(super) fn first(&mut self, buffer: BufferId, at: &Address) -> Result<Value, Problem> {
+        match self.places(buffer, at)? {
+            Places::One(base, offset) => Ok(self.b.ins().iadd_imm_s(base, i64::from(offset))),
+            Places::Strided(..) | Places::Each(_) => {
+                Err(Problem::internal(format!("{buffer}[{at}] in lanes")))
+            }
+        }
+    }
+
+    /// Splits a constant off where it fits an immediate.
+    pub(super) fn place(&mut self, base: Value, offset: i64) -> (Value, i32) {
+        match i32::try_from(offset) {
+            Ok(small) => (base, small),
+            Err(_) => (self.b.ins().iadd_imm_s(base, offset), 0),
+        }
+    }
+}
+
+impl Places {
+    fn lane(&self, lane: usize) -> (Value, i32) {
+        match self {
+            Places::One(base, offset) => (*base, *offset),
+            Places::Strided(base, offset, bytes) => (*base, offset + lane as i32 * *bytes as i32),
+            Places::Each(places) => places[lane],
+        }
+    }
+}
+
+fn lost() -> Problem {
+    Problem::internal("vector registers came and went")
+}

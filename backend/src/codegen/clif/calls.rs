@@ -1,0 +1,72 @@
+//! Calls: contractions by a library, Rust functions of the user, and other kernels of the program.
+//!
+//! A callee's [`record`](crate::runtime::abi) is made on the caller's stack.
+
+use super::translate::{Nest, return_unless_zero};
+use crate::loop_ir::{Ask, Call, Contract};
+use crate::runtime::abi::{self, Layout};
+use crate::runtime::gemm;
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, types};
+use tapeloom_ir::Problem;
+
+impl Nest<'_, '_, '_> {
+    /// A contraction.
+    pub(super) fn contract(&mut self, c: &Contract) -> Result<(), Problem> {
+        let function = self.functions.contraction(self.b.func, c)?;
+        let description = self.functions.constant(self.b.func, gemm::describe(c))?;
+        let mut args = vec![self.b.ins().symbol_value(types::I64, description)];
+        for m in [&c.lhs, &c.rhs, &c.out] {
+            args.push(self.first(m.buffer, &m.at)?);
+        }
+        let call = self.b.ins().call(function, &args);
+        if let [status] = *self.b.inst_results(call) {
+            return_unless_zero(self.b, status);
+        }
+        Ok(())
+    }
+
+    /// A Rust function, which finds its operands and results through a row of pointers on the stack.
+    pub(super) fn ask(&mut self, a: &Ask) -> Result<(), Problem> {
+        let (function, number) = self.functions.ask(self.b.func, &a.asked)?;
+        let mut row = Vec::with_capacity(a.operands.len() + a.outputs.len());
+        for v in a.operands.iter().chain(&a.outputs) {
+            row.push(self.first(v.buffer, &v.at)?);
+        }
+        let bytes = (row.len() * abi::WORD) as u32;
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
+        let slot = self.b.create_sized_stack_slot(slot);
+        for (i, pointer) in row.iter().enumerate() {
+            self.b.ins().stack_store(types::I64, *pointer, slot, (i * abi::WORD) as i32);
+        }
+        let row = self.b.ins().stack_addr(types::I64, slot, 0);
+        let number = self.b.ins().iconst(types::I64, number as i64);
+        let call = self.b.ins().call(function, &[self.context, number, row]);
+        let status = self.b.inst_results(call)[0];
+        return_unless_zero(self.b, status);
+        Ok(())
+    }
+
+    /// Another kernel.
+    pub(super) fn call(&mut self, c: &Call) -> Result<(), Problem> {
+        let missing = || Problem::internal(format!("{} is called before it is compiled", c.callee));
+        let function = *self.kernels.get(c.callee).ok_or_else(missing)?;
+        let function = self.functions.import(self.b.func, function);
+        let bytes = Layout::of(&self.program.callees[c.callee]).bytes();
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes as u32, 3);
+        let slot = self.b.create_sized_stack_slot(slot);
+        let (base, offset) = self.place(self.frame, c.frame as i64);
+        let frame = self.b.ins().iadd_imm_s(base, i64::from(offset));
+        let mut words = vec![self.context, frame];
+        for v in c.operands.iter().chain(&c.outputs) {
+            words.push(self.first(v.buffer, &v.at)?);
+        }
+        for (i, word) in words.iter().enumerate() {
+            self.b.ins().stack_store(types::I64, *word, slot, (i * abi::WORD) as i32);
+        }
+        let record = self.b.ins().stack_addr(types::I64, slot, 0);
+        let call = self.b.ins().call(function, &[record]);
+        let status = self.b.inst_results(call)[0];
+        return_unless_zero(self.b, status);
+        Ok(())
+    }
+}

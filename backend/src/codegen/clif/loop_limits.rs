@@ -1,0 +1,73 @@
+//! Loops that are watched: see [`crate::runtime::loop_limits`].
+
+use super::translate::{Nest, return_unless_zero};
+use crate::loop_ir::Watch;
+use crate::runtime::abi;
+use crate::runtime::loop_limits::{Row, STOPPED};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, types};
+use cranelift_entity::EntityRef;
+use std::mem::offset_of;
+use tapeloom_ir::{LOOK_EVERY, Problem};
+
+const COUNT: i32 = offset_of!(Row, count) as i32;
+const UNTIL: i32 = offset_of!(Row, until) as i32;
+const MOST: i32 = offset_of!(Row, most) as i32;
+const STOP: i32 = offset_of!(Row, stopped) as i32;
+
+impl Nest<'_, '_, '_> {
+    pub(super) fn watch(&mut self, watch: &Watch) -> Result<(), Problem> {
+        let number = self.b.ins().iconst(types::I64, watch.watch().index() as i64);
+        match watch {
+            Watch::Enter { trip, .. } => {
+                let trip = match trip {
+                    Some(trip) => self.uniform(*trip)?,
+                    None => self.b.ins().iconst(types::I64, -1),
+                };
+                let enter = self.functions.enter(self.b.func)?;
+                let call = self.b.ins().call(enter, &[self.context, number, trip]);
+                let status = self.b.inst_results(call)[0];
+                return_unless_zero(self.b, status);
+            }
+            Watch::Count(watch) => {
+                let flags = MemFlagsData::trusted();
+                let fixed = flags.with_readonly().with_can_move();
+                let rows = self.b.ins().load(types::I64, fixed, self.context, abi::ROWS as i32);
+                let at = (watch.index() * size_of::<Row>()) as i32;
+                let count = self.b.ins().load(types::I64, flags, rows, at + COUNT);
+                let count = self.b.ins().iadd_imm_s(count, 1);
+                self.b.ins().store(flags, count, rows, at + COUNT);
+                let until = self.b.ins().load(types::I64, flags, rows, at + UNTIL);
+                let is = self.b.ins().icmp(IntCC::Equal, count, until);
+                let [look, stop, on, join] = std::array::from_fn(|_| self.b.create_block());
+                [look, stop, on].into_iter().for_each(|b| self.b.set_cold_block(b));
+                self.b.ins().brif(is, look, &[], join, &[]);
+                // until = min(count + LOOK_EVERY, most + 1), unless there are more, or the call ends.
+                self.b.switch_to_block(look);
+                self.b.seal_block(look);
+                let most = self.b.ins().load(types::I64, flags, rows, at + MOST);
+                let more = self.b.ins().icmp(IntCC::UnsignedGreaterThan, count, most);
+                let flag = self.b.ins().load(types::I64, fixed, self.context, abi::FLAG as i32);
+                let flag = self.b.ins().load(types::I8, MemFlagsData::new(), flag, 0);
+                let ends = self.b.ins().bor(more, flag);
+                self.b.ins().brif(ends, stop, &[], on, &[]);
+                self.b.switch_to_block(on);
+                self.b.seal_block(on);
+                let next = self.b.ins().iadd_imm_s(count, LOOK_EVERY as i64);
+                let last = self.b.ins().iadd_imm_s(most, 1);
+                let until = self.b.ins().umin(next, last);
+                self.b.ins().store(flags, until, rows, at + UNTIL);
+                self.b.ins().jump(join, &[]);
+                self.b.switch_to_block(stop);
+                self.b.seal_block(stop);
+                let one = self.b.ins().iconst(types::I64, 1);
+                self.b.ins().store(flags, one, rows, at + STOP);
+                let status = self.b.ins().iconst(types::I32, i64::from(STOPPED));
+                self.b.ins().return_(&[status]);
+                self.b.switch_to_block(join);
+                self.b.seal_block(join);
+            }
+        }
+        Ok(())
+    }
+}

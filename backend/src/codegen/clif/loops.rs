@@ -1,0 +1,533 @@
+//! Loops: counted ones, in lanes and one by one, and those that go on while something holds.
+//!
+//! A loop counts up and tests at its end; one whose extent is known at run time only tests before its
+//! beginning, too.
+//!
+//! ```text
+//! for i1 in 100 { load b0[i0*100 + i1] }
+//!
+//! block1(i1):                       ; t = pointer of b0 + i0*800, computed outside
+//!   %0 = load.f64 t + i1*8
+//!   i1' = i1 + 1
+//!   brif i1' < 100, block1(i1'), block2
+//! ```
+//!
+//! Two buffers that exchange places are two pointers that do, in variables of Cranelift's; behind the
+//! loop, what ended in the wrong place is copied. All that a loop exchanges it exchanges in every round,
+//! so where there are more pairs than registers, one variable says of all of them where they are.
+
+use super::scalar;
+use super::translate::{At, Counter, Nest};
+use super::vector_value::Lanes;
+use crate::loop_ir::analysis::dependence::{disjoint, folds};
+use crate::loop_ir::{Arg, BufferId, Carry, Expr, Extent, IndexId, Place, Stmt, VarId, visit};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
+use cranelift_frontend::Variable;
+use smallvec::SmallVec;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, OrderedSet, Problem};
+
+/// The buffers that exchange places in a loop, all of them in each round.
+struct Exchange {
+    pairs: Vec<[BufferId; 2]>,
+    turn: Turn,
+}
+
+/// What a round changes for it.
+enum Turn {
+    /// For each pair the variables that hold where the two are, and where the first one was.
+    Pointers(Vec<([Variable; 2], Value)>),
+    /// For all pairs one variable, 0 where they are at home, and otherwise -1.
+    All(Variable),
+}
+
+impl Exchange {
+    const NONE: Exchange = Exchange { pairs: Vec::new(), turn: Turn::Pointers(Vec::new()) };
+}
+
+/// Where a buffer is that exchanges places with another one.
+#[derive(Clone, Copy)]
+pub(super) enum Exchanged {
+    /// Where that variable points to.
+    At(Variable),
+    /// At home where that variable is 0, and where the other buffer is at home where it is -1.
+    Turned(Variable, BufferId),
+}
+
+impl Nest<'_, '_, '_> {
+    /// A loop that counts.
+    pub(super) fn for_(&mut self, stmt: &Stmt) -> Result<(), Problem> {
+        let Stmt::For { index, extent, lanes, carries, body, .. } = stmt else { return Ok(()) };
+        match extent {
+            Extent::Constant(extent) => {
+                let folds = if *lanes > 1 { folds(body) } else { Vec::new() };
+                // Without vectors lanes are worth nothing, but partial values are as the kernel says.
+                if *lanes > 1 && (self.vectors || !folds.is_empty()) {
+                    return self.in_lanes(*index, *extent, *lanes, &folds, body);
+                }
+                let exchange = self.exchange(carries)?;
+                self.range(*index, 0, *extent, body, &exchange)?;
+                self.settle(&exchange);
+                Ok(())
+            }
+            Extent::Scalar(extent) => {
+                let extent = self.uniform(*extent)?;
+                let exchange = self.exchange(carries)?;
+                let some = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, extent, 0);
+                let join = self.begin_if(some);
+                self.inside += 1;
+                self.count(*index, 0, extent, 1, body, &exchange)?;
+                self.inside -= 1;
+                self.end_if(join);
+                self.settle(&exchange);
+                Ok(())
+            }
+        }
+    }
+
+    /// Translates a loop or a branch of these blocks. What the record says of places does not change, so that it is
+    /// loaded before loops, and stays in registers; in a loop over more buffers than registers each
+    /// access loads it instead, or the loop inside that has few of them. (In the former case Cranelift
+    /// would spill all of them, and take a time for it that grows as the square of their number.)
+    pub(super) fn holding(
+        &mut self,
+        blocks: &[&[Stmt]],
+        translate: impl FnOnce(&mut Self) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        let mut named: OrderedSet<BufferId> = OrderedSet::default();
+        let (mut read, mut made) = (OrderedSet::default(), OrderedSet::default());
+        let waits = !self.cut.waiting.is_empty();
+        for block in blocks {
+            visit(block, &mut |s| {
+                s.accesses(&mut |a| _ = named.insert(a.buffer));
+                if waits {
+                    made.extend(s.defined());
+                    s.args(&mut |a| {
+                        if let Arg::Scalar(value) = a {
+                            read.insert(value);
+                        }
+                    });
+                }
+            });
+        }
+        read.retain(|s| !made.contains(s) && self.waits(*s).is_some());
+        if read.is_empty() || read.len() > self.machine.held_values {
+            return self.pointing(named, translate);
+        }
+        // What waits in memory and is used in the rounds is loaded before them.
+        let mut waiting = Vec::new();
+        for value in read {
+            waiting.push((value, self.state.scalars[value].clone(), self.state.made[value]));
+            let x = self.arg(Arg::Scalar(value))?;
+            self.state.scalars[value] = Some(x);
+            self.state.made[value] = self.state.clock;
+        }
+        let done = self.pointing(named, translate);
+        for (value, x, made) in waiting {
+            self.state.scalars[value] = x;
+            self.state.made[value] = made;
+        }
+        done
+    }
+
+    /// As [`Self::holding`], of blocks that touch these buffers.
+    fn pointing(
+        &mut self,
+        mut named: OrderedSet<BufferId>,
+        translate: impl FnOnce(&mut Self) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        for buffer in named.clone() {
+            if let Some(Exchanged::Turned(_, other)) = self.exchanged.get(&buffer) {
+                named.insert(*other);
+            }
+        }
+        named.retain(|b| self.layout.pointer(self.p.buffers[*b].place).is_some());
+        let many = named.len() > self.machine.held_pointers;
+        if !many && !self.crowded {
+            return translate(self);
+        }
+        let mut held = OrderedMap::default();
+        if !many {
+            held = named.into_iter().map(|b| (b, self.fixed(b, &mut 0))).collect();
+        }
+        let pointers = std::mem::replace(&mut self.pointers, held);
+        let crowded = std::mem::replace(&mut self.crowded, many);
+        let done = translate(self);
+        (self.pointers, self.crowded) = (pointers, crowded);
+        done
+    }
+
+    /// Full lanes first, then what is left one by one.
+    fn in_lanes(
+        &mut self,
+        index: IndexId,
+        extent: usize,
+        width: usize,
+        folds: &[(VarId, Code)],
+        body: &[Stmt],
+    ) -> Result<(), Problem> {
+        let full = extent - extent % width;
+        let mut accumulators = Vec::new();
+        self.lanes = Some((index, width));
+        for (var, code) in folds {
+            let dtype = self.p.vars[*var];
+            let neutral = neutral(*code, dtype)
+                .ok_or_else(|| Problem::internal(format!("no neutral element of {code:?}")))?;
+            let outer = self.state.vars[*var].take();
+            self.state.vars[*var] = Some(self.declare(*var));
+            let neutral = Lanes::One(scalar::literal(self.b, neutral));
+            self.set(*var, &neutral)?;
+            accumulators.push((*var, *code, outer));
+        }
+        self.range(index, 0, full, body, &Exchange::NONE)?;
+        for (var, code, outer) in accumulators {
+            let dtype = self.p.vars[var];
+            let (Lanes::Vector(lanes) | Lanes::Each(lanes) | Lanes::Mask(lanes)) = self.get(var)?
+            else {
+                return Err(Problem::internal(format!("{var} is not per lane")));
+            };
+            let all = self.emit().reduce(code, dtype, &lanes)?;
+            self.state.vars[var] = outer;
+            let Lanes::One(old) = self.get(var)? else {
+                return Err(Problem::internal(format!("{var} is in two loops of lanes")));
+            };
+            let new = scalar::emit(self.b, self.functions, code, dtype, &[old, all])?;
+            self.set(var, &Lanes::One(new))?;
+        }
+        self.lanes = None;
+        let writes = |s: &Stmt, dtype: Dtype| {
+            let mut found = false;
+            s.accesses(&mut |a| found |= a.write && self.p.buffers[a.buffer].ty.dtype == dtype);
+            found
+        };
+        let short = extent > full
+            && (planted(Fault::LaneTail) && body.iter().any(|s| writes(s, Dtype::F64))
+                || planted(Fault::LaneTailNarrow) && body.iter().any(|s| writes(s, Dtype::F32)));
+        self.range(index, full, extent - usize::from(short), body, &Exchange::NONE)
+    }
+
+    /// Iterations `from..to`; steps by the width if this is the loop in lanes.
+    fn range(
+        &mut self,
+        index: IndexId,
+        from: usize,
+        to: usize,
+        body: &[Stmt],
+        exchange: &Exchange,
+    ) -> Result<(), Problem> {
+        let step = match self.lanes {
+            Some((i, width)) if i == index => width,
+            _ => 1,
+        };
+        let times = (to - from) / step;
+        let (rounds, statements) = self.machine.written_out;
+        if times <= 1 || (times <= rounds && times * simple(body) <= statements) {
+            for i in 0..times {
+                let at = At::Constant((from + i * step) as i64);
+                self.loops.push(Counter { index, at, scaled: SmallVec::new() });
+                self.block(body)?;
+                self.hand_on(exchange);
+                self.loops.pop();
+            }
+            return Ok(());
+        }
+        let to = self.b.ins().iconst(types::I64, to as i64);
+        self.count(index, from, to, step, body, exchange)
+    }
+
+    /// At least one iteration, from `from` on, by `step`, until `to`.
+    fn count(
+        &mut self,
+        index: IndexId,
+        from: usize,
+        to: Value,
+        step: usize,
+        body: &[Stmt],
+        exchange: &Exchange,
+    ) -> Result<(), Problem> {
+        let mut strides = SmallVec::new();
+        self.strides(index, body, &mut strides);
+        let start = self.b.ins().iconst(types::I64, from as i64);
+        let (head, exit) = (self.b.create_block(), self.b.create_block());
+        let at = self.b.append_block_param(head, types::I64);
+        let mut scaled: SmallVec<[(i64, Value); 2]> = SmallVec::new();
+        let mut first: SmallVec<[BlockArg; 4]> = SmallVec::new();
+        first.push(start.into());
+        for stride in strides {
+            scaled.push((stride, self.b.append_block_param(head, types::I64)));
+            let start = self.b.ins().iconst(types::I64, from as i64 * stride);
+            first.push(start.into());
+        }
+        let hoisted = self.hoist(index, body, exchange)?;
+        self.b.ins().jump(head, &first);
+        self.b.switch_to_block(head);
+        self.loops.push(Counter { index, at: At::Value(at), scaled: scaled.clone() });
+        self.block(body)?;
+        self.hand_on(exchange);
+        self.loops.pop();
+        self.hoisted.truncate(hoisted);
+        let next = self.b.ins().iadd_imm_s(at, step as i64);
+        let mut again: SmallVec<[BlockArg; 4]> = SmallVec::new();
+        again.push(next.into());
+        for (stride, value) in scaled {
+            again.push(self.b.ins().iadd_imm_s(value, stride * step as i64).into());
+        }
+        let more = self.b.ins().icmp(IntCC::UnsignedLessThan, next, to);
+        self.b.ins().brif(more, head, &again, exit, &[]);
+        self.b.seal_block(head);
+        self.b.switch_to_block(exit);
+        self.b.seal_block(exit);
+        Ok(())
+    }
+
+    /// A loop that finds out before each round whether there is one.
+    pub(super) fn while_(
+        &mut self,
+        head: &[Stmt],
+        condition: Arg,
+        carries: &[Carry],
+        body: &[Stmt],
+    ) -> Result<(), Problem> {
+        let exchange = self.exchange(carries)?;
+        let [again, round, exit] = [(); 3].map(|()| self.b.create_block());
+        self.b.ins().jump(again, &[]);
+        self.b.switch_to_block(again);
+        self.inside += 1;
+        self.block(head)?;
+        let condition = self.uniform(condition)?;
+        self.b.ins().brif(condition, round, &[], exit, &[]);
+        self.b.switch_to_block(round);
+        self.b.seal_block(round);
+        self.block(body)?;
+        self.hand_on(&exchange);
+        self.b.ins().jump(again, &[]);
+        self.inside -= 1;
+        self.b.seal_block(again);
+        self.b.switch_to_block(exit);
+        self.b.seal_block(exit);
+        self.settle(&exchange);
+        Ok(())
+    }
+
+    /// A loop begins that exchanges buffers.
+    fn exchange(&mut self, carries: &[Carry]) -> Result<Exchange, Problem> {
+        let both = |c: &Carry| [c.now.buffer, c.next.buffer];
+        let pairs: Vec<_> = carries.iter().map(both).filter(|[now, next]| now != next).collect();
+        if pairs.len() > self.machine.held_addresses {
+            let mask = self.b.declare_var(types::I64);
+            let home = self.b.ins().iconst(types::I64, 0);
+            self.b.def_var(mask, home);
+            for [now, next] in &pairs {
+                self.exchanges(*now, Exchanged::Turned(mask, *next))?;
+                self.exchanges(*next, Exchanged::Turned(mask, *now))?;
+            }
+            return Ok(Exchange { pairs, turn: Turn::All(mask) });
+        }
+        let mut pointers = Vec::new();
+        for pair in &pairs {
+            let at = pair.map(|b| self.home(b));
+            let places = at.map(|at| {
+                let place = self.b.declare_var(types::I64);
+                self.b.def_var(place, at);
+                place
+            });
+            for (buffer, place) in pair.iter().zip(places) {
+                self.exchanges(*buffer, Exchanged::At(place))?;
+            }
+            pointers.push((places, at[0]));
+        }
+        Ok(Exchange { pairs, turn: Turn::Pointers(pointers) })
+    }
+
+    fn exchanges(&mut self, buffer: BufferId, at: Exchanged) -> Result<(), Problem> {
+        match self.exchanged.insert(buffer, at) {
+            None => Ok(()),
+            Some(_) => Err(Problem::internal(format!("{buffer} exchanges places twice"))),
+        }
+    }
+
+    /// Where a buffer is that exchanges nothing.
+    fn home(&mut self, buffer: BufferId) -> Value {
+        let mut offset = 0;
+        let pointer = self.fixed(buffer, &mut offset);
+        self.b.ins().iadd_imm_s(pointer, offset)
+    }
+
+    /// Where a buffer is now.
+    pub(super) fn turned(&mut self, buffer: BufferId, at: Exchanged) -> Value {
+        let (mask, other) = match at {
+            Exchanged::At(place) => return self.b.use_var(place),
+            Exchanged::Turned(mask, other) => (mask, other),
+        };
+        let mask = self.b.use_var(mask);
+        let home = self.home(buffer);
+        let place = |b: BufferId| self.p.buffers[b].place;
+        let moved = match (place(buffer), place(other)) {
+            (Place::Workspace(from), Place::Workspace(to)) => {
+                self.b.ins().band_imm_s(mask, to as i64 - from as i64)
+            }
+            _ => {
+                let there = self.home(other);
+                let between = self.b.ins().isub(there, home);
+                self.b.ins().band(mask, between)
+            }
+        };
+        self.b.ins().iadd(home, moved)
+    }
+
+    /// A round ends.
+    fn hand_on(&mut self, exchange: &Exchange) {
+        match &exchange.turn {
+            Turn::Pointers(pointers) => {
+                for (places, _) in pointers {
+                    let [now, next] = places.map(|p| self.b.use_var(p));
+                    self.b.def_var(places[0], next);
+                    self.b.def_var(places[1], now);
+                }
+            }
+            Turn::All(mask) => {
+                let old = self.b.use_var(*mask);
+                let new = self.b.ins().bnot(old);
+                self.b.def_var(*mask, new);
+            }
+        }
+    }
+
+    /// A loop ends: what it handed on last goes home, if it is elsewhere.
+    fn settle(&mut self, exchange: &Exchange) {
+        for buffer in exchange.pairs.iter().flatten() {
+            self.exchanged.swap_remove(buffer);
+        }
+        let bytes = |n: &Self, [now, _]: &[BufferId; 2]| n.p.buffers[*now].ty.bytes();
+        match &exchange.turn {
+            Turn::Pointers(pointers) => {
+                for (pair, (places, home)) in exchange.pairs.iter().zip(pointers) {
+                    let from = self.b.use_var(places[0]);
+                    let away = self.b.ins().icmp(IntCC::NotEqual, from, *home);
+                    let join = self.begin_if(away);
+                    self.copy(from, *home, bytes(self, pair));
+                    self.end_if(join);
+                }
+            }
+            Turn::All(mask) => {
+                let away = self.b.use_var(*mask);
+                let join = self.begin_if(away);
+                // What is found here is not known behind it.
+                self.inside += 1;
+                for pair in &exchange.pairs {
+                    let [home, from] = pair.map(|b| self.home(b));
+                    self.copy(from, home, bytes(self, pair));
+                }
+                self.inside -= 1;
+                self.end_if(join);
+            }
+        }
+    }
+
+    /// Copies bytes, eight at a time and then one by one.
+    fn copy(&mut self, from: Value, to: Value, bytes: usize) {
+        for (start, end, ty) in [(0, bytes & !7, types::I64), (bytes & !7, bytes, types::I8)] {
+            if start == end {
+                continue;
+            }
+            let (head, exit) = (self.b.create_block(), self.b.create_block());
+            let at = self.b.append_block_param(head, types::I64);
+            let first = self.b.ins().iconst(types::I64, start as i64);
+            self.b.ins().jump(head, &[first.into()]);
+            self.b.switch_to_block(head);
+            let (source, target) = (self.b.ins().iadd(from, at), self.b.ins().iadd(to, at));
+            let flags = MemFlagsData::new().with_notrap();
+            let word = self.b.ins().load(ty, flags, source, 0);
+            self.b.ins().store(flags, word, target, 0);
+            let next = self.b.ins().iadd_imm_s(at, i64::from(ty.bytes()));
+            let more = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, next, end as i64);
+            self.b.ins().brif(more, head, &[next.into()], exit, &[]);
+            self.b.seal_block(head);
+            self.b.switch_to_block(exit);
+            self.b.seal_block(exit);
+        }
+    }
+
+    /// Loads of the body that read the same element in every iteration, made before the loop. (Loads
+    /// from inputs are moved by Cranelift, which knows that nothing writes those.) The answer is how
+    /// many loads were hoisted before.
+    fn hoist(
+        &mut self,
+        index: IndexId,
+        body: &[Stmt],
+        exchange: &Exchange,
+    ) -> Result<usize, Problem> {
+        let before = self.hoisted.len();
+        let mut stored = stores(body);
+        let mut turned = OrderedSet::default();
+        visit(body, &mut |s| turned.extend(s.turned()));
+        stored.extend(exchange.pairs.iter().flatten());
+        for stmt in body {
+            let Stmt::Let { value, expr: Expr::Load { buffer, address, guard: None, .. } } = stmt
+            else {
+                continue;
+            };
+            if self.hoisted.len() >= before + self.machine.held_values {
+                break;
+            }
+            let place = self.p.buffers[*buffer].place;
+            let input = matches!(place, Place::Input(_));
+            let turns = matches!(place, Place::Record { cursor, .. } if turned.contains(&cursor));
+            let fixed = address.dynamic.is_none() && address.stride(index) == 0;
+            let alone = |n: &Self| stored.iter().all(|s| disjoint(n.p, *s, *buffer));
+            if !input && !turns && fixed && !stored.contains(buffer) && alone(self) {
+                let x = self.load(*buffer, address, None)?;
+                self.define(*value, x);
+                self.hoisted.push(*value);
+            }
+        }
+        Ok(before)
+    }
+
+    /// Strides in bytes with which `index` occurs and that no addressing mode scales by.
+    fn strides(&self, index: IndexId, body: &[Stmt], found: &mut SmallVec<[i64; 4]>) {
+        visit(body, &mut |stmt| {
+            stmt.accesses(&mut |access| {
+                let size = self.p.buffers[access.buffer].ty.dtype.bytes() as i64;
+                for (i, stride) in &access.address.terms {
+                    let bytes = stride * size;
+                    let other = *i == index && !matches!(bytes, 0 | 1 | 2 | 4 | 8);
+                    if other && found.len() < self.machine.held_addresses && !found.contains(&bytes)
+                    {
+                        found.push(bytes);
+                    }
+                }
+            });
+        });
+    }
+}
+
+/// What lanes begin to fold with.
+fn neutral(code: Code, dtype: Dtype) -> Option<Literal> {
+    let neutral = code.neutral(dtype);
+    if planted(Fault::MinIdentity) && matches!(code, Code::Min) && dtype == Dtype::I32 {
+        return neutral.map(|_| Literal::zero(dtype));
+    }
+    neutral
+}
+
+/// Buffers that hold something else after a body.
+fn stores(body: &[Stmt]) -> OrderedSet<BufferId> {
+    let mut found = OrderedSet::default();
+    visit(body, &mut |stmt| {
+        stmt.accesses(&mut |a| {
+            if a.write {
+                found.insert(a.buffer);
+            }
+        });
+        found.extend(stmt.carries().iter().flat_map(|c| [c.now.buffer, c.next.buffer]));
+    });
+    found
+}
+
+/// Statements of a body without loops; more than any limit for one with.
+fn simple(body: &[Stmt]) -> usize {
+    let alone = |s: &Stmt| s.blocks().is_empty() && !matches!(s, Stmt::Contract(_));
+    if body.iter().all(alone) { body.len() } else { usize::MAX / 8 }
+}

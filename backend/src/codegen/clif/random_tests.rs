@@ -1,0 +1,804 @@
+//! Random recursive kernels: loops of constant and run-time extent, branches, `while`, carries in place
+//! and in turns, contractions that add, tapes, calls of kernels that are as random.
+//!
+//! Text, verifier, the checking interpreter and machine code must agree on each in every bit, in lanes
+//! and in order, and on what is reported in which order, after every pass of the [`pipeline`] that users'
+//! programs go through, and of those that only simulated machines ask for. A library contracts in an order of its own, so
+//! in kernels with contractions numbers are small integers, which split loops and lanes do not change
+//! then. How many kernels a run takes, and from which seed on, says the table of `Sweep`.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod idioms;
+
+use super::tests::{Random, compare, tensor};
+use crate::accelerator::{Machine, simulate};
+use crate::loop_ir::interp::test_hosts::{Told, tell, told};
+use crate::loop_ir::{
+    Address, Arg, Buffer, BufferId, Call, Carry, Contract, Cursor, Expr, Extent, Held, IndexId,
+    Kernel, KernelId, Matrix, Place, Program, Rounds, Stmt, Sums, Tape, TapeId, Taping, Turned,
+    VarId, Version, View, claim, eval, handle, parse, shadow, verify, visit,
+};
+use crate::passes::pipeline::{AS_WRITTEN, NATIVE, Pass, through};
+use crate::passes::{
+    choose_lanes, confine, in_place, jam, localize, registers, reuse, splice, split_loops,
+    straighten, unroll, upward,
+};
+use crate::sweeps::Sweep;
+use cranelift_entity::{EntityRef, PrimaryMap};
+use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Tensor};
+
+/// Elements of every buffer of the entry, and of a callee.
+const ENTRY: usize = 24;
+const CALLEE: usize = 8;
+/// Numbers that are stored or folded stay within so much of 0.
+const BOUND: f64 = 64.0;
+
+struct Generator<'a> {
+    r: &'a mut Random,
+    callees: &'a PrimaryMap<KernelId, Kernel>,
+    /// The tapes of the program so far.
+    tapes: &'a mut PrimaryMap<TapeId, Tape>,
+    k: Kernel,
+    size: usize,
+    /// Whether there are contractions.
+    contracts: bool,
+    /// Arguments, never written.
+    inputs: [BufferId; 2],
+    /// Buffers of f64 that hold something everywhere, and the version that they hold.
+    arrays: Vec<Held>,
+    /// Buffers of f64 that hold nothing and are in no loop's turn.
+    spare: Vec<BufferId>,
+    /// Only written, nowhere filled.
+    unread: BufferId,
+    /// Contractions write here, and nothing is contracted from here.
+    sums: BufferId,
+    /// Of which only known elements are named.
+    cells: BufferId,
+    /// Where callees have their workspace.
+    frame: usize,
+    /// Loops of constant extent around, and all of them.
+    loops: Vec<(IndexId, usize)>,
+    counters: Vec<IndexId>,
+    values: Vec<Arg>,
+    vars: Vec<VarId>,
+    depth: usize,
+    /// Statements left.
+    budget: usize,
+}
+
+fn float(x: f64) -> Arg {
+    Arg::Literal(Literal::f64(x))
+}
+
+fn int(x: i64) -> Arg {
+    Arg::Literal(Literal::i64(x))
+}
+
+fn store(held: Held, address: Address, value: Arg, guard: Option<Arg>) -> Stmt {
+    Stmt::Store { buffer: held.buffer, version: held.version, address, value, guard }
+}
+
+/// A kernel of two inputs (f64 and i64) and two outputs of f64, one of them only written.
+fn kernel(
+    r: &mut Random,
+    callees: &PrimaryMap<KernelId, Kernel>,
+    tapes: &mut PrimaryMap<TapeId, Tape>,
+    (size, budget, contracts): (usize, usize, bool),
+    entry: bool,
+) -> Kernel {
+    let mut k = Kernel::new("random");
+    k.inline = r.below(2) == 0;
+    let given = !entry && r.below(2) == 0;
+    let ty = |dtype| ArrayType::new(dtype, [size]);
+    let mut at = 0;
+    let mut buffer = |k: &mut Kernel, dtype, place: Option<Place>| {
+        let workspace = Place::Workspace(at);
+        if place.is_none() {
+            at += (size * 8).next_multiple_of(64);
+        }
+        k.buffers.push(Buffer { ty: ty(dtype), place: place.unwrap_or(workspace) })
+    };
+    let first = if given { Place::Given { input: 0, output: 0 } } else { Place::Input(0) };
+    let first = buffer(&mut k, Dtype::F64, Some(first));
+    let second = buffer(&mut k, Dtype::I64, Some(Place::Input(1)));
+    // Of an argument that is given up there is a copy, which is never written again.
+    let (inputs, result) = match given {
+        true => ([buffer(&mut k, Dtype::F64, None), second], first),
+        false => ([first, second], buffer(&mut k, Dtype::F64, Some(Place::Output(0)))),
+    };
+    let unread = buffer(&mut k, Dtype::F64, Some(Place::Output(1)));
+    let [one, two, sums, spare, other, cells] = [(); 6].map(|()| buffer(&mut k, Dtype::F64, None));
+    let frame = at;
+    k.workspace = frame + callees.values().map(|c| c.workspace).max().unwrap_or(0);
+    k.workspace = k.workspace.next_multiple_of(64);
+    let arrays = [result, one, two].map(|buffer| Held { buffer, version: 0 }).to_vec();
+    let mut g = Generator {
+        r,
+        callees,
+        tapes,
+        k,
+        size,
+        contracts,
+        inputs,
+        arrays: arrays.clone(),
+        spare: vec![spare, other],
+        unread,
+        sums,
+        cells,
+        frame,
+        loops: Vec::new(),
+        counters: Vec::new(),
+        values: Vec::new(),
+        vars: Vec::new(),
+        depth: 0,
+        budget,
+    };
+    let mut body = Vec::new();
+    if given {
+        let [from, to] = [first, inputs[0]].map(|buffer| Held { buffer, version: 0 });
+        body.push(g.fill(to, from));
+    }
+    let more = [sums, cells].map(|buffer| Held { buffer, version: 0 });
+    for held in arrays.into_iter().chain(more) {
+        let from = Held { buffer: inputs[0], version: 0 };
+        body.push(g.fill(held, from));
+    }
+    for _ in 0..1 + g.r.below(3) {
+        let step = g.block();
+        body.push(Stmt::Nest { body: step });
+    }
+    // What the arrays hold in the end counts.
+    for from in g.arrays.clone() {
+        let (i, mut last) = (g.index(), Vec::new());
+        let x = g.load(&mut last, from, at_index(i), None);
+        let [y, cell] = more.map(|held| g.load(&mut last, held, at_index(i), None));
+        let z = g.code(&mut last, Code::Add, &[x, y]);
+        let z = g.code(&mut last, Code::Add, &[z, cell]);
+        let z = g.bounded(&mut last, z);
+        last.push(store(g.arrays[0], at_index(i), z, None));
+        body.push(g.for_(i, Extent::Constant(size), Vec::new(), last));
+    }
+    let address = g.address(&mut Vec::new(), 1);
+    let unread = Held { buffer: unread, version: 0 };
+    body.push(store(unread, Address { dynamic: None, ..address }, float(1.0), None));
+    g.k.body = body;
+    claim(&mut g.k);
+    g.k
+}
+
+fn at_index(i: IndexId) -> Address {
+    Address { offset: 0, terms: vec![(i, 1)], dynamic: None }
+}
+
+impl Generator<'_> {
+    fn index(&mut self) -> IndexId {
+        self.k.indices += 1;
+        IndexId::new(self.k.indices as usize - 1)
+    }
+
+    fn for_(&self, index: IndexId, extent: Extent, carries: Vec<Carry>, body: Vec<Stmt>) -> Stmt {
+        Stmt::For { index, extent, rounds: Rounds::Serial, lanes: 1, carries, body }
+    }
+
+    fn code(&mut self, body: &mut Vec<Stmt>, code: Code, args: &[Arg]) -> Arg {
+        let last = self.k.dtype(*args.last().unwrap());
+        let value = self.k.scalars.push(code.result(last));
+        body.push(Stmt::Let { value, expr: Expr::Code(code, args.to_vec()) });
+        Arg::Scalar(value)
+    }
+
+    fn load(
+        &mut self,
+        body: &mut Vec<Stmt>,
+        from: Held,
+        address: Address,
+        guard: Option<Arg>,
+    ) -> Arg {
+        let value = self.k.scalars.push(self.k.buffers[from.buffer].ty.dtype);
+        let Held { buffer, version } = from;
+        body.push(Stmt::Let { value, expr: Expr::Load { buffer, version, address, guard } });
+        Arg::Scalar(value)
+    }
+
+    fn bounded(&mut self, body: &mut Vec<Stmt>, x: Arg) -> Arg {
+        self.code(body, Code::Clamp, &[float(-BOUND), x, float(BOUND)])
+    }
+
+    /// A copy of a whole array, a little changed.
+    fn fill(&mut self, to: Held, from: Held) -> Stmt {
+        let (i, mut body) = (self.index(), Vec::new());
+        let x = self.load(&mut body, from, at_index(i), None);
+        let by = float(self.r.below(5) as f64 - 2.0);
+        let x = self.code(&mut body, Code::Add, &[x, by]);
+        let x = self.bounded(&mut body, x);
+        body.push(store(to, at_index(i), x, None));
+        self.for_(i, Extent::Constant(self.size), Vec::new(), body)
+    }
+
+    /// An operand of that dtype that is in scope.
+    fn value(&mut self, dtype: Dtype) -> Arg {
+        let fit: Vec<Arg> =
+            self.values.iter().copied().filter(|v| self.k.dtype(*v) == dtype).collect();
+        let vars: Vec<VarId> =
+            self.vars.iter().copied().filter(|v| self.k.vars[*v] == dtype).collect();
+        match self.r.below(6) {
+            0 if dtype == Dtype::I64 && !self.counters.is_empty() => {
+                Arg::Index(self.r.of(&self.counters))
+            }
+            1 if !vars.is_empty() => Arg::Var(self.r.of(&vars)),
+            2 => Arg::Literal(Literal::of(dtype, self.r.below(5) as f64 - 1.0)),
+            _ if fit.is_empty() => Arg::Literal(Literal::of(dtype, 1.0)),
+            _ => self.r.of(&fit),
+        }
+    }
+
+    fn truth(&mut self, body: &mut Vec<Stmt>) -> Arg {
+        if self.r.below(3) == 0 {
+            return self.value(Dtype::Bool);
+        }
+        let dtype = self.r.of(&[Dtype::I64, Dtype::F64]);
+        let args = [self.value(dtype), self.value(dtype)];
+        let code = self.r.of(&[Code::Lt, Code::Ge, Code::Eq, Code::Ne]);
+        self.code(body, code, &args)
+    }
+
+    /// An address that leaves room for `room` elements behind it.
+    fn address(&mut self, body: &mut Vec<Stmt>, room: usize) -> Address {
+        let last = self.size - room;
+        if self.r.below(4) == 0 {
+            let i = self.value(Dtype::I64);
+            let clamped = self.code(body, Code::Clamp, &[int(0), i, int(last as i64)]);
+            return Address { dynamic: Some(clamped), ..Address::default() };
+        }
+        let mut a = Address::default();
+        let (mut low, mut high) = (0i64, 0i64);
+        for (index, extent) in self.loops.clone() {
+            let stride = self.r.of(&[0, 1, 1, 1, 2, 3, -1]);
+            let reach = stride * (extent as i64 - 1).max(0);
+            if high - low + reach.abs() <= last as i64 {
+                low += reach.min(0);
+                high += reach.max(0);
+                a.terms.push((index, stride));
+            }
+        }
+        a.offset = -low + self.r.below((last as i64 - (high - low)) as usize + 1) as i64;
+        a
+    }
+
+    fn guard(&mut self, body: &mut Vec<Stmt>) -> Option<Arg> {
+        if self.r.below(4) == 0 { Some(self.truth(body)) } else { None }
+    }
+
+    fn view(&mut self, body: &mut Vec<Stmt>, held: Held) -> View {
+        let at = self.address(body, CALLEE);
+        View { buffer: held.buffer, version: held.version, at, elements: CALLEE }
+    }
+
+    fn array(&mut self) -> usize {
+        self.r.below(self.arrays.len())
+    }
+
+    /// A block inside, in a scope of its own.
+    fn block(&mut self) -> Vec<Stmt> {
+        self.depth += 1;
+        let (values, vars) = (self.values.len(), self.vars.len());
+        let mut body = Vec::new();
+        for _ in 0..1 + self.r.below(5) {
+            if self.budget == 0 {
+                break;
+            }
+            self.budget -= 1;
+            self.statement(&mut body);
+        }
+        self.values.truncate(values);
+        self.vars.truncate(vars);
+        self.depth -= 1;
+        body
+    }
+
+    fn statement(&mut self, body: &mut Vec<Stmt>) {
+        let deep = self.depth > 4;
+        match self.r.below(23) {
+            0 | 1 => {
+                let (address, guard) = (self.address(body, 1), self.guard(body));
+                let from = match self.r.below(4) {
+                    0 => Held { buffer: self.inputs[1], version: 0 },
+                    1 => Held { buffer: self.inputs[0], version: 0 },
+                    _ => {
+                        let n = self.array();
+                        self.arrays[n]
+                    }
+                };
+                let x = self.load(body, from, address, guard);
+                self.values.push(x);
+            }
+            2 | 3 => {
+                let dtype = self.r.of(&[Dtype::F64, Dtype::I64]);
+                let code = self.r.of(&[
+                    Code::Add,
+                    Code::Sub,
+                    Code::Max,
+                    Code::Min,
+                    Code::Lt,
+                    Code::Select,
+                ]);
+                let mut args = vec![self.value(dtype), self.value(dtype)];
+                if matches!(code, Code::Select) {
+                    args.insert(0, self.value(Dtype::Bool));
+                }
+                let x = self.code(body, code, &args);
+                self.values.push(x);
+            }
+            4 | 5 => {
+                let value = self.value(Dtype::F64);
+                let value = self.bounded(body, value);
+                let (address, guard) = (self.address(body, 1), self.guard(body));
+                let n = self.array();
+                let to = match self.r.below(4) {
+                    0 => Held { buffer: self.unread, version: 0 },
+                    _ => self.arrays[n],
+                };
+                body.push(store(to, address, value, guard));
+            }
+            6 => {
+                let dtype = self.r.of(&[Dtype::F64, Dtype::I64]);
+                let var = self.k.vars.push(dtype);
+                body.push(Stmt::Var { var, init: self.value(dtype) });
+                self.vars.push(var);
+            }
+            17 | 18 => {
+                let held = Held { buffer: self.cells, version: 0 };
+                let [from, to] = [(); 2].map(|()| Address::constant(self.r.below(3) as i64));
+                let x = self.load(body, held, from, None);
+                self.values.push(x);
+                let value = self.value(Dtype::F64);
+                let value = self.bounded(body, value);
+                body.push(store(held, to, value, None));
+            }
+            7 | 8 if !self.vars.is_empty() => {
+                let var = self.r.of(&self.vars);
+                let dtype = self.k.vars[var];
+                let mut value = self.value(dtype);
+                if dtype == Dtype::F64 {
+                    value = self.bounded(body, value);
+                }
+                let code = self.r.of(&[Code::Add, Code::Add, Code::Max]);
+                body.push(match self.r.below(4) {
+                    0 => Stmt::Set { var, value },
+                    _ => Stmt::Fold { var, code, value },
+                });
+            }
+            9 if !deep => {
+                let condition = self.truth(body);
+                let then = self.block();
+                let otherwise = if self.r.below(2) == 0 { self.block() } else { Vec::new() };
+                body.push(Stmt::If { condition, then, otherwise });
+            }
+            10 | 11 if !deep => self.counted(body),
+            12 if !deep => self.while_(body),
+            13 if self.contracts => self.contract(body),
+            14 if !self.callees.is_empty() => self.call(body),
+            15 => self.fold(body),
+            19 if !deep => self.taped(body),
+            20..=22 => self.idiom(body),
+            16 => {
+                let (number, elements) = (self.r.below(100), self.r.below(4));
+                let mut view = || {
+                    let (n, at) = (self.array(), self.address(body, elements));
+                    let Held { buffer, version } = self.arrays[n];
+                    View { buffer, version, at, elements }
+                };
+                let seen = view();
+                let negatives = (number % 3 == 0).then(view);
+                let ty = ArrayType::new(Dtype::F64, [elements]);
+                body.push(tell(&format!("p{number}"), ty, seen, negatives));
+            }
+            _ => {}
+        }
+    }
+
+    /// What a loop carries, and what its rounds begin with.
+    fn carries(&mut self) -> (Vec<Carry>, Vec<Stmt>) {
+        let (mut carries, mut begin) = (Vec::new(), Vec::new());
+        if self.r.below(2) == 0 {
+            return (carries, begin);
+        }
+        let n = self.array();
+        let now = self.arrays[n];
+        let next = match self.spare.pop() {
+            // Two buffers of which the second is filled first of all.
+            Some(buffer) if now.version == 0 && self.r.below(2) == 0 => {
+                let next = Held { buffer, version: 0 };
+                begin.push(self.fill(next, now));
+                next
+            }
+            other => {
+                self.spare.extend(other);
+                let versions = &mut self.k.versions[now.buffer];
+                versions.push(Version { continues: Some(now.version) });
+                let next = Held { buffer: now.buffer, version: versions.len() as u32 };
+                let address = self.address(&mut begin, 1);
+                begin.push(store(next, address, float(1.0), None));
+                next
+            }
+        };
+        carries.push(Carry { now, next });
+        self.arrays[n] = next;
+        (carries, begin)
+    }
+
+    /// A loop has ended.
+    fn settle(&mut self, carries: &[Carry]) {
+        for Carry { now, next } in carries {
+            for held in self.arrays.iter_mut().filter(|h| **h == *next) {
+                *held = *now;
+            }
+            if now.buffer != next.buffer {
+                self.spare.push(next.buffer);
+            }
+        }
+    }
+
+    /// The rounds of a loop: what exchanges places there exchanges nowhere inside.
+    fn rounds(&mut self, carries: &[Carry], begin: Vec<Stmt>) -> Vec<Stmt> {
+        let turned = carries.first().filter(|c| c.now.buffer != c.next.buffer).copied();
+        let mut body = begin;
+        let held = self.arrays.clone();
+        if let Some(c) = turned {
+            // Inner loops would have them exchange twice.
+            self.arrays.retain(|h| *h != c.next);
+        }
+        body.extend(self.block());
+        if let Some(c) = turned {
+            self.arrays = held;
+            let value = self.value(Dtype::F64);
+            let value = self.bounded(&mut body, value);
+            let address = self.address(&mut body, 1);
+            body.push(store(c.next, address, value, None));
+            let address = self.address(&mut body, 1);
+            let x = self.load(&mut body, c.now, address, None);
+            let x = self.bounded(&mut body, x);
+            body.push(store(Held { buffer: self.unread, version: 0 }, Address::default(), x, None));
+        }
+        body
+    }
+
+    fn counted(&mut self, body: &mut Vec<Stmt>) {
+        let index = self.index();
+        let constant = self.r.below(3) > 0;
+        let extent = if constant {
+            Extent::Constant(self.r.of(&[0, 1, 2, 3, 4, 5, 9]))
+        } else {
+            let n = self.value(Dtype::I64);
+            Extent::Scalar(self.code(body, Code::Clamp, &[int(-1), n, int(4)]))
+        };
+        self.counters.push(index);
+        if let Extent::Constant(n) = extent {
+            self.loops.push((index, n));
+        }
+        let (carries, begin) = self.carries();
+        let rounds = self.rounds(&carries, begin);
+        self.settle(&carries);
+        if constant {
+            self.loops.pop();
+        }
+        self.counters.pop();
+        body.push(self.for_(index, extent, carries, rounds));
+    }
+
+    fn while_(&mut self, body: &mut Vec<Stmt>) {
+        let var = self.k.vars.push(Dtype::I64);
+        body.push(Stmt::Var { var, init: int(0) });
+        let limit = self.value(Dtype::I64);
+        let limit = self.code(body, Code::Min, &[limit, int(3)]);
+        let mut head = Vec::new();
+        let condition = self.code(&mut head, Code::Lt, &[Arg::Var(var), limit]);
+        let (carries, begin) = self.carries();
+        // What the head defines is visible.
+        let values = self.values.len();
+        self.values.push(condition);
+        let mut rounds = self.rounds(&carries, begin);
+        self.values.truncate(values);
+        self.settle(&carries);
+        let next = self.code(&mut rounds, Code::Add, &[Arg::Var(var), int(1)]);
+        rounds.push(Stmt::Set { var, value: next });
+        body.push(Stmt::While { head, condition, carries, body: rounds });
+    }
+
+    /// A sum or an extreme of what stands in an array, over a loop.
+    fn fold(&mut self, body: &mut Vec<Stmt>) {
+        let var = self.k.vars.push(Dtype::F64);
+        body.push(Stmt::Var { var, init: self.value(Dtype::F64) });
+        let (index, mut rounds, n) = (self.index(), Vec::new(), self.array());
+        let from = self.arrays[n];
+        let (extent, address) = if self.r.below(2) == 0 {
+            (Extent::Constant(self.size), at_index(index))
+        } else {
+            let n = self.value(Dtype::I64);
+            let last = int(self.size as i64 - 1);
+            let n = self.code(body, Code::Min, &[n, int(9)]);
+            let i = self.code(&mut rounds, Code::Min, &[Arg::Index(index), last]);
+            (Extent::Scalar(n), Address { dynamic: Some(i), ..Address::default() })
+        };
+        let value = self.load(&mut rounds, from, address, None);
+        let code = self.r.of(&[Code::Add, Code::Max]);
+        rounds.push(Stmt::Fold { var, code, value });
+        body.push(self.for_(index, extent, Vec::new(), rounds));
+        self.vars.push(var);
+    }
+
+    /// A loop that writes records, and one that reads them, perhaps from the last to the first.
+    fn taped(&mut self, body: &mut Vec<Stmt>) {
+        const FIELD: usize = 2;
+        let bytes = 8 * FIELD;
+        let tape = self.tapes.push(Tape { record: bytes + 8, loc: None, within: Vec::new() });
+        let first = self.k.scalars.push(Dtype::I64);
+        body.push(Stmt::Tape(Taping::Length { value: first, tape }));
+        let (extent, n) = if self.r.below(2) == 0 {
+            let n = self.r.of(&[0, 1, 2, 5, 9]);
+            (Extent::Constant(n), int(n as i64))
+        } else {
+            let n = self.value(Dtype::I64);
+            let n = self.code(body, Code::Clamp, &[int(-1), n, int(6)]);
+            (Extent::Scalar(n), n)
+        };
+        let down = self.r.below(2) == 0;
+        for (does, to) in [
+            (Cursor::Writes, Turned::Tape(tape)),
+            (Cursor::Reads, Turned::Handle(int(handle(tape, 0)))),
+        ] {
+            let cursor = self.k.cursors.push(does);
+            let mut field = |dtype, elements: &[usize], offset| {
+                let (ty, place) =
+                    (ArrayType::new(dtype, elements), Place::Record { cursor, offset });
+                Held { buffer: self.k.buffers.push(Buffer { ty, place }), version: 0 }
+            };
+            let floats = field(Dtype::F64, &[FIELD], 0);
+            let number = field(Dtype::I64, &[], bytes);
+            let (index, mut rounds) = (self.index(), Vec::new());
+            let round = if down && does == Cursor::Reads {
+                let last = self.code(&mut rounds, Code::Sub, &[n, int(1)]);
+                self.code(&mut rounds, Code::Sub, &[last, Arg::Index(index)])
+            } else {
+                Arg::Index(index)
+            };
+            let at = self.code(&mut rounds, Code::Add, &[Arg::Scalar(first), round]);
+            rounds.push(Stmt::Tape(Taping::Turn { cursor, to, index: at }));
+            self.counters.push(index);
+            let values = self.values.len();
+            if does == Cursor::Reads {
+                let k = self.r.below(FIELD) as i64;
+                let x = self.load(&mut rounds, floats, Address::constant(k), None);
+                let y = self.load(&mut rounds, number, Address::default(), None);
+                self.values.extend([x, y]);
+            }
+            rounds.extend(self.block());
+            self.values.truncate(values);
+            if does == Cursor::Writes {
+                for k in 0..FIELD {
+                    let value = self.value(Dtype::F64);
+                    rounds.push(store(floats, Address::constant(k as i64), value, None));
+                }
+                let value = self.value(Dtype::I64);
+                rounds.push(store(number, Address::default(), value, None));
+            }
+            self.counters.pop();
+            body.push(self.for_(index, extent, Vec::new(), rounds));
+        }
+        if self.r.below(4) > 0 {
+            body.push(Stmt::Tape(Taping::Cut { tape, to: Arg::Scalar(first) }));
+        }
+    }
+
+    fn contract(&mut self, body: &mut Vec<Stmt>) {
+        let [m, n, k] = [(); 3].map(|()| self.r.of(&[0, 1, 1, 2, 2, 2, 2]));
+        let mut matrix = |g: &mut Self, held: Held, rows: usize, columns: usize| {
+            let at = g.address(body, (rows * columns).max(1));
+            let Held { buffer, version } = held;
+            Matrix { buffer, version, at, row: columns.max(1) as i64, column: 1 }
+        };
+        let lhs = Held { buffer: self.inputs[0], version: 0 };
+        let array = self.array();
+        let rhs = self.arrays[array];
+        let (lhs, rhs) = (matrix(self, lhs, m, k), matrix(self, rhs, k, n));
+        let out = matrix(self, Held { buffer: self.sums, version: 0 }, m, n);
+        let accumulate = self.r.below(2) == 0;
+        let sums = self.r.of(&[Sums::Library, Sums::Lanes(1), Sums::Lanes(2), Sums::Lanes(8)]);
+        let (dtype, batch) = (Dtype::F64, Vec::new());
+        let product = Contract { dtype, sums, m, n, k, accumulate, lhs, rhs, out, batch };
+        body.push(Stmt::Contract(product));
+    }
+
+    fn call(&mut self, body: &mut Vec<Stmt>) {
+        let callee = KernelId::new(self.r.below(self.callees.len()));
+        let first = self.array();
+        let to = self.arrays[first];
+        let from = Held { buffer: self.inputs[0], version: 0 };
+        let from = match self.array() {
+            n if self.arrays[n].buffer != to.buffer => self.arrays[n],
+            _ => from,
+        };
+        let numbers = Held { buffer: self.inputs[1], version: 0 };
+        let unread = Held { buffer: self.unread, version: 0 };
+        let outputs = vec![self.view(body, to), self.view(body, unread)];
+        let given = |b: &Buffer| matches!(b.place, Place::Given { .. });
+        let given = self.callees[callee].buffers.values().any(given);
+        let first = if given { outputs[0].clone() } else { self.view(body, from) };
+        let operands = vec![first, self.view(body, numbers)];
+        body.push(Stmt::Call(Call { callee, operands, outputs, frame: self.frame }));
+    }
+}
+
+/// A program, and whether it has contractions.
+pub(crate) fn program(seed: u64) -> (Program, bool) {
+    let mut r = Random(seed);
+    let (mut callees, mut tapes) = (PrimaryMap::new(), PrimaryMap::new());
+    let contracts = r.below(2) == 0;
+    for _ in 0..r.below(3) {
+        let callee = kernel(&mut r, &callees, &mut tapes, (CALLEE, 12, contracts), false);
+        callees.push(callee);
+    }
+    let entry = kernel(&mut r, &callees, &mut tapes, (ENTRY, 30, contracts), true);
+    (Program { tapes, callees, entry, ..Program::new("") }, contracts)
+}
+
+/// The results of a run, and what it told.
+type Outcome = (Vec<Tensor>, Told);
+
+/// What a program gives after all passes; after each it is what it was before, but for the order of sums where a pass
+/// says how many lanes they have.
+fn passed(
+    passes: &[Pass],
+    p: &Program,
+    args: &[Tensor],
+    want: &Outcome,
+    what: &str,
+    changed: &mut [(&str, usize)],
+) -> Program {
+    let run = |p: &Program| {
+        let mut proved = p.clone();
+        // Machine code is made of what is proved, and some of that is found out at the end.
+        if verify(p).iter().any(|e| e.unproved.is_some()) {
+            confine(&mut proved).unwrap_or_else(|e| panic!("{what}: {e}\n{p}"));
+        }
+        told();
+        (eval(&proved, args).unwrap_or_else(|e| panic!("{what}: {e}\n{p}")), told())
+    };
+    let (mut want, mut made, mut lanes) = (want.clone(), p.clone(), None);
+    let mut text = String::new();
+    through(passes, &mut made, Default::default(), &mut |name, made| {
+        let (found, before) = (run(made), std::mem::replace(&mut text, made.to_string()));
+        if let Some((_, n)) = changed.iter_mut().find(|(pass, _)| *pass == name) {
+            *n += usize::from(before != text);
+        }
+        match name {
+            // The same lanes as loops would have had.
+            "contract" => (lanes, want) = (lanes.take(), found),
+            "choose_lanes" => {
+                if let Some(lanes) = lanes.take() {
+                    assert_eq!(found, run(&lanes), "{what}: contractions\n{lanes}\n{made}");
+                }
+                want = found;
+            }
+            "confine" => want = found,
+            name => assert_eq!(found, want, "{what}: {name}\n{p}\n{made}"),
+        }
+        if name == "ahead" {
+            let mut loops = made.clone();
+            choose_lanes(&mut loops);
+            lanes = Some(loops);
+        }
+    })
+    .unwrap_or_else(|e| panic!("{what}: {e}\n{made}"));
+    assert_eq!(verify(&made), [], "{what}\n{made}");
+    made
+}
+
+#[test]
+fn random_recursive_kernels() {
+    let mut r = Random(7);
+    let mut numbers = |dtype, by: f64| {
+        let number = |r: &mut Random| Literal::of(dtype, (r.below(9) as f64 - 3.0) / by);
+        let x: Vec<_> = (0..ENTRY).map(|_| number(&mut r)).collect();
+        tensor(dtype, &x)
+    };
+    let integers = [numbers(Dtype::F64, 1.0), numbers(Dtype::I64, 1.0)];
+    // The order of a sum shows.
+    let thirds = [numbers(Dtype::F64, 3.0), integers[1].clone()];
+    let mut met = [0; 11];
+    // How many programs a pass changed, of those that look for loops of a kind.
+    let mut changed = [("in_place", 0), ("roll", 0), ("ahead", 0), ("contract", 0)];
+    for seed in Sweep::Kernels.seeds() {
+        let (p, contracts) = program(seed);
+        let args = if contracts { &integers } else { &thirds };
+        let told_by = |p: &Program| {
+            let errors = verify(p);
+            assert!(errors.is_empty(), "{p}\nseed {seed}: {errors:?}");
+            let again =
+                parse(&p.to_string(), &|_| None).unwrap_or_else(|e| panic!("{seed}: {e}\n{p}"));
+            assert_eq!(again.to_string(), p.to_string());
+            assert_eq!(verify(&again), []);
+            told();
+            let results = shadow(p, args).unwrap_or_else(|e| panic!("{p}\nseed {seed}: {e}"));
+            (results, told())
+        };
+        let want = told_by(&p);
+        let what = format!("seed {seed}");
+        for (passes, simulated) in [(&NATIVE[..], false), (&AS_WRITTEN[..], true)] {
+            let made = passed(passes, &p, args, &want, &what, &mut changed);
+            // What is nowhere filled may be loaded, to be stored again.
+            let results = (eval(&made, args).unwrap(), told());
+            assert!(!contracts || results == want, "{what}\n{p}\n{made}");
+            if simulated {
+                let (found, _) = simulate(&made, args, &Machine::cal().into())
+                    .unwrap_or_else(|e| panic!("{what}: {e}\n{made}"));
+                assert_eq!((found, told()), results, "{what}\n{made}");
+            } else {
+                let heard = compare(&made, args, &results.0, 0.0, &what);
+                assert_eq!(heard, results.1, "{what}\n{made}");
+            }
+        }
+        let mut spliced = p.clone();
+        splice(&mut spliced);
+        assert_eq!(told_by(&spliced), want, "{p}\n{spliced}\nseed {seed}");
+        let passes: [fn(&mut Program); 7] = [
+            registers,
+            straighten,
+            in_place,
+            |p| unroll(p, &[2, 3]),
+            |p| reuse(p, true),
+            localize,
+            upward,
+        ];
+        for pass in passes {
+            pass(&mut spliced);
+            assert_eq!(verify(&spliced), [], "{spliced}\nseed {seed}");
+            let again =
+                eval(&spliced, args).unwrap_or_else(|e| panic!("{spliced}\nseed {seed}: {e}"));
+            assert_eq!((again, told()), want, "{p}\n{spliced}\nseed {seed}");
+        }
+        let plain = seed % 3 == 0;
+        let mut made = if plain { p } else { spliced };
+        if seed % 5 > 0 {
+            split_loops(&mut made, true).unwrap();
+        }
+        if seed % 4 > 0 {
+            choose_lanes(&mut made);
+        }
+        // Sums in another order are other sums.
+        let (results, heard) = match plain {
+            true => told_by(&made),
+            false => (eval(&made, args).unwrap(), told()),
+        };
+        jam(&mut made);
+        assert_eq!(verify(&made), [], "{made}\nseed {seed}");
+        let machine = Machine { window: 64, ..Machine::cal().with_cache(1 << 10, 2) };
+        let (simulated, _) = simulate(&made, args, &machine.into())
+            .unwrap_or_else(|e| panic!("{made}\nseed {seed}: {e}"));
+        assert_eq!((&simulated, told()), (&results, heard.clone()), "{made}\nseed {seed}");
+        let got = compare(&made, args, &results, 0.0, &format!("seed {seed}"));
+        assert!(!(plain || contracts) || got == heard, "{made}\nseed {seed}: {got:?}");
+        assert!(!contracts || (results, heard) == want, "{made}\nseed {seed}");
+        for (_, k) in made.kernels() {
+            visit(&k.body, &mut |s| {
+                let kind = match s {
+                    Stmt::For { extent: Extent::Scalar(_), .. } => 0,
+                    Stmt::While { .. } => 1,
+                    Stmt::If { .. } => 2,
+                    Stmt::Call(_) => 3,
+                    Stmt::Contract(c) => 4 + usize::from(c.accumulate),
+                    Stmt::For { lanes: 2.., .. } => 9,
+                    Stmt::For { rounds: Rounds::Parallel, .. } => 6,
+                    Stmt::For { rounds: Rounds::Fold, .. } => 7,
+                    Stmt::Ask(_) => 8,
+                    Stmt::Tape(_) => 10,
+                    _ => return,
+                };
+                met[kind] += 1;
+            });
+        }
+    }
+    assert!(met.iter().all(|n| *n > 10), "{met:?}");
+    assert!(changed.iter().all(|(_, n)| *n > 3), "{changed:?}");
+}

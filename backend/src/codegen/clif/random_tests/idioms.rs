@@ -1,0 +1,218 @@
+//! Loops that passes look for and that chance does not make: windows that are copied, products, sums in a row, and
+//! arithmetic that the rounds of a loop have in common.
+
+use super::{Generator, Stmt, at_index, float, store};
+use crate::loop_ir::{Address, Arg, Buffer, Extent, Held, IndexId, Place};
+use tapeloom_ir::{ArrayType, Code, Dtype};
+
+/// Elements of a window.
+const WINDOW: usize = 4;
+
+impl Generator<'_> {
+    /// One of them.
+    pub(super) fn idiom(&mut self, body: &mut Vec<Stmt>) {
+        match self.r.below(4) {
+            0 => self.window(body),
+            1 => self.product(body),
+            2 => self.in_a_row(body),
+            _ => self.in_common(body),
+        }
+    }
+
+    /// An array, and whether it is one that is only read.
+    fn some_array(&mut self) -> Held {
+        let n = self.array();
+        match self.r.below(3) {
+            0 => Held { buffer: self.inputs[0], version: 0 },
+            _ => self.arrays[n],
+        }
+    }
+
+    /// An array that may be written.
+    fn own_array(&mut self) -> Held {
+        let n = self.array();
+        self.arrays[n]
+    }
+
+    fn plain(&self, index: IndexId, extent: usize, body: Vec<Stmt>) -> Stmt {
+        self.for_(index, Extent::Constant(extent), Vec::new(), body)
+    }
+
+    /// A part of an array is copied out, or made; worked in; and copied back, or elsewhere. Where it begins may be known
+    /// early or late.
+    fn window(&mut self, body: &mut Vec<Stmt>) {
+        let place = Place::Workspace(self.k.workspace);
+        self.k.workspace += 64;
+        let ty = ArrayType::new(Dtype::F64, [WINDOW]);
+        let window = Held { buffer: self.k.buffers.push(Buffer { ty, place }), version: 0 };
+        let array = self.own_array();
+        let (copied, early) = (self.r.below(2) == 0, self.r.below(2) == 0);
+        let mut start = (copied || early).then(|| self.address(body, WINDOW));
+        match start.clone().filter(|_| copied) {
+            Some(start) => body.push(self.copied((window, Address::default()), (array, start))),
+            None => {
+                let (i, mut rounds, from) = (self.index(), Vec::new(), self.some_array());
+                let mut at = self.address(body, WINDOW);
+                at.terms.push((i, 1));
+                let x = self.load(&mut rounds, from, at, None);
+                let x = self.code(&mut rounds, Code::Add, &[x, float(1.0)]);
+                let x = self.bounded(&mut rounds, x);
+                rounds.push(store(window, at_index(i), x, None));
+                body.push(self.plain(i, WINDOW, rounds));
+            }
+        }
+        if self.r.below(2) == 0 {
+            let (i, mut rounds, from) = (self.index(), Vec::new(), self.some_array());
+            let mut at = self.address(body, WINDOW);
+            at.terms.push((i, 1));
+            let mirrored =
+                Address { offset: WINDOW as i64 - 1, terms: vec![(i, -1)], dynamic: None };
+            let place = if self.r.below(2) == 0 { at_index(i) } else { mirrored };
+            let x = self.load(&mut rounds, from, at, None);
+            let y = self.load(&mut rounds, window, place, None);
+            let x = self.code(&mut rounds, Code::Sub, &[x, y]);
+            let x = self.bounded(&mut rounds, x);
+            rounds.push(store(window, at_index(i), x, None));
+            body.push(self.plain(i, WINDOW, rounds));
+        }
+        if self.r.below(3) == 0 {
+            start = None;
+        }
+        let start = start.unwrap_or_else(|| self.address(body, WINDOW));
+        let to = if self.r.below(4) == 0 { self.own_array() } else { array };
+        body.push(self.copied((to, start), (window, Address::default())));
+    }
+
+    /// A loop that copies a window.
+    fn copied(&mut self, to: (Held, Address), from: (Held, Address)) -> Stmt {
+        let (i, mut rounds) = (self.index(), Vec::new());
+        let [to, from] = [to, from].map(|(held, mut at)| {
+            at.terms.push((i, 1));
+            (held, at)
+        });
+        let x = self.load(&mut rounds, from.0, from.1, None);
+        rounds.push(store(to.0, to.1, x, None));
+        self.plain(i, WINDOW, rounds)
+    }
+
+    /// Rows times a vector, and what is done with each sum; or a row for each number, or outer products.
+    fn product(&mut self, body: &mut Vec<Stmt>) {
+        let (m, n) = (self.r.of(&[4, 8]), self.r.of(&[8, 9]));
+        // Neighbouring rows have elements in common, since an array is short. Where rows move on by one they lie side by
+        // side as columns do, and a product adds those in order, while a loop has lanes.
+        let step = if self.contracts { self.r.of(&[1, 2]) } else { 2 };
+        if self.size < step * m + n {
+            return;
+        }
+        let matrix = Held { buffer: self.inputs[0], version: 0 };
+        let vector = if self.r.below(4) == 0 { self.own_array() } else { matrix };
+        let to = self.own_array();
+        let room = |g: &mut Self, room: usize| {
+            let offset = g.r.below(g.size - room + 1) as i64;
+            Address { offset, ..Address::default() }
+        };
+        let (i, j) = (self.index(), self.index());
+        let with = |mut at: Address, terms: &[(IndexId, i64)]| {
+            at.terms.extend_from_slice(terms);
+            at
+        };
+        let whole = with(room(self, step * (m - 1) + n), &[(i, step as i64), (j, 1)]);
+        let row = with(room(self, n), &[(j, 1)]);
+        let each = with(room(self, m), &[(i, 1)]);
+        let (mut outer, mut inner) = (Vec::new(), Vec::new());
+        if self.r.below(3) == 0 {
+            // y[j] += x[i] w[i, j]
+            let clear = self.index();
+            let mut at = row.clone();
+            at.terms = vec![(clear, 1)];
+            body.push(self.plain(clear, n, vec![store(to, at, float(0.0), None)]));
+            let x = self.load(&mut outer, vector, each, None);
+            let w = self.load(&mut inner, matrix, whole, None);
+            let product = self.code(&mut inner, Code::Mul, &[x, w]);
+            let y = self.load(&mut inner, to, row.clone(), None);
+            let sum = self.code(&mut inner, Code::Add, &[y, product]);
+            inner.push(store(to, row, sum, None));
+            outer.push(self.plain(j, n, inner));
+            body.push(self.plain(i, m, outer));
+            return;
+        }
+        // What is known before the sum and read, or stored, behind it.
+        let early = (self.r.below(2) == 0).then(|| {
+            let from = self.some_array();
+            let x = self.load(&mut outer, from, each.clone(), None);
+            let x = if self.r.below(2) == 0 { self.code(&mut outer, Code::Neg, &[x]) } else { x };
+            self.bounded(&mut outer, x)
+        });
+        let other = self.own_array();
+        let stored = early.map(|x| store(other, each.clone(), x, None));
+        let when = self.r.below(4);
+        outer.extend(stored.clone().filter(|_| when == 0));
+        let var = self.k.vars.push(Dtype::F64);
+        outer.push(Stmt::Var { var, init: float(0.0) });
+        let x = self.load(&mut inner, matrix, whole, None);
+        let w = self.load(&mut inner, vector, row, None);
+        let product = self.code(&mut inner, Code::Mul, &[x, w]);
+        inner.push(Stmt::Fold { var, code: Code::Add, value: product });
+        outer.push(self.plain(j, n, inner));
+        outer.extend(stored.clone().filter(|_| when == 1));
+        let mut sum = Arg::Var(var);
+        if self.r.below(3) > 0 {
+            let x = early.unwrap_or(float(2.0));
+            sum = self.code(&mut outer, Code::Add, &[sum, x]);
+        }
+        let sum = self.bounded(&mut outer, sum);
+        outer.push(store(to, each, sum, None));
+        outer.extend(stored.filter(|_| when == 2));
+        body.push(self.plain(i, m, outer));
+    }
+
+    /// Rounds that add to an element and to its neighbours.
+    fn in_a_row(&mut self, body: &mut Vec<Stmt>) {
+        let (i, mut rounds, to) = (self.index(), Vec::new(), self.own_array());
+        let (more, down) = (1 + self.r.below(3), self.r.below(2) == 0);
+        let n = self.r.of(&[1, 2, 5, self.size - more]).min(self.size - more);
+        let first = if down { n as i64 - 1 } else { 0 };
+        let at = |k: i64| {
+            let stride = if down { -1 } else { 1 };
+            Address { offset: first + k, terms: vec![(i, stride)], dynamic: None }
+        };
+        let from = self.some_array();
+        let x = self.load(&mut rounds, from, at_index(i), None);
+        for k in 0..=more as i64 {
+            if self.r.below(5) == 0 {
+                continue;
+            }
+            let y = self.load(&mut rounds, to, at(k), None);
+            let code = self.r.of(&[Code::Add, Code::Sub, Code::Max]);
+            let y = self.code(&mut rounds, code, &[y, x]);
+            let y = self.bounded(&mut rounds, y);
+            let guard = if self.r.below(8) == 0 { self.guard(&mut rounds) } else { None };
+            rounds.push(store(to, at(k), y, guard));
+        }
+        body.push(self.plain(i, n, rounds));
+    }
+
+    /// An inner loop computes in every round of the outer one what it did in the one before, if nothing wrote there.
+    fn in_common(&mut self, body: &mut Vec<Stmt>) {
+        let (i, j) = (self.index(), self.index());
+        let (m, n) = (self.r.of(&[1, 4, 6]), self.r.of(&[1, 3, self.size]));
+        let [from, with, to] = [self.some_array(), self.some_array(), self.own_array()];
+        let (mut outer, mut inner) = (Vec::new(), Vec::new());
+        let x = self.load(&mut inner, from, at_index(j), None);
+        // Numbers that are whole stay so where sums must not depend on their order.
+        let by = if self.contracts { float(1.0) } else { float(3.0) };
+        let x = self.code(&mut inner, Code::Div, &[x, by]);
+        let y = self.load(&mut inner, with, at_index(j), None);
+        let z = self.code(&mut inner, Code::Add, &[x, y]);
+        let z = self.bounded(&mut inner, z);
+        inner.push(store(to, at_index(j), z, None));
+        if self.r.below(3) == 0 {
+            let (held, address) = (self.own_array(), self.address(&mut outer, 1));
+            let value = self.value(Dtype::F64);
+            let value = self.bounded(&mut outer, value);
+            outer.push(store(held, address, value, None));
+        }
+        outer.push(self.plain(j, n, inner));
+        body.push(self.plain(i, m, outer));
+    }
+}

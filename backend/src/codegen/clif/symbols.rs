@@ -1,0 +1,306 @@
+//! What generated code calls: library functions, contractions, and its own parts.
+//!
+//! An unknown symbol would be a panic in the linker, so symbols and declarations are made together:
+//! [`Symbols::of`] walks the program once and lists everything that its code can call.
+
+use crate::loop_ir::{Asked, Contract, Expr, Program, Stmt, Sums, visit};
+use crate::runtime::gemm;
+use crate::runtime::host_calls;
+use crate::runtime::loop_limits;
+use crate::runtime::small_gemm;
+use crate::runtime::tape_memory;
+use cranelift_codegen::ir::{self, AbiParam, FuncRef, Signature, types};
+use cranelift_codegen::isa::CallConv;
+use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
+use std::sync::Arc;
+use tapeloom_ir::prim::{Library, LibraryFn};
+use tapeloom_ir::{Code, Dtype, OrderedMap, Problem};
+
+/// Symbols with their addresses and signatures.
+pub(crate) struct Symbols {
+    list: Vec<Symbol>,
+    index: OrderedMap<String, usize>,
+    /// The Rust functions among them, which go by number.
+    asked: Vec<Arc<Asked>>,
+}
+
+/// A function that generated code may call.
+pub(crate) struct Symbol {
+    /// Its unique name.
+    pub(crate) name: String,
+    /// Its address.
+    pub(crate) address: *const u8,
+    params: Vec<ir::Type>,
+    result: Option<ir::Type>,
+}
+
+impl Symbols {
+    /// Everything that a program calls.
+    pub(crate) fn of(program: &Program) -> Symbols {
+        let (list, index, asked) = (Vec::new(), OrderedMap::default(), program.asked());
+        let mut symbols = Symbols { list, index, asked };
+        let mut stmt = |stmt: &Stmt| match stmt {
+            Stmt::Let { expr: Expr::Code(code, _), .. } | Stmt::Fold { code, .. } => {
+                symbols.code(*code);
+            }
+            Stmt::Contract(c) => symbols.contraction(c),
+            Stmt::Tape(_) => symbols.grow(),
+            Stmt::Watch(_) => symbols.watch(),
+            Stmt::Ask(_) => symbols.outside(),
+            Stmt::Nest { .. }
+            | Stmt::For { .. }
+            | Stmt::While { .. }
+            | Stmt::If { .. }
+            | Stmt::Call(_)
+            | Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Store { .. } => {}
+        };
+        for (_, kernel) in program.kernels() {
+            visit(&kernel.body, &mut stmt);
+        }
+        symbols
+    }
+
+    /// The functions by name and address.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Symbol> {
+        self.list.iter()
+    }
+
+    fn code(&mut self, code: Code) {
+        let Some(library) = code.row().library else { return };
+        let (f64, f32) = (types::F64, types::F32);
+        let [wide, narrow] = names(library);
+        match library.function {
+            LibraryFn::Unary { f64: w, f32: n, eight } => {
+                self.add(&wide, w as *const u8, &[f64], Some(f64));
+                self.add(&narrow, n as *const u8, &[f32], Some(f32));
+                let Some((w, n)) = eight.map(|eight| eight.here()) else { return };
+                let params = |x| [&[types::I64], [x; 8].as_slice()].concat();
+                self.add(&of_eight(&wide), w as *const u8, &params(f64), None);
+                self.add(&of_eight(&narrow), n as *const u8, &params(f32), None);
+            }
+            LibraryFn::Binary { f64: w, f32: n } => {
+                self.add(&wide, w as *const u8, &[f64, f64], Some(f64));
+                self.add(&narrow, n as *const u8, &[f32, f32], Some(f32));
+            }
+            LibraryFn::Indexed { f64: w, f32: n, .. } => {
+                self.add(&wide, w as *const u8, &[types::I32, f64], Some(f64));
+                self.add(&narrow, n as *const u8, &[types::I32, f32], Some(f32));
+            }
+        }
+    }
+
+    fn contraction(&mut self, c: &Contract) {
+        let (address, result) = match (c.sums, c.dtype) {
+            (Sums::Library, Dtype::F64) => (gemm::contract_f64 as *const u8, Some(types::I32)),
+            (Sums::Library, _) => (gemm::contract_f32 as *const u8, Some(types::I32)),
+            (Sums::Lanes(_), dtype) => (small_gemm::here(dtype), None),
+        };
+        self.add(&contraction(c), address, &[types::I64; 4], result);
+    }
+
+    fn outside(&mut self) {
+        self.add(ASK, host_calls::ask as *const u8, &[types::I64; 3], Some(types::I32));
+    }
+
+    fn grow(&mut self) {
+        self.add(GROW, tape_memory::grow as *const u8, &[types::I64; 3], Some(types::I32));
+    }
+
+    fn watch(&mut self) {
+        self.add(ENTER, loop_limits::enter as *const u8, &[types::I64; 3], Some(types::I32));
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        address: *const u8,
+        params: &[ir::Type],
+        result: Option<ir::Type>,
+    ) {
+        if !self.index.contains_key(name) {
+            self.index.insert(name.to_owned(), self.list.len());
+            let (name, params) = (name.to_owned(), params.to_vec());
+            self.list.push(Symbol { name, address, params, result });
+        }
+    }
+}
+
+/// The functions of a module, declared where they are first called.
+pub(crate) struct Functions<'a> {
+    module: &'a mut dyn Module,
+    symbols: &'a Symbols,
+    declared: OrderedMap<usize, FuncId>,
+    /// Imports of the function under construction.
+    imported: OrderedMap<FuncId, FuncRef>,
+    /// Constants in memory.
+    constants: OrderedMap<Vec<i64>, DataId>,
+}
+
+impl<'a> Functions<'a> {
+    /// No function is declared yet.
+    pub(super) fn new(module: &'a mut dyn Module, symbols: &'a Symbols) -> Functions<'a> {
+        Functions {
+            module,
+            symbols,
+            declared: OrderedMap::default(),
+            imported: OrderedMap::default(),
+            constants: OrderedMap::default(),
+        }
+    }
+
+    /// The module.
+    pub(super) fn module(&mut self) -> &mut dyn Module {
+        self.module
+    }
+
+    /// Whether the machine has every vector instruction that is emitted (on x86, rounding came with
+    /// SSE4.1).
+    pub(super) fn has_vectors(&self) -> bool {
+        let isa = self.module.isa();
+        let is = |name: &str| {
+            isa.isa_flags().iter().any(|f| f.name == name && f.as_bool() == Some(true))
+        };
+        match isa.name() {
+            "x64" => is("has_sse41"),
+            "aarch64" => true,
+            _ => false,
+        }
+    }
+
+    /// Forgets imports: another function is begun.
+    pub(super) fn begin(&mut self) {
+        self.imported.clear();
+    }
+
+    /// Imports a function of the module into the function under construction.
+    pub(super) fn import(&mut self, func: &mut ir::Function, id: FuncId) -> FuncRef {
+        let module = &mut *self.module;
+        *self.imported.entry(id).or_insert_with(|| module.declare_func_in_func(id, func))
+    }
+
+    /// Numbers in memory that the function under construction may point to.
+    pub(super) fn constant(
+        &mut self,
+        func: &mut ir::Function,
+        numbers: Vec<i64>,
+    ) -> Result<ir::GlobalValue, Problem> {
+        let id = match self.constants.get(&numbers) {
+            Some(id) => *id,
+            None => {
+                let failed = |e| Problem::internal(format!("constants: {e}"));
+                let id = self.module.declare_anonymous_data(false, false).map_err(failed)?;
+                let mut data = DataDescription::new();
+                data.set_align(8);
+                data.define(numbers.iter().flat_map(|n| n.to_ne_bytes()).collect());
+                self.module.define_data(id, &data).map_err(failed)?;
+                self.constants.insert(numbers, id);
+                id
+            }
+        };
+        Ok(self.module.declare_data_in_func(id, func))
+    }
+
+    /// A library function.
+    pub(super) fn library(
+        &mut self,
+        func: &mut ir::Function,
+        library: Library,
+        dtype: Dtype,
+    ) -> Result<FuncRef, Problem> {
+        self.symbol(func, &name(library, dtype))
+    }
+
+    /// A library function of eight arguments: (where results go, arguments).
+    pub(super) fn library_of_eight(
+        &mut self,
+        func: &mut ir::Function,
+        library: Library,
+        dtype: Dtype,
+    ) -> Result<FuncRef, Problem> {
+        self.symbol(func, &of_eight(&name(library, dtype)))
+    }
+
+    /// A Rust function: (context, number, row of pointers) to a status; and its number.
+    pub(super) fn ask(
+        &mut self,
+        func: &mut ir::Function,
+        asked: &Arc<Asked>,
+    ) -> Result<(FuncRef, usize), Problem> {
+        let unknown = || Problem::internal("a Rust function that the program does not list");
+        let number = self.symbols.asked.iter().position(|a| a == asked).ok_or_else(unknown)?;
+        Ok((self.symbol(func, ASK)?, number))
+    }
+
+    /// Room for a record: (context, tape, number of the record) to a status.
+    pub(super) fn grow(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
+        self.symbol(func, GROW)
+    }
+
+    /// The beginning of a loop that is watched: (context, loop, rounds or -1) to a status.
+    pub(super) fn enter(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
+        self.symbol(func, ENTER)
+    }
+
+    /// A contraction: (description, lhs, rhs, out) to a status of the library; a thin one has none.
+    pub(super) fn contraction(
+        &mut self,
+        func: &mut ir::Function,
+        c: &Contract,
+    ) -> Result<FuncRef, Problem> {
+        self.symbol(func, &contraction(c))
+    }
+
+    fn symbol(&mut self, func: &mut ir::Function, name: &str) -> Result<FuncRef, Problem> {
+        let index = *self
+            .symbols
+            .index
+            .get(name)
+            .ok_or_else(|| Problem::internal(format!("symbol {name} is not registered")))?;
+        let id = match self.declared.get(&index) {
+            Some(id) => *id,
+            None => {
+                let symbol = &self.symbols.list[index];
+                let mut signature =
+                    Signature::new(CallConv::triple_default(self.module.isa().triple()));
+                signature.params.extend(symbol.params.iter().map(|t| AbiParam::new(*t)));
+                signature.returns.extend(symbol.result.map(AbiParam::new));
+                let id = self
+                    .module
+                    .declare_function(name, Linkage::Import, &signature)
+                    .map_err(|e| Problem::internal(format!("declaring {name}: {e}")))?;
+                self.declared.insert(index, id);
+                id
+            }
+        };
+        Ok(self.import(func, id))
+    }
+}
+
+const GROW: &str = "grow";
+const ENTER: &str = "enter";
+const ASK: &str = "ask";
+
+/// The name of what does a contraction.
+fn contraction(c: &Contract) -> String {
+    match c.sums {
+        Sums::Library => format!("contract_{}", c.dtype),
+        Sums::Lanes(_) => format!("thin_{}", c.dtype),
+    }
+}
+
+fn names(l: Library) -> [String; 2] {
+    [format!("library_{}_f64", l.name), format!("library_{}_f32", l.name)]
+}
+
+fn name(l: Library, dtype: Dtype) -> String {
+    let [wide, narrow] = names(l);
+    if dtype == Dtype::F64 { wide } else { narrow }
+}
+
+/// The name of the function of eight arguments.
+fn of_eight(name: &str) -> String {
+    format!("{name}_of_eight")
+}

@@ -1,0 +1,359 @@
+//! Statements to Cranelift, one part of a kernel at a time.
+//!
+//! Every kind of statement has a method: loops in [`loops`](super::loops), loads and stores in
+//! [`access`](super::access), variables in [`variables`](super::variables), calls in
+//! [`calls`](super::calls); branches and values stand here.
+
+use super::loops::Exchanged;
+use super::partition::Parts;
+use super::scalar;
+use super::spill::FAR;
+use super::symbols::Functions;
+use super::variables::Slot;
+use super::vector_value::{self, LaneBuilder, Lanes};
+use crate::loop_ir::{
+    Arg, BufferId, CursorId, Expr, IndexId, Kernel, KernelId, Program, ScalarId, Stmt, VarId,
+};
+use crate::machine::Machine;
+use crate::runtime::abi::{self, Layout};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use cranelift_frontend::{FunctionBuilder, Variable};
+use cranelift_module::FuncId;
+use smallvec::SmallVec;
+use tapeloom_ir::{Dtype, OrderedMap, Problem};
+
+/// Tables that outlive a part, so that a kernel of many parts does not make them many times.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) scalars: SecondaryMap<ScalarId, Option<Lanes>>,
+    /// How many statements had been translated when the value was made.
+    pub(super) made: SecondaryMap<ScalarId, usize>,
+    pub(super) clock: usize,
+    pub(super) vars: SecondaryMap<VarId, Option<Slot>>,
+}
+
+/// One loop that is open.
+pub(super) struct Counter {
+    pub(super) index: IndexId,
+    /// Its value (in the first lane).
+    pub(super) at: At,
+    /// Counters of other strides: bytes per iteration and the value.
+    pub(super) scaled: SmallVec<[(i64, Value); 2]>,
+}
+
+/// The value of a loop index.
+#[derive(Clone, Copy)]
+pub(super) enum At {
+    Constant(i64),
+    Value(Value),
+}
+
+/// What is translated, and what is known of it.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) machine: Machine,
+    pub(super) program: &'a Program,
+    pub(super) p: &'a Kernel,
+    /// Whether it is the program's entry.
+    pub(super) entry: bool,
+    /// The functions of the kernels before it.
+    pub(super) kernels: &'a PrimaryMap<KernelId, FuncId>,
+    pub(super) cut: &'a Parts<'a>,
+    pub(super) part: usize,
+}
+
+/// The translation of one part.
+pub(super) struct Nest<'a, 'f, 'm> {
+    pub(super) machine: Machine,
+    pub(super) program: &'a Program,
+    pub(super) p: &'a Kernel,
+    pub(super) entry: bool,
+    pub(super) kernels: &'a PrimaryMap<KernelId, FuncId>,
+    pub(super) cut: &'a Parts<'a>,
+    pub(super) part: usize,
+    pub(super) state: &'a mut State,
+    pub(super) b: &'a mut FunctionBuilder<'f>,
+    pub(super) functions: &'a mut Functions<'m>,
+    pub(super) layout: Layout,
+    /// The call record, and what it says of context and frame.
+    pub(super) record: Value,
+    pub(super) context: Value,
+    pub(super) frame: Value,
+    /// Open loops, outermost first.
+    pub(super) loops: Vec<Counter>,
+    /// Branches and `while`s around.
+    pub(super) inside: usize,
+    /// Loads made before the loops that they are in.
+    pub(super) hoisted: Vec<ScalarId>,
+    /// The loop that runs in lanes, and how many.
+    pub(super) lanes: Option<(IndexId, usize)>,
+    /// Whether this machine has the vector instructions.
+    pub(super) vectors: bool,
+    /// Elements of promoted buffers.
+    pub(super) elements: OrderedMap<(BufferId, i64), Value>,
+    /// Where each buffer is, once it was asked for at the top level.
+    pub(super) pointers: OrderedMap<BufferId, Value>,
+    /// Whether the loop around has more buffers than registers.
+    pub(super) crowded: bool,
+    /// Where those are that exchange places in a loop around.
+    pub(super) exchanged: OrderedMap<BufferId, Exchanged>,
+    /// The address of the record where each cursor stands.
+    pub(super) cursors: SecondaryMap<CursorId, Option<Variable>>,
+}
+
+impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
+    pub(super) fn new(
+        Subject { machine, program, p, entry, kernels, cut, part }: Subject<'a>,
+        state: &'a mut State,
+        b: &'a mut FunctionBuilder<'f>,
+        functions: &'a mut Functions<'m>,
+        record: Value,
+    ) -> Self {
+        // A record does not change during a call.
+        let flags = MemFlagsData::trusted().with_readonly().with_can_move();
+        let context = b.ins().load(types::I64, flags, record, abi::CONTEXT as i32);
+        let frame = b.ins().load(types::I64, flags, record, abi::FRAME as i32);
+        let vectors = functions.has_vectors();
+        Nest {
+            machine,
+            program,
+            p,
+            entry,
+            kernels,
+            cut,
+            part,
+            state,
+            b,
+            functions,
+            layout: Layout::of(p),
+            record,
+            context,
+            frame,
+            loops: Vec::new(),
+            inside: 0,
+            hoisted: Vec::new(),
+            lanes: None,
+            vectors,
+            elements: OrderedMap::default(),
+            pointers: OrderedMap::default(),
+            crowded: false,
+            exchanged: OrderedMap::default(),
+            cursors: SecondaryMap::new(),
+        }
+    }
+
+    /// Returns with status 0.
+    pub(super) fn finish(&mut self) {
+        let done = self.b.ins().iconst(types::I32, 0);
+        self.b.ins().return_(&[done]);
+    }
+
+    pub(super) fn block(&mut self, body: &[Stmt]) -> Result<(), Problem> {
+        body.iter().try_for_each(|stmt| self.stmt(stmt))
+    }
+
+    /// Whether what is made here is known to all that follows.
+    pub(super) fn top(&self) -> bool {
+        self.loops.is_empty() && self.inside == 0
+    }
+
+    /// The emitter of operations in the present lanes.
+    pub(super) fn emit(&mut self) -> LaneBuilder<'_, 'f, 'm> {
+        let width = self.width();
+        LaneBuilder { b: self.b, functions: self.functions, width, vectors: self.vectors }
+    }
+
+    /// The vector register for a dtype in the present lanes.
+    pub(super) fn vector(&self, dtype: Dtype) -> Option<Type> {
+        vector_value::vector(self.vectors, dtype, self.width())
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.lanes.map_or(1, |(_, width)| width)
+    }
+
+    /// Translates one statement.
+    pub(super) fn stmt(&mut self, stmt: &Stmt) -> Result<(), Problem> {
+        self.state.clock += 1;
+        match stmt {
+            Stmt::Nest { body } => self.block(body),
+            Stmt::Contract(c) => self.contract(c),
+            Stmt::For { body, .. } => self.holding(&[body], |n| n.for_(stmt)),
+            Stmt::While { head, condition, carries, body } => {
+                self.holding(&[head, body], |n| n.while_(head, *condition, carries, body))
+            }
+            Stmt::If { condition, then, otherwise } => {
+                self.holding(&[then, otherwise], |n| n.if_(*condition, then, otherwise))
+            }
+            Stmt::Call(c) => self.call(c),
+            Stmt::Tape(t) => self.taping(t),
+            Stmt::Watch(w) => self.watch(w),
+            Stmt::Ask(a) => self.ask(a),
+            Stmt::Let { value, .. } if self.hoisted.contains(value) => Ok(()),
+            Stmt::Let { value, expr } => {
+                let x = match expr {
+                    Expr::Code(code, args) => {
+                        let dtype = args.last().map(|a| self.p.dtype(*a));
+                        let dtype = dtype.ok_or_else(|| Problem::internal("no operands"))?;
+                        let x: SmallVec<[Lanes; 3]> =
+                            args.iter().map(|a| self.arg(*a)).collect::<Result<_, _>>()?;
+                        self.emit().code(*code, dtype, &x)?
+                    }
+                    Expr::Load { buffer, address, guard, .. } => {
+                        self.load(*buffer, address, *guard)?
+                    }
+                };
+                self.define(*value, x);
+                Ok(())
+            }
+            Stmt::Var { var, init } => {
+                let init = self.arg(*init)?;
+                let slot = self.declare(*var);
+                self.state.vars[*var] = Some(slot);
+                self.set(*var, &init)
+            }
+            Stmt::Set { var, value } => {
+                let value = self.arg(*value)?;
+                self.set(*var, &value)
+            }
+            Stmt::Fold { var, code, value } => {
+                let value = self.arg(*value)?;
+                let (old, dtype) = (self.get(*var)?, self.p.vars[*var]);
+                let new = self.emit().code(*code, dtype, &[old, value])?;
+                self.set(*var, &new)
+            }
+            Stmt::Store { buffer, address, value, guard, .. } => {
+                self.store(*buffer, address, *value, *guard)
+            }
+        }
+    }
+
+    pub(super) fn define(&mut self, value: ScalarId, x: Lanes) {
+        if let Some((part, offset)) = self.cut.spills.get(&value)
+            && *part == self.part
+            && self.top()
+            && let Lanes::One(x) = x
+        {
+            let (base, offset) = self.spill(*offset);
+            self.b.ins().store(MemFlagsData::trusted(), x, base, offset);
+        }
+        if let Some(offset) = self.cut.waiting.get(&value) {
+            self.park(*offset, &x);
+            self.state.made[value] = self.state.clock;
+        } else if self.cut.pinned.contains(&value) {
+            self.park(self.cut.pin, &x);
+        }
+        self.state.scalars[value] = Some(x);
+    }
+
+    /// Where a value waits by now, if it does.
+    pub(super) fn waits(&self, value: ScalarId) -> Option<usize> {
+        let at = self.cut.waiting.get(&value).copied()?;
+        (self.state.clock - self.state.made[value] > FAR).then_some(at)
+    }
+
+    /// Stores the lanes of a value that waits, or that is to be computed here.
+    fn park(&mut self, offset: usize, x: &Lanes) {
+        let (base, mut offset) = self.spill(offset);
+        for x in x.registers() {
+            self.b.ins().store(MemFlagsData::new().with_notrap(), *x, base, offset);
+            offset += self.b.func.dfg.value_type(*x).bytes() as i32;
+        }
+    }
+
+    /// Loads them again.
+    fn unpark(&mut self, offset: usize, x: &mut Lanes) {
+        let (base, mut offset) = self.spill(offset);
+        for x in x.registers_mut() {
+            let ty = self.b.func.dfg.value_type(*x);
+            *x = self.b.ins().load(ty, MemFlagsData::new().with_notrap(), base, offset);
+            offset += ty.bytes() as i32;
+        }
+    }
+
+    fn if_(&mut self, condition: Arg, then: &[Stmt], otherwise: &[Stmt]) -> Result<(), Problem> {
+        let condition = self.uniform(condition)?;
+        let [yes, no, join] = [(); 3].map(|()| self.b.create_block());
+        self.b.ins().brif(condition, yes, &[], no, &[]);
+        self.inside += 1;
+        for (block, body) in [(yes, then), (no, otherwise)] {
+            self.b.switch_to_block(block);
+            self.b.seal_block(block);
+            self.block(body)?;
+            self.b.ins().jump(join, &[]);
+        }
+        self.inside -= 1;
+        self.b.switch_to_block(join);
+        self.b.seal_block(join);
+        Ok(())
+    }
+
+    pub(super) fn arg(&mut self, arg: Arg) -> Result<Lanes, Problem> {
+        match arg {
+            Arg::Literal(l) => Ok(Lanes::One(scalar::literal(self.b, l))),
+            Arg::Var(v) => self.get(v),
+            Arg::Index(i) => {
+                let counter = self.loops.iter().find(|c| c.index == i);
+                let at = match counter.map(|c| c.at) {
+                    Some(At::Value(v)) => v,
+                    Some(At::Constant(n)) => self.b.ins().iconst(types::I64, n),
+                    None => return Err(Problem::internal(format!("{i} is not open"))),
+                };
+                Ok(match self.lanes {
+                    Some((index, width)) if index == i => Lanes::Each(
+                        (0..width).map(|l| self.b.ins().iadd_imm_s(at, l as i64)).collect(),
+                    ),
+                    _ => Lanes::One(at),
+                })
+            }
+            Arg::Scalar(s) => {
+                if let Some((part, offset)) = self.cut.spills.get(&s)
+                    && *part != self.part
+                {
+                    let (base, offset) = self.spill(*offset);
+                    let ty = scalar::register(self.p.scalars[s]);
+                    let flags = MemFlagsData::trusted();
+                    return Ok(Lanes::One(self.b.ins().load(ty, flags, base, offset)));
+                }
+                let value = self.state.scalars[s].clone();
+                let mut value =
+                    value.ok_or_else(|| Problem::internal(format!("{s} is not defined")))?;
+                if let Some(offset) = self.waits(s) {
+                    self.unpark(offset, &mut value);
+                }
+                Ok(value)
+            }
+        }
+    }
+
+    /// An operand that is the same in every lane.
+    pub(super) fn uniform(&mut self, arg: Arg) -> Result<Value, Problem> {
+        match self.arg(arg)? {
+            Lanes::One(value) => Ok(value),
+            Lanes::Vector(_) | Lanes::Mask(_) | Lanes::Each(_) => {
+                Err(Problem::internal(format!("{arg} differs by lane")))
+            }
+        }
+    }
+
+    /// Where a spill is: in the workspace of the whole program.
+    pub(super) fn spill(&mut self, offset: usize) -> (Value, i32) {
+        let flags = MemFlagsData::trusted().with_readonly().with_can_move();
+        let at = abi::WORKSPACE as i32;
+        let workspace = self.b.ins().load(types::I64, flags, self.context, at);
+        self.place(workspace, offset as i64)
+    }
+}
+
+/// Returns a status that is not 0.
+pub(super) fn return_unless_zero(b: &mut FunctionBuilder<'_>, status: Value) {
+    let (bad, good) = (b.create_block(), b.create_block());
+    b.set_cold_block(bad);
+    b.ins().brif(status, bad, &[], good, &[]);
+    b.switch_to_block(bad);
+    b.seal_block(bad);
+    b.ins().return_(&[status]);
+    b.switch_to_block(good);
+    b.seal_block(good);
+}

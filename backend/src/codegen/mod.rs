@@ -1,0 +1,4 @@
+//! Machine code from the loop IR.
+
+pub(crate) mod clif;
+pub(crate) mod jit;

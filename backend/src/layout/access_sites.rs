@@ -1,0 +1,173 @@
+//! Where a program touches memory, and how often: every load and store, with the loops around it.
+
+use super::affine::{Affine, Loop, Scalars};
+use crate::loop_ir::{BufferId, Expr, Program, ScalarId, Stmt, TapeId, Taping, Turned};
+use tapeloom_ir::OrderedSet;
+
+/// A load, a store, or what a statement as a whole reads or writes.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    /// Its place among all.
+    pub(super) number: usize,
+    pub(super) step: usize,
+    /// Which block it stands in.
+    pub(super) block: usize,
+    /// How many loops have begun and ended before: what is read twice with the same number is in registers.
+    pub(super) epoch: usize,
+    /// What a load gives.
+    pub(super) value: Option<ScalarId>,
+    pub(super) buffer: BufferId,
+    pub(super) write: bool,
+    /// The loops around it, outer ones first.
+    pub(super) loops: Vec<Loop>,
+    /// Which element, if that is a sum of their counters.
+    pub(super) address: Option<Affine>,
+    /// Whether it happens once in every round of the innermost loop.
+    pub(super) always: bool,
+}
+
+/// All sites of the entry of a program, in its order.
+pub(super) struct Sites {
+    pub(super) all: Vec<Site>,
+    /// Of each store of a record, the tape and how many loops are around it.
+    pub(super) records: Vec<(TapeId, usize)>,
+    /// Buffers that take turns with others: what they hold is not said by their names.
+    pub(super) turned: OrderedSet<BufferId>,
+}
+
+impl Sites {
+    pub(super) fn of(program: &Program) -> Sites {
+        let k = &program.entry;
+        let mut walk = Walk {
+            scalars: Scalars::new(k),
+            loops: Vec::new(),
+            known: true,
+            always: true,
+            step: 0,
+            block: 0,
+            blocks: 0,
+            epoch: 0,
+            sites: Sites { all: Vec::new(), records: Vec::new(), turned: OrderedSet::default() },
+        };
+        for (step, stmt) in k.body.iter().enumerate() {
+            (walk.step, walk.epoch, walk.blocks) = (step, walk.epoch + 1, walk.blocks + 1);
+            walk.block = walk.blocks;
+            walk.stmt(stmt);
+        }
+        walk.sites
+    }
+
+    /// Those of a buffer.
+    pub(super) fn touching(&self, buffer: BufferId) -> impl Iterator<Item = &Site> {
+        self.all.iter().filter(move |s| s.buffer == buffer)
+    }
+}
+
+struct Walk<'k> {
+    scalars: Scalars<'k>,
+    loops: Vec<Loop>,
+    /// Whether the number of rounds of all loops around is known,
+    known: bool,
+    /// and what is here happens in each of them.
+    always: bool,
+    step: usize,
+    block: usize,
+    blocks: usize,
+    epoch: usize,
+    sites: Sites,
+}
+
+impl<'k> Walk<'k> {
+    fn block(&mut self, body: &'k [Stmt]) {
+        self.blocks += 1;
+        let outer = std::mem::replace(&mut self.block, self.blocks);
+        body.iter().for_each(|stmt| self.stmt(stmt));
+        self.block = outer;
+    }
+
+    /// What may not happen.
+    fn maybe(&mut self, body: &'k [Stmt], always: bool) {
+        let outer = self.always;
+        self.always &= always;
+        self.block(body);
+        self.always = outer;
+    }
+
+    fn stmt(&mut self, stmt: &'k Stmt) {
+        for carry in stmt.carries().iter().filter(|c| c.now.buffer != c.next.buffer) {
+            self.sites.turned.extend([carry.now.buffer, carry.next.buffer]);
+        }
+        match stmt {
+            // A block of its own is one for names only.
+            Stmt::Nest { body } => body.iter().for_each(|stmt| self.stmt(stmt)),
+            Stmt::For { index, extent, body, .. } => {
+                let extent = self.scalars.extent(extent);
+                let known = self.known;
+                self.known &= extent.is_some();
+                self.loops.push(Loop { index: *index, extent: extent.unwrap_or_default() });
+                self.epoch += 1;
+                self.block(body);
+                self.epoch += 1;
+                self.loops.pop();
+                self.known = known;
+            }
+            Stmt::While { head, body, .. } => {
+                let known = std::mem::replace(&mut self.known, false);
+                self.epoch += 1;
+                self.maybe(head, false);
+                self.epoch += 1;
+                self.maybe(body, false);
+                self.epoch += 1;
+                self.known = known;
+            }
+            Stmt::If { condition, then, otherwise } => match self.scalars.truth(*condition) {
+                Some(true) => self.maybe(then, true),
+                Some(false) => self.maybe(otherwise, true),
+                None => {
+                    self.maybe(then, false);
+                    self.maybe(otherwise, false);
+                }
+            },
+            Stmt::Let { value, expr } => {
+                self.scalars.define(*value, expr, &self.loops);
+                if let Expr::Load { .. } = expr {
+                    self.accesses(stmt, Some(*value));
+                }
+            }
+            Stmt::Store { .. } => self.accesses(stmt, None),
+            Stmt::Contract(_) | Stmt::Call(_) | Stmt::Ask(_) => self.accesses(stmt, None),
+            Stmt::Tape(Taping::Turn { to: Turned::Tape(tape), .. }) => {
+                self.sites.records.push((*tape, self.loops.len()));
+            }
+            Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Tape(_)
+            | Stmt::Watch(_) => {}
+        }
+    }
+
+    fn accesses(&mut self, stmt: &'k Stmt, value: Option<ScalarId>) {
+        let single = matches!(stmt, Stmt::Let { .. } | Stmt::Store { .. });
+        let mut found = Vec::new();
+        stmt.accesses(&mut |a| {
+            let guard = a.guard.map_or(Some(true), |g| self.scalars.truth(g));
+            if guard == Some(false) {
+                return;
+            }
+            found.push(Site {
+                number: self.sites.all.len() + found.len(),
+                step: self.step,
+                block: self.block,
+                epoch: self.epoch,
+                value,
+                buffer: a.buffer,
+                write: a.write,
+                loops: self.loops.clone(),
+                address: self.scalars.address(a.address).filter(|_| single && self.known),
+                always: self.always && guard == Some(true),
+            });
+        });
+        self.sites.all.extend(found);
+    }
+}

@@ -1,0 +1,118 @@
+//! Records: arrays that the same blocks fill become one array of records.
+//!
+//! ```text
+//! for i0 in 8 {                      b2  0 1 2 3 4 5 6 7         r0  b2 b3, b2 b3, b2 b3, ..
+//!   store b2[i0], %1                 b3  0 1 2 3 4 5 6 7
+//!   store b3[i0], %2
+//! }
+//! ```
+//!
+//! A record is what one round of a block stores, so an array may have several elements of it. Fields stand
+//! in the order of their sizes, so that each is where its size divides, and the record is padded to whole
+//! entries of 8 bytes. Arrays that the way back reads in different orders or steps stay apart: only alike can be
+//! streamed together. So do those of which a round reads several elements of one before it comes to the other: then
+//! each is read in order, and their records are not. The first pass of the paper.
+
+use super::access_order::{Way, come_by_records};
+use super::access_sites::{Site, Sites};
+use super::initial_layout::{Found, accesses, found};
+use super::phase_boundary::turn;
+use super::{Field, Holds, Layout, Read, Region, Room};
+use crate::loop_ir::Program;
+use cranelift_entity::PrimaryMap;
+use tapeloom_ir::fault::{Fault, planted};
+
+/// The pass.
+pub(super) fn records(program: &Program, mut layout: Layout, _: &Room) -> Layout {
+    let (sites, turn) = (Sites::of(program), turn(program));
+    let mut all: Vec<(Region, Option<Found>)> = Vec::new();
+    for region in std::mem::take(&mut layout.regions).into_iter().map(|(_, region)| region) {
+        let Holds::Arrays { fields, records } = &region.holds else {
+            all.push((region, None));
+            continue;
+        };
+        let [Field { buffer, elements, width, .. }] = fields[..] else {
+            all.push((region, None));
+            continue;
+        };
+        let count = elements * records;
+        let found = found(&sites, turn, buffer, count);
+        // What a block stores in one round, if granules are not larger.
+        let round = found.rounds.filter(|n| count % n == 0).map(|n| count / n);
+        let elements = round.filter(|n| n % found.granule == 0).unwrap_or(found.granule);
+        let field = Field { buffer, at: 0, elements, width };
+        let holds = Holds::Arrays { fields: vec![field], records: count / elements };
+        let alone = Region::of(holds, elements * width, found.read);
+        let with = all.iter_mut().find(|(other, about)| {
+            let alike =
+                about.as_ref().is_some_and(|a| (&a.blocks, a.back) == (&found.blocks, found.back));
+            alike && joins(other, &alone)
+        });
+        match with {
+            Some((region, _)) => join(region, alone),
+            None => all.push((alone, Some(found))),
+        }
+    }
+    let padded = |mut region: Region| {
+        if let Holds::Arrays { fields, .. } = &mut region.holds {
+            fields.sort_by_key(|f| std::cmp::Reverse(f.width));
+            let mut at = 0;
+            for field in fields.iter_mut() {
+                field.at = at;
+                at += field.elements * field.width;
+            }
+            region.width = at.next_multiple_of(8);
+        }
+        region
+    };
+    let apart = all.into_iter().flat_map(|(region, _)| together(&sites, region));
+    layout.regions = apart.map(padded).collect::<PrimaryMap<_, _>>();
+    layout
+}
+
+fn joins(a: &Region, b: &Region) -> bool {
+    a.read == b.read && a.records().is_some() && a.records() == b.records()
+}
+
+/// A region as it is, if its records are met in the order in which the elements of each array are; otherwise one for
+/// each array.
+fn together(sites: &Sites, region: Region) -> Vec<Region> {
+    let Holds::Arrays { fields, records } = &region.holds else { return vec![region] };
+    if fields.len() < 2 || in_order(sites, fields, region.read) || planted(Fault::RecordsMixed) {
+        return vec![region];
+    }
+    let alone = |field: &Field| {
+        let holds = Holds::Arrays { fields: vec![field.clone()], records: *records };
+        Region::of(holds, field.elements * field.width, region.read)
+    };
+    fields.iter().map(alone).collect()
+}
+
+fn in_order(sites: &Sites, fields: &[Field], read: Read) -> bool {
+    let back = match read {
+        Read::Mirrored => Way::Down,
+        Read::Same => Way::Up,
+        // Through the cache, in whatever order.
+        Read::Otherwise | Read::Run => return true,
+    };
+    // As the program comes by them: its stores, or its loads.
+    let sites = |write: bool| {
+        let of = |field: &Field| {
+            let (stored, loaded) = accesses(sites, field.buffer);
+            let per = field.elements as i64;
+            (if write { stored } else { loaded }).into_iter().map(move |site| (site, per))
+        };
+        let mut all: Vec<(&Site, i64)> = fields.iter().flat_map(of).collect();
+        all.sort_by_key(|(site, _)| site.number);
+        all
+    };
+    come_by_records(&sites(true), Way::Up) && come_by_records(&sites(false), back)
+}
+
+fn join(a: &mut Region, b: Region) {
+    if let (Holds::Arrays { fields, .. }, Holds::Arrays { fields: more, .. }) =
+        (&mut a.holds, b.holds)
+    {
+        fields.extend(more);
+    }
+}

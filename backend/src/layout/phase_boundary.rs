@@ -1,0 +1,37 @@
+//! Where the way back begins.
+
+use crate::loop_ir::{Held, Place, Program, visit};
+use tapeloom_ir::OrderedSet;
+
+/// The step of a program with which the reverse phase begins: the first one that reads what an earlier
+/// one has kept, and keeps nothing itself (one that does both is still on its way forward). A program
+/// without such a step has one phase.
+pub(crate) fn turn(program: &Program) -> Option<usize> {
+    let entry = &program.entry;
+    let mut kept: OrderedSet<Option<Held>> = OrderedSet::default();
+    for (n, step) in entry.body.iter().enumerate() {
+        let (mut keeps, mut reads) = (OrderedSet::default(), false);
+        visit(std::slice::from_ref(step), &mut |stmt| {
+            stmt.accesses(&mut |a| {
+                let held = Held { buffer: a.buffer, version: a.version };
+                // Records are one thing.
+                let what = match entry.buffers[a.buffer].place {
+                    Place::Record { .. } => None,
+                    _ if entry.kept.contains_key(&held) => Some(held),
+                    _ => return,
+                };
+                match a.write {
+                    true => {
+                        keeps.insert(what);
+                    }
+                    false => reads |= kept.contains(&what),
+                }
+            });
+        });
+        if reads && keeps.is_empty() {
+            return Some(n);
+        }
+        kept.extend(keeps);
+    }
+    None
+}

@@ -1,0 +1,114 @@
+//! Who may have how much of the scratchpad: what one step of a program streams has to fit in half of it
+//! together.
+//!
+//! Those that move in the innermost loops of a step share what those of outer loops leave, round for round; the
+//! others move once in many rounds, and one record at a time is enough for them. Where there is no room for
+//! all, an input is dropped first, the largest one, and then a region: through the cache they come, too.
+
+use super::access_sites::{Site, Sites};
+use super::stream_inputs::Touched;
+use super::{Holds, InputId, Layout, Read, RegionId, Room};
+use crate::loop_ir::Program;
+use cranelift_entity::SecondaryMap;
+use std::collections::BTreeMap;
+
+/// A stream of a layout.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Stream {
+    Region(RegionId),
+    Input(InputId),
+}
+
+/// What is known of a stream.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) stream: Stream,
+    /// Entries of a round.
+    entries: u64,
+    /// How many loops are around it.
+    depth: usize,
+    /// The steps that use it; empty stands for all.
+    steps: Vec<usize>,
+}
+
+impl Member {
+    /// Whether some step uses both.
+    pub(super) fn meets(&self, other: &Member) -> bool {
+        self.steps.is_empty()
+            || other.steps.is_empty()
+            || self.steps.iter().any(|step| other.steps.contains(step))
+    }
+}
+
+/// Entries of a line. Less is not worth a stream.
+pub(super) const LINE: u64 = 8;
+
+/// What may be streamed.
+pub(super) fn members(program: &Program, layout: &Layout) -> Vec<Member> {
+    let sites = Sites::of(program);
+    let mut all = Vec::new();
+    for (id, region) in layout.regions.iter().filter(|(_, r)| r.read != Read::Otherwise) {
+        let stream = Stream::Region(id);
+        let (depth, steps) = match &region.holds {
+            Holds::Arrays { fields, records } => {
+                if records * region.entries() < LINE {
+                    continue;
+                }
+                let of: Vec<&Site> = fields.iter().flat_map(|f| sites.touching(f.buffer)).collect();
+                let depth = of.iter().map(|s| s.loops.len()).max().unwrap_or(0);
+                let mut steps: Vec<usize> = of.iter().map(|s| s.step).collect();
+                steps.dedup();
+                (depth, steps)
+            }
+            Holds::Tape(tape) => {
+                let of = sites.records.iter().filter(|(t, _)| t == tape);
+                (of.map(|(_, depth)| *depth).max().unwrap_or(0), Vec::new())
+            }
+        };
+        all.push(Member { stream, entries: region.entries(), depth, steps });
+    }
+    for (id, input) in &layout.inputs {
+        let (entries, depth, steps) = (input.entries(), input.loops.len(), vec![input.step]);
+        all.push(Member { stream: Stream::Input(id), entries, depth, steps });
+    }
+    all
+}
+
+/// How many rounds each has in half of the scratchpad.
+pub(super) fn shares(program: &Program, layout: &Layout, room: &Room) -> BTreeMap<Stream, u64> {
+    let mut members = members(program, layout);
+    let touched: SecondaryMap<InputId, Option<Touched>> =
+        layout.inputs.iter().map(|(id, input)| (id, Touched::by(program, input, room))).collect();
+    loop {
+        let mut shares = BTreeMap::new();
+        for member in &members {
+            let together: Vec<&Member> = members.iter().filter(|m| m.meets(member)).collect();
+            let rounds = rounds(member, &together, room.half());
+            let worth = match member.stream {
+                Stream::Region(_) => true,
+                Stream::Input(id) => touched[id].as_ref().is_some_and(|t| t.are_worth(rounds)),
+            };
+            shares.insert(member.stream, if worth { rounds } else { 0 });
+        }
+        let none = |m: &&Member| shares[&m.stream] == 0;
+        let last = members
+            .iter()
+            .filter(none)
+            .max_by_key(|m| (matches!(m.stream, Stream::Input(_)), m.entries));
+        let Some(stream) = last.map(|m| m.stream) else { return shares };
+        members.retain(|m| m.stream != stream);
+    }
+}
+
+/// The share of one among those that it meets, itself included.
+fn rounds(member: &Member, together: &[&Member], half: u64) -> u64 {
+    let deepest = together.iter().map(|m| m.depth).max().unwrap_or(0);
+    let sum = |deep: bool| -> u64 {
+        together.iter().filter(|m| (m.depth == deepest) == deep).map(|m| m.entries).sum()
+    };
+    match half.checked_sub(sum(false)) {
+        None => 0,
+        Some(left) if member.depth == deepest => left / sum(true).max(1),
+        Some(_) => 1,
+    }
+}

@@ -1,0 +1,354 @@
+//! Which outputs a program certainly fills.
+//!
+//! Memory for a large result costs as much to clear as many kernels cost to run, so it is cleared
+//! only where the program may leave elements as they were. An output is *filled* if stores without
+//! guard or dynamic address reach every element, whatever the arguments, and nothing reads it before
+//! the step behind those that do. The proof is a count: a store in loops reaches a lattice of elements,
+//!
+//! ```text
+//! for i0 in 4 { for i1 in 3 { store b1[i0*6 + i1*2], .. } }       offset 0, (4 times 6), (3 times 2)
+//! for i2 in 4 { for i3 in 3 { store b1[i2*6 + i3*2 + 1], .. } }   offset 1, (4 times 6), (3 times 2)
+//! ```
+//!
+//! and where the outermost steps of all lattices walk the whole buffer in blocks (here of 6), it is
+//! enough that together they mark every element of the first block. What does not fit the pattern
+//! counts as not reached, so that the answer errs on the side of clearing: what stands in a branch, a
+//! `while` or a loop of run-time extent, and what a callee does not fill itself.
+
+use crate::loop_ir::{Access, BufferId, Call, Extent, IndexId, Kernel, KernelId, Program, Stmt};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use tapeloom_ir::ArrayType;
+
+/// Elements marked at most, over all attempts for one buffer.
+const MOST: u64 = 1 << 16;
+
+/// For each result, whether it is filled, and not read before.
+pub(crate) fn filled(program: &Program) -> Vec<bool> {
+    let mut callees = PrimaryMap::new();
+    for kernel in program.callees.values() {
+        let filled = kernel_filled(kernel, &callees);
+        callees.push(filled);
+    }
+    kernel_filled(&program.entry, &callees)
+}
+
+fn kernel_filled(kernel: &Kernel, callees: &PrimaryMap<KernelId, Vec<bool>>) -> Vec<bool> {
+    let mut s = Search {
+        kernel,
+        callees,
+        step: 0,
+        loops: Vec::new(),
+        doubt: false,
+        lattices: SecondaryMap::new(),
+        read: SecondaryMap::new(),
+        filled: SecondaryMap::new(),
+    };
+    let outputs = kernel.outputs();
+    for (step, stmt) in kernel.body.iter().enumerate() {
+        s.step = step;
+        s.block(std::slice::from_ref(stmt));
+    }
+    let filled = |(id, ty): (BufferId, &ArrayType)| {
+        let elements = ty.shape.elements() as u64;
+        elements == 0 || s.filled[id] || !s.read[id] && fills(s.lattices[id].iter(), elements)
+    };
+    outputs.into_iter().map(filled).collect()
+}
+
+/// Elements `offset + Σ i * stride` for `i` below each extent; strides are positive, ascending.
+#[derive(Clone, Debug)]
+struct Lattice {
+    /// The step that reaches them.
+    step: usize,
+    offset: i64,
+    /// Extent and stride.
+    terms: Vec<(u64, u64)>,
+}
+
+struct Search<'a> {
+    kernel: &'a Kernel,
+    /// Of each callee, which results it fills.
+    callees: &'a PrimaryMap<KernelId, Vec<bool>>,
+    /// The step that is searched.
+    step: usize,
+    loops: Vec<(IndexId, usize)>,
+    /// Whether what stands here may not happen.
+    doubt: bool,
+    lattices: SecondaryMap<BufferId, Vec<Lattice>>,
+    read: SecondaryMap<BufferId, bool>,
+    /// Whether steps filled it before the first one that reads it.
+    filled: SecondaryMap<BufferId, bool>,
+}
+
+impl Search<'_> {
+    fn block(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            let (open, doubt) = (self.loops.len(), self.doubt);
+            match stmt {
+                Stmt::Call(call) => self.call(call),
+                Stmt::Contract(c) => {
+                    self.accesses(stmt);
+                    if c.accumulate {
+                        self.read(c.out.buffer);
+                    }
+                }
+                Stmt::Let { .. }
+                | Stmt::Var { .. }
+                | Stmt::Set { .. }
+                | Stmt::Fold { .. }
+                | Stmt::Store { .. }
+                | Stmt::Ask(_) => self.accesses(stmt),
+                Stmt::For { index, extent: Extent::Constant(n), .. } => {
+                    self.loops.push((*index, *n));
+                }
+                Stmt::For { extent: Extent::Scalar(_), .. }
+                | Stmt::While { .. }
+                | Stmt::If { .. } => self.doubt = true,
+                Stmt::Nest { .. } | Stmt::Tape(_) | Stmt::Watch(_) => {}
+            }
+            for carry in stmt.carries() {
+                // Two buffers exchange places: what is written where is not followed.
+                if carry.now.buffer != carry.next.buffer {
+                    self.read(carry.now.buffer);
+                    self.read(carry.next.buffer);
+                }
+            }
+            stmt.blocks().into_iter().for_each(|b| self.block(b));
+            self.loops.truncate(open);
+            self.doubt = doubt;
+        }
+    }
+
+    fn accesses(&mut self, stmt: &Stmt) {
+        stmt.accesses(&mut |access| match access.write {
+            true => self.store(&access),
+            false => self.read(access.buffer),
+        });
+    }
+
+    /// What steps before this one have filled is there to be read.
+    fn read(&mut self, buffer: BufferId) {
+        let of = &self.kernel.buffers[buffer];
+        if self.read[buffer] || self.filled[buffer] || of.place.output().is_none() {
+            return;
+        }
+        let before = self.lattices[buffer].iter().filter(|l| l.step < self.step);
+        let filled = fills(before, of.ty.shape.elements() as u64);
+        self.filled[buffer] = filled;
+        self.read[buffer] = !filled;
+    }
+
+    fn call(&mut self, call: &Call) {
+        call.operands.iter().for_each(|v| self.read(v.buffer));
+        for (i, view) in call.outputs.iter().enumerate() {
+            match self.callees[call.callee].get(i) {
+                Some(true) => self.store(&view.access(true)),
+                Some(false) | None => self.read(view.buffer),
+            }
+        }
+    }
+
+    fn store(&mut self, access: &Access<'_>) {
+        let address = &access.address;
+        if self.doubt || address.dynamic.is_some() || access.guard.is_some() {
+            return;
+        }
+        let around = self.loops.iter().map(|(i, extent)| (*extent, address.stride(*i)));
+        let terms = around.chain(access.reach.iter().copied());
+        let terms = terms.map(|(extent, stride)| (extent as u64, stride)).collect();
+        self.reach(access.buffer, address.offset, terms);
+    }
+
+    fn reach(&mut self, buffer: BufferId, mut offset: i64, terms: Vec<(u64, i64)>) {
+        if terms.iter().any(|(extent, _)| *extent == 0) {
+            return;
+        }
+        for (extent, stride) in &terms {
+            // A term that counts down starts at its end.
+            offset += (*extent as i64 - 1) * (*stride).min(0);
+        }
+        let moves = |t: &(u64, i64)| t.0 > 1 && t.1 != 0;
+        let mut terms: Vec<(u64, u64)> =
+            terms.into_iter().filter(moves).map(|(e, s)| (e, s.unsigned_abs())).collect();
+        terms.sort_by_key(|t| t.1);
+        self.lattices[buffer].push(Lattice { step: self.step, offset, terms });
+    }
+}
+
+/// Whether the lattices together reach all of that many elements.
+fn fills<'a>(lattices: impl Iterator<Item = &'a Lattice> + Clone, elements: u64) -> bool {
+    let outer = |l: &Lattice| l.terms.last().filter(|t| t.0 * t.1 == elements).map(|t| t.1);
+    let mut blocks: Vec<u64> = lattices.clone().filter_map(outer).collect();
+    blocks.push(elements);
+    // One lattice may do; if not, larger blocks include the smaller.
+    blocks.sort_unstable();
+    blocks.dedup();
+    let mut budget = MOST;
+    blocks.into_iter().any(|block| {
+        let Ok(size) = usize::try_from(block) else { return false };
+        if block > budget || !elements.is_multiple_of(block) {
+            return false;
+        }
+        let mut marks = vec![false; size];
+        for lattice in lattices.clone() {
+            if let Some(first) = first_block(lattice, block, elements)
+                && first.terms.iter().fold(1u64, |n, t| n.saturating_mul(t.0)) <= budget
+            {
+                budget -= mark(&first, &mut marks);
+            }
+        }
+        budget = budget.saturating_sub(block);
+        marks.iter().all(|m| *m)
+    })
+}
+
+/// What a lattice reaches in the first block, if it repeats that in every block.
+fn first_block(lattice: &Lattice, block: u64, elements: u64) -> Option<Lattice> {
+    let mut first = lattice.clone();
+    if block == elements {
+        return Some(first);
+    }
+    let (extent, stride) = first.terms.pop()?;
+    if extent * stride != elements || !block.is_multiple_of(stride) {
+        return None;
+    }
+    if stride < block {
+        first.terms.push((block / stride, stride));
+    }
+    // It must stay inside its block.
+    let reach: u64 = first.terms.iter().map(|(e, s)| (e - 1) * s).sum();
+    (first.offset >= 0 && first.offset as u64 + reach < block).then_some(first)
+}
+
+/// Marks the elements of a lattice; how many there were.
+fn mark(lattice: &Lattice, marks: &mut [bool]) -> u64 {
+    let mut at = vec![lattice.offset];
+    for (extent, stride) in &lattice.terms {
+        at = (0..*extent).flat_map(|i| at.iter().map(move |a| a + (i * stride) as i64)).collect();
+    }
+    for a in &at {
+        if let Some(m) = usize::try_from(*a).ok().and_then(|a| marks.get_mut(a)) {
+            *m = true;
+        }
+    }
+    at.len() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::loop_ir::parse;
+
+    #[track_caller]
+    fn check(ty: &str, body: &str, want: bool) {
+        let text = format!("program @x {{ buffer b0: {ty} output 0 {body} }}");
+        let program = parse(&text, &|_| None).unwrap();
+        assert_eq!(filled(&program)[0], want, "{text}");
+    }
+
+    #[test]
+    fn whole_arrays_are_filled() {
+        check("f64[]", "store b0[0], 1.0", true);
+        check("f64[0]", "", true);
+        check("f64[4,100000]", "for i0 in 400000 { store b0[i0], 1.0 }", true);
+        check("f64[3,4]", "for i0 in 3 { for i1 in 4 { store b0[i0*4 + i1], 1.0 } }", true);
+        check("f64[3,4]", "for i0 in 3 { for i1 in 4 { store b0[i0 + i1*3], 1.0 } }", true);
+        check("f64[9]", "for i0 in 9 { store b0[i0*-1 + 8], 1.0 }", true);
+        check("f64[9]", "for i0 in 9 { for i1 in 2 { store b0[i0], 1.0 } }", true);
+    }
+
+    #[test]
+    fn pieces_may_fill_together() {
+        check(
+            "f64[4]",
+            "for i0 in 2 { store b0[i0], 1.0 } for i1 in 2 { store b0[i1 + 2], 1.0 }",
+            true,
+        );
+        let pair = "store b0[i0*2], 1.0 store b0[i0*2 + 1], 1.0";
+        check("f64[100000,2]", &format!("for i0 in 100000 {{ {pair} }}"), true);
+        let half = "for i0 in 100000 { store b0[i0*4 + 2], 1.0 store b0[i0*4 + 3], 1.0 } \
+                    for i1 in 100000 { for i2 in 2 { store b0[i1*4 + i2], 1.0 } }";
+        check("f64[100000,4]", half, true);
+    }
+
+    #[test]
+    fn doubt_is_not_filled() {
+        check("f64[3]", "for i0 in 2 { store b0[i0], 1.0 }", false);
+        check("f64[3]", "for i0 in 3 { store b0[i0], 1.0 if true }", false);
+        check("f64[3]", "for i0 in 3 { store b0[(i0)], 1.0 }", false);
+        check("f64[3]", "for i0 in 0 { for i1 in 3 { store b0[i1], 1.0 } }", false);
+        check("f64[4]", "for i0 in 2 { for i1 in 2 { store b0[i0 + i1], 1.0 } }", false);
+        check("f64[100000,2]", "for i0 in 100000 { store b0[i0*2 + 1], 1.0 }", false);
+        check("f64[1]", "nest { %0: f64 = load b0[0] store b0[0], %0 }", false);
+        check(
+            "f64[6]",
+            "for i0 in 3 { store b0[i0*2], 1.0 } for i1 in 3 { store b0[i1*2], 1.0 }",
+            false,
+        );
+    }
+
+    #[test]
+    fn what_may_not_happen_does_not_fill() {
+        check("f64[3]", "if true { for i0 in 3 { store b0[i0], 1.0 } }", false);
+        check("f64[3]", "for i0 in (3) { store b0[i0], 1.0 }", false);
+        check("f64[]", "while { %0: bool = lt 1, 2 } %0 { store b0[0], 1.0 }", false);
+        check("f64[]", "while { store b0[0], 1.0 } true { }", false);
+        // Beside what certainly does.
+        check("f64[]", "if true { store b0[0], 1.0 } store b0[0], 1.0", true);
+        check("f64[3]", "serial i1 in (3) { } for i0 in 3 { store b0[i0], 1.0 }", true);
+        // Two places are not followed, one is.
+        let carried = |next: &str| {
+            format!(
+                "version b0.1 continues b0 buffer b1: f64[3] workspace 0 \
+                 for i1 in 3 {{ store b0[i1], 1.0 }} serial i0 in 2 carry b0 = {next} {{ \
+                 for i2 in 3 {{ store {next}[i2], 2.0 }} }}"
+            )
+        };
+        check("f64[3]", &carried("b0.1"), true);
+        // Where it was filled before.
+        check("f64[3]", &carried("b1"), true);
+        check(
+            "f64[3]",
+            &carried("b1").replace("in 3 { store b0[i1], 1.0", "in 2 { store b0[i1], 1.0"),
+            false,
+        );
+    }
+
+    #[test]
+    fn callees_fill_what_they_fill() {
+        for (body, want) in [
+            ("for i0 in 3 { store b0[i0], 1.0 }", true),
+            ("for i0 in 2 { store b0[i0], 1.0 }", false),
+            ("for i0 in 3 { store b0[i0], 1.0 } nest { %0: f64 = load b0[0] }", true),
+            ("nest { %0: f64 = load b0[0] } for i0 in 3 { store b0[i0], 1.0 }", false),
+            ("for i0 in 3 { store b0[i0], 1.0 %0: f64 = load b0[0] }", false),
+            ("if true { for i0 in 3 { store b0[i0], 1.0 } }", false),
+        ] {
+            let text = format!(
+                "kernel k0 @f {{ buffer b0: f64[3] output 0 {body} }} \
+                 program @x {{ buffer b0: f64[4,3] output 0 \
+                 for i0 in 4 {{ call k0() to (b0[i0*3; 3]) frame 0 }} }}"
+            );
+            assert_eq!(filled(&parse(&text, &|_| None).unwrap()), [want], "{body}");
+        }
+    }
+
+    #[test]
+    fn contractions_that_add_do_not_fill() {
+        let text = "program @x { buffer b0: f64[1] output 0 buffer b1: f64[1] input 0 \
+                    contract f64 1 x 1 x 1: b0[0; 1, 1] += b1[0; 1, 1] * b1[0; 1, 1] }";
+        assert_eq!(filled(&parse(text, &|_| None).unwrap()), [false]);
+    }
+
+    #[test]
+    fn contractions_fill() {
+        let text = "program @x { buffer b0: f64[2,3,5] output 0 buffer b1: f64[2,3,7] input 0 \
+                    buffer b2: f64[7,5] input 1 \
+                    contract f64 3 x 5 x 7: b0[0; 5, 1] = b1[0; 7, 1] * b2[0; 5, 1] \
+                    for 2 steps 15 = 21 * 0 }";
+        let program = parse(text, &|_| None).unwrap();
+        assert!(filled(&program)[0]);
+    }
+}

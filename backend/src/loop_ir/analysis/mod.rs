@@ -1,0 +1,5 @@
+//! What is known of a loop program without running it: which iterations depend on which, which values an index takes, what is written for certain.
+
+pub(crate) mod definite_write;
+pub(crate) mod dependence;
+pub(crate) mod value_range;

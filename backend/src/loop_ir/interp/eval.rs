@@ -1,0 +1,667 @@
+//! The interpreter: the meaning of a program.
+//!
+//! It runs one statement after the other, checks every access, and is as slow as that sounds. Code
+//! generators are tested against it, and whoever wants to know what a run does hears it from here
+//! ([`Observer`]). The workspace starts as a pattern that no program means to
+//! read, so that a read before the first write shows; [`shadow`] makes an error of it.
+
+use super::lane_accumulators::Partial;
+use super::memory::{Memory, Spot, filled};
+use super::observer::{Marked, Nobody, Observer, Site, Touch};
+use super::versions::Shadow;
+use crate::loop_ir::{
+    Address, Arg, Ask, BufferId, Call, Carry, Contract, CursorId, Expr, Extent, Held, IndexId,
+    Kernel, Matrix, Place, Program, Rounds, ScalarId, Stmt, Sums, TapeId, Taping, Turned, VarId,
+    View, Watch, combine, opened,
+};
+use crate::runtime::loop_limits::Watches;
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use smallvec::SmallVec;
+use tapeloom_ir::{Code, Dtype, Kind, Limits, Literal, Problem, Tensor};
+
+/// Runs a program on concrete arguments.
+///
+/// # Errors
+/// [`Kind::Verify`] when the program breaks an invariant, [`Kind::Arguments`] when arguments do not
+/// fit the inputs, [`Kind::Internal`] when an access leaves its buffer, [`Kind::TooLarge`] when there
+/// is no memory for results or workspace.
+pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    observed(program, args, false, &Limits::default(), &mut Nobody)
+}
+
+/// As [`eval`], and checks that every load finds what it means: an element of that version of that
+/// buffer, which nothing else was written over since. See [`crate::loop_ir::Version`].
+///
+/// ```
+/// use tapeloom_backend::loop_ir;
+/// use tapeloom_ir::Kind;
+/// let text = "program @late {
+///   buffer b0: f64[2] output 0
+///   version b0.1 continues b0
+///   buffer b1: f64[] output 1
+///   nest {
+///     store b0[0], 1.0
+///     store b0[1], 2.0
+///     store b0.1[0], 3.0
+///     %0: f64 = load b0[1]
+///     store b1[0], %0
+///   }
+/// }";
+/// let program = loop_ir::parse(text, &|_| None)?;
+/// assert!(loop_ir::eval(&program, &[]).is_ok());
+/// let problem = loop_ir::shadow(&program, &[]).map(|_| ()).unwrap_err();
+/// assert_eq!(problem.kind, Kind::Internal);
+/// assert!(problem.message.contains("b0[1] is read, but b0.1 has taken it over"));
+/// # Ok::<(), tapeloom_ir::Problem>(())
+/// ```
+///
+/// # Errors
+/// Those of [`eval`]; [`Kind::Internal`] names what a load means and what it finds.
+pub fn shadow(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    shadow_within(program, args, &Limits::default())
+}
+
+/// As [`shadow`], within limits.
+///
+/// # Errors
+/// Those of [`shadow`], [`Kind::Limit`], [`Kind::Cancelled`].
+pub(crate) fn shadow_within(
+    program: &Program,
+    args: &[Tensor],
+    limits: &Limits,
+) -> Result<Vec<Tensor>, Problem> {
+    observed(program, args, true, limits, &mut Nobody)
+}
+
+/// Runs a program, with a [`shadow`] or without, and tells somebody of it.
+pub(crate) fn observed<'a, O: Observer<'a>>(
+    program: &'a Program,
+    args: &'a [Tensor],
+    shadow: bool,
+    limits: &Limits,
+    observer: &mut O,
+) -> Result<Vec<Tensor>, Problem> {
+    crate::loop_ir::check(program)?;
+    let entry = &program.entry;
+    let mut memory = Memory::new(filled(0xa5, entry.workspace)?);
+    let address = observer.workspace(entry.workspace);
+    let workspace = Spot { address, ..Spot::default() };
+    let mut places = SecondaryMap::new();
+    for (id, b) in &entry.buffers {
+        places[id] = match b.place {
+            Place::Workspace(offset) => workspace.at(offset),
+            Place::Output(_) | Place::Given { .. } => memory.add(filled(0, b.ty.bytes())?),
+            // Wherever its cursor will stand.
+            Place::Record { .. } => Spot::default(),
+            Place::Input(n) => match args.get(n) {
+                Some(x) if *x.ty() == b.ty => memory.lend(x.bytes()),
+                Some(x) => {
+                    let message = format!("input {n} ({id}) must be {}, got {}", b.ty, x.ty());
+                    return Err(Problem::new(Kind::Arguments, message, ""));
+                }
+                None => {
+                    let message = format!("input {n} ({id}) is missing");
+                    return Err(Problem::new(Kind::Arguments, message, ""));
+                }
+            },
+        };
+        if let Some(address) = observer.place(id, b) {
+            places[id].address = address;
+        }
+    }
+    let records = program.tapes.keys().map(|_| (memory.add(Vec::new()).region, 0));
+    let tapes: PrimaryMap<TapeId, (usize, usize)> = records.collect();
+    let watches = Watches::of(&program.watched, limits);
+    let shadow = if shadow { Some(Shadow::of(&memory)?) } else { None };
+    let mut machine = Machine { program, memory, shadow, tapes, watches, workspace, observer };
+    machine.run(entry, places.clone(), 0)?;
+    let result = |(id, ty)| {
+        let mut result = Tensor::zeros_of(ty)?;
+        for i in 0..ty.shape.elements() {
+            result.set_literal(i, machine.memory.read(places[id], ty.dtype, i))?;
+        }
+        Ok(result)
+    };
+    entry.outputs().into_iter().map(result).collect()
+}
+
+struct Machine<'a, 'o, O> {
+    program: &'a Program,
+    memory: Memory<'a>,
+    shadow: Option<Shadow<'a>>,
+    /// Of each tape, the region of its records and how many there are.
+    tapes: PrimaryMap<TapeId, (usize, usize)>,
+    watches: Watches,
+    /// The first byte of the workspace.
+    workspace: Spot,
+    observer: &'o mut O,
+}
+
+/// The marks of operands.
+type Marks<M> = SmallVec<[M; 4]>;
+
+/// One run of a kernel.
+struct Frame<'a, M: Copy + Default> {
+    k: &'a Kernel,
+    /// Where each buffer is at present, and where its workspace begins.
+    places: SecondaryMap<BufferId, Spot>,
+    workspace: usize,
+    scalars: SecondaryMap<ScalarId, Marked<M>>,
+    vars: SecondaryMap<VarId, Marked<M>>,
+    indices: SecondaryMap<IndexId, (i64, M)>,
+}
+
+impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
+    fn run(
+        &mut self,
+        k: &'a Kernel,
+        places: SecondaryMap<BufferId, Spot>,
+        workspace: usize,
+    ) -> Result<(), Problem> {
+        if let Some(shadow) = &mut self.shadow {
+            shadow.enter(k);
+        }
+        let mut frame = Frame {
+            k,
+            places,
+            workspace,
+            scalars: SecondaryMap::with_default((Literal::bool(false), O::Mark::default())),
+            vars: SecondaryMap::with_default((Literal::bool(false), O::Mark::default())),
+            indices: SecondaryMap::with_default((0, O::Mark::default())),
+        };
+        let outermost = std::ptr::eq(k, &raw const self.program.entry);
+        for stmt in &k.body {
+            if outermost {
+                self.observer.step()?;
+            }
+            self.stmt(&mut frame, stmt)?;
+        }
+        if let Some(shadow) = &mut self.shadow {
+            shadow.leave();
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, f: &mut Frame<'a, O::Mark>, body: &'a [Stmt]) -> Result<(), Problem> {
+        body.iter().try_for_each(|stmt| self.stmt(f, stmt))
+    }
+
+    fn stmt(&mut self, f: &mut Frame<'a, O::Mark>, stmt: &'a Stmt) -> Result<(), Problem> {
+        match stmt {
+            Stmt::Nest { body } => self.block(f, body)?,
+            Stmt::Contract(c) => self.contract(f, c)?,
+            Stmt::Call(c) => self.call(f, c)?,
+            Stmt::Tape(t) => self.taping(f, t)?,
+            Stmt::Watch(w) => self.watch(f, w)?,
+            Stmt::Ask(ask) => self.ask(f, ask)?,
+            Stmt::If { condition, then, otherwise } => {
+                let (which, mark) = f.arg(*condition);
+                self.observer.branch(&[mark])?;
+                self.block(f, if which.bits != 0 { then } else { otherwise })?;
+            }
+            Stmt::For { index, extent, rounds, lanes, carries, body } => {
+                let extent = match extent {
+                    Extent::Constant(n) => i64::try_from(*n).unwrap_or(i64::MAX),
+                    Extent::Scalar(a) => {
+                        let (n, mark) = f.arg(*a);
+                        self.observer.branch(&[mark])?;
+                        n.bits as i64
+                    }
+                };
+                let home = f.homes(carries);
+                self.begin_loop(*rounds != Rounds::Serial);
+                let mut partial = Partial::of(&f.k.vars, body, *lanes, extent);
+                let (site, mut count) = (Site::Index(index.as_u32()), O::Mark::default());
+                self.observer.begin();
+                for i in 0..extent {
+                    f.indices[*index] = (i, count);
+                    partial.turn(i, &mut f.vars);
+                    self.round(f, carries, body)?;
+                    partial.turn(i, &mut f.vars);
+                    let fold = |var: VarId, code: Code, x: Marked<O::Mark>, y: Marked<O::Mark>| {
+                        self.code(Site::Var(var.as_u32()), code, &[x, y])
+                    };
+                    partial.settle(i, &mut f.vars, fold)?;
+                    count = self.observer.round(site, count)?;
+                }
+                self.end_loop(f, carries, &home)?;
+            }
+            Stmt::While { head, condition, carries, body } => {
+                let home = f.homes(carries);
+                self.begin_loop(false);
+                self.observer.begin();
+                self.block(f, head)?;
+                loop {
+                    let (again, mark) = f.arg(*condition);
+                    self.observer.branch(&[mark])?;
+                    if again.bits == 0 {
+                        break;
+                    }
+                    self.round(f, carries, body)?;
+                    self.block(f, head)?;
+                }
+                self.end_loop(f, carries, &home)?;
+            }
+            Stmt::Let { value, expr } => {
+                f.scalars[*value] = match expr {
+                    Expr::Code(code, args) => {
+                        let args: SmallVec<[_; 4]> = args.iter().map(|a| f.arg(*a)).collect();
+                        self.code(Site::Scalar(value.as_u32()), *code, &args)?
+                    }
+                    Expr::Load { buffer, version, address, guard } => {
+                        let (holds, mut marks) = f.guarded(*guard);
+                        let address = f.address(address, &mut marks);
+                        if holds {
+                            self.read(f, Some(*value), *buffer, *version, address, &marks)?
+                        } else {
+                            let mark = marks.first().copied().unwrap_or_default();
+                            (Literal::zero(f.k.buffers[*buffer].ty.dtype), mark)
+                        }
+                    }
+                };
+            }
+            Stmt::Var { var, init: value } | Stmt::Set { var, value } => {
+                f.vars[*var] = f.arg(*value);
+            }
+            Stmt::Fold { var, code, value } => {
+                let args = [f.vars[*var], f.arg(*value)];
+                f.vars[*var] = self.code(Site::Var(var.as_u32()), *code, &args)?;
+            }
+            Stmt::Store { buffer, version, address, value, guard } => {
+                let (holds, mut marks) = f.guarded(*guard);
+                if holds {
+                    let (value, mark) = f.arg(*value);
+                    marks.push(mark);
+                    let address = f.address(address, &mut marks);
+                    self.write(f, *buffer, *version, address, value, &marks)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes something.
+    fn code(
+        &mut self,
+        site: Site,
+        code: Code,
+        args: &[Marked<O::Mark>],
+    ) -> Result<Marked<O::Mark>, Problem> {
+        let (values, marks): (SmallVec<[Literal; 4]>, Marks<O::Mark>) =
+            args.iter().copied().unzip();
+        // A choice takes a bool first.
+        let dtype = values.last().map_or(Dtype::I64, |x| x.dtype);
+        Ok((code.eval(&values), self.observer.code(site, code, dtype, &marks)?))
+    }
+
+    fn taping(&mut self, f: &mut Frame<'a, O::Mark>, taping: &Taping) -> Result<(), Problem> {
+        match taping {
+            Taping::Turn { cursor, to, index } => {
+                let (index, mark) = f.arg(*index);
+                let spot = match to {
+                    Turned::Tape(tape) => {
+                        self.observer.branch(&[mark])?;
+                        self.grown(*tape, index.bits)?
+                    }
+                    Turned::Handle(word) => {
+                        let (word, which) = f.arg(*word);
+                        self.observer.branch(&[mark, which])?;
+                        self.found(f.k, *cursor, word, index.bits)?
+                    }
+                };
+                for (id, b) in &f.k.buffers {
+                    if let Place::Record { cursor: of, offset } = b.place
+                        && of == *cursor
+                    {
+                        f.places[id] = spot.at(offset);
+                    }
+                }
+            }
+            Taping::Length { value, tape } => {
+                let length = Literal::i64(self.tapes[*tape].1 as i64);
+                f.scalars[*value] = (length, O::Mark::default());
+            }
+            Taping::Cut { tape, to } => {
+                let of = &mut self.tapes[*tape].1;
+                *of = usize::try_from(f.arg(*to).0.bits).map_or(*of, |to| to.min(*of));
+            }
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self, f: &Frame<'a, O::Mark>, watch: &Watch) -> Result<(), Problem> {
+        match watch {
+            Watch::Enter { watch, trip } => {
+                let trip = trip.and_then(|n| u64::try_from(f.arg(n).0.bits as i64).ok());
+                self.watches.enter(*watch, trip)
+            }
+            Watch::Count(watch) => self.watches.count(*watch),
+        }
+    }
+
+    /// A record that is to be written.
+    fn grown(&mut self, tape: TapeId, index: u64) -> Result<Spot, Problem> {
+        let (bytes, (region, length)) = (self.program.tapes[tape].record, self.tapes[tape]);
+        let index = usize::try_from(index).ok().filter(|i| *i < usize::MAX);
+        let end = index.and_then(|i| (i + 1).checked_mul(bytes));
+        let (Some(index), Some(end)) = (index, end) else {
+            return Err(crate::no_memory("the records of a loop", usize::MAX));
+        };
+        self.memory.grow(region, end)?;
+        self.tapes[tape].1 = length.max(index + 1);
+        if let Some(shadow) = &mut self.shadow {
+            // What is skipped holds nothing either, until it is written.
+            let byte = length.min(index) * bytes;
+            shadow.clear(Spot { region, byte, address: 0 }, end - byte)?;
+        }
+        let address = self.observer.record(self.program, tape, index);
+        Ok(Spot { region, byte: index * bytes, address })
+    }
+
+    /// A record that is to be read.
+    fn found(
+        &mut self,
+        k: &Kernel,
+        cursor: CursorId,
+        word: Literal,
+        index: u64,
+    ) -> Result<Spot, Problem> {
+        let (tape, field) = opened(word.bits as i64);
+        let (need, aligned) = k.needs(cursor);
+        let Some((id, (region, length))) = tape.and_then(|id| Some((id, *self.tapes.get(id)?)))
+        else {
+            return Err(Problem::internal("a tape is read that does not exist"));
+        };
+        let (record, field) = (self.program.tapes[id].record, field & !(aligned - 1));
+        if index >= length as u64 || field + need > record {
+            return Err(Problem::internal(format!(
+                "{need} bytes at {field} of record {index} of {id}, which has {length} of {record}"
+            )));
+        }
+        let (index, address) =
+            (index as usize, self.observer.record(self.program, id, index as usize));
+        Ok(Spot { region, byte: index * record, address }.at(field))
+    }
+
+    fn begin_loop(&mut self, independent: bool) {
+        if let Some(shadow) = &mut self.shadow {
+            shadow.begin_loop(independent);
+        }
+    }
+
+    fn round(
+        &mut self,
+        f: &mut Frame<'a, O::Mark>,
+        carries: &[Carry],
+        body: &'a [Stmt],
+    ) -> Result<(), Problem> {
+        if let Some(shadow) = &mut self.shadow {
+            shadow.begin_round();
+        }
+        self.block(f, body)?;
+        for Carry { now, next } in carries {
+            let (a, b) = (f.places[now.buffer], f.places[next.buffer]);
+            (f.places[now.buffer], f.places[next.buffer]) = (b, a);
+            if let Some(shadow) = &mut self.shadow {
+                let bytes = f.k.buffers[now.buffer].ty.bytes();
+                shadow.hand_on(*now, *next, f.places[now.buffer], f.places[next.buffer], bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// What exchanged places goes home.
+    fn end_loop(
+        &mut self,
+        f: &mut Frame<'a, O::Mark>,
+        carries: &[Carry],
+        homes: &[Spot],
+    ) -> Result<(), Problem> {
+        for (Carry { now: held, next }, home) in carries.iter().zip(homes) {
+            let (now, next) = (held.buffer, next.buffer);
+            let (from, bytes) = (f.places[now], f.k.buffers[now].ty.bytes());
+            if from != *home {
+                self.memory.copy(from, *home, bytes);
+                let dtype = f.k.buffers[now].ty.dtype;
+                for at in (0..bytes).step_by(dtype.bytes()) {
+                    let bits = self.memory.read(from.at(at), dtype, 0).bits;
+                    let touch = |spot: Spot, write| {
+                        let address = spot.at(at).address;
+                        Touch { held: *held, value: None, address, write, bits }
+                    };
+                    let read = self.observer.touch(touch(from, false), &[])?;
+                    self.observer.touch(touch(*home, true), &[read])?;
+                }
+                (f.places[now], f.places[next]) = (*home, from);
+            }
+            if now != next
+                && let Some(shadow) = &mut self.shadow
+            {
+                shadow.settle(from, f.places[now], f.places[next], bytes);
+            }
+        }
+        if let Some(shadow) = &mut self.shadow {
+            shadow.end_loop();
+        }
+        Ok(())
+    }
+
+    /// The position of elements that exist.
+    fn position(
+        f: &Frame<'_, O::Mark>,
+        buffer: BufferId,
+        element: i64,
+        count: usize,
+    ) -> Result<usize, Problem> {
+        let elements = f.k.buffers[buffer].ty.shape.elements();
+        let first = usize::try_from(element).ok();
+        let fits = |i: &usize| i.checked_add(count).is_some_and(|end| end <= elements);
+        first.filter(fits).ok_or_else(|| {
+            Problem::internal(format!("element {element} of {buffer} with {elements} elements"))
+        })
+    }
+
+    fn read(
+        &mut self,
+        f: &Frame<'_, O::Mark>,
+        value: Option<ScalarId>,
+        buffer: BufferId,
+        version: u32,
+        element: i64,
+        marks: &[O::Mark],
+    ) -> Result<Marked<O::Mark>, Problem> {
+        let i = Self::position(f, buffer, element, 1)?;
+        let (spot, dtype) = (f.places[buffer], f.k.buffers[buffer].ty.dtype);
+        if let Some(shadow) = &mut self.shadow {
+            shadow.read(buffer, version, spot, i)?;
+        }
+        let (held, address) = (Held { buffer, version }, spot.at(i * dtype.bytes()).address);
+        let x = self.memory.read(spot, dtype, i);
+        let touch = Touch { held, value, address, write: false, bits: x.bits };
+        Ok((x, self.observer.touch(touch, marks)?))
+    }
+
+    fn write(
+        &mut self,
+        f: &Frame<'_, O::Mark>,
+        buffer: BufferId,
+        version: u32,
+        element: i64,
+        x: Literal,
+        marks: &[O::Mark],
+    ) -> Result<(), Problem> {
+        let i = Self::position(f, buffer, element, 1)?;
+        let spot = f.places[buffer];
+        if let Some(shadow) = &mut self.shadow {
+            shadow.write(buffer, version, spot, i)?;
+        }
+        let (held, address) = (Held { buffer, version }, spot.at(i * x.dtype.bytes()).address);
+        let touch = Touch { held, value: None, address, write: true, bits: x.bits };
+        self.observer.touch(touch, marks)?;
+        self.memory.write(spot, i, x)
+    }
+
+    fn call(&mut self, f: &mut Frame<'a, O::Mark>, call: &Call) -> Result<(), Problem> {
+        let k = &self.program.callees[call.callee];
+        let mut marks = Marks::<O::Mark>::new();
+        let mut spot = |v: &View| -> Result<(usize, Spot), Problem> {
+            let first = Self::position(f, v.buffer, f.address(&v.at, &mut marks), v.elements)?;
+            let size = f.k.buffers[v.buffer].ty.dtype.bytes();
+            Ok((first, f.places[v.buffer].at(first * size)))
+        };
+        let operands: Vec<_> = call.operands.iter().map(&mut spot).collect::<Result<_, _>>()?;
+        let outputs: Vec<_> = call.outputs.iter().map(&mut spot).collect::<Result<_, _>>()?;
+        // Nothing is called before it is known with what.
+        self.observer.branch(&marks)?;
+        if let Some(shadow) = &mut self.shadow {
+            for (v, (first, _)) in call.operands.iter().zip(&operands) {
+                for i in *first..first + v.elements {
+                    shadow.read(v.buffer, v.version, f.places[v.buffer], i)?;
+                }
+            }
+        }
+        let workspace = f.workspace + call.frame;
+        let mut places = SecondaryMap::new();
+        for (id, b) in &k.buffers {
+            places[id] = match b.place {
+                Place::Input(n) => operands[n].1,
+                Place::Output(n) | Place::Given { output: n, .. } => outputs[n].1,
+                Place::Workspace(offset) => self.workspace.at(workspace + offset),
+                Place::Record { .. } => Spot::default(),
+            };
+        }
+        let began = self.shadow.as_ref().map_or(0, Shadow::now);
+        self.observer.enter(self.program, call);
+        tapeloom_ir::deeper(|| self.run(k, places, workspace))?;
+        self.observer.leave();
+        if let Some(shadow) = &mut self.shadow {
+            for (v, (first, _)) in call.outputs.iter().zip(&outputs) {
+                for i in *first..first + v.elements {
+                    shadow.take_over(v.buffer, v.version, f.places[v.buffer], i, began)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, f: &Frame<'_, O::Mark>, ask: &Ask) -> Result<(), Problem> {
+        let (mut operands, mut all) = (Vec::with_capacity(ask.operands.len()), Vec::new());
+        for (v, ty) in ask.operands.iter().zip(&ask.asked.operands) {
+            let mut marks = Marks::<O::Mark>::new();
+            let (first, mut x) = (f.address(&v.at, &mut marks), Tensor::zeros_of(ty)?);
+            for i in 0..v.elements {
+                let (y, mark) =
+                    self.read(f, None, v.buffer, v.version, first + i as i64, &marks)?;
+                x.set_literal(i, y)?;
+                all.push(mark);
+            }
+            operands.push(x);
+        }
+        // Somebody else works on them, and takes no time.
+        self.observer.branch(&all)?;
+        let results =
+            self.observer.ask(&ask.asked.call, &operands).map_err(|p| p.at(ask.asked.location))?;
+        for (v, y) in ask.outputs.iter().zip(results) {
+            let mut marks = Marks::<O::Mark>::new();
+            let first = f.address(&v.at, &mut marks);
+            for (i, y) in y.literals().enumerate() {
+                self.write(f, v.buffer, v.version, first + i as i64, y, &marks)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, terms in lanes, from 0; then what `out` held is added,
+    /// if it is to be. Those of the library are in order.
+    fn contract(&mut self, f: &Frame<'_, O::Mark>, c: &Contract) -> Result<(), Problem> {
+        let lanes = match c.sums {
+            Sums::Library => 1,
+            Sums::Lanes(lanes) => lanes,
+        };
+        let count: usize = c.batch.iter().map(|b| b.0).product();
+        let site = |n| Site::Contract(c.out.buffer.as_u32(), n);
+        let mut marks = Marks::<O::Mark>::new();
+        let firsts = [&c.lhs, &c.rhs, &c.out].map(|m| f.address(&m.at, &mut marks));
+        let element = |m: &Matrix, start: i64, row: usize, column: usize| {
+            start + row as i64 * m.row + column as i64 * m.column
+        };
+        for flat in 0..count {
+            let (mut rest, mut at) = (flat as i64, firsts);
+            for (extent, lhs, rhs, out) in c.batch.iter().rev() {
+                let i = rest % *extent as i64;
+                rest /= *extent as i64;
+                at = [at[0] + i * lhs, at[1] + i * rhs, at[2] + i * out];
+            }
+            for row in 0..c.m {
+                for column in 0..c.n {
+                    let zero = (Literal::zero(c.dtype), O::Mark::default());
+                    let mut sums: SmallVec<[_; 1]> = SmallVec::from_elem(zero, lanes);
+                    let mut term = O::Mark::default();
+                    for k in 0..c.k {
+                        let (lhs, rhs) = (&c.lhs, &c.rhs);
+                        let x = element(lhs, at[0], row, k);
+                        let x = self.read(f, None, lhs.buffer, lhs.version, x, &marks)?;
+                        let y = element(rhs, at[1], k, column);
+                        let y = self.read(f, None, rhs.buffer, rhs.version, y, &marks)?;
+                        let product = self.code(site(0), Code::Mul, &[x, y])?;
+                        sums[k % lanes] =
+                            self.code(site(1), Code::Add, &[sums[k % lanes], product])?;
+                        term = self.observer.round(site(2), term)?;
+                    }
+                    let add = |x, y| self.code(site(1), Code::Add, &[x, y]);
+                    let mut sum = combine(&mut sums, add)?.unwrap_or(zero);
+                    let to = element(&c.out, at[2], row, column);
+                    if c.accumulate {
+                        let old = self.read(f, None, c.out.buffer, c.out.version, to, &marks)?;
+                        sum = if c.k == 0 {
+                            old
+                        } else {
+                            self.code(site(1), Code::Add, &[old, sum])?
+                        };
+                    }
+                    let marks: Marks<O::Mark> = marks.iter().copied().chain([sum.1]).collect();
+                    self.write(f, c.out.buffer, c.out.version, to, sum.0, &marks)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<M: Copy + Default> Frame<'_, M> {
+    /// Where what a loop carries is when the loop begins.
+    fn homes(&self, carries: &[Carry]) -> Vec<Spot> {
+        carries.iter().map(|c| self.places[c.now.buffer]).collect()
+    }
+
+    /// Whether a guard holds, and what depends on it.
+    fn guarded(&self, guard: Option<Arg>) -> (bool, Marks<M>) {
+        let guard = guard.map(|g| self.arg(g));
+        (guard.is_none_or(|g| g.0.bits != 0), guard.iter().map(|g| g.1).collect())
+    }
+
+    fn arg(&self, arg: Arg) -> Marked<M> {
+        match arg {
+            Arg::Scalar(s) => self.scalars[s],
+            Arg::Var(v) => self.vars[v],
+            Arg::Index(i) => (Literal::i64(self.indices[i].0), self.indices[i].1),
+            Arg::Literal(l) => (l, M::default()),
+        }
+    }
+
+    /// An element, and the marks of what it depends on.
+    fn address(&self, a: &Address, marks: &mut Marks<M>) -> i64 {
+        let mut sum = a.offset;
+        for (i, stride) in &a.terms {
+            let (i, mark) = self.indices[*i];
+            sum = sum.wrapping_add(i.wrapping_mul(*stride));
+            marks.push(mark);
+        }
+        if let Some(dynamic) = a.dynamic {
+            let (x, mark) = self.arg(dynamic);
+            sum = sum.wrapping_add(x.bits as i64);
+            marks.push(mark);
+        }
+        sum
+    }
+}

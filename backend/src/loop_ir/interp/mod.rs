@@ -1,0 +1,9 @@
+//! The interpreter of the loop IR, which defines what a program means.
+
+pub(crate) mod eval;
+pub(crate) mod lane_accumulators;
+pub(crate) mod memory;
+pub(crate) mod observer;
+#[cfg(test)]
+pub(crate) mod test_hosts;
+pub(crate) mod versions;

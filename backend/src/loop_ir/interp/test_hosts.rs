@@ -1,0 +1,49 @@
+//! For tests: Rust functions that write down what a program tells them, on the thread on which it runs.
+
+use crate::loop_ir::{Ask, Asked, Program, Stmt, View};
+use std::cell::RefCell;
+use std::sync::Arc;
+use tapeloom_ir::{ArrayType, Host, HostCall, Literal, Tensor};
+
+/// Who was told, and the elements of all operands.
+pub(crate) type Told = Vec<(String, Vec<Literal>)>;
+
+thread_local! {
+    static TOLD: RefCell<Told> = const { RefCell::new(Vec::new()) };
+}
+
+/// What was told on this thread since it was last asked.
+pub(crate) fn told() -> Told {
+    TOLD.take()
+}
+
+fn hear(name: &str, x: &[Tensor]) {
+    let elements = x.iter().flat_map(Tensor::literals).collect();
+    TOLD.with_borrow_mut(|told| told.push((name.to_owned(), elements)));
+}
+
+/// Gives a function to every name in a program that was read from text.
+pub(crate) fn listen(program: &Program) {
+    for asked in program.asked() {
+        let name = asked.call.host.name().to_owned();
+        asked.call.host.bind(move |x| {
+            hear(&name, x);
+            Ok(Vec::new())
+        });
+    }
+}
+
+/// A statement that tells somebody of consecutive elements, and writes their negatives elsewhere.
+pub(crate) fn tell(name: &str, ty: ArrayType, view: View, negatives: Option<View>) -> Stmt {
+    let (to, some) = (name.to_owned(), negatives.is_some());
+    let answer = move |_, x: &[Tensor]| {
+        hear(&to, x);
+        let negatives = || x[0].map_numbers(|x| -x);
+        Ok(some.then(negatives).into_iter().collect())
+    };
+    let results = negatives.iter().map(|_| ty.clone()).collect();
+    let call =
+        HostCall { host: Host::new(name, answer, None), results, lanes: None, shared: Vec::new() };
+    let asked = Arc::new(Asked { call, operands: vec![ty], location: None });
+    Stmt::Ask(Ask { asked, operands: vec![view], outputs: negatives.into_iter().collect() })
+}

@@ -1,0 +1,93 @@
+//! What lanes mean, and which loops may have them.
+//!
+//! A loop in lanes takes that many iterations side by side: scalars are held once per lane, in vectors
+//! where there are some, and a variable from outside that is folded into has a partial value per lane.
+//! That is part of what the kernel says, because sums of floats show in which order they are taken:
+//!
+//! ```text
+//! fold i0 in 11 lanes 4 {          p = (0, 0, 0, 0)                  the neutral element of `add`
+//!   %0: f64 = load b0[i0]          p[i % 4] += b0[i]    i = 0 .. 8   full lanes
+//!   v0 = add v0, %0                v0 += (p[0] + p[2]) + (p[1] + p[3])    halves first
+//! }                                v0 += b0[i]          i = 8 .. 11  the rest, one by one
+//! ```
+//!
+//! So the bits of a fold are those of its kernel on every machine and in the interpreter, however wide
+//! the vectors are, or if there are none.
+//!
+//! Lanes are legal where no iteration touches what another of those beside it writes ([`refused`]);
+//! [`choose_lanes`](crate::passes::choose_lanes) chooses among those that are.
+
+use super::analysis::dependence;
+use super::{Extent, Kernel, Rounds, Stmt, VarId, visit};
+use tapeloom_ir::Code;
+
+/// More lanes than any machine has: code grows with them.
+pub(crate) const MOST: usize = 64;
+
+/// Partial values as one: halves first, so that of vectors whole ones are folded before their lanes.
+pub(crate) fn combine<T: Copy, E>(
+    mut partial: impl AsMut<[T]>,
+    mut fold: impl FnMut(T, T) -> Result<T, E>,
+) -> Result<Option<T>, E> {
+    let mut left = partial.as_mut();
+    while left.len() > 1 {
+        let (low, high) = left.split_at_mut(left.len() / 2);
+        for (x, y) in low.iter_mut().zip(high) {
+            *x = fold(*x, *y)?;
+        }
+        left = low;
+    }
+    Ok(left.first().copied())
+}
+
+/// Why a loop cannot have so many lanes; nothing where it can.
+pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
+    let Stmt::For { index, extent, rounds, carries, body, .. } = stmt else {
+        return Some("it is no loop".to_owned());
+    };
+    let Extent::Constant(extent) = *extent else {
+        return Some("its extent is known at run time only".to_owned());
+    };
+    let most = extent.min(MOST);
+    if !lanes.is_power_of_two() || lanes > most {
+        return Some(format!("{lanes} is no power of two up to {most}"));
+    }
+    if let Some(c) = carries.first() {
+        return Some(format!("{c} is carried"));
+    }
+    // Lanes go the same way and as often.
+    let mut apart = None;
+    visit(body, &mut |stmt| {
+        apart = apart.or(match stmt {
+            Stmt::For { extent: Extent::Scalar(_), .. } => Some("a loop inside runs as data say"),
+            Stmt::For { carries, .. } if !carries.is_empty() => Some("a loop inside carries"),
+            Stmt::For { lanes, .. } if *lanes != 1 => Some("a loop inside has lanes"),
+            Stmt::While { .. } => Some("there is a `while` inside"),
+            Stmt::If { .. } => Some("there is a branch inside"),
+            Stmt::Contract(_) => Some("there is a contraction inside"),
+            Stmt::Call(_) => Some("there is a call inside"),
+            Stmt::Tape(_) => Some("a tape is turned to inside"),
+            Stmt::Ask(_) => Some("there is a call of a Rust function inside"),
+            Stmt::Watch(_) => Some("a loop inside is watched"),
+            Stmt::Nest { .. }
+            | Stmt::For { .. }
+            | Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. } => None,
+        });
+    });
+    if let Some(why) = apart {
+        return Some(why.to_owned());
+    }
+    if let (Rounds::Serial, why) = dependence::variables(body) {
+        return Some(why);
+    }
+    let neutral = |(v, code): &(VarId, Code)| k.vars.get(*v).and_then(|d| code.neutral(*d));
+    if let Some((v, code)) = dependence::folds(body).iter().find(|f| neutral(f).is_none()) {
+        return Some(format!("{v} is folded into by {code}, which has no neutral element"));
+    }
+    let apart = *rounds != Rounds::Serial || dependence::abreast(k, *index, lanes, body);
+    (!apart).then(|| "rounds may touch what those beside them write".to_owned())
+}

@@ -1,0 +1,680 @@
+//! Kernels: loop nests over strided views with scalar bodies.
+//!
+//! A [`Program`] is what a function becomes for a machine: buffers with a place in memory and
+//! statements that run in order. Shapes, views and broadcasting are gone: they have become index
+//! arithmetic. What is left is loops, scalar values ([`Code`] on single elements), loads, stores,
+//! scalar variables that accumulate, and contractions that a library does:
+//!
+//! ```text
+//! program @softmax_sum {
+//!   buffer b0: f64[8,100] input 0
+//!   buffer b1: f64[8] output 0
+//!   for i0 in 8 {
+//!     var v0: f64 = 0.0
+//!     fold i1 in 100 {
+//!       %0: f64 = load b0[i0*100 + i1]
+//!       %1: f64 = exp %0
+//!       v0 = add v0, %1
+//!     }
+//!     store b1[i0], v0
+//!   }
+//! }
+//! ```
+//!
+//! Loops say how their rounds depend on each other ([`Rounds`]) and how many of them go side by side
+//! ([`choose_lanes`]), may have an extent that is known at run time only, and may carry arrays from one
+//! round to the next ([`Carry`]). Branches, `while` and calls of other kernels of the program complete
+//! the language.
+//!
+//! The text form prints, parses and verifies; an interpreter defines the meaning, and every
+//! generator of machine code is tested against it. All addresses count elements, not bytes.
+
+pub(crate) mod analysis;
+mod dynamic_tape;
+pub(crate) mod interp;
+pub(crate) mod legal_lanes;
+pub(crate) mod loop_limits;
+#[cfg(test)]
+mod tests;
+pub(crate) mod text;
+#[cfg(test)]
+mod text_tests;
+pub(crate) mod verify;
+pub(crate) mod visit;
+
+pub(crate) use analysis::definite_write::filled;
+pub use analysis::dependence::claim;
+pub(crate) use dynamic_tape::opened;
+pub use dynamic_tape::{Cursor, CursorId, Tape, TapeId, Taping, Turned, handle};
+pub use interp::eval::{eval, shadow};
+pub(crate) use interp::eval::{observed, shadow_within};
+pub(crate) use legal_lanes::{MOST as MOST_LANES, combine};
+pub use loop_limits::{Watch, WatchId, Watched};
+pub use text::parse::parse;
+pub(crate) use verify::shallow;
+pub use verify::{VerifyError, check, check_form, verify};
+pub use visit::{Access, Assign, Map, visit};
+
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
+use std::sync::Arc;
+use tapeloom_ir::{ArrayType, Code, Dtype, HostCall, Literal, Loc, OrderedMap};
+
+/// A kernel that others call. Displays as `k3`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KernelId(u32);
+entity_impl!(KernelId, "k");
+
+/// A buffer of a kernel. Displays as `b3`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BufferId(u32);
+entity_impl!(BufferId, "b");
+
+/// A loop index, i64. Displays as `i3`. Unique within a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IndexId(u32);
+entity_impl!(IndexId, "i");
+
+/// A scalar value, assigned once, visible to the end of its block. Displays as `%3`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ScalarId(u32);
+entity_impl!(ScalarId, "%");
+
+/// A scalar variable, an accumulator, visible to the end of its block. Displays as `v3`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VarId(u32);
+entity_impl!(VarId, "v");
+
+/// A function as loop nests over buffers, with the functions that it calls.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// What rounds write of which only the run knows how many there are.
+    pub tapes: PrimaryMap<TapeId, Tape>,
+    /// The loops whose rounds are counted: none, unless somebody asked for it.
+    pub watched: PrimaryMap<WatchId, Watched>,
+    /// What is called, each compiled once. A kernel calls only those before it, so that no call
+    /// recurses.
+    pub callees: PrimaryMap<KernelId, Kernel>,
+    /// What runs.
+    pub entry: Kernel,
+}
+
+impl Program {
+    /// A program that does nothing yet.
+    pub fn new(name: impl Into<String>) -> Program {
+        Program {
+            tapes: PrimaryMap::new(),
+            watched: PrimaryMap::new(),
+            callees: PrimaryMap::new(),
+            entry: Kernel::new(name),
+        }
+    }
+
+    /// All kernels, callees before those that call them.
+    pub fn kernels(&self) -> impl Iterator<Item = (Option<KernelId>, &Kernel)> {
+        let callees = self.callees.iter().map(|(id, k)| (Some(id), k));
+        callees.chain([(None, &self.entry)])
+    }
+
+    /// Whether the matrix library contracts, in an order of its own. Everything else is the same in every bit
+    /// whatever runs the kernels.
+    pub fn contracts(&self) -> bool {
+        let mut found = false;
+        for (_, kernel) in self.kernels() {
+            visit(&kernel.body, &mut |s| {
+                found |= matches!(s, Stmt::Contract(c) if c.sums == Sums::Library);
+            });
+        }
+        found
+    }
+
+    /// The Rust functions that it calls, each once; they go by number.
+    pub(crate) fn asked(&self) -> Vec<Arc<Asked>> {
+        let mut all: Vec<Arc<Asked>> = Vec::new();
+        for (_, kernel) in self.kernels() {
+            visit(&kernel.body, &mut |s| match s {
+                Stmt::Ask(ask) if !all.contains(&ask.asked) => all.push(ask.asked.clone()),
+                _ => {}
+            });
+        }
+        all
+    }
+
+    /// How many statements a run executes; a product in a contraction counts as one. Saturates, and
+    /// is as large as can be where only the run knows.
+    pub fn work(&self) -> u64 {
+        let mut callees = PrimaryMap::new();
+        for kernel in self.callees.values() {
+            let work = work(&kernel.body, &callees);
+            callees.push(work);
+        }
+        work(&self.entry.body, &callees)
+    }
+}
+
+/// One function of a program.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Name, without `@`.
+    pub name: String,
+    /// Whether its body takes the place of its calls ([`splice`]): it is the body of a loop or a
+    /// branch, which was made as a kernel to be one.
+    pub inline: bool,
+    /// Memory.
+    pub buffers: PrimaryMap<BufferId, Buffer>,
+    /// What to do, in order. The statements of the outermost block are the *steps*.
+    pub body: Vec<Stmt>,
+    /// The dtype of every scalar value.
+    pub scalars: PrimaryMap<ScalarId, Dtype>,
+    /// The dtype of every variable.
+    pub vars: PrimaryMap<VarId, Dtype>,
+    /// Number of loop indices.
+    pub indices: u32,
+    /// What each cursor does.
+    pub cursors: PrimaryMap<CursorId, Cursor>,
+    /// The values that buffers hold after their first ones, in order: version 1, 2, ..
+    pub versions: SecondaryMap<BufferId, Vec<Version>>,
+    /// The values that somebody marked as kept, and under which names: the tape.
+    pub kept: OrderedMap<Held, Vec<Arc<str>>>,
+    /// Bytes of workspace that a call needs, the frames of its callees included: the exact peak beside
+    /// arguments and results.
+    pub workspace: usize,
+}
+
+impl Kernel {
+    /// A kernel that does nothing yet.
+    pub fn new(name: impl Into<String>) -> Kernel {
+        Kernel {
+            name: name.into(),
+            inline: false,
+            buffers: PrimaryMap::new(),
+            body: Vec::new(),
+            scalars: PrimaryMap::new(),
+            vars: PrimaryMap::new(),
+            indices: 0,
+            cursors: PrimaryMap::new(),
+            versions: SecondaryMap::new(),
+            kept: OrderedMap::default(),
+            workspace: 0,
+        }
+    }
+
+    /// The index of a new loop.
+    pub(crate) fn fresh_index(&mut self) -> IndexId {
+        let index = IndexId::new(self.indices as usize);
+        self.indices += 1;
+        index
+    }
+
+    /// Marks a value as kept under that name.
+    pub fn keep(&mut self, held: Held, name: Arc<str>) {
+        let names = self.kept.entry(held).or_default();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+
+    /// The dtype of an operand that is in scope.
+    pub fn dtype(&self, arg: Arg) -> Dtype {
+        match arg {
+            Arg::Scalar(s) => self.scalars[s],
+            Arg::Var(v) => self.vars[v],
+            Arg::Index(_) => Dtype::I64,
+            Arg::Literal(l) => l.dtype,
+        }
+    }
+
+    /// The dtype of an operand, if the kernel says one.
+    fn declared(&self, arg: Arg) -> Option<Dtype> {
+        match arg {
+            Arg::Scalar(s) => self.scalars.get(s).copied(),
+            Arg::Var(v) => self.vars.get(v).copied(),
+            Arg::Index(_) | Arg::Literal(_) => Some(self.dtype(arg)),
+        }
+    }
+
+    /// The type of each argument; `None` where no buffer mentions it. Numbers that are too large for any program have
+    /// none, and are refused.
+    pub fn inputs(&self) -> Vec<Option<&ArrayType>> {
+        let mut inputs = Vec::new();
+        for b in self.buffers.values() {
+            if let Some(n) = b.place.input().filter(|n| *n < MOST_INPUTS) {
+                if inputs.len() <= n {
+                    inputs.resize(n + 1, None);
+                }
+                inputs[n] = Some(&b.ty);
+            }
+        }
+        inputs
+    }
+
+    /// The arguments that callers give up, with the results in whose places they lie.
+    pub fn given(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.buffers.values().filter_map(|b| Some((b.place.input()?, b.place.output()?)))
+    }
+
+    /// How many bytes of a record are touched where a cursor stands, and how they are aligned.
+    pub(crate) fn needs(&self, cursor: CursorId) -> (usize, usize) {
+        let mut needs = (0, 1);
+        for b in self.buffers.values() {
+            if let Place::Record { cursor: of, offset } = b.place
+                && of == cursor
+            {
+                needs.0 = needs.0.max(offset + b.ty.bytes());
+                needs.1 = needs.1.max(b.ty.dtype.bytes());
+            }
+        }
+        needs
+    }
+
+    /// The buffer of each result, in order.
+    pub fn outputs(&self) -> Vec<(BufferId, &ArrayType)> {
+        let mut outputs: Vec<(usize, BufferId, &ArrayType)> = Vec::new();
+        for (id, b) in &self.buffers {
+            if let Some(n) = b.place.output() {
+                outputs.push((n, id, &b.ty));
+            }
+        }
+        outputs.sort_by_key(|(n, ..)| *n);
+        outputs.into_iter().map(|(_, id, ty)| (id, ty)).collect()
+    }
+}
+
+/// A larger number of an input would take memory, whatever it means.
+const MOST_INPUTS: usize = 1 << 24;
+
+/// How many statements a run of a block executes.
+fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
+    let of = |stmt: &Stmt| {
+        let inside = stmt.blocks().into_iter().map(|b| work(b, callees));
+        let inside = inside.fold(0, u64::saturating_add);
+        match stmt {
+            Stmt::For { extent: Extent::Constant(n), .. } => inside.saturating_mul(*n as u64),
+            Stmt::For { extent: Extent::Scalar(_), .. } | Stmt::While { .. } => u64::MAX,
+            Stmt::Nest { .. } | Stmt::If { .. } => inside,
+            Stmt::Call(call) => callees.get(call.callee).copied().unwrap_or(u64::MAX),
+            // Nobody knows, and it is not to be done twice.
+            Stmt::Ask(_) => u64::MAX,
+            Stmt::Contract(c) => {
+                let sizes = c.batch.iter().map(|b| b.0).chain([c.m, c.n, c.k]);
+                sizes.fold(1u64, |n, extent| n.saturating_mul(extent as u64))
+            }
+            Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. }
+            | Stmt::Tape(_)
+            | Stmt::Watch(_) => 1,
+        }
+    };
+    body.iter().map(of).fold(0, u64::saturating_add)
+}
+
+/// A piece of memory that holds an array in row-major order.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Buffer {
+    /// What it holds.
+    pub ty: ArrayType,
+    /// Where it is.
+    pub place: Place,
+}
+
+/// A value that a buffer holds after another one.
+///
+/// Memory is written over while values in it may still be wanted: by updates in place, and by values
+/// that begin where another one ends. So every access says which of the buffer's values it means,
+/// `b3` the first and `b3.1`, `b3.2` those after it. Machine code does not ask; [`shadow`] checks that
+/// each load finds what it means.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Version {
+    /// The version that this one updates in place: where it has written nothing, it has that one's
+    /// elements, and from its first store on nobody means the other. `None` where the two have
+    /// nothing to do with each other.
+    pub continues: Option<u32>,
+}
+
+/// One of the values that a buffer holds. Displays as `b3`, `b3.1`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Held {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// Which of its values.
+    pub version: u32,
+}
+
+/// Where a buffer is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Place {
+    /// The n-th argument; read only.
+    Input(usize),
+    /// The n-th result; written, may be read back.
+    Output(usize),
+    /// An argument that the caller has given up, in the place of a result: at first it holds the one,
+    /// in the end the other. Only callees have such buffers, since a program's arguments stay as they
+    /// are.
+    Given {
+        /// Which argument.
+        input: usize,
+        /// Which result.
+        output: usize,
+    },
+    /// At that offset (bytes, a multiple of 64) in the workspace. Buffers whose lives do not meet
+    /// may share bytes.
+    Workspace(usize),
+    /// In the record where a cursor stands.
+    Record {
+        /// Which cursor.
+        cursor: CursorId,
+        /// Bytes from the field that it was turned to, a multiple of those of an element.
+        offset: usize,
+    },
+}
+
+impl Place {
+    /// The argument that is there when the kernel begins.
+    pub fn input(self) -> Option<usize> {
+        match self {
+            Place::Input(n) | Place::Given { input: n, .. } => Some(n),
+            Place::Output(_) | Place::Workspace(_) | Place::Record { .. } => None,
+        }
+    }
+
+    /// The result that is there when the kernel ends.
+    pub fn output(self) -> Option<usize> {
+        match self {
+            Place::Output(n) | Place::Given { output: n, .. } => Some(n),
+            Place::Input(_) | Place::Workspace(_) | Place::Record { .. } => None,
+        }
+    }
+}
+
+/// A statement.
+#[derive(Clone, Hash, Debug)]
+pub enum Stmt {
+    /// A block of its own: what is defined in it ends with it.
+    Nest {
+        /// What.
+        body: Vec<Stmt>,
+    },
+    /// `for index in extent { body }`
+    For {
+        /// The index, counting from 0.
+        index: IndexId,
+        /// How often.
+        extent: Extent,
+        /// How its rounds depend on each other.
+        rounds: Rounds,
+        /// How many rounds go side by side, see [`choose_lanes`]: 1, or a power of two.
+        lanes: usize,
+        /// Arrays that rounds hand on; only where rounds run in order.
+        carries: Vec<Carry>,
+        /// What.
+        body: Vec<Stmt>,
+    },
+    /// `while { head } condition { body }`: the head runs before each round and once more.
+    While {
+        /// Finds out whether there is another round. What it defines is visible in the body.
+        head: Vec<Stmt>,
+        /// A bool of the head: goes on if true.
+        condition: Arg,
+        /// Arrays that rounds hand on.
+        carries: Vec<Carry>,
+        /// What.
+        body: Vec<Stmt>,
+    },
+    /// `if condition { then } else { otherwise }`
+    If {
+        /// A bool.
+        condition: Arg,
+        /// What, if true.
+        then: Vec<Stmt>,
+        /// What, if false.
+        otherwise: Vec<Stmt>,
+    },
+    /// `value = expr`
+    Let {
+        /// The value defined.
+        value: ScalarId,
+        /// What it is.
+        expr: Expr,
+    },
+    /// `var v = init`
+    Var {
+        /// The variable declared.
+        var: VarId,
+        /// Its first value.
+        init: Arg,
+    },
+    /// `v = value`
+    Set {
+        /// The variable.
+        var: VarId,
+        /// Its new value.
+        value: Arg,
+    },
+    /// `v = code v, value`: one step of a reduction.
+    Fold {
+        /// The variable.
+        var: VarId,
+        /// The combining code.
+        code: Code,
+        /// What is folded in.
+        value: Arg,
+    },
+    /// Writes an element, if the guard (a bool) holds.
+    Store {
+        /// Where to.
+        buffer: BufferId,
+        /// Which of its values.
+        version: u32,
+        /// Which element.
+        address: Address,
+        /// What.
+        value: Arg,
+        /// Written only if true.
+        guard: Option<Arg>,
+    },
+    /// A contraction by a library function.
+    Contract(Contract),
+    /// A call of another kernel.
+    Call(Call),
+    /// What happens to a tape.
+    Tape(Taping),
+    /// What happens to a loop that is watched.
+    Watch(Watch),
+    /// A call of a Rust function, made in the order of the program.
+    Ask(Ask),
+}
+
+/// A call of a Rust function.
+#[derive(Clone, Hash, Debug)]
+pub struct Ask {
+    /// What is called, and of what types its operands are.
+    pub asked: Arc<Asked>,
+    /// Where the operands are, each in one piece.
+    pub operands: Vec<View>,
+    /// Where the results go; what is written has been read before.
+    pub outputs: Vec<View>,
+}
+
+/// What a program asks of the world outside.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// The function, and how it is called.
+    pub call: HostCall,
+    /// The types of its operands.
+    pub operands: Vec<ArrayType>,
+    /// The user's line.
+    pub location: Loc,
+}
+
+impl Stmt {
+    /// The statements as one: what is alone and has a block of its own needs none around it.
+    pub fn nest(mut body: Vec<Stmt>) -> Stmt {
+        let alone = |s: &Stmt| matches!(s, Stmt::Contract(_) | Stmt::Call(_));
+        let nested = |s: &Stmt| !s.blocks().is_empty() || alone(s);
+        match body.pop() {
+            Some(only) if body.is_empty() && nested(&only) => only,
+            last => {
+                body.extend(last);
+                Stmt::Nest { body }
+            }
+        }
+    }
+}
+
+/// How often a loop runs.
+#[derive(Clone, Copy, PartialEq, Hash, Debug)]
+pub enum Extent {
+    /// So often; may be 0.
+    Constant(usize),
+    /// As an i64 says when the loop is reached; not at all where that is negative.
+    Scalar(Arg),
+}
+
+/// How the rounds of a loop depend on each other: a claim by whoever made the loop, from the
+/// strongest to the weakest.
+///
+/// The verifier refuses claims that it sees to be wrong, and [`shadow`] those that a run breaks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Rounds {
+    /// Independent: no round touches what another one writes. Text: `for`.
+    Parallel,
+    /// They meet only in folds of variables. Text: `fold`.
+    Fold,
+    /// In order. Text: `serial`.
+    Serial,
+}
+
+/// An array that the rounds of a loop hand on: at the end of a round what `next` holds becomes what
+/// `now` holds, for the next round and behind the loop.
+///
+/// In one buffer (`b3 = b3.1`) rounds update it in place. Of two (`b3 = b4`) a round reads one and
+/// writes the other, and then they exchange places; behind the loop `now` is at its own place again,
+/// and `next` holds nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Carry {
+    /// What a round begins with.
+    pub now: Held,
+    /// What it ends with.
+    pub next: Held,
+}
+
+/// `call callee(operands) to (outputs) frame f`: runs another kernel of the program.
+#[derive(Clone, PartialEq, Hash, Debug)]
+pub struct Call {
+    /// Which.
+    pub callee: KernelId,
+    /// What it reads, one for each input.
+    pub operands: Vec<View>,
+    /// Where it writes its results, one for each output; overlapping nothing else of the call, but
+    /// the operand that is given up for it, which lies in the same place.
+    pub outputs: Vec<View>,
+    /// Where its workspace lies in that of the caller: bytes, a multiple of 64.
+    pub frame: usize,
+}
+
+/// Consecutive elements of a buffer, from an address on: an operand of a call.
+#[derive(Clone, PartialEq, Hash, Debug)]
+pub struct View {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// Which of its values.
+    pub version: u32,
+    /// The first element.
+    pub at: Address,
+    /// How many.
+    pub elements: usize,
+}
+
+/// A scalar operand.
+#[derive(Clone, Copy, PartialEq, Hash, Debug)]
+pub enum Arg {
+    /// A value.
+    Scalar(ScalarId),
+    /// The present value of a variable.
+    Var(VarId),
+    /// A loop index, as i64.
+    Index(IndexId),
+    /// A constant.
+    Literal(Literal),
+}
+
+/// What a scalar value is.
+#[derive(Clone, Hash, Debug)]
+pub enum Expr {
+    /// Scalar code.
+    Code(Code, Vec<Arg>),
+    /// An element. Where the guard is false nothing is read and the value is zero.
+    Load {
+        /// Where from.
+        buffer: BufferId,
+        /// Which of its values.
+        version: u32,
+        /// Which element.
+        address: Address,
+        /// Read only if true.
+        guard: Option<Arg>,
+    },
+}
+
+/// Which element of a buffer: `offset + Σ index * stride + dynamic`, in elements.
+#[derive(Clone, PartialEq, Hash, Debug, Default)]
+pub struct Address {
+    /// The constant part.
+    pub offset: i64,
+    /// Loop indices and their strides.
+    pub terms: Vec<(IndexId, i64)>,
+    /// An i64 scalar added to it.
+    pub dynamic: Option<Arg>,
+}
+
+/// A matrix operand of a contraction: strides in elements.
+#[derive(Clone, PartialEq, Hash, Debug)]
+pub struct Matrix {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// Which of its values.
+    pub version: u32,
+    /// The first element.
+    pub at: Address,
+    /// Step along rows.
+    pub row: i64,
+    /// Step along columns.
+    pub column: i64,
+}
+
+/// In which order a contraction adds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Sums {
+    /// As the matrix library likes.
+    Library,
+    /// In so many lanes, a power of two: term `k` is added to sum `k % lanes`, and these are combined as those
+    /// of [a loop in lanes](choose_lanes). One after the other where that is 1.
+    Lanes(usize),
+}
+
+/// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, repeated over batches.
+#[derive(Clone, PartialEq, Hash, Debug)]
+pub struct Contract {
+    /// `f64` or `f32`.
+    pub dtype: Dtype,
+    /// In which order terms are added, from 0.
+    pub sums: Sums,
+    /// Rows of the result.
+    pub m: usize,
+    /// Columns of the result.
+    pub n: usize,
+    /// Terms of each sum.
+    pub k: usize,
+    /// Whether the sums are added to what `out` holds; otherwise they overwrite it.
+    pub accumulate: bool,
+    /// Rows by terms.
+    pub lhs: Matrix,
+    /// Terms by columns.
+    pub rhs: Matrix,
+    /// Rows by columns.
+    pub out: Matrix,
+    /// Loops around it: extent and the steps of lhs, rhs and out.
+    pub batch: Vec<(usize, i64, i64, i64)>,
+}

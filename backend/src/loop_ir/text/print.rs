@@ -1,0 +1,344 @@
+//! The text form of programs: printing.
+//!
+//! Ids print as they are, so that text, snapshots and error messages name the same things, and
+//! [`parse`](crate::loop_ir::parse) gives back the same program. See the example in [`super`].
+
+use crate::loop_ir::loop_limits::{RUNTIME, STATIC};
+use crate::loop_ir::{
+    Address, Arg, Ask, BufferId, Call, Carry, Contract, Expr, Extent, Held, Kernel, Matrix, Place,
+    Program, Rounds, Stmt, Sums, Taping, Turned, View, Watch,
+};
+use std::fmt::{self, Display, Formatter};
+use tapeloom_ir::ArrayType;
+
+impl Display for Program {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (id, tape) in &self.tapes {
+            writeln!(f, "tape {id}: {}", tape.record)?;
+        }
+        for (id, watched) in &self.watched {
+            writeln!(f, "watch {id}: {}", if watched.runtime { RUNTIME } else { STATIC })?;
+        }
+        for (id, kernel) in &self.callees {
+            let inline = if kernel.inline { " inline" } else { "" };
+            writeln!(f, "kernel {id} @{}{inline} {{", kernel.name)?;
+            write!(f, "{kernel}")?;
+        }
+        writeln!(f, "program @{} {{", self.entry.name)?;
+        write!(f, "{}", self.entry)
+    }
+}
+
+/// What stands behind the header.
+impl Display for Kernel {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.workspace > 0 {
+            writeln!(f, "  workspace {}", self.workspace)?;
+        }
+        for (id, b) in &self.buffers {
+            write!(f, "  buffer {id}: {} {}", b.ty, b.place)?;
+            kept(self, f, held(id, 0))?;
+            for (n, version) in self.versions[id].iter().enumerate() {
+                let now = held(id, n as u32 + 1);
+                write!(f, "  version {now}")?;
+                if let Some(before) = version.continues {
+                    write!(f, " continues {}", held(id, before))?;
+                }
+                kept(self, f, now)?;
+            }
+        }
+        block(self, f, &self.body, 1)?;
+        writeln!(f, "}}")
+    }
+}
+
+/// The end of the line that declares a value: under which names it is kept.
+fn kept(k: &Kernel, f: &mut Formatter<'_>, held: Held) -> fmt::Result {
+    for (i, name) in k.kept.get(&held).into_iter().flatten().enumerate() {
+        write!(f, "{} {name}", if i == 0 { " kept" } else { "," })?;
+    }
+    writeln!(f)
+}
+
+/// A value that a buffer holds.
+pub(crate) fn held(buffer: BufferId, version: u32) -> Held {
+    Held { buffer, version }
+}
+
+impl Display for Held {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Held { buffer, version: 0 } => write!(f, "{buffer}"),
+            Held { buffer, version } => write!(f, "{buffer}.{version}"),
+        }
+    }
+}
+
+impl Display for Rounds {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Rounds::Parallel => "for",
+            Rounds::Fold => "fold",
+            Rounds::Serial => "serial",
+        })
+    }
+}
+
+impl Display for Extent {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Extent::Constant(n) => write!(f, "{n}"),
+            Extent::Scalar(a) => write!(f, "({a})"),
+        }
+    }
+}
+
+impl Display for Carry {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}", self.now, self.next)
+    }
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Input(n) => write!(f, "input {n}"),
+            Place::Output(n) => write!(f, "output {n}"),
+            Place::Given { input, output } => write!(f, "input {input} output {output}"),
+            Place::Workspace(offset) => write!(f, "workspace {offset}"),
+            Place::Record { cursor, offset } => write!(f, "record {cursor} {offset}"),
+        }
+    }
+}
+
+impl Display for Arg {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Arg::Scalar(s) => write!(f, "{s}"),
+            Arg::Var(v) => write!(f, "{v}"),
+            Arg::Index(i) => write!(f, "{i}"),
+            Arg::Literal(l) => write!(f, "{l}"),
+        }
+    }
+}
+
+impl Display for Taping {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Taping::Turn { cursor, to: Turned::Tape(tape), index } => {
+                write!(f, "turn {cursor} to {tape}[{index}]")
+            }
+            Taping::Turn { cursor, to: Turned::Handle(word), index } => {
+                write!(f, "turn {cursor} to ({word})[{index}]")
+            }
+            Taping::Length { value, tape } => write!(f, "{value}: i64 = length {tape}"),
+            Taping::Cut { tape, to } => write!(f, "cut {tape} to {to}"),
+        }
+    }
+}
+
+impl Display for Watch {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Watch::Enter { watch, trip: None } => write!(f, "enter {watch}"),
+            Watch::Enter { watch, trip: Some(n) } => write!(f, "enter {watch} for {n}"),
+            Watch::Count(watch) => write!(f, "count {watch}"),
+        }
+    }
+}
+
+impl Display for Address {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut plus = "";
+        for (index, stride) in &self.terms {
+            match stride {
+                1 => write!(f, "{plus}{index}")?,
+                _ => write!(f, "{plus}{index}*{stride}")?,
+            }
+            plus = " + ";
+        }
+        if self.offset != 0 || (self.terms.is_empty() && self.dynamic.is_none()) {
+            write!(f, "{plus}{}", self.offset)?;
+            plus = " + ";
+        }
+        if let Some(d) = self.dynamic {
+            write!(f, "{plus}({d})")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Contract {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Contract { dtype, sums, m, n, k, accumulate, lhs, rhs, out, batch } = self;
+        let becomes = if *accumulate { "+=" } else { "=" };
+        write!(f, "contract {dtype} {m} x {n} x {k}")?;
+        match sums {
+            Sums::Library => {}
+            Sums::Lanes(lanes) => write!(f, " lanes {lanes}")?,
+        }
+        write!(f, ": {out} {becomes} {lhs} * {rhs}")?;
+        for (extent, lhs, rhs, out) in batch {
+            // How far each matrix moves.
+            write!(f, " for {extent} steps {out} = {lhs} * {rhs}")?;
+        }
+        Ok(())
+    }
+}
+
+/// `b0[offset; row, column]`
+impl Display for Matrix {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let held = held(self.buffer, self.version);
+        write!(f, "{held}[{}; {}, {}]", self.at, self.row, self.column)
+    }
+}
+
+impl Display for Call {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut Formatter<'_>, views: &[View]| {
+            f.write_str("(")?;
+            for (i, v) in views.iter().enumerate() {
+                write!(f, "{}{v}", if i == 0 { "" } else { ", " })?;
+            }
+            f.write_str(")")
+        };
+        write!(f, "call {}", self.callee)?;
+        list(f, &self.operands)?;
+        f.write_str(" to ")?;
+        list(f, &self.outputs)?;
+        write!(f, " frame {}", self.frame)
+    }
+}
+
+/// `ask spline lanes 4 (shared b0[0; 3]: f64[3], b1[0; 4]: f64[4]) to (b2[0; 4]: f64[4])`
+impl Display for Ask {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let call = &self.asked.call;
+        let list =
+            |f: &mut Formatter<'_>, views: &[View], types: &[ArrayType], shared: &[usize]| {
+                f.write_str("(")?;
+                for (i, (v, ty)) in views.iter().zip(types).enumerate() {
+                    let gap = if i == 0 { "" } else { ", " };
+                    let shared = if shared.contains(&i) { "shared " } else { "" };
+                    write!(f, "{gap}{shared}{v}: {ty}")?;
+                }
+                f.write_str(")")
+            };
+        write!(f, "ask {} ", word(call.host.name()))?;
+        if let Some(lanes) = call.lanes {
+            write!(f, "lanes {lanes} ")?;
+        }
+        list(f, &self.operands, &self.asked.operands, &call.shared)?;
+        f.write_str(" to ")?;
+        list(f, &self.outputs, &call.result_types(), &[])
+    }
+}
+
+/// A name as one word.
+fn word(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
+    format!("&{}", name.chars().map(plain).collect::<String>())
+}
+
+/// `b0[address; elements]`
+impl Display for View {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}; {}]", held(self.buffer, self.version), self.at, self.elements)
+    }
+}
+
+fn carried(f: &mut Formatter<'_>, carries: &[Carry]) -> fmt::Result {
+    for (i, carry) in carries.iter().enumerate() {
+        write!(f, "{} {carry}", if i == 0 { " carry" } else { "," })?;
+    }
+    Ok(())
+}
+
+fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt::Result {
+    for stmt in body {
+        write!(f, "{:1$}", "", depth * 2)?;
+        match stmt {
+            Stmt::Nest { body } => {
+                writeln!(f, "nest {{")?;
+                block(p, f, body, depth + 1)?;
+                writeln!(f, "{:1$}}}", "", depth * 2)?;
+            }
+            Stmt::Contract(c) => writeln!(f, "{c}")?,
+            Stmt::Call(c) => writeln!(f, "{c}")?,
+            Stmt::Tape(t) => writeln!(f, "{t}")?,
+            Stmt::Watch(w) => writeln!(f, "{w}")?,
+            Stmt::Ask(ask) => writeln!(f, "{ask}")?,
+            Stmt::If { condition, then, otherwise } => {
+                writeln!(f, "if {condition} {{")?;
+                block(p, f, then, depth + 1)?;
+                if !otherwise.is_empty() {
+                    writeln!(f, "{:1$}}} else {{", "", depth * 2)?;
+                    block(p, f, otherwise, depth + 1)?;
+                }
+                writeln!(f, "{:1$}}}", "", depth * 2)?;
+            }
+            Stmt::While { head, condition, carries, body } => {
+                writeln!(f, "while {{")?;
+                block(p, f, head, depth + 1)?;
+                write!(f, "{:1$}}} {condition}", "", depth * 2)?;
+                carried(f, carries)?;
+                writeln!(f, " {{")?;
+                block(p, f, body, depth + 1)?;
+                writeln!(f, "{:1$}}}", "", depth * 2)?;
+            }
+            Stmt::For { index, extent, rounds, lanes, carries, body } => {
+                write!(f, "{rounds} {index} in {extent}")?;
+                if *lanes != 1 {
+                    write!(f, " lanes {lanes}")?;
+                }
+                carried(f, carries)?;
+                writeln!(f, " {{")?;
+                block(p, f, body, depth + 1)?;
+                writeln!(f, "{:1$}}}", "", depth * 2)?;
+            }
+            Stmt::Let { value, expr } => {
+                // An id out of range is the verifier's to report; printing never fails.
+                write!(f, "{value}: ")?;
+                match p.scalars.get(*value) {
+                    Some(dtype) => write!(f, "{dtype}")?,
+                    None => f.write_str("?")?,
+                }
+                match expr {
+                    Expr::Code(code, args) => {
+                        write!(f, " = {}", code)?;
+                        for (i, a) in args.iter().enumerate() {
+                            write!(f, "{} {a}", if i == 0 { "" } else { "," })?;
+                        }
+                    }
+                    Expr::Load { buffer, version, address, guard } => {
+                        write!(f, " = load {}[{address}]", held(*buffer, *version))?;
+                        guarded(f, *guard)?;
+                    }
+                }
+                writeln!(f)?;
+            }
+            Stmt::Var { var, init } => match p.vars.get(*var) {
+                Some(dtype) => writeln!(f, "var {var}: {dtype} = {init}")?,
+                None => writeln!(f, "var {var}: ? = {init}")?,
+            },
+            Stmt::Set { var, value } => writeln!(f, "{var} = {value}")?,
+            Stmt::Fold { var, code, value } => {
+                writeln!(f, "{var} = {} {var}, {value}", code)?;
+            }
+            Stmt::Store { buffer, version, address, value, guard } => {
+                write!(f, "store {}[{address}], {value}", held(*buffer, *version))?;
+                guarded(f, *guard)?;
+                writeln!(f)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn guarded(f: &mut Formatter<'_>, guard: Option<Arg>) -> fmt::Result {
+    match guard {
+        Some(g) => write!(f, " if {g}"),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,188 @@
+//! What is done elsewhere: contractions and calls write nothing that they read, and calls give kernels
+//! memory of the right types and sizes.
+
+use super::{Verifier, spread};
+use crate::loop_ir::{Access, Ask, Call, Contract, MOST_LANES, Place, Sums};
+
+/// Bytes that something may touch.
+pub(super) struct Span<T> {
+    pub(super) place: Place,
+    pub(super) from: i128,
+    pub(super) to: i128,
+    /// Which has them.
+    pub(super) what: T,
+    /// Whether they must be nobody else's.
+    pub(super) alone: bool,
+}
+
+impl Verifier<'_> {
+    pub(super) fn contract(&mut self, c: &Contract) {
+        if !c.dtype.is_float() {
+            self.error(format!("a contraction of {}", c.dtype));
+        }
+        if let Sums::Lanes(lanes) = c.sums
+            && (!lanes.is_power_of_two() || lanes > MOST_LANES)
+        {
+            self.error(format!("{lanes} lanes are no power of two up to {MOST_LANES}"));
+        }
+        for (what, m) in [("lhs", &c.lhs), ("rhs", &c.rhs), ("out", &c.out)] {
+            let dtype = self.p.buffers.get(m.buffer).map(|b| b.ty.dtype);
+            self.fits(what, Some(c.dtype), dtype);
+        }
+        let [lhs, rhs, out] = c.accesses();
+        for (read, from) in [(lhs, &c.lhs), (rhs, &c.rhs)] {
+            if let Some(common) = self.common(&read, &out) {
+                let to = &c.out;
+                self.error(format!("the contraction reads {from} while it writes {to}: {common}"));
+            }
+        }
+    }
+
+    /// A call names a kernel before this one, and gives it memory of the right types and sizes, of
+    /// which what is written overlaps nothing else.
+    pub(super) fn call(&mut self, c: &Call) {
+        if self.kernel.is_some_and(|k| c.callee >= k) {
+            return self
+                .error(format!("{} is called, but kernels call only those before them", c.callee));
+        }
+        let Some(callee) = self.program.callees.get(c.callee) else {
+            return self.error(format!("{} does not exist", c.callee));
+        };
+        let inputs = callee.inputs();
+        let outputs: Vec<_> = callee.outputs().into_iter().map(|(_, ty)| Some(ty)).collect();
+        for (what, views, types) in
+            [("operands", &c.operands, inputs), ("outputs", &c.outputs, outputs)]
+        {
+            if views.len() != types.len() {
+                let (want, got) = (types.len(), views.len());
+                self.error(format!("{} has {want} {what}, got {got}", c.callee));
+            }
+            for (v, ty) in views.iter().zip(types) {
+                let (Some(ty), Some(b)) = (ty, self.p.buffers.get(v.buffer)) else { continue };
+                if b.ty.dtype != ty.dtype || v.elements != ty.shape.elements() {
+                    let (n, dtype) = (v.elements, b.ty.dtype);
+                    self.error(format!(
+                        "{v} is {n} elements of {dtype}, but {} wants {ty}",
+                        c.callee
+                    ));
+                }
+            }
+        }
+        if !c.frame.is_multiple_of(64) {
+            self.error(format!("the frame at {} is not aligned", c.frame));
+        }
+        let end = c.frame.checked_add(callee.workspace);
+        if end.is_none_or(|end| end > self.p.workspace) {
+            self.error(format!(
+                "the frame at {} with {} bytes ends beyond the workspace of {} bytes",
+                c.frame, callee.workspace, self.p.workspace
+            ));
+        }
+        // What is given up is the result's by now.
+        let mut given = vec![false; c.operands.len()];
+        for b in callee.buffers.values() {
+            let Place::Given { input, output } = b.place else { continue };
+            let (Some(old), Some(new)) = (c.operands.get(input), c.outputs.get(output)) else {
+                continue;
+            };
+            given[input] = true;
+            if (old.buffer, &old.at) != (new.buffer, &new.at) {
+                self.error(format!("{old} is given up for {new}, but lies elsewhere"));
+            }
+        }
+        let frame = i128::from(c.frame as u64)..end.unwrap_or(usize::MAX) as i128;
+        let kept = c.operands.iter().zip(given).filter(|(_, given)| !given);
+        let views = kept.map(|(v, _)| (v, false));
+        let mut spans = Vec::new();
+        for (view, write) in views.chain(c.outputs.iter().map(|v| (v, true))) {
+            let Some((place, from, to)) = self.bytes(&view.access(write)) else { continue };
+            if matches!(place, Place::Workspace(_)) && from < frame.end && frame.start < to {
+                self.error(format!("{view} lies in the frame of the call"));
+            }
+            spans.push(Span { place, from, to, what: view, alone: write });
+        }
+        for (it, beside) in meeting(&mut spans) {
+            let (low, high, place) = (it.from.max(beside.from), it.to.min(beside.to), it.place);
+            let (it, beside) = (it.what, beside.what);
+            self.error(format!(
+                "the call writes {it} beside {beside}: both have bytes {low}..{high} of {place}"
+            ));
+        }
+    }
+
+    /// A Rust function is given memory of the types that it takes and gives.
+    pub(super) fn ask(&mut self, a: &Ask) {
+        let (asked, results) = (&a.asked, a.asked.call.result_types());
+        for (what, views, types) in
+            [("operands", &a.operands, &asked.operands), ("results", &a.outputs, &results)]
+        {
+            if views.len() != types.len() {
+                let (want, got) = (types.len(), views.len());
+                self.error(format!("{:?} has {want} {what}, got {got}", asked.call.host));
+            }
+            for (v, ty) in views.iter().zip(types) {
+                let Some(b) = self.p.buffers.get(v.buffer) else { continue };
+                if b.ty.dtype != ty.dtype || v.elements != ty.shape.elements() {
+                    let dtype = b.ty.dtype;
+                    self.error(format!("{v} is {} elements of {dtype}, not {ty}", v.elements));
+                }
+            }
+        }
+    }
+
+    /// The bytes that an access may touch: all of its buffer, where the address is no constant.
+    fn bytes(&self, a: &Access<'_>) -> Option<(Place, i128, i128)> {
+        let b = self.p.buffers.get(a.buffer)?;
+        if a.reach.iter().any(|(n, _)| *n == 0) {
+            return None;
+        }
+        let (mut low, mut high) = (i128::from(a.address.offset), i128::from(a.address.offset));
+        if a.address.terms.is_empty() && a.address.dynamic.is_none() {
+            a.reach.iter().for_each(|(n, stride)| spread(&mut low, &mut high, *n, *stride));
+        } else {
+            (low, high) = (0, b.ty.shape.elements() as i128 - 1);
+        }
+        let (memory, start) = memory(b.place);
+        let size = b.ty.dtype.bytes() as i128;
+        Some((memory, start + low * size, start + (high + 1) * size))
+    }
+
+    /// What two accesses have in common, if that may be anything.
+    fn common(&self, a: &Access<'_>, b: &Access<'_>) -> Option<String> {
+        let (ours, theirs) = (self.bytes(a)?, self.bytes(b)?);
+        let (low, high) = (ours.1.max(theirs.1), ours.2.min(theirs.2));
+        let place = ours.0;
+        (place == theirs.0 && low < high)
+            .then(|| format!("both have bytes {low}..{high} of {place}"))
+    }
+}
+
+/// The memory that a place lies in, and where in it.
+pub(super) fn memory(place: Place) -> (Place, i128) {
+    match place {
+        Place::Input(_) | Place::Output(_) | Place::Given { .. } => (place, 0),
+        Place::Workspace(offset) => (Place::Workspace(0), offset as i128),
+        Place::Record { cursor, offset } => (Place::Record { cursor, offset: 0 }, offset as i128),
+    }
+}
+
+/// Spans that must be alone and are not, each with one that it meets; all spans with all others in one
+/// walk: of what begins before a span in the same memory, that which ends last is looked at, and of those
+/// that must be alone, that which ends last.
+pub(super) fn meeting<T>(spans: &mut [Span<T>]) -> Vec<(&Span<T>, &Span<T>)> {
+    spans.sort_by_key(|s| (s.place, s.from));
+    let mut meeting = Vec::new();
+    let (mut any, mut alone): (Option<&Span<T>>, Option<&Span<T>>) = (None, None);
+    for s in &*spans {
+        let other = if s.alone { any } else { alone };
+        if let Some(other) = other.filter(|o| o.place == s.place && o.to > s.from) {
+            meeting.push(if s.alone { (s, other) } else { (other, s) });
+        }
+        for last in [Some(&mut any), s.alone.then_some(&mut alone)].into_iter().flatten() {
+            if last.is_none_or(|l| l.place != s.place || l.to < s.to) {
+                *last = Some(s);
+            }
+        }
+    }
+    meeting
+}

@@ -1,0 +1,122 @@
+//! What loops say of themselves: how their rounds depend on each other, and what they carry.
+
+use super::Verifier;
+use super::calls::{Span, meeting, memory};
+use crate::loop_ir::analysis::dependence::{self, Meet};
+use crate::loop_ir::{BufferId, Carry, Held, Place, Rounds, Stmt, Version, legal_lanes, visit};
+use tapeloom_ir::OrderedSet;
+
+impl Verifier<'_> {
+    /// What a loop claims of its rounds must not be seen to be wrong, and lanes must be legal.
+    pub(super) fn claim(&mut self, stmt: &Stmt) {
+        let Stmt::For { index, extent, rounds: claimed, lanes, carries, body } = stmt else {
+            return;
+        };
+        let (index, claimed) = (*index, *claimed);
+        if claimed == Rounds::Serial && *lanes == 1 {
+            return;
+        }
+        let mut valid = true;
+        visit(body, &mut |s| {
+            s.accesses(&mut |a| valid &= self.p.buffers.is_valid(a.buffer));
+            s.args(&mut |a| valid &= self.p.declared(a).is_some());
+            valid &= s.assigned().is_none_or(|(var, _)| self.p.vars.is_valid(var));
+            valid &= s.defined().is_none_or(|value| self.p.scalars.is_valid(value));
+        });
+        if valid
+            && *lanes != 1
+            && let Some(why) = legal_lanes::refused(self.p, stmt, *lanes)
+        {
+            self.error(format!("{index} cannot run in {lanes} lanes: {why}"));
+        }
+        if claimed == Rounds::Serial {
+            return;
+        }
+        let (weakest, why) = dependence::variables(body);
+        if weakest > claimed {
+            self.error(format!("the rounds of {index} are no `{claimed}`: {why}; say `{weakest}`"));
+        }
+        if let Some(c) = carries.first() {
+            self.error(format!(
+                "the rounds of {index} are no `{claimed}`: {c} is carried; say `serial`"
+            ));
+        }
+        if valid && let Meet::Always(what) = dependence::memory(self.p, index, *extent, body) {
+            self.error(format!("the rounds of {index} are no `{claimed}`: {what}; say `serial`"));
+        }
+    }
+
+    /// Checks what a loop carries; how many buffers exchanged places before.
+    pub(super) fn carries(&mut self, carries: &[Carry], body: &[Stmt]) -> usize {
+        let open = self.carried.len();
+        if carries.is_empty() {
+            return open;
+        }
+        let (mut touched, mut written) = (OrderedSet::default(), OrderedSet::default());
+        visit(body, &mut |s| {
+            s.accesses(&mut |x| {
+                touched.insert(x.buffer);
+                if x.write {
+                    written.insert(Held { buffer: x.buffer, version: x.version });
+                }
+            });
+            written.extend(s.carries().iter().map(|c| c.now));
+        });
+        for Carry { now, next } in carries {
+            for h in [now, next] {
+                self.version(h.buffer, h.version);
+            }
+            let (Some(a), Some(b)) =
+                (self.p.buffers.get(now.buffer), self.p.buffers.get(next.buffer))
+            else {
+                self.error(format!("{} or {} does not exist", now.buffer, next.buffer));
+                continue;
+            };
+            // What goes on from what was there need not be written: it is that, then.
+            let versions = &self.p.versions[next.buffer];
+            let own = next.version.checked_sub(1).and_then(|n| versions.get(n as usize));
+            let goes_on = now.buffer == next.buffer
+                && own.is_some_and(|v: &Version| v.continues == Some(now.version));
+            if !written.contains(next) && b.ty.bytes() > 0 && !goes_on {
+                self.error(format!("{next} is carried, but no round writes it"));
+            }
+            if now == next {
+                self.error(format!("{now} is carried to itself"));
+            }
+            if matches!(a.place, Place::Input(_)) || matches!(b.place, Place::Input(_)) {
+                self.error(format!("{now} = {next} carries an input"));
+            }
+            if now.buffer == next.buffer {
+                continue;
+            }
+            if a.ty != b.ty {
+                self.error(format!("{now} = {next} carries {} and {}", a.ty, b.ty));
+            }
+            self.carried.extend([now.buffer, next.buffer]);
+        }
+        let mut known: OrderedSet<BufferId> = self.carried[..open].iter().copied().collect();
+        for buffer in self.carried.split_off(open) {
+            match known.insert(buffer) {
+                true => self.carried.push(buffer),
+                false => self.error(format!("{buffer} exchanges places twice")),
+            }
+        }
+        // Whatever else the rounds touch must lie beside both places.
+        let mut spans = Vec::new();
+        touched.extend(known.iter().copied());
+        for buffer in touched {
+            let Some(b) = self.p.buffers.get(buffer) else { continue };
+            let (place, from) = memory(b.place);
+            let to = from.saturating_add(b.ty.bytes() as i128);
+            let alone = known.get_index_of(&buffer).is_some_and(|i| i >= open);
+            if from < to {
+                spans.push(Span { place, from, to, what: buffer, alone });
+            }
+        }
+        for (it, beside) in meeting(&mut spans) {
+            let (it, beside) = (it.what, beside.what);
+            self.error(format!("{it} exchanges places, but shares bytes with {beside}"));
+        }
+        open
+    }
+}

@@ -1,0 +1,563 @@
+//! The verifier: the invariants of programs as a function.
+//!
+//! Every value is defined once, before its uses, and used within its block; dtypes fit; inputs are
+//! never written and every output is; workspace offsets are multiples of 64 and within the workspace;
+//! what a contraction or a call writes overlaps nothing that it reads; loops claim nothing of their
+//! rounds that is seen to be wrong; calls go to earlier kernels only, with memory of their types.
+//!
+//! And every address stays within its buffer, whatever the arguments are. Constant addresses and loops
+//! of constant extent are intervals; where values decide, at run-time indices and under guards and
+//! branches, there must be a proof that [`range`](super::analysis::value_range) finds. Machine code checks nothing when
+//! it runs, so a program that *could* leave a buffer is refused. The verifier collects errors instead
+//! of stopping at the first.
+
+mod calls;
+mod loops;
+mod tapes;
+
+use super::analysis::value_range::Ranges;
+use super::text::print::held;
+use super::{
+    Access, Arg, Buffer, BufferId, CursorId, Expr, Extent, IndexId, Kernel, KernelId, MOST_INPUTS,
+    Place, Program, ScalarId, Stmt, VarId, visit,
+};
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
+use std::fmt;
+use tapeloom_ir::{Dtype, Kind, OrderedMap, Problem, is_word};
+
+/// A broken invariant: which one, where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VerifyError {
+    /// The kernel; `None` for the entry.
+    pub kernel: Option<KernelId>,
+    /// The step; `None` for buffers.
+    pub step: Option<usize>,
+    /// The load or store, by its place among all statements of the kernel ([`visit`]), of which there is
+    /// no proof that it stays within its buffer, if that is what is wrong.
+    pub unproved: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for VerifyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(k) = self.kernel {
+            write!(f, "{k}, ")?;
+        }
+        match self.step {
+            Some(i) => write!(f, "step {i}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+/// Checks a program; an empty answer means that all invariants hold.
+pub fn verify(program: &Program) -> Vec<VerifyError> {
+    let mut errors = Vec::new();
+    let depth = depth(program);
+    if depth > DEEPEST_CALL {
+        let message = format!("calls nest {depth} deep, more than {DEEPEST_CALL}");
+        errors.push(VerifyError { kernel: None, step: None, unproved: None, message });
+    }
+    for (kernel, p) in program.kernels() {
+        let mut v = Verifier {
+            program,
+            kernel,
+            p,
+            step: None,
+            statement: 0,
+            errors: Vec::new(),
+            scalars: SecondaryMap::with_default(State::Undefined),
+            vars: SecondaryMap::with_default(State::Undefined),
+            indices: SecondaryMap::with_default(None),
+            written: SecondaryMap::with_default(false),
+            carried: Vec::new(),
+            cursors: SecondaryMap::with_default(State::Undefined),
+            loops: 0,
+            ranges: Ranges::of(p),
+        };
+        v.run();
+        errors.extend(v.errors);
+    }
+    errors
+}
+
+/// How deep the calls of a program nest.
+fn depth(program: &Program) -> usize {
+    let mut depths: PrimaryMap<KernelId, usize> = PrimaryMap::new();
+    for (_, p) in program.kernels() {
+        let mut depth = 0;
+        visit(&p.body, &mut |s| {
+            if let Stmt::Call(c) = s {
+                depth = depth.max(depths.get(c.callee).map_or(1, |d| d + 1));
+            }
+        });
+        depths.push(depth);
+    }
+    depths.values().copied().max().unwrap_or(0)
+}
+
+/// Refuses what a user may ask for and a stack does not hold: calls that nest too deep.
+///
+/// # Errors
+/// [`Kind::TooLarge`], which names the depth.
+pub(crate) fn shallow(program: &Program) -> Result<(), Problem> {
+    let depth = depth(program);
+    if depth <= DEEPEST_CALL {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Kind::TooLarge,
+        format!(
+            "compiled calls of outlined functions nest {depth} deep, and {DEEPEST_CALL} is the most \
+             that can"
+        ),
+        "apply some of the functions without `outline`",
+    ))
+}
+
+/// Checks a program; the first errors become one problem.
+///
+/// # Errors
+/// [`Kind::Verify`] when an invariant is broken.
+pub fn check(program: &Program) -> Result<(), Problem> {
+    refused(program, &verify(program))
+}
+
+/// An error if anything but proofs is missing ([`verify`]).
+///
+/// # Errors
+/// [`Kind::Verify`] with the first errors.
+pub fn check_form(program: &Program) -> Result<(), Problem> {
+    let mut errors = verify(program);
+    errors.retain(|e| e.unproved.is_none());
+    refused(program, &errors)
+}
+
+/// The first errors of a program as one problem, if there are any.
+pub(crate) fn refused(program: &Program, errors: &[VerifyError]) -> Result<(), Problem> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let shown: Vec<String> = errors.iter().take(5).map(ToString::to_string).collect();
+    let message = format!(
+        "kernel @{} breaks {} invariants: {}",
+        program.entry.name,
+        errors.len(),
+        shown.join("; ")
+    );
+    Err(Problem::new(Kind::Verify, message, ""))
+}
+
+/// Where a scalar or variable is in its life.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Undefined,
+    Visible,
+    Gone,
+}
+
+/// Calls within calls, so that none exhausts the stack.
+const DEEPEST_CALL: usize = 500;
+
+/// What a block defines.
+#[derive(Default)]
+struct Scope {
+    scalars: Vec<ScalarId>,
+    vars: Vec<VarId>,
+    cursors: Vec<CursorId>,
+}
+
+struct Verifier<'a> {
+    program: &'a Program,
+    kernel: Option<KernelId>,
+    p: &'a Kernel,
+    step: Option<usize>,
+    /// How many statements have been looked at.
+    statement: usize,
+    errors: Vec<VerifyError>,
+    scalars: SecondaryMap<ScalarId, State>,
+    vars: SecondaryMap<VarId, State>,
+    /// The loops around; `Some(None)` once left.
+    indices: SecondaryMap<IndexId, Option<Option<Extent>>>,
+    written: SecondaryMap<BufferId, bool>,
+    /// Buffers that exchange places in a loop around.
+    carried: Vec<BufferId>,
+    /// Where a cursor is turned, and how many loops are around.
+    cursors: SecondaryMap<CursorId, State>,
+    loops: usize,
+    /// What is known of integers.
+    ranges: Ranges<'a>,
+}
+
+impl<'a> Verifier<'a> {
+    fn error(&mut self, message: String) {
+        let (kernel, step) = (self.kernel, self.step);
+        self.errors.push(VerifyError { kernel, step, unproved: None, message });
+    }
+
+    fn run(&mut self) {
+        if self.kernel.is_none() {
+            self.tapes();
+        }
+        self.buffers();
+        self.block(&self.p.body, false);
+        self.step = None;
+        for (id, b) in &self.p.buffers {
+            if matches!(b.place, Place::Output(_)) && b.ty.bytes() > 0 && !self.written[id] {
+                self.error(format!("output {id} is never written"));
+            }
+        }
+    }
+
+    fn buffers(&mut self) {
+        let mut outputs = Vec::new();
+        let mut inputs = OrderedMap::default();
+        let p = self.p;
+        for (id, b) in &p.buffers {
+            let Some(bytes) = b.ty.checked_bytes() else {
+                self.error(format!("{id} of type {} is larger than memory can be", b.ty));
+                continue;
+            };
+            match b.place {
+                Place::Input(n) | Place::Given { input: n, .. } if n >= MOST_INPUTS => {
+                    self.error(format!("{id} is input {n}, which is surely not meant"));
+                }
+                Place::Input(n) => {
+                    let first = inputs.entry(n).or_insert(&b.ty);
+                    if **first != b.ty {
+                        self.error(format!("input {n} is both {first} and {}", b.ty));
+                    }
+                }
+                Place::Given { .. } if self.kernel.is_none() => {
+                    self.error(format!("{id} is an argument of the program, and written"));
+                }
+                Place::Given { input, output } => {
+                    let holds = |b: &Buffer| b.place.input() == Some(input);
+                    if p.buffers.values().filter(|b| holds(b)).count() > 1 {
+                        self.error(format!("input {input} is given up, but {id} is not alone"));
+                    }
+                    outputs.push(output);
+                }
+                Place::Output(n) => outputs.push(n),
+                Place::Workspace(offset) => {
+                    if offset % 64 != 0 {
+                        self.error(format!("{id} at workspace offset {offset} is not aligned"));
+                    }
+                    if offset.checked_add(bytes).is_none_or(|end| end > self.p.workspace) {
+                        self.error(format!(
+                            "{id} at workspace offset {offset} with {bytes} bytes ends beyond the \
+                             workspace of {} bytes",
+                            self.p.workspace
+                        ));
+                    }
+                }
+                Place::Record { cursor, offset } => self.recorded(id, (cursor, offset), &b.ty),
+            }
+        }
+        for id in self.p.buffers.keys() {
+            for (before, version) in self.p.versions[id].iter().enumerate() {
+                if version.continues.is_some_and(|of| of as usize > before) {
+                    let held = held(id, before as u32 + 1);
+                    self.error(format!("{held} continues a version that comes after it"));
+                }
+            }
+        }
+        for (held, names) in &p.kept {
+            match p.buffers.is_valid(held.buffer) {
+                true => self.version(held.buffer, held.version),
+                false => self.error(format!("{held} is kept, but does not exist")),
+            }
+            if let Some(name) = names.iter().find(|name| !is_word(name)) {
+                self.error(format!("{held} is kept under a name that is no word: {name:?}"));
+            }
+        }
+        outputs.sort_unstable();
+        if outputs.iter().enumerate().any(|(i, n)| i != *n) {
+            self.error(format!("outputs are not numbered 0, 1, ..: {outputs:?}"));
+        }
+    }
+
+    /// `dead` is true inside a loop that runs zero times: its addresses are not checked.
+    fn block(&mut self, body: &'a [Stmt], dead: bool) {
+        let scope = self.open(body, dead);
+        self.close(scope);
+    }
+
+    /// What a block defines is visible until it is closed.
+    fn open(&mut self, body: &'a [Stmt], dead: bool) -> Scope {
+        let Scope { mut scalars, mut vars, mut cursors } = Scope::default();
+        // The steps are the statements of the outermost block.
+        let top = self.step.is_none();
+        for (i, stmt) in body.iter().enumerate() {
+            if top {
+                self.step = Some(i);
+            }
+            stmt.accesses(&mut |a| self.access(&a, dead));
+            self.statement += 1;
+            match stmt {
+                Stmt::Nest { body } => self.block(body, dead),
+                Stmt::Contract(c) => self.contract(c),
+                Stmt::Call(c) => self.call(c),
+                Stmt::Tape(t) => {
+                    self.taping(t);
+                    scalars.extend(stmt.defined());
+                    cursors.extend(stmt.turned());
+                }
+                Stmt::Watch(w) => self.watch(w),
+                Stmt::Ask(a) => self.ask(a),
+                Stmt::If { condition, then, otherwise } => {
+                    let found = self.arg(*condition);
+                    self.fits("a condition", Some(Dtype::Bool), found);
+                    for (body, holds) in [(then, true), (otherwise, false)] {
+                        self.ranges.facts.push((*condition, holds));
+                        self.block(body, dead);
+                        self.ranges.facts.pop();
+                        self.ranges.change_all(body);
+                    }
+                }
+                Stmt::While { head, condition, carries, body: rounds } => {
+                    let open = self.carries(carries, rounds);
+                    self.loops += 1;
+                    self.ranges.change_all(head);
+                    self.ranges.change_all(rounds);
+                    let scope = self.open(head, dead);
+                    let found = self.arg(*condition);
+                    self.fits("a condition", Some(Dtype::Bool), found);
+                    self.ranges.facts.push((*condition, true));
+                    self.block(rounds, dead);
+                    self.ranges.facts.pop();
+                    self.close(scope);
+                    self.loops -= 1;
+                    self.carried.truncate(open);
+                    self.ranges.change_all(head);
+                    self.ranges.change_all(rounds);
+                }
+                Stmt::For { index, extent, carries, body, .. } => {
+                    if let Extent::Scalar(a) = extent {
+                        let found = self.arg(*a);
+                        self.fits("an extent", Some(Dtype::I64), found);
+                    }
+                    if index.index() >= self.p.indices as usize {
+                        self.error(format!("{index} is not below {}", self.p.indices));
+                    }
+                    if self.indices[*index].replace(Some(*extent)).is_some() {
+                        self.error(format!("{index} is used by two loops"));
+                    }
+                    self.claim(stmt);
+                    let open = self.carries(carries, body);
+                    self.ranges.count(*index, *extent);
+                    let never = self.ranges.rounds(*extent).1 == 0;
+                    self.ranges.change_all(body);
+                    self.loops += 1;
+                    self.block(body, dead || never);
+                    self.loops -= 1;
+                    self.ranges.change_all(body);
+                    self.carried.truncate(open);
+                    self.indices[*index] = Some(None);
+                }
+                Stmt::Let { value, expr } => {
+                    self.let_(*value, expr);
+                    scalars.push(*value);
+                }
+                Stmt::Var { var, init } => {
+                    let found = self.arg(*init);
+                    self.fits(&format!("the first value of {var}"), self.var_dtype(*var), found);
+                    if self.vars[*var] != State::Undefined {
+                        self.error(format!("{var} is declared twice"));
+                    }
+                    self.vars[*var] = State::Visible;
+                    self.ranges.change(*var);
+                    vars.push(*var);
+                }
+                Stmt::Set { var, value } => {
+                    let (want, found) = (self.arg(Arg::Var(*var)), self.arg(*value));
+                    self.fits(&format!("the value of {var}"), want, found);
+                    self.ranges.change(*var);
+                }
+                Stmt::Fold { var, code, value } => {
+                    let (want, found) = (self.arg(Arg::Var(*var)), self.arg(*value));
+                    if let (Some(a), Some(b)) = (want, found)
+                        && code.typed(&[a, b]) != Some(a)
+                    {
+                        self.error(format!("fold of {b} into {var} of {a} by {code}"));
+                    }
+                    self.ranges.change(*var);
+                }
+                Stmt::Store { buffer, value, .. } => {
+                    let found = self.arg(*value);
+                    let want = self.p.buffers.get(*buffer).map(|b| b.ty.dtype);
+                    self.fits(&format!("the element stored to {buffer}"), want, found);
+                }
+            }
+        }
+        Scope { scalars, vars, cursors }
+    }
+
+    fn close(&mut self, Scope { scalars, vars, cursors }: Scope) {
+        for c in cursors {
+            self.cursors[c] = State::Gone;
+        }
+        for s in scalars {
+            self.scalars[s] = State::Gone;
+        }
+        for v in vars {
+            self.vars[v] = State::Gone;
+        }
+    }
+
+    fn let_(&mut self, value: ScalarId, expr: &'a Expr) {
+        let found = match expr {
+            Expr::Code(code, args) => {
+                let dtypes: Vec<_> = args.iter().map(|a| self.arg(*a)).collect();
+                match dtypes.iter().copied().collect::<Option<Vec<Dtype>>>() {
+                    None => None,
+                    Some(dtypes) => {
+                        let result = code.typed(&dtypes);
+                        if result.is_none() {
+                            self.error(format!("{value}: {code} is not defined on {dtypes:?}"));
+                        }
+                        result
+                    }
+                }
+            }
+            Expr::Load { buffer, .. } => self.p.buffers.get(*buffer).map(|b| b.ty.dtype),
+        };
+        let want = self.p.scalars.get(value).copied();
+        if want.is_none() {
+            self.error(format!("{value} has no dtype"));
+        }
+        self.fits(&value.to_string(), want, found);
+        if self.define(value) {
+            self.ranges.define(value, expr);
+        }
+    }
+
+    /// Whether a value is defined for the first time.
+    fn define(&mut self, value: ScalarId) -> bool {
+        let first = self.scalars[value] == State::Undefined;
+        if !first {
+            self.error(format!("{value} is defined twice"));
+        }
+        self.scalars[value] = State::Visible;
+        first
+    }
+
+    fn fits(&mut self, what: &str, want: Option<Dtype>, found: Option<Dtype>) {
+        if let (Some(want), Some(found)) = (want, found)
+            && want != found
+        {
+            self.error(format!("{what} must be {want}, got {found}"));
+        }
+    }
+
+    fn var_dtype(&self, var: VarId) -> Option<Dtype> {
+        self.p.vars.get(var).copied()
+    }
+
+    /// The dtype of an operand that is in scope.
+    fn arg(&mut self, arg: Arg) -> Option<Dtype> {
+        let (state, dtype) = match arg {
+            Arg::Literal(l) => return Some(l.dtype),
+            Arg::Scalar(s) => (self.scalars[s], self.p.scalars.get(s).copied()),
+            Arg::Var(v) => (self.vars[v], self.var_dtype(v)),
+            Arg::Index(i) => match self.indices[i] {
+                Some(Some(_)) => (State::Visible, Some(Dtype::I64)),
+                Some(None) => (State::Gone, None),
+                None => (State::Undefined, None),
+            },
+        };
+        match state {
+            State::Visible => {
+                if dtype.is_none() {
+                    self.error(format!("{arg} has no dtype"));
+                }
+                return dtype;
+            }
+            State::Undefined => self.error(format!("{arg} is used before it is defined")),
+            State::Gone => self.error(format!("{arg} is used outside its block")),
+        }
+        None
+    }
+
+    /// Checks an access: what it names exists and, as far as that does not depend on values, it stays
+    /// within its buffer.
+    fn access(&mut self, a: &Access<'_>, dead: bool) {
+        if let Some(g) = a.guard {
+            let found = self.arg(g);
+            self.fits("a guard", Some(Dtype::Bool), found);
+        }
+        if let Some(d) = a.address.dynamic {
+            let found = self.arg(d);
+            self.fits("an address", Some(Dtype::I64), found);
+        }
+        let Some(b) = self.p.buffers.get(a.buffer) else {
+            return self.error(format!("{} does not exist", a.buffer));
+        };
+        self.version(a.buffer, a.version);
+        if a.write {
+            self.written[a.buffer] = true;
+            if matches!(b.place, Place::Input(_)) {
+                self.error(format!("input {} is written", a.buffer));
+            }
+        }
+        if let Place::Record { cursor, .. } = b.place {
+            self.at_cursor(a.buffer, cursor, a.write);
+        }
+        if dead || a.reach.iter().any(|(n, _)| *n == 0) {
+            return;
+        }
+        let (mut low, mut high) = (i128::from(a.address.offset), i128::from(a.address.offset));
+        let mut constant = a.address.dynamic.is_none();
+        for (index, stride) in &a.address.terms {
+            if self.arg(Arg::Index(*index)).is_none() {
+                return;
+            }
+            match self.indices[*index] {
+                Some(Some(Extent::Constant(n))) => spread(&mut low, &mut high, n, *stride),
+                Some(Some(Extent::Scalar(_)) | None) | None => constant = false,
+            }
+        }
+        let elements = b.ty.shape.elements() as i128;
+        let mut reach = (0, 0);
+        a.reach.iter().for_each(|(n, stride)| spread(&mut reach.0, &mut reach.1, *n, *stride));
+        let outside = |low: i128, high: i128| {
+            low.saturating_add(reach.0) < 0 || high.saturating_add(reach.1) >= elements
+        };
+        if constant && !outside(low, high) {
+            return;
+        }
+        let mut sought = false;
+        if !constant || a.guard.is_some() || !self.ranges.facts.is_empty() {
+            // Values and conditions are asked only where nothing simpler decides.
+            let Some(found) = self.ranges.address(a.address, a.guard) else { return };
+            (low, high) = found;
+            sought = true;
+        }
+        if outside(low, high) {
+            let (low, high) = (low.saturating_add(reach.0), high.saturating_add(reach.1));
+            let what = format!("{}[{}]", held(a.buffer, a.version), a.address);
+            let reaches = if sought { "may reach" } else { "reaches" };
+            self.error(format!(
+                "{what} {reaches} elements {low}..={high} of a buffer of {elements} elements"
+            ));
+            // What is outside for certain misses no proof.
+            let unproved = (sought && a.reach.is_empty()).then_some(self.statement);
+            self.errors.last_mut().into_iter().for_each(|e| e.unproved = unproved);
+        }
+    }
+
+    fn version(&mut self, buffer: BufferId, version: u32) {
+        if version as usize > self.p.versions[buffer].len() {
+            self.error(format!("{} is not declared", held(buffer, version)));
+        }
+    }
+}
+
+/// Widens an interval by an index below `extent` times `stride`. What saturates lies outside every
+/// buffer.
+fn spread(low: &mut i128, high: &mut i128, extent: usize, stride: i64) {
+    let reach = (extent.max(1) as i128 - 1) * i128::from(stride);
+    *low = low.saturating_add(reach.min(0));
+    *high = high.saturating_add(reach.max(0));
+}

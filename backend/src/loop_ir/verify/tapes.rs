@@ -1,0 +1,242 @@
+//! Tapes: what is in a record lies within it, and is touched where a cursor stands.
+
+use super::{State, Verifier};
+use crate::loop_ir::{BufferId, Cursor, CursorId, Place, Taping, Turned, Watch, opened};
+use tapeloom_ir::{ArrayType, Dtype};
+
+/// More than this is no number of tapes, nor bytes of a record, that a handle can say.
+const MOST: usize = i32::MAX as usize;
+
+impl Verifier<'_> {
+    /// The tapes of the program.
+    pub(super) fn tapes(&mut self) {
+        if self.program.tapes.len() > MOST {
+            self.error("there are more tapes than a handle can name".to_owned());
+        }
+        for (id, tape) in &self.program.tapes {
+            if !tape.record.is_multiple_of(8) || tape.record > MOST {
+                self.error(format!("{id} has records of {} bytes", tape.record));
+            }
+        }
+    }
+
+    /// A buffer in the record where a cursor stands.
+    pub(super) fn recorded(
+        &mut self,
+        id: BufferId,
+        (cursor, offset): (CursorId, usize),
+        ty: &ArrayType,
+    ) {
+        if !self.p.cursors.is_valid(cursor) {
+            self.error(format!("{id} is where {cursor} stands, which does not exist"));
+        }
+        if !offset.is_multiple_of(ty.dtype.bytes()) {
+            self.error(format!("{id} at byte {offset} of a record is not aligned"));
+        }
+        if !self.p.versions[id].is_empty() {
+            self.error(format!("{id} is in a record, and has versions"));
+        }
+    }
+
+    /// An access where a cursor must stand.
+    pub(super) fn at_cursor(&mut self, buffer: BufferId, cursor: CursorId, write: bool) {
+        match self.cursors[cursor] {
+            State::Visible => {}
+            State::Undefined => {
+                self.error(format!("{buffer} is touched before {cursor} is turned"));
+            }
+            State::Gone => self.error(format!("{buffer} is touched where {cursor} has gone")),
+        }
+        if write && self.p.cursors.get(cursor) == Some(&Cursor::Reads) {
+            self.error(format!("{buffer} is written where {cursor} only reads"));
+        }
+    }
+
+    pub(super) fn taping(&mut self, taping: &Taping) {
+        match taping {
+            Taping::Turn { cursor, to, index } => {
+                let found = self.arg(*index);
+                self.fits("the number of a record", Some(Dtype::I64), found);
+                self.turn(*cursor, to);
+            }
+            Taping::Length { value, tape } => {
+                self.tape(*tape);
+                let want = self.p.scalars.get(*value).copied();
+                self.fits(&value.to_string(), want, Some(Dtype::I64));
+                self.define(*value);
+            }
+            Taping::Cut { tape, to } => {
+                self.tape(*tape);
+                let found = self.arg(*to);
+                self.fits("a length", Some(Dtype::I64), found);
+            }
+        }
+    }
+
+    /// A loop that is watched is one of the program's.
+    pub(super) fn watch(&mut self, watch: &Watch) {
+        if !self.program.watched.is_valid(watch.watch()) {
+            self.error(format!("{} does not exist", watch.watch()));
+        }
+        if let Watch::Enter { trip: Some(trip), .. } = watch {
+            let found = self.arg(*trip);
+            self.fits("a number of rounds", Some(Dtype::I64), found);
+        }
+    }
+
+    fn tape(&mut self, tape: crate::loop_ir::TapeId) -> Option<usize> {
+        let found = self.program.tapes.get(tape).map(|t| t.record);
+        if found.is_none() {
+            self.error(format!("{tape} does not exist"));
+        }
+        found
+    }
+
+    /// What is in the record lies within it. Of a handle that only the run knows the code asks itself.
+    fn turn(&mut self, cursor: CursorId, to: &Turned) {
+        let does = match to {
+            Turned::Tape(_) => Cursor::Writes,
+            Turned::Handle(_) => Cursor::Reads,
+        };
+        match self.p.cursors.get(cursor) {
+            None => return self.error(format!("{cursor} does not exist")),
+            Some(known) if *known != does => {
+                self.error(format!("{cursor} is turned to read and to write"));
+            }
+            Some(_) => {}
+        }
+        if self.loops == 0 {
+            self.error(format!("{cursor} is turned outside any loop"));
+        }
+        // Where an enclosing block has turned it, it would stand elsewhere behind this one.
+        if self.cursors[cursor] == State::Visible {
+            self.error(format!("{cursor} is turned where it stands already"));
+        }
+        self.cursors[cursor] = State::Visible;
+        let (from, record) = match to {
+            Turned::Tape(tape) => (0, self.tape(*tape)),
+            Turned::Handle(crate::loop_ir::Arg::Literal(word)) if word.dtype == Dtype::I64 => {
+                let (tape, field) = opened(word.bits as i64);
+                let Some(tape) = tape else {
+                    return self.error(format!("{cursor} is turned to no tape"));
+                };
+                (field, self.tape(tape))
+            }
+            Turned::Handle(word) => {
+                let found = self.arg(*word);
+                self.fits("a handle", Some(Dtype::I64), found);
+                if self.program.tapes.is_empty() {
+                    self.error(format!("{cursor} is turned to a tape, and there is none"));
+                }
+                return;
+            }
+        };
+        let Some(record) = record else { return };
+        for (id, b) in &self.p.buffers {
+            let Place::Record { cursor: of, offset } = b.place else { continue };
+            let end = b.ty.checked_bytes().and_then(|n| from.checked_add(offset)?.checked_add(n));
+            if of == cursor && end.is_none_or(|end| end > record) {
+                self.error(format!("{id} ends beyond the record of {record} bytes"));
+            }
+            if of == cursor && !from.is_multiple_of(b.ty.dtype.bytes()) {
+                self.error(format!("{id} at byte {from} of a record is not aligned"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use crate::Executable;
+    use crate::loop_ir::{eval, parse, shadow, verify};
+    use tapeloom_ir::{Kind, Tensor};
+
+    /// A loop that writes three records, and one that reads record `%5` of the handle `%4`.
+    fn text(read: &str) -> String {
+        format!(
+            "tape t0: 16
+program @f {{
+  buffer b0: i64[2] input 0
+  buffer b1: f64[] output 0
+  buffer b2: f64[] record c0 8
+  buffer b3: i64[] record c0 0
+  buffer b4: f64[] record c1 0
+  nest {{
+    %0: i64 = length t0
+    serial i0 in 3 {{
+      %1: i64 = add %0, i0
+      turn c0 to t0[%1]
+      %2: f64 = convert{{to=f64}} i0
+      store b2[0], %2
+      store b3[0], i0
+    }}
+    %4: i64 = load b0[0]
+    %5: i64 = load b0[1]
+    serial i1 in 1 {{
+      {read}
+      %6: f64 = load b4[0]
+      store b1[0], %6
+    }}
+    cut t0 to %0
+  }}
+}}
+"
+        )
+    }
+
+    /// What a handle says is looked at when the program runs, by every engine.
+    #[test]
+    fn records_that_are_not_there_end_the_call() {
+        let text = text("turn c1 to (%4)[%5]");
+        let program = parse(&text, &|_| None).unwrap();
+        assert_eq!((verify(&program), program.to_string()), (vec![], text));
+        let native = Executable::new(&program).unwrap();
+        let call = |word: i64, index: i64| {
+            let x = Tensor::from([word, index]);
+            let args = std::slice::from_ref(&x);
+            let found = [shadow(&program, args), eval(&program, args)];
+            let native = native.call(&[&x]);
+            for of in &found {
+                assert_eq!(of.is_ok(), native.is_ok(), "{word} {index}");
+            }
+            native
+        };
+        for i in 0..3 {
+            assert_eq!(call(8, i).unwrap(), [Tensor::from(i as f64)]);
+        }
+        for (word, index) in [(8, 3), (8, -1), (16, 0), (1 << 32, 0), (-1, 0), (i64::MIN, i64::MAX)]
+        {
+            assert_eq!(call(word, index).unwrap_err().kind, Kind::Internal, "{word} {index}");
+        }
+        assert_eq!(call(12, 1).unwrap(), [Tensor::from(1.0)], "held to a multiple of 8");
+        // And the next call is as any other.
+        assert_eq!(call(8, 2).unwrap(), [Tensor::from(2.0)]);
+    }
+
+    #[test]
+    fn what_is_seen_to_be_wrong_is_refused() {
+        for (read, why) in [
+            ("turn c1 to (12)[%5]", "ends beyond the record of 16 bytes"),
+            ("turn c1 to (4294967296)[%5]", "t1 does not exist"),
+            ("turn c1 to (4)[%5]", "is not aligned"),
+            ("turn c0 to (8)[%5]", "c0 is turned to read and to write"),
+            ("", "b4 is touched before c1 is turned"),
+            ("turn c1 to (8)[%5] turn c1 to (8)[%5]", "c1 is turned where it stands already"),
+            ("turn c1 to (8)[%5] store b4[0], 1.0", "b4 is written where c1 only reads"),
+            ("turn c1 to (8)[%5] store b2[0], 1.0", "b2 is touched where c0 has gone"),
+            ("turn c1 to (8)[%6]", "used before it is defined"),
+        ] {
+            let program = parse(&text(read), &|_| None).unwrap();
+            let errors = verify(&program);
+            assert!(errors.iter().any(|e| e.message.contains(why)), "{read}: {errors:?}");
+        }
+        let outside = text("turn c1 to (8)[%5]").replace("serial i1 in 1 {", "nest {");
+        let errors = verify(&parse(&outside, &|_| None).unwrap());
+        assert!(errors.iter().any(|e| e.message.contains("outside any loop")), "{errors:?}");
+        let abreast = text("turn c1 to (8)[%5]").replace("serial i0", "for i0");
+        let errors = verify(&parse(&abreast, &|_| None).unwrap());
+        assert!(errors.iter().any(|e| e.message.contains("in order")), "{errors:?}");
+    }
+}

@@ -1,0 +1,156 @@
+//! What a member reads: movement nodes are followed to what is in memory or computed.
+//!
+//! For each axis of the array read, it is known whether its index *is* the index along one axis of the
+//! member. This is what decides whether two members can share a loop.
+
+use super::graph::{Graph, NodeId, NodeKind, Source};
+use super::iteration_domain::{Along, Read};
+use smallvec::SmallVec;
+use tapeloom_ir::OrderedSet;
+use tapeloom_ir::prim::Piece;
+
+/// Follows movement nodes to what is read.
+pub(crate) struct Reader<'a> {
+    graph: &'a Graph,
+    pub(crate) reads: Vec<Read>,
+    seen: OrderedSet<(NodeId, Along)>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(graph: &'a Graph) -> Reader<'a> {
+        Reader { graph, reads: Vec::new(), seen: OrderedSet::default() }
+    }
+
+    /// Recursion is as deep as the chain of movement nodes, which the graph bounds.
+    pub(crate) fn visit(&mut self, source: Source, at: &[Option<usize>]) {
+        let Some(id) = source.node() else { return };
+        let node = &self.graph.nodes[id];
+        if !node.kind.is_movement() {
+            let read = Read { node: id, at: SmallVec::from_slice(at) };
+            if !self.reads.iter().take(8).any(|r| r.node == id && r.at == read.at) {
+                self.reads.push(read);
+            }
+            return;
+        }
+        if !self.seen.insert((id, SmallVec::from_slice(at))) {
+            return;
+        }
+        let shape = |s: Source| match s {
+            Source::Node(n) => &*self.graph.nodes[n].ty.shape,
+            Source::Literal(_) => &[],
+        };
+        match &node.kind {
+            NodeKind::View { pieces, fill } => {
+                for p in pieces {
+                    self.piece(&node.operands, p, at);
+                }
+                if let Some(f) = fill {
+                    self.visit(node.operands[*f], &[]);
+                }
+            }
+            NodeKind::Reshape => {
+                let from = shape(node.operands[0]);
+                let same = equal_axes(from, &node.ty.shape);
+                let at: Along = same.iter().map(|s| s.and_then(|axis| at[axis])).collect();
+                self.visit(node.operands[0], &at);
+            }
+            NodeKind::Slice => {
+                let from = shape(node.operands[0]);
+                let at: Along = from
+                    .iter()
+                    .zip(node.ty.shape.iter())
+                    .zip(at)
+                    .map(|((whole, part), at)| if whole == part { *at } else { None })
+                    .collect();
+                self.visit(node.operands[0], &at);
+                for start in &node.operands[1..] {
+                    self.visit(*start, &[]);
+                }
+            }
+            NodeKind::Gather { batch, axes, .. } => {
+                let (from, indices) = (shape(node.operands[0]), shape(node.operands[1]));
+                let lead = indices.len() - 1;
+                let mut rest = at[lead..].iter();
+                let mut array: Along = SmallVec::new();
+                for axis in 0..from.len() {
+                    let shared = at.get(axis).copied().flatten();
+                    array.push(if axis < *batch {
+                        shared
+                    } else if axes.contains(&axis) {
+                        None
+                    } else {
+                        rest.next().copied().flatten()
+                    });
+                }
+                let mut at: Along = SmallVec::from_slice(&at[..lead]);
+                at.push(None);
+                self.visit(node.operands[0], &array);
+                self.visit(node.operands[1], &at);
+            }
+            NodeKind::Iota { .. }
+            | NodeKind::Input(_)
+            | NodeKind::Empty
+            | NodeKind::Map(_)
+            | NodeKind::Reduce { .. }
+            | NodeKind::ArgReduce { .. }
+            | NodeKind::Contract { .. }
+            | NodeKind::Update
+            | NodeKind::Result { .. }
+            | NodeKind::Scatter { .. }
+            | NodeKind::Copy => {}
+        }
+    }
+
+    pub(crate) fn piece(&mut self, operands: &[Source], piece: &Piece, at: &[Option<usize>]) {
+        let at: Along = piece
+            .axes
+            .iter()
+            .map(|m| match m.axis {
+                Some(axis) if m.scale == 1 && m.offset == 0 && m.divisor == 1 => at[axis],
+                _ => None,
+            })
+            .collect();
+        self.visit(operands[piece.operand], &at);
+    }
+}
+
+/// For each axis of `from`, the axis of `to` that it is under a reshape, if it is one.
+pub(crate) fn equal_axes(from: &[usize], to: &[usize]) -> Along {
+    let mut same: Along = SmallVec::from_elem(None, from.len());
+    let (mut i, mut j) = (0, 0);
+    loop {
+        // Axes of extent 1 mean nothing.
+        while i < from.len() && from[i] == 1 {
+            i += 1;
+        }
+        while j < to.len() && to[j] == 1 {
+            j += 1;
+        }
+        if i >= from.len() || j >= to.len() {
+            return same;
+        }
+        if from[i] == to[j] {
+            same[i] = Some(j);
+            (i, j) = (i + 1, j + 1);
+            continue;
+        }
+        // A group that is split or merged: skip it whole.
+        let (mut a, mut b) = (from[i], to[j]);
+        (i, j) = (i + 1, j + 1);
+        while a != b {
+            if a < b {
+                if i >= from.len() {
+                    return same;
+                }
+                a = a.saturating_mul(from[i]);
+                i += 1;
+            } else {
+                if j >= to.len() {
+                    return same;
+                }
+                b = b.saturating_mul(to[j]);
+                j += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! In which order the axes of a member are looped over.
+//!
+//! The order is chosen once: the axes follow the memory order of the largest array involved, and very
+//! short axes go last (they will be unrolled).
+
+use super::graph::{Graph, NodeId, NodeKind};
+use super::iteration_domain::{Axis, Read, Runs};
+use smallvec::SmallVec;
+
+/// Which axis comes first, second, ...
+pub(crate) fn order(
+    graph: &Graph,
+    node: NodeId,
+    axes: &[Axis],
+    reads: &[Read],
+) -> SmallVec<[usize; 4]> {
+    let mut order: SmallVec<[usize; 4]> = (0..axes.len()).collect();
+    let folds = axes.iter().any(|a| matches!(a.runs, Runs::Fold(_)));
+    if matches!(graph.nodes[node].kind, NodeKind::ArgReduce { .. }) {
+        return order;
+    }
+    if folds {
+        by_memory(graph, node, axes, reads, &mut order);
+    }
+    order.sort_by_key(|i| axes[*i].extent <= graph.machine.tiny);
+    order
+}
+
+/// The stride of an array along each axis of a member; `None` where it has none.
+type Strides = SmallVec<[Option<i64>; 4]>;
+
+/// Orders axes as they lie in the largest array read or written; axes that it does not have go
+/// innermost where another array has them at unit stride, and outermost otherwise.
+fn by_memory(
+    graph: &Graph,
+    node: NodeId,
+    axes: &[Axis],
+    reads: &[Read],
+    order: &mut SmallVec<[usize; 4]>,
+) {
+    let out = &graph.nodes[node].ty.shape;
+    let mut arrays: Vec<(usize, Strides)> = Vec::new();
+    let mut strides: Strides = SmallVec::from_elem(None, axes.len());
+    for (i, a) in axes.iter().enumerate() {
+        if let Runs::Out(o) = a.runs {
+            strides[i] = Some(out.strides()[o] as i64);
+        }
+    }
+    arrays.push((out.elements(), strides));
+    for r in reads {
+        let shape = &graph.nodes[r.node].ty.shape;
+        let mut strides: Strides = SmallVec::from_elem(None, axes.len());
+        for (axis, at) in r.at.iter().enumerate() {
+            if let Some(at) = at {
+                strides[*at] = Some(shape.strides()[axis] as i64);
+            }
+        }
+        arrays.push((shape.elements(), strides));
+    }
+    let Some((_, largest)) = arrays.iter().max_by_key(|(n, s)| (*n, s.iter().flatten().count()))
+    else {
+        return;
+    };
+    let key = |i: &usize| match largest[*i] {
+        Some(stride) => -stride,
+        None if arrays.iter().any(|(_, s)| s[*i] == Some(1)) => 0,
+        None => i64::MIN,
+    };
+    order.sort_by_key(key);
+    // The innermost axis decides how memory is met: unit stride is best, above all in the output,
+    // which is read and written; not at all is better than strided.
+    let score = |i: usize| -> i32 {
+        let of = |n: usize| {
+            let weight = if n == 0 { 2 } else { 1 };
+            weight
+                * match arrays[n].1[i] {
+                    Some(1) => 2,
+                    Some(_) => 0,
+                    None => 1,
+                }
+        };
+        (0..arrays.len()).map(of).sum()
+    };
+    // The outermost axis stays: it is what this nest has in common with others.
+    let best = (1..order.len()).rev().max_by_key(|p| (score(order[*p]), *p));
+    if let Some(best) = best
+        && order.last().is_some_and(|last| score(order[best]) > score(*last))
+    {
+        let axis = order.remove(best);
+        order.push(axis);
+    }
+}

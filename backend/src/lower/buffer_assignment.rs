@@ -1,0 +1,287 @@
+//! From loop trees to a [`Kernel`]: what nobody needs goes, buffers for the nodes that need memory, their
+//! places, and the table of them.
+
+use super::Made;
+use super::buffer_liveness::Storage;
+use super::dead_code::sweep;
+use super::dynamic_tape::Tapes;
+use super::emit::{Convert, Held, Memory};
+use super::fusion::Emitted;
+use super::graph::{Graph, NodeId, NodeKind};
+use super::loop_tree::Tree;
+use super::region::Frame;
+use super::region_node::RegionKind;
+use super::units::Gives;
+use super::workspace::{self, Life};
+use crate::loop_ir::{self, Buffer, BufferId, Kernel, KernelId, Place, ScalarId, claim};
+use crate::report::memory_plan::{Inside, Plan, Row, Works};
+use crate::report::tape_table::tell;
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
+use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::{HELD, MARKS, TAPE, is_packed};
+use tapeloom_ir::{ArrayType, Kind, Loc, OrderedMap, Problem, Spot};
+
+/// The kernel and its memory plan. `params` are the types of the function's parameters.
+pub(crate) fn finish(
+    name: &str,
+    params: &[ArrayType],
+    graph: &Graph,
+    gives: &Gives,
+    mut emitted: Emitted,
+    Made { callees, plans, .. }: Made<'_>,
+    tapes: &mut Tapes,
+) -> Result<(Kernel, Plan), Problem> {
+    let mut live: SecondaryMap<ScalarId, bool> = SecondaryMap::with_capacity(emitted.scalars.len());
+    sweep(&mut emitted.body, &emitted.needs, &mut live);
+
+    let storage = Storage::of(graph, gives, &emitted);
+    let mut buffers: PrimaryMap<BufferId, Buffer> = PrimaryMap::new();
+    let mut of_node: SecondaryMap<NodeId, Option<BufferId>> = SecondaryMap::new();
+    for (i, ty) in params.iter().enumerate() {
+        buffers.push(Buffer { ty: ty.clone(), place: Place::Input(i) });
+    }
+    for (id, node) in graph.nodes.iter() {
+        if let NodeKind::Input(i) = node.kind {
+            of_node[id] = Some(BufferId::new(i));
+            of_node[storage.root(id)] = Some(BufferId::new(i));
+        }
+    }
+    let mut rows = Vec::new();
+    for (i, r) in graph.results.iter().enumerate() {
+        let root = storage.root(*r);
+        let buffer = match of_node[root] {
+            // An argument that was given up lies there.
+            Some(argument) => {
+                buffers[argument].place = Place::Given { input: argument.index(), output: i };
+                argument
+            }
+            None => {
+                let ty = graph.nodes[*r].ty.clone();
+                buffers.push(Buffer { ty, place: Place::Output(i) })
+            }
+        };
+        of_node[root] = Some(buffer);
+        rows.push((root, buffer));
+    }
+    // Roots in the order of nodes, so that the numbers of buffers rise through the program.
+    let mut wanting: Vec<(NodeId, BufferId)> = Vec::new();
+    for id in graph.nodes.keys() {
+        let root = storage.root(id);
+        if emitted.needs[id] && root == id && of_node[id].is_none() {
+            if storage.life[root].is_none() {
+                continue;
+            }
+            let ty = ArrayType { dtype: graph.nodes[id].ty.dtype, shape: storage.shape(graph, id) };
+            let buffer = buffers.push(Buffer { ty, place: Place::Workspace(0) });
+            of_node[id] = Some(buffer);
+            wanting.push((id, buffer));
+        }
+    }
+    let mut lives: Vec<Life> = wanting
+        .iter()
+        .map(|(id, buffer)| {
+            let (first, last) = storage.life[*id].unwrap_or((0, 0));
+            Life { first, last, bytes: buffers[*buffer].ty.bytes() }
+        })
+        .collect();
+    // What a region works in is memory that lives while it runs.
+    let (mut framed, mut works) = (Vec::new(), Vec::new());
+    for (step, tree) in emitted.body.iter().enumerate() {
+        if let Tree::Region(r) = tree {
+            let frame = Frame::of(graph, r, callees);
+            framed.push(r.first);
+            works.push(Works { step, offset: 0, bytes: frame.bytes });
+            lives.push(Life { first: step, last: step, bytes: frame.bytes });
+        }
+    }
+    let (offsets, peak) = workspace::plan(&lives).ok_or_else(|| {
+        Problem::new(
+            Kind::TooLarge,
+            format!("the intermediate results of @{name} are larger than memory can be"),
+            "reduce an extent, or process the data in parts",
+        )
+    })?;
+    for ((_, buffer), offset) in wanting.iter().zip(&offsets) {
+        buffers[*buffer].place = Place::Workspace(*offset);
+    }
+    for (work, offset) in works.iter_mut().zip(&offsets[wanting.len()..]) {
+        work.offset = *offset;
+    }
+    works.retain(|work| work.bytes > 0);
+    let frames = framed.into_iter().zip(offsets[wanting.len()..].iter().copied()).collect();
+    rows.extend(wanting);
+    for id in graph.nodes.keys() {
+        let root = storage.root(id);
+        of_node[id] = of_node[id].or(of_node[root]);
+    }
+
+    let held = Held::of(graph, &emitted, &of_node);
+    let memory = Memory { of_node: &of_node, storage: &storage, frames: &frames, callees };
+    let mut convert = Convert::new(graph, &emitted, memory, buffers, held, tapes);
+    let body = convert.block(&emitted.body)?;
+    let Convert { scalars, vars, indices, cursors, buffers, held, .. } = convert;
+    // The marks are on what is in memory; what is not, is not kept.
+    let marked = graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty());
+    let marked =
+        marked.filter_map(|(id, node)| Some((held.at(id, of_node[id]?), node.kept.clone())));
+    let kept: OrderedMap<loop_ir::Held, Vec<Arc<str>>> = marked.collect();
+    // Who makes what is kept of it is not who writes a buffer last.
+    let mut makers: SecondaryMap<BufferId, Option<NodeId>> = SecondaryMap::new();
+    for (id, _) in graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty()) {
+        if let Some(buffer) = of_node[id] {
+            makers[buffer].get_or_insert(id);
+        }
+    }
+    let mut readers = Readers::of(graph, &emitted, &storage);
+    // What a round works out and reads while it is undone is not between passes; what its loops leave is.
+    let round = matches!(gives, Gives::Carried(_) | Gives::Handed(_));
+    let inside = inside(graph, &emitted.body, plans);
+    let plan = Plan {
+        rows: rows
+            .iter()
+            .map(|(id, buffer)| {
+                let (first, last) = storage.life[*id].unwrap_or((0, 0));
+                let (node, kept) = (&graph.nodes[*id], names(&kept, *buffer));
+                let maker = makers[*buffer].map_or(node, |id| &graph.nodes[id]);
+                let read = !readers.lines[*id].is_empty();
+                let (own, named): (Vec<_>, Vec<_>) =
+                    kept.into_iter().partition(|name| MARKS.contains(&&**name));
+                // What a round packs and what is packed of all rounds are two values; one is read.
+                let packed = round && own.iter().any(|mark| is_packed(mark));
+                let tape = is_held(&own) || readers.between[*id] || read && !round || packed;
+                Row {
+                    tape,
+                    names: node.label.iter().cloned().chain(named).collect(),
+                    buffer: *buffer,
+                    ty: buffers[*buffer].ty.clone(),
+                    place: buffers[*buffer].place,
+                    first,
+                    last,
+                    primitive: maker.name,
+                    location: maker.loc,
+                    read_back: std::mem::take(&mut readers.lines[*id]),
+                    kept: own,
+                }
+            })
+            .collect(),
+        steps: body.len(),
+        peak,
+        calls: Vec::new(),
+        tapes: PrimaryMap::new(),
+        keeping: Vec::new(),
+        again: Vec::new(),
+        inside,
+        works,
+    };
+    let mut kernel = Kernel {
+        name: name.to_owned(),
+        inline: false,
+        buffers,
+        body,
+        scalars,
+        vars,
+        indices,
+        cursors,
+        versions: held.versions,
+        kept,
+        workspace: peak,
+    };
+    claim(&mut kernel);
+    Ok((kernel, plan))
+}
+
+/// Who reads what one pass makes on a later one.
+struct Readers {
+    /// For roots, the lines.
+    lines: SecondaryMap<NodeId, Vec<Spot>>,
+    /// For roots that regions give, whether a region reads them.
+    between: SecondaryMap<NodeId, bool>,
+}
+
+impl Readers {
+    /// What is computed where it is read reads there.
+    fn of(graph: &Graph, emitted: &Emitted, storage: &Storage) -> Readers {
+        let n = graph.nodes.len();
+        let pass = |loc: Loc| loc.map_or((0, false), Spot::pass);
+        let add = |all: &mut Vec<Spot>, more: &[Spot]| more.iter().for_each(|at| tell(all, *at));
+        let mut found = Readers {
+            lines: SecondaryMap::with_capacity(n),
+            between: SecondaryMap::with_capacity(n),
+        };
+        let mut readers: SecondaryMap<NodeId, Vec<Spot>> = SecondaryMap::with_capacity(n);
+        // The last pass in which a region that undoes something reads a node.
+        let mut regions: SecondaryMap<NodeId, (u8, bool)> = SecondaryMap::with_capacity(n);
+        for (id, node) in graph.nodes.iter().rev() {
+            let (mut own, root) = (pass(node.loc), storage.root(id));
+            // Behind a mark, too, it is of a way back.
+            own.0 = own.0.max(node.waits);
+            // What stands for a primitive is straight code.
+            let is_region = matches!(node.kind, NodeKind::Result { of, .. }
+                if !matches!(graph.regions[of].kind, RegionKind::Routine(_)));
+            let later = readers[id].iter().filter(|at| at.back > own.0).copied();
+            let later: Vec<Spot> = later.collect();
+            // A literal is of no pass.
+            if node.loc.is_some() || node.operands.iter().any(|s| s.node().is_some()) {
+                add(&mut found.lines[root], &later);
+                // A state that a round begins with again has no line, and is what the round works in.
+                let left = is_region && node.loc.is_some();
+                found.between[root] |= left && regions[id] > own;
+            }
+            let mut here: Vec<Spot> = node.loc.into_iter().filter(|at| at.back > 0).collect();
+            let mut last = if is_region && own.1 { own } else { (0, false) };
+            if !emitted.needs[id] {
+                add(&mut here, &later);
+                last = last.max(regions[id]);
+            }
+            for operand in node.operands.iter().filter_map(|s| s.node()) {
+                add(&mut readers[operand], &here);
+                regions[operand] = regions[operand].max(last);
+            }
+        }
+        found
+    }
+}
+
+/// What lies inside of steps between a forward pass and its way back.
+fn inside(graph: &Graph, body: &[Tree], plans: &PrimaryMap<KernelId, Plan>) -> Vec<Inside> {
+    let mut found = Vec::new();
+    for (step, tree) in body.iter().enumerate() {
+        let Tree::Region(r) = tree else { continue };
+        let kernels: SmallVec<[KernelId; 2]> = match &graph.regions[r.region].kind {
+            RegionKind::Call(callee) | RegionKind::Routine(callee) => smallvec![*callee],
+            RegionKind::Branch(branches) => branches.iter().copied().collect(),
+            RegionKind::Loop { body, condition, .. } => {
+                condition.iter().chain([body]).copied().collect()
+            }
+            RegionKind::Ask(_) => continue,
+        };
+        let plans = kernels.iter().filter_map(|k| plans.get(*k));
+        let bytes = plans.clone().map(Plan::tape).max().unwrap_or(0);
+        if bytes > 0 && !planted(Fault::Inside) {
+            let own = |plan: &Plan| plan.rows.iter().filter(|row| row.is_tape()).cloned().collect();
+            let deeper = |plan: &Plan| plan.inside.iter().flat_map(|i| i.rows.clone()).collect();
+            let rows = plans.flat_map(|plan| {
+                let (own, deeper): (Vec<Row>, Vec<Row>) = (own(plan), deeper(plan));
+                own.into_iter().chain(deeper)
+            });
+            found.push(Inside { step, bytes, rows: rows.collect() });
+        }
+    }
+    found
+}
+
+/// Whether a mark is of what lies between passes.
+fn is_held(marks: &[Arc<str>]) -> bool {
+    marks.iter().any(|mark| [HELD, TAPE].contains(&&**mark))
+}
+
+/// The names under which a buffer keeps any of its values.
+fn names(kept: &OrderedMap<loop_ir::Held, Vec<Arc<str>>>, buffer: BufferId) -> Vec<Arc<str>> {
+    let of = kept.iter().filter(|(held, _)| held.buffer == buffer);
+    let mut names: Vec<Arc<str>> = of.flat_map(|(_, names)| names.iter().cloned()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}

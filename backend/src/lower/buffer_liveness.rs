@@ -1,0 +1,257 @@
+//! Which nodes share memory, when it lives, and which axes it has.
+//!
+//! An axis of a node along which every access is at the same loop's index needs no memory: the node
+//! lives within one iteration, and its buffer is that of one iteration (a row of exponentials between
+//! the two inner loops of a softmax). Updates share the memory of what they write over, and what begins
+//! where another node ends takes that one's memory.
+
+use super::affine::{Affine, Index};
+use super::fusion::Emitted;
+use super::graph::{Graph, NodeId, NodeKind};
+use super::loop_tree::{At, Def, Tree};
+use super::units::Gives;
+use crate::loop_ir::IndexId;
+use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+use tapeloom_ir::{ArrayType, OrderedMap, Shape};
+
+/// Which nodes share memory, when it lives, and which axes it has.
+pub(crate) struct Storage {
+    roots: SecondaryMap<NodeId, Option<NodeId>>,
+    /// First and last step of each root.
+    pub(crate) life: SecondaryMap<NodeId, Option<(usize, usize)>>,
+    /// For each axis the one loop index at which it is always accessed; `None` for all axes.
+    same: SecondaryMap<NodeId, Option<SmallVec<[Option<IndexId>; 4]>>>,
+    fixed: SecondaryMap<NodeId, bool>,
+}
+
+/// How a step meets the memory of a node.
+#[derive(Default)]
+struct Meeting {
+    /// The one index of all accesses; `None` where they differ.
+    index: Option<Index>,
+    /// Position of the last load.
+    last_load: Option<usize>,
+    /// Position of the first store.
+    first_store: Option<usize>,
+}
+
+impl Storage {
+    pub(crate) fn of(graph: &Graph, gives: &Gives, emitted: &Emitted) -> Storage {
+        let mut storage = Storage {
+            roots: SecondaryMap::with_capacity(graph.nodes.len()),
+            life: SecondaryMap::with_capacity(graph.nodes.len()),
+            same: SecondaryMap::with_capacity(graph.nodes.len()),
+            fixed: SecondaryMap::with_capacity(graph.nodes.len()),
+        };
+        for id in graph.nodes.keys() {
+            if let Some(taken) = emitted.takes[id] {
+                // What was written over comes earlier, so its root is known.
+                let root = storage.root(taken);
+                storage.roots[id] = Some(root);
+                storage.fixed[root] = true;
+            }
+        }
+        for r in &graph.results {
+            let root = storage.root(*r);
+            storage.fixed[root] = true;
+        }
+        let mut meetings: Vec<OrderedMap<NodeId, Meeting>> = Vec::new();
+        for (position, step) in emitted.body.iter().enumerate() {
+            let mut met = OrderedMap::default();
+            storage.visit(std::slice::from_ref(step), position, &mut 0, &mut met);
+            meetings.push(met);
+        }
+        storage.reuse(graph, gives, &meetings);
+        storage
+    }
+
+    /// Where a node dies in the step that begins another of the same type, and both are met at the
+    /// same index in every iteration, the load before the store, the second takes the memory of the
+    /// first. Backwards, so that chains are resolved when they are met.
+    ///
+    /// What a loop carries dies in the round, too: the argument is there from the beginning, and
+    /// the one node that may begin in its place is the result that is carried.
+    fn reuse(&mut self, graph: &Graph, gives: &Gives, meetings: &[OrderedMap<NodeId, Meeting>]) {
+        let input = |id: NodeId| match graph.nodes[id].kind {
+            NodeKind::Input(p) => Some(p),
+            _ => None,
+        };
+        let mut result: OrderedMap<NodeId, usize> = OrderedMap::default();
+        for (n, id) in graph.results.iter().enumerate() {
+            result.insert(self.root(*id), n);
+        }
+        // The parameters in the place of which a result may begin.
+        let mut partners: OrderedMap<usize, SmallVec<[usize; 1]>> = OrderedMap::default();
+        match gives {
+            Gives::Carried(pairs) | Gives::Handed(pairs) => {
+                pairs.iter().for_each(|(p, n)| partners.entry(*n).or_default().push(*p));
+            }
+            Gives::Nothing | Gives::Updated => {}
+        }
+        let mut merged: Vec<(NodeId, NodeId)> = Vec::new();
+        for (position, met) in meetings.iter().enumerate().rev() {
+            let mut arguments: OrderedMap<usize, (NodeId, &Meeting)> = OrderedMap::default();
+            let mut dying: Vec<(Option<usize>, NodeId, &Meeting)> = Vec::new();
+            let mut born: Vec<(Option<usize>, NodeId, &Meeting)> = Vec::new();
+            for (id, m) in met {
+                let Some((first, last)) = self.life[*id] else { continue };
+                let mut axes = 0..graph.nodes[*id].ty.shape.len();
+                let whole = m.index.is_some()
+                    && (input(*id).is_some() || !axes.any(|a| self.dropped(*id, a)));
+                if !whole {
+                    continue;
+                }
+                let (loaded, stored) = (m.last_load.is_some(), m.first_store.is_some());
+                let before = first < position || input(*id).is_some();
+                if before && last == position && loaded && !stored && !self.fixed[*id] {
+                    match input(*id) {
+                        Some(p) => _ = arguments.insert(p, (*id, m)),
+                        None => dying.push((m.last_load, *id, m)),
+                    }
+                }
+                if first == position && stored && !loaded && input(*id).is_none() {
+                    born.push((m.first_store, *id, m));
+                }
+            }
+            dying.sort_unstable_by_key(|(load, id, _)| (*load, *id));
+            born.sort_unstable_by_key(|(store, id, _)| (*store, *id));
+            // What has been loaded for the last time and waits for somebody like it, in both orders.
+            let mut dying = dying.into_iter().peekable();
+            let mut waiting: OrderedMap<(&ArrayType, &Index), BTreeSet<NodeId>> =
+                OrderedMap::default();
+            for (store, y, new) in born {
+                while let Some((_, x, old)) = dying.next_if(|(load, ..)| *load < store) {
+                    if let Some(index) = &old.index {
+                        waiting.entry((&graph.nodes[x].ty, index)).or_default().insert(x);
+                    }
+                }
+                let ty = &graph.nodes[y].ty;
+                let may = result.get(&self.root(y)).and_then(|n| partners.get(n));
+                let given = may.into_iter().flatten().find(|p| {
+                    arguments.get(*p).is_some_and(|(x, old)| {
+                        graph.nodes[*x].ty == *ty && old.index == new.index && old.last_load < store
+                    })
+                });
+                let given = given.and_then(|p| arguments.swap_remove(p)).map(|(x, _)| x);
+                let alike = new.index.as_ref().and_then(|index| waiting.get_mut(&(ty, index)));
+                if let Some(x) = given.or_else(|| alike?.pop_first()) {
+                    merged.push((x, y));
+                }
+            }
+        }
+        for (x, y) in merged {
+            let root = self.root(y);
+            self.roots[x] = Some(root);
+            self.fixed[root] = true;
+            self.life[root] = match (self.life[x], self.life[root]) {
+                (Some((first, _)), Some((_, last))) => Some((first, last)),
+                (one, other) => one.or(other),
+            };
+        }
+    }
+
+    pub(crate) fn root(&self, node: NodeId) -> NodeId {
+        self.roots[node].unwrap_or(node)
+    }
+
+    fn touch(&mut self, node: NodeId, position: usize) -> NodeId {
+        let root = self.root(node);
+        let (first, _) = self.life[root].unwrap_or((position, position));
+        self.life[root] = Some((first, position));
+        root
+    }
+
+    fn visit(
+        &mut self,
+        code: &[Tree],
+        position: usize,
+        clock: &mut usize,
+        met: &mut OrderedMap<NodeId, Meeting>,
+    ) {
+        for tree in code {
+            *clock += 1;
+            match tree {
+                Tree::For { body, .. } | Tree::Nest(body) => {
+                    self.visit(body, position, clock, met);
+                }
+                Tree::Contract(p) => {
+                    for m in [p.lhs, p.rhs, p.out] {
+                        let root = self.touch(m.node, position);
+                        self.fixed[root] = true;
+                    }
+                }
+                Tree::Region(r) => {
+                    for n in r.nodes() {
+                        let root = self.touch(n, position);
+                        self.fixed[root] = true;
+                    }
+                }
+                Tree::Let { expr: Def::Load { node, at, .. }, .. } => {
+                    let root = self.access(*node, at, position);
+                    meeting(met, root, at).last_load = Some(*clock);
+                }
+                Tree::Store { node, at, .. } => {
+                    let root = self.access(*node, at, position);
+                    meeting(met, root, at).first_store.get_or_insert(*clock);
+                }
+                Tree::Let { expr: Def::Code(..), .. }
+                | Tree::Var { .. }
+                | Tree::Set { .. }
+                | Tree::Fold { .. } => {}
+            }
+        }
+    }
+
+    fn access(&mut self, node: NodeId, at: &At, position: usize) -> NodeId {
+        let root = self.touch(node, position);
+        match at {
+            At::Flat(_) => self.fixed[root] = true,
+            At::Axes(index) => {
+                let here = index.iter().map(Affine::as_index);
+                match &mut self.same[root] {
+                    Some(same) => {
+                        for (s, i) in same.iter_mut().zip(here) {
+                            if *s != i {
+                                *s = None;
+                            }
+                        }
+                    }
+                    none => *none = Some(here.collect()),
+                }
+            }
+        }
+        root
+    }
+
+    /// Whether an axis needs no memory.
+    pub(crate) fn dropped(&self, node: NodeId, axis: usize) -> bool {
+        let root = self.root(node);
+        !self.fixed[root]
+            && self.same[root].as_ref().is_some_and(|s| s.get(axis).is_some_and(|i| i.is_some()))
+    }
+
+    pub(crate) fn shape(&self, graph: &Graph, node: NodeId) -> Shape {
+        let shape = &graph.nodes[node].ty.shape;
+        if matches!(graph.nodes[node].kind, NodeKind::Input(_)) {
+            return shape.clone();
+        }
+        let extent = |(axis, n): (usize, &usize)| if self.dropped(node, axis) { 1 } else { *n };
+        shape.iter().enumerate().map(extent).collect()
+    }
+}
+
+/// What the step knows of a node so far, with this access.
+fn meeting<'a>(met: &'a mut OrderedMap<NodeId, Meeting>, root: NodeId, at: &At) -> &'a mut Meeting {
+    let index = match at {
+        At::Axes(index) => Some(index),
+        At::Flat(_) => None,
+    };
+    let first = || Meeting { index: index.cloned(), ..Meeting::default() };
+    let m = met.entry(root).or_insert_with(first);
+    if m.index.as_ref() != index {
+        m.index = None;
+    }
+    m
+}

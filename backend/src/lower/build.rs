@@ -1,0 +1,487 @@
+//! From a function to its graph: calls inlined unless they stay (`calls`), constants folded, every result in memory of its own.
+
+use super::graph::{Graph, Node, NodeId, NodeKind, Source};
+use super::phase_order;
+use super::region_node::{Region, RegionKind};
+use super::units::{Calls, Gives, Unit, carries, handed};
+use super::zero_sized::{Simpler, simplify};
+use crate::loop_ir::{Asked, Kernel, KernelId};
+use crate::machine::Machine;
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use tapeloom_ir::prim::{
+    AxisMap, Direction, Effects, HELD, Lowering, Operand, Piece, Role, Rounds, Slot, TAPE, Trip,
+    is_packed,
+};
+use tapeloom_ir::{
+    ArrayType, Atom, Code, Dtype, FuncId, Function, Kind, Literal, Maker, Module, Problem, Shape,
+    Type, ValueId, maker,
+};
+
+/// The graph of a function.
+pub(crate) fn build(
+    module: &Module,
+    calls: &Calls,
+    callees: &PrimaryMap<KernelId, Kernel>,
+    Unit { function, gives }: &Unit,
+) -> Result<Graph, Problem> {
+    let graph = Graph { machine: calls.machine, ..Graph::default() };
+    let chain = SecondaryMap::new();
+    let mut flat = Flatten { module, calls, callees, gives, graph, chain };
+    let results = flat.run(*function)?;
+    let mut graph = flat.graph;
+    graph.give_results_memory(&results, gives);
+    graph.separate_updates();
+    Ok(graph.without_dead_nodes())
+}
+
+/// Views with more pieces than this get memory.
+const MAX_PIECES: usize = 16;
+
+/// Longer chains of movement nodes get memory, which bounds recursion.
+const MAX_CHAIN: u32 = 12;
+
+/// One function that is being inlined.
+struct Frame {
+    function: Arc<Function>,
+    /// The equation that comes next.
+    next: usize,
+    values: SecondaryMap<ValueId, Option<Source>>,
+    /// For how many passes what is read waits, until they have ended.
+    waits: SecondaryMap<ValueId, u8>,
+    /// Where the caller wants the results.
+    outputs: SmallVec<[ValueId; 1]>,
+}
+
+pub(crate) struct Flatten<'a> {
+    module: &'a Module,
+    calls: &'a Calls,
+    /// Kernels of functions that are compiled by themselves, so far.
+    callees: &'a PrimaryMap<KernelId, Kernel>,
+    gives: &'a Gives,
+    graph: Graph,
+    /// Number of movement nodes on the way to a computed node.
+    chain: SecondaryMap<NodeId, u32>,
+}
+
+impl Flatten<'_> {
+    /// Inlines with a stack of its own: functions nest as deep as the user likes.
+    fn run(&mut self, function: FuncId) -> Result<Vec<Source>, Problem> {
+        let f = self.module.get(function);
+        let mut args = Vec::new();
+        for (i, p) in f.all_params().enumerate() {
+            let ty = array(&f.types[p])?;
+            let operands = SmallVec::new();
+            let node = Node::new(NodeKind::Input(i), operands, ty, "input", None);
+            args.push(Source::Node(self.graph.nodes.push(node)));
+        }
+        let mut stack = vec![frame(f, &args, SmallVec::new())];
+        loop {
+            let Some(top) = stack.last_mut() else {
+                return Err(Problem::internal("inlining lost its way"));
+            };
+            if top.next == top.function.equations.len() {
+                let results: Result<Vec<Source>, Problem> =
+                    top.function.results.iter().map(|r| read(top, *r)).collect();
+                let (results, outputs) = (results?, std::mem::take(&mut top.outputs));
+                let wait = |a: &Atom| a.value().map_or(0, |v| top.waits[v]);
+                let waits: Vec<u8> = top.function.results.iter().map(wait).collect();
+                stack.pop();
+                match stack.last_mut() {
+                    None => return Ok(results),
+                    Some(caller) => {
+                        for ((o, r), waits) in outputs.iter().zip(results).zip(waits) {
+                            caller.values[*o] = Some(r);
+                            caller.waits[*o] = waits;
+                        }
+                    }
+                }
+                continue;
+            }
+            let (next, made) = (top.next, self.graph.nodes.len());
+            let callee = self.equation(top)?;
+            let e = &top.function.equations[next];
+            let wait = |a: &Atom| a.value().map_or(0, |v| top.waits[v]);
+            if let Some(mut callee) = callee {
+                for (p, a) in callee.function.clone().all_params().zip(&e.operands) {
+                    callee.waits[p] = wait(a);
+                }
+                stack.push(callee);
+                continue;
+            }
+            let waits = e.operands.iter().map(wait).max().unwrap_or(0);
+            let waits = phase_order::behind(&e.op, top.function.location(next), waits);
+            for node in self.graph.nodes.values_mut().skip(made) {
+                node.waits = waits;
+            }
+            for o in &top.function.clone().equations[next].outputs {
+                top.waits[*o] = waits;
+            }
+        }
+    }
+
+    /// Whether an array that is too long to be unrolled is what a loop carries, or an update of it: that
+    /// stays where it is, and all its elements would be written for each that changes.
+    fn changes_carry(&self, array: Source, shape: &[usize]) -> bool {
+        let Some(mut node) = array.node() else { return false };
+        while let NodeKind::Update = self.graph.nodes[node].kind
+            && let Some(base) = self.graph.nodes[node].operands[0].node()
+        {
+            node = base;
+        }
+        let long = Shape::from(shape).elements() > self.graph.machine.unrolled;
+        long && matches!(self.graph.nodes[node].kind, NodeKind::Input(p) if self.gives.any(p))
+    }
+
+    /// Adds the next equation, or returns the frame of the function it calls.
+    fn equation(&mut self, top: &mut Frame) -> Result<Option<Frame>, Problem> {
+        let f = top.function.clone();
+        let (e, loc) = (&f.equations[top.next], f.location(top.next));
+        top.next += 1;
+        let mut operands: SmallVec<[Source; 2]> = SmallVec::with_capacity(e.operands.len());
+        for a in &e.operands {
+            operands.push(read(top, *a)?);
+        }
+        let outlined = e.op.opened(|role| role == Role::Outline);
+        if let Some(callee) = outlined.and_then(|f| self.calls.kernel(f, Gives::Updated)) {
+            let mut region = Region::new(RegionKind::Call(callee), e.outputs.len());
+            region.begins = self.callees[callee].given().collect();
+            self.region(region, top, operands)?;
+            return Ok(None);
+        }
+        let types: SmallVec<[Type; 2]> =
+            operands.iter().map(|s| Type::Array(self.graph.array(*s))).collect();
+        let views: SmallVec<[Operand<'_>; 2]> = operands
+            .iter()
+            .zip(&types)
+            .map(|(s, ty)| Operand {
+                ty,
+                literal: match s {
+                    Source::Node(_) => None,
+                    Source::Literal(l) => Some(*l),
+                },
+            })
+            .collect();
+        let lowering = e.op.lower(self.module, &views);
+        let kind = match lowering {
+            Lowering::Call(callee) => {
+                let callee = self.module.get(callee);
+                return Ok(Some(frame(callee, &operands, e.outputs.clone())));
+            }
+            Lowering::Missing(problem) => return Err(problem),
+            Lowering::Branch { branches } => {
+                let pairs = handed(self.module, &branches);
+                let branches = branches.into_iter();
+                let branches = branches.map(|f| self.unit(f, Gives::Handed(pairs.clone())));
+                let branches = branches.collect::<Result<Vec<KernelId>, _>>()?;
+                let gives =
+                    |k: &KernelId, pair| self.callees[*k].given().any(|given| given == pair);
+                // One that works its result out elsewhere has it copied to where the others make it.
+                let begun = pairs.iter().filter(|pair| branches.iter().any(|k| gives(k, **pair)));
+                let all = |pair: &&(usize, usize)| branches.iter().all(|k| gives(k, **pair));
+                let begins = begun.clone().map(|(p, result)| (p + 1, *result)).collect();
+                let exchanged = begun.filter(|p| !all(p)).map(|(_, result)| *result).collect();
+                let kind = RegionKind::Branch(branches);
+                let region = Region { begins, exchanged, ..Region::new(kind, e.outputs.len()) };
+                self.region(region, top, operands)?;
+                return Ok(None);
+            }
+            Lowering::Loop { body, rounds } => {
+                self.rounds(body, rounds, top, operands)?;
+                return Ok(None);
+            }
+            Lowering::Alias { kept } => {
+                let mut source = operands[0];
+                if let (Some(name), Source::Node(node)) = (kept, source) {
+                    let node = match &*name == HELD || is_packed(&name) {
+                        true => self.graph.held(node),
+                        false => node,
+                    };
+                    self.graph.keep(node, name);
+                    source = Source::Node(node);
+                }
+                top.values[e.outputs[0]] = Some(source);
+                return Ok(None);
+            }
+            Lowering::Host(call) => {
+                let types = operands.iter().map(|s| self.graph.array(*s)).collect();
+                let asked = Arc::new(Asked { call, operands: types, location: loc });
+                self.region(Region::new(RegionKind::Ask(asked), e.outputs.len()), top, operands)?;
+                return Ok(None);
+            }
+            Lowering::Elementwise(code) => {
+                let constants: Option<SmallVec<[Literal; 3]>> = operands
+                    .iter()
+                    .map(|s| match s {
+                        Source::Literal(l) => Some(*l),
+                        Source::Node(_) => None,
+                    })
+                    .collect();
+                if let Some(constants) = constants {
+                    top.values[e.outputs[0]] = Some(Source::Literal(code.eval(&constants)));
+                    return Ok(None);
+                }
+                NodeKind::Map(code)
+            }
+            Lowering::View { pieces, fill } => NodeKind::View { pieces, fill },
+            Lowering::Reshape => {
+                // Of a reshape: the first one does not matter.
+                if let Some(n) = operands[0].node()
+                    && let NodeKind::Reshape = self.graph.nodes[n].kind
+                {
+                    operands[0] = self.graph.nodes[n].operands[0];
+                }
+                NodeKind::Reshape
+            }
+            Lowering::Iota { axis } => NodeKind::Iota { axis },
+            Lowering::Reduce { code, identity, axes } => NodeKind::Reduce { code, identity, axes },
+            Lowering::ArgReduce { axis, largest } => NodeKind::ArgReduce { axis, largest },
+            Lowering::Cumulate { .. } | Lowering::ArgSort { .. } => {
+                let ty = array(&f.types[e.outputs[0]])?;
+                let x = types.first().and_then(Type::as_array);
+                match self.calls.routine(&lowering, x, &ty) {
+                    Some(callee) => {
+                        self.region(Region::new(RegionKind::Routine(callee), 1), top, operands)?;
+                        return Ok(None);
+                    }
+                    None => NodeKind::Empty,
+                }
+            }
+            Lowering::Contract { batch, contract } => NodeKind::Contract { batch, contract },
+            Lowering::DynamicSlice => {
+                let whole = self.graph.array(operands[0]).shape;
+                let part = array(&f.types[e.outputs[0]])?.shape;
+                match literal_starts(&operands[1..], &whole, &part) {
+                    Some(starts) => {
+                        NodeKind::View { pieces: vec![shifted(0, &starts, 1)], fill: None }
+                    }
+                    None => NodeKind::Slice,
+                }
+            }
+            Lowering::DynamicUpdateSlice => {
+                let whole = self.graph.array(operands[0]).shape;
+                let part = self.graph.array(operands[1]).shape;
+                match literal_starts(&operands[2..], &whole, &part) {
+                    // A small array changes in registers: its new elements are those of the update,
+                    // and otherwise the old ones.
+                    Some(starts)
+                        if small(&whole, &part, self.graph.machine)
+                            && !self.changes_carry(operands[0], &whole) =>
+                    {
+                        let old = shifted(0, &vec![0; whole.len()], 1);
+                        NodeKind::View { pieces: vec![shifted(1, &starts, -1), old], fill: None }
+                    }
+                    _ => NodeKind::Update,
+                }
+            }
+            Lowering::Gather { batch, axes, bounds } => NodeKind::Gather { batch, axes, bounds },
+            Lowering::Scatter { combine, batch, axes, bounds } => {
+                NodeKind::Scatter { combine, batch, axes, bounds }
+            }
+        };
+        let [output] = e.outputs.as_slice() else {
+            return Err(Problem::internal(format!("`{}` has several outputs", e.op.name())));
+        };
+        let ty = array(&f.types[*output])?;
+        let empty = |s: Source| self.graph.array(s).shape.elements() == 0;
+        let (kind, operands) = match simplify(kind, operands, &ty, empty) {
+            Simpler::Node(kind, operands) => (kind, operands),
+            Simpler::Same(source) => {
+                top.values[*output] = Some(source);
+                return Ok(None);
+            }
+        };
+        let mut chain = 0;
+        if kind.is_movement() {
+            let below = operands.iter().filter_map(|s| s.node()).map(|n| self.chain[n]).max();
+            chain = below.unwrap_or(0) + 1;
+        }
+        let many = matches!(&kind, NodeKind::View { pieces, .. } if pieces.len() > MAX_PIECES);
+        let mut node = self.graph.nodes.push(Node::new(kind, operands, ty, e.op.name(), loc));
+        if many || chain > MAX_CHAIN {
+            node = self.graph.copy(Source::Node(node));
+            chain = 0;
+        }
+        self.chain[node] = chain;
+        top.values[*output] = Some(Source::Node(node));
+        Ok(None)
+    }
+}
+
+impl Flatten<'_> {
+    fn unit(&self, function: FuncId, gives: Gives) -> Result<KernelId, Problem> {
+        let kernel = self.calls.kernel(function, gives);
+        kernel.ok_or_else(|| Problem::internal("the body of a region is no kernel"))
+    }
+
+    /// A loop. What it carries begins as operands; without rounds, that is all there is.
+    fn rounds(
+        &mut self,
+        body: FuncId,
+        rounds: Rounds,
+        top: &mut Frame,
+        operands: SmallVec<[Source; 2]>,
+    ) -> Result<(), Problem> {
+        let carries = carries(&rounds);
+        let slot = |p: usize| rounds.lead() + rounds.params().take_while(|q| *q < p).count();
+        let begins: Vec<(usize, usize)> = carries.iter().map(|(p, r)| (slot(*p), *r)).collect();
+        let f = top.function.clone();
+        let e = &f.equations[top.next - 1];
+        if rounds.trip == Trip::Static(0) {
+            for (r, output) in e.outputs.iter().enumerate() {
+                let begun = begins.iter().find(|(_, result)| *result == r);
+                top.values[*output] = Some(match begun {
+                    Some((slot, _)) => operands[*slot],
+                    None => {
+                        let (ty, loc) = (array(&f.types[*output])?, f.location(top.next - 1));
+                        let (kind, operands) = match &f.types[*output] {
+                            // The handle of no record.
+                            Type::Tape(_) => {
+                                let pieces = vec![Piece { operand: 0, axes: Vec::new() }];
+                                let zero = Source::Literal(Literal::i64(0));
+                                let kind = NodeKind::View { pieces, fill: None };
+                                (kind, SmallVec::from_slice(&[zero]))
+                            }
+                            Type::Array(_) => (NodeKind::Empty, SmallVec::new()),
+                        };
+                        let node = Node::new(kind, operands, ty, e.op.name(), loc);
+                        Source::Node(self.graph.nodes.push(node))
+                    }
+                });
+            }
+            return Ok(());
+        }
+        let condition = match &rounds.trip {
+            Trip::While { condition, .. } => {
+                Some(self.unit(*condition, Gives::Carried(Vec::new()))?)
+            }
+            Trip::Static(_) | Trip::Runtime => None,
+        };
+        let body = self.unit(body, Gives::Carried(carries.clone()))?;
+        let given: Vec<(usize, usize)> = self.callees[body].given().collect();
+        let turns = carries.iter().filter(|pair| !given.contains(pair));
+        let exchanged = turns.map(|(_, result)| *result).collect();
+        let tape = |ty: &Type| matches!(ty, Type::Tape(_));
+        let stacked = |r: &usize| rounds.carrier(*r).is_none();
+        let written = (0..e.outputs.len()).filter(stacked);
+        let written = written.filter(|r| tape(&f.types[e.outputs[*r]])).collect();
+        let elements = rounds.params().enumerate().filter(|(_, p)| rounds.takes[*p] == Slot::Xs);
+        let elements: Vec<usize> = elements.map(|(k, _)| rounds.lead() + k).collect();
+        self.mark_tape(elements.iter().map(|k| operands[*k]), rounds.direction);
+        let read = elements.into_iter();
+        let read = read.filter(|k| tape(&f.type_of(e.operands[*k]))).collect();
+        let kind = RegionKind::Loop { body, condition, rounds };
+        let region = Region::new(kind, e.outputs.len());
+        let region = Region { begins, exchanged, written, read, ..region };
+        self.region(region, top, operands)
+    }
+
+    /// What a loop stacked and another one takes up in the opposite order is kept: reverse mode does
+    /// that, and marks are on what it was asked to keep only.
+    fn mark_tape(&mut self, elements: impl Iterator<Item = Source>, direction: Direction) {
+        for node in elements.filter_map(|x| x.node()) {
+            let NodeKind::Result { of, n } = self.graph.nodes[node].kind else { continue };
+            let RegionKind::Loop { rounds, .. } = &self.graph.regions[of].kind else { continue };
+            if rounds.direction != direction && rounds.carrier(n).is_none() {
+                self.graph.keep(node, TAPE.into());
+            }
+        }
+    }
+
+    /// The results of the equation before the next one, which is a region.
+    fn region(
+        &mut self,
+        mut region: Region,
+        top: &mut Frame,
+        mut operands: SmallVec<[Source; 2]>,
+    ) -> Result<(), Problem> {
+        let f = top.function.clone();
+        let (e, loc) = (&f.equations[top.next - 1], f.location(top.next - 1));
+        region.ordered = e.op.effects(self.module) == Effects::Ordered;
+        let results = region.results;
+        let of = self.graph.regions.push(region);
+        for n in 0..results.max(1) {
+            let output = e.outputs.get(n).filter(|_| n < results);
+            let ty = match output {
+                Some(output) => array(&f.types[*output])?,
+                None => ArrayType::new(Dtype::Bool, []),
+            };
+            let kind = NodeKind::Result { of, n };
+            let Maker { what, at, packed, named } = maker(self.module, &f, top.next - 1, n);
+            let mut node = Node::new(kind, operands.clone(), ty, what, at.or(loc));
+            node.kept.extend(packed);
+            node.label = named;
+            let result = Source::Node(self.graph.nodes.push(node));
+            if n == 0 {
+                operands = SmallVec::from_slice(&[result]);
+            }
+            if let Some(output) = output {
+                top.values[*output] = Some(result);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The starts of a slice or update, clamped, if all are constants.
+fn literal_starts(starts: &[Source], whole: &[usize], part: &[usize]) -> Option<Vec<i64>> {
+    let room = whole.iter().zip(part).map(|(w, p)| *w as i128 - *p as i128);
+    let start = |(s, room): (&Source, i128)| match s {
+        Source::Literal(l) if l.dtype == Dtype::U64 => Some(i128::from(l.bits).min(room) as i64),
+        Source::Literal(l) => {
+            let wide = Code::Convert(Dtype::I64).eval(&[*l]);
+            Some(i128::from(wide.bits as i64).clamp(0, room.max(0)) as i64)
+        }
+        Source::Node(_) => None,
+    };
+    starts.iter().zip(room).map(start).collect()
+}
+
+/// The piece of an operand that is read at `start + o` (or `o - start`, for a sign of -1).
+fn shifted(operand: usize, starts: &[i64], sign: i64) -> Piece {
+    let axes = starts
+        .iter()
+        .enumerate()
+        .map(|(axis, s)| AxisMap { offset: sign * s, ..AxisMap::same(axis) })
+        .collect();
+    Piece { operand, axes }
+}
+
+/// Whether an update (of each item of a batch that is updated as a whole) is no write to memory.
+fn small(whole: &[usize], part: &[usize], machine: Machine) -> bool {
+    let batch = match (whole, part) {
+        ([n, ..], [m, ..]) if n == m && whole.len() > 1 => *n,
+        _ => 1,
+    };
+    Shape::from(whole).elements() / batch.max(1) <= machine.registers
+}
+
+fn frame(function: Arc<Function>, args: &[Source], outputs: SmallVec<[ValueId; 1]>) -> Frame {
+    let mut values = SecondaryMap::with_capacity(function.types.len());
+    for (p, a) in function.all_params().zip(args) {
+        values[p] = Some(*a);
+    }
+    Frame { function, next: 0, values, waits: SecondaryMap::new(), outputs }
+}
+
+fn read(frame: &Frame, atom: Atom) -> Result<Source, Problem> {
+    match atom {
+        Atom::Literal(l) => Ok(Source::Literal(l)),
+        Atom::Value(v) => frame.values[v]
+            .ok_or_else(|| Problem::internal(format!("{v} is read before it is defined"))),
+    }
+}
+
+/// A value as an array; a tape is its handle ([`crate::loop_ir::handle`]).
+pub(crate) fn array(ty: &Type) -> Result<ArrayType, Problem> {
+    match ty {
+        Type::Array(a) if a.checked_bytes().is_some() => Ok(a.clone()),
+        Type::Array(a) => Err(Problem::new(
+            Kind::TooLarge,
+            format!("an array of type {a} does not fit in memory"),
+            "make the array smaller, or compute it in parts",
+        )),
+        Type::Tape(_) => Ok(ArrayType::new(Dtype::I64, [2])),
+    }
+}

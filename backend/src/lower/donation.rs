@@ -1,0 +1,110 @@
+//! Whose memory is taken over: what a node begins as and nobody reads afterwards.
+//!
+//! An update, and a region's result that begins as an operand, has the memory of that node from then
+//! on, if the node is nobody's result, is read last here, and is read here once. So has the argument
+//! that a caller gives up, if a result of the function comes of it by such steps alone:
+//!
+//! ```text
+//! func @step(%0: f64[100], %1: i64[], ..) -> (f64[100], ..) {
+//!   %3: f64[100] = dynamic_update_slice %0, %2, %1          in the place of %0
+//!   %4: f64[100] = scatter_add{..} %3, ..                   in the place of %3
+//!   return %4, ..
+//! }
+//! ```
+//!
+//! Then the kernel of the function says so ([`crate::loop_ir::Place::Given`]); whoever calls it gives up
+//! what has no later reader, and a copy of anything else. What a loop carries it gives up always, and
+//! then a result that is worked out element by element may lie there, too (`storage`).
+
+use super::fusion_state::Emitter;
+use super::graph::{Graph, NodeId, NodeKind};
+use super::iteration_domain::Member;
+use super::units::Gives;
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::fault::{Fault, planted};
+
+/// The arguments whose memory results take over.
+pub(crate) fn given(
+    graph: &Graph,
+    gives: &Gives,
+    members: &[Member],
+    last_reader: &SecondaryMap<NodeId, usize>,
+) -> SecondaryMap<NodeId, bool> {
+    let mut given = SecondaryMap::new();
+    if *gives == Gives::Nothing {
+        return given;
+    }
+    let mut member: SecondaryMap<NodeId, Option<usize>> = SecondaryMap::new();
+    for (m, of) in members.iter().enumerate() {
+        member[of.node] = Some(m);
+    }
+    for (result, root) in graph.results.iter().enumerate() {
+        let mut node = *root;
+        while let Some((of, slot)) = graph.base(node)
+            && let Some(base) = graph.nodes[of].operands[slot].node()
+            && (planted(Fault::GivenUp) || member[of].is_some_and(|m| last_reader[base] == m))
+            && !graph.reads_beside(of, slot, base)
+            && !graph.results.contains(&base)
+        {
+            node = base;
+            if let NodeKind::Input(p) = graph.nodes[base].kind {
+                given[base] = gives.allows(p, result);
+                break;
+            }
+        }
+    }
+    given
+}
+
+impl Gives {
+    /// Whether an argument is a result as it is, where that goes.
+    pub(crate) fn hands_on(&self, param: usize, result: usize) -> bool {
+        matches!(self, Gives::Handed(pairs) if pairs.contains(&(param, result)))
+    }
+
+    /// Whether an argument may lie where some result goes.
+    pub(crate) fn any(&self, param: usize) -> bool {
+        match self {
+            Gives::Nothing => false,
+            Gives::Updated => true,
+            Gives::Carried(pairs) | Gives::Handed(pairs) => pairs.iter().any(|(p, _)| *p == param),
+        }
+    }
+
+    /// Whether an argument may lie where a result goes.
+    pub(crate) fn allows(&self, param: usize, result: usize) -> bool {
+        match self {
+            Gives::Nothing => false,
+            Gives::Updated => true,
+            Gives::Carried(pairs) | Gives::Handed(pairs) => pairs.contains(&(param, result)),
+        }
+    }
+}
+
+impl Emitter<'_> {
+    /// The node whose memory this one takes over, if it may.
+    pub(crate) fn taken(&mut self, m: usize, id: NodeId) -> Option<NodeId> {
+        let (of, slot) = self.graph.base(id)?;
+        let base = self.graph.nodes[of].operands[slot].node()?;
+        let owned = match &self.graph.nodes[base].kind {
+            NodeKind::Input(_) => self.given[base],
+            kind => !kind.is_movement(),
+        };
+        let given = planted(Fault::GivenUp) && self.given[base];
+        let last = self.last_reader[base] == m
+            || given
+            || planted(Fault::UpdateTakesOver) && self.last_reader[base] < m;
+        let free = owned
+            && last
+            && !self.graph.reads_beside(of, slot, base)
+            && !self.overwritten[base]
+            && !self.is_result[base];
+        if !free {
+            return None;
+        }
+        self.needs[base] = true;
+        self.overwritten[base] = true;
+        self.takes[id] = Some(base);
+        Some(base)
+    }
+}

@@ -1,0 +1,251 @@
+//! Positions that are known only when the program runs: divided, clamped, or read from an array.
+
+use super::affine::{Affine, Division, Index, Term, flatten};
+use super::fusion_state::Emitter;
+use super::graph::{NodeId, Source};
+use super::loop_tree::{At, Def};
+use super::view::Condition;
+use crate::loop_ir::Arg;
+use smallvec::SmallVec;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Bounds;
+use tapeloom_ir::{Code, Dtype, Literal, Problem};
+
+/// No index is further from 0, where anything is known of it.
+const INDEX_LIMIT: i64 = 1 << 60;
+
+impl Emitter<'_> {
+    /// A reshape keeps the row-major position. Where that is no index of the operand, the operand is
+    /// read by position, and if it is itself no array in memory, the position is divided when the
+    /// program runs.
+    pub(crate) fn reshaped(
+        &mut self,
+        id: NodeId,
+        index: &Index,
+        guard: Option<Arg>,
+    ) -> Result<Arg, Problem> {
+        let graph = self.graph;
+        let node = &graph.nodes[id];
+        let operand = node.operands[0];
+        let from = self.shape(operand);
+        let flat = flatten(index, &node.ty.shape);
+        let strides = tapeloom_ir::Shape::from(&*from).strides();
+        let mut left = Some(flat.clone());
+        let mut at = Index::new();
+        for stride in &strides {
+            let division = left.map(|a| a.divide(*stride as i64, &|t| self.range_of(t)));
+            left = division.and_then(Division::exact).map(|(quotient, remainder)| {
+                at.push(quotient);
+                remainder
+            });
+        }
+        if left.is_some() {
+            return self.element(operand, &at, guard);
+        }
+        if let Source::Node(n) = operand
+            && !graph.nodes[n].kind.is_movement()
+        {
+            return Ok(self.load(n, At::Flat(flat), guard));
+        }
+        let mut at = Index::new();
+        let mut left = flat;
+        for stride in &strides {
+            let (quotient, remainder) = self.divided(&left, *stride as i64);
+            at.push(quotient);
+            left = remainder;
+        }
+        self.element(operand, &at, guard)
+    }
+
+    /// An index divided by a positive number, rounded down, and what is left of it.
+    pub(crate) fn divided(&mut self, a: &Affine, by: i64) -> (Affine, Affine) {
+        let Division { quotient, remainder, inner } = a.divide(by, &|t| self.range_of(t));
+        let Some((x, c)) = inner else { return (quotient, remainder) };
+        let (q, r) = self.divided_at_run_time(x, c);
+        (quotient.add(&q), remainder.add(&r.scale(by / c, 0)))
+    }
+
+    /// The same where the ranges decide nothing: once for each index, in the outermost block where
+    /// it is there.
+    fn divided_at_run_time(&mut self, x: Affine, by: i64) -> (Affine, Affine) {
+        let key = (x, by);
+        if let Some(found) = self.blocks.iter().find_map(|b| b.divided.get(&key)) {
+            return found.clone();
+        }
+        let x = &key.0;
+        let (lo, hi) = self.range(x);
+        // (x + m by) / by - m = x / by: what may be negative is moved, since machines round to zero.
+        let moved = if lo > -INDEX_LIMIT { (-lo.div_euclid(by)).max(0) } else { 0 };
+        let value = self.index_value(&x.scale(1, moved * by));
+        let divisor = Arg::Literal(Literal::i64(by));
+        let mut quotient = self.code(Code::Div, &[value, divisor]);
+        let mut remainder = self.code(Code::Rem, &[value, divisor]);
+        if lo <= -INDEX_LIMIT {
+            let zero = Arg::Literal(Literal::i64(0));
+            let below = self.code(Code::Lt, &[remainder, zero]);
+            let one = self.code(Code::Convert(Dtype::I64), &[below]);
+            let above = self.code(Code::Add, &[remainder, divisor]);
+            quotient = self.code(Code::Sub, &[quotient, one]);
+            remainder = self.code(Code::Select, &[below, above, remainder]);
+        }
+        let level = self.level(quotient).max(self.level(remainder));
+        let range = (lo.div_euclid(by) + moved, hi.div_euclid(by).saturating_add(moved));
+        let quotient = self.bounded(quotient, range).scale(1, -moved);
+        let remainder = self.bounded(remainder, (0, by - 1));
+        self.blocks[level].divided.insert(key, (quotient.clone(), remainder.clone()));
+        (quotient, remainder)
+    }
+
+    /// An i64 scalar as an index, with what is known about it.
+    fn bounded(&mut self, value: Arg, range: (i64, i64)) -> Affine {
+        match value {
+            Arg::Literal(l) => Affine::constant(l.bits as i64),
+            Arg::Index(i) => Affine::term(Term::Index(i)),
+            Arg::Scalar(s) => {
+                self.scalars[s].range.get_or_insert(range);
+                Affine::term(Term::Scalar(s))
+            }
+            Arg::Var(_) => {
+                // A variable has no range: give its present value a name.
+                let level = self.level(value);
+                let zero = Arg::Literal(Literal::i64(0));
+                let code = Def::Code(Code::Add, SmallVec::from_slice(&[value, zero]));
+                let named = self.let_at(level, Dtype::I64, code);
+                self.bounded(named, range)
+            }
+        }
+    }
+
+    /// An index as an i64.
+    pub(crate) fn index_value(&mut self, a: &Affine) -> Arg {
+        let mut sum: Option<Arg> = None;
+        for (t, factor) in &a.terms {
+            let term = match t {
+                Term::Index(i) => Arg::Index(*i),
+                Term::Scalar(s) => Arg::Scalar(*s),
+            };
+            let scaled = self.code(Code::Mul, &[term, Arg::Literal(Literal::i64(*factor))]);
+            sum = Some(match sum {
+                None => scaled,
+                Some(before) => self.code(Code::Add, &[before, scaled]),
+            });
+        }
+        let offset = Arg::Literal(Literal::i64(a.offset));
+        match sum {
+            None => offset,
+            Some(sum) => self.code(Code::Add, &[sum, offset]),
+        }
+    }
+
+    /// The start of a dynamic slice or update along an axis, clamped to `0..=room`.
+    pub(crate) fn start(
+        &mut self,
+        id: NodeId,
+        operand: usize,
+        room: i64,
+    ) -> Result<Affine, Problem> {
+        if room <= 0 {
+            return Ok(Affine::default());
+        }
+        if let Some(known) = self.starts.get(&(id, operand)) {
+            return Ok(known.clone());
+        }
+        let source = self.graph.nodes[id].operands[operand];
+        let value = self.element(source, &Index::new(), None)?;
+        let start = self.clamped(value, room);
+        self.starts.insert((id, operand), start.clone());
+        Ok(start)
+    }
+
+    fn clamped(&mut self, value: Arg, room: i64) -> Affine {
+        let Arg::Scalar(known) = value else { return self.clamp(value, room) };
+        let key = (known, room);
+        if let Some(found) = self.blocks.iter().find_map(|b| b.clamped.get(&key)) {
+            return found.clone();
+        }
+        let level = self.level(value);
+        let clamped = self.clamp(value, room);
+        self.blocks[level].clamped.insert(key, clamped.clone());
+        clamped
+    }
+
+    pub(crate) fn clamp(&mut self, value: Arg, room: i64) -> Affine {
+        let mut value = value;
+        if self.dtype(value) == Dtype::U64 {
+            // Half of these are no i64: the upper bound comes first.
+            let last = Literal { dtype: Dtype::U64, bits: room as u64 };
+            value = self.code(Code::Min, &[value, Arg::Literal(last)]);
+        }
+        let value = self.as_i64(value);
+        let zero = Arg::Literal(Literal::i64(0));
+        let value = self.code(Code::Max, &[value, zero]);
+        let value = self.code(Code::Min, &[value, Arg::Literal(Literal::i64(room))]);
+        self.bounded(value, (0, room))
+    }
+
+    fn as_i64(&mut self, value: Arg) -> Arg {
+        self.code(Code::Convert(Dtype::I64), &[value])
+    }
+
+    /// The index into an array that a gather or scatter addresses: `lead` indexes the leading axes
+    /// of the indices, `rest` the axes that are taken whole. The condition says whether it is inside
+    /// the array, if that has to be asked.
+    #[allow(clippy::too_many_arguments, reason = "the attributes of a gather")]
+    pub(crate) fn addressed(
+        &mut self,
+        array: Source,
+        indices: Source,
+        batch: usize,
+        axes: &[usize],
+        bounds: Bounds,
+        lead: &Index,
+        rest: &Index,
+        guard: Option<Arg>,
+    ) -> Result<(Index, Option<Arg>), Problem> {
+        let extents = self.shape(array);
+        let mut at = Index::new();
+        let mut inside = None;
+        let mut rest = rest.iter();
+        for (axis, extent) in extents.iter().enumerate() {
+            if axis < batch {
+                at.push(lead[axis].clone());
+                continue;
+            }
+            let Some(k) = axes.iter().position(|a| *a == axis) else {
+                at.push(rest.next().cloned().unwrap_or_default());
+                continue;
+            };
+            let mut which = lead.clone();
+            which.push(Affine::constant(k as i64));
+            let value = self.element(indices, &which, guard)?;
+            let last = *extent as i64 - 1;
+            match bounds {
+                Bounds::Clip => {
+                    let last = last - i64::from(planted(Fault::GatherBound));
+                    at.push(self.clamped(value, last.max(0)));
+                }
+                Bounds::Drop => {
+                    let value = self.as_i64(value);
+                    let mut index = self.bounded(value, (i64::MIN, i64::MAX));
+                    let conditions = [
+                        Condition::AtLeastZero(index.clone()),
+                        Condition::Below(index.clone(), *extent as i64),
+                    ];
+                    // A known index outside is no place to count strides from: it may be any i64.
+                    let outside =
+                        index.is_constant() && !(0..*extent as i64).contains(&index.offset);
+                    let here = match outside {
+                        true => Some(Arg::Literal(Literal::bool(false))),
+                        false => self.all(&conditions),
+                    };
+                    if outside {
+                        index = Affine::default();
+                    }
+                    inside = self.both(inside, here);
+                    at.push(index);
+                }
+            }
+        }
+        Ok((at, inside))
+    }
+}

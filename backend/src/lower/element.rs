@@ -1,0 +1,131 @@
+//! One element: code that gives the element of a node at an index.
+//!
+//! An element of a computed node is a scalar that is already there, or a load. Where a load would be
+//! the first to need the node's memory, and the element is one or two cheap operations away from
+//! memory that exists anyway, it is computed again instead. An element of a movement node is an
+//! element of something else:
+//!
+//! ```text
+//! y = pad{low=[1]} x, 0.0       y[i] = select(i >= 1, x[i - 1] if i >= 1, 0.0)
+//! y = rev{axes=[0]} x           y[i] = x[n - 1 - i]
+//! ```
+
+use super::affine::{Affine, Index, Term};
+use super::fusion_state::Emitter;
+use super::graph::{NodeId, NodeKind, Source};
+use super::loop_tree::{At, Def};
+use crate::loop_ir::Arg;
+use smallvec::SmallVec;
+use tapeloom_ir::{Code, Literal, Problem};
+
+impl Emitter<'_> {
+    /// The element of `source` at `index`, or zero (or anything, if nothing is loaded) where the
+    /// guard is false.
+    pub(crate) fn element(
+        &mut self,
+        source: Source,
+        index: &Index,
+        guard: Option<Arg>,
+    ) -> Result<Arg, Problem> {
+        let id = match source {
+            Source::Literal(l) => return Ok(Arg::Literal(l)),
+            Source::Node(n) => n,
+        };
+        if let Some(found) = self.recall(id, index, guard) {
+            return Ok(found);
+        }
+        let graph = self.graph;
+        let node = &graph.nodes[id];
+        let value = match &node.kind {
+            NodeKind::Input(_)
+            | NodeKind::Reduce { .. }
+            | NodeKind::ArgReduce { .. }
+            | NodeKind::Contract { .. }
+            | NodeKind::Update
+            | NodeKind::Result { .. }
+            | NodeKind::Scatter { .. }
+            | NodeKind::Copy => self.load(id, At::Axes(index.clone()), guard),
+            NodeKind::Map(code) => {
+                if self.needs[id] || !self.recomputed(id) {
+                    self.load(id, At::Axes(index.clone()), guard)
+                } else {
+                    let mut args: SmallVec<[Arg; 3]> = SmallVec::new();
+                    for s in &node.operands {
+                        args.push(self.element(*s, index, guard)?);
+                    }
+                    self.code(*code, &args)
+                }
+            }
+            NodeKind::Empty => {
+                return Err(Problem::internal("an element of an array that has none"));
+            }
+            NodeKind::View { pieces, fill } => self.view(id, pieces, *fill, index, guard)?,
+            NodeKind::Reshape => return self.reshaped(id, index, guard),
+            NodeKind::Iota { axis } => {
+                let value = self.index_value(&index[*axis]);
+                self.code(Code::Convert(node.ty.dtype), &[value])
+            }
+            NodeKind::Slice => {
+                let from = self.shape(node.operands[0]);
+                let mut at = Index::new();
+                for (axis, i) in index.iter().enumerate() {
+                    let room = from[axis] as i64 - node.ty.shape[axis] as i64;
+                    let start = self.start(id, 1 + axis, room)?;
+                    at.push(i.add(&start));
+                }
+                return self.element(node.operands[0], &at, guard);
+            }
+            NodeKind::Gather { batch, axes, bounds } => {
+                let rank = self.shape(node.operands[1]).len();
+                let lead: Index = index[..rank - 1].iter().cloned().collect();
+                let rest: Index = index[rank - 1..].iter().cloned().collect();
+                let (at, inside) = self.addressed(
+                    node.operands[0],
+                    node.operands[1],
+                    *batch,
+                    axes,
+                    *bounds,
+                    &lead,
+                    &rest,
+                    guard,
+                )?;
+                match inside {
+                    None => self.element(node.operands[0], &at, guard)?,
+                    Some(inside) => {
+                        let guard = self.both(guard, Some(inside));
+                        let value = self.element(node.operands[0], &at, guard)?;
+                        let zero = Arg::Literal(Literal::zero(node.ty.dtype));
+                        self.code(Code::Select, &[inside, value, zero])
+                    }
+                }
+            }
+        };
+        self.remember(id, index, guard, value);
+        Ok(value)
+    }
+
+    pub(crate) fn shape(&self, source: Source) -> SmallVec<[usize; 4]> {
+        source
+            .node()
+            .map_or(SmallVec::new(), |n| SmallVec::from_slice(&self.graph.nodes[n].ty.shape))
+    }
+
+    /// Loads an element, in the outermost block where its index is there.
+    pub(crate) fn load(&mut self, node: NodeId, at: At, guard: Option<Arg>) -> Arg {
+        self.needs[node] = true;
+        let affine_level = |a: &Affine| {
+            let level = |t: &Term| match t {
+                Term::Index(i) => self.level(Arg::Index(*i)),
+                Term::Scalar(s) => self.level(Arg::Scalar(*s)),
+            };
+            a.terms.iter().map(|(t, _)| level(t)).max().unwrap_or(0)
+        };
+        let level = match &at {
+            At::Axes(index) => index.iter().map(affine_level).max().unwrap_or(0),
+            At::Flat(a) => affine_level(a),
+        };
+        let level = level.max(guard.map_or(0, |g| self.level(g)));
+        let dtype = self.graph.nodes[node].ty.dtype;
+        self.let_at(level, dtype, Def::Load { node, at, guard })
+    }
+}

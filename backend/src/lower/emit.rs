@@ -1,0 +1,264 @@
+//! From trees to statements: nodes become buffers and their versions, elements addresses, and numbers
+//! are dense.
+
+use super::affine::{Affine, Term};
+use super::buffer_liveness::Storage;
+use super::coalesce::collapse;
+use super::dynamic_tape::Tapes;
+use super::fusion::Emitted;
+use super::graph::{Graph, NodeId, NodeKind};
+use super::loop_tree::{At, Def, NodeMatrix, Tree};
+use crate::loop_ir::{
+    self, Address, Arg, Buffer, BufferId, Contract, Cursor, CursorId, Expr, Extent, IndexId,
+    Kernel, KernelId, Matrix, Rounds, ScalarId, Stmt, Sums, VarId, Version,
+};
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
+use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
+
+/// Which of a buffer's values each node is.
+pub(crate) struct Held {
+    of_node: SecondaryMap<NodeId, u32>,
+    pub(crate) versions: SecondaryMap<BufferId, Vec<Version>>,
+}
+
+impl Held {
+    /// Nodes that share a buffer are its versions, in their own order.
+    pub(crate) fn of(
+        graph: &Graph,
+        emitted: &Emitted,
+        buffers: &SecondaryMap<NodeId, Option<BufferId>>,
+    ) -> Held {
+        let mut held = Held {
+            of_node: SecondaryMap::with_capacity(graph.nodes.len()),
+            versions: SecondaryMap::new(),
+        };
+        let mut met: SecondaryMap<BufferId, bool> = SecondaryMap::new();
+        for id in graph.nodes.keys() {
+            let Some(buffer) = buffers[id] else { continue };
+            if std::mem::replace(&mut met[buffer], true) {
+                let continues = emitted.takes[id].map(|base| held.of_node[base]);
+                held.versions[buffer].push(Version { continues });
+                held.of_node[id] = held.versions[buffer].len() as u32;
+            }
+        }
+        held
+    }
+
+    /// A node in that buffer.
+    pub(crate) fn at(&self, node: NodeId, buffer: BufferId) -> loop_ir::Held {
+        loop_ir::Held { buffer, version: self.of_node[node] }
+    }
+}
+
+/// Where everything lies.
+#[derive(Clone, Copy)]
+pub(crate) struct Memory<'a> {
+    pub(crate) storage: &'a Storage,
+    pub(crate) of_node: &'a SecondaryMap<NodeId, Option<BufferId>>,
+    /// Where the frames of regions begin, by their first results.
+    pub(crate) frames: &'a OrderedMap<NodeId, usize>,
+    pub(crate) callees: &'a PrimaryMap<KernelId, Kernel>,
+}
+
+/// What has been converted so far.
+pub(crate) struct Convert<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) memory: Memory<'a>,
+    /// Regions add some of their own.
+    pub(crate) buffers: PrimaryMap<BufferId, Buffer>,
+    pub(crate) held: Held,
+    old: &'a Emitted,
+    pub(crate) scalars: PrimaryMap<ScalarId, Dtype>,
+    pub(crate) vars: PrimaryMap<VarId, Dtype>,
+    pub(crate) indices: u32,
+    pub(crate) cursors: PrimaryMap<CursorId, Cursor>,
+    /// The tapes of the program so far.
+    pub(crate) tapes: &'a mut Tapes,
+    new_scalar: SecondaryMap<ScalarId, Option<ScalarId>>,
+    new_var: SecondaryMap<VarId, Option<VarId>>,
+    new_index: SecondaryMap<IndexId, Option<IndexId>>,
+    /// Run-time indices times strides, for each block that is open.
+    scaled: Vec<OrderedMap<(ScalarId, i64), Arg>>,
+}
+
+impl<'a> Convert<'a> {
+    pub(crate) fn new(
+        graph: &'a Graph,
+        old: &'a Emitted,
+        memory: Memory<'a>,
+        buffers: PrimaryMap<BufferId, Buffer>,
+        held: Held,
+        tapes: &'a mut Tapes,
+    ) -> Convert<'a> {
+        Convert {
+            graph,
+            memory,
+            buffers,
+            held,
+            old,
+            scalars: PrimaryMap::new(),
+            vars: PrimaryMap::new(),
+            indices: 0,
+            cursors: PrimaryMap::new(),
+            tapes,
+            new_scalar: SecondaryMap::new(),
+            new_var: SecondaryMap::new(),
+            new_index: SecondaryMap::new(),
+            scaled: Vec::new(),
+        }
+    }
+
+    pub(crate) fn block(&mut self, code: &[Tree]) -> Result<Vec<Stmt>, Problem> {
+        let mut out = Vec::with_capacity(code.len());
+        self.scaled.push(OrderedMap::default());
+        for tree in code {
+            self.statement(tree, &mut out)?;
+        }
+        self.scaled.pop();
+        Ok(out)
+    }
+
+    fn statement(&mut self, tree: &Tree, out: &mut Vec<Stmt>) -> Result<(), Problem> {
+        let stmt = match tree {
+            Tree::Nest(body) => Stmt::nest(collapse(self.block(body)?)),
+            Tree::Contract(p) => Stmt::Contract(Contract {
+                dtype: p.dtype,
+                sums: Sums::Library,
+                m: p.m,
+                n: p.n,
+                k: p.k,
+                accumulate: false,
+                lhs: self.matrix(p.lhs)?,
+                rhs: self.matrix(p.rhs)?,
+                out: self.matrix(p.out)?,
+                batch: p.batch.clone(),
+            }),
+            Tree::Region(r) => return self.region(r, out),
+            Tree::For { index, extent, body } => {
+                let new = IndexId::new(self.indices as usize);
+                self.indices += 1;
+                self.new_index[*index] = Some(new);
+                // What its rounds are is claimed in the end.
+                let (extent, rounds) = (Extent::Constant(*extent), Rounds::Serial);
+                let (carries, body) = (Vec::new(), self.block(body)?);
+                Stmt::For { index: new, extent, rounds, lanes: 1, carries, body }
+            }
+            Tree::Let { value, expr } => {
+                let expr = match expr {
+                    Def::Code(code, args) => {
+                        let args: Result<Vec<Arg>, Problem> =
+                            args.iter().map(|a| self.arg(*a)).collect();
+                        Expr::Code(*code, args?)
+                    }
+                    Def::Load { node, at, guard } => {
+                        let guard = guard.map(|g| self.arg(g)).transpose()?;
+                        let address = self.address(*node, at, out)?;
+                        let (buffer, version) = self.buffer(*node)?;
+                        Expr::Load { buffer, version, address, guard }
+                    }
+                };
+                let new = self.scalars.push(self.old.scalars[*value].dtype);
+                self.new_scalar[*value] = Some(new);
+                Stmt::Let { value: new, expr }
+            }
+            Tree::Var { var, init } => {
+                let init = self.arg(*init)?;
+                let new = self.vars.push(self.old.vars[*var]);
+                self.new_var[*var] = Some(new);
+                Stmt::Var { var: new, init }
+            }
+            Tree::Set { var, value } => {
+                Stmt::Set { var: self.var(*var)?, value: self.arg(*value)? }
+            }
+            Tree::Fold { var, code, value } => {
+                Stmt::Fold { var: self.var(*var)?, code: *code, value: self.arg(*value)? }
+            }
+            Tree::Store { node, at, value, guard } => {
+                let (value, guard) = (self.arg(*value)?, guard.map(|g| self.arg(g)).transpose()?);
+                let address = self.address(*node, at, out)?;
+                let (buffer, version) = self.buffer(*node)?;
+                Stmt::Store { buffer, version, address, value, guard }
+            }
+        };
+        out.push(stmt);
+        Ok(())
+    }
+
+    fn arg(&self, arg: Arg) -> Result<Arg, Problem> {
+        let lost = || Problem::internal("the scheduler used a value before its definition");
+        match arg {
+            Arg::Scalar(s) => self.new_scalar[s].map(Arg::Scalar).ok_or_else(lost),
+            Arg::Var(v) => self.new_var[v].map(Arg::Var).ok_or_else(lost),
+            Arg::Index(i) => self.new_index[i].map(Arg::Index).ok_or_else(lost),
+            Arg::Literal(_) => Ok(arg),
+        }
+    }
+
+    pub(crate) fn var(&self, var: VarId) -> Result<VarId, Problem> {
+        self.new_var[var].ok_or_else(|| Problem::internal("a variable before its declaration"))
+    }
+
+    /// The buffer that holds a node, and as which of its versions.
+    pub(crate) fn buffer(&self, node: NodeId) -> Result<(BufferId, u32), Problem> {
+        let buffer = self.memory.of_node[node];
+        let buffer = buffer.ok_or_else(|| Problem::internal(format!("{node} has no memory")))?;
+        Ok((buffer, self.held.of_node[node]))
+    }
+
+    fn address(&mut self, node: NodeId, at: &At, out: &mut Vec<Stmt>) -> Result<Address, Problem> {
+        let position = match at {
+            At::Flat(a) => a.clone(),
+            At::Axes(index) => {
+                let strides = self.memory.storage.shape(self.graph, node).strides();
+                let mut position = Affine::default();
+                for (axis, (a, stride)) in index.iter().zip(&strides).enumerate() {
+                    let is_input = matches!(self.graph.nodes[node].kind, NodeKind::Input(_));
+                    if is_input || !self.memory.storage.dropped(node, axis) {
+                        position = position.add(&a.scale(*stride as i64, 0));
+                    }
+                }
+                position
+            }
+        };
+        let mut address = Address { offset: position.offset, ..Address::default() };
+        for (t, factor) in &position.terms {
+            match t {
+                Term::Index(i) => {
+                    let lost =
+                        || Problem::internal("the scheduler used an index outside of its loop");
+                    address.terms.push((self.new_index[*i].ok_or_else(lost)?, *factor));
+                }
+                Term::Scalar(s) => {
+                    let mut part = self.arg(Arg::Scalar(*s))?;
+                    if *factor != 1 {
+                        let known = self.scaled.iter().find_map(|b| b.get(&(*s, *factor))).copied();
+                        part = known.unwrap_or_else(|| {
+                            let by = Arg::Literal(Literal::i64(*factor));
+                            self.integer(Code::Mul, part, by, out)
+                        });
+                        if let Some(block) = self.scaled.last_mut() {
+                            block.insert((*s, *factor), part);
+                        }
+                    }
+                    address.dynamic = Some(match address.dynamic {
+                        None => part,
+                        Some(before) => self.integer(Code::Add, before, part, out),
+                    });
+                }
+            }
+        }
+        Ok(address)
+    }
+
+    pub(crate) fn integer(&mut self, code: Code, x: Arg, y: Arg, out: &mut Vec<Stmt>) -> Arg {
+        let value = self.scalars.push(Dtype::I64);
+        out.push(Stmt::Let { value, expr: Expr::Code(code, vec![x, y]) });
+        Arg::Scalar(value)
+    }
+
+    fn matrix(&self, o: NodeMatrix) -> Result<Matrix, Problem> {
+        let (buffer, version) = self.buffer(o.node)?;
+        let at = Address::constant(o.offset);
+        Ok(Matrix { buffer, version, at, row: o.row, column: o.column })
+    }
+}

@@ -1,0 +1,441 @@
+//! From members to loop trees: which members share a loop, and what happens inside.
+//!
+//! Members arrive in an order in which what is read comes first. A block (the whole program, or the
+//! body of a loop) distributes its members over *items* that run one after the other: straight-line
+//! code, or a loop of some extent, whose body is a block again. A member goes to the latest item of
+//! its own extent that does not run before something it reads is complete:
+//!
+//! ```text
+//! y[i,j] = exp x[i,j]        loop i { loop j { y } }
+//! s[i]   = Σ_j y[i,j]        loop i { loop j { y, fold s } }
+//! z[i,j] = y[i,j] / s[i]     loop i { loop j { y, fold s }; loop j { z } }
+//! t      = Σ_i s[i]          loop i { loop j { y, fold s }; loop j { z }; fold t }
+//! ```
+//!
+//! Sharing a loop is sound where the reader takes, along the axis that the loop runs over, exactly
+//! the element of this iteration; everything that it reads is then complete in this iteration,
+//! whatever happens along the other axes. A fold over the shared loop is complete only after it, and
+//! so its readers come later. Items run in a fixed order and no member moves once it is placed, so
+//! there can be no cycles, and one pass over the members is enough.
+//!
+//! Loops are opened one axis at a time, so that members of different rank share what they can: the
+//! nest of a softmax, and that of a function of small vectors mapped over a batch, fall out of the
+//! same rule.
+//!
+//! Model: Halide's `compute_at` and the multi-output fusion of XLA and Futhark, with the tree of
+//! loops of TVM, found greedily.
+
+use super::affine::{Affine, Index, Term};
+use super::fusion_state::{Accumulator, Block, Emitter, Pattern, Placed, ScalarInfo};
+use super::graph::{Graph, NodeId, NodeKind, Source};
+use super::iteration_domain::{Member, Part, Runs};
+use super::loop_tree::{At, Def, Tree};
+use super::phase_order::{self, Passes};
+use super::step_order::{Item, Space, Timeline};
+use super::units::Gives;
+use crate::loop_ir::{Arg, ScalarId, VarId};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use smallvec::SmallVec;
+use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
+
+/// What is emitted.
+pub(crate) struct Emitted {
+    pub(crate) body: Vec<Tree>,
+    pub(crate) scalars: PrimaryMap<ScalarId, ScalarInfo>,
+    pub(crate) vars: PrimaryMap<VarId, Dtype>,
+    /// Whether a node needs memory.
+    pub(crate) needs: SecondaryMap<NodeId, bool>,
+    /// The node whose memory an update takes over.
+    pub(crate) takes: SecondaryMap<NodeId, Option<NodeId>>,
+}
+
+/// Emits the members in loop nests.
+pub(crate) fn emit(graph: &Graph, gives: &Gives, members: Vec<Member>) -> Result<Emitted, Problem> {
+    let last_reader = super::fusion_candidates::last_readers(graph, &members);
+    let given = super::donation::given(graph, gives, &members, &last_reader);
+    let order: Vec<usize> = (0..members.len()).collect();
+    let mut emit = Emitter {
+        graph,
+        bound: members.iter().map(|_| SmallVec::new()).collect(),
+        accumulators: members.iter().map(|_| None).collect(),
+        members,
+        last_reader,
+        waits: phase_order::waits(graph),
+        given,
+        scalars: PrimaryMap::new(),
+        vars: PrimaryMap::new(),
+        var_levels: SecondaryMap::new(),
+        indices: PrimaryMap::new(),
+        blocks: Vec::new(),
+        starts: OrderedMap::default(),
+        needs: SecondaryMap::with_capacity(graph.nodes.len()),
+        overwritten: SecondaryMap::with_capacity(graph.nodes.len()),
+        takes: SecondaryMap::with_capacity(graph.nodes.len()),
+        is_result: SecondaryMap::with_capacity(graph.nodes.len()),
+        regions: super::region_operands::results(graph),
+        libraries: SecondaryMap::with_capacity(graph.nodes.len()),
+        placed: SecondaryMap::with_capacity(graph.nodes.len()),
+        blocks_placed: 0,
+        body: Vec::new(),
+    };
+    for r in &graph.results {
+        emit.needs[*r] = true;
+        emit.is_result[*r] = true;
+    }
+    for id in graph.nodes.keys() {
+        emit.libraries[id] = super::blas_select::plan(graph, id);
+    }
+    for item in emit.place(&order, 0) {
+        if emit.step(&item)? {
+            continue;
+        }
+        emit.blocks.push(Block::default());
+        emit.starts.clear();
+        emit.item(&item, 0)?;
+        let code = emit.blocks.pop().map_or(Vec::new(), |b| b.code);
+        emit.body.push(Tree::Nest(code));
+    }
+    Ok(Emitted {
+        body: emit.body,
+        scalars: emit.scalars,
+        vars: emit.vars,
+        needs: emit.needs,
+        takes: emit.takes,
+    })
+}
+
+impl Emitter<'_> {
+    // --- placing ---
+
+    /// Distributes members over items.
+    fn place(&mut self, members: &[usize], depth: usize) -> Vec<Item> {
+        self.blocks_placed += 1;
+        let block = self.blocks_placed;
+        let mut line = Timeline::default();
+        let mut passes = Passes::default();
+        for &m in members {
+            let space = self.space(m, depth);
+            let waits = self.waits[self.members[m].node];
+            let mut earliest = if depth == 0 { passes.end(waits) } else { 0 };
+            for r in &self.members[m].reads {
+                let at = self.placed[r.node];
+                if at.block != block {
+                    continue;
+                }
+                let shares = line.items[at.item].space == space
+                    && !(self.graph.nodes[r.node].is_held() && self.is_back(m))
+                    && match space {
+                        Space::Straight => true,
+                        Space::Loop(_) => self.aligned(m, r, at, depth),
+                        Space::Alone => false,
+                    };
+                let time = line.times[at.item];
+                earliest = earliest.max(if shares { time } else { time + 1 });
+            }
+            // What little work there is may be done ahead of what is there already.
+            // Whoever reads it next finds it in the cache.
+            let early = self.members[m].rest(depth) <= self.graph.machine.cached;
+            let item = line.place(space, earliest, depth == 0, early);
+            line.items[item].members.push(m);
+            passes.placed(waits, line.times[item]);
+            let node = self.members[m].node;
+            let parts = self.members[m].part != Part::Whole;
+            self.placed[node] = Placed { block, item, member: m, parts };
+            for result in self.regions.get(&node).into_iter().flatten() {
+                self.placed[*result] = self.placed[node];
+            }
+        }
+        line.in_order()
+    }
+
+    /// Whether a member is of the way back, before which what is held for it is complete.
+    fn is_back(&self, m: usize) -> bool {
+        let loc = self.graph.nodes[self.members[m].node].loc;
+        loc.is_some_and(|at| at.back > 0 || at.again)
+    }
+
+    fn space(&self, m: usize, depth: usize) -> Space {
+        let member = &self.members[m];
+        let kind = &self.graph.nodes[member.node].kind;
+        if kind.is_update() || kind.region().is_some() || self.libraries[member.node].is_some() {
+            Space::Alone
+        } else if depth >= member.unrolled_from {
+            Space::Straight
+        } else {
+            Space::Loop(member.axes[depth].extent)
+        }
+    }
+
+    /// Whether a member may run in the same loop as what it reads: it takes the element of the same
+    /// iteration.
+    fn aligned(
+        &self,
+        m: usize,
+        read: &super::iteration_domain::Read,
+        at: Placed,
+        depth: usize,
+    ) -> bool {
+        if at.parts && self.members[m].node != read.node {
+            return false;
+        }
+        let axis = self.members[at.member].axes[depth];
+        match axis.runs {
+            Runs::Out(o) => axis.start == 0 && axis.step == 1 && read.at[o] == Some(depth),
+            Runs::Fold(_) => false,
+        }
+    }
+
+    // --- loops ---
+
+    /// A contraction by the library is a step of its own, and so is a region.
+    fn step(&mut self, item: &Item) -> Result<bool, Problem> {
+        let [m] = item.members.as_slice() else { return Ok(false) };
+        let node = self.members[*m].node;
+        let step = if let Some(product) = self.libraries[node].take() {
+            for o in [product.lhs, product.rhs, product.out] {
+                self.needs[o.node] = true;
+            }
+            Tree::Contract(product)
+        } else if let Some(results) = self.regions.remove(&node) {
+            let step = super::region_operands::step(self.graph, node, results)?;
+            step.nodes().for_each(|n| self.needs[n] = true);
+            for (slot, result) in &self.graph.regions[step.region].begins {
+                let result = step.results[*result];
+                if self.taken(*m, result).is_none() {
+                    self.blocks.push(Block::default());
+                    self.starts.clear();
+                    self.copy_into(result, self.graph.nodes[node].operands[*slot])?;
+                    let code = self.blocks.pop().map_or(Vec::new(), |b| b.code);
+                    self.body.extend((!code.is_empty()).then_some(Tree::Nest(code)));
+                }
+            }
+            Tree::Region(step)
+        } else {
+            return Ok(false);
+        };
+        self.body.push(step);
+        Ok(true)
+    }
+
+    fn item(&mut self, item: &Item, depth: usize) -> Result<(), Problem> {
+        match item.space {
+            Space::Straight => {
+                for m in &item.members {
+                    self.leaf(*m)?;
+                }
+                Ok(())
+            }
+            Space::Loop(extent) => self.open(item, extent, depth),
+            Space::Alone => item.members.iter().try_for_each(|m| self.update(*m)),
+        }
+    }
+
+    /// One loop and its body.
+    fn open(&mut self, item: &Item, extent: usize, depth: usize) -> Result<(), Problem> {
+        self.scalarise(&item.members, depth + 1);
+        let folding: Vec<usize> = item
+            .members
+            .iter()
+            .copied()
+            .filter(|m| self.members[*m].first_fold() == Some(depth))
+            .collect();
+        for m in &folding {
+            self.begin_fold(*m, depth)?;
+        }
+        let index = self.indices.push((extent, self.blocks.len()));
+        for &m in &item.members {
+            let axis = self.members[m].axes[depth];
+            let along = Affine::term(Term::Index(index)).scale(axis.step, axis.start);
+            self.bound[m].push(along);
+        }
+        self.blocks.push(Block::default());
+        for inner in self.place(&item.members, depth + 1) {
+            self.item(&inner, depth + 1)?;
+        }
+        let body = self.blocks.pop().map_or(Vec::new(), |b| b.code);
+        self.push(Tree::For { index, extent, body });
+        for &m in &item.members {
+            self.bound[m].pop();
+        }
+        for m in folding {
+            self.end_fold(m);
+        }
+        Ok(())
+    }
+
+    // --- what a member does inside its loops ---
+
+    fn leaf(&mut self, m: usize) -> Result<(), Problem> {
+        let node = self.members[m].node;
+        let depth = self.bound[m].len();
+        let folds = self.members[m].first_fold().is_some();
+        let accumulator = self.accumulators[m].take();
+        let arg_reduce = matches!(self.graph.nodes[node].kind, NodeKind::ArgReduce { .. });
+        // Folds that are unrolled altogether: the total of each output.
+        let mut totals: Vec<Option<(Index, Arg, Arg)>> = Vec::new();
+        if folds && accumulator.is_none() {
+            // The terms are folded into the identity.
+            for index in self.unrolled(m, depth, false) {
+                let mut along = self.bound[m].clone();
+                along.extend(index);
+                let (out, _) = self.indices_of(m, &along);
+                let (start, zero) = self.fold_start(m);
+                totals.push(Some((out, start, zero)));
+            }
+        }
+        let (code, _) = self.identity(m);
+        for index in self.unrolled(m, depth, true) {
+            let mut along = self.bound[m].clone();
+            along.extend(index);
+            let (out, fold) = self.indices_of(m, &along);
+            let value = self.value(m, &out, &fold)?;
+            match &accumulator {
+                None if !folds && arg_reduce => {
+                    // Of one element, the first is the best.
+                    let zero = Literal::zero(self.graph.nodes[node].ty.dtype);
+                    self.define(node, out, Arg::Literal(zero));
+                }
+                None if !folds => {
+                    let value = self.started(m, value);
+                    self.define(node, out, value);
+                }
+                None => {
+                    let slot = self.slot(m, &along);
+                    if let Some(Some((_, total, at))) = totals.get(slot).cloned() {
+                        let (total, at) = if arg_reduce {
+                            let position = self.index_value(&fold[0].1);
+                            self.better(m, (total, at), (value, position))
+                        } else {
+                            (self.fold_in(code, total, value), at)
+                        };
+                        totals[slot] = Some((out, total, at));
+                    }
+                }
+                Some(Accumulator::Memory) => {
+                    let load = Def::Load { node, at: At::Axes(out.clone()), guard: None };
+                    let level = self.blocks.len() - 1;
+                    let before = self.let_at(level, self.graph.nodes[node].ty.dtype, load);
+                    let value = self.code(code, &[before, value]);
+                    self.push(Tree::Store { node, at: At::Axes(out), value, guard: None });
+                }
+                Some(Accumulator::Vars(vars)) => {
+                    let (var, position) = vars[self.slot(m, &along)];
+                    if let Some(at) = position {
+                        let i = self.index_value(&fold[0].1);
+                        // The variables change in every iteration, so that what reads them here
+                        // belongs in this block; both are read before either is set.
+                        let here = self.blocks.len() - 1;
+                        let outer = std::mem::replace(&mut self.var_levels[var], here);
+                        self.var_levels[at] = here;
+                        let (best, i) = self.better(m, (Arg::Var(var), Arg::Var(at)), (value, i));
+                        self.push(Tree::Set { var, value: best });
+                        self.push(Tree::Set { var: at, value: i });
+                        (self.var_levels[var], self.var_levels[at]) = (outer, outer);
+                    } else {
+                        self.push(Tree::Fold { var, code, value });
+                    }
+                }
+            }
+        }
+        for (out, total, at) in totals.into_iter().flatten() {
+            let result = if arg_reduce { at } else { self.started(m, total) };
+            self.define(node, out, result);
+        }
+        self.accumulators[m] = accumulator;
+        Ok(())
+    }
+
+    /// The element that a member computes, or the term that it folds.
+    fn value(&mut self, m: usize, out: &Index, fold: &[(usize, Affine)]) -> Result<Arg, Problem> {
+        let id = self.members[m].node;
+        let node = &self.graph.nodes[id];
+        let folded = |axis: usize| {
+            fold.iter().find(|(f, _)| *f == axis).map_or(Affine::default(), |(_, i)| i.clone())
+        };
+        match &node.kind {
+            NodeKind::Map(code) => {
+                let mut args: SmallVec<[Arg; 3]> = SmallVec::new();
+                for s in &node.operands {
+                    args.push(self.element(*s, out, None)?);
+                }
+                Ok(self.code(*code, &args))
+            }
+            NodeKind::Copy => match self.members[m].part {
+                Part::Whole => self.element(node.operands[0], out, None),
+                Part::Fill => match super::view_boxes::fill_of(self.graph, id) {
+                    Some((view, f)) => {
+                        self.element(self.graph.nodes[view].operands[f], &Index::new(), None)
+                    }
+                    None => Err(Problem::internal("a fill without a view")),
+                },
+                Part::Piece(p) => self.piece(node.operands[0], p, out),
+            },
+            NodeKind::Reduce { axes, .. } => {
+                let rank = out.len() + axes.len();
+                let mut kept = out.iter();
+                let mut index = Index::new();
+                for a in 0..rank {
+                    index.push(if axes.contains(&a) {
+                        folded(a)
+                    } else {
+                        kept.next().cloned().unwrap_or_default()
+                    });
+                }
+                self.element(node.operands[0], &index, None)
+            }
+            NodeKind::ArgReduce { axis, .. } => {
+                let mut index = out.clone();
+                index.insert(*axis, folded(*axis));
+                self.element(node.operands[0], &index, None)
+            }
+            NodeKind::Contract { batch, contract } => {
+                let rank = |s: Source| s.node().map_or(0, |n| self.graph.nodes[n].ty.shape.len());
+                let (l, r) = (rank(node.operands[0]), rank(node.operands[1]));
+                let mut left: Index = SmallVec::from_elem(Affine::default(), l);
+                let mut right: Index = SmallVec::from_elem(Affine::default(), r);
+                for (n, (a, b)) in contract.iter().enumerate() {
+                    (left[*a], right[*b]) = (folded(n), folded(n));
+                }
+                for (o, target) in super::contraction::contract_outputs(batch, contract, l, r) {
+                    for (side, a) in target {
+                        if side { right[a] = out[o].clone() } else { left[a] = out[o].clone() }
+                    }
+                }
+                let x = self.element(node.operands[0], &left, None)?;
+                let y = self.element(node.operands[1], &right, None)?;
+                Ok(self.code(Code::Mul, &[x, y]))
+            }
+            NodeKind::Input(_)
+            | NodeKind::Empty
+            | NodeKind::Update
+            | NodeKind::Result { .. }
+            | NodeKind::Scatter { .. }
+            | NodeKind::View { .. }
+            | NodeKind::Reshape
+            | NodeKind::Iota { .. }
+            | NodeKind::Slice
+            | NodeKind::Gather { .. } => Err(Problem::internal("a member that computes nothing")),
+        }
+    }
+
+    /// An element of a node is there.
+    pub(crate) fn define(&mut self, node: NodeId, index: Index, value: Arg) {
+        self.remember(node, &index, None, value);
+        // What was computed further out does not depend on the loops in between.
+        let level = self.level(value);
+        if level + 1 < self.blocks.len() {
+            let inner = |a: &Affine| {
+                let level_of = |(t, _): &(Term, i64)| match t {
+                    Term::Index(i) => self.level(Arg::Index(*i)),
+                    Term::Scalar(s) => self.level(Arg::Scalar(*s)),
+                };
+                a.terms.iter().any(|t| level_of(t) > level)
+            };
+            let pattern: Pattern = index.iter().map(|a| (!inner(a)).then(|| a.clone())).collect();
+            if pattern.contains(&None) {
+                self.blocks[level].uniform.insert(node, (pattern, value));
+            }
+        }
+        self.push(Tree::Store { node, at: At::Axes(index), value, guard: None });
+    }
+}

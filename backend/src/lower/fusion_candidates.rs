@@ -1,0 +1,191 @@
+//! The members of a graph: for each computed node the axes that it loops over, and what it reads.
+
+use super::access_maps::Reader;
+use super::axis_order::order;
+use super::contraction::contract_outputs;
+use super::graph::{Graph, NodeId, NodeKind, Source};
+use super::iteration_domain::{Along, Axis, Member, Part, Read, Runs};
+use super::view_boxes::{PieceBox, copied_view, fill_of};
+use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Piece;
+
+/// The members of a graph, in an order in which what is read comes first.
+pub(crate) fn members(graph: &Graph) -> Vec<Member> {
+    let mut all = Vec::new();
+    for (id, node) in graph.nodes.iter() {
+        let passive = matches!(node.kind, NodeKind::Input(_)) || node.first_result().is_some();
+        if node.kind.is_movement() || passive {
+            continue;
+        }
+        match copied_view(graph, id) {
+            Some((pieces, fill, boxes)) => {
+                if fill {
+                    all.push(whole(graph, id, Part::Fill));
+                }
+                // The first piece wins where pieces overlap, so it is written last.
+                let some = |b: &PieceBox| b.iter().all(|(extent, ..)| *extent > 0);
+                for p in (0..pieces.len()).rev().filter(|p| some(&boxes[*p])) {
+                    all.push(piece(graph, id, p, &pieces[p], &boxes[p]));
+                }
+            }
+            None => all.push(whole(graph, id, Part::Whole)),
+        }
+    }
+    all
+}
+
+fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &PieceBox) -> Member {
+    let view = graph.nodes[id].operands[0];
+    let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
+    let mut syms: Along = SmallVec::new();
+    for (o, (extent, start, step)) in found.iter().enumerate() {
+        let full = *extent == graph.nodes[id].ty.shape[o];
+        if *extent == 1 && full {
+            syms.push(None);
+            continue;
+        }
+        syms.push((full && *start == 0 && *step == 1).then_some(axes.len()));
+        axes.push(Axis { extent: *extent, runs: Runs::Out(o), start: *start, step: *step });
+    }
+    let mut walk = Reader::new(graph);
+    if let Some(view) = view.node() {
+        let node = &graph.nodes[view];
+        walk.piece(&node.operands, piece, &syms);
+    }
+    // Parts of one node are written in order.
+    walk.reads.push(Read { node: id, at: syms });
+    finish(graph, id, Part::Piece(p), axes, walk.reads)
+}
+
+fn whole(graph: &Graph, id: NodeId, part: Part) -> Member {
+    let node = &graph.nodes[id];
+    let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
+    let mut out: Along = SmallVec::new();
+    if !node.kind.is_update() && node.kind.region().is_none() {
+        for (o, extent) in node.ty.shape.iter().enumerate() {
+            out.push((*extent != 1).then_some(axes.len()));
+            if *extent != 1 {
+                axes.push(Axis::whole(*extent, Runs::Out(o)));
+            }
+        }
+    }
+    let mut walk = Reader::new(graph);
+    let shape = |s: Source| match s {
+        Source::Node(n) => SmallVec::<[usize; 4]>::from_slice(&graph.nodes[n].ty.shape),
+        Source::Literal(_) => SmallVec::new(),
+    };
+    let fold = |axes: &mut SmallVec<[Axis; 4]>, extent: usize, n: usize| {
+        (extent != 1).then(|| {
+            axes.push(Axis::whole(extent, Runs::Fold(n)));
+            axes.len() - 1
+        })
+    };
+    match &node.kind {
+        NodeKind::Map(_) | NodeKind::Copy => {
+            for o in &node.operands {
+                match part {
+                    Part::Fill => {
+                        if let Some((view, f)) = fill_of(graph, id) {
+                            walk.visit(graph.nodes[view].operands[f], &[]);
+                        }
+                    }
+                    Part::Whole | Part::Piece(_) => walk.visit(*o, &out),
+                }
+            }
+        }
+        NodeKind::Reduce { axes: folded, .. } => {
+            let mut kept = out.iter();
+            let mut syms: Along = SmallVec::new();
+            for (a, extent) in shape(node.operands[0]).iter().enumerate() {
+                syms.push(if folded.contains(&a) {
+                    fold(&mut axes, *extent, a)
+                } else {
+                    kept.next().copied().flatten()
+                });
+            }
+            walk.visit(node.operands[0], &syms);
+        }
+        NodeKind::ArgReduce { axis, .. } => {
+            let extents = shape(node.operands[0]);
+            let at = fold(&mut axes, extents[*axis], *axis);
+            let mut syms = out.clone();
+            syms.insert(*axis, at);
+            walk.visit(node.operands[0], &syms);
+        }
+        NodeKind::Contract { batch, contract } => {
+            let (l, r) = (shape(node.operands[0]), shape(node.operands[1]));
+            let mut left: Along = SmallVec::from_elem(None, l.len());
+            let mut right: Along = SmallVec::from_elem(None, r.len());
+            for (n, (a, b)) in contract.iter().enumerate() {
+                let at = fold(&mut axes, l[*a], n);
+                (left[*a], right[*b]) = (at, at);
+            }
+            for (o, target) in contract_outputs(batch, contract, l.len(), r.len()) {
+                for (side, a) in target {
+                    if side { right[a] = out[o] } else { left[a] = out[o] }
+                }
+            }
+            walk.visit(node.operands[0], &left);
+            walk.visit(node.operands[1], &right);
+        }
+        NodeKind::Update | NodeKind::Scatter { .. } | NodeKind::Result { .. } => {
+            for o in &node.operands {
+                let unknown: Along = SmallVec::from_elem(None, shape(*o).len());
+                walk.visit(*o, &unknown);
+            }
+        }
+        NodeKind::Input(_)
+        | NodeKind::Empty
+        | NodeKind::View { .. }
+        | NodeKind::Reshape
+        | NodeKind::Iota { .. }
+        | NodeKind::Slice
+        | NodeKind::Gather { .. } => {}
+    }
+    finish(graph, id, part, axes, walk.reads)
+}
+
+/// Orders the axes and decides which are unrolled.
+fn finish(
+    graph: &Graph,
+    node: NodeId,
+    part: Part,
+    axes: SmallVec<[Axis; 4]>,
+    mut reads: Vec<Read>,
+) -> Member {
+    let order = order(graph, node, &axes, &reads);
+    let mut position: SmallVec<[usize; 4]> = SmallVec::from_elem(0, axes.len());
+    for (new, old) in order.iter().enumerate() {
+        position[*old] = new;
+    }
+    for r in &mut reads {
+        for at in r.at.iter_mut().flatten() {
+            *at = position[*at];
+        }
+    }
+    let axes: SmallVec<[Axis; 4]> = order.iter().map(|i| axes[*i]).collect();
+    let mut member = Member { node, part, unrolled_from: axes.len(), axes, reads };
+    while member.unrolled_from > 0
+        && member.rest(member.unrolled_from - 1) <= graph.machine.unrolled
+    {
+        member.unrolled_from -= 1;
+    }
+    member
+}
+
+/// For every node, the last member (by position) that reads it. To read a value as the base of an
+/// update is to read it: whoever does so last may take its memory over, nobody before.
+pub(crate) fn last_readers(graph: &Graph, members: &[Member]) -> SecondaryMap<NodeId, usize> {
+    let mut last: SecondaryMap<NodeId, usize> = SecondaryMap::with_capacity(graph.nodes.len());
+    for (position, m) in members.iter().enumerate() {
+        let base = graph.base(m.node).and_then(|(of, slot)| graph.nodes[of].operands[slot].node());
+        let written = |n: NodeId| planted(Fault::UpdateTakesOver) && base == Some(n);
+        // A part of a node "reads" the parts before it.
+        for r in m.reads.iter().filter(|r| r.node != m.node && !written(r.node)) {
+            last[r.node] = position;
+        }
+    }
+    last
+}

@@ -1,0 +1,391 @@
+//! The program as a graph of nodes, with shapes at hand; `build` makes it.
+//!
+//! An equation becomes a node that keeps its [`Lowering`](tapeloom_ir::prim::Lowering), which is all that the scheduler knows
+//! about a primitive. Two sorts of nodes are told apart from here on:
+//!
+//! * *computed* nodes (elementwise, reductions, contractions, updates) are placed in a loop nest and
+//!   may have memory;
+//! * *movement* nodes (views, reshapes, iota, slices and gathers) never run by themselves: whoever
+//!   reads one reads what it stands for, by index arithmetic. Where that would be wasteful (a
+//!   concatenation of very many pieces, a long chain of views) or impossible (a result must have
+//!   memory) a [`NodeKind::Copy`] node is put after it.
+
+use super::region_node::{Region, RegionId};
+use super::units::Gives;
+use crate::machine::Machine;
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::{Bounds, Combine, HELD, Piece, is_packed};
+use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Loc, OrderedMap, OrderedSet};
+
+/// A node of the graph. Displays as `n3`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct NodeId(u32);
+entity_impl!(NodeId, "n");
+
+/// What a node reads.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Source {
+    /// Another node.
+    Node(NodeId),
+    /// A constant.
+    Literal(Literal),
+}
+
+impl Source {
+    pub(crate) fn node(self) -> Option<NodeId> {
+        match self {
+            Source::Node(n) => Some(n),
+            Source::Literal(_) => None,
+        }
+    }
+}
+
+/// What a node does.
+#[derive(Clone, Debug)]
+pub(crate) enum NodeKind {
+    /// An argument.
+    Input(usize),
+    /// No elements: nothing to compute, and nothing to read.
+    Empty,
+    /// Scalar code on corresponding elements.
+    Map(Code),
+    /// See [`Lowering::Reduce`](tapeloom_ir::prim::Lowering::Reduce).
+    Reduce { code: Code, identity: Literal, axes: Vec<usize> },
+    /// See [`Lowering::ArgReduce`](tapeloom_ir::prim::Lowering::ArgReduce).
+    ArgReduce { axis: usize, largest: bool },
+    /// See [`Lowering::Contract`](tapeloom_ir::prim::Lowering::Contract).
+    Contract { batch: Vec<(usize, usize)>, contract: Vec<(usize, usize)> },
+    /// See [`Lowering::DynamicUpdateSlice`](tapeloom_ir::prim::Lowering::DynamicUpdateSlice).
+    Update,
+    /// See [`Lowering::Scatter`](tapeloom_ir::prim::Lowering::Scatter).
+    Scatter { combine: Combine, batch: usize, axes: Vec<usize>, bounds: Bounds },
+    /// The n-th result of a region. The first one has the region's operands, and the others have the
+    /// first; a region without results has a first one that nobody reads.
+    Result { of: RegionId, n: usize },
+    /// The operand, in memory of its own.
+    Copy,
+    /// See [`Lowering::View`](tapeloom_ir::prim::Lowering::View).
+    View { pieces: Vec<Piece>, fill: Option<usize> },
+    /// See [`Lowering::Reshape`](tapeloom_ir::prim::Lowering::Reshape).
+    Reshape,
+    /// See [`Lowering::Iota`](tapeloom_ir::prim::Lowering::Iota).
+    Iota { axis: usize },
+    /// See [`Lowering::DynamicSlice`](tapeloom_ir::prim::Lowering::DynamicSlice).
+    Slice,
+    /// See [`Lowering::Gather`](tapeloom_ir::prim::Lowering::Gather).
+    Gather { batch: usize, axes: Vec<usize>, bounds: Bounds },
+}
+
+impl NodeKind {
+    /// Whether the node stands for other elements rather than computing its own.
+    pub(crate) fn is_movement(&self) -> bool {
+        match self {
+            NodeKind::View { .. }
+            | NodeKind::Empty
+            | NodeKind::Reshape
+            | NodeKind::Iota { .. }
+            | NodeKind::Slice
+            | NodeKind::Gather { .. } => true,
+            NodeKind::Input(_)
+            | NodeKind::Map(_)
+            | NodeKind::Reduce { .. }
+            | NodeKind::ArgReduce { .. }
+            | NodeKind::Contract { .. }
+            | NodeKind::Update
+            | NodeKind::Scatter { .. }
+            | NodeKind::Result { .. }
+            | NodeKind::Copy => false,
+        }
+    }
+
+    /// The region of which this is the first result.
+    pub(crate) fn region(&self) -> Option<RegionId> {
+        let NodeKind::Result { of, n: 0 } = self else { return None };
+        Some(*of)
+    }
+
+    /// Whether the node writes over its first operand.
+    pub(crate) fn is_update(&self) -> bool {
+        match self {
+            NodeKind::Update | NodeKind::Scatter { .. } => true,
+            NodeKind::View { .. }
+            | NodeKind::Empty
+            | NodeKind::Reshape
+            | NodeKind::Iota { .. }
+            | NodeKind::Slice
+            | NodeKind::Gather { .. }
+            | NodeKind::Input(_)
+            | NodeKind::Map(_)
+            | NodeKind::Reduce { .. }
+            | NodeKind::ArgReduce { .. }
+            | NodeKind::Contract { .. }
+            | NodeKind::Result { .. }
+            | NodeKind::Copy => false,
+        }
+    }
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) kind: NodeKind,
+    pub(crate) operands: SmallVec<[Source; 2]>,
+    pub(crate) ty: ArrayType,
+    /// The name of the primitive, for reports.
+    pub(crate) name: &'static str,
+    /// The user's line, for reports.
+    pub(crate) loc: Loc,
+    /// For how many passes over the program it waits, until they have ended ([`passes`](super::phase_order)).
+    pub(crate) waits: u8,
+    /// The names under which it is kept.
+    pub(crate) kept: Vec<Arc<str>>,
+    /// The name that the user gave to what it is a stack of.
+    pub(crate) label: Option<Arc<str>>,
+}
+
+impl Node {
+    pub(crate) fn new(
+        kind: NodeKind,
+        operands: SmallVec<[Source; 2]>,
+        ty: ArrayType,
+        name: &'static str,
+        loc: Loc,
+    ) -> Node {
+        Node { kind, operands, ty, name, loc, waits: 0, kept: Vec::new(), label: None }
+    }
+
+    /// Whether it is marked as [`HELD`], or packed.
+    pub(crate) fn is_held(&self) -> bool {
+        self.kept.iter().any(|name| &**name == HELD || is_packed(name))
+    }
+
+    /// The first result of the region of which this is another one.
+    pub(crate) fn first_result(&self) -> Option<NodeId> {
+        match self.kind {
+            NodeKind::Result { n: 1.., .. } => self.operands.first()?.node(),
+            _ => None,
+        }
+    }
+}
+
+/// A function as a graph. Nodes stand in an order in which operands come first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Graph {
+    /// What it is scheduled for.
+    pub(crate) machine: Machine,
+    pub(crate) nodes: PrimaryMap<NodeId, Node>,
+    pub(crate) regions: PrimaryMap<RegionId, Region>,
+    /// What the function returns; distinct nodes, all of them computed or empty.
+    pub(crate) results: Vec<NodeId>,
+}
+
+impl Graph {
+    pub(crate) fn array(&self, source: Source) -> ArrayType {
+        match source {
+            Source::Node(n) => self.nodes[n].ty.clone(),
+            Source::Literal(l) => ArrayType::new(l.dtype, []),
+        }
+    }
+
+    /// Marks a value, and what it moves: a movement of one array has no memory of its own.
+    pub(crate) fn keep(&mut self, node: NodeId, name: Arc<str>) {
+        let mut at = Some(node);
+        while let Some(id) = at {
+            let node = &mut self.nodes[id];
+            if !node.kept.contains(&name) {
+                node.kept.push(name.clone());
+            }
+            let one = node.kind.is_movement() && node.operands.len() == 1;
+            at = node.operands.first().filter(|_| one).and_then(|s| s.node());
+        }
+    }
+
+    /// The value in memory that is no larger than it is: a copy of what stands for elements of more.
+    pub(crate) fn held(&mut self, node: NodeId) -> NodeId {
+        let bytes = |of: &Node| of.ty.bytes();
+        let mut root = &self.nodes[node];
+        while let (true, [Source::Node(of)]) = (root.kind.is_movement(), &root.operands[..]) {
+            root = &self.nodes[*of];
+        }
+        match root.kind {
+            // An argument is there anyway.
+            NodeKind::Input(_) => node,
+            _ if planted(Fault::HeldWhole) => node,
+            _ if root.kind.is_movement() || bytes(root) > bytes(&self.nodes[node]) => {
+                self.copy(Source::Node(node))
+            }
+            _ => node,
+        }
+    }
+
+    pub(crate) fn copy(&mut self, source: Source) -> NodeId {
+        let ty = self.array(source);
+        let loc = source.node().and_then(|n| self.nodes[n].loc);
+        let (kind, operands) = match ty.shape.elements() {
+            0 => (NodeKind::Empty, SmallVec::new()),
+            _ => (NodeKind::Copy, SmallVec::from_slice(&[source])),
+        };
+        self.nodes.push(Node::new(kind, operands, ty, "copy", loc))
+    }
+
+    /// Every result must be a computed node of its own, since it is written to memory of its own.
+    /// An argument that is given up for a result is that result as it lies.
+    pub(crate) fn give_results_memory(&mut self, results: &[Source], gives: &Gives) {
+        let mut taken = OrderedSet::default();
+        for (result, r) in results.iter().enumerate() {
+            let own = r.node().filter(|n| {
+                let kind = &self.nodes[*n].kind;
+                let moves = match kind {
+                    NodeKind::Input(p) => !gives.hands_on(*p, result),
+                    NodeKind::Result { of, n } => self.regions[*of].ends_elsewhere(*n),
+                    kind => kind.is_movement(),
+                };
+                !moves && taken.insert(*n)
+            });
+            let node = own.unwrap_or_else(|| self.copy(*r));
+            self.results.push(node);
+        }
+    }
+
+    /// An update whose new elements are a view of the array it writes over would read what it has
+    /// just written: such a view is copied first.
+    pub(crate) fn separate_updates(&mut self) {
+        let updates: Vec<NodeId> =
+            self.nodes.iter().filter(|(_, n)| n.kind.is_update()).map(|(id, _)| id).collect();
+        let mut copies: Vec<(NodeId, usize)> = Vec::new();
+        for u in updates {
+            let Some(base) = self.nodes[u].operands[0].node() else { continue };
+            for (slot, operand) in self.nodes[u].operands.iter().enumerate().skip(1) {
+                if self.reaches(*operand, base) {
+                    copies.push((u, slot));
+                }
+            }
+        }
+        self.copy_operands(&copies);
+    }
+
+    /// Puts a copy before each of these operands, which are in the order of nodes; one copy for all
+    /// that read the same.
+    pub(crate) fn copy_operands(&mut self, copies: &[(NodeId, usize)]) {
+        if copies.is_empty() {
+            return;
+        }
+        // The copies must stand before the updates: rebuild in order.
+        let old = std::mem::take(&mut self.nodes);
+        let mut new: SecondaryMap<NodeId, Option<NodeId>> = SecondaryMap::new();
+        let rename = |s: Source, new: &SecondaryMap<NodeId, Option<NodeId>>| match s {
+            Source::Node(n) => new[n].map_or(s, Source::Node),
+            Source::Literal(_) => s,
+        };
+        let mut next = copies.iter().peekable();
+        let mut copied: OrderedMap<NodeId, NodeId> = OrderedMap::default();
+        for (id, mut node) in old {
+            for s in &mut node.operands {
+                *s = rename(*s, &new);
+            }
+            while let Some((_, slot)) = next.next_if(|(u, _)| *u == id) {
+                let source = node.operands[*slot];
+                let known = source.node().and_then(|n| copied.get(&n).copied());
+                let copy = known.unwrap_or_else(|| self.copy(source));
+                copied.extend(source.node().map(|n| (n, copy)));
+                node.operands[*slot] = Source::Node(copy);
+            }
+            new[id] = Some(self.nodes.push(node));
+        }
+        for r in &mut self.results {
+            *r = new[*r].unwrap_or(*r);
+        }
+    }
+
+    /// What a node begins as, of which it changes some: the node whose operand that is, and which.
+    pub(crate) fn base(&self, id: NodeId) -> Option<(NodeId, usize)> {
+        let node = &self.nodes[id];
+        match &node.kind {
+            NodeKind::Result { of, n } => {
+                let begins = &self.regions[*of].begins;
+                let (slot, _) = begins.iter().find(|(_, result)| result == n)?;
+                Some((node.first_result().unwrap_or(id), *slot))
+            }
+            kind => kind.is_update().then_some((id, 0)),
+        }
+    }
+
+    /// Whether a node reads `base` in other operands than that. A part of it as which another result of a
+    /// region begins is copied before the region runs; what begins as all of it might take it over, too.
+    pub(crate) fn reads_beside(&self, id: NodeId, slot: usize, base: NodeId) -> bool {
+        let node = &self.nodes[id];
+        let begins = node.kind.region().map_or(&[][..], |r| &self.regions[r].begins);
+        let begun = |s: usize| begins.iter().any(|(operand, _)| *operand == s);
+        let copied = |s: usize, o: &Source| begun(s) && o.node() != Some(base);
+        let operands = node.operands.iter().enumerate();
+        let mut others = operands.filter(|(s, o)| *s != slot && !copied(*s, o));
+        others.any(|(_, o)| self.reaches(*o, base))
+    }
+
+    /// Whether a source is `base` or a movement of it. Chains are short, but several may share nodes.
+    fn reaches(&self, from: Source, base: NodeId) -> bool {
+        let mut seen = OrderedSet::default();
+        let mut work: Vec<NodeId> = from.node().into_iter().collect();
+        while let Some(n) = work.pop() {
+            if n == base {
+                return true;
+            }
+            if self.nodes[n].kind.is_movement() && seen.insert(n) {
+                work.extend(self.nodes[n].operands.iter().filter_map(|o| o.node()));
+            }
+        }
+        false
+    }
+
+    pub(crate) fn without_dead_nodes(mut self) -> Graph {
+        let mut live: SecondaryMap<NodeId, bool> = SecondaryMap::with_capacity(self.nodes.len());
+        for r in &self.results {
+            live[*r] = true;
+        }
+        for (id, node) in &self.nodes {
+            let ordered = |r: RegionId| self.regions[r].ordered && !planted(Fault::Effect);
+            live[id] |= node.kind.region().is_some_and(ordered);
+        }
+        for index in (0..self.nodes.len()).rev() {
+            let id = NodeId::new(index);
+            if live[id] {
+                for o in self.nodes[id].operands.iter().filter_map(|o| o.node()) {
+                    live[o] = true;
+                }
+            }
+        }
+        // A region writes all its results.
+        for (id, node) in &self.nodes {
+            if let Some(first) = node.first_result() {
+                live[id] = live[first];
+            }
+        }
+        let mut new: SecondaryMap<NodeId, Option<NodeId>> =
+            SecondaryMap::with_capacity(self.nodes.len());
+        let mut nodes = PrimaryMap::with_capacity(self.nodes.len());
+        for (id, mut node) in std::mem::take(&mut self.nodes) {
+            if !live[id] {
+                continue;
+            }
+            for s in &mut node.operands {
+                if let Source::Node(n) = s {
+                    *n = new[*n].unwrap_or(*n);
+                }
+            }
+            new[id] = Some(nodes.push(node));
+        }
+        let results = self.results.iter().map(|r| new[*r].unwrap_or(*r)).collect();
+        Graph { machine: self.machine, nodes, regions: self.regions, results }
+    }
+}
+
+/// The dtype of a source.
+pub(crate) fn dtype_of(graph: &Graph, source: Source) -> Dtype {
+    match source {
+        Source::Node(n) => graph.nodes[n].ty.dtype,
+        Source::Literal(l) => l.dtype,
+    }
+}

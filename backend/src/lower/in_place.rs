@@ -1,0 +1,147 @@
+//! Updates: arrays of which some elements are written over.
+//!
+//! What is written over is taken over, its memory with it, where nobody reads it afterwards; otherwise
+//! it is copied first.
+
+use super::affine::{Affine, Index, Term};
+use super::fusion_state::{Block, Emitter};
+use super::graph::{NodeId, NodeKind, Source};
+use super::loop_tree::{At, Def, Tree};
+use crate::loop_ir::Arg;
+use tapeloom_ir::prim::Combine;
+use tapeloom_ir::{Code, Problem};
+
+impl Emitter<'_> {
+    /// Writes over the first operand: in place where nobody reads it afterwards, and this update
+    /// reads nothing else of it.
+    pub(crate) fn update(&mut self, m: usize) -> Result<(), Problem> {
+        let id = self.members[m].node;
+        let node = &self.graph.nodes[id];
+        self.needs[id] = true;
+        if self.taken(m, id).is_none() {
+            self.copy_into(id, node.operands[0])?;
+        }
+        self.updates(id)
+    }
+
+    /// Stores all elements of an array in the place of a node that begins as it.
+    pub(crate) fn copy_into(&mut self, id: NodeId, base: Source) -> Result<(), Problem> {
+        let shape = self.graph.nodes[id].ty.shape.clone();
+        if shape.elements() == 0 {
+            return Ok(());
+        }
+        self.nest(&shape, |emit, index| {
+            let value = emit.element(base, index, None)?;
+            emit.push(Tree::Store { node: id, at: At::Axes(index.clone()), value, guard: None });
+            Ok(())
+        })
+    }
+
+    /// Loops over all elements of a shape; axes of extent 1 are no loops.
+    pub(crate) fn nest(
+        &mut self,
+        shape: &[usize],
+        body: impl FnOnce(&mut Self, &Index) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        let mut index = Index::new();
+        let mut loops = Vec::new();
+        for extent in shape {
+            if *extent == 1 {
+                index.push(Affine::default());
+                continue;
+            }
+            let i = self.indices.push((*extent, self.blocks.len()));
+            self.blocks.push(Block::default());
+            loops.push((i, *extent));
+            index.push(Affine::term(Term::Index(i)));
+        }
+        body(self, &index)?;
+        for (index, extent) in loops.into_iter().rev() {
+            let body = self.blocks.pop().map_or(Vec::new(), |b| b.code);
+            self.push(Tree::For { index, extent, body });
+        }
+        Ok(())
+    }
+
+    /// The loop of an update over its new elements.
+    fn updates(&mut self, id: NodeId) -> Result<(), Problem> {
+        let graph = self.graph;
+        let node = &graph.nodes[id];
+        match &node.kind {
+            NodeKind::Update => {
+                let new = node.operands[1];
+                let shape = self.shape(new);
+                let mut starts = Index::new();
+                for (axis, extent) in node.ty.shape.iter().enumerate() {
+                    let room = *extent as i64 - shape.get(axis).map_or(1, |n| *n as i64);
+                    starts.push(self.start(id, 2 + axis, room)?);
+                }
+                self.nest(&shape, |emit, index| {
+                    let value = emit.element(new, index, None)?;
+                    let at = index.iter().zip(&starts).map(|(i, s)| i.add(s)).collect();
+                    emit.push(Tree::Store { node: id, at: At::Axes(at), value, guard: None });
+                    Ok(())
+                })
+            }
+            NodeKind::Scatter { combine, batch, axes, bounds } => {
+                let (indices, new) = (node.operands[1], node.operands[2]);
+                let shape = self.shape(new);
+                let rank = self.shape(indices).len();
+                self.nest(&shape, |emit, index| {
+                    let lead: Index = index[..rank - 1].iter().cloned().collect();
+                    let rest: Index = index[rank - 1..].iter().cloned().collect();
+                    let (at, guard) = emit.addressed(
+                        Source::Node(id),
+                        indices,
+                        *batch,
+                        axes,
+                        *bounds,
+                        &lead,
+                        &rest,
+                        None,
+                    )?;
+                    let value = emit.element(new, index, None)?;
+                    let at = At::Axes(at);
+                    let value = match combine {
+                        Combine::Set => value,
+                        Combine::Add => emit.combined(id, Code::Add, &at, value, guard),
+                        Combine::Mul => emit.combined(id, Code::Mul, &at, value, guard),
+                        Combine::Max => emit.combined(id, Code::Max, &at, value, guard),
+                        Combine::Min => emit.combined(id, Code::Min, &at, value, guard),
+                    };
+                    emit.push(Tree::Store { node: id, at, value, guard });
+                    Ok(())
+                })
+            }
+            NodeKind::Input(_)
+            | NodeKind::Empty
+            | NodeKind::Map(_)
+            | NodeKind::Reduce { .. }
+            | NodeKind::ArgReduce { .. }
+            | NodeKind::Contract { .. }
+            | NodeKind::Result { .. }
+            | NodeKind::Copy
+            | NodeKind::View { .. }
+            | NodeKind::Reshape
+            | NodeKind::Iota { .. }
+            | NodeKind::Slice
+            | NodeKind::Gather { .. } => Err(Problem::internal("an update that updates nothing")),
+        }
+    }
+
+    /// What is in memory now, combined with a new value. The load stays in the innermost loop: the
+    /// same element may be hit again.
+    fn combined(
+        &mut self,
+        node: NodeId,
+        code: Code,
+        at: &At,
+        value: Arg,
+        guard: Option<Arg>,
+    ) -> Arg {
+        let level = self.blocks.len() - 1;
+        let dtype = self.graph.nodes[node].ty.dtype;
+        let before = self.let_at(level, dtype, Def::Load { node, at: at.clone(), guard });
+        self.code(code, &[before, value])
+    }
+}

@@ -1,0 +1,117 @@
+//! The program while it is being made: like [`crate::loop_ir`], but in terms of nodes.
+//!
+//! Whether a node needs memory is known only when all its readers have been emitted, and where that
+//! memory lies only after that. So stores and loads name a node and the index of its element; every
+//! definition leaves a store, and those of nodes that nobody loads are dropped in the end.
+
+use super::affine::{Affine, Index};
+use super::graph::NodeId;
+use super::region_node::RegionId;
+use crate::loop_ir::{Arg, IndexId, ScalarId, VarId};
+use smallvec::SmallVec;
+use tapeloom_ir::{Code, Dtype};
+
+/// Which element of a node.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum At {
+    /// One index per axis.
+    Axes(Index),
+    /// Its row-major position.
+    Flat(Affine),
+}
+
+/// What a scalar is defined as.
+#[derive(Clone, Debug)]
+pub(crate) enum Def {
+    /// Scalar code.
+    Code(Code, SmallVec<[Arg; 3]>),
+    /// An element of a node; zero where the guard is false.
+    Load { node: NodeId, at: At, guard: Option<Arg> },
+}
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub(crate) enum Tree {
+    /// A block of its own.
+    Nest(Vec<Tree>),
+    For {
+        index: IndexId,
+        extent: usize,
+        body: Vec<Tree>,
+    },
+    Let {
+        value: ScalarId,
+        expr: Def,
+    },
+    Var {
+        var: VarId,
+        init: Arg,
+    },
+    Set {
+        var: VarId,
+        value: Arg,
+    },
+    Fold {
+        var: VarId,
+        code: Code,
+        value: Arg,
+    },
+    Store {
+        node: NodeId,
+        at: At,
+        value: Arg,
+        guard: Option<Arg>,
+    },
+    /// A contraction by the library.
+    Contract(Product),
+    /// A region.
+    Region(RegionStep),
+}
+
+/// A matrix that the library meets: a node, the first element and the strides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NodeMatrix {
+    pub(crate) node: NodeId,
+    pub(crate) offset: i64,
+    pub(crate) row: i64,
+    pub(crate) column: i64,
+}
+
+/// `out[m, n] = Σ_k lhs[m, k] rhs[k, n]`, repeated over batches: extent, and steps in the three.
+#[derive(Clone, Debug)]
+pub(crate) struct Product {
+    pub(crate) dtype: Dtype,
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) lhs: NodeMatrix,
+    pub(crate) rhs: NodeMatrix,
+    pub(crate) out: NodeMatrix,
+    pub(crate) batch: Vec<(usize, i64, i64, i64)>,
+}
+
+/// Consecutive elements of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Span {
+    pub(crate) node: NodeId,
+    /// The first of them.
+    pub(crate) offset: i64,
+    pub(crate) elements: usize,
+}
+
+/// A region as a step: what it reads and where it writes.
+#[derive(Clone, Debug)]
+pub(crate) struct RegionStep {
+    /// The node of its first result, by which it is known even if it has none.
+    pub(crate) first: NodeId,
+    pub(crate) region: RegionId,
+    pub(crate) operands: Vec<Span>,
+    pub(crate) results: Vec<NodeId>,
+}
+
+impl RegionStep {
+    /// The nodes that are read or written.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.operands.iter().map(|p| p.node).chain(self.results.iter().copied())
+    }
+}

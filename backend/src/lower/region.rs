@@ -1,0 +1,499 @@
+//! Regions as statements: calls, Rust functions, branches and loops of calls.
+//!
+//! ```text
+//! loop{body=@step, trip=8, direction=up, takes=[const,carry0,xs]} %0, %1, %2
+//!
+//! serial i0 in 8 carry b3 = b3.1 {
+//!   call k0(b0[0; 1], b3[0; 1], b2[i0*4; 4]) to (b3.1[0; 1], b4[i0*4; 4]) frame 64
+//! }
+//! ```
+//!
+//! What is carried lies in one place if the body takes over what it is given, and otherwise in two that
+//! exchange places; elements are read where they are and written where they belong. Behind the
+//! workspace of what is called a frame has room for those second places, for the number of a round and
+//! for the answer of a condition.
+
+use super::emit::Convert;
+use super::graph::Graph;
+use super::loop_tree::{RegionStep, Span};
+use super::region_node::RegionKind;
+use super::tape_cursors::Rolls;
+use crate::loop_ir::{
+    Address, Arg, Ask, Buffer, BufferId, Call, Carry, Expr, Extent, Held, IndexId, Kernel,
+    KernelId, Place, Rounds, Stmt, Version, View, Watch, Watched, visit,
+};
+use cranelift_entity::{EntityRef, PrimaryMap};
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::{self, Direction, Slot, Trip};
+use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Problem};
+
+/// What a region works in: bytes from its beginning.
+pub(crate) struct Frame {
+    pub(crate) bytes: usize,
+    /// The number of a round, where the body asks for it.
+    index: usize,
+    /// The answer of a condition.
+    truth: usize,
+    /// The second places of what exchanges places, in order.
+    next: Vec<usize>,
+}
+
+/// Loops of fewer rounds, of a few operations each, are not watched.
+const SHORT: usize = 1024;
+
+/// Every buffer begins at a multiple of this.
+const LINE: usize = 64;
+
+impl Frame {
+    pub(crate) fn of(
+        graph: &Graph,
+        step: &RegionStep,
+        callees: &PrimaryMap<KernelId, Kernel>,
+    ) -> Frame {
+        let region = &graph.regions[step.region];
+        let workspace = |k: &KernelId| callees[*k].workspace;
+        let mut at = match &region.kind {
+            RegionKind::Call(callee) | RegionKind::Routine(callee) => workspace(callee),
+            RegionKind::Branch(branches) => branches.iter().map(workspace).max().unwrap_or(0),
+            RegionKind::Loop { body, condition, .. } => {
+                condition.iter().chain([body]).map(workspace).max().unwrap_or(0)
+            }
+            RegionKind::Ask(_) => 0,
+        };
+        let mut place = |bytes: usize| {
+            let here = at.checked_next_multiple_of(LINE).unwrap_or(usize::MAX);
+            at = here.saturating_add(bytes);
+            here
+        };
+        let (mut index, mut truth) = (0, 0);
+        if let RegionKind::Loop { condition, rounds, .. } = &region.kind {
+            if rounds.takes.contains(&Slot::Index) {
+                index = place(Dtype::I64.bytes());
+            }
+            if condition.is_some() {
+                truth = place(Dtype::Bool.bytes());
+            }
+        }
+        let bytes = |n: &usize| graph.nodes[step.results[*n]].ty.bytes();
+        let next = region.exchanged.iter().map(|n| place(bytes(n))).collect();
+        let bytes = if planted(Fault::Frame) { at / 2 } else { at };
+        Frame { bytes, index, truth, next }
+    }
+}
+
+/// What runs in a round, and on what.
+struct Round<'s> {
+    step: &'s RegionStep,
+    rounds: &'s prim::Rounds,
+    body: KernelId,
+    frame: usize,
+    /// Where the number of the round is.
+    number: Option<View>,
+    /// For each result that is carried, in which places.
+    carries: Vec<(usize, Carry)>,
+    rolls: Rolls,
+}
+
+impl Round<'_> {
+    /// Whether anything asks for the number of the round.
+    fn counts(&self) -> bool {
+        self.number.is_some() || !self.rolls.is_empty()
+    }
+}
+
+impl Convert<'_> {
+    /// The statement of a region.
+    pub(crate) fn region(&mut self, r: &RegionStep, out: &mut Vec<Stmt>) -> Result<(), Problem> {
+        let graph = self.graph;
+        let frame = self.memory.frames.get(&r.first).copied().unwrap_or(0);
+        let stmt = match &graph.regions[r.region].kind {
+            RegionKind::Call(callee) | RegionKind::Routine(callee) => {
+                let (operands, outputs) = (self.spans(&r.operands)?, self.results(r)?);
+                Stmt::Call(Call { callee: *callee, operands, outputs, frame })
+            }
+            RegionKind::Ask(asked) => {
+                let (operands, outputs) = (self.spans(&r.operands)?, self.results(r)?);
+                Stmt::Ask(Ask { asked: asked.clone(), operands, outputs })
+            }
+            RegionKind::Branch(branches) => self.branch(r, branches, frame)?,
+            RegionKind::Loop { body, condition, rounds } => {
+                self.loop_(r, (*body, *condition), rounds, frame)?
+            }
+        };
+        out.push(stmt);
+        Ok(())
+    }
+
+    fn span(&self, p: &Span) -> Result<View, Problem> {
+        let (buffer, version) = self.buffer(p.node)?;
+        Ok(View { buffer, version, at: Address::constant(p.offset), elements: p.elements })
+    }
+
+    fn spans(&self, spans: &[Span]) -> Result<Vec<View>, Problem> {
+        spans.iter().map(|s| self.span(s)).collect()
+    }
+
+    /// Where the results of a region are.
+    fn results(&self, r: &RegionStep) -> Result<Vec<View>, Problem> {
+        let whole = |node| {
+            let elements = self.graph.nodes[node].ty.shape.elements();
+            self.span(&Span { node, offset: 0, elements })
+        };
+        r.results.iter().map(|n| whole(*n)).collect()
+    }
+
+    /// A buffer of the frame.
+    fn own(&mut self, ty: ArrayType, offset: usize) -> BufferId {
+        self.buffers.push(Buffer { ty, place: Place::Workspace(offset) })
+    }
+
+    /// The first element of a view.
+    fn scalar(&mut self, view: &View, dtype: Dtype, out: &mut Vec<Stmt>) -> Arg {
+        let View { buffer, version, at, .. } = view.clone();
+        let value = self.scalars.push(dtype);
+        out.push(Stmt::Let {
+            value,
+            expr: Expr::Load { buffer, version, address: at, guard: None },
+        });
+        Arg::Scalar(value)
+    }
+
+    /// One of several calls: a truth value chooses the second, a number the nearest that there is.
+    fn branch(
+        &mut self,
+        r: &RegionStep,
+        branches: &[KernelId],
+        frame: usize,
+    ) -> Result<Stmt, Problem> {
+        let views = self.spans(&r.operands)?;
+        let Some((which, operands)) = views.split_first() else {
+            return Err(Problem::internal("a branch that nothing chooses"));
+        };
+        let outputs = self.results(r)?;
+        let layout = Frame::of(self.graph, r, self.memory.callees);
+        let mut calls = Vec::new();
+        for callee in branches {
+            calls.push(self.called(r, *callee, operands, &outputs, frame, &layout));
+        }
+        let dtype = self.buffers[which.buffer].ty.dtype;
+        let mut code = Vec::new();
+        let which = self.scalar(which, dtype, &mut code);
+        let Some(mut chosen) = calls.pop() else {
+            return Err(Problem::internal("a branch into nothing"));
+        };
+        for (k, branch) in calls.into_iter().enumerate().rev() {
+            let mut block = Vec::new();
+            let (condition, then, otherwise) = match dtype {
+                Dtype::Bool if planted(Fault::BranchTaken) => (which, branch, chosen),
+                Dtype::Bool => (which, chosen, branch),
+                Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64 | Dtype::F32 | Dtype::F64 => {
+                    let value = self.scalars.push(Dtype::Bool);
+                    let args = vec![which, Arg::Literal(Literal::i64(k as i64))];
+                    block.push(Stmt::Let { value, expr: Expr::Code(Code::Le, args) });
+                    (Arg::Scalar(value), branch, chosen)
+                }
+            };
+            block.push(Stmt::If { condition, then, otherwise });
+            chosen = block;
+        }
+        code.extend(chosen);
+        Ok(Stmt::Nest { body: code })
+    }
+
+    /// The call of a branch. What the others change where it lies, and this one makes elsewhere, is
+    /// copied there in the end.
+    fn called(
+        &mut self,
+        r: &RegionStep,
+        callee: KernelId,
+        operands: &[View],
+        results: &[View],
+        frame: usize,
+        layout: &Frame,
+    ) -> Vec<Stmt> {
+        let region = &self.graph.regions[r.region];
+        let given: Vec<usize> =
+            self.memory.callees[callee].given().map(|(_, result)| result).collect();
+        let mut outputs = results.to_vec();
+        let mut copies = Vec::new();
+        for (turn, n) in region.exchanged.iter().enumerate() {
+            if !given.contains(n) {
+                let ty = self.graph.nodes[r.results[*n]].ty.clone();
+                let buffer = self.own(ty, frame + layout.next[turn]);
+                outputs[*n] = View { buffer, version: 0, ..results[*n].clone() };
+                copies.push(self.copy(&outputs[*n], &results[*n]));
+            }
+        }
+        let operands = operands.to_vec();
+        let call = Stmt::Call(Call { callee, operands, outputs, frame });
+        std::iter::once(call).chain(copies).collect()
+    }
+
+    /// Copies what a view sees.
+    fn copy(&mut self, from: &View, to: &View) -> Stmt {
+        let index = IndexId::new(self.indices as usize);
+        self.indices += 1;
+        let value = self.scalars.push(self.buffers[from.buffer].ty.dtype);
+        let along = |view: &View| {
+            let mut at = view.at.clone();
+            at.terms.push((index, 1));
+            at
+        };
+        let View { buffer, version, .. } = *from;
+        let expr = Expr::Load { buffer, version, address: along(from), guard: None };
+        let View { buffer, version, .. } = *to;
+        let (address, value_of) = (along(to), Arg::Scalar(value));
+        let store = Stmt::Store { buffer, version, address, value: value_of, guard: None };
+        Stmt::For {
+            index,
+            extent: Extent::Constant(from.elements),
+            rounds: Rounds::Parallel,
+            lanes: 1,
+            carries: Vec::new(),
+            body: vec![Stmt::Let { value, expr }, store],
+        }
+    }
+
+    /// Calls of the body, round after round.
+    fn loop_(
+        &mut self,
+        r: &RegionStep,
+        (body, condition): (KernelId, Option<KernelId>),
+        rounds: &prim::Rounds,
+        frame: usize,
+    ) -> Result<Stmt, Problem> {
+        let layout = Frame::of(self.graph, r, self.memory.callees);
+        let carries = self.carried(r, rounds, frame, &layout)?;
+        let number = rounds.takes.contains(&Slot::Index).then(|| {
+            let buffer = self.own(ArrayType::new(Dtype::I64, []), frame + layout.index);
+            View { buffer, version: 0, at: Address::default(), elements: 1 }
+        });
+        let mut code = Vec::new();
+        let rolls = self.rolls(r, (body, rounds.lead()), rounds, &mut code)?;
+        let round = Round { step: r, rounds, body, frame, number, carries, rolls };
+        let carries: Vec<Carry> = round.carries.iter().map(|(_, c)| *c).collect();
+        if let (Some(condition), Trip::While { reads, .. }) = (condition, &rounds.trip) {
+            let truth = frame + layout.truth;
+            return self.while_(&round, condition, reads, carries, truth, code);
+        }
+        let index = IndexId::new(self.indices as usize);
+        self.indices += 1;
+        let (extent, last) = match rounds.trip {
+            Trip::Static(n) => (Extent::Constant(n), Arg::Literal(Literal::i64(n as i64 - 1))),
+            Trip::Runtime | Trip::While { .. } => {
+                let trip = self.span(first(&r.operands)?)?;
+                let n = self.scalar(&trip, Dtype::I64, &mut code);
+                let one = Arg::Literal(Literal::i64(1));
+                let last = match (rounds.direction, round.counts()) {
+                    (Direction::Down, true) => self.integer(Code::Sub, n, one, &mut code),
+                    (Direction::Up, _) | (Direction::Down, false) => n,
+                };
+                (Extent::Scalar(n), last)
+            }
+        };
+        let trip = match extent {
+            Extent::Scalar(n) => Some(n),
+            Extent::Constant(_) => None,
+        };
+        let mut body = Vec::new();
+        self.watch(&round, trip, &mut code, &mut body);
+        if round.counts() {
+            let value = match rounds.direction {
+                Direction::Up => Arg::Index(index),
+                Direction::Down => self.integer(Code::Sub, last, Arg::Index(index), &mut body),
+            };
+            body.extend(round.number.as_ref().map(|number| store(number, value)));
+            self.turn(&round.rolls, value, &mut body);
+        }
+        body.push(self.call(&round, index)?);
+        let stmt = Stmt::For { index, extent, rounds: Rounds::Serial, lanes: 1, carries, body };
+        code.push(stmt);
+        Ok(Stmt::nest(code))
+    }
+
+    /// A loop that asks before each round; it counts its rounds in its last result.
+    fn while_(
+        &mut self,
+        round: &Round<'_>,
+        condition: KernelId,
+        reads: &[usize],
+        carries: Vec<Carry>,
+        truth: usize,
+        mut code: Vec<Stmt>,
+    ) -> Result<Stmt, Problem> {
+        let results = self.results(round.step)?;
+        let Some(count) = results.last() else {
+            return Err(Problem::internal("a loop with a condition that does not count"));
+        };
+        code.push(store(count, Arg::Literal(Literal::i64(0))));
+        let buffer = self.own(ArrayType::new(Dtype::Bool, []), truth);
+        let answer = View { buffer, version: 0, at: Address::default(), elements: 1 };
+        let operand = |p: &usize| self.operand(round, *p, None);
+        let operands = reads.iter().map(operand).collect::<Result<_, _>>()?;
+        let outputs = vec![answer.clone()];
+        let mut head =
+            vec![Stmt::Call(Call { callee: condition, operands, outputs, frame: round.frame })];
+        let condition = self.scalar(&answer, Dtype::Bool, &mut head);
+        let mut body = Vec::new();
+        self.watch(round, None, &mut code, &mut body);
+        if round.counts() {
+            let n = self.scalar(count, Dtype::I64, &mut body);
+            body.extend(round.number.as_ref().map(|number| store(number, n)));
+            self.turn(&round.rolls, n, &mut body);
+        }
+        // The number of the round is its own: no index of a loop is there.
+        let none = IndexId::new(0);
+        body.push(self.call(round, none)?);
+        let n = self.scalar(count, Dtype::I64, &mut body);
+        let next = self.integer(Code::Add, n, Arg::Literal(Literal::i64(1)), &mut body);
+        body.push(store(count, next));
+        code.push(Stmt::While { head, condition, carries, body });
+        Ok(Stmt::Nest { body: code })
+    }
+
+    /// Where loops are watched, this one counts its rounds: before it begins, and at the beginning of its
+    /// body. Not if it is over soon.
+    fn watch(
+        &mut self,
+        round: &Round<'_>,
+        trip: Option<Arg>,
+        before: &mut Vec<Stmt>,
+        body: &mut Vec<Stmt>,
+    ) {
+        let inside = &self.memory.callees[round.body].body;
+        let Some(watched) = &mut self.tapes.watched else { return };
+        let runtime = match round.rounds.trip {
+            Trip::Runtime | Trip::While { .. } => true,
+            Trip::Static(n) if n < SHORT && !repeats(inside) => return,
+            Trip::Static(_) => false,
+        };
+        let watch = watched.push(Watched { runtime, loc: self.graph.nodes[round.step.first].loc });
+        before.push(Stmt::Watch(Watch::Enter { watch, trip }));
+        body.push(Stmt::Watch(Watch::Count(watch)));
+    }
+
+    /// In which places a loop carries its results.
+    fn carried(
+        &mut self,
+        r: &RegionStep,
+        rounds: &prim::Rounds,
+        frame: usize,
+        layout: &Frame,
+    ) -> Result<Vec<(usize, Carry)>, Problem> {
+        let exchanged = &self.graph.regions[r.region].exchanged;
+        let mut carries = Vec::new();
+        for (n, node) in r.results.iter().enumerate() {
+            if rounds.carrier(n).is_none() {
+                continue;
+            }
+            let (buffer, version) = self.buffer(*node)?;
+            let now = Held { buffer, version };
+            let next = match exchanged.iter().position(|e| *e == n) {
+                Some(turn) => {
+                    let ty = self.graph.nodes[*node].ty.clone();
+                    let buffer = self.own(ty, frame + layout.next[turn]);
+                    Held { buffer, version: 0 }
+                }
+                None => {
+                    let versions = &mut self.held.versions[buffer];
+                    versions.push(Version { continues: Some(version) });
+                    Held { buffer, version: versions.len() as u32 }
+                }
+            };
+            carries.push((n, Carry { now, next }));
+        }
+        Ok(carries)
+    }
+
+    /// The call of a round.
+    fn call(&self, round: &Round<'_>, index: IndexId) -> Result<Stmt, Problem> {
+        let params = 0..round.rounds.takes.len();
+        let operands =
+            params.map(|p| self.operand(round, p, Some(index))).collect::<Result<_, _>>()?;
+        let results = self.results(round.step)?;
+        let mut outputs = Vec::new();
+        for (n, ty) in self.memory.callees[round.body].outputs().into_iter().enumerate() {
+            let elements = ty.1.shape.elements();
+            if let Some((_, field)) = round.rolls.written.iter().find(|(of, _)| *of == n) {
+                outputs.push(field.clone());
+                continue;
+            }
+            outputs.push(match round.carries.iter().find(|(result, _)| *result == n) {
+                Some((_, Carry { next, .. })) => {
+                    let Held { buffer, version } = *next;
+                    View { buffer, version, at: Address::default(), elements }
+                }
+                None => element(&results[n], round.rounds, index, elements),
+            });
+        }
+        Ok(Stmt::Call(Call { callee: round.body, operands, outputs, frame: round.frame }))
+    }
+
+    /// What a parameter of the body is in a round.
+    fn operand(
+        &self,
+        round: &Round<'_>,
+        p: usize,
+        index: Option<IndexId>,
+    ) -> Result<View, Problem> {
+        let rounds = round.rounds;
+        let slot = rounds.lead() + rounds.params().take_while(|q| *q < p).count();
+        let missing = || Problem::internal("a loop takes more than it is given");
+        let field = round.rolls.read.iter().find(|(of, _)| *of == slot);
+        if let (Slot::Xs, Some((_, field))) = (rounds.takes[p], field) {
+            return Ok(field.clone());
+        }
+        let given = || self.span(round.step.operands.get(slot).ok_or_else(missing)?);
+        match (rounds.takes[p], index) {
+            (Slot::Index, _) => round.number.clone().ok_or_else(missing),
+            (Slot::Const, _) => given(),
+            (Slot::Carry(n), _) => {
+                let carry = round.carries.iter().find(|(result, _)| *result == n);
+                let Held { buffer, version } = carry.ok_or_else(missing)?.1.now;
+                let elements = given()?.elements;
+                Ok(View { buffer, version, at: Address::default(), elements })
+            }
+            (Slot::Xs, Some(index)) => {
+                let all = given()?;
+                let elements = match rounds.trip {
+                    Trip::Static(n) => all.elements / n.max(1),
+                    Trip::Runtime | Trip::While { .. } => return Err(missing()),
+                };
+                Ok(element(&all, rounds, index, elements))
+            }
+            (Slot::Xs, None) => Err(missing()),
+        }
+    }
+}
+
+/// Whether a block runs anything more than once, or calls what may.
+fn repeats(body: &[Stmt]) -> bool {
+    let mut found = false;
+    visit(body, &mut |s| {
+        found |= matches!(s, Stmt::For { .. } | Stmt::While { .. } | Stmt::Call(_) | Stmt::Ask(_));
+    });
+    found
+}
+
+/// The element of an array that belongs to the round.
+fn element(all: &View, rounds: &prim::Rounds, index: IndexId, elements: usize) -> View {
+    let mut at = all.at.clone();
+    let stride = elements as i64;
+    match (rounds.direction, &rounds.trip) {
+        (Direction::Down, Trip::Static(n)) if !planted(Fault::Element) => {
+            at.offset += stride * (*n as i64 - 1);
+            at.terms.push((index, -stride));
+        }
+        (Direction::Up | Direction::Down, _) => at.terms.push((index, stride)),
+    }
+    View { at, elements, ..all.clone() }
+}
+
+fn store(to: &View, value: Arg) -> Stmt {
+    let View { buffer, version, at, .. } = to.clone();
+    Stmt::Store { buffer, version, address: at, value, guard: None }
+}
+
+fn first(spans: &[Span]) -> Result<&Span, Problem> {
+    spans.first().ok_or_else(|| Problem::internal("a region without an operand"))
+}

@@ -1,0 +1,196 @@
+//! Regions as steps: what they read and where they write.
+//!
+//! Operands lie in memory without gaps: an array as it is, a view of consecutive elements as a place in
+//! what it views. Others are copied first, once. Results are written where the parent wants them; one
+//! that begins as an operand has taken that over, or it was copied there before.
+
+use super::graph::{Graph, NodeId, Source};
+use super::loop_tree::{RegionStep, Span};
+use super::strided_layout::contiguous;
+use std::collections::{BTreeMap, BTreeSet};
+use tapeloom_ir::Problem;
+
+/// The operands of regions that are to be copied first: nodes and which of their operands.
+pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
+    let regions = graph.nodes.iter().filter(|(_, node)| node.kind.region().is_some());
+    let slots = regions.flat_map(|(id, node)| {
+        let begins = node.kind.region().map_or(&[][..], |r| &graph.regions[r].begins);
+        // What a result begins as goes to its place.
+        let begun = move |s: &usize| begins.iter().any(|(slot, _)| slot == s);
+        let gaps = move |s: &usize| !begun(s) && contiguous(graph, node.operands[*s]).is_none();
+        (0..node.operands.len()).filter(gaps).map(move |slot| (id, slot))
+    });
+    slots.collect()
+}
+
+/// The results of every region, by the node of the first.
+pub(crate) fn results(graph: &Graph) -> BTreeMap<NodeId, Vec<NodeId>> {
+    let mut all: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+    for (id, node) in &graph.nodes {
+        if let Some(region) = node.kind.region() {
+            let own = graph.regions[region].results > 0;
+            all.insert(id, own.then_some(id).into_iter().collect());
+        }
+        if let Some(first) = node.first_result() {
+            all.entry(first).or_default().push(id);
+        }
+    }
+    all
+}
+
+/// A region of which these are the results.
+pub(crate) fn step(graph: &Graph, id: NodeId, results: Vec<NodeId>) -> Result<RegionStep, Problem> {
+    let node = &graph.nodes[id];
+    let Some(region) = node.kind.region() else {
+        return Err(Problem::internal(format!("{id} runs and is no region")));
+    };
+    let begins = &graph.regions[region].begins;
+    let place = |(slot, s): (usize, &Source)| {
+        let elements = graph.array(*s).shape.elements();
+        if let Some((_, result)) = begins.iter().find(|(begun, _)| *begun == slot) {
+            return Ok(Span { node: results[*result], offset: 0, elements });
+        }
+        let (node, offset) = contiguous(graph, *s)
+            .ok_or_else(|| Problem::internal(format!("an operand of {id} is not in memory")))?;
+        Ok(Span { node, offset, elements })
+    };
+    let operands = node.operands.iter().enumerate().map(place).collect::<Result<_, _>>()?;
+    Ok(RegionStep { first: id, region, operands, results })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use crate::loop_ir::{Stmt, visit};
+    use crate::lower::plan;
+    use crate::lower::tests::check_all;
+    use tapeloom_ir::{Module, Tensor, parse_module};
+
+    /// A function of two results, and what a caller may do with it.
+    fn module(body: &str) -> Module {
+        let text = format!(
+            "func @step(%0: f64[3], %1: f64[]) -> (f64[3], f64[]) {{
+  %2: f64[3] = broadcast{{shape=[3], dims=[]}} %1
+  %3: f64[3] = exp %0
+  %4: f64[3] = mul %3, %2
+  %5: f64[3] = sin %4
+  %6: f64[] = reduce_sum{{axes=[0]}} %5
+  return %5, %6
+}}
+func @f(%0: f64[3], %1: f64[2,3], %2: i64[]) -> {body}"
+        );
+        parse_module(&text).unwrap()
+    }
+
+    /// The calls, and what else runs.
+    fn count(module: &Module) -> (usize, usize) {
+        let (program, _) = plan(module, module.iter().last().unwrap().0).unwrap();
+        let (mut calls, mut others) = (0, 0);
+        visit(&program.entry.body, &mut |s| match s {
+            Stmt::Call(_) => calls += 1,
+            Stmt::Nest { .. } => {}
+            _ => others += 1,
+        });
+        (calls, others)
+    }
+
+    fn check(body: &str, calls: usize) {
+        let module = module(body);
+        assert_eq!(count(&module).0, calls, "{body}");
+        let x = Tensor::from([0.5, -1.0, 0.25]);
+        let y = Tensor::from([[1.0, 0.5, -2.0], [0.125, 2.0, -0.5]]);
+        let args = |i: i64| [x.clone(), y.clone(), Tensor::from(i)];
+        let all = [0, 2, 9].map(args);
+        let f = module.iter().last().unwrap().0;
+        check_all(&module, f, &all.each_ref().map(<[Tensor; 3]>::as_slice), 1e-12);
+    }
+
+    #[test]
+    fn results_are_read_or_not_returned_twice_and_written_over() {
+        check(
+            "(f64[3], f64[]) {
+  %3: f64[3], %4: f64[] = call{function=@step, outline=true} %0, 2.0
+  %5: f64[3], %6: f64[] = call{function=@step, outline=true} %3, %4
+  return %5, %4
+}",
+            2,
+        );
+        check(
+            "(f64[3], f64[3], f64[], f64[3]) {
+  %3: f64[3], %4: f64[] = call{function=@step, outline=true} %0, 2.0
+  %5: f64[3], %6: f64[] = call{function=@step, outline=true} %3, 2.0
+  %7: f64[1] = broadcast{shape=[1], dims=[]} 10.0
+  %8: f64[3] = dynamic_update_slice %3, %7, %2
+  %9: f64[3] = dynamic_update_slice %5, %7, %2
+  return %8, %9, %6, %9
+}",
+            2,
+        );
+        check(
+            "(f64[3]) {
+  %3: f64[3] = neg %0
+  %4: f64[1] = broadcast{shape=[1], dims=[]} 10.0
+  %5: f64[3] = dynamic_update_slice %3, %4, %2
+  %6: f64[3], %7: f64[] = call{function=@step, outline=true} %3, 2.0
+  %8: f64[3], %9: f64[] = call{function=@step, outline=true} %5, %7
+  %10: f64[3] = add %8, %6
+  return %10
+}",
+            2,
+        );
+    }
+
+    #[test]
+    fn operands_are_places_or_copied_once() {
+        let body = "(f64[], f64[], f64[], f64[]) {
+  %3: f64[3] = rev{axes=[0]} %0
+  %4: f64[1,3] = slice{start=[1,0], limit=[2,3], strides=[1,1]} %1
+  %5: f64[3] = reshape{shape=[3]} %4
+  %6: f64[3], %7: f64[] = call{function=@step, outline=true} %3, 2.0
+  %8: f64[3], %9: f64[] = call{function=@step, outline=true} %5, %7
+  %10: f64[3], %11: f64[] = call{function=@step, outline=true} %3, %9
+  %12: f64[1] = slice{start=[2], limit=[3], strides=[1]} %10
+  %13: f64[] = reshape{shape=[]} %12
+  %14: f64[3], %15: f64[] = call{function=@step, outline=true} %10, %13
+  return %7, %9, %11, %15
+}";
+        check(body, 4);
+        // The reversed array and the number are copied, element by element: four loads and stores.
+        let (_, others) = count(&module(body));
+        assert_eq!(others, 3 * 2 + 1);
+    }
+
+    /// What has no elements is inlined, and so is what is called once or small.
+    #[test]
+    fn some_calls_do_not_stay() {
+        check(
+            "(f64[3]) {
+  %3: f64[3], %4: f64[] = call{function=@step, outline=true} %0, 2.0
+  return %3
+}",
+            0,
+        );
+        let text = "func @small(%0: f64[3]) -> (f64[3]) {
+  %1: f64[3] = exp %0
+  %2: f64[3] = sin %1
+  %3: f64[3] = neg %2
+  return %3
+}
+func @none(%0: f64[3], %1: f64[0]) -> (f64[3], f64[0]) {
+  %2: f64[3] = exp %0
+  %3: f64[3] = sin %2
+  %4: f64[3] = neg %3
+  %5: f64[0] = exp %1
+  return %4, %5
+}
+func @f(%0: f64[3], %1: f64[0]) -> (f64[3], f64[0]) {
+  %2: f64[3] = call{function=@small, outline=true} %0
+  %3: f64[3] = call{function=@small, outline=true} %2
+  %4: f64[3], %5: f64[0] = call{function=@none, outline=true} %3, %1
+  %6: f64[3], %7: f64[0] = call{function=@none, outline=true} %4, %5
+  return %6, %7
+}";
+        assert_eq!(count(&parse_module(text).unwrap()).0, 0);
+    }
+}

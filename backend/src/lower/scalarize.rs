@@ -1,0 +1,113 @@
+//! Short axes without loops: every element of theirs is a scalar of its own.
+
+use super::affine::{Affine, Index};
+use super::fusion_state::Emitter;
+use super::graph::NodeId;
+use super::iteration_domain::{Member, Part, Runs};
+use super::step_order::STRAIGHT;
+use super::view_boxes::is_pieced;
+use smallvec::SmallVec;
+use tapeloom_ir::OrderedMap;
+
+/// Elements that scalarising may unroll in straight-line code, which is cut into portions,
+const SCALARISED_STRAIGHT: usize = 20_000;
+
+/// and in the body of a loop, which cannot be cut: Cranelift's register allocator takes three seconds
+/// for six thousand elements, and 0.4 for two thousand (in a development build).
+const SCALARISED_IN_LOOP: usize = STRAIGHT;
+
+impl Emitter<'_> {
+    /// Unrolls the inner axes of small members that read each other across them: a slice of three
+    /// elements out of a small vector is then a scalar that is already there.
+    pub(crate) fn scalarise(&mut self, members: &[usize], depth: usize) {
+        let small = |m: &Member| m.rest(depth) <= self.graph.machine.registers;
+        let mut inside: OrderedMap<NodeId, usize> = OrderedMap::default();
+        let candidates: Vec<usize> =
+            members.iter().copied().filter(|m| small(&self.members[*m])).collect();
+        let mut total = 0usize;
+        for &m in &candidates {
+            inside.insert(self.members[m].node, m);
+            total = total.saturating_add(self.members[m].rest(depth));
+        }
+        let most = if depth == 0 { SCALARISED_STRAIGHT } else { SCALARISED_IN_LOOP };
+        if total > most {
+            return;
+        }
+        let crosses = |m: &usize| {
+            let member = &self.members[*m];
+            // A view of several pieces has its own index in each.
+            if member.part == Part::Whole && is_pieced(self.graph, member.node) {
+                return true;
+            }
+            member.reads.iter().any(|r| {
+                let Some(from) = inside.get(&r.node) else { return false };
+                let axes = self.members[*from].axes.iter().skip(depth);
+                // Axes read at an index that is not one of the reader's: sliced, reversed, shifted.
+                axes.into_iter().any(|a| match a.runs {
+                    Runs::Out(o) => r.at[o].is_none(),
+                    Runs::Fold(_) => false,
+                })
+            })
+        };
+        if !candidates.iter().any(crosses) {
+            return;
+        }
+        for m in candidates {
+            let from = self.members[m].unrolled_from;
+            self.members[m].unrolled_from = from.min(depth);
+        }
+    }
+
+    /// Index values of the unrolled axes from `depth` on, in row-major order.
+    pub(crate) fn unrolled(&self, m: usize, depth: usize, folds: bool) -> Vec<Index> {
+        let axes = &self.members[m].axes;
+        let mut all = vec![Index::new()];
+        for (position, a) in axes.iter().enumerate().skip(depth) {
+            let skip = position < self.members[m].unrolled_from
+                || (!folds && matches!(a.runs, Runs::Fold(_)));
+            let extent = if skip { 1 } else { a.extent as i64 };
+            let mut next = Vec::with_capacity(all.len() * extent as usize);
+            for prefix in &all {
+                for i in 0..extent {
+                    let mut index = prefix.clone();
+                    index.push(Affine::constant(a.start + a.step * i));
+                    next.push(index);
+                }
+            }
+            all = next;
+        }
+        all
+    }
+
+    /// The number of the unrolled output that an index belongs to.
+    pub(crate) fn slot(&self, m: usize, index: &[Affine]) -> usize {
+        let member = &self.members[m];
+        let mut slot = 0;
+        for (position, a) in member.axes.iter().enumerate().skip(member.unrolled_from) {
+            if matches!(a.runs, Runs::Out(_)) {
+                let i = (index[position].offset - a.start) / a.step;
+                slot = slot * a.extent + i as usize;
+            }
+        }
+        slot
+    }
+
+    /// Output and fold indices from those along the axes.
+    pub(crate) fn indices_of(
+        &self,
+        m: usize,
+        along: &[Affine],
+    ) -> (Index, SmallVec<[(usize, Affine); 2]>) {
+        let member = &self.members[m];
+        let rank = self.graph.nodes[member.node].ty.shape.len();
+        let mut out: Index = SmallVec::from_elem(Affine::default(), rank);
+        let mut fold = SmallVec::new();
+        for (a, i) in member.axes.iter().zip(along) {
+            match a.runs {
+                Runs::Out(o) => out[o] = i.clone(),
+                Runs::Fold(f) => fold.push((f, i.clone())),
+            }
+        }
+        (out, fold)
+    }
+}

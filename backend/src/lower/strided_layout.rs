@@ -1,0 +1,109 @@
+//! Arrays whose elements lie at constant strides in the memory of a node: what a library and a called
+//! kernel can read without a copy.
+
+use super::affine::{Affine, Index, Term, flatten};
+use super::graph::{Graph, NodeId, NodeKind, Source};
+use crate::loop_ir::IndexId;
+use cranelift_entity::EntityRef;
+use smallvec::SmallVec;
+use tapeloom_ir::Shape;
+
+/// An array whose elements are at constant strides in the memory of a node.
+pub(crate) struct Strided {
+    pub(crate) node: NodeId,
+    pub(crate) offset: i64,
+    pub(crate) strides: SmallVec<[i64; 4]>,
+    pub(crate) shape: Shape,
+}
+
+/// Follows views symbolically: index `j` stands for the position along axis `j`.
+pub(crate) fn strided(graph: &Graph, source: Source) -> Option<Strided> {
+    let mut id = source.node()?;
+    let shape = graph.nodes[id].ty.shape.clone();
+    if shape.elements() == 0 {
+        return None;
+    }
+    let range = |t: Term| match t {
+        Term::Index(i) => (0, shape[i.index()] as i64 - 1),
+        Term::Scalar(_) => (i64::MIN, i64::MAX),
+    };
+    let mut index: Index = (0..shape.len())
+        .map(|j| match shape[j] {
+            1 => Affine::default(),
+            _ => Affine::term(Term::Index(IndexId::new(j))),
+        })
+        .collect();
+    let flat = loop {
+        let node = &graph.nodes[id];
+        match &node.kind {
+            NodeKind::View { pieces, .. } => {
+                let [piece] = pieces.as_slice() else { return None };
+                let operand = node.operands[piece.operand].node()?;
+                let extents = &graph.nodes[operand].ty.shape;
+                let mut next = Index::new();
+                for (map, extent) in piece.axes.iter().zip(extents.iter()) {
+                    let o = map.axis.map_or(Affine::default(), |a| index[a].clone());
+                    let (i, rest) =
+                        o.scale(map.scale, map.offset).divide(map.divisor, &range).exact()?;
+                    let (lo, hi) = i.range(&range);
+                    if rest != Affine::default() || lo < 0 || hi >= *extent as i64 {
+                        return None;
+                    }
+                    next.push(i);
+                }
+                (id, index) = (operand, next);
+            }
+            NodeKind::Reshape => {
+                let root = node.operands[0].node()?;
+                let flat = flatten(&index, &node.ty.shape);
+                let mut next = Index::new();
+                let mut left = flat.clone();
+                for stride in graph.nodes[root].ty.shape.strides() {
+                    let Some((quotient, rest)) = left.divide(stride as i64, &range).exact() else {
+                        break;
+                    };
+                    next.push(quotient);
+                    left = rest;
+                }
+                if next.len() == graph.nodes[root].ty.shape.len() {
+                    (id, index) = (root, next);
+                    continue;
+                }
+                if graph.nodes[root].kind.is_movement() {
+                    return None;
+                }
+                id = root;
+                break flat;
+            }
+            NodeKind::Empty | NodeKind::Iota { .. } | NodeKind::Slice | NodeKind::Gather { .. } => {
+                return None;
+            }
+            NodeKind::Input(_)
+            | NodeKind::Map(_)
+            | NodeKind::Reduce { .. }
+            | NodeKind::ArgReduce { .. }
+            | NodeKind::Contract { .. }
+            | NodeKind::Update
+            | NodeKind::Result { .. }
+            | NodeKind::Scatter { .. }
+            | NodeKind::Copy => break flatten(&index, &node.ty.shape),
+        }
+    };
+    let stride = |j: usize| {
+        let term = Term::Index(IndexId::new(j));
+        flat.terms.iter().find(|(t, _)| *t == term).map_or(0, |(_, f)| *f)
+    };
+    let strides = (0..shape.len()).map(stride).collect();
+    Some(Strided { node: id, offset: flat.offset, strides, shape })
+}
+
+/// The node and the first element of an array that lies in its memory without gaps.
+pub(crate) fn contiguous(graph: &Graph, source: Source) -> Option<(NodeId, i64)> {
+    if graph.array(source).shape.elements() == 0 {
+        return source.node().map(|n| (n, 0));
+    }
+    let Strided { node, offset, strides, shape } = strided(graph, source)?;
+    let want = shape.strides();
+    let fits = |a: usize| shape[a] == 1 || strides[a] == want[a] as i64;
+    (0..shape.len()).all(fits).then_some((node, offset))
+}

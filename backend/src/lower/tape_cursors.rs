@@ -1,0 +1,163 @@
+//! What a loop does with tapes: which cursors its rounds turn, and what is where they stand.
+//!
+//! See [`tapes`](super::dynamic_tape) for an example.
+
+use super::emit::Convert;
+use super::graph::{NodeId, NodeKind};
+use super::loop_tree::RegionStep;
+use crate::loop_ir::{
+    Address, Arg, Buffer, Cursor, CursorId, Expr, KernelId, Place, Stmt, Tape, Taping, Turned,
+    View, handle,
+};
+use tapeloom_ir::prim::Rounds;
+use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem};
+
+/// What the rounds of a loop do with tapes.
+#[derive(Default)]
+pub(super) struct Rolls {
+    /// Which cursors a round turns, to what, and the record that belongs to round 0.
+    turns: Vec<(CursorId, Turned, Arg)>,
+    /// Where the results of a round go, by their numbers.
+    pub(super) written: Vec<(usize, View)>,
+    /// Where the elements of operands are, by their numbers.
+    pub(super) read: Vec<(usize, View)>,
+}
+
+impl Rolls {
+    pub(super) fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+}
+
+impl Convert<'_> {
+    /// The tapes of a loop that runs that kernel: makes the handles of what it writes, and opens those
+    /// of what it reads.
+    pub(super) fn rolls(
+        &mut self,
+        r: &RegionStep,
+        (body, lead): (KernelId, usize),
+        rounds: &Rounds,
+        out: &mut Vec<Stmt>,
+    ) -> Result<Rolls, Problem> {
+        let (region, callee) = (&self.graph.regions[r.region], &self.memory.callees[body]);
+        let mut rolls = Rolls::default();
+        self.tapes.repeat(body, self.graph.nodes[r.first].loc);
+        if !region.written.is_empty() {
+            let outputs = callee.outputs();
+            let types: Vec<&ArrayType> = region.written.iter().map(|n| outputs[*n].1).collect();
+            let (record, offsets) = layout(&types)?;
+            let loc = self.graph.nodes[r.first].loc;
+            let tape = self.tapes.all.push(Tape { record, loc, within: Vec::new() });
+            let first = self.scalars.push(Dtype::I64);
+            out.push(Stmt::Tape(Taping::Length { value: first, tape }));
+            let cursor = self.cursors.push(Cursor::Writes);
+            rolls.turns.push((cursor, Turned::Tape(tape), Arg::Scalar(first)));
+            let fields: Vec<(usize, usize)> =
+                region.written.iter().copied().zip(offsets.iter().copied()).collect();
+            for ((n, offset), ty) in fields.iter().zip(types) {
+                rolls.written.push((*n, self.field(cursor, *offset, ty)));
+                let (buffer, version) = self.buffer(r.results[*n])?;
+                let word = Arg::Literal(Literal::i64(handle(tape, *offset)));
+                for (k, value) in [word, Arg::Scalar(first)].into_iter().enumerate() {
+                    let address = Address::constant(k as i64);
+                    out.push(Stmt::Store { buffer, version, address, value, guard: None });
+                }
+            }
+            self.tapes.known.insert(r.first, (tape, fields));
+        }
+        // Fields of one record are read where one cursor stands.
+        let mut open: Vec<(NodeId, CursorId)> = Vec::new();
+        let inputs = callee.inputs();
+        for slot in &region.read {
+            let param = rounds.params().nth(slot - lead);
+            let ty = param.and_then(|p| inputs.get(p).copied().flatten());
+            // What the body does not read has no type there.
+            let Some(ty) = ty else { continue };
+            let span = &r.operands[*slot];
+            let (buffer, version) = self.buffer(span.node)?;
+            let word = |k: i64| Expr::Load {
+                buffer,
+                version,
+                address: Address::constant(span.offset + k),
+                guard: None,
+            };
+            let from = self.from(span.node);
+            let known = from.and_then(|(first, n)| {
+                let (tape, fields) = self.tapes.known.get(&first)?;
+                let (_, offset) = fields.iter().find(|(of, _)| *of == n)?;
+                Some((first, *tape, *offset))
+            });
+            let before = known.and_then(|(node, ..)| open.iter().find(|(of, _)| *of == node));
+            let offset = known.map_or(0, |(.., offset)| offset);
+            let cursor = match before {
+                Some((_, cursor)) => *cursor,
+                None => {
+                    let [start, tag] = [1, 0].map(|k| (k, self.scalars.push(Dtype::I64)));
+                    out.push(Stmt::Let { value: start.1, expr: word(start.0) });
+                    let to = match known {
+                        Some((_, tape, _)) => Arg::Literal(Literal::i64(handle(tape, 0))),
+                        None => {
+                            out.push(Stmt::Let { value: tag.1, expr: word(tag.0) });
+                            Arg::Scalar(tag.1)
+                        }
+                    };
+                    let cursor = self.cursors.push(Cursor::Reads);
+                    let start = Arg::Scalar(start.1);
+                    rolls.turns.push((cursor, Turned::Handle(to), start));
+                    open.extend(known.map(|(node, ..)| (node, cursor)));
+                    cursor
+                }
+            };
+            rolls.read.push((*slot, self.field(cursor, offset, ty)));
+        }
+        Ok(rolls)
+    }
+
+    /// A round begins: its cursors turn to its records.
+    pub(super) fn turn(&mut self, rolls: &Rolls, number: Arg, out: &mut Vec<Stmt>) {
+        for (cursor, to, first) in &rolls.turns {
+            let index = self.integer(Code::Add, *first, number, out);
+            out.push(Stmt::Tape(Taping::Turn { cursor: *cursor, to: *to, index }));
+        }
+    }
+
+    /// All of a field of a record.
+    fn field(&mut self, cursor: CursorId, offset: usize, ty: &ArrayType) -> View {
+        let place = Place::Record { cursor, offset };
+        let buffer = self.buffers.push(Buffer { ty: ty.clone(), place });
+        let (at, elements) = (Address::default(), ty.shape.elements());
+        View { buffer, version: 0, at, elements }
+    }
+
+    /// The region of which a node is a result, by its first one, and which.
+    fn from(&self, node: NodeId) -> Option<(NodeId, usize)> {
+        let of = &self.graph.nodes[node];
+        let NodeKind::Result { n, .. } = of.kind else { return None };
+        Some((of.first_result().unwrap_or(node), n))
+    }
+}
+
+/// Bytes of a record with fields of those types, and where each begins: the largest elements first, so
+/// that nothing lies between.
+fn layout(types: &[&ArrayType]) -> Result<(usize, Vec<usize>), Problem> {
+    let mut order: Vec<usize> = (0..types.len()).collect();
+    order.sort_by_key(|i| std::cmp::Reverse(types[*i].dtype.bytes()));
+    let (mut offsets, mut end) = (vec![0; types.len()], 0usize);
+    for i in order {
+        offsets[i] = end;
+        end = end.saturating_add(types[i].bytes());
+    }
+    match end.checked_next_multiple_of(8).filter(|n| *n <= MOST) {
+        Some(record) => Ok((record, offsets)),
+        None => Err(Problem::new(
+            Kind::TooLarge,
+            format!(
+                "a round keeps {end} bytes for the backward pass, and {MOST} is the most that can"
+            ),
+            "put `checkpoint` around what a round computes",
+        )),
+    }
+}
+
+/// More bytes than this no handle says.
+const MOST: usize = i32::MAX as usize & !7;

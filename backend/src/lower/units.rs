@@ -1,0 +1,284 @@
+//! Which functions are compiled by themselves: what is called, and what loops and branches run.
+//!
+//! A function that the user outlined is compiled once and called, if that saves code: if it would be
+//! written out several times, and has [`LEAST_NODES`] equations or more. Other calls are inlined.
+//!
+//! ```text
+//! sites(f) = Σ over the calls of f in g: 1 if g is compiled once itself, else sites(g)
+//! size(f)  = Σ over the equations of f: 1, or for a call the size of its callee
+//! ```
+//!
+//! So a function of two calls of a large one is large, however deep they nest: what is written out
+//! grows with the text of the functions, never with the tree of their calls.
+//!
+//! What a branch or a round runs is a kernel, too, whose body takes the place of its calls in the end
+//! ([`crate::passes::splice`]) unless it has more than [`MOST_SPLICED`] equations.
+
+use super::builtin_kernels;
+use crate::loop_ir::{self, Kernel, KernelId};
+use crate::machine::Machine;
+use crate::report::memory_plan::CallRow;
+use cranelift_entity::EntityRef;
+use std::collections::{BTreeMap, BTreeSet};
+use tapeloom_ir::prim::{Effects, Lowering, Role, Rounds, Slot};
+use tapeloom_ir::{ArrayType, FuncId, Module, Op, OrderedMap, Problem, Type, deeper};
+
+/// Functions with fewer equations are inlined.
+const LEAST_NODES: usize = 4;
+
+/// Longer bodies of loops and branches stay kernels, so that machine code comes in portions.
+const MOST_SPLICED: usize = 4_000;
+
+/// A function that is compiled by itself.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct Unit {
+    pub(crate) function: FuncId,
+    pub(crate) gives: Gives,
+}
+
+/// Which arguments a function may write its results over.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) enum Gives {
+    /// None: it is the program.
+    Nothing,
+    /// Those that it updates: it is called.
+    Updated,
+    /// Those that a loop carries, parameters and results: it is a round.
+    Carried(Vec<(usize, usize)>),
+    /// Those that every branch hands on, changed or not ([`handed`]): it is a branch.
+    Handed(Vec<(usize, usize)>),
+}
+
+/// The functions that are compiled by themselves.
+#[derive(Default)]
+pub(crate) struct Calls {
+    /// What they are scheduled for.
+    pub(crate) machine: Machine,
+    kernels: OrderedMap<Unit, KernelId>,
+    routines: OrderedMap<String, KernelId>,
+    /// The kernels of routines, which have the first numbers.
+    pub(crate) made: Vec<Kernel>,
+    /// In the order of their numbers: callees before those that call them; and whether the body
+    /// takes the place of calls.
+    pub(crate) kept: Vec<(Unit, bool)>,
+    /// What was decided of each outlined function, and why.
+    pub(crate) rows: Vec<CallRow>,
+}
+
+/// What is known of a function.
+#[derive(Default)]
+struct Known {
+    /// The functions that its equations run, and how.
+    runs: Vec<(FuncId, Run)>,
+    size: usize,
+    sites: usize,
+    outlined: bool,
+    kept: bool,
+    /// As what loops and branches run it.
+    bodies: BTreeSet<Gives>,
+}
+
+/// How an equation runs a function.
+enum Run {
+    Inlined,
+    Outlined,
+    Body(Gives),
+}
+
+impl Calls {
+    /// What an entry calls.
+    pub(crate) fn of(module: &Module, entry: FuncId) -> Result<Calls, Problem> {
+        let mut known: BTreeMap<FuncId, Known> = BTreeMap::new();
+        let mut work = vec![entry];
+        while let Some(f) = work.pop() {
+            if known.contains_key(&f) {
+                continue;
+            }
+            let mut runs = Vec::new();
+            for e in &module.function(f).equations {
+                for region in e.op.regions().iter().filter(|r| r.role.runs()) {
+                    if region.function >= f {
+                        return Err(Problem::internal("a function runs a later one"));
+                    }
+                    let how = match region.role {
+                        Role::Branch | Role::Round => {
+                            Run::Body(carried(module, &e.op, region.function))
+                        }
+                        Role::Outline => Run::Outlined,
+                        Role::Inline | Role::Ruled | Role::Checkpoint | Role::Rule => Run::Inlined,
+                    };
+                    runs.push((region.function, how));
+                }
+            }
+            work.extend(runs.iter().map(|(callee, _)| *callee));
+            known.insert(f, Known { runs, ..Known::default() });
+        }
+        // A module grows: whom a function runs is older.
+        let oldest_first: Vec<FuncId> = known.keys().copied().collect();
+        for f in &oldest_first {
+            let runs = |op: &Op| op.opened(Role::runs).is_some();
+            let equations = &module.function(*f).equations;
+            let own = equations.iter().filter(|e| !runs(&e.op)).count();
+            let of_callees = known[f].runs.iter().map(|(callee, _)| known[callee].size);
+            let size = of_callees.fold(own, usize::saturating_add);
+            known.entry(*f).or_default().size = size;
+        }
+        known.entry(entry).or_default().sites = 1;
+        for f in oldest_first.iter().rev() {
+            let own = known.entry(*f).or_default();
+            own.kept = own.outlined
+                && own.sites > 1
+                && own.size >= LEAST_NODES
+                && *f != entry
+                && has_elements(module, *f);
+            let times = if own.kept { 1 } else { own.sites };
+            let times = times.saturating_add(own.bodies.len());
+            for (callee, how) in std::mem::take(&mut own.runs) {
+                let callee = known.entry(callee).or_default();
+                match how {
+                    Run::Body(gives) => {
+                        callee.bodies.insert(gives);
+                        continue;
+                    }
+                    Run::Outlined => callee.outlined = true,
+                    Run::Inlined => {}
+                }
+                callee.sites = callee.sites.saturating_add(times);
+            }
+        }
+        let mut calls = Calls::default();
+        for f in &oldest_first {
+            calls.make_routines(module, *f)?;
+        }
+        for f in &oldest_first {
+            let Known { size, sites, kept, outlined, ref bodies, .. } = known[f];
+            let called = kept.then_some(&Gives::Updated);
+            for gives in called.into_iter().chain(bodies) {
+                let unit = Unit { function: *f, gives: gives.clone() };
+                let inline = *gives != Gives::Updated && size <= MOST_SPLICED;
+                let number = calls.made.len() + calls.kept.len();
+                calls.kernels.insert(unit.clone(), KernelId::new(number));
+                calls.kept.push((unit, inline));
+            }
+            if outlined {
+                let name = module.function(*f).name.clone();
+                let kernel = calls.kernel(*f, Gives::Updated);
+                calls.rows.push(CallRow { name, equations: size, sites, kernel });
+            }
+        }
+        Ok(calls)
+    }
+
+    /// The kernels of the equations of a function that are routines.
+    fn make_routines(&mut self, module: &Module, function: FuncId) -> Result<(), Problem> {
+        let f = module.function(function);
+        for e in &f.equations {
+            let Some(Type::Array(y)) = e.outputs.first().map(|o| &f.types[*o]) else { continue };
+            let x = e.operands.first().map(|x| f.type_of(*x));
+            let x = x.as_ref().and_then(Type::as_array);
+            let Some(text) = builtin_kernels::text(&e.lower(module, f), x, y) else { continue };
+            if !self.routines.contains_key(&text) {
+                self.made.push(loop_ir::parse(&text, &|_| None)?.entry);
+                self.routines.insert(text, KernelId::new(self.made.len() - 1));
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernel of an equation that is a routine, given the types of its first operand and its output.
+    pub(crate) fn routine(
+        &self,
+        lowering: &Lowering,
+        x: Option<&ArrayType>,
+        y: &ArrayType,
+    ) -> Option<KernelId> {
+        self.routines.get(&builtin_kernels::text(lowering, x, y)?).copied()
+    }
+
+    /// The kernel of a function that is compiled by itself.
+    pub(crate) fn kernel(&self, function: FuncId, gives: Gives) -> Option<KernelId> {
+        self.kernels.get(&Unit { function, gives }).copied()
+    }
+}
+
+/// What a loop carries through its body.
+fn carried(module: &Module, op: &Op, body: FuncId) -> Gives {
+    match op.lower(module, &[]) {
+        Lowering::Loop { body: of, rounds } if of == body => Gives::Carried(carries(&rounds)),
+        Lowering::Branch { branches } => Gives::Handed(handed(module, &branches)),
+        _ => Gives::Carried(Vec::new()),
+    }
+}
+
+/// The parameters of branches that every one of them hands on, as the results that it makes of them by
+/// updates alone, or by nothing at all as long as another one updates. They stay where they are.
+pub(crate) fn handed(module: &Module, branches: &[FuncId]) -> Vec<(usize, usize)> {
+    let mut pairs: Vec<(usize, usize)> = Vec::new();
+    let results = branches.first().map_or(0, |f| module.function(*f).results.len());
+    for result in 0..results {
+        if let Some((p, true)) = common_origin(module, branches, result)
+            && pairs.iter().all(|(known, _)| *known != p)
+        {
+            pairs.push((p, result));
+        }
+    }
+    pairs
+}
+
+/// The one parameter that a result of every branch begins as, and whether any of them changes it.
+fn common_origin(module: &Module, branches: &[FuncId], result: usize) -> Option<(usize, bool)> {
+    let origins = branches.iter().map(|f| origin(module, *f, result));
+    let origins = origins.collect::<Option<Vec<(usize, bool)>>>()?;
+    let (first, _) = *origins.first()?;
+    let changed = origins.iter().any(|(_, changed)| *changed);
+    origins.iter().all(|(p, _)| *p == first).then_some((first, changed))
+}
+
+/// The parameter that a result begins as, and whether the function changes it.
+fn origin(module: &Module, function: FuncId, result: usize) -> Option<(usize, bool)> {
+    let f = module.get(function);
+    let mut value = f.results.get(result)?.value()?;
+    let mut changed = false;
+    for e in f.equations.iter().rev() {
+        let Some(n) = e.outputs.iter().position(|o| *o == value) else { continue };
+        let operand = match e.lower(module, &f) {
+            Lowering::DynamicUpdateSlice | Lowering::Scatter { .. } => {
+                changed = true;
+                0
+            }
+            Lowering::Branch { branches } => {
+                let (p, inside) = deeper(|| common_origin(module, &branches, n))?;
+                changed |= inside;
+                1 + p
+            }
+            Lowering::Loop { rounds, .. } => {
+                let (p, _) = carries(&rounds).into_iter().find(|(_, result)| *result == n)?;
+                changed = true;
+                rounds.lead() + rounds.params().take_while(|q| *q < p).count()
+            }
+            _ => return None,
+        };
+        value = e.operands.get(operand)?.value()?;
+    }
+    f.all_params().position(|p| p == value).map(|p| (p, changed))
+}
+
+/// The parameters of a loop's body that it carries, with the results that they carry.
+pub(crate) fn carries(rounds: &Rounds) -> Vec<(usize, usize)> {
+    let carry = |(p, slot): (usize, &Slot)| match slot {
+        Slot::Carry(result) => Some((p, *result)),
+        Slot::Index | Slot::Const | Slot::Xs => None,
+    };
+    rounds.takes.iter().enumerate().filter_map(carry).collect()
+}
+
+/// Whether a function does something, and all that it takes and gives is arrays with elements.
+fn has_elements(module: &Module, function: FuncId) -> bool {
+    let f = module.function(function);
+    let mut types = f.param_types().into_iter().chain(f.result_types());
+    (!f.results.is_empty() || module.effects(function) == Effects::Ordered)
+        && types.all(|ty| match ty {
+            Type::Array(a) => a.shape.elements() > 0,
+            Type::Tape(_) => true,
+        })
+}

@@ -1,0 +1,160 @@
+//! Views: an element of a view is an element of one of its pieces, or its fill.
+//!
+//! Conditions are decided here wherever the ranges of the loops decide them. Others become guards:
+//! a guarded load reads nothing where its guard is false.
+
+use super::affine::{Affine, Index};
+use super::fusion_state::Emitter;
+use super::graph::{NodeId, NodeKind, Source};
+use crate::loop_ir::Arg;
+use smallvec::SmallVec;
+use tapeloom_ir::prim::Piece;
+use tapeloom_ir::{Code, Literal, Problem};
+
+/// The index into a piece of a view, and the conditions under which it has an element there: always,
+/// if there are none.
+type Inside = (Index, SmallVec<[Condition; 2]>);
+
+/// A condition that the loops' ranges do not decide.
+pub(crate) enum Condition {
+    /// `0 <= a`
+    AtLeastZero(Affine),
+    /// `a < bound`
+    Below(Affine, i64),
+    /// `a == 0`
+    Zero(Affine),
+}
+
+impl Emitter<'_> {
+    /// The element of one piece of the view `source`, at an output index that is inside it.
+    pub(crate) fn piece(
+        &mut self,
+        source: Source,
+        piece: usize,
+        index: &Index,
+    ) -> Result<Arg, Problem> {
+        let graph = self.graph;
+        let Some(NodeKind::View { pieces, .. }) = source.node().map(|n| &graph.nodes[n].kind)
+        else {
+            return Err(Problem::internal("a piece of something that is not a view"));
+        };
+        let Some(view) = source.node() else {
+            return Err(Problem::internal("a piece of a literal"));
+        };
+        let p = &pieces[piece];
+        let operand = graph.nodes[view].operands[p.operand];
+        match self.piece_index(p, &self.shape(operand), index) {
+            Some((at, conditions)) => {
+                let inside = self.all(&conditions);
+                self.element(operand, &at, inside)
+            }
+            None => Err(Problem::internal("a piece of a view is read outside its box")),
+        }
+    }
+
+    pub(crate) fn view(
+        &mut self,
+        id: NodeId,
+        pieces: &[Piece],
+        fill: Option<usize>,
+        index: &Index,
+        guard: Option<Arg>,
+    ) -> Result<Arg, Problem> {
+        let graph = self.graph;
+        let node = &graph.nodes[id];
+        let mut found: SmallVec<[(Arg, Arg); 2]> = SmallVec::new();
+        let mut rest = None;
+        for p in pieces {
+            let operand = node.operands[p.operand];
+            let Some((at, conditions)) = self.piece_index(p, &self.shape(operand), index) else {
+                continue;
+            };
+            let inside = self.all(&conditions);
+            let guard = self.both(guard, inside);
+            let value = self.element(operand, &at, guard)?;
+            match inside {
+                Some(inside) => found.push((inside, value)),
+                None => {
+                    rest = Some(value);
+                    break;
+                }
+            }
+        }
+        let rest = match (rest, fill) {
+            (Some(value), _) => value,
+            (None, Some(f)) => self.element(node.operands[f], &Index::new(), None)?,
+            // The pieces fill everything, so the last one has what the others have not.
+            (None, None) => match found.pop() {
+                Some((_, value)) => value,
+                // Nor has the last one: then the guard is never true.
+                None => Arg::Literal(Literal::zero(node.ty.dtype)),
+            },
+        };
+        let mut value = rest;
+        for (inside, piece) in found.into_iter().rev() {
+            value = self.code(Code::Select, &[inside, piece, value]);
+        }
+        Ok(value)
+    }
+
+    /// Where in a piece an output index is; `None` if it is certainly not in this piece.
+    fn piece_index(&mut self, piece: &Piece, operand: &[usize], index: &Index) -> Option<Inside> {
+        let mut at = Index::new();
+        let mut conditions = SmallVec::new();
+        for (map, extent) in piece.axes.iter().zip(operand) {
+            let o = map.axis.map_or(Affine::default(), |a| index[a].clone());
+            let mut i = o.scale(map.scale, map.offset);
+            if map.divisor != 1 {
+                let (quotient, remainder) = self.divided(&i, map.divisor);
+                if remainder.is_constant() && remainder.offset != 0 {
+                    return None;
+                }
+                if !remainder.is_constant() {
+                    conditions.push(Condition::Zero(remainder));
+                }
+                i = quotient;
+            }
+            let (lo, hi) = self.range(&i);
+            let extent = *extent as i64;
+            if hi < 0 || lo >= extent {
+                return None;
+            }
+            if lo < 0 {
+                conditions.push(Condition::AtLeastZero(i.clone()));
+            }
+            if hi >= extent {
+                conditions.push(Condition::Below(i.clone(), extent));
+            }
+            at.push(i);
+        }
+        Some((at, conditions))
+    }
+
+    /// The conjunction of conditions; `None` if there are none.
+    pub(crate) fn all(&mut self, conditions: &[Condition]) -> Option<Arg> {
+        let mut all = None;
+        for c in conditions {
+            let (code, a, bound) = match c {
+                Condition::AtLeastZero(a) => (Code::Ge, a, 0),
+                Condition::Below(a, bound) => (Code::Lt, a, *bound),
+                Condition::Zero(a) => (Code::Eq, a, 0),
+            };
+            // `i - 1 >= 0` is `i >= 1`.
+            let moved = a.scale(1, -a.offset);
+            let value = self.index_value(&moved);
+            let bound = Arg::Literal(Literal::i64(bound - a.offset));
+            let one = self.code(code, &[value, bound]);
+            all = self.both(all, Some(one));
+        }
+        all
+    }
+
+    /// The conjunction of two guards.
+    pub(crate) fn both(&mut self, a: Option<Arg>, b: Option<Arg>) -> Option<Arg> {
+        match (a, b) {
+            (Some(a), Some(b)) if a == b => Some(a),
+            (Some(a), Some(b)) => Some(self.code(Code::And, &[a, b])),
+            (one, None) | (None, one) => one,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Reads before writes: whoever reads what an update writes over comes before the update, so that the
+//! update may be made in place.
+//!
+//! ```text
+//! func @swap(%0: f64[100], %1: i64[], %2: i64[]) -> (f64[100]) {
+//!   %3: f64[1] = dynamic_slice{sizes=[1]} %0, %1
+//!   %4: f64[1] = dynamic_slice{sizes=[1]} %0, %2
+//!   %5: f64[100] = dynamic_update_slice %0, %4, %1
+//!   %6: f64[100] = dynamic_update_slice %5, %3, %2       reads %0, which %5 has written over
+//!   return %6
+//! }
+//! ```
+//!
+//! A slice stands for what it is a slice of, wherever it is read. So one that is small beside what is
+//! written over is copied first ([`copied`]); and an update waits for every reader that does not wait
+//! for it ([`in_order`]). Otherwise an update of one place would copy the array, and a loop over
+//! places, or its gradient, would do so in every round.
+
+use super::graph::{Graph, NodeId, NodeKind, Source};
+use super::iteration_domain::Member;
+use super::phase_order;
+use super::units::Gives;
+use cranelift_entity::SecondaryMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A view is small if it has so many times fewer elements than what is written over.
+const SMALL: usize = 4;
+
+/// How many reads are followed, for each member, to find out who waits for an update.
+const FOLLOWED: usize = 64;
+
+/// Small views of what has been written over, that are to be copied first: nodes and which of their
+/// operands.
+pub(crate) fn copied(graph: &Graph, gives: &Gives) -> BTreeSet<(NodeId, usize)> {
+    let mut copied = BTreeSet::new();
+    let mut written: SecondaryMap<NodeId, bool> = SecondaryMap::new();
+    let results: BTreeSet<NodeId> = graph.results.iter().copied().collect();
+    for (id, node) in &graph.nodes {
+        if !node.kind.is_movement() {
+            let small = |s: &usize| {
+                let view = node.operands[*s];
+                let over = viewed(graph, view).filter(|base| written[*base]);
+                over.is_some_and(|base| {
+                    let elements = graph.array(view).shape.elements();
+                    elements.saturating_mul(SMALL) <= graph.nodes[base].ty.shape.elements()
+                })
+            };
+            copied.extend((0..node.operands.len()).filter(small).map(|slot| (id, slot)));
+        }
+        for base in bases(graph, id) {
+            let owned = match graph.nodes[base].kind {
+                NodeKind::Input(p) => gives.any(p),
+                _ => true,
+            };
+            written[base] |= owned && !results.contains(&base);
+        }
+    }
+    copied
+}
+
+/// What a view is a view of, if it moves elements of one array alone.
+fn viewed(graph: &Graph, view: Source) -> Option<NodeId> {
+    let mut id = view.node()?;
+    let mut moved = false;
+    loop {
+        let node = &graph.nodes[id];
+        match &node.kind {
+            NodeKind::Reshape | NodeKind::Slice | NodeKind::Gather { .. } => {}
+            NodeKind::View { pieces, .. } if pieces.len() == 1 => {}
+            kind => return (moved && !kind.is_movement()).then_some(id),
+        }
+        let operand = match &node.kind {
+            NodeKind::View { pieces, .. } => pieces[0].operand,
+            _ => 0,
+        };
+        moved = true;
+        id = node.operands[operand].node()?;
+    }
+}
+
+/// What a node, with all results of its region, begins as and changes.
+fn bases(graph: &Graph, id: NodeId) -> impl Iterator<Item = NodeId> {
+    let node = &graph.nodes[id];
+    let update = node.kind.is_update().then_some(0);
+    let region = node.kind.region().map_or(&[][..], |r| &graph.regions[r].begins);
+    let slots = update.into_iter().chain(region.iter().map(|(slot, _)| *slot));
+    slots.filter_map(|slot| node.operands[slot].node())
+}
+
+/// The members in an order in which an update comes after those that read what it writes over, but for
+/// those that wait for it. Otherwise the order is what it was.
+pub(crate) fn in_order(graph: &Graph, members: Vec<Member>) -> Vec<Member> {
+    let waits = waits(graph, &members);
+    let pass = phase_order::waits(graph);
+    let pass: Vec<u8> = members.iter().map(|m| pass[m.node]).collect();
+    let late = late(graph, &members, &waits, &pass);
+    if late.is_empty() {
+        return members;
+    }
+    let mut waiting: Vec<usize> = waits.iter().map(Vec::len).collect();
+    let mut waited: Vec<Vec<usize>> = vec![Vec::new(); members.len()];
+    let edges = waits.iter().enumerate().flat_map(|(m, on)| on.iter().map(move |on| (m, *on)));
+    for (m, on) in edges {
+        waited[on].push(m);
+    }
+    for (update, reader) in late {
+        waiting[update] += 1;
+        waited[reader].push(update);
+    }
+    // By pass: who is not in order yet, and of those who waits for nobody.
+    let [mut rest, mut ready] = [const { BTreeMap::<u8, BTreeSet<usize>>::new() }; 2];
+    for (m, pass) in pass.iter().enumerate() {
+        rest.entry(*pass).or_default().insert(m);
+        ready.entry(*pass).or_default().extend((waiting[m] == 0).then_some(m));
+    }
+    let mut members: Vec<Option<Member>> = members.into_iter().map(Some).collect();
+    let mut order = Vec::with_capacity(members.len());
+    loop {
+        let first = || ready.iter().filter_map(|(pass, all)| Some((*all.first()?, *pass)));
+        // What waits for the end of a pass comes behind those of others that it is behind.
+        let free = |(m, pass): &(usize, u8)| {
+            let mut others = rest.iter().filter(|(other, _)| *other != pass);
+            *pass == 0 || others.all(|(_, all)| all.first().is_none_or(|other| m < other))
+        };
+        let Some((m, own)) = first().filter(free).min().or_else(|| first().min()) else { break };
+        for all in [&mut ready, &mut rest] {
+            all.entry(own).or_default().remove(&m);
+        }
+        order.extend(members[m].take());
+        for next in std::mem::take(&mut waited[m]) {
+            waiting[next] -= 1;
+            if waiting[next] == 0 {
+                ready.entry(pass[next]).or_default().insert(next);
+            }
+        }
+    }
+    // Updates that wait for one another in a circle stay behind, in the order of the program.
+    order.extend(members.into_iter().flatten());
+    order
+}
+
+/// For every member, the members before it that it must come after.
+fn waits(graph: &Graph, members: &[Member]) -> Vec<Vec<usize>> {
+    let mut made: SecondaryMap<NodeId, Vec<usize>> = SecondaryMap::new();
+    let mut effect = None;
+    let mut waits = Vec::with_capacity(members.len());
+    for (m, member) in members.iter().enumerate() {
+        let mut on: BTreeSet<usize> = BTreeSet::new();
+        for r in &member.reads {
+            let first = graph.nodes[r.node].first_result().unwrap_or(r.node);
+            on.extend(made[first].iter());
+        }
+        if let Some(region) = graph.nodes[member.node].kind.region()
+            && graph.regions[region].ordered
+        {
+            on.extend(effect.replace(m));
+        }
+        made[member.node].push(m);
+        waits.push(on.into_iter().collect());
+    }
+    waits
+}
+
+/// Updates, and the readers after them of what they write over that they can wait for.
+fn late(
+    graph: &Graph,
+    members: &[Member],
+    waits: &[Vec<usize>],
+    pass: &[u8],
+) -> Vec<(usize, usize)> {
+    let mut taker: SecondaryMap<NodeId, Option<usize>> = SecondaryMap::new();
+    for (m, member) in members.iter().enumerate() {
+        for base in bases(graph, member.node) {
+            // Of several updates the last one may take the memory over.
+            taker[base] = Some(m);
+        }
+    }
+    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); members.len()];
+    for (m, member) in members.iter().enumerate() {
+        for r in &member.reads {
+            // Not for one of a later pass, which begins when that of the update has ended.
+            let before = |update: &usize| *update < m && pass[m] <= pass[*update];
+            if let Some(update) = taker[r.node].filter(before)
+                && readers[update].last() != Some(&m)
+            {
+                readers[update].push(m);
+            }
+        }
+    }
+    let mut late = Vec::new();
+    let mut followed = members.len().saturating_mul(FOLLOWED);
+    for (update, readers) in readers.iter().enumerate() {
+        let Some(last) = readers.last() else { continue };
+        // Who waits for the update, up to its last reader.
+        let mut after: Vec<bool> = vec![true];
+        for waits in &waits[update + 1..=*last] {
+            let mut on = waits.iter().filter(|on| **on >= update);
+            after.push(on.any(|on| after[*on - update]));
+            followed = followed.saturating_sub(1 + waits.len());
+        }
+        if followed == 0 {
+            break;
+        }
+        // If one waits for it, what is written over is copied anyway.
+        if !readers.iter().any(|m| after[*m - update]) {
+            late.extend(readers.iter().map(|m| (update, *m)));
+        }
+    }
+    late
+}

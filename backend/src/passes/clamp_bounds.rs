@@ -1,0 +1,111 @@
+//! Confinement: an access of which no proof is found that it stays within its buffer is made to.
+//!
+//! The search for a proof ([`crate::loop_ir::analysis::value_range`]) is bounded and finds most, and machine code runs nothing
+//! unproved. What the scheduler makes stays inside by construction, so where the search gives up on one
+//! of its indices the program is not refused: the index is held between the first and the last element,
+//! which changes nothing when it runs and is a proof that anybody sees.
+//!
+//! ```text
+//!                                       %8: i64 = mul i0, 3
+//!                                       %9: i64 = add %7, %8
+//! %1: f64 = load b0[i0*3 + (%7)]   ->   %10: i64 = clamp 0, %9, 99
+//!                                       %1: f64 = load b0[(%10)]
+//! ```
+//!
+//! Kernels that are not the scheduler's are not confined but refused ([`crate::loop_ir::verify`]).
+
+use super::choose_lanes;
+use crate::loop_ir::verify::refused;
+use crate::loop_ir::{
+    Address, Arg, Expr, Kernel, KernelId, Program, ScalarId, Stmt, check, verify,
+};
+use std::collections::BTreeSet;
+use tapeloom_ir::{Code, Dtype, Literal, Problem};
+
+/// Verifies a program of which nothing but proofs may be missing, and confines the loads and stores that
+/// miss one; gives how many.
+///
+/// # Errors
+/// [`tapeloom_ir::Kind::Verify`] where more than proofs is missing.
+pub fn confine(program: &mut Program) -> Result<usize, Problem> {
+    let errors = verify(program);
+    let unproved: Option<BTreeSet<(Option<KernelId>, usize)>> =
+        errors.iter().map(|e| Some((e.kernel, e.unproved?))).collect();
+    let Some(unproved) = unproved.filter(|_| !errors.is_empty()) else {
+        return refused(program, &errors).map(|()| 0);
+    };
+    let ids: Vec<Option<KernelId>> = program.callees.keys().map(Some).chain([None]).collect();
+    for id in ids {
+        let kernel = match id {
+            Some(id) => &mut program.callees[id],
+            None => &mut program.entry,
+        };
+        let mut body = std::mem::take(&mut kernel.body);
+        block(kernel, &mut body, &mut 0, &|statement| unproved.contains(&(id, statement)));
+        kernel.body = body;
+    }
+    // A loop with computed indices may be better off with other lanes, or none.
+    choose_lanes(program);
+    check(program)?;
+    Ok(unproved.len())
+}
+
+/// Confines those statements of a block, of which the first is the `next`-th of the kernel.
+fn block(
+    kernel: &mut Kernel,
+    body: &mut Vec<Stmt>,
+    next: &mut usize,
+    unproved: &dyn Fn(usize) -> bool,
+) {
+    for mut stmt in std::mem::take(body) {
+        if unproved(*next) {
+            match &mut stmt {
+                Stmt::Let { expr: Expr::Load { buffer, address, .. }, .. }
+                | Stmt::Store { buffer, address, .. } => {
+                    let elements = kernel.buffers[*buffer].ty.shape.elements();
+                    *address = inside(kernel, body, address, elements);
+                }
+                Stmt::Let { expr: Expr::Code(..), .. }
+                | Stmt::Nest { .. }
+                | Stmt::For { .. }
+                | Stmt::While { .. }
+                | Stmt::If { .. }
+                | Stmt::Var { .. }
+                | Stmt::Set { .. }
+                | Stmt::Fold { .. }
+                | Stmt::Contract(_)
+                | Stmt::Call(_)
+                | Stmt::Tape(_)
+                | Stmt::Watch(_)
+                | Stmt::Ask(_) => {}
+            }
+        }
+        *next += 1;
+        for inner in stmt.blocks_mut() {
+            block(kernel, inner, next, unproved);
+        }
+        body.push(stmt);
+    }
+}
+
+/// The same address where it is one of that many elements, otherwise the nearest; the statements that
+/// compute it go behind `body`.
+fn inside(kernel: &mut Kernel, body: &mut Vec<Stmt>, at: &Address, elements: usize) -> Address {
+    let number = |n: i64| Arg::Literal(Literal::i64(n));
+    let mut emit = |code, args: Vec<Arg>| {
+        let value: ScalarId = kernel.scalars.push(Dtype::I64);
+        body.push(Stmt::Let { value, expr: Expr::Code(code, args) });
+        Arg::Scalar(value)
+    };
+    let mut sum = number(at.offset);
+    for (index, stride) in &at.terms {
+        let term = emit(Code::Mul, vec![Arg::Index(*index), number(*stride)]);
+        sum = emit(Code::Add, vec![sum, term]);
+    }
+    if let Some(dynamic) = at.dynamic {
+        sum = emit(Code::Add, vec![sum, dynamic]);
+    }
+    let last = number(elements as i64 - 1);
+    let dynamic = Some(emit(Code::Clamp, vec![number(0), sum, last]));
+    Address { dynamic, ..Address::default() }
+}

@@ -1,0 +1,612 @@
+//! Windows where they lie: a part of an array that is copied out, and back if it was written to, is not copied.
+//!
+//! Loops carry parts of arrays where they need no more, so that reverse mode keeps parts. Then rounds copy a part
+//! out, work in it, and copy it back:
+//!
+//! ```text
+//! serial i0 in 9 {                               serial i0 in 9 {
+//!   for i1 in 8 {                                  for i3 in 8 {
+//!     %0: f64 = load b0[i0*8 + i1]                   %2: f64 = load b0[i0*8 + i3]
+//!     store b2[i1], %0                               store b0[i0*8 + i3 + 8], %2
+//!   }                                              }
+//!   for i3 in 8 {                                }
+//!     %2: f64 = load b2[i3]
+//!     store b3[i3], %2                  ->
+//!   }
+//!   for i4 in 8 {
+//!     %3: f64 = load b3[i4]
+//!     store b0[i0*8 + i4 + 8], %3
+//!   }
+//! }
+//! ```
+//!
+//! The copy can go where nothing else touches that part of the array meanwhile, nor memory that lies in the same
+//! place. One who only writes a copy may read the array at the element that it writes next; constants that are
+//! written over the part while its copy is still read are written behind that.
+//!
+//! Known to compilers as copy elimination, for arrays.
+
+use crate::loop_ir::analysis::dependence::{Overlap, overlap};
+use crate::loop_ir::visit::{same_carries, same_names};
+use crate::loop_ir::{
+    Address, Arg, BufferId, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Place,
+    Program, ScalarId, Stmt, VarId, claim, visit,
+};
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::fault::{Fault, planted};
+
+/// Blocks of more statements are left alone: what is between two copies is looked at for each of them.
+const LONGEST: usize = 128;
+
+/// Works in parts of arrays where they lie.
+///
+/// ```
+/// use tapeloom_backend::loop_ir;
+/// let text = "program @next {
+///   workspace 64
+///   buffer b0: f64[8] input 0
+///   buffer b1: f64[8] output 0
+///   buffer b2: f64[8] workspace 0
+///   for i0 in 8 {
+///     %0: f64 = load b0[i0]
+///     store b2[i0], %0
+///   }
+///   for i1 in 8 {
+///     %1: f64 = load b2[i1*-1 + 7]
+///     store b1[i1], %1
+///   }
+/// }";
+/// let mut program = loop_ir::parse(text, &|_| None)?;
+/// crate::passes::in_place(&mut program);
+/// assert!(program.to_string().contains("%1: f64 = load b0[i1*-1 + 7]"));
+/// # Ok::<(), tapeloom_ir::Problem>(())
+/// ```
+pub fn in_place(program: &mut Program) {
+    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+        let mut mentions: SecondaryMap<BufferId, usize> = SecondaryMap::new();
+        names(&kernel.body, &mut |b| mentions[b] += 1);
+        let mut body = std::mem::take(&mut kernel.body);
+        let changed = block(kernel, &mentions, &mut body);
+        kernel.body = body;
+        if changed {
+            claim(kernel);
+        }
+    }
+}
+
+/// The buffers that are named, as often as they are.
+fn names(body: &[Stmt], on: &mut dyn FnMut(BufferId)) {
+    visit(body, &mut |s| {
+        s.accesses(&mut |a| on(a.buffer));
+        for Carry { now, next } in s.carries() {
+            on(now.buffer);
+            on(next.buffer);
+        }
+    });
+}
+
+/// Whether anything in a block was a copy that could go.
+fn block(kernel: &Kernel, mentions: &SecondaryMap<BufferId, usize>, body: &mut Vec<Stmt>) -> bool {
+    let mut changed = false;
+    for stmt in body.iter_mut() {
+        stmt.blocks_mut().into_iter().for_each(|inside| changed |= block(kernel, mentions, inside));
+    }
+    if body.len() > LONGEST {
+        return changed;
+    }
+    let mut at = 0;
+    while at < body.len() {
+        let found = Copied::of(kernel, &body[at]).and_then(|copied| {
+            let users = users(body, mentions, copied.window)?;
+            let gone = copied.gone(kernel, body, at, users);
+            gone.or_else(|| {
+                let later = copied.filled_later(kernel, body, users)?;
+                let last = later.iter().rposition(|s| copied.is_named(s))?;
+                copied.gone(kernel, &later, at, (at, last))
+            })
+        });
+        match found {
+            Some(new) => {
+                *body = new;
+                changed = true;
+                at = 0;
+            }
+            None => at += 1,
+        }
+    }
+    changed
+}
+
+/// The first and the last statement of a block that name a buffer which is named nowhere else.
+fn users(
+    body: &[Stmt],
+    mentions: &SecondaryMap<BufferId, usize>,
+    buffer: BufferId,
+) -> Option<(usize, usize)> {
+    let named = |stmt: &Stmt| {
+        let mut times = 0;
+        names(std::slice::from_ref(stmt), &mut |b| times += usize::from(b == buffer));
+        times
+    };
+    let here: Vec<usize> = body.iter().map(named).collect();
+    if here.iter().sum::<usize>() != mentions[buffer] {
+        return None;
+    }
+    Some((here.iter().position(|n| *n > 0)?, here.iter().rposition(|n| *n > 0)?))
+}
+
+/// A loop that copies a part of an array into all of a buffer, or back.
+#[derive(Clone, PartialEq, Debug)]
+struct Copied {
+    window: BufferId,
+    array: Held,
+    /// Where the first element lies.
+    start: Address,
+    elements: usize,
+    /// Whether it goes back.
+    back: bool,
+}
+
+impl Copied {
+    fn of(kernel: &Kernel, stmt: &Stmt) -> Option<Copied> {
+        let Stmt::For { index, extent: Extent::Constant(n), carries, body, .. } = stmt else {
+            return None;
+        };
+        let [
+            Stmt::Let { value, expr: Expr::Load { buffer, version, address: from, guard: None } },
+            Stmt::Store { buffer: into, version: written, address: to, value: stored, guard: None },
+        ] = &body[..]
+        else {
+            return None;
+        };
+        if *stored != Arg::Scalar(*value) || !carries.is_empty() || buffer == into {
+            return None;
+        }
+        let whole = |b: BufferId, address: &Address| {
+            let plain =
+                Address { terms: [(*index, 1)].into_iter().collect(), ..Address::default() };
+            let of = &kernel.buffers[b];
+            let own = matches!(of.place, Place::Workspace(_)) && of.ty.shape.elements() == *n;
+            own && *address == plain && !kernel.kept.keys().any(|held| held.buffer == b)
+        };
+        let (window, held, address, back) = if whole(*into, to) {
+            (*into, Held { buffer: *buffer, version: *version }, from, false)
+        } else if whole(*buffer, from) {
+            (*buffer, Held { buffer: *into, version: *written }, to, true)
+        } else {
+            return None;
+        };
+        if address.stride(*index) != 1
+            || matches!(address.dynamic, Some(Arg::Var(_)))
+            || matches!(kernel.buffers[held.buffer].place, Place::Record { .. })
+            || kernel.buffers[held.buffer].ty.dtype != kernel.buffers[window].ty.dtype
+        {
+            return None;
+        }
+        let mut start = address.clone();
+        start.terms.retain(|(i, _)| i != index);
+        Some(Copied { window, array: held, start, elements: *n, back })
+    }
+
+    /// The block without the copy, or both copies, if that is the same.
+    fn gone(
+        &self,
+        kernel: &Kernel,
+        body: &[Stmt],
+        at: usize,
+        (first, last): (usize, usize),
+    ) -> Option<Vec<Stmt>> {
+        let both = || {
+            let back = Copied::of(kernel, &body[last]).filter(|other| other.back);
+            back.is_some_and(|back| Copied { back: false, ..back } == *self)
+        };
+        // What works in the window, and whether it goes back.
+        let (work, goes_back) = match self.back {
+            true if last == at => (first..at, true),
+            false if first == at && both() => (at + 1..last, true),
+            false if first == at => (at + 1..last + 1, false),
+            true | false => return None,
+        };
+        let ahead = self.ahead(&body[work.clone()])?;
+        let ahead: Vec<usize> = ahead.into_iter().map(|k| work.start + k).collect();
+        let mut survey = Survey { kernel, copied: self, inside: Vec::new(), touched: Vec::new() };
+        for k in work.clone() {
+            match self.back && k == first && self.fills(&body[k]) {
+                true => survey.filled(&body[k]),
+                false => survey.stmt(&body[k]),
+            }
+        }
+        let written = survey.touched.contains(&Touch::Window { write: true });
+        let allowed = |touch: &Touch| match touch {
+            Touch::Window { write } => goes_back || !write,
+            // Who only reads may share what is only read.
+            Touch::Array { write } => !write && !written,
+            Touch::Otherwise => false,
+        };
+        if !(survey.touched.iter().all(allowed) || planted(Fault::WindowMeets)) {
+            return None;
+        }
+        let mut place = InPlace { copied: self };
+        let copies = [at, if goes_back { last } else { at }];
+        let rest = (work.start..body.len()).filter(|k| !copies.contains(k) && !ahead.contains(k));
+        let before = (0..work.start).filter(|k| !copies.contains(k));
+        let order = before.chain(ahead.iter().copied()).chain(rest);
+        let moved = |k: usize| match work.contains(&k) {
+            true => place.stmt(&body[k]),
+            false => body[k].clone(),
+        };
+        Some(order.map(moved).collect())
+    }
+
+    /// Which of the statements that work in the window say where it begins, and so go ahead of them: arithmetic on
+    /// what is known before. `None` where they cannot, since another value would be read there.
+    fn ahead(&self, work: &[Stmt]) -> Option<Vec<usize>> {
+        let mut wanted: Vec<Arg> = self.start.dynamic.into_iter().collect();
+        let mut ahead = Vec::new();
+        while let Some(arg) = wanted.pop() {
+            let Arg::Scalar(value) = arg else { continue };
+            let Some(at) = work.iter().position(|s| s.defined() == Some(value)) else { continue };
+            let Stmt::Let { expr: Expr::Code(_, args), .. } = &work[at] else { return None };
+            if args.iter().any(|a| matches!(a, Arg::Var(_))) {
+                return None;
+            }
+            if !ahead.contains(&at) {
+                ahead.push(at);
+                wanted.extend(args);
+            }
+        }
+        ahead.sort_unstable();
+        Some(ahead)
+    }
+
+    /// The block in which constants are written over the array behind the last who uses the window, where nobody
+    /// else touches the array until then.
+    fn filled_later(
+        &self,
+        kernel: &Kernel,
+        body: &[Stmt],
+        (first, last): (usize, usize),
+    ) -> Option<Vec<Stmt>> {
+        let meets = |stmt: &Stmt| {
+            let mut met = false;
+            names(std::slice::from_ref(stmt), &mut |b| {
+                met |= overlap(kernel, self.array.buffer, b) != Overlap::None;
+            });
+            met
+        };
+        let (mut later, mut fills) = (body.to_vec(), Vec::new());
+        for k in (first + 1..=last).rev() {
+            let mut alone = writes_constants(&body[k]);
+            names(std::slice::from_ref(&body[k]), &mut |b| alone &= b == self.array.buffer);
+            match (meets(&body[k]), alone) {
+                (true, true) => fills.push(later.remove(k)),
+                (true, false) => return None,
+                (false, _) => {}
+            }
+        }
+        let behind = last + 1 - fills.len();
+        fills.into_iter().for_each(|fill| later.insert(behind, fill));
+        Some(later)
+    }
+
+    fn is_named(&self, stmt: &Stmt) -> bool {
+        let mut named = false;
+        names(std::slice::from_ref(stmt), &mut |b| named |= b == self.window);
+        named
+    }
+
+    /// Whether a loop fills the window, element by element, and reads of that part of the array at most the
+    /// element that it has not written yet.
+    fn fills(&self, stmt: &Stmt) -> bool {
+        let Stmt::For { index, body, .. } = stmt else { return false };
+        let (mut stored, mut fits) = (false, true);
+        for stmt in body {
+            fits &= matches!(stmt, Stmt::Let { .. } | Stmt::Store { .. });
+            stmt.accesses(&mut |a| {
+                let here = a.address.dynamic.is_none() && a.address.offset == 0;
+                let here = here && a.address.terms[..] == [(*index, 1)];
+                if a.buffer == self.window {
+                    fits &= a.write && here && a.guard.is_none();
+                    stored = true;
+                }
+                fits &= !(self.is_next(*index, a.buffer, a.address) && (stored || a.write));
+            });
+        }
+        fits && stored
+    }
+
+    /// Whether an access is of the array where that round of a loop writes the window.
+    fn is_next(&self, index: IndexId, buffer: BufferId, address: &Address) -> bool {
+        let mut start = address.clone();
+        start.terms.retain(|(i, _)| *i != index);
+        buffer == self.array.buffer && address.stride(index) == 1 && same(&start, &self.start)
+    }
+}
+
+/// Whether a statement is loops that store constants and do nothing else.
+fn writes_constants(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::Store { value: Arg::Literal(_), guard: None, address, .. } => {
+            address.dynamic.is_none()
+        }
+        Stmt::For { extent: Extent::Constant(_), carries, body, .. } => {
+            carries.is_empty() && body.iter().all(writes_constants)
+        }
+        Stmt::Nest { body } => body.iter().all(writes_constants),
+        Stmt::For { extent: Extent::Scalar(_), .. }
+        | Stmt::Store { .. }
+        | Stmt::While { .. }
+        | Stmt::If { .. }
+        | Stmt::Let { .. }
+        | Stmt::Var { .. }
+        | Stmt::Set { .. }
+        | Stmt::Fold { .. }
+        | Stmt::Contract(_)
+        | Stmt::Call(_)
+        | Stmt::Tape(_)
+        | Stmt::Watch(_)
+        | Stmt::Ask(_) => false,
+    }
+}
+
+/// Whether two addresses are one.
+fn same(a: &Address, b: &Address) -> bool {
+    a.offset == b.offset && alike(a, b)
+}
+
+/// Whether two addresses differ in their constants at most.
+fn alike(a: &Address, b: &Address) -> bool {
+    let [mut x, mut y] = [a.terms.clone(), b.terms.clone()];
+    x.sort_unstable();
+    y.sort_unstable();
+    x == y && a.dynamic == b.dynamic
+}
+
+/// What statements between copies touch.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Touch {
+    Window {
+        write: bool,
+    },
+    /// What is or may be the part of the array, or memory in the same place.
+    Array {
+        write: bool,
+    },
+    /// The window, by more than single loads and stores, or after it was handed on.
+    Otherwise,
+}
+
+struct Survey<'a> {
+    kernel: &'a Kernel,
+    copied: &'a Copied,
+    /// Loops inside the block, and their extents if these are known.
+    inside: Vec<(IndexId, Option<usize>)>,
+    touched: Vec<Touch>,
+}
+
+impl Survey<'_> {
+    /// A loop of which is known that it reads each element before it writes it.
+    fn filled(&mut self, stmt: &Stmt) {
+        let Stmt::For { index, body, .. } = stmt else { return self.stmt(stmt) };
+        let Copied { array, .. } = self.copied;
+        self.inside.push((*index, extent(stmt)));
+        for stmt in body {
+            let mut next = false;
+            stmt.accesses(&mut |a| {
+                let meant = a.version == array.version;
+                next |= meant && !a.write && self.copied.is_next(*index, a.buffer, a.address);
+            });
+            if !next {
+                self.stmt(stmt);
+            }
+        }
+        self.inside.pop();
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        let Copied { window, array, .. } = self.copied;
+        let plain = matches!(stmt, Stmt::Let { .. } | Stmt::Store { .. });
+        let mut touched = Vec::new();
+        stmt.accesses(&mut |a| {
+            if a.buffer == *window {
+                let twice = a.address.dynamic.is_some() && self.copied.start.dynamic.is_some();
+                touched.push(match plain && !twice {
+                    true => Touch::Window { write: a.write },
+                    false => Touch::Otherwise,
+                });
+            } else if a.buffer == array.buffer {
+                let apart = plain && a.version == array.version && self.is_apart(a.address);
+                touched.extend((!apart).then_some(Touch::Array { write: a.write }));
+            } else if overlap(self.kernel, array.buffer, a.buffer) != Overlap::None {
+                touched.push(Touch::Array { write: a.write });
+            }
+        });
+        let carried = stmt.carries();
+        for Carry { now, next } in carried {
+            // A value that goes from round to round has other names inside.
+            let met = |b: BufferId| overlap(self.kernel, array.buffer, b) != Overlap::None;
+            touched.extend((met(now.buffer) || met(next.buffer)).then_some(Touch::Otherwise));
+            touched.extend(
+                [now, next].iter().any(|h| h.buffer == *window).then_some(Touch::Otherwise),
+            );
+        }
+        self.touched.extend(touched);
+        let index = if let Stmt::For { index, .. } = stmt { Some(*index) } else { None };
+        self.inside.extend(index.map(|index| (index, extent(stmt))));
+        for inside in stmt.blocks() {
+            inside.iter().for_each(|s| self.stmt(s));
+        }
+        if index.is_some() {
+            self.inside.pop();
+        }
+    }
+
+    /// Whether an element of the array is certainly not in the part that is copied.
+    fn is_apart(&self, address: &Address) -> bool {
+        let of = |i: IndexId| self.inside.iter().find(|(index, _)| *index == i);
+        let mut outer = address.clone();
+        outer.terms.retain(|(i, _)| of(*i).is_none());
+        let (mut low, mut high) = (i128::from(address.offset), i128::from(address.offset));
+        for (i, stride) in &address.terms {
+            match of(*i) {
+                None => {}
+                Some((_, None)) => return false,
+                Some((_, Some(extent))) => {
+                    let reach = i128::from(*stride) * (*extent as i128 - 1).max(0);
+                    low += reach.min(0);
+                    high += reach.max(0);
+                }
+            }
+        }
+        let start = i128::from(self.copied.start.offset);
+        let meets = low < start + self.copied.elements as i128 && start <= high;
+        alike(&outer, &self.copied.start) && !meets
+    }
+}
+
+/// How many rounds a loop has, if that is known.
+fn extent(stmt: &Stmt) -> Option<usize> {
+    let Stmt::For { extent: Extent::Constant(n), .. } = stmt else { return None };
+    Some(*n)
+}
+
+/// A copy in which the window is the part of the array.
+struct InPlace<'a> {
+    copied: &'a Copied,
+}
+
+impl Map for InPlace<'_> {
+    fn arg(&mut self, arg: Arg) -> Arg {
+        arg
+    }
+
+    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+        if held.buffer != self.copied.window {
+            return (held, address.clone());
+        }
+        let start = &self.copied.start;
+        let mut address = address.clone();
+        address.offset += start.offset;
+        address.dynamic = address.dynamic.or(start.dynamic);
+        address.terms.extend(start.terms.iter().copied());
+        address.terms.sort_unstable();
+        (self.copied.array, address)
+    }
+
+    same_names!();
+    same_carries!();
+
+    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+        body.iter().map(|stmt| self.stmt(stmt)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use crate::loop_ir::{eval, parse, shadow, verify};
+    use crate::passes::in_place;
+    use tapeloom_ir::Tensor;
+
+    /// How many loops there are afterwards; what comes out is the same.
+    #[track_caller]
+    fn check(body: &str, loops: usize) -> String {
+        let text = format!(
+            "program @x {{ workspace 256 buffer b0: f64[4] input 0 buffer b1: f64[16] output 0
+               buffer b2: f64[4] workspace 0 buffer b3: f64[4] workspace 64
+               buffer b4: f64[16] workspace 128 buffer b5: f64[16] workspace 128
+               for i9 in 16 {{ store b1[i9], 0.5 }} {body} }}"
+        );
+        let mut program = parse(&text, &|_| None).unwrap();
+        assert_eq!(verify(&program), []);
+        let x = [Tensor::from([1.0, 2.0, 4.0, 8.0])];
+        let want = shadow(&program, &x).unwrap();
+        in_place(&mut program);
+        assert_eq!(verify(&program), [], "{program}");
+        assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
+        assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
+        let text = program.to_string();
+        assert_eq!(text.matches(" in ").count() - 1, loops, "{text}");
+        text
+    }
+
+    const OUT: &str = "for i1 in 4 { %0: f64 = load b1[i0*4 + i1] store b2[i1], %0 }";
+    const BACK: &str = "for i2 in 4 { %1: f64 = load b2[i2] store b1[i0*4 + i2], %1 }";
+
+    #[test]
+    fn what_is_read_is_read_where_it_lies() {
+        let read = "for i3 in 4 { %2: f64 = load b2[i3*-1 + 3] %3: f64 = add %2, 1.0";
+        // To the next row, to the row itself, and to all.
+        check(&format!("serial i0 in 3 {{ {OUT} {read} store b1[i0*4 + i3 + 4], %3 }} }}"), 2);
+        check(&format!("serial i0 in 3 {{ {OUT} {read} store b1[i0*4 + i3], %3 }} }}"), 3);
+        check(&format!("serial i0 in 3 {{ {OUT} {read} store b1[i3*5], %3 }} }}"), 3);
+    }
+
+    #[test]
+    fn what_is_written_is_written_where_it_lies() {
+        let turn = "serial i3 in 4 { %2: f64 = load b2[i3] %3: f64 = load b2[i3*-1 + 3]
+                      %4: f64 = add %2, %3 store b2[i3], %4 }";
+        check(&format!("serial i0 in 4 {{ {OUT} {turn} {BACK} }}"), 2);
+        // Nobody reads the old row meanwhile, and it is copied back to where it was.
+        let reads = "for i4 in 4 { %5: f64 = load b1[i0*4 + i4] store b3[i4], %5 }";
+        let later = "for i5 in 4 { %6: f64 = load b3[i5] store b1[i0*4 + i5], %6 }";
+        check(&format!("serial i0 in 4 {{ {OUT} {turn} {reads} {BACK} {later} }}"), 6);
+        let other = "for i2 in 4 { %1: f64 = load b2[i2] store b1[i2], %1 }";
+        check(&format!("serial i0 in 4 {{ {OUT} {turn} {other} }}"), 4);
+        check(&format!("serial i0 in 4 {{ {OUT} {turn} }}"), 3);
+    }
+
+    #[test]
+    fn what_is_made_is_made_where_it_goes() {
+        let fill = |from: &str| {
+            format!(
+                "for i3 in 4 {{ %2: f64 = load b1[{from}] %3: f64 = add %2, 1.0 store b2[i3], %3 }}"
+            )
+        };
+        check(&format!("serial i0 in 4 {{ {} {BACK} }}", fill("i0*4 + i3")), 2);
+        check(&format!("serial i0 in 4 {{ {} {BACK} }}", fill("i0*4 + i3*-1 + 3")), 3);
+        check(&format!("serial i0 in 3 {{ {} {BACK} }}", fill("i0*4 + i3 + 4")), 2);
+    }
+
+    #[test]
+    fn what_is_emptied_is_read_first() {
+        let empty = "for i2 in 4 { store b1[i0*4 + i2], 0.0 }";
+        let work = "for i3 in 4 { %2: f64 = load b2[i3*-1 + 3] store b3[i3], %2 }
+            for i4 in 4 { %3: f64 = load b3[i4] store b1[i0*4 + i4 + 4], %3 }";
+        let text = check(&format!("serial i0 in 3 {{ {OUT} {empty} {work} }}"), 3);
+        assert!(text.contains("load b1[i0*4 + i3*-1 + 3]"), "{text}");
+        // Somebody reads what was emptied, or what is written is no constant.
+        let reads = "for i6 in 4 { %6: f64 = load b1[i0*4 + i6] store b3[i6], %6 }";
+        check(&format!("serial i0 in 3 {{ {OUT} {empty} {reads} {work} }}"), 5);
+        let other = "for i2 in 4 { %5: f64 = load b0[i2] store b1[i0*4 + i2], %5 }";
+        check(&format!("serial i0 in 3 {{ {OUT} {other} {work} }}"), 4);
+    }
+
+    /// Where the copy begins must be known where the first who works in it stands.
+    #[test]
+    fn what_begins_where_only_a_later_value_says() {
+        let fill = "for i3 in 4 { %2: f64 = load b0[i3] %3: f64 = add %2, 1.0 store b2[i3], %3 }";
+        let start = "%4: i64 = min i0, 3 %5: i64 = mul %4, 2";
+        let back = "for i2 in 4 { %1: f64 = load b2[i2] store b1[i2 + (%5)], %1 }";
+        check(&format!("serial i0 in 6 {{ {start} {fill} {back} }}"), 2);
+        // Arithmetic goes ahead of who works in it; what is loaded may be another number there.
+        let text = check(&format!("serial i0 in 6 {{ {fill} {start} {back} }}"), 2);
+        assert!(text.find("%5: i64").unwrap() < text.find("%2: f64").unwrap(), "{text}");
+        let load = "%6: f64 = load b1[3] %7: bool = lt %6, 1.5 %4: i64 = select %7, i0, 2
+          %5: i64 = min %4, 7";
+        check(&format!("serial i0 in 6 {{ {load} {fill} {back} }}"), 2);
+        check(&format!("serial i0 in 6 {{ {fill} {load} {back} }}"), 3);
+    }
+
+    #[test]
+    fn memory_in_the_same_place_counts() {
+        // Where b5 lies, b4 was.
+        let body = "for i1 in 16 { store b4[i1], 2.0 }
+            for i2 in 4 { %0: f64 = load b4[i2 + 4] store b2[i2], %0 }
+            for i3 in 16 { store b5[i3], 3.0 }
+            for i4 in 4 { %1: f64 = load b2[i4] %2: f64 = load b5[i4] %3: f64 = add %1, %2
+              store b1[i4], %3 }";
+        check(body, 4);
+    }
+}

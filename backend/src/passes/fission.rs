@@ -1,0 +1,429 @@
+//! A loop around products and around what is done with them, as one loop for each.
+//!
+//! The scheduler runs what follows from an element in the loop that makes it. Of a product that is good for
+//! numbers and bad for functions that do products: those want nothing else in their loops. So a loop whose
+//! rounds hold loops of products becomes a row of loops, of which each does a part of every round. What a part
+//! makes and a later one reads is where the round stores it anyway, or is loaded again; a sum waits where the
+//! round stores what it makes of the sum.
+//!
+//! ```text
+//! for i0 in 32 {                              for i2 in 32 {
+//!   var v0: f64 = 0.0                           var v0: f64 = 0.0
+//!   fold i1 in 32 {                             fold i1 in 32 {
+//!     ..                                          ..
+//!     v0 = add v0, %2                             v0 = add v0, %2
+//!   }                                           }
+//!   %3: f64 = tanh v0                 ->        store b2[i2], v0
+//!   store b2[i0], %3                          }
+//! }                                           for i3 in 32 {
+//!                                               %4: f64 = load b2[i3]
+//!                                               %3: f64 = tanh %4
+//!                                               store b2[i3], %3
+//!                                             }
+//! ```
+//!
+//! Known to compilers as loop distribution, or fission.
+
+use crate::loop_ir::analysis::dependence::{disjoint, strongest};
+use crate::loop_ir::visit::{same_carries, same_names};
+use crate::loop_ir::{
+    Access, Address, Arg, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Rounds,
+    ScalarId, Stmt, VarId, visit,
+};
+use tapeloom_ir::{Dtype, OrderedMap, OrderedSet};
+
+/// A loop around a part of a round, and whether that is a loop of products.
+pub(super) struct Alone {
+    pub(super) stmt: Stmt,
+    pub(super) is_product: bool,
+}
+
+/// Statements of a round that get a loop of their own.
+#[derive(Default)]
+struct Part<'a> {
+    stmts: Vec<&'a Stmt>,
+    is_product: bool,
+}
+
+/// The loops that a loop becomes, if its rounds can be taken apart so that each inner loop is alone.
+pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<Alone>> {
+    let Stmt::For { index, extent: Extent::Constant(extent), carries, body, .. } = stmt else {
+        return None;
+    };
+    if !carries.is_empty() || *extent == 0 {
+        return None;
+    }
+    let parts = parts(body)?;
+    // Without a loop inside there is nothing to take apart.
+    if !parts.iter().any(|part| part.is_product) || !in_turn(k, *index, &parts) {
+        return None;
+    }
+    let places = Places::of(k, *index, &parts)?;
+    let mut folded = OrderedSet::default();
+    visit(body, &mut |s| {
+        if let Stmt::Fold { var, .. } = s {
+            folded.insert(*var);
+        }
+    });
+    let mut found = Vec::new();
+    for (at, part) in parts.iter().enumerate() {
+        let new = k.fresh_index();
+        let (values, sums) = (OrderedMap::default(), OrderedMap::default());
+        let (folded, loads) = (folded.clone(), Vec::new());
+        let (places, from) = (&places, *index);
+        let body =
+            Body { k, places, at, from, to: new, folded, values, sums, loads, failed: false };
+        let body = body.part(part)?;
+        if body.is_empty() {
+            continue;
+        }
+        let extent = Extent::Constant(*extent);
+        let (lanes, rounds, carries) = (1, Rounds::Serial, Vec::new());
+        let mut alone = Stmt::For { index: new, extent, rounds, lanes, carries, body };
+        let claim = strongest(k, &alone);
+        if let Stmt::For { rounds, .. } = &mut alone {
+            *rounds = claim;
+        }
+        found.push(Alone { stmt: alone, is_product: part.is_product });
+    }
+    Some(found)
+}
+
+/// The parts of a round: each loop, with the variables that it folds into, and what is between loops.
+fn parts(body: &[Stmt]) -> Option<Vec<Part<'_>>> {
+    let mut parts: Vec<Part<'_>> = vec![Part::default()];
+    let mut owner: OrderedMap<VarId, usize> = OrderedMap::default();
+    for stmt in body {
+        match stmt {
+            Stmt::For { extent: Extent::Constant(_), carries, body, .. } if carries.is_empty() => {
+                for stmt in body {
+                    match stmt {
+                        Stmt::Fold { var, .. } => _ = owner.insert(*var, parts.len()),
+                        Stmt::Let { .. } | Stmt::Store { .. } => {}
+                        _ => return None,
+                    }
+                }
+                parts.push(Part { stmts: vec![stmt], is_product: true });
+                parts.push(Part::default());
+            }
+            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Fold { .. } | Stmt::Var { .. } => {
+                parts.last_mut()?.stmts.push(stmt);
+            }
+            _ => return None,
+        }
+    }
+    // A sum is of the loop that folds it, and nothing else is a variable of a round.
+    let mut sums = Vec::new();
+    for part in parts.iter_mut().filter(|p| !p.is_product) {
+        let mut left = false;
+        part.stmts.retain(|stmt| match stmt {
+            Stmt::Var { var, .. } => {
+                match owner.get(var) {
+                    Some(of) => sums.push((*of, *stmt)),
+                    None => left = true,
+                }
+                false
+            }
+            _ => true,
+        });
+        let folded = |s: &&Stmt| matches!(s, Stmt::Fold { var, .. } if owner.contains_key(var));
+        if left || part.stmts.iter().any(folded) {
+            return None;
+        }
+    }
+    if sums.len() != owner.len() {
+        return None;
+    }
+    sums.into_iter().for_each(|(of, var)| parts[of].stmts.insert(0, var));
+    Some(parts)
+}
+
+/// Whether all rounds of one part may come before all of the next: what two parts touch, one of them writing,
+/// is an element that belongs to the round.
+fn in_turn(k: &Kernel, index: IndexId, parts: &[Part<'_>]) -> bool {
+    let accesses: Vec<Vec<Access<'_>>> = parts.iter().map(Part::accesses).collect();
+    let folds = |p: &Part<'_>| p.stmts.iter().any(|s| matches!(s, Stmt::Fold { .. }));
+    // What is folded outside is so in one part.
+    if parts.iter().filter(|p| !p.is_product && folds(p)).count() > 1 {
+        return false;
+    }
+    accesses.iter().enumerate().all(|(i, first)| {
+        accesses[i + 1..].iter().flatten().all(|y| {
+            first.iter().all(|x| {
+                let touched = (x.write || y.write) && !disjoint(k, x.buffer, y.buffer);
+                let own = x.buffer == y.buffer && x.address == y.address && own(index, x.address);
+                !touched || own
+            })
+        })
+    })
+}
+
+/// Whether an element is another one in each round.
+fn own(index: IndexId, address: &Address) -> bool {
+    let fixed = address.dynamic.is_none() && address.terms.iter().all(|(i, _)| *i == index);
+    fixed && address.stride(index) != 0
+}
+
+impl<'a> Part<'a> {
+    fn reads(&self, var: VarId) -> bool {
+        let mut found = false;
+        for stmt in &self.stmts {
+            visit(std::slice::from_ref(*stmt), &mut |s| {
+                s.args(&mut |a| found |= a == Arg::Var(var));
+            });
+        }
+        found
+    }
+
+    fn accesses(&self) -> Vec<Access<'a>> {
+        let mut found = Vec::new();
+        for stmt in &self.stmts {
+            visit(std::slice::from_ref(*stmt), &mut |s| s.accesses(&mut |a| found.push(a)));
+        }
+        found
+    }
+}
+
+/// Where values are that one part makes and another one reads.
+struct Places {
+    /// The part that makes a value, and how it is loaded in another one.
+    values: OrderedMap<ScalarId, (usize, Option<(Held, Address)>)>,
+    /// Where a sum waits.
+    sums: OrderedMap<VarId, (Held, Address)>,
+}
+
+impl Places {
+    fn of(k: &Kernel, index: IndexId, parts: &[Part<'_>]) -> Option<Places> {
+        let all: Vec<Access<'_>> = parts.iter().flat_map(Part::accesses).collect();
+        let written: Vec<&Access<'_>> = all.iter().filter(|a| a.write).collect();
+        // Who else touches what is stored there.
+        let others = |held: Held, also: fn(&Access<'_>) -> bool| {
+            let near = all.iter().filter(|a| !disjoint(k, a.buffer, held.buffer) && also(a));
+            near.count() > 1
+        };
+        let mut places = Places { values: OrderedMap::default(), sums: OrderedMap::default() };
+        for (at, part) in parts.iter().enumerate().filter(|(_, p)| !p.is_product) {
+            for stmt in &part.stmts {
+                match stmt {
+                    Stmt::Let { value, expr } => {
+                        let place = match expr {
+                            Expr::Load { buffer, version, address, guard: None }
+                                if address.dynamic.is_none()
+                                    && written.iter().all(|w| disjoint(k, w.buffer, *buffer)) =>
+                            {
+                                let held = Held { buffer: *buffer, version: *version };
+                                Some((held, address.clone()))
+                            }
+                            Expr::Load { .. } | Expr::Code(..) => None,
+                        };
+                        places.values.insert(*value, (at, place));
+                    }
+                    Stmt::Store { buffer, version, address, value, guard: None } => {
+                        let held = Held { buffer: *buffer, version: *version };
+                        if !own(index, address) {
+                            continue;
+                        }
+                        // Another part that stores it has it from nowhere.
+                        if let Arg::Scalar(s) = value
+                            && let Some((of, place @ None)) = places.values.get_mut(s)
+                            && *of == at
+                            && !others(held, |a| a.write)
+                        {
+                            *place = Some((held, address.clone()));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        // A sum waits where a later part stores, in an array that nobody else touches, and behind which nobody
+        // reads the sum.
+        let mut taken: OrderedSet<Held> = OrderedSet::default();
+        for (at, part) in parts.iter().enumerate().filter(|(_, p)| p.is_product) {
+            for stmt in &part.stmts {
+                let Stmt::Var { var, .. } = stmt else { continue };
+                let last = parts.iter().rposition(|p| p.reads(*var)).filter(|last| *last > at)?;
+                let stores = parts[last..].iter().filter(|p| !p.is_product).flat_map(|p| &p.stmts);
+                let mut free = stores.filter_map(|stmt| match stmt {
+                    Stmt::Store { buffer, version, address, value, guard: None } => {
+                        let held = Held { buffer: *buffer, version: *version };
+                        let fits = k.buffers[*buffer].ty.dtype == k.vars[*var];
+                        let free = own(index, address) && !others(held, |_| true);
+                        let itself = *value == Arg::Var(*var);
+                        (fits && free && !taken.contains(&held)).then_some((itself, held, address))
+                    }
+                    _ => None,
+                });
+                let first = free.next()?;
+                let best = if first.0 { first } else { free.find(|f| f.0).unwrap_or(first) };
+                taken.insert(best.1);
+                places.sums.insert(*var, (best.1, best.2.clone()));
+            }
+        }
+        Some(places)
+    }
+}
+
+/// A part in a loop of another index.
+struct Body<'a> {
+    k: &'a mut Kernel,
+    places: &'a Places,
+    at: usize,
+    from: IndexId,
+    to: IndexId,
+    /// Variables that the loop folds into.
+    folded: OrderedSet<VarId>,
+    /// What is loaded here, and the loads.
+    values: OrderedMap<ScalarId, ScalarId>,
+    sums: OrderedMap<VarId, ScalarId>,
+    loads: Vec<Stmt>,
+    /// Whether something is read that lies nowhere.
+    failed: bool,
+}
+
+impl Body<'_> {
+    /// The statements of the part, of which nobody reads in vain.
+    fn part(mut self, part: &Part<'_>) -> Option<Vec<Stmt>> {
+        let mut read: OrderedSet<ScalarId> = OrderedSet::default();
+        let mut needed: Vec<&Stmt> = Vec::new();
+        for stmt in part.stmts.iter().rev() {
+            if !matches!(stmt, Stmt::Let { value, .. } if !read.contains(value)) {
+                visit(std::slice::from_ref(*stmt), &mut |s| {
+                    s.args(&mut |a| {
+                        read.extend(if let Arg::Scalar(s) = a { Some(s) } else { None })
+                    });
+                });
+                needed.push(stmt);
+            }
+        }
+        let mut body = Vec::new();
+        for stmt in needed.into_iter().rev() {
+            if let Stmt::Store { buffer, version, value: Arg::Var(var), .. } = stmt
+                && let Some((held, _)) = self.places.sums.get(var)
+                && *held == (Held { buffer: *buffer, version: *version })
+            {
+                // There it is already.
+                continue;
+            }
+            body.push(self.stmt(stmt));
+        }
+        if part.is_product {
+            for stmt in &part.stmts {
+                let Stmt::Var { var, .. } = stmt else { continue };
+                let (Held { buffer, version }, address) = self.places.sums.get(var)?.clone();
+                let (_, address) = self.element(Held { buffer, version }, &address);
+                let value = Arg::Var(*var);
+                body.push(Stmt::Store { buffer, version, address, value, guard: None });
+            }
+        }
+        // First of all, since where a sum waits something else is stored in the end.
+        body.splice(0..0, self.loads);
+        (!self.failed).then_some(body)
+    }
+
+    /// What lies there, in a value of its own.
+    fn load(&mut self, dtype: Dtype, (held, address): (Held, Address)) -> ScalarId {
+        let value = self.k.scalars.push(dtype);
+        let (Held { buffer, version }, address) = self.element(held, &address);
+        let expr = Expr::Load { buffer, version, address, guard: None };
+        self.loads.push(Stmt::Let { value, expr });
+        value
+    }
+}
+
+impl Map for Body<'_> {
+    fn arg(&mut self, arg: Arg) -> Arg {
+        match arg {
+            Arg::Scalar(s) => match self.places.values.get(&s).cloned() {
+                Some((at, place)) if at != self.at => {
+                    let known = self.values.get(&s).copied();
+                    let value = known.or_else(|| Some(self.load(self.k.scalars[s], place?)));
+                    self.failed |= value.is_none();
+                    self.values.extend(value.map(|value| (s, value)));
+                    Arg::Scalar(value.unwrap_or(s))
+                }
+                _ => arg,
+            },
+            Arg::Var(v) => match self.places.sums.get(&v).cloned() {
+                Some(place) => {
+                    let known = self.sums.get(&v).copied();
+                    let value = known.unwrap_or_else(|| self.load(self.k.vars[v], place));
+                    self.sums.insert(v, value);
+                    Arg::Scalar(value)
+                }
+                None => {
+                    self.failed |= self.folded.contains(&v);
+                    arg
+                }
+            },
+            Arg::Index(i) if i == self.from => Arg::Index(self.to),
+            Arg::Index(_) | Arg::Literal(_) => arg,
+        }
+    }
+
+    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+        let mut address = address.clone();
+        for (index, _) in &mut address.terms {
+            if *index == self.from {
+                *index = self.to;
+            }
+        }
+        address.dynamic = address.dynamic.map(|d| self.arg(d));
+        (held, address)
+    }
+
+    same_names!();
+    same_carries!();
+
+    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+        body.iter().map(|stmt| self.stmt(stmt)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use crate::loop_ir::{eval, parse, verify};
+    use crate::passes::contract;
+    use tapeloom_ir::Tensor;
+
+    const FOLD: &str = "var v0: f64 = 0.0 fold i1 in 8 {
+      %0: f64 = load b1[i0*8 + i1] %1: f64 = load b0[i1] %2: f64 = mul %0, %1 v0 = add v0, %2 }";
+
+    /// How many contractions there are afterwards; what comes out is the same.
+    #[track_caller]
+    fn check(body: &str, contractions: usize) {
+        let text = format!(
+            "program @f {{ buffer b0: f64[8] input 0 buffer b1: f64[8,8] input 1
+               buffer b2: f64[8] output 0 buffer b3: f64[8] output 1 buffer b4: f64[8,8] output 2
+               for i20 in 8 {{ store b2[i20], 0.5 store b3[i20], 0.5 }}
+               for i21 in 64 {{ store b4[i21], 0.5 }} {body} }}"
+        );
+        let mut program = parse(&text, &|_| None).unwrap();
+        assert_eq!(verify(&program), [], "{program}");
+        // Small integers, whose sums are the same in every order.
+        let number = |n: usize| ((n * 7 + 3) % 11) as f64 - 5.0;
+        let x: Tensor = (0..8).map(number).collect();
+        let rows: Vec<[f64; 8]> =
+            (0..8).map(|row| std::array::from_fn(|k| number(row * 8 + k))).collect();
+        let rows = Tensor::from(<[[f64; 8]; 8]>::try_from(rows).unwrap());
+        let args = [x, rows];
+        let want = eval(&program, &args).unwrap();
+        contract(&mut program);
+        assert_eq!(verify(&program), [], "{program}");
+        assert_eq!(eval(&program, &args).unwrap(), want, "{program}");
+        let text = program.to_string();
+        assert_eq!(text.matches("contract").count(), contractions, "{text}");
+    }
+
+    /// What a part makes waits where that part stores it. A part that stores it later has it from nowhere.
+    #[test]
+    fn values_wait_where_they_are_stored_at_once() {
+        let make = "%9: f64 = load b0[i0] %10: f64 = neg %9";
+        let reads = "%11: f64 = add %10, v0 store b2[i0], %11";
+        check(&format!("for i0 in 8 {{ {make} store b3[i0], %10 {FOLD} {reads} }}"), 1);
+        check(&format!("for i0 in 8 {{ {make} {FOLD} {reads} store b3[i0], %10 }}"), 0);
+        check(&format!("for i0 in 8 {{ {make} {FOLD} store b3[i0], %10 {reads} }}"), 0);
+    }
+}

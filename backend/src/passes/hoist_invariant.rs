@@ -1,0 +1,445 @@
+//! Ahead of a loop: what an inner loop computes alike in every round of the one around it is computed once.
+//!
+//! ```text
+//! serial i0 in 10 {                                nest {
+//!   for i1 in 800 {                                  for i2 in 800 {
+//!     %0: f64 = load b0[i1]                            %3: f64 = load b0[i2]
+//!     %1: f64 = div %0, 255.0                          %4: f64 = div %3, 255.0
+//!     %2: f64 = load b1[i0*800 + i1]        ->         store b3[i2], %4
+//!     %3: f64 = mul %1, %2                           }
+//!     ..                                             serial i0 in 10 {
+//!                                                      for i1 in 800 {
+//!                                                        %1: f64 = load b3[i1]
+//!                                                        ..
+//! ```
+//!
+//! Loops that are written over numbers say what depends on one counter in the innermost place, and a plan that
+//! keeps little makes the same again in each round of the way back. An array in the workspace, there for that step
+//! alone, is worth it where the arithmetic is dearer than a load, rounds are not few, and no more is loaded than
+//! before, or the array stays in the cache. Not among rounds that go side by side, which would all write to it.
+//!
+//! Known to compilers as loop-invariant code motion with expansion into an array.
+
+use crate::loop_ir::analysis::dependence::{Overlap, overlap};
+use crate::loop_ir::visit::{same_carries, same_places};
+use crate::loop_ir::{
+    Address, Arg, Buffer, BufferId, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map,
+    Place, Program, Rounds, ScalarId, Stmt, VarId, visit,
+};
+use crate::machine::Machine;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::{ArrayType, OrderedMap, OrderedSet};
+
+/// An array that a step of a program computes first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Ahead {
+    /// The array.
+    pub(crate) buffer: BufferId,
+    /// The step.
+    pub(crate) step: usize,
+    /// The operation that gives its elements.
+    pub(crate) what: &'static str,
+}
+
+/// Computes ahead of loops what their rounds have in common; and the arrays that this takes.
+///
+/// Callees stay as they are: their frames have been given a place in those of their callers.
+pub(crate) fn ahead(program: &mut Program, machine: Machine) -> Vec<Ahead> {
+    let kernel = &mut program.entry;
+    let base = kernel.workspace.next_multiple_of(LINE);
+    let (mut all, mut body) = (Vec::new(), std::mem::take(&mut kernel.body));
+    for (step, stmt) in body.iter_mut().enumerate() {
+        let mut hoist =
+            Hoist { kernel, machine, free: base, made: Vec::new(), side_by_side: false };
+        let first = hoist.stmt(stmt);
+        let (free, made) = (hoist.free, hoist.made);
+        if !first.is_empty() {
+            // It stays one step.
+            let rest = std::mem::replace(stmt, Stmt::Nest { body: first });
+            if let Stmt::Nest { body } = stmt {
+                body.push(rest);
+            }
+        }
+        kernel.workspace = kernel.workspace.max(if made.is_empty() { 0 } else { free });
+        all.extend(made.into_iter().map(|(buffer, what)| Ahead { buffer, step, what }));
+    }
+    kernel.body = body;
+    all
+}
+
+/// Where buffers begin.
+const LINE: usize = 64;
+
+struct Hoist<'a> {
+    kernel: &'a mut Kernel,
+    machine: Machine,
+    /// The end of the workspace of the step.
+    free: usize,
+    made: Vec<(BufferId, &'static str)>,
+    /// Whether rounds around this place may go side by side: they would write to one array.
+    side_by_side: bool,
+}
+
+impl Hoist<'_> {
+    fn block(&mut self, body: &mut Vec<Stmt>) {
+        for mut stmt in std::mem::take(body) {
+            body.append(&mut self.stmt(&mut stmt));
+            body.push(stmt);
+        }
+    }
+
+    /// The loops that go in front of a statement.
+    fn stmt(&mut self, stmt: &mut Stmt) -> Vec<Stmt> {
+        let mut first = Vec::new();
+        if let (Stmt::For { extent: Extent::Constant(_), .. }, false) = (&*stmt, self.side_by_side)
+        {
+            let changes = Changes::of(stmt);
+            self.inner(stmt, 1, &changes, &mut first);
+        }
+        let before = self.side_by_side;
+        self.side_by_side |= matches!(stmt, Stmt::For { rounds, .. } if *rounds != Rounds::Serial);
+        stmt.blocks_mut().into_iter().for_each(|inside| self.block(inside));
+        self.side_by_side = before;
+        first
+    }
+
+    /// Looks for loops that always run, so many times in all in the one around them.
+    fn inner(&mut self, stmt: &mut Stmt, times: usize, changes: &Changes, first: &mut Vec<Stmt>) {
+        match stmt {
+            Stmt::Nest { body } => {
+                body.iter_mut().for_each(|s| self.inner(s, times, changes, first));
+            }
+            Stmt::For { index, extent: Extent::Constant(n), body, .. } => {
+                if times >= self.machine.ahead_rounds {
+                    first.extend(self.common(*index, *n, body, changes));
+                }
+                let times = times.saturating_mul(*n);
+                body.iter_mut().for_each(|s| self.inner(s, times, changes, first));
+            }
+            Stmt::For { extent: Extent::Scalar(_), .. }
+            | Stmt::While { .. }
+            | Stmt::If { .. }
+            | Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. }
+            | Stmt::Contract(_)
+            | Stmt::Call(_)
+            | Stmt::Tape(_)
+            | Stmt::Watch(_)
+            | Stmt::Ask(_) => {}
+        }
+    }
+
+    /// What the rounds of an outer loop have in common of an inner one, as a loop of its own.
+    fn common(
+        &mut self,
+        index: IndexId,
+        rounds: usize,
+        body: &mut Vec<Stmt>,
+        changes: &Changes,
+    ) -> Option<Stmt> {
+        let same = Same::of(self.kernel, self.machine, index, body, changes);
+        let wanted = same.wanted(body);
+        if wanted.is_empty()
+            || !(rounds <= self.machine.cached || wanted.len() <= same.spared(body, &wanted))
+        {
+            return None;
+        }
+        let mut fresh = Fresh {
+            kernel: self.kernel,
+            index,
+            own: IndexId::from_u32(0),
+            names: OrderedMap::default(),
+        };
+        fresh.own = fresh.kernel.fresh_index();
+        let needed = same.needed(body, &wanted);
+        let is_needed = |s: &&Stmt| s.defined().is_some_and(|v| needed.contains(&v));
+        let needed: Vec<Stmt> = body.iter().filter(is_needed).cloned().collect();
+        let mut ahead = fresh.block(&needed);
+        let (own, names) = (fresh.own, fresh.names);
+        for value in &wanted {
+            let ty = ArrayType::new(self.kernel.scalars[*value], [rounds]);
+            let place = Place::Workspace(self.free);
+            self.free = (self.free + ty.bytes()).next_multiple_of(LINE);
+            let buffer = self.kernel.buffers.push(Buffer { ty, place });
+            let element = |i: IndexId| Address { terms: vec![(i, 1)], ..Address::default() };
+            let given = Arg::Scalar(names[value]);
+            let (version, guard) = (0, None);
+            ahead.push(Stmt::Store { buffer, version, address: element(own), value: given, guard });
+            for stmt in body.iter_mut() {
+                if let Stmt::Let { value: defined, expr } = stmt
+                    && defined == value
+                {
+                    if let Expr::Code(code, _) = expr {
+                        self.made.push((buffer, code.row().name));
+                    }
+                    *expr = Expr::Load { buffer, version, address: element(index), guard };
+                }
+            }
+        }
+        drop_unread(body, &same.values);
+        let (extent, carries) = (Extent::Constant(rounds), Vec::new());
+        Some(Stmt::For {
+            index: own,
+            extent,
+            rounds: Rounds::Parallel,
+            lanes: 1,
+            carries,
+            body: ahead,
+        })
+    }
+}
+
+/// What is not the same in all rounds of a loop.
+struct Changes {
+    buffers: OrderedSet<BufferId>,
+    indices: OrderedSet<IndexId>,
+    scalars: OrderedSet<ScalarId>,
+}
+
+impl Changes {
+    fn of(stmt: &Stmt) -> Changes {
+        let (mut buffers, mut indices, mut scalars) =
+            (OrderedSet::default(), OrderedSet::default(), OrderedSet::default());
+        visit(std::slice::from_ref(stmt), &mut |s| {
+            s.accesses(&mut |a| buffers.extend(a.write.then_some(a.buffer)));
+            s.carries().iter().for_each(|c| buffers.extend([c.now.buffer, c.next.buffer]));
+            scalars.extend(s.defined());
+            if let Stmt::For { index, .. } = s {
+                indices.insert(*index);
+            }
+        });
+        Changes { buffers, indices, scalars }
+    }
+
+    /// Whether what an inner loop of that index loads is the same whatever the round around it.
+    fn stays(&self, kernel: &Kernel, index: IndexId, buffer: BufferId, address: &Address) -> bool {
+        let own = !matches!(kernel.buffers[buffer].place, Place::Record { .. });
+        let written = |b: &BufferId| overlap(kernel, *b, buffer) != Overlap::None;
+        let fixed = |(i, _): &(IndexId, i64)| *i == index || !self.indices.contains(i);
+        let plain = address.dynamic.is_none() && address.terms.iter().all(fixed);
+        own && plain && (planted(Fault::AheadOfWrites) || !self.buffers.iter().any(written))
+    }
+}
+
+/// The values of an inner loop that are the same in every round of the outer one.
+struct Same {
+    values: OrderedSet<ScalarId>,
+    /// Those that take arithmetic which is dearer than a load.
+    dear: OrderedSet<ScalarId>,
+}
+
+impl Same {
+    fn of(
+        kernel: &Kernel,
+        machine: Machine,
+        index: IndexId,
+        body: &[Stmt],
+        changes: &Changes,
+    ) -> Same {
+        let mut same = Same { values: OrderedSet::default(), dear: OrderedSet::default() };
+        for stmt in body {
+            let Stmt::Let { value, expr } = stmt else { continue };
+            let known = |arg: &Arg| match arg {
+                Arg::Scalar(s) => same.values.contains(s) || !changes.scalars.contains(s),
+                Arg::Index(i) => *i == index || !changes.indices.contains(i),
+                Arg::Literal(_) => true,
+                Arg::Var(_) => false,
+            };
+            match expr {
+                Expr::Code(code, args) if args.iter().all(known) => {
+                    let costs = code.row().flops > machine.recomputed_flops;
+                    let within = |a: &Arg| matches!(a, Arg::Scalar(s) if same.dear.contains(s));
+                    if costs || args.iter().any(within) {
+                        same.dear.insert(*value);
+                    }
+                }
+                Expr::Load { buffer, address, guard: None, .. }
+                    if changes.stays(kernel, index, *buffer, address) => {}
+                Expr::Code(..) | Expr::Load { .. } => continue,
+            }
+            same.values.insert(*value);
+        }
+        same
+    }
+
+    /// The dear ones that others read.
+    fn wanted(&self, body: &[Stmt]) -> Vec<ScalarId> {
+        let mut read = OrderedSet::default();
+        visit(body, &mut |s| {
+            if !s.defined().is_some_and(|v| self.values.contains(&v)) {
+                s.args(&mut |a| read.extend(scalar(a)));
+            }
+        });
+        self.dear.iter().copied().filter(|v| read.contains(v)).collect()
+    }
+
+    /// What these are computed of, with them.
+    fn needed(&self, body: &[Stmt], wanted: &[ScalarId]) -> OrderedSet<ScalarId> {
+        let mut needed: OrderedSet<ScalarId> = wanted.iter().copied().collect();
+        for stmt in body.iter().rev() {
+            if stmt.defined().is_some_and(|v| needed.contains(&v)) {
+                stmt.args(&mut |a| needed.extend(scalar(a).filter(|s| self.values.contains(s))));
+            }
+        }
+        needed
+    }
+
+    /// How many loads of a round go where these are loaded.
+    fn spared(&self, body: &[Stmt], wanted: &[ScalarId]) -> usize {
+        let mut rest = body.to_vec();
+        rest.retain(|s| !s.defined().is_some_and(|v| wanted.contains(&v)));
+        let loads = |body: &[Stmt]| {
+            body.iter().filter(|s| matches!(s, Stmt::Let { expr: Expr::Load { .. }, .. })).count()
+        };
+        let before = loads(&rest);
+        drop_unread(&mut rest, &self.values);
+        before - loads(&rest)
+    }
+}
+
+fn scalar(arg: Arg) -> Option<ScalarId> {
+    if let Arg::Scalar(s) = arg { Some(s) } else { None }
+}
+
+/// Drops those of some values of a block that nobody reads.
+fn drop_unread(body: &mut Vec<Stmt>, values: &OrderedSet<ScalarId>) {
+    let mut read: OrderedSet<ScalarId> = OrderedSet::default();
+    for stmt in std::mem::take(body).into_iter().rev() {
+        if stmt.defined().is_some_and(|v| values.contains(&v) && !read.contains(&v)) {
+            continue;
+        }
+        visit(std::slice::from_ref(&stmt), &mut |s| s.args(&mut |a| read.extend(scalar(a))));
+        body.push(stmt);
+    }
+    body.reverse();
+}
+
+/// A copy of straight code with names of its own, in a loop of another index.
+struct Fresh<'a> {
+    kernel: &'a mut Kernel,
+    index: IndexId,
+    own: IndexId,
+    names: OrderedMap<ScalarId, ScalarId>,
+}
+
+impl Map for Fresh<'_> {
+    fn arg(&mut self, arg: Arg) -> Arg {
+        match arg {
+            Arg::Scalar(s) => Arg::Scalar(self.names.get(&s).copied().unwrap_or(s)),
+            Arg::Index(i) if i == self.index => Arg::Index(self.own),
+            Arg::Index(_) | Arg::Var(_) | Arg::Literal(_) => arg,
+        }
+    }
+
+    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+        let mut address = address.clone();
+        for (index, _) in &mut address.terms {
+            if *index == self.index {
+                *index = self.own;
+            }
+        }
+        (held, address)
+    }
+
+    same_carries!();
+    same_places!();
+
+    fn scalar(&mut self, value: ScalarId) -> ScalarId {
+        let fresh = self.kernel.scalars.push(self.kernel.scalars[value]);
+        self.names.insert(value, fresh);
+        fresh
+    }
+
+    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+        body.iter().map(|stmt| self.stmt(stmt)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::ahead;
+    use crate::loop_ir::{eval, parse, shadow, verify};
+    use crate::machine::Machine;
+    use tapeloom_ir::Tensor;
+
+    /// How many arrays a program makes ahead; what it computes stays what it was, bit by bit.
+    #[track_caller]
+    fn check(body: &str, expected: usize) -> String {
+        let text = format!(
+            "program @x {{ workspace 40 buffer b0: f64[8] input 0 buffer b1: f64[5,8] output 0
+               buffer b2: f64[5] workspace 0 {body} }}"
+        );
+        let mut program = parse(&text, &|_| None).unwrap();
+        assert_eq!(verify(&program), []);
+        let x = [Tensor::from([1.0, 2.0, 4.0, 8.0, 0.3, 0.7, -5.0, 1e300])];
+        let (want, steps) = (eval(&program, &x).unwrap(), program.entry.body.len());
+        let made = ahead(&mut program, Machine::MEASURED);
+        assert_eq!(verify(&program), [], "{program}");
+        assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
+        assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
+        assert_eq!(program.entry.body.len(), steps);
+        assert_eq!(made.len(), expected, "{program}");
+        let workspace = if expected == 0 { 40 } else { 64 + 64 * expected };
+        assert_eq!(program.entry.workspace, workspace);
+        program.to_string()
+    }
+
+    #[test]
+    fn what_rounds_have_in_common_is_computed_once() {
+        let divided = "%0: f64 = load b0[i1] %1: f64 = div %0, 255.0 %2: f64 = convert{to=f64} i0
+            %3: f64 = mul %1, %2 store b1[i0*8 + i1], %3";
+        let text = check(&format!("for i0 in 5 {{ for i1 in 8 {{ {divided} }} }}"), 1);
+        assert!(
+            text.contains("for i0 in 5 {\n      for i1 in 8 {\n        %1: f64 = load b3[i1]\n"),
+            "{text}"
+        );
+        // As a sum in order, and of a number that counts.
+        check(
+            "serial i0 in 5 { var v0: f64 = 0.0 serial i1 in 8 { %0: f64 = convert{to=f64} i1 %1: f64 = sqrt %0
+               %2: f64 = add v0, %1 v0 = %2 store b1[i0*8 + i1], %2 } }",
+            1,
+        );
+        // Around two loops it is done once, and two values of two loads are two arrays.
+        check(
+            &format!("for i2 in 4 {{ for i0 in 5 {{ for i1 in 8 {{ {divided} }} }} }}")
+                .replace("for i2", "serial i2")
+                .replace("for i0", "serial i0"),
+            1,
+        );
+        check(
+            "for i0 in 5 { for i1 in 8 { %0: f64 = load b0[i1] %1: f64 = div %0, 3.0 %2: f64 = load b0[i1*-1 + 7]
+               %3: f64 = sqrt %2 %4: f64 = convert{to=f64} i0 %5: f64 = mul %4, %3 %6: f64 = add %5, %1
+               store b1[i0*8 + i1], %6 } }",
+            2,
+        );
+    }
+
+    #[test]
+    fn what_is_cheap_or_runs_seldom_or_changes_stays() {
+        let with = |outer: usize, what: &str| {
+            format!(
+                "for i0 in {outer} {{ for i1 in 8 {{ %0: f64 = load b0[i1] {what}
+                   %2: f64 = convert{{to=f64}} i0 %3: f64 = mul %1, %2 store b1[i0*8 + i1], %3 }} }}"
+            )
+        };
+        check(&with(5, "%1: f64 = mul %0, 3.0"), 0);
+        check(&with(3, "%1: f64 = div %0, 3.0").replace("f64[5,8]", "f64[3,8]"), 0);
+        check(&with(5, "%9: f64 = convert{to=f64} i0 %1: f64 = div %0, %9"), 0);
+        // Independent rounds around both loops have nothing of their own to write to; rounds in order take turns.
+        let within = "i2 in 2 { serial i0 in 4 { serial i1 in 5 { %0: f64 = load b0[i1 + i2] %1: f64 = div %0, 3.0
+            %2: f64 = convert{to=f64} i0 %3: f64 = mul %1, %2 store b1[i2*20 + i0*5 + i1], %3 } } }";
+        check(&format!("for {within}"), 0);
+        check(&format!("serial {within}"), 1);
+        // What a round writes, the next one reads.
+        check(
+            "for i9 in 8 { store b1[i9], 2.0 } serial i0 in 4 { serial i1 in 8 { %0: f64 = load b1[i1]
+               %1: f64 = div %0, 3.0 store b1[i1], %1 store b1[i0*8 + i1 + 8], %1 } }",
+            0,
+        );
+    }
+}

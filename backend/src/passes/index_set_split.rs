@@ -1,0 +1,602 @@
+//! Splitting loops where a guard changes.
+//!
+//! A concatenation or a padding that is read in place leaves guards in the loops that read it:
+//! `i < 64` decides which piece an element comes from. Such a guard changes at one index. The loop is
+//! cut there into ranges, and in each range the guard is a constant, the piece is known and the load
+//! is plain:
+//!
+//! ```text
+//! for i0 in 100 {                          for i1 in 64 {
+//!   %0: bool = lt i0, 64                     %4: f64 = load b0[i1]
+//!   %1: f64 = load b0[i0] if %0              store b2[i1], %4
+//!   %2: f64 = load b1[i0 - 64] if not %0   }
+//!   %3: f64 = select %0, %1, %2            for i2 in 36 {
+//!   store b2[i0], %3                         %5: f64 = load b1[i2]
+//! }                                          store b2[i2 + 64], %5
+//!                                          }
+//! ```
+//!
+//! Known to loop compilers as index-set splitting (Griebl, Feautrier, Lengauer, 2000).
+
+use crate::loop_ir::visit::same_carries;
+use crate::loop_ir::{
+    Address, Arg, Buffer, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Place,
+    Program, Rounds, ScalarId, Stmt, VarId, visit,
+};
+use cranelift_entity::{EntitySet, SecondaryMap};
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::{Code, Dtype, Literal, Problem};
+
+/// A loop is cut into at most so many ranges,
+const MOST_RANGES: usize = 16;
+/// and only while all of them together have at most so many statements.
+const MOST_STATEMENTS: usize = 4_000;
+
+/// A loop of at most so many rounds, and so many statements in all of them, is written out where elements of small
+/// arrays then have fixed places, so that they can be in registers.
+const TINY: (usize, usize) = (4, 64);
+const SMALL: usize = 16;
+
+/// Splits every loop of a program at the constants that its guards compare its index with; and tiny ones inside
+/// loops, if so asked, at every round.
+///
+/// # Errors
+/// In a debug build [`Kind::Internal`](tapeloom_ir::Kind::Internal), if a range is left in which such
+/// a guard is no constant: the loop was cut in the wrong place.
+pub fn split_loops(program: &mut Program, tiny: bool) -> Result<(), Problem> {
+    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+        for step in std::mem::take(&mut kernel.body) {
+            // A step stays one.
+            let step = Stmt::nest(block(kernel, vec![step], tiny, false)?);
+            kernel.body.push(step);
+        }
+    }
+    Ok(())
+}
+
+/// The statements with their loops split, inner loops first.
+fn block(
+    program: &mut Kernel,
+    body: Vec<Stmt>,
+    tiny: bool,
+    within: bool,
+) -> Result<Vec<Stmt>, Problem> {
+    let mut out = Vec::with_capacity(body.len());
+    for mut stmt in body {
+        let looped = within || matches!(stmt, Stmt::For { .. } | Stmt::While { .. });
+        for inside in stmt.blocks_mut() {
+            *inside = block(program, std::mem::take(inside), tiny, looped)?;
+        }
+        // What two ranges carry would exchange places once more between them, lanes of two would fold
+        // in another order, and a cursor turns within a loop.
+        let (index, extent, rounds, body) = match stmt {
+            Stmt::For { index, extent: Extent::Constant(n), rounds, lanes: 1, carries, body }
+                if carries.is_empty() && !turns(&body) =>
+            {
+                (index, n, rounds, body)
+            }
+            other => {
+                out.push(other);
+                continue;
+            }
+        };
+        let written_out = tiny && within && is_tiny(program, index, extent, rounds, &body);
+        let cuts = match written_out {
+            true => (1..extent).collect(),
+            false => breakpoints(&body, index, extent),
+        };
+        let ranges = cuts.len() + 1;
+        if cuts.is_empty()
+            || ranges > MOST_RANGES
+            || size(&body).saturating_mul(ranges) > MOST_STATEMENTS
+        {
+            let (extent, carries) = (Extent::Constant(extent), Vec::new());
+            out.push(Stmt::For { index, extent, rounds, lanes: 1, carries, body });
+            continue;
+        }
+        let ends = cuts.iter().copied().chain([extent]);
+        let mut start = 0;
+        for end in ends {
+            let range = Range { start: start as i64, by: 1, rounds: (end - start) as i64 };
+            let undecided = copies(program, &body, (index, rounds), &[range], Vec::new(), &mut out);
+            if cfg!(debug_assertions) && undecided {
+                let message =
+                    format!("kernel::split: a guard of {index} changes within {start}..{end}");
+                return Err(Problem::internal(message));
+            }
+            start = end;
+        }
+    }
+    Ok(out)
+}
+
+/// Whether a loop is small, and decides alone which element of a small array its rounds work in.
+fn is_tiny(k: &Kernel, index: IndexId, extent: usize, rounds: Rounds, body: &[Stmt]) -> bool {
+    let small = extent <= TINY.0 && size(body).saturating_mul(extent) <= TINY.1;
+    // How a fold is taken apart is the business of lanes.
+    if !small || rounds == Rounds::Fold {
+        return false;
+    }
+    let mut found = false;
+    visit(body, &mut |stmt| {
+        stmt.accesses(&mut |a| {
+            let Buffer { ty, place } = &k.buffers[a.buffer];
+            let own = matches!(place, Place::Workspace(_)) && ty.shape.elements() <= SMALL;
+            let alone = matches!(a.address.terms[..], [(i, _)] if i == index);
+            found |= own && alone && a.address.dynamic.is_none();
+        });
+    });
+    found
+}
+
+/// Whether a cursor turns in a block.
+pub(super) fn turns(body: &[Stmt]) -> bool {
+    let mut found = false;
+    visit(body, &mut |s| found |= s.turned().is_some());
+    found
+}
+
+/// Number of statements, nested ones included.
+pub(super) fn size(body: &[Stmt]) -> usize {
+    let mut n = 0;
+    visit(body, &mut |_| n += 1);
+    n
+}
+
+/// Where comparisons of the index with constants change, ascending, strictly inside the loop.
+fn breakpoints(body: &[Stmt], index: IndexId, extent: usize) -> Vec<usize> {
+    let mut cuts: Vec<i64> = Vec::new();
+    visit(body, &mut |stmt| {
+        let Stmt::Let { expr: Expr::Code(code, args), .. } = stmt else { return };
+        let (Some(constant), true) = (compared(args, index), code.compares()) else { return };
+        // From before the constant to it, from it to what is behind, or both.
+        let changes = |at: &i64| {
+            let before = at.saturating_sub(1);
+            at_index(code, args, index, before) != at_index(code, args, index, *at)
+        };
+        let early = i64::from(planted(Fault::SplitPoint));
+        let places = [constant, constant.saturating_add(1)];
+        cuts.extend(places.iter().filter(|at| changes(at)).map(|at| at - early));
+    });
+    let mut cuts: Vec<usize> = cuts
+        .into_iter()
+        .filter_map(|c| usize::try_from(c).ok())
+        .filter(|c| *c > 0 && *c < extent)
+        .collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
+}
+
+/// The constant that the operands hold an index against, if that is what they do.
+fn compared(args: &[Arg], index: IndexId) -> Option<i64> {
+    match args {
+        [Arg::Index(i), Arg::Literal(c)] | [Arg::Literal(c), Arg::Index(i)] if *i == index => {
+            Some(c.bits as i64)
+        }
+        _ => None,
+    }
+}
+
+/// A value made of an index and constants alone, where the index is `i`.
+fn at_index(code: &Code, args: &[Arg], index: IndexId, i: i64) -> Option<Literal> {
+    let number = |a: &Arg| match a {
+        Arg::Index(k) if *k == index => Some(Literal::i64(i)),
+        Arg::Literal(l) => Some(*l),
+        Arg::Scalar(_) | Arg::Var(_) | Arg::Index(_) => None,
+    };
+    let numbers: Option<Vec<Literal>> = args.iter().map(number).collect();
+    Some(code.eval(&numbers?))
+}
+
+/// Rounds of a loop: `start`, `start + by`, ..
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Range {
+    pub(super) start: i64,
+    pub(super) by: i64,
+    pub(super) rounds: i64,
+}
+
+impl Range {
+    fn last(self) -> i64 {
+        self.start + self.by * (self.rounds - 1)
+    }
+}
+
+/// Appends one loop over ranges of as many rounds, of each a copy of the body, with what is constant there
+/// folded; of one round, no loop, unless it hands something on. Whether a comparison of the index with a constant
+/// is no constant in one of them.
+pub(super) fn copies(
+    program: &mut Kernel,
+    body: &[Stmt],
+    (index, claim): (IndexId, Rounds),
+    ranges: &[Range],
+    carries: Vec<Carry>,
+    out: &mut Vec<Stmt>,
+) -> bool {
+    let rounds = ranges.first().map_or(0, |range| range.rounds);
+    let inner = (rounds > 1 || !carries.is_empty()).then(|| program.fresh_index());
+    let (mut copied, mut undecided) = (Vec::new(), false);
+    for (n, range) in ranges.iter().enumerate() {
+        let mut copy = Copy::of(program, index, *range, inner.filter(|_| rounds > 1));
+        // What a round hands on is what the copy behind it begins with.
+        copy.handed = if n > 0 { &carries } else { &[] };
+        copy.count(&mut copied);
+        copy.append(body, &mut copied);
+        undecided |= copy.undecided;
+    }
+    around(inner, (rounds, claim), carries, sweep(copied), out);
+    undecided
+}
+
+/// The body in a loop of that index and claim, or as it is.
+fn around(
+    index: Option<IndexId>,
+    (extent, rounds): (i64, Rounds),
+    carries: Vec<Carry>,
+    body: Vec<Stmt>,
+    out: &mut Vec<Stmt>,
+) {
+    let extent = Extent::Constant(extent as usize);
+    match index {
+        None => out.extend(body),
+        Some(index) => out.push(Stmt::For { index, extent, rounds, lanes: 1, carries, body }),
+    }
+}
+
+/// A body of straight code around one loop.
+#[derive(Clone, Copy)]
+pub(super) struct Jacket<'a> {
+    pub(super) before: &'a [Stmt],
+    /// Of the loop: the index, how many rounds, its claim, its body.
+    pub(super) index: IndexId,
+    pub(super) extent: usize,
+    pub(super) rounds: Rounds,
+    pub(super) inside: &'a [Stmt],
+    pub(super) behind: &'a [Stmt],
+}
+
+/// As [`copies`], where rounds are independent: the loop in the body goes once for all ranges, with a round for each.
+pub(super) fn jammed(
+    program: &mut Kernel,
+    body: Jacket<'_>,
+    (index, claim): (IndexId, Rounds),
+    ranges: &[Range],
+    carries: &[Carry],
+    out: &mut Vec<Stmt>,
+) {
+    let Some(rounds) = ranges.first().map(|range| range.rounds) else { return };
+    let inner = (rounds > 1 || !carries.is_empty()).then(|| program.fresh_index());
+    let shared = program.fresh_index();
+    let (mut all, mut together, mut behind) = (Vec::new(), Vec::new(), Vec::new());
+    for (n, range) in ranges.iter().enumerate() {
+        let mut copy = Copy::of(program, index, *range, inner.filter(|_| rounds > 1));
+        copy.handed = if n > 0 { carries } else { &[] };
+        copy.count(&mut all);
+        copy.append(body.before, &mut all);
+        copy.indices[body.index] = Some(shared);
+        copy.append(body.inside, &mut together);
+        copy.append(body.behind, &mut behind);
+    }
+    let own = (body.extent as i64, body.rounds);
+    around(Some(shared), own, Vec::new(), together, &mut all);
+    all.append(&mut behind);
+    around(inner, (rounds, claim), carries.to_vec(), sweep(all), out);
+}
+
+/// A copy of a loop's body for some rounds.
+struct Copy<'a> {
+    program: &'a mut Kernel,
+    /// The index of the loop.
+    index: IndexId,
+    range: Range,
+    /// The index of the new loop; `None` where there is one round.
+    inner: Option<IndexId>,
+    /// The old index as a number.
+    number: Arg,
+    /// Arrays that a copy before this one has handed on.
+    handed: &'a [Carry],
+    scalars: SecondaryMap<ScalarId, Option<Arg>>,
+    vars: SecondaryMap<VarId, Option<VarId>>,
+    indices: SecondaryMap<IndexId, Option<IndexId>>,
+    /// Whether a comparison of the index with a constant is no constant in this range.
+    undecided: bool,
+}
+
+impl<'a> Copy<'a> {
+    fn of(program: &'a mut Kernel, index: IndexId, range: Range, inner: Option<IndexId>) -> Self {
+        Copy {
+            program,
+            index,
+            range,
+            inner,
+            number: Arg::Literal(Literal::i64(range.start)),
+            handed: &[],
+            scalars: SecondaryMap::new(),
+            vars: SecondaryMap::new(),
+            indices: SecondaryMap::new(),
+            undecided: false,
+        }
+    }
+
+    /// The old index as a number, of the new one; addresses take it themselves. Swept where nobody reads it.
+    fn count(&mut self, out: &mut Vec<Stmt>) {
+        let Some(inner) = self.inner else { return };
+        self.number = Arg::Index(inner);
+        let Range { start, by, .. } = self.range;
+        for (code, number, neutral) in [(Code::Mul, by, 1), (Code::Add, start, 0)] {
+            if number != neutral {
+                let value = self.program.scalars.push(Dtype::I64);
+                let args = vec![self.number, Arg::Literal(Literal::i64(number))];
+                out.push(Stmt::Let { value, expr: Expr::Code(code, args) });
+                self.number = Arg::Scalar(value);
+            }
+        }
+    }
+
+    /// A value made of the index and constants, if it is the same in the whole range.
+    fn decide(&mut self, code: &Code, args: &[Arg]) -> Option<Literal> {
+        let at = |i: i64| at_index(code, args, self.index, i);
+        let (first, last) = (at(self.range.start)?, at(self.range.last())?);
+        // A comparison with a constant changes there only, beside equal operands, so that and the ends decide.
+        let comparison = code.compares();
+        let between = compared(args, self.index)
+            .filter(|at| (self.range.start..=self.range.last()).contains(at));
+        let same = first == last
+            && (comparison || self.range.rounds == 1)
+            && between.is_none_or(|constant| at(constant) == Some(first));
+        self.undecided |= comparison && !same;
+        same.then_some(first)
+    }
+
+    fn append(&mut self, body: &[Stmt], out: &mut Vec<Stmt>) {
+        for stmt in body {
+            if let Stmt::Let { value, expr } = stmt
+                && let Some(known) = self.known(*value, expr)
+            {
+                self.scalars[*value] = Some(known);
+                continue;
+            }
+            if let Stmt::If { condition, then, otherwise } = stmt
+                && let Arg::Literal(known) = self.arg(*condition)
+            {
+                self.append(if known.bits != 0 { then } else { otherwise }, out);
+                continue;
+            }
+            let mut stmt = self.stmt(stmt);
+            if let Stmt::Let { expr: Expr::Load { guard, .. }, .. } | Stmt::Store { guard, .. } =
+                &mut stmt
+                && let Some(Arg::Literal(known)) = *guard
+            {
+                if known.bits == 0 {
+                    // Only a store: the value of such a load is known.
+                    continue;
+                }
+                *guard = None;
+            }
+            out.push(stmt);
+        }
+    }
+
+    /// What a value is in this range, if that needs no statement.
+    fn known(&mut self, value: ScalarId, expr: &Expr) -> Option<Arg> {
+        match expr {
+            Expr::Code(code, args) => {
+                let decided = self.decide(code, args).map(Arg::Literal);
+                decided.or_else(|| {
+                    let args: Vec<Arg> = args.iter().map(|a| self.arg(*a)).collect();
+                    fold(*code, &args)
+                })
+            }
+            Expr::Load { guard, .. } => match self.arg((*guard)?) {
+                Arg::Literal(no) if no.bits == 0 => {
+                    Some(Arg::Literal(Literal::zero(self.program.scalars[value])))
+                }
+                Arg::Literal(_) | Arg::Scalar(_) | Arg::Var(_) | Arg::Index(_) => None,
+            },
+        }
+    }
+}
+
+impl Map for Copy<'_> {
+    fn arg(&mut self, a: Arg) -> Arg {
+        match a {
+            Arg::Scalar(s) => self.scalars[s].unwrap_or(a),
+            Arg::Var(v) => Arg::Var(self.vars[v].unwrap_or(v)),
+            Arg::Index(i) if i == self.index => self.number,
+            Arg::Index(i) => Arg::Index(self.indices[i].unwrap_or(i)),
+            Arg::Literal(_) => a,
+        }
+    }
+
+    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+        let mut out = Address {
+            offset: address.offset,
+            terms: Vec::new(),
+            dynamic: address.dynamic.map(|a| self.arg(a)),
+        };
+        for (i, stride) in &address.terms {
+            if *i == self.index {
+                out.offset += self.range.start * stride;
+                out.terms.extend(self.inner.map(|inner| (inner, *stride * self.range.by)));
+            } else {
+                out.terms.push((self.indices[*i].unwrap_or(*i), *stride));
+            }
+        }
+        let handed = self.handed.iter().find(|carry| carry.now == held);
+        (handed.map_or(held, |carry| carry.next), out)
+    }
+
+    same_carries!();
+
+    fn frame(&mut self, frame: usize) -> usize {
+        frame
+    }
+
+    fn scalar(&mut self, value: ScalarId) -> ScalarId {
+        let fresh = self.program.scalars.push(self.program.scalars[value]);
+        self.scalars[value] = Some(Arg::Scalar(fresh));
+        fresh
+    }
+
+    fn var(&mut self, var: VarId, fresh: bool) -> VarId {
+        if fresh {
+            self.vars[var] = Some(self.program.vars.push(self.program.vars[var]));
+        }
+        self.vars[var].unwrap_or(var)
+    }
+
+    fn cursor(&mut self, cursor: CursorId) -> CursorId {
+        cursor
+    }
+
+    fn index(&mut self, index: IndexId) -> IndexId {
+        let fresh = self.program.fresh_index();
+        self.indices[index] = Some(fresh);
+        fresh
+    }
+
+    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+        let mut out = Vec::with_capacity(body.len());
+        self.append(body, &mut out);
+        out
+    }
+}
+
+/// What an operation is when operands are constants: logic with one constant, a choice by one, or
+/// anything of constants alone.
+pub(super) fn fold(code: Code, args: &[Arg]) -> Option<Arg> {
+    let known = |a: &Arg| match a {
+        Arg::Literal(l) => Some(*l),
+        Arg::Scalar(_) | Arg::Var(_) | Arg::Index(_) => None,
+    };
+    let truth = |a: &Arg| known(a).filter(|l| l.dtype == Dtype::Bool).map(|l| l.bits != 0);
+    match (code, args) {
+        (Code::Select, [c, t, f]) => truth(c).map(|c| if c { *t } else { *f }),
+        (Code::And, [x, y]) if truth(x) == Some(true) || truth(y) == Some(false) => Some(*y),
+        (Code::And, [x, y]) if truth(y) == Some(true) || truth(x) == Some(false) => Some(*x),
+        (Code::Or, [x, y]) if truth(x) == Some(false) || truth(y) == Some(true) => Some(*y),
+        (Code::Or, [x, y]) if truth(y) == Some(false) || truth(x) == Some(true) => Some(*x),
+        _ => {
+            let all: Option<Vec<Literal>> = args.iter().map(known).collect();
+            all.filter(|l| !l.is_empty()).map(|l| Arg::Literal(code.eval(&l)))
+        }
+    }
+}
+
+/// Drops values that nobody reads.
+fn sweep(body: Vec<Stmt>) -> Vec<Stmt> {
+    keep_live(&body, &mut EntitySet::new())
+}
+
+/// One walk backwards, from the stores to what they need.
+pub(super) fn keep_live(body: &[Stmt], live: &mut EntitySet<ScalarId>) -> Vec<Stmt> {
+    let mut kept = Vec::with_capacity(body.len());
+    for stmt in body.iter().rev() {
+        if matches!(stmt, Stmt::Let { value, .. } if !live.contains(*value)) {
+            continue;
+        }
+        let mut stmt = stmt.clone();
+        stmt.args(&mut |a| {
+            if let Arg::Scalar(s) = a {
+                live.insert(s);
+            }
+        });
+        // The last block first: the body of a `while` reads what its head defines.
+        for inside in stmt.blocks_mut().into_iter().rev() {
+            *inside = keep_live(inside, live);
+        }
+        kept.push(stmt);
+    }
+    kept.reverse();
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::loop_ir::{eval, parse, verify};
+    use crate::passes::split_loops;
+    use tapeloom_ir::Tensor;
+
+    fn same(text: &str, args: &[Tensor]) -> String {
+        let program = parse(text, &|_| None).unwrap();
+        let mut split = program.clone();
+        split_loops(&mut split, false).unwrap();
+        assert_eq!(verify(&split), [], "{split}");
+        assert_eq!(eval(&program, args).unwrap(), eval(&split, args).unwrap(), "{split}");
+        split.to_string()
+    }
+
+    #[test]
+    fn a_concatenation_is_read_piece_by_piece() {
+        let text = same(
+            "program @concat {
+  buffer b0: f64[3] input 0
+  buffer b1: f64[2] input 1
+  buffer b2: f64[5] output 0
+  for i0 in 5 {
+    %0: bool = lt i0, 3
+    %1: f64 = load b0[i0] if %0
+    %2: bool = ge i0, 3
+    %3: f64 = load b1[i0 + -3] if %2
+    %4: f64 = select %0, %1, %3
+    store b2[i0], %4
+  }
+}
+",
+            &[Tensor::from([1.0, 2.0, 3.0]), Tensor::from([4.0, 5.0])],
+        );
+        assert!(!text.contains("if"), "{text}");
+    }
+
+    #[test]
+    fn comparisons_of_every_kind_become_constants() {
+        for (at, n) in [-1, 0, 1, 3, 5, 6, 9].into_iter().flat_map(|c| [(c, 6), (c, 1)]) {
+            for code in ["lt", "le", "gt", "ge", "eq", "ne"] {
+                for pair in [format!("i0, {at}"), format!("{at}, i0")] {
+                    let text = same(
+                        &format!(
+                            "program @guard {{
+  buffer b0: f64[{n}] output 0
+  for i0 in {n} {{
+    %0: bool = {code} {pair}
+    %1: f64 = select %0, 1.0, 2.0
+    store b0[i0], %1
+  }}
+}}
+"
+                        ),
+                        &[],
+                    );
+                    // A loop that needs no cut is left alone.
+                    let constant = !text.contains(&format!("= {code}")) || !text.contains("i1");
+                    assert!(constant, "{code} {pair}: {text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_index_as_a_number_stays_right() {
+        same(
+            "program @count {
+  buffer b0: f64[6] output 0
+  for i0 in 6 {
+    %0: bool = lt i0, 4
+    %1: i64 = mul i0, 10
+    %2: f64 = convert{to=f64} %1
+    %3: f64 = select %0, %2, -1.0
+    var v0: f64 = %3
+    fold i1 in 2 {
+      %4: bool = gt i0, 2
+      %5: f64 = select %4, 1.0, 0.5
+      v0 = add v0, %5
+    }
+    store b0[i0], v0
+  }
+}
+",
+            &[],
+        );
+    }
+}

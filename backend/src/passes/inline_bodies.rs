@@ -1,0 +1,247 @@
+//! Bodies in the place of calls.
+//!
+//! The body of a loop or a branch is made as a kernel of its own, which is called where it runs. So
+//! its memory is a frame, planned as any other, what it reads and writes are places that the call
+//! names, and [`shadow`](crate::loop_ir::shadow) tells its values from those of the kernel around it. Before
+//! machine code is made its statements take the place of the call:
+//!
+//! ```text
+//! kernel k0 @step inline {                        serial i0 in 100 {
+//!   buffer b0: f64[] input 0 output 0
+//!   buffer b1: f64[] input 1                  ->    %0: f64 = load b0[0]
+//!   %0: f64 = load b0[0]                            %1: f64 = load b1[i0]
+//!   %1: f64 = load b1[0]                            %2: f64 = mul %0, %1
+//!   %2: f64 = mul %0, %1                            store b0[0], %2
+//!   store b0[0], %2
+//! }                                               }
+//! .. serial i0 in 100 { call k0(b0[0; 1], b1[i0; 1]) to (b0[0; 1]) frame 0 }
+//! ```
+//!
+//! What the versions of its buffers said has been checked where it was a kernel: here each has one.
+
+use crate::loop_ir::loop_limits::unwatch;
+use crate::loop_ir::{
+    Address, Arg, BufferId, Call, Carry, CursorId, Held, IndexId, Kernel, KernelId, Map, Place,
+    Program, ScalarId, Stmt, VarId, View, claim, visit,
+};
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
+
+/// Puts the bodies of kernels that are `inline` in the place of their calls, and drops kernels that
+/// nobody calls any more. A call of elements that only the run finds stays one, and so does one whose
+/// results change places.
+pub fn splice(program: &mut Program) {
+    if !program.callees.values().any(|k| k.inline) {
+        return;
+    }
+    let mut callees: PrimaryMap<KernelId, Kernel> = PrimaryMap::new();
+    for mut kernel in std::mem::take(&mut program.callees).into_iter().map(|(_, k)| k) {
+        spliced(&mut kernel, &callees);
+        callees.push(kernel);
+    }
+    spliced(&mut program.entry, &callees);
+    program.callees = callees;
+    drop_unused(program);
+}
+
+fn spliced(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>) {
+    let mut body = std::mem::take(&mut kernel.body);
+    let changed = block(kernel, callees, &mut body);
+    kernel.body = body;
+    if changed {
+        // More is seen of what the rounds do that called.
+        unwatch(kernel);
+        claim(kernel);
+    }
+}
+
+/// Whether anything was put in its place.
+fn block(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>, body: &mut [Stmt]) -> bool {
+    let mut changed = false;
+    for stmt in body {
+        match stmt {
+            Stmt::Call(c) if callees[c.callee].inline && fits(c, &callees[c.callee]) => {
+                *stmt = Stmt::Nest { body: Body::of(kernel, &callees[c.callee], c) };
+                changed = true;
+            }
+            other => {
+                for inside in other.blocks_mut() {
+                    changed |= block(kernel, callees, inside);
+                }
+            }
+        }
+    }
+    changed
+}
+
+/// Whether all that a call touches is known but for indices of loops, and only buffers of its own
+/// exchange places: an operand or result may be a part of something.
+fn fits(call: &Call, callee: &Kernel) -> bool {
+    let mut own = true;
+    visit(&callee.body, &mut |s| {
+        for Carry { now, next } in s.carries().iter().filter(|c| c.now.buffer != c.next.buffer) {
+            let workspace = |h: &Held| match callee.buffers[h.buffer].place {
+                Place::Workspace(_) => true,
+                Place::Input(_) | Place::Output(_) | Place::Given { .. } | Place::Record { .. } => {
+                    false
+                }
+            };
+            own &= workspace(now) && workspace(next);
+        }
+    });
+    own && call.operands.iter().chain(&call.outputs).all(|v| v.at.dynamic.is_none())
+}
+
+/// Kernels that are called, in their order.
+fn drop_unused(program: &mut Program) {
+    let mut called: SecondaryMap<KernelId, bool> = SecondaryMap::new();
+    let mark = |kernel: &Kernel| {
+        let mut found = Vec::new();
+        visit(&kernel.body, &mut |s| {
+            if let Stmt::Call(c) = s {
+                found.push(c.callee);
+            }
+        });
+        found
+    };
+    mark(&program.entry).into_iter().for_each(|k| called[k] = true);
+    for (id, kernel) in program.callees.iter().rev() {
+        if called[id] {
+            mark(kernel).into_iter().for_each(|k| called[k] = true);
+        }
+    }
+    let mut new: SecondaryMap<KernelId, KernelId> = SecondaryMap::with_default(KernelId::new(0));
+    for (id, mut kernel) in std::mem::take(&mut program.callees) {
+        if called[id] {
+            renumber(&mut kernel.body, &new);
+            new[id] = program.callees.push(kernel);
+        }
+    }
+    renumber(&mut program.entry.body, &new);
+}
+
+fn renumber(body: &mut [Stmt], new: &SecondaryMap<KernelId, KernelId>) {
+    for stmt in body {
+        if let Stmt::Call(c) = stmt {
+            c.callee = new[c.callee];
+        }
+        stmt.blocks_mut().into_iter().for_each(|b| renumber(b, new));
+    }
+}
+
+/// A copy of a callee's body in the kernel that calls it.
+struct Body<'a> {
+    kernel: &'a mut Kernel,
+    callee: &'a Kernel,
+    call: &'a Call,
+    /// Where its workspace and its records have gone.
+    own: SecondaryMap<BufferId, Option<BufferId>>,
+    scalars: SecondaryMap<ScalarId, Option<ScalarId>>,
+    vars: SecondaryMap<VarId, Option<VarId>>,
+    indices: SecondaryMap<IndexId, Option<IndexId>>,
+    cursors: SecondaryMap<CursorId, Option<CursorId>>,
+}
+
+impl Body<'_> {
+    fn of(kernel: &mut Kernel, callee: &Kernel, call: &Call) -> Vec<Stmt> {
+        let (own, scalars) = (SecondaryMap::new(), SecondaryMap::new());
+        let (vars, indices) = (SecondaryMap::new(), SecondaryMap::new());
+        let cursors = SecondaryMap::new();
+        let mut body = Body { kernel, callee, call, own, scalars, vars, indices, cursors };
+        for (held, names) in &callee.kept {
+            let (held, _) = body.place(held.buffer);
+            names.iter().for_each(|name| body.kernel.keep(held, name.clone()));
+        }
+        body.block(&callee.body)
+    }
+
+    /// Where elements of a buffer begin.
+    fn place(&mut self, buffer: BufferId) -> (Held, Address) {
+        let place = |v: &View| (Held { buffer: v.buffer, version: v.version }, v.at.clone());
+        let b = &self.callee.buffers[buffer];
+        match b.place {
+            Place::Input(n) => place(&self.call.operands[n]),
+            Place::Output(n) | Place::Given { output: n, .. } => place(&self.call.outputs[n]),
+            Place::Workspace(offset) => {
+                self.own(buffer, Place::Workspace(self.call.frame + offset))
+            }
+            Place::Record { cursor, offset } => {
+                let cursor = self.cursor(cursor);
+                self.own(buffer, Place::Record { cursor, offset })
+            }
+        }
+    }
+}
+
+impl Body<'_> {
+    /// A buffer of the callee's own, which has gone there.
+    fn own(&mut self, buffer: BufferId, place: Place) -> (Held, Address) {
+        let new = self.own[buffer].unwrap_or_else(|| {
+            let ty = self.callee.buffers[buffer].ty.clone();
+            self.kernel.buffers.push(crate::loop_ir::Buffer { ty, place })
+        });
+        self.own[buffer] = Some(new);
+        (Held { buffer: new, version: 0 }, Address::default())
+    }
+}
+
+impl Map for Body<'_> {
+    fn arg(&mut self, arg: Arg) -> Arg {
+        match arg {
+            Arg::Scalar(s) => Arg::Scalar(self.scalars[s].unwrap_or(s)),
+            Arg::Var(v) => Arg::Var(self.vars[v].unwrap_or(v)),
+            Arg::Index(i) => Arg::Index(self.indices[i].unwrap_or(i)),
+            Arg::Literal(_) => arg,
+        }
+    }
+
+    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+        let (held, mut at) = self.place(held.buffer);
+        at.offset += address.offset;
+        let index = |(i, stride): &(IndexId, i64)| (self.indices[*i].unwrap_or(*i), *stride);
+        at.terms.extend(address.terms.iter().map(index));
+        at.dynamic = address.dynamic.map(|d| self.arg(d));
+        (held, at)
+    }
+
+    /// Of what is carried in place nothing is left to say.
+    fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
+        let mut held = |h: Held| self.place(h.buffer).0;
+        let carries = carries.iter().map(|c| Carry { now: held(c.now), next: held(c.next) });
+        carries.filter(|c| c.now.buffer != c.next.buffer).collect()
+    }
+
+    fn frame(&mut self, frame: usize) -> usize {
+        self.call.frame + frame
+    }
+
+    fn scalar(&mut self, value: ScalarId) -> ScalarId {
+        let fresh = self.kernel.scalars.push(self.callee.scalars[value]);
+        self.scalars[value] = Some(fresh);
+        fresh
+    }
+
+    fn var(&mut self, var: VarId, fresh: bool) -> VarId {
+        if fresh {
+            self.vars[var] = Some(self.kernel.vars.push(self.callee.vars[var]));
+        }
+        self.vars[var].unwrap_or(var)
+    }
+
+    fn index(&mut self, index: IndexId) -> IndexId {
+        let fresh = IndexId::new(self.kernel.indices as usize);
+        self.kernel.indices += 1;
+        self.indices[index] = Some(fresh);
+        fresh
+    }
+
+    fn cursor(&mut self, cursor: CursorId) -> CursorId {
+        let does = self.callee.cursors[cursor];
+        let new = self.cursors[cursor].unwrap_or_else(|| self.kernel.cursors.push(does));
+        self.cursors[cursor] = Some(new);
+        new
+    }
+
+    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+        body.iter().map(|s| self.stmt(s)).collect()
+    }
+}

@@ -1,0 +1,174 @@
+//! Variables where they are used: what every round sets before it reads it is the round's own.
+//!
+//! A loop's body was a kernel before it was in a loop, and what it worked in became variables around the loop.
+//! Nothing goes from round to round in them, but it looks as if it did:
+//!
+//! ```text
+//! var v0: f64 = 0.0
+//! serial i0 in 5 {                          for i0 in 5 {
+//!   v0 = 0.0                                  var v0: f64 = 0.0
+//!   serial i1 in 1000 {             ->        serial i1 in 1000 {
+//!     .. v0 = %1                                .. v0 = %1
+//!   }                                         }
+//!   %2: f64 = convert{to=f64} v0              %2: f64 = convert{to=f64} v0
+//!   store b1[i0], %2                          store b1[i0], %2
+//! }                                         }
+//! ```
+//!
+//! So a declaration moves to the innermost block that mentions its variable, where that sets it first. Rounds
+//! that were serial for that alone are independent then, and sums that wait for themselves run side by side.
+
+use crate::loop_ir::{Arg, Program, Stmt, VarId, claim, visit};
+use tapeloom_ir::OrderedSet;
+use tapeloom_ir::fault::{Fault, planted};
+
+/// Declares the variables of a program where they are used.
+///
+/// ```
+/// use tapeloom_backend::loop_ir;
+/// let text = "program @rows {
+///   buffer b0: f64[4,8] input 0
+///   buffer b1: f64[4] output 0
+///   nest {
+///     var v0: f64 = 0.0
+///     serial i0 in 4 {
+///       v0 = 0.0
+///       serial i1 in 8 {
+///         %0: f64 = load b0[i0*8 + i1]
+///         %1: f64 = add v0, %0
+///         v0 = %1
+///       }
+///       %2: f64 = convert{to=f64} v0
+///       store b1[i0], %2
+///     }
+///   }
+/// }";
+/// let mut program = loop_ir::parse(text, &|_| None)?;
+/// crate::passes::localize(&mut program);
+/// assert!(program.to_string().contains("for i0 in 4 {\n      var v0: f64 = 0.0\n      serial i1 in 8"));
+/// # Ok::<(), tapeloom_ir::Problem>(())
+/// ```
+pub fn localize(program: &mut Program) {
+    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+        let mut body = std::mem::take(&mut kernel.body);
+        let moved = block(&mut body);
+        kernel.body = body;
+        if moved {
+            claim(kernel);
+        }
+    }
+}
+
+/// Moves the declarations of a block inwards; whether there was one to move.
+fn block(body: &mut Vec<Stmt>) -> bool {
+    let declared = |stmt: &Stmt| if let Stmt::Var { var, .. } = stmt { Some(*var) } else { None };
+    let declared: Vec<VarId> = body.iter().filter_map(declared).collect();
+    let moved: OrderedSet<VarId> =
+        declared.into_iter().filter(|var| moves_inwards(body, *var)).collect();
+    body.retain(|stmt| !matches!(stmt, Stmt::Var { var, .. } if moved.contains(var)));
+    for stmt in body.iter_mut() {
+        for inside in stmt.blocks_mut() {
+            moved.iter().for_each(|var| declare(inside, *var));
+        }
+    }
+    let mut any = !moved.is_empty();
+    for stmt in body {
+        stmt.blocks_mut().into_iter().for_each(|inside| any |= block(inside));
+    }
+    any
+}
+
+/// Whether a statement names a variable, not counting its declaration.
+fn mentions(stmt: &Stmt, var: VarId) -> bool {
+    let mut found = false;
+    visit(std::slice::from_ref(stmt), &mut |s| {
+        found |= s.assigned().is_some_and(|(v, _)| v == var) && !matches!(s, Stmt::Var { .. });
+        s.args(&mut |a| found |= a == Arg::Var(var));
+    });
+    found
+}
+
+/// Whether a variable of a block is the own of a block further in.
+fn moves_inwards(body: &[Stmt], var: VarId) -> bool {
+    let mut users = body.iter().filter(|stmt| mentions(stmt, var));
+    let (Some(Stmt::Nest { body: inside } | Stmt::For { body: inside, .. }), None) =
+        (users.next(), users.next())
+    else {
+        return false;
+    };
+    sets_first(inside, var) || moves_inwards(inside, var)
+}
+
+/// Whether the first statement of a block that names a variable sets it.
+fn sets_first(body: &[Stmt], var: VarId) -> bool {
+    let first = body.iter().find(|stmt| mentions(stmt, var));
+    let sets = |stmt: &Stmt| matches!(stmt, Stmt::Set { var: v, value } if *v == var && *value != Arg::Var(var));
+    first.is_some_and(sets) || planted(Fault::OwnOfTheRound)
+}
+
+/// Declares a variable in the block that sets it first.
+fn declare(body: &mut Vec<Stmt>, var: VarId) {
+    if !sets_first(body, var) {
+        for stmt in body {
+            stmt.blocks_mut().into_iter().for_each(|inside| declare(inside, var));
+        }
+        return;
+    }
+    let first = body.iter_mut().find(|stmt| mentions(stmt, var));
+    if let Some(stmt) = first
+        && let Stmt::Set { value, .. } = stmt
+    {
+        *stmt = Stmt::Var { var, init: *value };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use crate::loop_ir::{eval, parse, shadow, verify};
+    use crate::passes::localize;
+    use tapeloom_ir::Tensor;
+
+    fn local(body: &str) -> String {
+        let text = format!(
+            "program @x {{ buffer b0: f64[4] input 0 buffer b1: f64[4] output 0
+               for i9 in 4 {{ store b1[i9], 0.5 }} {body} }}"
+        );
+        let mut program = parse(&text, &|_| None).unwrap();
+        assert_eq!(verify(&program), []);
+        let x = [Tensor::from([1.0, 2.0, 4.0, 8.0])];
+        let want = eval(&program, &x).unwrap();
+        localize(&mut program);
+        assert_eq!(verify(&program), [], "{program}");
+        assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
+        assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
+        program.to_string()
+    }
+
+    #[test]
+    fn what_rounds_set_first_is_their_own() {
+        let text = local(
+            "nest { var v0: f64 = 0.0 serial i0 in 4 { v0 = 1.0 serial i1 in 2 {
+               %0: f64 = load b0[i0] %1: f64 = mul v0, %0 v0 = %1 }
+             %2: f64 = convert{to=f64} v0 store b1[i0], %2 } }",
+        );
+        assert!(text.contains("for i0 in 4 {\n      var v0: f64 = 1.0"), "{text}");
+    }
+
+    #[test]
+    fn what_goes_on_stays() {
+        // To the next round, out of the loop, or to where it is set in a branch alone.
+        for body in [
+            "nest { var v0: f64 = 2.0 serial i0 in 4 { %0: f64 = convert{to=f64} v0 store b1[i0], %0
+               v0 = 1.0 } }",
+            "nest { var v0: f64 = 2.0 serial i0 in 4 { v0 = 1.0 %0: f64 = convert{to=f64} v0
+               store b1[i0], %0 } %1: f64 = convert{to=f64} v0 store b1[0], %1 }",
+            "nest { var v0: f64 = 2.0 serial i0 in 4 { %0: bool = lt i0, 2 if %0 { v0 = 1.0 } else { }
+               %1: f64 = convert{to=f64} v0 store b1[i0], %1 } }",
+        ] {
+            let text = local(body);
+            assert!(text.contains("var v0: f64 = 2.0\n    serial i0"), "{text}");
+        }
+    }
+}

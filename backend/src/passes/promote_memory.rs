@@ -1,0 +1,516 @@
+//! Elements in registers: what a loop keeps at fixed places of memory becomes variables.
+//!
+//! A scan of scalars carries an element or two, and what its body works out on the way lies in memory,
+//! too, since it was made as a kernel of its own. In a loop that runs in order, the elements of buffers
+//! of which every access names a constant element are held in variables: they are read before the
+//! loop, where they may be there already, and written behind it, where somebody may want them.
+//!
+//! ```text
+//!                                        %5: f64 = load b0[0]
+//!                                        var v0: f64 = %5
+//! serial i0 in 100 {                     serial i0 in 100 {
+//!   %0: f64 = load b0[0]           ->      %0: f64 = convert{to=f64} v0
+//!   %1: f64 = sin %0                       %1: f64 = sin %0
+//!   store b1[0], %1
+//!   %2: f64 = load b1[0]
+//!   store b0[0], %2                        v0 = %1
+//! }                                      }
+//!                                        store b0[0], v0
+//! ```
+//!
+//! What was stored in this round and is known to be there is taken as the value that it is (`%1`
+//! above), so that indices keep the proofs of their ranges.
+//!
+//! Known to compilers as register promotion (Cooper, Lu, 1997).
+
+use crate::loop_ir::visit::same_names;
+use crate::loop_ir::{
+    Address, Arg, BufferId, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Place,
+    Program, Rounds, ScalarId, Stmt, VarId, claim, visit,
+};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use std::collections::{BTreeMap, BTreeSet};
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::{Code, Dtype, Literal};
+
+/// A loop has at most so many elements in variables, so many of one buffer.
+const MOST: usize = 64;
+const MOST_OF_ONE: usize = 16;
+
+/// An element of a buffer.
+type Element = (BufferId, i64);
+
+/// Gives the loops of a program that run in order their variables.
+pub fn registers(program: &mut Program) {
+    promote(program, false);
+}
+
+/// The same for memory alone that one loop works in: where loops have been taken apart, another part may know it,
+/// and other values may lie in its place by then.
+pub(crate) fn own_registers(program: &mut Program) {
+    promote(program, true);
+}
+
+fn promote(program: &mut Program, own: bool) {
+    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+        let mut mentions = SecondaryMap::new();
+        count(&kernel.body, &mut mentions);
+        let mut body = std::mem::take(&mut kernel.body);
+        if block(kernel, &mentions, own, false, &mut body) {
+            kernel.body = body;
+            claim(kernel);
+        } else {
+            kernel.body = body;
+        }
+    }
+}
+
+/// Whether any loop of the block got variables: first the outer loops, then those `within` them with what is
+/// left in memory.
+fn block(
+    kernel: &mut Kernel,
+    mentions: &SecondaryMap<BufferId, usize>,
+    own: bool,
+    within: bool,
+    body: &mut [Stmt],
+) -> bool {
+    let mut changed = false;
+    for stmt in body {
+        let in_order = match stmt {
+            // What does not run reads nothing, and what runs once gains nothing.
+            Stmt::For { rounds: Rounds::Serial, extent, .. } => {
+                !matches!(extent, Extent::Constant(0 | 1))
+            }
+            Stmt::While { .. } => true,
+            Stmt::For { .. }
+            | Stmt::Nest { .. }
+            | Stmt::If { .. }
+            | Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. }
+            | Stmt::Contract(_)
+            | Stmt::Call(_)
+            | Stmt::Tape(_)
+            | Stmt::Watch(_)
+            | Stmt::Ask(_) => false,
+        };
+        let around =
+            if in_order { in_registers(kernel, mentions, own, within, stmt) } else { None };
+        for inside in stmt.blocks_mut() {
+            changed |= block(kernel, mentions, own, within || in_order, inside);
+        }
+        if let Some([mut before, behind]) = around {
+            before.push(std::mem::replace(stmt, Stmt::Nest { body: Vec::new() }));
+            before.extend(behind);
+            *stmt = Stmt::Nest { body: before };
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// How often buffers are named.
+fn count(body: &[Stmt], mentions: &mut SecondaryMap<BufferId, usize>) {
+    visit(body, &mut |s| {
+        s.accesses(&mut |a| mentions[a.buffer] += 1);
+        for Carry { now, next } in s.carries() {
+            mentions[now.buffer] += 1;
+            mentions[next.buffer] += 1;
+        }
+    });
+}
+
+/// Gives a loop its variables, and says what declares them before it and what stores them behind it;
+/// `None` where nothing becomes a variable.
+fn in_registers(
+    kernel: &mut Kernel,
+    mentions: &SecondaryMap<BufferId, usize>,
+    own: bool,
+    within: bool,
+    stmt: &mut Stmt,
+) -> Option<[Vec<Stmt>; 2]> {
+    let alone = std::slice::from_ref(&*stmt);
+    let mut chosen = chosen(kernel, alone);
+    let mut inside = SecondaryMap::new();
+    count(alone, &mut inside);
+    let only_here = |b: BufferId| mentions[b] == inside[b];
+    if own {
+        let mut carried = Vec::new();
+        visit(alone, &mut |s| {
+            s.carries().iter().for_each(|c| carried.extend([c.now.buffer, c.next.buffer]))
+        });
+        let workspace = |b: BufferId| matches!(kernel.buffers[b].place, Place::Workspace(_));
+        chosen.retain(|e, _| only_here(e.0) && workspace(e.0) && !carried.contains(&e.0));
+    }
+    if chosen.is_empty() {
+        return None;
+    }
+    // A round of the loop around may find what the one before it left here.
+    let fresh = |e: &Element| stmt.blocks().iter().find_map(|b| stores_first(b, *e)) == Some(true);
+    if within && chosen.keys().any(|e| only_here(e.0) && !fresh(e)) {
+        return None;
+    }
+    let (mut before, mut behind) = (Vec::new(), Vec::new());
+    let mut vars = BTreeMap::new();
+    for (element, (version, stored)) in chosen {
+        let (buffer, offset) = element;
+        let dtype = kernel.buffers[buffer].ty.dtype;
+        let workspace = matches!(kernel.buffers[buffer].place, Place::Workspace(_));
+        let local = workspace && only_here(buffer);
+        let mut init = Arg::Literal(Literal::zero(dtype));
+        if !local {
+            let (value, address) = (kernel.scalars.push(dtype), Address::constant(offset));
+            let expr = Expr::Load { buffer, version, address, guard: None };
+            before.push(Stmt::Let { value, expr });
+            init = Arg::Scalar(value);
+        }
+        let var = kernel.vars.push(dtype);
+        before.push(Stmt::Var { var, init });
+        vars.insert(element, var);
+        if stored && !local {
+            let (address, value) = (Address::constant(offset), Arg::Var(var));
+            behind.push(Stmt::Store { buffer, version, address, value, guard: None });
+        }
+    }
+    let mut promote = Promote {
+        dtypes: &kernel.vars,
+        vars,
+        known: BTreeMap::new(),
+        scalars: SecondaryMap::new(),
+        exchange: Vec::new(),
+    };
+    *stmt = promote.stmt(stmt);
+    Some([before, behind])
+}
+
+/// Whether a block certainly stores an element before it reads it; `None` where it does neither.
+fn stores_first(body: &[Stmt], element: Element) -> Option<bool> {
+    body.iter().find_map(|stmt| {
+        if let Stmt::Nest { body } = stmt {
+            return stores_first(body, element);
+        }
+        let mut met = None;
+        visit(std::slice::from_ref(stmt), &mut |s| {
+            let carried =
+                s.carries().iter().any(|c| [c.now.buffer, c.next.buffer].contains(&element.0));
+            if carried {
+                met = Some(false);
+            }
+            s.accesses(&mut |a| {
+                if (a.buffer, a.address.offset) == element {
+                    met.get_or_insert(a.write && stmt.blocks().is_empty());
+                }
+            });
+        });
+        met
+    })
+}
+
+/// Of an element that becomes a variable: the version in which it is behind the loop, and whether it is
+/// stored.
+type Use = (u32, bool);
+
+/// The elements that become variables.
+fn chosen(kernel: &Kernel, body: &[Stmt]) -> BTreeMap<Element, Use> {
+    let mut found: BTreeMap<BufferId, BTreeMap<i64, Use>> = BTreeMap::new();
+    let mut refused: BTreeSet<BufferId> = BTreeSet::new();
+    let mut carried: Vec<Carry> = Vec::new();
+    visit(body, &mut |s| {
+        carried.extend(s.carries());
+        let element = matches!(s, Stmt::Let { .. } | Stmt::Store { .. });
+        s.accesses(&mut |a| {
+            // The next round has another record.
+            let record = matches!(kernel.buffers[a.buffer].place, Place::Record { .. });
+            let constant = a.address.terms.is_empty() && a.address.dynamic.is_none();
+            if record || !element || !constant || a.guard.is_some() {
+                refused.insert(a.buffer);
+                return;
+            }
+            let of = found.entry(a.buffer).or_default();
+            let known = of.entry(a.address.offset).or_insert((a.version, false));
+            *known = (known.0.max(a.version), known.1 | a.write);
+        });
+    });
+    // What exchanges places does so element by element.
+    for Carry { now, next } in &carried {
+        if now.buffer != next.buffer {
+            let elements: Vec<i64> =
+                found.get(&next.buffer).into_iter().flat_map(|e| e.keys().copied()).collect();
+            let of = found.entry(now.buffer).or_default();
+            elements.into_iter().for_each(|e| of.entry(e).or_insert((now.version, true)).1 = true);
+        }
+    }
+    for Carry { now, .. } in &carried {
+        found.entry(now.buffer).or_default().values_mut().for_each(|of| of.0 = now.version);
+    }
+    let mut taken = 0;
+    for (buffer, elements) in &found {
+        let n = elements.len();
+        if !refused.contains(buffer) && n <= MOST_OF_ONE && taken + n <= MOST {
+            taken += n;
+        } else {
+            refused.insert(*buffer);
+        }
+    }
+    // Both or none.
+    for _ in 0..carried.len() {
+        let before = refused.len();
+        for [a, b] in carried.iter().map(|c| [c.now.buffer, c.next.buffer]) {
+            if refused.contains(&a) || refused.contains(&b) {
+                refused.extend([a, b]);
+            }
+        }
+        if refused.len() == before {
+            break;
+        }
+    }
+    let found = found.into_iter().filter(|(b, _)| !refused.contains(b));
+    found.flat_map(|(b, e)| e.into_iter().map(move |(offset, of)| ((b, offset), of))).collect()
+}
+
+/// A copy in which elements are variables.
+struct Promote<'a> {
+    dtypes: &'a PrimaryMap<VarId, Dtype>,
+    vars: BTreeMap<Element, VarId>,
+    /// What elements certainly are here.
+    known: BTreeMap<Element, Arg>,
+    /// Values that are no longer loaded.
+    scalars: SecondaryMap<ScalarId, Option<Arg>>,
+    /// What the loop that comes next does at the end of its rounds.
+    exchange: Vec<Stmt>,
+}
+
+impl Promote<'_> {
+    fn var(&self, buffer: BufferId, address: &Address) -> Option<(Element, VarId)> {
+        let element = (buffer, address.offset);
+        self.vars.get(&element).map(|v| (element, *v))
+    }
+
+    /// What a statement stores somewhere inside is not known any more.
+    fn forget(&mut self, stmt: &Stmt) {
+        if planted(Fault::Registers) {
+            return;
+        }
+        visit(std::slice::from_ref(stmt), &mut |s| {
+            s.accesses(&mut |a| {
+                if a.write {
+                    self.known.remove(&(a.buffer, a.address.offset));
+                }
+            });
+            for Carry { now, next } in s.carries() {
+                self.known.retain(|(b, _), _| *b != now.buffer && *b != next.buffer);
+            }
+        });
+    }
+
+    fn exchanges(&self, now: BufferId, next: BufferId) -> Vec<Stmt> {
+        let of = self.vars.range((next, i64::MIN)..=(next, i64::MAX));
+        let set = |((_, offset), from): (&Element, &VarId)| {
+            let var = *self.vars.get(&(now, *offset))?;
+            Some(Stmt::Set { var, value: Arg::Var(*from) })
+        };
+        of.filter_map(set).collect()
+    }
+}
+
+impl Map for Promote<'_> {
+    fn arg(&mut self, arg: Arg) -> Arg {
+        match arg {
+            Arg::Scalar(s) => self.scalars[s].unwrap_or(arg),
+            Arg::Var(_) | Arg::Index(_) | Arg::Literal(_) => arg,
+        }
+    }
+
+    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+        (held, Address { dynamic: address.dynamic.map(|d| self.arg(d)), ..address.clone() })
+    }
+
+    fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
+        let mut left = Vec::new();
+        for Carry { now, next } in carries {
+            let variables = self.vars.range((now.buffer, i64::MIN)..=(now.buffer, i64::MAX));
+            if variables.count() == 0 {
+                left.push(Carry { now: *now, next: *next });
+            } else if now.buffer != next.buffer {
+                let exchanges = self.exchanges(now.buffer, next.buffer);
+                self.exchange.extend(exchanges);
+            }
+        }
+        left
+    }
+
+    same_names!();
+
+    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+        let (exchange, known) = (std::mem::take(&mut self.exchange), self.known.clone());
+        let mut out = Vec::with_capacity(body.len());
+        self.statements(body, &mut out);
+        out.extend(exchange);
+        // What became known in the block ends with it; what it stores nobody took for known.
+        self.known = known;
+        out
+    }
+}
+
+impl Promote<'_> {
+    fn statements(&mut self, body: &[Stmt], out: &mut Vec<Stmt>) {
+        for stmt in body {
+            match stmt {
+                // It runs as it stands, so that what it finds out stays known.
+                Stmt::Nest { body } => self.statements(body, out),
+                Stmt::Let { value, expr: Expr::Load { buffer, address, .. } }
+                    if let Some((element, var)) = Promote::var(self, *buffer, address) =>
+                {
+                    if let Some(known) = self.known.get(&element) {
+                        self.scalars[*value] = Some(*known);
+                        continue;
+                    }
+                    let dtype = self.dtypes[var];
+                    let expr = Expr::Code(Code::Convert(dtype), vec![Arg::Var(var)]);
+                    out.push(Stmt::Let { value: *value, expr });
+                    self.known.insert(element, Arg::Scalar(*value));
+                }
+                Stmt::Store { buffer, address, value, .. }
+                    if let Some((element, var)) = Promote::var(self, *buffer, address) =>
+                {
+                    let value = self.arg(*value);
+                    out.push(Stmt::Set { var, value });
+                    self.known.remove(&element);
+                    if !matches!(value, Arg::Var(_)) {
+                        self.known.insert(element, value);
+                    }
+                }
+                other if other.blocks().is_empty() => out.push(self.stmt(other)),
+                other => {
+                    self.forget(other);
+                    out.push(self.stmt(other));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::loop_ir::interp::test_hosts::listen;
+    use crate::loop_ir::{parse, shadow, verify};
+    use crate::passes::splice;
+
+    /// The program with its elements in registers; it is valid, and gives the same.
+    fn promoted(text: &str) -> String {
+        let mut program = parse(text, &|_| None).unwrap();
+        assert_eq!(verify(&program), []);
+        listen(&program);
+        let want = shadow(&program, &[]).unwrap();
+        splice(&mut program);
+        registers(&mut program);
+        assert_eq!(verify(&program), [], "{program}");
+        assert_eq!(shadow(&program, &[]).unwrap(), want, "{program}");
+        program.to_string()
+    }
+
+    /// Whether the program stores to a buffer.
+    fn stores(text: &str, buffer: &str) -> usize {
+        text.matches(&format!("store {buffer}[")).count()
+    }
+
+    #[test]
+    fn a_scan_runs_in_registers() {
+        let text = promoted(
+            "kernel k0 @step inline { workspace 64 buffer b0: f64[] input 0 output 0
+               buffer b1: i64[] input 1 buffer b2: f64[] workspace 0
+               nest { %0: f64 = load b0[0] %1: i64 = load b1[0] %2: f64 = convert{to=f64} %1
+                      %3: f64 = add %0, %2 store b2[0], %3 }
+               nest { %4: f64 = load b2[0] %5: f64 = mul %4, 0.5 store b0[0], %5 } }
+             program @x { workspace 192 buffer b0: f64[] workspace 0 version b0.1 continues b0
+               version b0.2 continues b0.1 buffer b1: i64[] workspace 64 buffer b2: f64[] output 0
+               nest { store b0[0], 1.0 }
+               serial i0 in 10 carry b0.1 = b0.2 {
+                 store b1[0], i0
+                 call k0(b0.1[0; 1], b1[0; 1]) to (b0.2[0; 1]) frame 128
+               }
+               nest { %0: f64 = load b0.1[0] store b2[0], %0 } }",
+        );
+        let inside = &text[text.find("serial").unwrap()..];
+        let inside = &inside[..inside.find("\n    }").unwrap()];
+        assert!(!inside.contains("load") && !inside.contains("store"), "{text}");
+        // What only the body knows is never in memory, and the index is taken as it is.
+        assert_eq!((stores(&text, "b1"), stores(&text, "b3")), (0, 0), "{text}");
+        assert!(inside.contains("= convert{to=f64} i0"), "{text}");
+    }
+
+    #[test]
+    fn what_exchanges_places_does_so_in_variables() {
+        let text = promoted(
+            "program @x { workspace 256 buffer b0: f64[2] workspace 0 buffer b1: f64[2] workspace 64
+               buffer b2: f64[2] output 0
+               nest { store b0[0], 1.0 store b0[1], 2.0 }
+               serial i0 in 3 carry b0 = b1 {
+                 nest { %0: f64 = load b0[0] %1: f64 = load b0[1]
+                        store b1[0], %1 store b1[1], %0 } }
+               nest { %2: f64 = load b0[0] store b2[0], %2 %3: f64 = load b0[1] store b2[1], %3 } }",
+        );
+        assert!(!text.contains("carry") && stores(&text, "b1") == 0, "{text}");
+    }
+
+    /// What the loop around cannot hold, since an index runs over it there, the loop within can.
+    #[test]
+    fn loops_within_have_their_own() {
+        let text = promoted(
+            "program @x { workspace 64 buffer b0: f64[2] workspace 0 buffer b1: f64[2] output 0
+               for i3 in 2 { store b1[i3], 0.5 }
+               serial i0 in 3 {
+                 for i2 in 2 { %7: f64 = load b1[i2] store b0[i2], %7 }
+                 serial i1 in 4 {
+                   nest { %0: f64 = load b0[0] %1: f64 = add %0, 1.0 store b0[0], %1 }
+                   nest { %2: f64 = load b0[0] store b1[1], %2 } } } }",
+        );
+        let inside = &text[text.find("serial i1").unwrap()..];
+        assert!(!inside[..inside.find('}').unwrap()].contains("store"), "{text}");
+    }
+
+    /// What a round of the loop around leaves for the next stays in memory, if that loop has too many
+    /// elements to hold it.
+    #[test]
+    fn what_outlives_a_loop_within_stays() {
+        let all = || (0..MOST).map(|i| (i / MOST_OF_ONE, i % MOST_OF_ONE));
+        let buffers: String = (0..MOST / MOST_OF_ONE)
+            .map(|b| format!("buffer b{b}: f64[{MOST_OF_ONE}] workspace {}\n", 128 * b))
+            .collect();
+        let fill: String = all().map(|(b, e)| format!("store b{b}[{e}], 1.0\n")).collect();
+        let text = promoted(&format!(
+            "program @x {{ workspace 1024 {buffers} buffer b4: f64[] workspace 512
+               buffer b5: f64[] output 0
+               nest {{ store b5[0], 0.5 }}
+               serial i0 in 3 {{ serial i1 in 4 {{
+                 nest {{ {fill} %4: i64 = mul i0, 4 %5: i64 = add %4, i1 %6: bool = gt %5, 0
+                         if %6 {{ %0: f64 = load b4[0] store b5[0], %0 }} else {{ }} }}
+                 nest {{ %1: f64 = convert{{to=f64}} i1 store b4[0], %1 }} }} }} }}"
+        ));
+        assert_eq!(stores(&text, "b4"), 1, "{text}");
+    }
+
+    /// Elements that only the run finds, parts that are handed on, and too many, stay in memory.
+    #[test]
+    fn what_is_met_elsewhere_stays() {
+        let keep = "nest { %0: f64 = load b0[0] store b1[0], %0 } }";
+        for body in [
+            "serial i0 in 3 { nest { %1: f64 = load b0[0] %2: f64 = add %1, 1.0 store b0[0], %2 }
+               for i1 in 2 { store b0[i1], 1.0 } }",
+            "serial i0 in 3 { nest { %1: f64 = load b0[0] store b0[0], 1.0 ask &f (b0[0; 2]: f64[2]) to () } }",
+            "serial i0 in 3 { nest { %1: f64 = load b0[0] %3: bool = lt i0, 1
+               store b0[0], 2.0 if %3 } }",
+        ] {
+            let text = format!(
+                "program @x {{ workspace 64 buffer b0: f64[2] workspace 0 buffer b1: f64[] output 0
+                 nest {{ store b0[0], 1.0 store b0[1], 1.0 }} {body} {keep}"
+            );
+            assert!(!promoted(&text).contains("var"), "{text}");
+        }
+    }
+}

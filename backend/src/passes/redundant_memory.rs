@@ -1,0 +1,350 @@
+//! Reuse: what straight code has loaded or stored it does not load again, and what it stores twice it stores once.
+//!
+//! ```text
+//! %0: f64 = load b0[i0]                    %0: f64 = load b0[i0]
+//! store b1[i0 + 1], %0                ->
+//! %1: f64 = load b1[i0 + 1]
+//! %2: f64 = load b0[i0]
+//! %3: f64 = mul %1, %2                     %3: f64 = mul %0, %0
+//! store b1[i0 + 1], %3                     store b1[i0 + 1], %3
+//! ```
+//!
+//! An element keeps its value until something is stored that may be the same one: at an address of that buffer of
+//! which it is not seen that it is another, and, where arrays are taken to *overlap*, in any other array that is not
+//! kept (a tape is memory of its own). A store goes where the same element is stored again before anything may read
+//! it. What branches do within is seen, what loops do is not.
+//!
+//! The scheduler gives every value its place and reads it once, so there is little to find before loops are
+//! [unrolled](super::unroll). Known to compilers as redundant load elimination and dead store elimination.
+
+use crate::loop_ir::visit::{same_carries, same_names};
+use crate::loop_ir::{
+    Address, Arg, BufferId, Carry, CursorId, Expr, Held, IndexId, Map, Program, ScalarId, Stmt,
+    VarId, visit,
+};
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::OrderedSet;
+use tapeloom_ir::fault::{Fault, planted};
+
+/// Takes from straight code the loads and stores that it can do without.
+///
+/// ```
+/// use tapeloom_backend::loop_ir;
+/// let text = "program @square {
+///   buffer b0: f64[4] input 0
+///   buffer b1: f64[4] output 0
+///   for i0 in 4 {
+///     %0: f64 = load b0[i0]
+///     %1: f64 = load b0[i0]
+///     %2: f64 = mul %0, %1
+///     store b1[i0], 0.0
+///     store b1[i0], %2
+///   }
+/// }";
+/// let mut program = loop_ir::parse(text, &|_| None)?;
+/// crate::passes::reuse(&mut program, false);
+/// assert!(program.to_string().contains("
+///     %0: f64 = load b0[i0]
+///     %2: f64 = mul %0, %0
+///     store b1[i0], %2
+/// "));
+/// # Ok::<(), tapeloom_ir::Problem>(())
+/// ```
+pub fn reuse(program: &mut Program, overlap: bool) {
+    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+        let body = std::mem::take(&mut kernel.body);
+        let alike = Alike { overlap, kept: kernel.kept.keys().map(|held| held.buffer).collect() };
+        let mut loads = Loads { alike: &alike, known: Vec::new(), same: SecondaryMap::new() };
+        let body = loads.block(&body);
+        kernel.body = stores(&alike, body);
+    }
+}
+
+/// Which elements may be the same.
+struct Alike {
+    overlap: bool,
+    kept: OrderedSet<BufferId>,
+}
+
+/// An element of a value of a buffer.
+#[derive(Clone, PartialEq, Debug)]
+struct Element {
+    held: Held,
+    address: Address,
+}
+
+impl Element {
+    /// Whether it is always the same one while its scalars are: a variable may hold something else later.
+    fn is_fixed(&self) -> bool {
+        !matches!(self.address.dynamic, Some(Arg::Var(_)))
+    }
+}
+
+impl Alike {
+    /// Whether two elements may be the same.
+    fn may(&self, a: &Element, b: &Element) -> bool {
+        let (x, y) = (a.held.buffer, b.held.buffer);
+        if x != y {
+            return self.overlap && !self.kept.contains(&x) && !self.kept.contains(&y);
+        }
+        // The same sum of the same indices, and another constant.
+        let apart = a.address.terms == b.address.terms
+            && a.address.dynamic == b.address.dynamic
+            && a.address.offset != b.address.offset;
+        !(apart && a.is_fixed() || planted(Fault::ReuseAlias))
+    }
+
+    /// Whether they certainly are.
+    fn is(&self, a: &Element, b: &Element) -> bool {
+        a.held.buffer == b.held.buffer && a.address == b.address && a.is_fixed()
+    }
+}
+
+/// A copy in which nothing is loaded that is known.
+struct Loads<'a> {
+    alike: &'a Alike,
+    /// Elements, and what they hold.
+    known: Vec<(Element, Arg)>,
+    same: SecondaryMap<ScalarId, Option<Arg>>,
+}
+
+impl Loads<'_> {
+    fn of(&mut self, buffer: BufferId, version: u32, address: &Address) -> Element {
+        let (held, address) = self.element(Held { buffer, version }, address);
+        Element { held, address }
+    }
+
+    /// What is stored may be any element that is like it.
+    fn forget(&mut self, stored: &Element) {
+        let alike = self.alike;
+        self.known.retain(|(known, _)| !alike.may(known, stored));
+    }
+
+    /// Forgets what statements inside store.
+    fn forget_all(&mut self, stmt: &Stmt) {
+        let (mut stored, mut all) = (Vec::new(), false);
+        visit(std::slice::from_ref(stmt), &mut |s| {
+            // Behind a loop its arrays may have exchanged places.
+            all |= !s.carries().is_empty() || matches!(s, Stmt::Tape(_));
+            s.accesses(&mut |a| {
+                all |= a.write && !matches!(s, Stmt::Store { .. });
+                stored.extend(a.write.then(|| self.of(a.buffer, a.version, a.address)));
+            });
+        });
+        match all {
+            true => self.known.clear(),
+            false => stored.iter().for_each(|element| self.forget(element)),
+        }
+    }
+}
+
+impl Map for Loads<'_> {
+    fn arg(&mut self, arg: Arg) -> Arg {
+        match arg {
+            Arg::Scalar(s) => self.same[s].unwrap_or(arg),
+            Arg::Var(_) | Arg::Index(_) | Arg::Literal(_) => arg,
+        }
+    }
+
+    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+        let dynamic = address.dynamic.map(|d| self.arg(d));
+        (held, Address { dynamic, ..address.clone() })
+    }
+
+    same_names!();
+    same_carries!();
+
+    /// A block begins with what is known; what it learns ends with it.
+    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+        let before = self.known.clone();
+        let mut out = Vec::with_capacity(body.len());
+        for stmt in body {
+            match stmt {
+                Stmt::Let { value, expr: Expr::Load { buffer, version, address, guard: None } } => {
+                    let element = self.of(*buffer, *version, address);
+                    let alike = self.alike;
+                    let known = self.known.iter().find(|(known, _)| alike.is(known, &element));
+                    if let Some((_, arg)) = known {
+                        self.same[*value] = Some(*arg);
+                        continue;
+                    }
+                    self.known.push((element, Arg::Scalar(*value)));
+                    out.push(self.stmt(stmt));
+                }
+                Stmt::Store { buffer, version, address, value, guard } => {
+                    let element = self.of(*buffer, *version, address);
+                    self.forget(&element);
+                    let value = self.arg(*value);
+                    if guard.is_none() && !matches!(value, Arg::Var(_)) {
+                        self.known.push((element, value));
+                    }
+                    out.push(self.stmt(stmt));
+                }
+                Stmt::For { .. } | Stmt::While { .. } => {
+                    // Of a round nobody knows what the one before has stored.
+                    let known = std::mem::take(&mut self.known);
+                    out.push(self.stmt(stmt));
+                    self.known = known;
+                    self.forget_all(stmt);
+                }
+                Stmt::Nest { .. }
+                | Stmt::If { .. }
+                | Stmt::Let { .. }
+                | Stmt::Var { .. }
+                | Stmt::Set { .. }
+                | Stmt::Fold { .. }
+                | Stmt::Contract(_)
+                | Stmt::Call(_)
+                | Stmt::Tape(_)
+                | Stmt::Watch(_)
+                | Stmt::Ask(_) => {
+                    out.push(self.stmt(stmt));
+                    self.forget_all(stmt);
+                }
+            }
+        }
+        self.known = before;
+        out
+    }
+}
+
+/// The statements without stores of what is stored again before anything may read it.
+fn stores(alike: &Alike, body: Vec<Stmt>) -> Vec<Stmt> {
+    let (mut kept, mut again): (Vec<Stmt>, Vec<Element>) = (Vec::new(), Vec::new());
+    for mut stmt in body.into_iter().rev() {
+        for inside in stmt.blocks_mut() {
+            *inside = stores(alike, std::mem::take(inside));
+            again.clear();
+        }
+        let of = |buffer: &BufferId, version: &u32, address: &Address| Element {
+            held: Held { buffer: *buffer, version: *version },
+            address: address.clone(),
+        };
+        match &stmt {
+            Stmt::Store { buffer, version, address, guard: None, .. } => {
+                let element = of(buffer, version, address);
+                if again.iter().any(|a| a.held == element.held && alike.is(a, &element)) {
+                    continue;
+                }
+                again.push(element);
+            }
+            Stmt::Let { expr: Expr::Load { buffer, version, address, .. }, .. } => {
+                let element = of(buffer, version, address);
+                again.retain(|a| !alike.may(a, &element));
+            }
+            Stmt::Contract(_) | Stmt::Call(_) | Stmt::Ask(_) | Stmt::Tape(_) => again.clear(),
+            Stmt::Nest { .. }
+            | Stmt::For { .. }
+            | Stmt::While { .. }
+            | Stmt::If { .. }
+            | Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. }
+            | Stmt::Watch(_) => {}
+        }
+        kept.push(stmt);
+    }
+    kept.reverse();
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use crate::loop_ir::{eval, parse, shadow, verify};
+    use crate::passes::reuse;
+    use tapeloom_ir::Tensor;
+
+    /// How many loads and stores are left where arrays do not overlap, and where they may; what comes out is the same.
+    #[track_caller]
+    fn check(body: &str, expected: [[usize; 2]; 2]) {
+        let text = format!(
+            "program @x {{ workspace 32 buffer b0: f64[4] input 0 buffer b1: i64[] input 1
+               buffer b2: f64[4] output 0 buffer b3: f64[4] workspace 0 kept tape
+               for i9 in 4 {{ store b2[i9], 0.5 }} {body} }}"
+        );
+        let program = parse(&text, &|_| None).unwrap();
+        let args = [Tensor::from([1.0, 2.0, 4.0, 8.0]), Tensor::scalar(2_i64)];
+        let want = shadow(&program, &args).unwrap();
+        let found = [false, true].map(|overlap| {
+            let mut program = program.clone();
+            reuse(&mut program, overlap);
+            assert_eq!(verify(&program), [], "{program}");
+            assert_eq!(shadow(&program, &args).unwrap(), want, "{program}");
+            assert_eq!(eval(&program, &args).unwrap(), want, "{program}");
+            let text = program.to_string();
+            // Without the step that fills the result.
+            [text.matches("= load").count(), text.matches("store").count() - 1]
+        });
+        assert_eq!(found, expected, "{program}");
+    }
+
+    #[test]
+    fn what_is_known_is_not_loaded() {
+        check(
+            "nest { %0: f64 = load b0[1] %1: f64 = load b0[1] %2: f64 = mul %0, %1 store b2[0], %2 }",
+            [[1, 1]; 2],
+        );
+        check(
+            "nest { %0: f64 = load b0[1] store b2[0], %0 %1: f64 = load b2[0] store b2[1], %1 }",
+            [[1, 2]; 2],
+        );
+    }
+
+    #[test]
+    fn stores_to_other_arrays_matter_where_arrays_overlap() {
+        let body =
+            "nest { %0: f64 = load b0[1] store b2[0], %0 %1: f64 = load b0[1] store b2[1], %1 }";
+        check(body, [[1, 2], [2, 2]]);
+        // What is kept is memory of its own.
+        let kept =
+            "nest { %0: f64 = load b0[1] store b3[0], %0 %1: f64 = load b0[1] store b2[1], %1 }";
+        check(kept, [[1, 2]; 2]);
+    }
+
+    #[test]
+    fn stores_to_unknown_places_matter() {
+        check(
+            "nest { %9: i64 = load b1[0] %8: i64 = clamp 0, %9, 3 store b2[1], 1.0 store b2[(%8)], 2.0
+               %0: f64 = load b2[1] store b2[0], %0 }",
+            [[2, 3]; 2],
+        );
+        check(
+            "nest { store b2[1], 1.0 for i0 in 2 { store b2[i0], 2.0 } %0: f64 = load b2[1] store b2[0], %0 }",
+            [[1, 3]; 2],
+        );
+        // The same sum of the same indices, and another constant.
+        check(
+            "serial i0 in 3 { %0: f64 = load b2[i0] store b2[i0 + 1], 3.0 %1: f64 = load b2[i0]
+               %2: f64 = add %0, %1 store b2[i0], %2 }",
+            [[1, 2]; 2],
+        );
+    }
+
+    #[test]
+    fn what_branches_and_rounds_store_is_not_known() {
+        check(
+            "nest { %9: i64 = load b1[0] %8: bool = gt %9, 0 store b2[1], 1.0
+               if %8 { %0: f64 = load b2[1] store b2[0], %0 store b2[1], 2.0 } else { }
+               %1: f64 = load b2[1] store b2[2], %1 }",
+            [[2, 4]; 2],
+        );
+        check(
+            "serial i0 in 3 { %0: f64 = load b2[1] %1: f64 = add %0, 1.0 store b2[1], %1 }",
+            [[1, 1]; 2],
+        );
+    }
+
+    #[test]
+    fn stores_that_nobody_sees_go() {
+        check("nest { store b2[0], 1.0 store b2[1], 2.0 store b2[0], 3.0 }", [[0, 2]; 2]);
+        check("nest { store b2[0], 1.0 %0: f64 = load b0[1] store b2[0], %0 }", [[1, 1], [1, 2]]);
+        check(
+            "nest { store b2[0], 1.0 for i0 in 4 { %0: f64 = load b2[i0] store b2[i0], %0 } store b2[0], 3.0 }",
+            [[1, 3]; 2],
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! Loops that count down, upwards.
+//!
+//! What one loop writes from first to last, the way back reads from last to first: its loop counts up and its
+//! addresses down. Where rounds are independent their order is nobody's business, and side by side in memory is
+//! side by side in registers only in one direction:
+//!
+//! ```text
+//! for i0 in 100 {                               for i0 in 100 {
+//!   %0: f64 = load b0[i0*-1 + 99]        ->       %0: f64 = load b0[i0]
+//!   store b1[i0*-1 + 99], %0                      store b1[i0], %0
+//! }                                             }
+//! ```
+//!
+//! The simulated accelerator keeps the order: its streams read what was written last first.
+
+use crate::loop_ir::visit::{same_carries, same_names};
+use crate::loop_ir::{
+    Address, Arg, Carry, CursorId, Extent, Held, IndexId, Map, Program, Rounds, ScalarId, Stmt,
+    VarId, visit,
+};
+
+/// Turns round the independent loops of a program that read and write downwards, if that is seen in addresses
+/// alone.
+pub fn upward(program: &mut Program) {
+    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+        block(&mut kernel.body);
+    }
+}
+
+fn block(body: &mut [Stmt]) {
+    for stmt in body {
+        if let Stmt::For {
+            index,
+            extent: Extent::Constant(n),
+            rounds: Rounds::Parallel,
+            body: inside,
+            ..
+        } = stmt
+            && downward(*index, inside)
+        {
+            let mut turn = Turn { index: *index, last: *n as i64 - 1, counted: false };
+            let turned = turn.block(inside);
+            if !turn.counted {
+                *inside = turned;
+            }
+        }
+        stmt.blocks_mut().into_iter().for_each(|inside| block(inside));
+    }
+}
+
+/// Whether more accesses go down with an index than up.
+pub(super) fn downward(index: IndexId, body: &[Stmt]) -> bool {
+    let mut up = 0;
+    visit(body, &mut |stmt| stmt.accesses(&mut |a| up += a.address.stride(index).signum()));
+    up < 0
+}
+
+/// A copy in which an index counts from the other end.
+struct Turn {
+    index: IndexId,
+    last: i64,
+    /// Whether it is read beside addresses.
+    counted: bool,
+}
+
+impl Map for Turn {
+    fn arg(&mut self, arg: Arg) -> Arg {
+        self.counted |= matches!(arg, Arg::Index(i) if i == self.index);
+        arg
+    }
+
+    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+        let mut address = address.clone();
+        for (index, stride) in &mut address.terms {
+            if *index == self.index {
+                address.offset += *stride * self.last;
+                *stride = -*stride;
+            }
+        }
+        (held, address)
+    }
+
+    same_names!();
+    same_carries!();
+
+    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+        body.iter().map(|stmt| self.stmt(stmt)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use crate::loop_ir::{eval, parse, verify};
+    use crate::passes::upward;
+    use tapeloom_ir::Tensor;
+
+    fn turned(body: &str) -> String {
+        let text =
+            format!("program @x {{ buffer b0: f64[4] input 0 buffer b1: f64[4] output 0 {body} }}");
+        let mut program = parse(&text, &|_| None).unwrap();
+        let x = [Tensor::from([1.0, 2.0, 3.0, 4.0])];
+        let want = eval(&program, &x).unwrap();
+        upward(&mut program);
+        assert_eq!(verify(&program), [], "{program}");
+        assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
+        program.to_string()
+    }
+
+    #[test]
+    fn independent_rounds_go_up() {
+        let text = turned(
+            "for i0 in 4 { %0: f64 = load b0[i0*-1 + 3] %1: f64 = add %0, 1.0 store b1[i0*-1 + 3], %1 }",
+        );
+        assert!(text.contains("load b0[i0]") && text.contains("store b1[i0]"), "{text}");
+    }
+
+    #[test]
+    fn rounds_in_order_and_numbers_stay() {
+        for body in [
+            "nest { store b1[3], 0.0 } serial i0 in 3 { %0: f64 = load b1[i0*-1 + 3] store b1[i0*-1 + 2], %0 }",
+            "for i0 in 4 { %0: f64 = convert{to=f64} i0 store b1[i0*-1 + 3], %0 }",
+        ] {
+            assert!(turned(body).contains("i0*-1"));
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Rolling variables: elements that neighbouring rounds add to go from round to round in variables.
+//!
+//! The way back through a stencil adds to an element and to its neighbours. Three rounds load and store each
+//! element, and each waits until memory has what the round before it stored:
+//!
+//! ```text
+//! serial i0 in 8 {                              nest {
+//!   %0: f64 = load b0[i0]                         %4: f64 = load b1[0]
+//!   %1: f64 = load b1[i0]                         var v0: f64 = %4
+//!   %2: f64 = add %1, %0                          serial i0 in 8 {
+//!   store b1[i0], %2                 ->             %5: f64 = load b1[i0 + 1]
+//!   %3: f64 = load b1[i0 + 1]                       var v1: f64 = %5
+//!   %4: f64 = add %3, 1.0                           %0: f64 = load b0[i0]
+//!   store b1[i0 + 1], %4                            %1: f64 = convert{to=f64} v0
+//! }                                                 ..
+//!                                                   store b1[i0], v0
+//!                                                   v0 = v1
+//!                                                 }
+//!                                                 store b1[8], v0
+//!                                               }
+//! ```
+//!
+//! A round loads the element that it is the first to touch and stores the one that it is the last to touch. So it
+//! is where all that a loop does to a memory is to load and then store elements side by side that move on by one.
+//!
+//! Known to compilers as scalar replacement with rotating registers (Callahan, Carr and Kennedy, 1990).
+
+use crate::loop_ir::analysis::dependence::{Overlap, overlap};
+use crate::loop_ir::{
+    Access, Address, Arg, BufferId, Expr, Extent, Held, IndexId, Kernel, Program, Stmt, VarId,
+    visit,
+};
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::{Code, OrderedMap, OrderedSet};
+
+/// So many elements go from round to round at most.
+const WIDEST: usize = 4;
+
+/// Keeps in variables what rounds hand on in memory.
+///
+/// ```
+/// use tapeloom_backend::loop_ir;
+/// let text = "program @pairs {
+///   buffer b0: f64[8] input 0
+///   buffer b1: f64[9] output 0
+///   for i9 in 9 {
+///     store b1[i9], 0.0
+///   }
+///   serial i0 in 8 {
+///     %0: f64 = load b0[i0]
+///     %1: f64 = load b1[i0]
+///     %2: f64 = add %1, %0
+///     store b1[i0], %2
+///     %3: f64 = load b1[i0 + 1]
+///     %4: f64 = add %3, %0
+///     store b1[i0 + 1], %4
+///   }
+/// }";
+/// let mut program = loop_ir::parse(text, &|_| None)?;
+/// crate::passes::roll(&mut program);
+/// assert!(program.to_string().contains("store b1[i0], v0\n      v0 = v1\n    }\n    store b1[8], v0\n"));
+/// # Ok::<(), tapeloom_ir::Problem>(())
+/// ```
+pub fn roll(program: &mut Program) {
+    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+        let mut body = std::mem::take(&mut kernel.body);
+        block(kernel, &mut body);
+        kernel.body = body;
+    }
+}
+
+fn block(kernel: &mut Kernel, body: &mut [Stmt]) {
+    for stmt in body {
+        stmt.blocks_mut().into_iter().for_each(|inside| block(kernel, inside));
+        if let Some(rolling) = Rolling::of(kernel, stmt) {
+            *stmt = rolling.rolled(kernel, stmt);
+        }
+    }
+}
+
+/// Elements side by side that a loop moves on by one in each round.
+struct Rolling {
+    index: IndexId,
+    rounds: usize,
+    held: Held,
+    /// The element that a round is the last to touch.
+    first: Address,
+    /// How far it is from one to the next, as far as they move on in a round.
+    stride: i64,
+    /// How many there are in a round beside the first.
+    more: usize,
+}
+
+impl Rolling {
+    fn of(kernel: &Kernel, stmt: &Stmt) -> Option<Rolling> {
+        let Stmt::For { index, extent: Extent::Constant(rounds), carries, body, .. } = stmt else {
+            return None;
+        };
+        let plain = |s: &Stmt| {
+            matches!(s, Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Var { .. } | Stmt::Set { .. })
+        };
+        if !carries.is_empty() || !body.iter().all(plain) {
+            return None;
+        }
+        let mut stored: OrderedSet<BufferId> = OrderedSet::default();
+        visit(body, &mut |s| s.accesses(&mut |a| stored.extend(a.write.then_some(a.buffer))));
+        stored.iter().find_map(|b| Rolling::in_buffer(kernel, *index, *rounds, body, *b))
+    }
+
+    fn in_buffer(
+        kernel: &Kernel,
+        index: IndexId,
+        rounds: usize,
+        body: &[Stmt],
+        buffer: BufferId,
+    ) -> Option<Rolling> {
+        let mut all: Vec<Access<'_>> = Vec::new();
+        body.iter().for_each(|s| s.accesses(&mut |a| all.push(a)));
+        all.retain(|a| overlap(kernel, a.buffer, buffer) != Overlap::None);
+        let one = all.first()?;
+        let (stride, version) = (one.address.stride(index), one.version);
+        let same = |a: &Access<'_>| {
+            let place =
+                (a.buffer, a.version, &a.address.terms) == (buffer, version, &one.address.terms);
+            place && a.guard.is_none() && a.address.dynamic.is_none()
+        };
+        if stride == 0 || !all.iter().all(same) {
+            return None;
+        }
+        // Elements by how many rounds earlier the first one was there.
+        let lowest = all.iter().min_by_key(|a| a.address.offset * stride.signum())?;
+        let mut found: OrderedMap<i64, (bool, bool)> = OrderedMap::default();
+        for a in &all {
+            let away = a.address.offset - lowest.address.offset;
+            if away % stride != 0 {
+                return None;
+            }
+            // Whether it is loaded first, and stored.
+            let (_, stored) = found.entry(away / stride).or_insert((!a.write, false));
+            *stored |= a.write;
+        }
+        let more = found.len() - 1;
+        let side_by_side = found.keys().all(|k| (0..=more as i64).contains(k));
+        let updated = found.values().all(|(loaded, stored)| *loaded && *stored);
+        (side_by_side && updated && (1..=WIDEST).contains(&more) && rounds > more).then(|| {
+            Rolling {
+                index,
+                rounds,
+                held: Held { buffer, version },
+                first: lowest.address.clone(),
+                stride,
+                more,
+            }
+        })
+    }
+
+    /// An element of a round.
+    fn at(&self, k: usize) -> Address {
+        Address { offset: self.first.offset + self.stride * k as i64, ..self.first.clone() }
+    }
+
+    /// An element of a round that is known, where there is no loop.
+    fn outside(&self, round: usize, k: usize) -> Address {
+        let mut address = self.at(round + k);
+        address.terms.retain(|(i, _)| *i != self.index);
+        address
+    }
+
+    /// Which variable an element of a round is in.
+    fn place(&self, held: Held, address: &Address) -> Option<usize> {
+        let away = address.offset - self.first.offset;
+        (held == self.held).then(|| usize::try_from(away / self.stride).ok())?
+    }
+
+    fn rolled(&self, kernel: &mut Kernel, stmt: &Stmt) -> Stmt {
+        let Held { buffer, version } = self.held;
+        let dtype = kernel.buffers[buffer].ty.dtype;
+        let vars: Vec<VarId> = (0..=self.more).map(|_| kernel.vars.push(dtype)).collect();
+        let mut load = |address: Address, var: VarId| {
+            let value = kernel.scalars.push(dtype);
+            let expr = Expr::Load { buffer, version, address, guard: None };
+            [Stmt::Let { value, expr }, Stmt::Var { var, init: Arg::Scalar(value) }]
+        };
+        let store = |address: Address, var: VarId| Stmt::Store {
+            buffer,
+            version,
+            address,
+            value: Arg::Var(var),
+            guard: None,
+        };
+        let newest = vars[self.more];
+        let mut out = Vec::new();
+        for (k, var) in vars[..self.more].iter().enumerate() {
+            out.extend(load(self.outside(0, k), *var));
+        }
+        let mut round: Vec<Stmt> = load(self.at(self.more), newest).into();
+        for inside in stmt.blocks().into_iter().flatten() {
+            round.push(self.in_variables(inside, &vars, dtype));
+        }
+        round.push(store(self.at(0), vars[0]));
+        let on = |w: &[VarId]| Stmt::Set { var: w[0], value: Arg::Var(w[1]) };
+        round.extend(vars.windows(2).map(on));
+        let mut turning = stmt.clone();
+        if let Stmt::For { body, .. } = &mut turning {
+            *body = round;
+        }
+        out.push(turning);
+        for (k, var) in vars[..self.more].iter().enumerate() {
+            if !planted(Fault::RollingLast) {
+                out.push(store(self.outside(self.rounds, k), *var));
+            }
+        }
+        Stmt::Nest { body: out }
+    }
+
+    /// A statement that has elements in variables.
+    fn in_variables(&self, stmt: &Stmt, vars: &[VarId], dtype: tapeloom_ir::Dtype) -> Stmt {
+        let var = |buffer: &BufferId, version: &u32, address: &Address| {
+            let held = Held { buffer: *buffer, version: *version };
+            Some(vars[self.place(held, address)?])
+        };
+        match stmt {
+            Stmt::Let { value, expr: Expr::Load { buffer, version, address, .. } } => {
+                let Some(var) = var(buffer, version, address) else { return stmt.clone() };
+                let now = Expr::Code(Code::Convert(dtype), vec![Arg::Var(var)]);
+                Stmt::Let { value: *value, expr: now }
+            }
+            Stmt::Store { buffer, version, address, value, .. } => {
+                let Some(var) = var(buffer, version, address) else { return stmt.clone() };
+                Stmt::Set { var, value: *value }
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use crate::loop_ir::{claim, eval, parse, shadow, verify};
+    use crate::passes::roll;
+    use tapeloom_ir::Tensor;
+
+    /// How many loads and stores there are in the loop of `i0`; what comes out is the same.
+    #[track_caller]
+    fn check(body: &str, expected: [usize; 2]) {
+        let text = format!(
+            "program @x {{ buffer b0: f64[12] input 0 buffer b1: f64[12] output 0
+               for i9 in 12 {{ store b1[i9], 0.5 }} {body} }}"
+        );
+        let mut program = parse(&text, &|_| None).unwrap();
+        claim(&mut program.entry);
+        assert_eq!(verify(&program), [], "{program}");
+        let x = [Tensor::from([1.0, 2.0, 4.0, 8.0, 0.1, 0.2, 0.3, 7.0, 1e20, -1.0, 3.0, 0.7])];
+        let want = shadow(&program, &x).unwrap();
+        roll(&mut program);
+        assert_eq!(verify(&program), [], "{program}");
+        assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
+        assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
+        let text = program.to_string();
+        let (_, inside) = text.split_once("i0 in").unwrap();
+        let inside: Vec<&str> = inside.lines().take_while(|line| line.trim() != "}").collect();
+        let count = |word: &str| inside.iter().filter(|line| line.contains(word)).count();
+        assert_eq!(["= load", "store"].map(count), expected, "{text}");
+    }
+
+    /// Adds to an element of `b1`.
+    fn add(k: usize, at: &str) -> String {
+        format!(
+            "%{k}0: f64 = load b0[i0] %{k}1: f64 = load b1[{at}] %{k}2: f64 = add %{k}1, %{k}0
+               store b1[{at}], %{k}2"
+        )
+    }
+
+    fn adding(rounds: usize, places: &[&str]) -> String {
+        let all: Vec<String> = places.iter().enumerate().map(|(k, at)| add(k + 1, at)).collect();
+        format!("serial i0 in {rounds} {{ {} }}", all.join(" "))
+    }
+
+    #[test]
+    fn neighbours_go_from_round_to_round() {
+        check(&adding(10, &["i0", "i0 + 1", "i0 + 2"]), [4, 1]);
+        check(&adding(10, &["i0 + 1", "i0", "i0 + 2"]), [4, 1]);
+        check(&adding(10, &["i0*-1 + 10", "i0*-1 + 11", "i0*-1 + 9"]), [4, 1]);
+        check(&adding(5, &["i0*2", "i0*2 + 2"]), [3, 1]);
+        check(&adding(3, &["i0", "i0 + 1", "i0", "i0 + 1"]), [5, 1]);
+        // In each round of another loop, in a part of its own.
+        let inner = adding(4, &["i1*6 + i0", "i1*6 + i0 + 1"]);
+        check(&format!("serial i1 in 2 {{ {inner} }}"), [3, 1]);
+    }
+
+    #[test]
+    fn others_stay_in_memory() {
+        // Not side by side, no two in a row, fewer rounds than elements.
+        check(&adding(9, &["i0", "i0 + 2"]), [4, 2]);
+        check(&adding(4, &["i0*2", "i0*2 + 1"]), [4, 2]);
+        check(&adding(2, &["i0", "i0 + 1", "i0 + 2"]), [6, 3]);
+        // The last element is another one, or what is stored was not loaded.
+        check(&adding(10, &["i0", "i0 + 1", "11"]), [6, 3]);
+        check(
+            "serial i0 in 9 { %0: f64 = load b1[i0] %1: f64 = add %0, 1.0 store b1[i0 + 1], %1 }",
+            [1, 1],
+        );
+    }
+}

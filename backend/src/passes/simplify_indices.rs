@@ -1,0 +1,428 @@
+//! Straight indices: what is known of integers when a program is made is not asked when it runs.
+//!
+//! Who reads an element where data say reads the nearest that there is, so indices are clamped; and elements
+//! that are not there are guarded. In loops most indices are sums of counters, of which it is known
+//! ([`crate::loop_ir::analysis::value_range`]) that they lie inside. Then clamps and guards are what they hold, branches one of their
+//! sides, and the address is the sum itself: from there it is seen whether rounds meet, and what lies side by
+//! side is loaded at once.
+//!
+//! ```text
+//! serial i0 in 100 {                            for i0 in 100 {
+//!   %0: i64 = add i0, 1
+//!   %1: i64 = max %0, 0
+//!   %2: i64 = min %1, 100
+//!   %3: f64 = load b0[(%2)]              ->       %3: f64 = load b0[i0 + 1]
+//!   store b1[i0], %3                              store b1[i0], %3
+//! }                                             }
+//! ```
+//!
+//! A comparison of such a sum is one of the counter, where loops are cut ([`super::split_loops`]); and what a variable
+//! holds is handed on where that is known, so rounds that use one for themselves are independent.
+//!
+//! What is proved here of an access is proved again by the verifier, of the sum.
+
+use super::index_set_split::{fold, keep_live};
+use crate::loop_ir::analysis::dependence::strengthen;
+use crate::loop_ir::analysis::value_range::Ranges;
+use crate::loop_ir::visit::{same_carries, same_names};
+use crate::loop_ir::{
+    Address, Arg, Assign, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Program,
+    ScalarId, Stmt, VarId, visit,
+};
+use cranelift_entity::EntitySet;
+use tapeloom_ir::{Code, Literal, OrderedMap};
+
+/// Straightens the indices of a program.
+///
+/// ```
+/// use tapeloom_backend::loop_ir;
+/// let text = "program @next {
+///   buffer b0: f64[101] input 0
+///   buffer b1: f64[100] output 0
+///   serial i0 in 100 {
+///     %0: i64 = add i0, 1
+///     %1: i64 = min %0, 100
+///     %2: f64 = load b0[(%1)]
+///     store b1[i0], %2
+///   }
+/// }";
+/// let mut program = loop_ir::parse(text, &|_| None)?;
+/// crate::passes::straighten(&mut program);
+/// assert!(program.to_string().contains("for i0 in 100 {\n    %2: f64 = load b0[i0 + 1]\n"));
+/// # Ok::<(), tapeloom_ir::Problem>(())
+/// ```
+pub fn straighten(program: &mut Program) {
+    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+        let body = std::mem::take(&mut kernel.body);
+        let (ranges, vars) = (Ranges::of(kernel), OrderedMap::default());
+        let mut straight = Straight { kernel, ranges, vars, changed: false };
+        let new = straight.block(&body);
+        if straight.changed {
+            kernel.body = wanted(new);
+            strengthen(kernel);
+        } else {
+            kernel.body = body;
+        }
+    }
+}
+
+/// A copy in which what is known is not computed.
+struct Straight<'a> {
+    kernel: &'a Kernel,
+    ranges: Ranges<'a>,
+    /// What variables hold here.
+    vars: OrderedMap<VarId, Arg>,
+    changed: bool,
+}
+
+impl<'a> Straight<'a> {
+    fn block(&mut self, body: &'a [Stmt]) -> Vec<Stmt> {
+        let mut out = Vec::with_capacity(body.len());
+        self.append(body, &mut out);
+        // Values of the block end with it.
+        self.forget(body);
+        out
+    }
+
+    /// What a block gives variables is not known.
+    fn forget(&mut self, body: &[Stmt]) {
+        visit(body, &mut |stmt| {
+            if let Some((var, _)) = stmt.assigned() {
+                self.vars.swap_remove(&var);
+            }
+        });
+    }
+
+    /// Ranges are told of what happens in the order in which the verifier tells them.
+    fn append(&mut self, body: &'a [Stmt], out: &mut Vec<Stmt>) {
+        for stmt in body {
+            match stmt {
+                Stmt::Nest { body } => out.push(Stmt::Nest { body: self.block(body) }),
+                Stmt::For { index, extent, rounds, lanes, carries, body } => {
+                    let (index, rounds, lanes) = (*index, *rounds, *lanes);
+                    self.ranges.count(index, *extent);
+                    let extent = match extent {
+                        Extent::Constant(n) => Extent::Constant(*n),
+                        Extent::Scalar(a) => Extent::Scalar(self.arg(*a)),
+                    };
+                    self.ranges.change_all(body);
+                    self.forget(body);
+                    let inside = self.block(body);
+                    self.ranges.change_all(body);
+                    let carries = carries.clone();
+                    out.push(Stmt::For { index, extent, rounds, lanes, carries, body: inside });
+                }
+                Stmt::While { head, condition, carries, body } => {
+                    let all = |ranges: &mut Ranges<'a>| {
+                        ranges.change_all(head);
+                        ranges.change_all(body);
+                    };
+                    all(&mut self.ranges);
+                    self.forget(head);
+                    self.forget(body);
+                    let mut again = Vec::with_capacity(head.len());
+                    self.append(head, &mut again);
+                    self.ranges.facts.push((*condition, true));
+                    let inside = self.block(body);
+                    self.ranges.facts.pop();
+                    all(&mut self.ranges);
+                    self.forget(head);
+                    let (condition, carries) = (self.arg(*condition), carries.clone());
+                    out.push(Stmt::While { head: again, condition, carries, body: inside });
+                }
+                Stmt::If { condition, then, otherwise } => match self.arg(*condition) {
+                    Arg::Literal(holds) => {
+                        self.changed = true;
+                        self.append(if holds.bits != 0 { then } else { otherwise }, out);
+                    }
+                    mapped => {
+                        let before = self.vars.clone();
+                        let mut side = |body: &'a [Stmt], holds| {
+                            self.vars.clone_from(&before);
+                            self.ranges.facts.push((*condition, holds));
+                            let inside = self.block(body);
+                            self.ranges.facts.pop();
+                            self.ranges.change_all(body);
+                            inside
+                        };
+                        let sides = (side(then, true), side(otherwise, false));
+                        self.forget(then);
+                        let (then, otherwise) = sides;
+                        out.push(Stmt::If { condition: mapped, then, otherwise });
+                    }
+                },
+                Stmt::Let { value, expr } => {
+                    let known = self.only(*value, expr);
+                    match known {
+                        Some(_) => self.changed = true,
+                        None => out.push(self.plain(stmt)),
+                    }
+                    self.ranges.same[*value] = known;
+                    self.ranges.define(*value, expr);
+                }
+                Stmt::Var { var, init: value } | Stmt::Set { var, value } => {
+                    out.push(self.stmt(stmt));
+                    match self.arg(*value) {
+                        Arg::Var(_) => self.vars.swap_remove(var),
+                        held => self.vars.insert(*var, held),
+                    };
+                    self.ranges.change(*var);
+                }
+                Stmt::Fold { var, .. } => {
+                    out.push(self.stmt(stmt));
+                    self.vars.swap_remove(var);
+                    self.ranges.change(*var);
+                }
+                Stmt::Store { guard, .. } => {
+                    if guard.is_none_or(|g| !never(self.arg(g))) {
+                        out.push(self.plain(stmt));
+                    }
+                }
+                Stmt::Contract(_)
+                | Stmt::Call(_)
+                | Stmt::Tape(_)
+                | Stmt::Watch(_)
+                | Stmt::Ask(_) => out.push(self.stmt(stmt)),
+            }
+        }
+    }
+
+    /// A load, a store or a code, without a guard that always holds.
+    fn plain(&mut self, stmt: &Stmt) -> Stmt {
+        let mut stmt = self.stmt(stmt);
+        if let Stmt::Let { expr: Expr::Code(code, args), .. } = &mut stmt
+            && let Some((compares, index, number)) = self.ranges.compared(*code, args)
+        {
+            self.changed = true;
+            (*code, *args) = (compares, vec![index, number]);
+        }
+        if let Stmt::Let { expr: Expr::Load { guard, .. }, .. } | Stmt::Store { guard, .. } =
+            &mut stmt
+        {
+            *guard = guard.filter(|g| !matches!(g, Arg::Literal(_)));
+        }
+        stmt
+    }
+
+    /// The operand or the number that a value can only be.
+    fn only(&mut self, value: ScalarId, expr: &'a Expr) -> Option<Arg> {
+        match expr {
+            Expr::Code(code, args) => {
+                let known = self.ranges.only(*code, args).map(|a| self.arg(a));
+                let known = known.or_else(|| {
+                    let args: Vec<Arg> = args.iter().map(|a| self.arg(*a)).collect();
+                    if let (Code::Convert(to), [x]) = (code, args.as_slice())
+                        && self.kernel.dtype(*x) == *to
+                    {
+                        return Some(*x);
+                    }
+                    let whole = |a: &Arg| !self.kernel.dtype(*a).is_float();
+                    if args.iter().all(whole) || matches!(args[0], Arg::Literal(_)) {
+                        fold(*code, &args)
+                    } else {
+                        None
+                    }
+                });
+                // A variable holds something else later.
+                known.filter(|a| !matches!(a, Arg::Var(_)))
+            }
+            Expr::Load { guard, .. } => {
+                let zero = Literal::zero(self.kernel.scalars[value]);
+                guard.filter(|g| never(self.arg(*g))).map(|_| Arg::Literal(zero))
+            }
+        }
+    }
+}
+
+/// Whether that is the constant `false`.
+fn never(guard: Arg) -> bool {
+    matches!(guard, Arg::Literal(l) if l.bits == 0)
+}
+
+impl Map for Straight<'_> {
+    fn arg(&mut self, arg: Arg) -> Arg {
+        match arg {
+            Arg::Scalar(s) => self.ranges.same[s].unwrap_or(arg),
+            Arg::Var(v) => match self.vars.get(&v) {
+                Some(held) => {
+                    self.changed = true;
+                    *held
+                }
+                None => arg,
+            },
+            Arg::Index(_) | Arg::Literal(_) => arg,
+        }
+    }
+
+    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+        if let Some(sum) = self.ranges.sum(address) {
+            self.changed = true;
+            return (held, sum);
+        }
+        let dynamic = address.dynamic.map(|d| self.arg(d));
+        (held, Address { dynamic, ..address.clone() })
+    }
+
+    same_names!();
+    same_carries!();
+
+    /// What has blocks inside is walked by [`Straight::append`].
+    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+        body.to_vec()
+    }
+}
+
+/// The statements without values that nobody reads, and without variables that nobody does.
+fn wanted(mut body: Vec<Stmt>) -> Vec<Stmt> {
+    loop {
+        body = keep_live(&body, &mut EntitySet::new());
+        let (mut read, mut all) = (EntitySet::new(), EntitySet::new());
+        visit(&body, &mut |stmt| {
+            let mut own = stmt.assigned().and_then(|(var, how)| {
+                all.insert(var);
+                matches!(how, Assign::Fold(_)).then_some(var)
+            });
+            stmt.args(&mut |a| {
+                if let Arg::Var(v) = a
+                    && own.take_if(|own| *own == v).is_none()
+                {
+                    read.insert(v);
+                }
+            });
+        });
+        if all.iter().all(|v: VarId| read.contains(v)) {
+            return body;
+        }
+        drop_assigned(&mut body, &|v| !read.contains(v));
+    }
+}
+
+fn drop_assigned(body: &mut Vec<Stmt>, unread: &dyn Fn(VarId) -> bool) {
+    body.retain(|stmt| !stmt.assigned().is_some_and(|(var, _)| unread(var)));
+    for stmt in body {
+        stmt.blocks_mut().into_iter().for_each(|inside| drop_assigned(inside, unread));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use crate::loop_ir::{eval, parse, verify};
+    use crate::passes::straighten;
+    use tapeloom_ir::Tensor;
+
+    /// The program with straight indices; it is valid, and gives the same.
+    fn straight(body: &str) -> String {
+        let text = format!(
+            "program @x {{ buffer b0: f64[6] input 0 buffer b1: i64[] input 1
+               buffer b2: f64[6] output 0 for i9 in 6 {{ store b2[i9], 0.5 }} {body} }}"
+        );
+        let mut program = parse(&text, &|_| None).unwrap();
+        assert_eq!(verify(&program), []);
+        straighten(&mut program);
+        assert_eq!(verify(&program), [], "{program}");
+        for n in [-2_i64, 0, 3, 9] {
+            let args = [Tensor::from([1.0, 2.0, 4.0, 8.0, 16.0, 32.0]), Tensor::scalar(n)];
+            let before = parse(&text, &|_| None).unwrap();
+            assert_eq!(eval(&program, &args).unwrap(), eval(&before, &args).unwrap(), "{program}");
+        }
+        program.to_string()
+    }
+
+    #[test]
+    fn clamps_that_never_bite_go() {
+        let text = straight(
+            "serial i0 in 2 { serial i1 in 3 {
+               %0: i64 = mul i0, 3 %1: i64 = add %0, i1 %2: i64 = max %1, 0 %3: i64 = min %2, 5
+               %4: f64 = load b0[(%3)] store b2[(%3)], %4 } }",
+        );
+        assert!(text.contains("store b2[i0*3 + i1], %4"), "{text}");
+        assert!(!text.contains("min") && !text.contains("serial"), "{text}");
+    }
+
+    #[test]
+    fn clamps_that_may_bite_stay() {
+        let text = straight(
+            "serial i0 in 6 {
+               %0: i64 = add i0, 1 %1: i64 = min %0, 5 %2: f64 = load b0[(%1)] store b2[i0], %2 }
+             nest { %3: i64 = load b1[0] %4: i64 = max %3, 0 %5: i64 = min %4, 5
+               %6: f64 = load b0[(%5)] store b2[0], %6 }",
+        );
+        assert!(text.contains("min %0, 5") && text.contains("min %4, 5"), "{text}");
+    }
+
+    #[test]
+    fn guards_branches_and_choices_are_settled() {
+        let text = straight(
+            "serial i0 in 5 {
+               %0: bool = ge i0, 0 %1: bool = lt i0, 5 %2: bool = and %0, %1
+               %3: f64 = load b0[i0 + 1] if %2
+               if %1 { store b2[i0], %3 if %2 } else { store b2[i0], -1.0 }
+               %4: i64 = sub i0, 7 %5: bool = lt %4, 0 %6: i64 = select %5, i0, %4
+               %7: f64 = load b0[(%6)] store b2[i0 + 1], %7 if %5 }",
+        );
+        for word in ["if", "select", "bool"] {
+            assert!(!text.contains(word), "{word}: {text}");
+        }
+    }
+
+    /// What a variable holds when it is read is not what it holds later.
+    #[test]
+    fn variables_are_not_handed_on() {
+        let text = straight(
+            "nest { %0: i64 = load b1[0] %1: i64 = clamp 0, %0, 2 var v0: i64 = %1
+               serial i0 in 2 { %2: i64 = clamp 0, v0, 5 v0 = 4 %3: f64 = load b0[(%2)]
+                 store b2[i0], %3 } }",
+        );
+        assert!(text.contains("clamp 0, v0, 5"), "{text}");
+    }
+
+    #[test]
+    fn rounds_with_variables_of_their_own_are_independent() {
+        let text = straight(
+            "nest { var v0: f64 = 0.0 serial i0 in 6 { %0: f64 = load b0[i0] v0 = %0
+               %1: f64 = convert{to=f64} v0 %2: bool = lt %1, 3.0
+               if %2 { v0 = 7.0 } else { store b2[i0], %1 }
+               %3: f64 = convert{to=f64} v0 store b2[i0], %3 } }",
+        );
+        assert!(
+            text.contains("convert{to=f64} v0") && !text.contains("convert{to=f64} %0"),
+            "{text}"
+        );
+        let text = straight(
+            "nest { var v0: f64 = 0.0 serial i0 in 6 { %0: f64 = load b0[i0] v0 = %0
+               %1: f64 = convert{to=f64} v0 store b2[i0], %1 } }",
+        );
+        assert!(text.contains("for i0 in 6") && text.contains("store b2[i0], %0"), "{text}");
+    }
+
+    /// Rows whose columns are cut into two loops: that no two meet is not seen in addresses of other indices.
+    #[test]
+    fn what_is_claimed_is_not_taken_back() {
+        let text = straight(
+            "for i0 in 2 lanes 2 { %0: i64 = max i0, 0 %1: f64 = convert{to=f64} %0
+               for i1 in 2 { store b2[i0*3 + i1], %1 } store b2[i0*3 + 2], 1.0 }",
+        );
+        assert!(text.contains("for i0 in 2 lanes 2") && !text.contains("max"), "{text}");
+    }
+
+    #[test]
+    fn counters_are_compared() {
+        let text = straight(
+            "serial i0 in 6 { %0: i64 = sub 5, i0 %1: bool = gt %0, 2 %2: i64 = add i0, 2
+               %3: bool = le %2, 6 %4: f64 = select %1, 3.0, 4.0 %5: f64 = select %3, %4, 5.0
+               store b2[i0], %5 }",
+        );
+        assert!(text.contains("lt i0, 3") && text.contains("le i0, 4"), "{text}");
+    }
+
+    #[test]
+    fn variables_that_nobody_reads_go() {
+        let text = straight(
+            "nest { var v0: i64 = 0 serial i0 in 6 { v0 = i0 %0: i64 = max i0, 0
+               %1: f64 = load b0[(%0)] store b2[i0], %1 } }",
+        );
+        assert!(!text.contains("v0") && !text.contains("serial"), "{text}");
+    }
+}

@@ -1,0 +1,192 @@
+//! Unrolling: several rounds of a loop in straight code.
+//!
+//! ```text
+//! serial i0 in 10 {                        serial i1 in 2 {
+//!   %0: f64 = load b0[i0]                    %1: f64 = load b0[i1*4]
+//!   store b1[i0], %0            by 4 ->      store b1[i1*4], %1
+//! }                                          ..                                  three times more
+//!                                          }
+//!                                          serial i2 in 2 {                      the remainder
+//!                                            %5: f64 = load b0[i2 + 8]
+//!                                            store b1[i2 + 8], %5
+//!                                          }
+//! ```
+//!
+//! The remainder stands behind, and before a loop that goes down in memory: that one undoes a loop that goes up,
+//! block by block in the opposite order. A loop of no more rounds than copies is no loop afterwards.
+//!
+//! Machines that know addresses of whole loops gain nothing by that, and ours does not do it by itself. It is for
+//! who compares with a compiler that does ([`Setup::unroll`](crate::accelerator::Setup)). Rounds happen in their
+//! order, so no bit changes.
+
+use super::index_set_split::{Range, copies, size, turns};
+use super::reverse_loops::downward;
+use crate::loop_ir::{Carry, Extent, Kernel, Program, Stmt, visit};
+use tapeloom_ir::fault::{Fault, planted};
+
+/// A loop that would have more statements stays as it is.
+const MOST_STATEMENTS: usize = 100_000;
+
+/// Unrolls loops of constant extent: those with none inside by the first factor, those around them by the second,
+/// and so on.
+///
+/// ```
+/// use tapeloom_backend::loop_ir;
+/// let text = "program @double {
+///   buffer b0: f64[10] input 0
+///   buffer b1: f64[10] output 0
+///   for i0 in 10 {
+///     %0: f64 = load b0[i0]
+///     %1: f64 = add %0, %0
+///     store b1[i0], %1
+///   }
+/// }";
+/// let mut program = loop_ir::parse(text, &|_| None)?;
+/// crate::passes::unroll(&mut program, &[4]);
+/// let text = program.to_string();
+/// assert!(text.contains("for i1 in 2 {") && text.contains("load b0[i1*4 + 3]"));
+/// assert!(text.contains("for i2 in 2 {") && text.contains("load b0[i2 + 8]"));
+/// # Ok::<(), tapeloom_ir::Problem>(())
+/// ```
+pub fn unroll(program: &mut Program, factors: &[u64]) {
+    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+        for step in std::mem::take(&mut kernel.body) {
+            // A step stays one.
+            let (step, _) = block(kernel, factors, vec![step]);
+            kernel.body.push(Stmt::nest(step));
+        }
+    }
+}
+
+/// The statements with their loops unrolled, inner ones first, and how deep these were nested.
+fn block(kernel: &mut Kernel, factors: &[u64], body: Vec<Stmt>) -> (Vec<Stmt>, usize) {
+    let (mut out, mut deepest) = (Vec::with_capacity(body.len()), 0);
+    for mut stmt in body {
+        let mut depth = 0;
+        for inside in stmt.blocks_mut() {
+            let (unrolled, within) = block(kernel, factors, std::mem::take(inside));
+            (*inside, depth) = (unrolled, depth.max(within));
+        }
+        let looped = matches!(stmt, Stmt::For { .. } | Stmt::While { .. });
+        let factor = factors.get(depth).copied().unwrap_or(1);
+        deepest = deepest.max(depth + usize::from(looped));
+        match stmt {
+            Stmt::For { index, extent: Extent::Constant(n), rounds, lanes: 1, carries, body }
+                if (n == 1 || n > 1 && factor > 1) && may(&carries, &body, n, factor) =>
+            {
+                let down = downward(index, &body);
+                for ranges in parts(n as i64, i64::try_from(factor).unwrap_or(i64::MAX), down) {
+                    copies(kernel, &body, (index, rounds), &ranges, carries.clone(), &mut out);
+                }
+            }
+            other => out.push(other),
+        }
+    }
+    (out, deepest)
+}
+
+/// Whether copies of a round may stand one behind the other, and are not too much.
+fn may(carries: &[Carry], body: &[Stmt], rounds: usize, factor: u64) -> bool {
+    let mut fits = !turns(body);
+    // What exchanges places has another name in every other round; so has what an inner loop hands on.
+    fits &= carries.iter().all(|carry| carry.now.buffer == carry.next.buffer);
+    visit(body, &mut |stmt| {
+        fits &= !matches!(stmt, Stmt::Watch(_));
+        let ours = |inner: &Carry| carries.iter().any(|c| c.now.buffer == inner.now.buffer);
+        fits &= !stmt.carries().iter().any(ours);
+    });
+    let copies = usize::try_from(factor).unwrap_or(usize::MAX).min(rounds);
+    fits && size(body).saturating_mul(copies) <= MOST_STATEMENTS
+}
+
+/// Which rounds are copies in one loop: those of full blocks, and the remainder.
+fn parts(rounds: i64, factor: i64, down: bool) -> Vec<Vec<Range>> {
+    let by = factor.min(rounds);
+    let rest = rounds % by;
+    let first = if down && !planted(Fault::UnrolledRest) { rest } else { 0 };
+    let blocks = (0..by).map(|n| Range { start: first + n, by, rounds: rounds / by }).collect();
+    let remainder = Range { start: if down { 0 } else { rounds - rest }, by: 1, rounds: rest };
+    match (rest, down) {
+        (0, _) => vec![blocks],
+        (_, true) => vec![vec![remainder], blocks],
+        (_, false) => vec![blocks, vec![remainder]],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use crate::loop_ir::{eval, parse, shadow, verify};
+    use crate::passes::unroll;
+    use tapeloom_ir::Tensor;
+
+    /// The text by those factors; it is valid, and gives the same.
+    fn unrolled(body: &str, factors: &[u64]) -> String {
+        let text = format!(
+            "program @x {{ buffer b0: f64[10] input 0 buffer b1: f64[10] output 0
+               version b1.1 continues b1 buffer b2: f64[] output 1
+               nest {{ store b2[0], 0.0 }} for i9 in 10 {{ store b1[i9], 0.5 }} {body} }}"
+        );
+        let mut program = parse(&text, &|_| None).unwrap();
+        let x = [(0..10).map(|i| f64::from(i).sqrt()).collect::<Tensor>()];
+        let want = shadow(&program, &x).unwrap();
+        unroll(&mut program, factors);
+        assert_eq!(verify(&program), [], "{program}");
+        assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
+        assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
+        program.to_string()
+    }
+
+    #[test]
+    fn remainders_stand_where_a_loop_ends_in_memory() {
+        let up = "serial i0 in 10 { %0: f64 = load b0[i0] store b1[i0], %0 }";
+        let down = "serial i0 in 10 { %0: f64 = load b0[i0*-1 + 9] store b1[i0*-1 + 9], %0 }";
+        let (up, down) = (unrolled(up, &[4]), unrolled(down, &[4]));
+        assert!(up.contains("load b0[i13 + 8]"), "{up}");
+        assert!(down.contains("load b0[i12*-1 + 9]"), "{down}");
+        assert!(down.contains("load b0[i13*-4 + 4]"), "{down}");
+    }
+
+    #[test]
+    fn a_loop_of_as_many_rounds_as_copies_is_none() {
+        let body = "serial i0 in 10 { %0: f64 = load b0[i0] store b1[i0], %0 }";
+        for factor in [10, 11, u64::MAX] {
+            let text = unrolled(body, &[factor]);
+            assert!(!text.contains("serial") && text.contains("load b0[9]"), "{text}");
+        }
+        assert!(unrolled(body, &[1]).contains("serial i0 in 10"));
+        let once = "serial i0 in 1 { %0: f64 = load b0[i0] store b1[i0], %0 }";
+        assert!(!unrolled(once, &[1]).contains("serial"));
+    }
+
+    #[test]
+    fn factors_go_from_the_inner_loops_to_the_outer_ones() {
+        let body = "serial i0 in 2 { serial i1 in 5 {
+            %0: f64 = load b0[i0*5 + i1] store b1[i0*5 + i1], %0 } }";
+        let inner = unrolled(body, &[5]);
+        assert!(inner.contains("serial i0 in 2") && inner.contains("b0[i0*5 + 4]"), "{inner}");
+        let outer = unrolled(body, &[1, 2]);
+        assert!(!outer.contains("i0 in 2") && outer.contains(" + 5]"), "{outer}");
+        assert!(!unrolled(body, &[5, 2]).contains("serial"));
+    }
+
+    /// Variables, indices as numbers, comparisons of them, and what rounds hand on.
+    #[test]
+    fn rounds_stay_in_order() {
+        for factor in [2, 3, 4, 7] {
+            unrolled(
+                "nest { var v0: f64 = 0.0 serial i0 in 10 { %0: f64 = convert{to=f64} i0
+                   %1: f64 = load b0[i0] %2: f64 = mul %0, %1 %3: f64 = convert{to=f64} v0
+                   %4: bool = eq i0, 5 %5: f64 = select %4, -1.0, %3 %6: f64 = add %5, %2 v0 = %6
+                   store b1[i0], %6 } store b2[0], v0 }",
+                &[factor],
+            );
+            unrolled(
+                "serial i0 in 10 carry b1 = b1.1 { %0: f64 = load b1[0] %1: f64 = load b0[i0]
+                   %2: f64 = add %0, %1 store b1.1[0], %2 }",
+                &[factor],
+            );
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Jammed loops: what waits for itself waits beside others.
+//!
+//! ```text
+//! serial i0 in 8 {                         serial i2 in 2 {
+//!   var v0 = 0.0                             var v1 = 0.0    .. v4
+//!   serial i1 in 100 {                       serial i3 in 100 {
+//!     %0 = load b0[i0*100 + i1]     ->         %1 = load b0[i2*400 + i3]
+//!     %1 = add v0, %0                          %2 = add v1, %1
+//!     v0 = %1                                  v1 = %2
+//!   }                                          ..                                    three times more
+//!   store b1[i0], v0                         }
+//! }                                          store b1[i2*4], v1    ..
+//!                                          }
+//! ```
+//!
+//! A sum is one chain of additions, each of which takes three or four cycles, and the machine could begin two in each.
+//! Sums of different rounds are different chains, so a few rounds of the outer loop go through the inner one together.
+//! Every chain keeps its order, and no bit changes. For loops whose rounds are independent, with straight code around
+//! one loop of straight code; what has lanes computes side by side already.
+//!
+//! Compilers know it as unroll and jam (Allen and Cocke, 1971).
+
+use super::index_set_split::{Jacket, Range, jammed, size};
+use crate::loop_ir::analysis::dependence::{Meet, memory, variables};
+use crate::loop_ir::{Carry, Extent, IndexId, Kernel, Program, Rounds, Stmt};
+use std::collections::BTreeSet;
+use tapeloom_ir::fault::{Fault, planted};
+
+/// How many chains at once, the best first: as many as hide each other, and no more, since each reads rows of its own,
+/// which may lie in the same places of a cache.
+const CHAINS: [usize; 4] = [4, 5, 3, 2];
+
+/// An inner loop of fewer rounds is not worth it.
+const LONG: usize = 4;
+
+/// Statements of an inner round at most, over all chains: values beyond that are not in registers.
+const MOST: usize = 48;
+
+/// Statements of all copies at most, with what stands around inner loops: a bound for code, since loops around a
+/// jammed one may be jammed next.
+const MOST_STATEMENTS: usize = 512;
+
+/// Lets a few rounds of outer loops go through inner ones together, where those are chains.
+pub(crate) fn jam(program: &mut Program) {
+    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+        for step in std::mem::take(&mut kernel.body) {
+            // A step stays one.
+            let step = block(kernel, vec![step]);
+            kernel.body.push(Stmt::nest(step));
+        }
+    }
+}
+
+fn block(kernel: &mut Kernel, body: Vec<Stmt>) -> Vec<Stmt> {
+    let mut out = Vec::with_capacity(body.len());
+    for mut stmt in body {
+        for inside in stmt.blocks_mut() {
+            *inside = block(kernel, std::mem::take(inside));
+        }
+        let Some(Chains { index, rounds, claim, carries, body, chains }) =
+            Chains::of(kernel, &stmt)
+        else {
+            out.push(stmt);
+            continue;
+        };
+        let (by, blocks, rest) = (chains as i64, (rounds / chains) as i64, rounds % chains);
+        let all = (0..by).map(|start| Range { start, by, rounds: blocks });
+        let last = (0..rest as i64).map(|n| Range { start: by * blocks + n, by: 1, rounds: 1 });
+        for ranges in [all.collect::<Vec<_>>(), last.collect()] {
+            jammed(kernel, body, (index, claim), &ranges, carries, &mut out);
+        }
+    }
+    out
+}
+
+/// A loop whose rounds are chains.
+struct Chains<'a> {
+    index: IndexId,
+    rounds: usize,
+    claim: Rounds,
+    carries: &'a [Carry],
+    body: Jacket<'a>,
+    /// How many go together.
+    chains: usize,
+}
+
+impl<'a> Chains<'a> {
+    fn of(kernel: &Kernel, stmt: &'a Stmt) -> Option<Chains<'a>> {
+        let Stmt::For { index, extent: Extent::Constant(n), rounds, lanes: 1, carries, body } =
+            stmt
+        else {
+            return None;
+        };
+        let at = body.iter().position(|s| !s.blocks().is_empty())?;
+        let (before, behind) = (&body[..at], &body[at + 1..]);
+        let Stmt::For {
+            index: own,
+            extent: Extent::Constant(m),
+            rounds: steps,
+            lanes: 1,
+            carries: none,
+            body: inside,
+        } = &body[at]
+        else {
+            return None;
+        };
+        let alone = before.iter().chain(behind).all(is_straight);
+        let in_place = |c: &Carry| c.now.buffer == c.next.buffer;
+        let shaped = alone && none.is_empty() && inside.iter().all(is_straight);
+        if !shaped || !carries.iter().all(in_place) || *m < LONG || !waits(kernel, inside) {
+            return None;
+        }
+        let most = MOST / size(inside).max(1);
+        let divides = |c: &&usize| n.is_multiple_of(**c) && **c <= most;
+        let chains = match CHAINS.iter().find(divides) {
+            Some(chains) => *chains,
+            None => CHAINS[0].min(most),
+        };
+        let independent = || {
+            variables(body).0 == Rounds::Parallel
+                && (memory(kernel, *index, Extent::Constant(*n), body) == Meet::Never
+                    || planted(Fault::JammedMeets))
+        };
+        let copies = chains + *n % chains.max(1);
+        let little = size(body).saturating_mul(copies) <= MOST_STATEMENTS;
+        let worth = chains > 1 && *n >= chains && little && independent();
+        let (index, own, extent, steps) = (*index, *own, *m, *steps);
+        let body = Jacket { before, index: own, extent, rounds: steps, inside, behind };
+        worth.then_some(Chains { index, rounds: *n, claim: *rounds, carries, body, chains })
+    }
+}
+
+/// Whether a statement is one of straight code that nobody hears.
+fn is_straight(stmt: &Stmt) -> bool {
+    matches!(
+        stmt,
+        Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. }
+    )
+}
+
+/// Whether rounds hand a float on, in a variable from outside.
+fn waits(kernel: &Kernel, body: &[Stmt]) -> bool {
+    let assigned = |s: &Stmt| s.assigned().map(|(var, _)| var);
+    let declares = |s: &&Stmt| matches!(s, Stmt::Var { .. });
+    let own: BTreeSet<_> = body.iter().filter(declares).filter_map(assigned).collect();
+    let mut handed = body.iter().filter_map(assigned).filter(|var| !own.contains(var));
+    handed.any(|var| kernel.vars[var].is_float())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use crate::Executable;
+    use crate::codegen::clif::tests::Random;
+    use crate::loop_ir::{eval, parse, shadow, verify};
+    use crate::sweeps::Sweep;
+    use tapeloom_ir::Tensor;
+
+    /// The text of sums of `n` rows of 20 numbers; it is valid, and gives the same bits.
+    fn jammed(n: usize, inside: &str) -> String {
+        jammed_of(n, 20, inside)
+    }
+
+    fn jammed_of(n: usize, columns: usize, inside: &str) -> String {
+        let all = n * columns;
+        let text = format!(
+            "program @p {{ buffer b0: f64[{all}] input 0 buffer b1: f64[{n}] output 0
+               buffer b2: f64[{all}] output 1
+               for i9 in {all} {{ store b2[i9], 1.0 }} for i8 in {n} {{ store b1[i8], 2.0 }}
+               serial i0 in {n} {{ {inside} }} }}"
+        );
+        let mut program = parse(&text, &|_| None).unwrap();
+        let x = [(0..all).map(|i| (i as f64).sin()).collect::<Tensor>()];
+        let want = shadow(&program, &x).unwrap();
+        super::jam(&mut program);
+        assert_eq!(verify(&program), [], "{program}");
+        assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
+        assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
+        assert_eq!(Executable::new(&program).unwrap().call(&[&x[0]]).unwrap(), want, "{program}");
+        program.to_string()
+    }
+
+    const SUM: &str = "var v0: f64 = 0.5 serial i1 in 20 { %0: f64 = load b0[i0*20 + i1]
+        %1: f64 = add v0, %0 v0 = %1 } store b1[i0], v0";
+
+    #[test]
+    fn sums_of_rows_go_together() {
+        for (n, chains) in [(8, 4), (10, 5), (3, 3), (11, 4 + 3), (4, 4), (1, 1)] {
+            let text = jammed(n, SUM);
+            assert_eq!(text.matches("add v").count(), chains, "{text}");
+            assert_eq!(text.contains(" in 2 {"), n > 5, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_chain_of_its_own_stays() {
+        // Adds to what the round before it made.
+        let before = SUM.replace("var v0: f64 = 0.5", "%5: f64 = load b1[0] var v0: f64 = %5");
+        let before = before.replace("store b1[i0], v0", "store b1[i0], v0 store b1[0], v0");
+        // Nothing waits.
+        let free = "store b1[i0], 1.0 for i1 in 20 { %0: f64 = load b0[i0*20 + i1]
+            store b2[i0*20 + i1], %0 }";
+        // Short.
+        let short = SUM.replace("i1 in 20", "i1 in 3");
+        // Much around it.
+        let step = |i: usize| format!("%{}: f64 = mul %{}, 0.5 ", 101 + i, 100 + i);
+        let much: String = (0..200).map(step).collect();
+        let long = format!("%100: f64 = load b0[i0*20] {much} {SUM} store b2[i0], %300");
+        for inside in [&before, free, &short, &long] {
+            let text = jammed(8, inside);
+            assert!(text.contains("in 8 {"), "{text}");
+        }
+    }
+
+    /// Any loops of that shape: what is written may be what another round reads.
+    #[test]
+    fn no_bit_changes() {
+        let (mut r, mut together) = (Random(Sweep::Jam.seed()), 0);
+        for case in 0..Sweep::Jam.cases() {
+            let (n, m) = (2 + r.below(9), 4 + r.below(4));
+            let all = n * m;
+            // An element of the round, of the row of another one, or one for all.
+            let row = |r: &mut Random| {
+                let at = r.below(n).to_string();
+                r.of(&["i0", "i0", "i0", &at]).to_owned()
+            };
+            let cell = |r: &mut Random| {
+                let (column, at) = (r.below(m), r.below(all));
+                let row = format!("i0*{m}");
+                r.of(&[
+                    &format!("{row} + i1"),
+                    &row,
+                    &format!("{row} + {column}"),
+                    "i1",
+                    &at.to_string(),
+                ])
+                .to_owned()
+            };
+            let (first, last) = (row(&mut r), row(&mut r));
+            let mut inside = String::new();
+            for step in 0..1 + r.below(3) {
+                let (read, written) = (cell(&mut r), cell(&mut r));
+                let (chain, from) = (r.below(2), r.of(&["b0", "b2"]));
+                inside += &format!("%{step}: f64 = load {from}[{read}] ");
+                let code = r.of(&["add", "sub", "mul", "max"]);
+                inside += &format!("%1{step}: f64 = {code} v{chain}, %{step} ");
+                inside += &match r.below(4) {
+                    0 => format!("store b2[{written}], %1{step} "),
+                    1 => format!("store b2[{written}], %1{step} v{chain} = %{step} "),
+                    _ => format!("v{chain} = %1{step} "),
+                };
+            }
+            let text = jammed_of(
+                n,
+                m,
+                &format!(
+                    "%90: f64 = load b1[{first}] var v0: f64 = %90 var v1: f64 = 0.25
+                     serial i1 in {m} {{ {inside} }} store b1[{last}], v0 store b2[i0*{m}], v1"
+                ),
+            );
+            let stays = text.contains(&format!("serial i0 in {n} "));
+            together += usize::from(!stays);
+            assert!(case < 599 || together > 60, "{together} of 600 were jammed");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Vectorization of loops: which ones run in lanes, and in how many.
+//!
+//! [`legal_lanes`](crate::loop_ir::legal_lanes) says what lanes mean and where they are legal. [`choose_lanes`] chooses,
+//! whatever lanes there were before, for a program whose loops are as they will be; its numbers suit vectors of
+//! 128 bits and are the same everywhere, since bits depend on them.
+//!
+//! A loop whose body calls a function that takes eight arguments at once has eight lanes.
+//!
+//! Lanes are worth it where enough of the body has vector instructions. Any loop of a nest can be the one:
+//! usually the innermost, but for rows of three elements the loop over the rows, whose body then holds
+//! small loops.
+
+use crate::loop_ir::legal_lanes::refused;
+use crate::loop_ir::{Access, Expr, Extent, IndexId, Kernel, Program, Stmt, VarId};
+use tapeloom_ir::math::EIGHT;
+use tapeloom_ir::prim::Gives;
+use tapeloom_ir::{Code, Dtype};
+
+/// Rounds side by side where each variable is of 64 bits, and where some are of 32.
+const ONE: usize = 2;
+const ONE_NARROW: usize = 4;
+
+/// Several partial values hide the latency of adding, so that a loop that folds and has at most so many
+/// statements takes that many times as many rounds side by side; others are bound by issue.
+const TIMES: [(usize, usize); 2] = [(8, 4), (24, 2)];
+
+/// Loops inside with fewer rounds are not worth lanes of their own.
+const SMALL: usize = 8;
+
+/// Gives lanes to every loop of a program that should run in them.
+///
+/// ```
+/// use tapeloom_backend::loop_ir;
+/// let text = "program @sum {
+///   buffer b0: f64[100] input 0
+///   buffer b1: f64[] output 0
+///   nest {
+///     var v0: f64 = 0.0
+///     fold i0 in 100 {
+///       %0: f64 = load b0[i0]
+///       v0 = add v0, %0
+///     }
+///     store b1[0], v0
+///   }
+/// }";
+/// let mut program = loop_ir::parse(text, &|_| None)?;
+/// crate::passes::choose_lanes(&mut program);
+/// assert!(program.to_string().contains("fold i0 in 100 lanes 8 {"));
+/// # Ok::<(), tapeloom_ir::Problem>(())
+/// ```
+pub fn choose_lanes(program: &mut Program) {
+    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+        let mut body = std::mem::take(&mut kernel.body);
+        // Lanes inside forbid lanes outside, so those of an earlier choice would decide this one.
+        reset(&mut body);
+        block(kernel, &mut body);
+        kernel.body = body;
+    }
+}
+
+fn reset(body: &mut [Stmt]) {
+    for stmt in body {
+        if let Stmt::For { lanes, .. } = stmt {
+            *lanes = 1;
+        }
+        stmt.blocks_mut().into_iter().for_each(|inside| reset(inside));
+    }
+}
+
+fn block(k: &Kernel, body: &mut [Stmt]) {
+    for stmt in body {
+        match (plan(k, stmt), &mut *stmt) {
+            (Some(plan), Stmt::For { lanes, .. }) => *lanes = plan.lanes,
+            (_, other) => other.blocks_mut().into_iter().for_each(|inside| block(k, inside)),
+        }
+    }
+}
+
+/// How to run a loop in lanes.
+struct Plan {
+    lanes: usize,
+    /// About how many scalar instructions a pair of lanes saves.
+    gain: i64,
+}
+
+/// Plans a loop, if it should run in lanes.
+fn plan(k: &Kernel, stmt: &Stmt) -> Option<Plan> {
+    let Stmt::For { index, extent: Extent::Constant(extent), body, .. } = stmt else { return None };
+    if *extent < 2 {
+        return None;
+    }
+    let mut s = Survey {
+        k,
+        index: *index,
+        gain: 0,
+        statements: 0,
+        narrow: false,
+        declared: Vec::new(),
+        folds: false,
+        folds_inside: false,
+        inside: false,
+        calls: false,
+        eights: false,
+        better_inside: false,
+    };
+    s.block(body);
+    if s.better_inside || s.gain <= 0 {
+        return None;
+    }
+    let one = if s.narrow { ONE_NARROW } else { ONE };
+    let times = TIMES.iter().find(|(most, _)| s.statements <= *most).map_or(1, |t| t.1);
+    let several = (s.folds || s.folds_inside) && !s.calls;
+    let most = if s.eights {
+        EIGHT
+    } else if several {
+        times * one
+    } else {
+        one
+    };
+    let lanes = std::iter::successors(Some(most), |w| Some(w / 2)).find(|w| w <= extent)?;
+    let legal = lanes >= one && refused(k, stmt, lanes).is_none();
+    legal.then_some(Plan { lanes, gain: s.gain })
+}
+
+/// What speaks for lanes in a loop's body, and against them.
+struct Survey<'a> {
+    k: &'a Kernel,
+    index: IndexId,
+    /// Vector instructions gained, less the work of taking vectors apart and together.
+    gain: i64,
+    statements: usize,
+    /// Whether f32 occurs: its vectors have four lanes.
+    narrow: bool,
+    declared: Vec<VarId>,
+    /// Whether variables from outside are folded into, and whether loops inside fold into a lane's own.
+    folds: bool,
+    folds_inside: bool,
+    /// Whether a loop inside is around.
+    inside: bool,
+    /// Whether functions are called, which leave no register alone.
+    calls: bool,
+    /// Whether some of them take eight arguments at once.
+    eights: bool,
+    /// Whether a loop inside gains more from lanes.
+    better_inside: bool,
+}
+
+impl Survey<'_> {
+    fn block(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            self.statements += 1;
+            stmt.accesses(&mut |a| self.access(&a));
+            let (before, around) = (self.gain, self.inside);
+            self.inside |= matches!(stmt, Stmt::For { .. });
+            stmt.blocks().into_iter().for_each(|b| self.block(b));
+            self.inside = around;
+            match stmt {
+                Stmt::For { extent: Extent::Constant(extent), .. } => {
+                    let here = self.gain - before;
+                    self.better_inside |=
+                        *extent >= SMALL && plan(self.k, stmt).is_some_and(|p| p.gain >= here);
+                }
+                Stmt::Let { value, expr } => {
+                    self.dtype(self.k.scalars[*value]);
+                    if let Expr::Code(code, args) = expr
+                        && let Some(last) = args.last()
+                    {
+                        self.code(*code, self.k.dtype(*last));
+                    }
+                }
+                Stmt::Var { var, .. } => {
+                    self.dtype(self.k.vars[*var]);
+                    self.declared.push(*var);
+                }
+                Stmt::Fold { var, code, .. } => {
+                    let dtype = self.k.vars[*var];
+                    self.dtype(dtype);
+                    self.code(*code, dtype);
+                    let own = self.declared.contains(var);
+                    self.folds |= !own;
+                    self.folds_inside |= own && self.inside;
+                }
+                // What waits for itself in a loop inside is better off with others beside it.
+                Stmt::Set { var, .. } => {
+                    self.folds_inside |= self.inside && self.declared.contains(var);
+                }
+                // Those that lanes rule out are refused.
+                Stmt::Nest { .. }
+                | Stmt::For { extent: Extent::Scalar(_), .. }
+                | Stmt::While { .. }
+                | Stmt::If { .. }
+                | Stmt::Store { .. }
+                | Stmt::Contract(_)
+                | Stmt::Call(_)
+                | Stmt::Tape(_)
+                | Stmt::Watch(_)
+                | Stmt::Ask(_) => {}
+            }
+        }
+    }
+
+    fn dtype(&mut self, dtype: Dtype) {
+        self.narrow |= dtype == Dtype::F32;
+    }
+
+    fn code(&mut self, code: Code, dtype: Dtype) {
+        let called = code.called(dtype).is_some();
+        let eight = code.of_eight(dtype).is_some();
+        self.calls |= called;
+        self.eights |= eight;
+        self.gain += match code.row().gives {
+            // A pair is a quarter of such a call.
+            _ if eight => i64::from(code.row().flops),
+            // Calls take vectors apart; the call itself costs more than that.
+            _ if called => 0,
+            Gives::Dtype(_) => -1,
+            Gives::Same | Gives::Truth if dtype.is_float() => 2,
+            Gives::Same | Gives::Truth => 0,
+        };
+    }
+
+    fn access(&mut self, access: &Access<'_>) {
+        let dtype = self.k.buffers[access.buffer].ty.dtype;
+        let anywhere = access.address.dynamic.is_some() || access.guard.is_some();
+        self.gain += match access.address.stride(self.index) {
+            _ if anywhere || !dtype.is_float() => -1,
+            0 if access.write => -1,
+            0 => 0,
+            1 => 2,
+            _ => -1,
+        };
+    }
+}

@@ -1,0 +1,346 @@
+//! The tape as a table: what lies in memory between the forward pass and the way back, who made it and who
+//! reads it, and what is computed again instead.
+//!
+//! ```text
+//! value         bytes  how         made by             read at        region  layer            buffer  place        steps
+//! act: f64[10]  80     stored      exp, src/main.rs:7  src/main.rs:7  r0      32 rounds of i2  b11     workspace+0  0-2
+//! f64[]                recomputed  sub, src/main.rs:8  src/main.rs:9
+//!
+//! 80 bytes of 900 in the workspace
+//! ```
+//!
+//! A value is on the tape if an equation of one pass made it and one of a later pass reads it
+//! ([`tapeloom_ir::Spot`]): of the forward pass and the way back, or of that and the way back through it. What a
+//! round of a loop works out and reads while it is undone is work and no tape; what loops in it leave is. Passes
+//! that merge equations keep the line of the first.
+//!
+//! Region and layer are those of the [layout](crate::layout) by which the tape would be streamed, on the machine
+//! that the program is for or that of the study: arrays of one region lie together, and so many rounds of a loop
+//! come through its scratchpad at once. What has no layer would come through the cache.
+
+use crate::accelerator::Setup;
+use crate::compile::Report;
+use crate::layout::{Layer, Layout, Pipeline, Room};
+use crate::report::memory_plan::{How, Inside, Plan, Row, Works};
+use crate::target::Target;
+use cranelift_entity::SecondaryMap;
+use std::fmt;
+use tapeloom_ir::prim::Lowering;
+use tapeloom_ir::{
+    Equation, FuncId, Function, Loc, Module, OrderedMap, OrderedSet, ROUNDING, Spot, Type, ValueId,
+};
+
+/// What the way back computes again at one line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Again {
+    /// The primitive.
+    pub what: &'static str,
+    /// What it gives.
+    pub ty: Type,
+    /// The line.
+    pub location: Loc,
+    /// The lines that read it.
+    pub read_at: Vec<Spot>,
+    /// In how many places of the program.
+    pub times: usize,
+}
+
+/// What a program computes again, each primitive of each line once.
+pub(crate) fn again(module: &Module, function: FuncId) -> Vec<Again> {
+    let mut found: OrderedMap<(&'static str, Type, Loc), (Vec<Spot>, usize)> =
+        OrderedMap::default();
+    let (mut seen, mut open) = (OrderedSet::default(), vec![function]);
+    while let Some(id) = open.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let f = module.function(id);
+        let mut readers: SecondaryMap<ValueId, Vec<Spot>> = SecondaryMap::new();
+        for (i, e) in f.equations.iter().enumerate().rev() {
+            open.extend(e.op.regions().iter().filter(|r| r.role.runs()).map(|r| r.function));
+            let at = f.location(i);
+            // A mark computes nothing.
+            let again = at.filter(|at| at.again && !is_mark(module, f, e));
+            if let (Some(at), Some(y)) = (again, e.outputs.first()) {
+                let key = (e.op.name(), f.types[*y].clone(), Some(at));
+                let (read, times) = found.entry(key).or_default();
+                *times += 1;
+                let more = e.outputs.iter().flat_map(|o| readers[*o].iter().copied());
+                more.for_each(|at| tell(read, at));
+            }
+            for v in e.operands.iter().filter_map(|a| a.value()) {
+                at.into_iter().for_each(|at| tell(&mut readers[v], at));
+            }
+        }
+    }
+    let again =
+        |((what, ty, location), (read_at, times))| Again { what, ty, location, read_at, times };
+    found.into_iter().rev().map(again).collect()
+}
+
+fn is_mark(module: &Module, f: &Function, e: &Equation) -> bool {
+    matches!(e.lower(module, f), Lowering::Alias { .. })
+}
+
+/// How many lines that read a value are told.
+const READERS: usize = 5;
+
+/// Adds a line to those that read a value, each once.
+pub(crate) fn tell(readers: &mut Vec<Spot>, at: Spot) {
+    let same = |b: &Spot| (b.file(), b.line(), b.back) == (at.file(), at.line(), at.back);
+    if readers.len() < READERS && !readers.iter().any(same) {
+        readers.push(at);
+    }
+}
+
+/// What lies in memory between the forward pass and the way back. Shows itself as a table.
+#[derive(Clone, Debug)]
+pub struct TapePlan<'p> {
+    plan: &'p Plan,
+    layout: Option<Layout>,
+}
+
+impl Report {
+    /// What lies in memory between the forward pass and the way back.
+    pub fn tape(&self) -> TapePlan<'_> {
+        let room = match &self.target {
+            Target::Accelerator(machine) => Setup::from(machine.clone()).room(),
+            Target::Native(_) | Target::Interpreter => Room::default(),
+        };
+        let layout = Pipeline::TFLOW.run(&self.program, &room).ok();
+        TapePlan { plan: &self.plan, layout }
+    }
+}
+
+impl<'p> TapePlan<'p> {
+    /// The buffers that the way back reads, results among them.
+    pub fn rows(&self) -> impl Iterator<Item = &'p Row> {
+        self.plan.rows.iter().filter(|row| row.tape)
+    }
+
+    /// How it would be laid out to be streamed.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.layout.as_ref()
+    }
+
+    /// The region of a row, and its layer.
+    fn streamed(&self, row: &Row) -> [String; 2] {
+        let region = self.layout.as_ref().and_then(|l| Some((l, l.region(row.buffer)?)));
+        let Some((layout, id)) = region else { return [String::new(), String::new()] };
+        let layer = layout.regions[id].layer.map_or(String::new(), |Layer { rounds, of }| {
+            let of = of.map_or(String::new(), |index| format!(" of {index}"));
+            format!("{rounds} round{}{of}", if rounds == 1 { "" } else { "s" })
+        });
+        [id.to_string(), layer]
+    }
+
+    /// What lies inside of one step between a forward pass and its way back: while a round of a loop is undone,
+    /// what loops in it keep.
+    pub fn inside(&self) -> impl Iterator<Item = &'p Inside> {
+        self.plan.inside.iter()
+    }
+
+    /// Bytes of the workspace between a forward pass and the way back, as many as there are at once, those inside
+    /// of a step among them; records of loops of which only the run knows the rounds come on top
+    /// ([`Plan::tapes`]).
+    pub fn bytes(&self) -> usize {
+        self.plan.tape()
+    }
+
+    /// What is computed again.
+    pub fn again(&self) -> &'p [Again] {
+        &self.plan.again
+    }
+
+    /// When every buffer of the workspace lives, and where: time to the right, memory upwards, one
+    /// rectangle a buffer and one for what a step works in, tape in red. A picture in SVG, with the text of a row over its rectangle.
+    pub fn to_svg(&self) -> String {
+        let (wide, high) = (800.0, 400.0);
+        let steps = self.plan.steps.max(1) as f64;
+        let peak = self.plan.peak.max(1) as f64;
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"-60 -20 {} {}\" font-family=\"sans-serif\" font-size=\"11\">\n",
+            wide + 80.0,
+            high + 60.0
+        );
+        let mut draw = |[first, last]: [usize; 2],
+                        [offset, bytes]: [usize; 2],
+                        colour,
+                        title: &str| {
+            let x = wide * first as f64 / steps;
+            let width = wide * (last + 1 - first) as f64 / steps;
+            let height = high * bytes as f64 / peak;
+            let y = high - high * offset as f64 / peak - height;
+            svg += &format!(
+                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\" fill-opacity=\"0.7\" stroke=\"white\"><title>{}</title></rect>\n",
+                escaped(title)
+            );
+        };
+        let [tape_colour, rest] = ["#c0392b", "#95a5a6"];
+        for row in &self.plan.rows {
+            if let Some(offset) = row.offset() {
+                let colour = if row.tape { tape_colour } else { rest };
+                let title = row.cells().join(" ");
+                draw([row.first, row.last], [offset, row.ty.bytes()], colour, &title);
+            }
+        }
+        // What a step works in, the tape of its own rounds at the bottom.
+        for work in &self.plan.works {
+            let Works { step, offset, bytes } = *work;
+            let tape = self.inside().filter(|i| i.step == step).map(|i| i.bytes).sum::<usize>();
+            draw(
+                [step, step],
+                [offset + tape, bytes.saturating_sub(tape)],
+                rest,
+                &work.cells().join(" "),
+            );
+            if tape > 0 {
+                let title = format!("{tape} bytes of tape inside of step {step}");
+                draw([step, step], [offset, tape], tape_colour, &title);
+            }
+        }
+        svg += &format!(
+            "<path d=\"M0 0V{high}H{wide}\" fill=\"none\" stroke=\"black\"/>\n<text x=\"{}\" y=\"{}\" text-anchor=\"end\">step {}</text>\n<text x=\"0\" y=\"-6\">{} bytes, of which {} are tape</text>\n</svg>\n",
+            wide,
+            high + 18.0,
+            self.plan.steps,
+            self.plan.peak,
+            self.bytes()
+        );
+        svg
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// The heads of the table.
+const HEADS: [&str; 10] =
+    ["value", "bytes", "how", "made by", "read at", "region", "layer", "buffer", "place", "steps"];
+
+/// A line of the table, which may stand for several values.
+struct Line {
+    /// What they are, how they lie, who makes them, and who reads them.
+    about: [String; 4],
+    /// Bytes of each; none where it is computed again.
+    bytes: Option<usize>,
+    /// Region, layer, buffer, place and steps of the first.
+    lies: [String; 5],
+    times: usize,
+}
+
+impl Line {
+    fn cells(&self) -> [String; 10] {
+        let [value, how, made, read] = self.about.clone();
+        let times = self.times;
+        let value = if times > 1 { format!("{value}, {times} times") } else { value };
+        let bytes = self.bytes.map_or(String::new(), |bytes| (bytes * times).to_string());
+        let first = |cell: &String| match cell.is_empty() || times == 1 {
+            true => cell.clone(),
+            false => format!("{cell}, .."),
+        };
+        let [region, layer, buffer, place, steps] = self.lies.each_ref().map(first);
+        [value, bytes, how, made, read, region, layer, buffer, place, steps]
+    }
+}
+
+/// A line of the source.
+fn line(at: Spot) -> String {
+    format!("{}:{}", at.file(), at.line())
+}
+
+/// Who makes a value.
+fn made(what: &str, at: Loc) -> String {
+    at.map_or(what.to_owned(), |at| format!("{what}, {}", line(at)))
+}
+
+/// Who reads it, each line once.
+fn readers(all: &[Spot]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for at in all.iter().map(|at| line(*at)) {
+        if !lines.contains(&at) {
+            lines.push(at);
+        }
+    }
+    if all.len() == READERS {
+        lines.truncate(READERS - 1);
+        lines.push("..".to_owned());
+    }
+    lines.join(", ")
+}
+
+impl TapePlan<'_> {
+    /// The lines of the table, the largest values first, and what is computed again last.
+    fn lines(&self) -> Vec<Line> {
+        let own = self.rows().map(|row| {
+            let [buffer, _, _, _, place, steps, _] = row.cells();
+            let [region, layer] = self.streamed(row);
+            (row, [region, layer, buffer, place, steps])
+        });
+        let inside = self.inside().flat_map(|Inside { step, rows, .. }| {
+            let nothing = || String::new();
+            let (place, step) = ("inside of a step".to_owned(), step.to_string());
+            let lies = [nothing(), nothing(), nothing(), place, step];
+            rows.iter().map(move |row| (row, lies.clone()))
+        });
+        let kept = own.chain(inside).map(|(row, lies)| {
+            let how = row.how().to_string();
+            let made = made(row.primitive, row.location);
+            let about = [row.value(), how, made, readers(&row.read_back)];
+            Line { about, bytes: Some(row.ty.bytes()), lies, times: 1 }
+        });
+        let again = self.again().iter().map(|Again { what, ty, location, read_at, times }| {
+            let made = made(what, *location);
+            let about = [ty.to_string(), "recomputed".to_owned(), made, readers(read_at)];
+            Line { about, bytes: None, lies: [const { String::new() }; 5], times: *times }
+        });
+        let mut lines: Vec<Line> = Vec::new();
+        for line in kept.chain(again) {
+            match lines.iter_mut().find(|other| other.about == line.about) {
+                Some(other) => other.times += line.times,
+                None => lines.push(line),
+            }
+        }
+        lines.sort_by_key(|line| std::cmp::Reverse(line.bytes.map_or(0, |b| b * line.times)));
+        lines
+    }
+}
+
+impl fmt::Display for TapePlan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = self.lines();
+        if lines.iter().all(|line| line.bytes.is_none()) {
+            writeln!(f, "the way back reads nothing that the forward pass left in memory")?;
+        }
+        if !lines.is_empty() {
+            let cells = lines.iter().map(Line::cells);
+            table(f, &[HEADS.map(String::from)].into_iter().chain(cells).collect::<Vec<_>>())?;
+        }
+        if self.rows().any(|row| row.how() == How::Rounded) {
+            writeln!(
+                f,
+                "\nrounded: each number within {ROUNDING:.1e} of itself, if it is between {:.1e} and {:.1e} in size",
+                f32::MIN_POSITIVE,
+                f32::MAX
+            )?;
+        }
+        writeln!(f, "\n{} bytes of {} in the workspace", self.bytes(), self.plan.peak)?;
+        self.plan.records(f)
+    }
+}
+
+/// Lines of cells, in columns.
+pub(crate) fn table<const N: usize>(
+    f: &mut fmt::Formatter<'_>,
+    lines: &[[String; N]],
+) -> fmt::Result {
+    let width = |i: usize| lines.iter().map(|line| line[i].len()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    for line in lines {
+        let cells: Vec<String> =
+            line.iter().zip(widths).map(|(cell, w)| format!("{cell:w$}")).collect();
+        writeln!(f, "{}", cells.join("  ").trim_end())?;
+    }
+    Ok(())
+}

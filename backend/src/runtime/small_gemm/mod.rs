@@ -1,0 +1,478 @@
+//! Contractions whose sums have an order, as functions that generated code calls: thin ones.
+//!
+//! Of a matrix times a vector, or of an outer product that is added to a matrix, every element is read once or
+//! twice, so packing as a matrix library does would cost more than it gives; what counts are wide vectors. So
+//! there is a version for each kind of machine, and all of them add the same terms in the same order, which
+//! the [`Contract`](crate::kernel::Contract) says ([`Sums::Lanes`]): none is fused or regrouped, each product
+//! and each sum is rounded by itself (IEEE 754). The bits are those of the interpreter on every machine.
+//!
+//! ```text
+//! one after the other    y[j .. j+8] += x[k] w[k, j .. j+8]           columns side by side     `columns`
+//! in lanes               p[..] += x[i, k .. k+8] w[k .. k+8, j]       terms side by side       `dots`
+//! ```
+//!
+//! A *line* is what a vector of 64 bytes holds, in one register, two or four. Elements beyond the last whole
+//! line are loaded and stored under a mask.
+
+#![expect(unsafe_code, reason = "reads and writes buffers through pointers from generated code")]
+
+#[cfg(test)]
+mod tests;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use crate::loop_ir::MOST_LANES;
+use crate::runtime::gemm::{Matrices, Steps};
+use std::array;
+use std::ops::{Add, Mul};
+use tapeloom_ir::Dtype;
+use tapeloom_ir::fault::{Fault, planted};
+
+/// Numbers of a contraction, and the first elements of lhs, rhs and out.
+pub(crate) type Function<T> = unsafe extern "C" fn(*const i64, *const T, *const T, *mut T);
+
+/// The contraction of that dtype in the version with the widest vectors that this machine has.
+pub(crate) fn here(dtype: Dtype) -> *const u8 {
+    let version = |plain: (Function<f64>, Function<f32>)| match dtype {
+        Dtype::F64 => plain.0 as *const u8,
+        _ => plain.1 as *const u8,
+    };
+    #[cfg(target_arch = "x86_64")]
+    {
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            return version((avx512::wide, avx512::narrow));
+        }
+        if std::arch::is_x86_feature_detected!("avx2") {
+            return version((avx2::wide, avx2::narrow));
+        }
+    }
+    version((plain::wide, plain::narrow))
+}
+
+/// The functions of f64 and f32, compiled with these instructions.
+///
+/// # Safety
+/// `numbers` points to what [`describe`](crate::gemm::describe) says of a verified contraction whose sums
+/// have lanes, and `lhs`, `rhs`, `out` to its first elements, in buffers that are valid for reads (`out` for
+/// writes) of every element that the strides reach; `out` overlaps neither of the others. The machine has the
+/// instructions.
+macro_rules! versions {
+    ($name:ident, $wide:ty, $narrow:ty $(, $enable:literal)?) => {
+        mod $name {
+            $(#[target_feature(enable = $enable)])?
+            pub(super) unsafe extern "C" fn wide(n: *const i64, l: *const f64, r: *const f64, o: *mut f64) {
+                // SAFETY: what the caller promises is what `run` needs.
+                unsafe { super::run::<$wide>(n, l, r, o) }
+            }
+
+            $(#[target_feature(enable = $enable)])?
+            pub(super) unsafe extern "C" fn narrow(n: *const i64, l: *const f32, r: *const f32, o: *mut f32) {
+                // SAFETY: what the caller promises is what `run` needs.
+                unsafe { super::run::<$narrow>(n, l, r, o) }
+            }
+        }
+    };
+}
+
+versions!(plain, super::Plain<f64, 8>, super::Plain<f32, 16>);
+#[cfg(target_arch = "x86_64")]
+versions!(avx2, super::x86::Wide256, super::x86::Narrow256, "avx2");
+#[cfg(target_arch = "x86_64")]
+versions!(avx512, super::x86::Wide512, super::x86::Narrow512, "avx512f");
+
+/// So many rows at once, and of one row so many lines: enough sums that none waits for itself.
+const ROWS: usize = 4;
+const LINES: usize = 4;
+
+/// A matrix: its first element, and steps along rows and columns.
+#[derive(Clone, Copy)]
+struct Matrix<P> {
+    at: P,
+    row: isize,
+    column: isize,
+}
+
+impl<P> Matrix<P> {
+    fn new(at: P, [row, column]: [i64; 2]) -> Matrix<P> {
+        Matrix { at, row: row as isize, column: column as isize }
+    }
+
+    fn turned(self) -> Matrix<P> {
+        Matrix { at: self.at, row: self.column, column: self.row }
+    }
+
+    fn step(&self, row: usize, column: usize) -> isize {
+        row as isize * self.row + column as isize * self.column
+    }
+}
+
+/// A product: rows, columns, terms.
+#[derive(Clone, Copy)]
+struct Product<T> {
+    m: usize,
+    n: usize,
+    k: usize,
+    lanes: usize,
+    accumulate: bool,
+    lhs: Matrix<*const T>,
+    rhs: Matrix<*const T>,
+    out: Matrix<*mut T>,
+}
+
+/// # Safety
+/// As for the functions of [`versions`], and the machine has the instructions of `V`.
+#[inline(always)]
+unsafe fn run<V: Line>(numbers: *const i64, lhs: *const V::T, rhs: *const V::T, out: *mut V::T) {
+    // SAFETY: `numbers` are those of a contraction.
+    let (c, batches) = unsafe { Matrices::read(numbers) };
+    let [m, n, k] = c.sizes.map(|size| size as usize);
+    let (lanes, accumulate) = (c.lanes as usize, c.accumulate != 0);
+    for [l, r, o] in Steps::of(batches) {
+        let (lhs, rhs) = (lhs.wrapping_offset(l), rhs.wrapping_offset(r));
+        let lhs = Matrix::new(lhs, c.strides[0]);
+        let rhs = Matrix::new(rhs, c.strides[1]);
+        let out = Matrix::new(out.wrapping_offset(o), c.strides[2]);
+        let product = Product { m, n, k, lanes, accumulate, lhs, rhs, out };
+        // SAFETY: the matrices of this batch lie in the buffers.
+        unsafe { product.run::<V>() }
+    }
+}
+
+#[expect(
+    clippy::needless_range_loop,
+    reason = "iterators are functions, which have these vectors only if they become part of this one"
+)]
+impl<T: Element> Product<T> {
+    /// `out = lhs rhs` is `outᵀ = rhsᵀ lhsᵀ`, of the same products and sums.
+    #[inline(always)]
+    fn turned(self) -> Product<T> {
+        let (lhs, rhs, out) = (self.rhs.turned(), self.lhs.turned(), self.out.turned());
+        Product { m: self.n, n: self.m, lhs, rhs, out, ..self }
+    }
+
+    /// Whether columns lie side by side.
+    fn lined(&self) -> bool {
+        self.n == 1 || (self.rhs.column == 1 && self.out.column == 1)
+    }
+
+    /// # Safety
+    /// The matrices lie in buffers, which `out` shares with no other; the machine has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn run<V: Line<T = T>>(self) {
+        let turned = self.turned();
+        let turn = if self.lanes == 1 {
+            turned.lined() && (turned.n > self.n || !self.lined())
+        } else {
+            self.m < self.n
+        };
+        let p = if turn { turned } else { self };
+        // SAFETY: the same matrices.
+        unsafe {
+            if p.lanes == 1 && p.lined() {
+                p.columns::<V>();
+            } else if p.lanes == V::N && p.lhs.column == 1 && p.rhs.row == 1 {
+                p.dots::<V>();
+            } else {
+                p.one_by_one();
+            }
+        }
+    }
+
+    /// Columns side by side.
+    ///
+    /// # Safety
+    /// As for [`Product::run`]; columns lie side by side.
+    #[inline(always)]
+    unsafe fn columns<V: Line<T = T>>(&self) {
+        let mut row = 0;
+        // SAFETY: rows and columns are those of the product.
+        unsafe {
+            while row + ROWS <= self.m {
+                self.strip::<V, ROWS, 1>(row);
+                row += ROWS;
+            }
+            while row < self.m {
+                self.strip::<V, 1, LINES>(row);
+                row += 1;
+            }
+        }
+    }
+
+    /// `R` rows, in `C` lines at a time.
+    ///
+    /// # Safety
+    /// As for [`Product::columns`], and there are `R` rows from that one on.
+    #[inline(always)]
+    unsafe fn strip<V: Line<T = T>, const R: usize, const C: usize>(&self, row: usize) {
+        let mut column = 0;
+        // SAFETY: so many columns are left; a part of a line is of those that are.
+        unsafe {
+            while column + C * V::N <= self.n {
+                self.tile::<V, R, C, false>(row, column, V::part(0));
+                column += C * V::N;
+            }
+            while column + V::N <= self.n {
+                self.tile::<V, R, 1, false>(row, column, V::part(0));
+                column += V::N;
+            }
+            if column < self.n && !planted(Fault::ThinRest) {
+                self.tile::<V, R, 1, true>(row, column, V::part(self.n - column));
+            }
+        }
+    }
+
+    /// `R` rows of `C` lines, or of a part of a line.
+    ///
+    /// # Safety
+    /// As for [`Product::strip`], and there are so many columns from that one on.
+    #[inline(always)]
+    unsafe fn tile<V: Line<T = T>, const R: usize, const C: usize, const PART: bool>(
+        &self,
+        row: usize,
+        column: usize,
+        part: V::Part,
+    ) {
+        // SAFETY: the machine has the instructions.
+        let zero = unsafe { V::splat(T::default()) };
+        let mut sums = [[zero; C]; R];
+        let mut x = self.lhs.at.wrapping_offset(self.lhs.step(row, 0));
+        let mut y = self.rhs.at.wrapping_add(column);
+        // SAFETY: elements of `R` rows and of so many columns, which lie side by side.
+        unsafe {
+            for _ in 0..self.k {
+                let mut lines = [zero; C];
+                for c in 0..C {
+                    let y = y.add(c * V::N);
+                    lines[c] = if PART { V::load_part(y, part) } else { V::load(y) };
+                }
+                for r in 0..R {
+                    let x = V::splat(*x.offset(r as isize * self.lhs.row));
+                    for c in 0..C {
+                        sums[r][c] = sums[r][c].add(x.mul(lines[c]));
+                    }
+                }
+                x = x.wrapping_offset(self.lhs.column);
+                y = y.wrapping_offset(self.rhs.row);
+            }
+            for r in 0..R {
+                let out = self.out.at.offset(self.out.step(row + r, 0) + column as isize);
+                for c in 0..C {
+                    let (out, mut sum) = (out.add(c * V::N), sums[r][c]);
+                    if PART {
+                        if self.accumulate {
+                            sum = V::load_part(out, part).add(sum);
+                        }
+                        sum.store_part(out, part);
+                    } else {
+                        if self.accumulate {
+                            sum = V::load(out).add(sum);
+                        }
+                        sum.store(out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Terms side by side.
+    ///
+    /// # Safety
+    /// As for [`Product::run`]; terms lie side by side, and there are as many lanes as a line has elements.
+    #[inline(always)]
+    unsafe fn dots<V: Line<T = T>>(&self) {
+        for column in 0..self.n {
+            let mut row = 0;
+            // SAFETY: rows and columns are those of the product.
+            unsafe {
+                while row + ROWS <= self.m {
+                    let sums = V::halves_of_four(self.partial::<V, ROWS>(row, column));
+                    for r in 0..ROWS {
+                        self.put(row + r, column, sums[r]);
+                    }
+                    row += ROWS;
+                }
+                while row < self.m {
+                    let [sum] = self.partial::<V, 1>(row, column);
+                    self.put(row, column, sum.halves());
+                    row += 1;
+                }
+            }
+        }
+    }
+
+    /// The sums of each lane in `R` rows of a column.
+    ///
+    /// # Safety
+    /// As for [`Product::dots`], and there are `R` rows from that one on.
+    #[inline(always)]
+    unsafe fn partial<V: Line<T = T>, const R: usize>(&self, row: usize, column: usize) -> [V; R] {
+        // SAFETY: the machine has the instructions.
+        let mut sums = unsafe { [V::splat(T::default()); R] };
+        let x = self.lhs.at.wrapping_offset(self.lhs.step(row, 0));
+        let y = self.rhs.at.wrapping_offset(self.rhs.step(0, column));
+        let whole = self.k / V::N * V::N;
+        let mut k = 0;
+        // SAFETY: elements of `R` rows and of a column.
+        unsafe {
+            while k < whole {
+                let y = V::load(y.add(k));
+                for r in 0..R {
+                    let x = V::load(x.offset(r as isize * self.lhs.row).add(k));
+                    sums[r] = sums[r].add(x.mul(y));
+                }
+                k += V::N;
+            }
+            if k < self.k {
+                // What is not there is 0, and changes no sum: none is -0.
+                let part = V::part(self.k - k);
+                let y = V::load_part(y.add(k), part);
+                for r in 0..R {
+                    let x = V::load_part(x.offset(r as isize * self.lhs.row).add(k), part);
+                    sums[r] = sums[r].add(x.mul(y));
+                }
+            }
+        }
+        sums
+    }
+
+    /// Any strides and lanes.
+    ///
+    /// # Safety
+    /// As for [`Product::run`].
+    unsafe fn one_by_one(&self) {
+        for row in 0..self.m {
+            for column in 0..self.n {
+                let mut sums = [T::default(); MOST_LANES];
+                let lanes = self.lanes.clamp(1, MOST_LANES);
+                for k in 0..self.k {
+                    // SAFETY: a term of the product.
+                    let (x, y) = unsafe {
+                        let x = self.lhs.at.offset(self.lhs.step(row, k));
+                        (*x, *self.rhs.at.offset(self.rhs.step(k, column)))
+                    };
+                    sums[k % lanes] = sums[k % lanes] + x * y;
+                }
+                // SAFETY: an element of the product.
+                unsafe { self.put(row, column, halves(&mut sums[..lanes])) }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Product::run`], and there is such an element.
+    #[inline(always)]
+    unsafe fn put(&self, row: usize, column: usize, sum: T) {
+        // SAFETY: an element of `out`.
+        unsafe {
+            let out = self.out.at.offset(self.out.step(row, column));
+            *out = if self.accumulate { *out + sum } else { sum };
+        }
+    }
+}
+
+/// Sums of lanes as one: halves first.
+#[inline(always)]
+fn halves<T: Element>(mut sums: &mut [T]) -> T {
+    while sums.len() > 1 {
+        let (low, high) = sums.split_at_mut(sums.len() / 2);
+        for (x, y) in low.iter_mut().zip(high) {
+            *x = *x + *y;
+        }
+        sums = low;
+    }
+    sums.first().copied().unwrap_or_default()
+}
+
+/// A float; the default is 0.
+trait Element: Copy + Default + Add<Output = Self> + Mul<Output = Self> {}
+impl Element for f64 {}
+impl Element for f32 {}
+
+/// Elements side by side: 64 bytes.
+///
+/// # Safety
+/// All of it is called only where the machine has the instructions; elements that are loaded or stored are
+/// within a buffer. Of a part of a line only those are touched that are in it, and the others are 0.
+trait Line: Copy {
+    type T: Element;
+    /// Says which elements are in a part.
+    type Part: Copy;
+    const N: usize;
+    unsafe fn splat(x: Self::T) -> Self;
+    unsafe fn load(at: *const Self::T) -> Self;
+    unsafe fn store(self, at: *mut Self::T);
+    unsafe fn part(n: usize) -> Self::Part;
+    unsafe fn load_part(at: *const Self::T, part: Self::Part) -> Self;
+    unsafe fn store_part(self, at: *mut Self::T, part: Self::Part);
+    unsafe fn add(self, other: Self) -> Self;
+    unsafe fn mul(self, other: Self) -> Self;
+    /// See [`halves`].
+    unsafe fn halves(self) -> Self::T;
+    unsafe fn halves_of_four(lines: [Self; ROWS]) -> [Self::T; ROWS];
+}
+
+/// Lines as arrays: of whatever vectors the machine's kind has.
+#[derive(Clone, Copy)]
+struct Plain<T, const N: usize>([T; N]);
+
+impl<T: Element, const N: usize> Line for Plain<T, N> {
+    type T = T;
+    type Part = usize;
+    const N: usize = N;
+
+    #[inline(always)]
+    unsafe fn splat(x: T) -> Self {
+        Plain([x; N])
+    }
+
+    #[inline(always)]
+    unsafe fn load(at: *const T) -> Self {
+        // SAFETY: all of the line is within a buffer.
+        unsafe { Plain(at.cast::<[T; N]>().read()) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, at: *mut T) {
+        // SAFETY: all of the line is within a buffer.
+        unsafe { at.cast::<[T; N]>().write(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn part(n: usize) -> usize {
+        n
+    }
+
+    #[inline(always)]
+    unsafe fn load_part(at: *const T, part: usize) -> Self {
+        // SAFETY: what is in the part is within a buffer.
+        Plain(array::from_fn(|i| if i < part { unsafe { *at.add(i) } } else { T::default() }))
+    }
+
+    #[inline(always)]
+    unsafe fn store_part(self, at: *mut T, part: usize) {
+        for (i, x) in self.0.iter().take(part).enumerate() {
+            // SAFETY: what is in the part is within a buffer.
+            unsafe { *at.add(i) = *x }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        Plain(array::from_fn(|i| self.0[i] + other.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        Plain(array::from_fn(|i| self.0[i] * other.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn halves(mut self) -> T {
+        halves(&mut self.0)
+    }
+
+    #[inline(always)]
+    unsafe fn halves_of_four(lines: [Self; ROWS]) -> [T; ROWS] {
+        lines.map(|mut line| halves(&mut line.0))
+    }
+}

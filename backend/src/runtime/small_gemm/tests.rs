@@ -1,0 +1,129 @@
+//! Every version that this machine can run against the definition, bit by bit.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::{Element, Function, plain};
+use crate::codegen::clif::tests::Random;
+use crate::sweeps::Sweep;
+use std::fmt::Debug;
+
+/// The versions of both dtypes.
+type Versions = Vec<(Function<f64>, Function<f32>)>;
+
+fn versions() -> Versions {
+    let mut all: Versions = vec![(plain::wide, plain::narrow)];
+    #[cfg(target_arch = "x86_64")]
+    {
+        if std::arch::is_x86_feature_detected!("avx2") {
+            all.push((super::avx2::wide, super::avx2::narrow));
+        }
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            all.push((super::avx512::wide, super::avx512::narrow));
+        }
+    }
+    all
+}
+
+/// Where the elements of a matrix are: strides, of which one may be 1, and the elements from first to last.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    row: usize,
+    column: usize,
+    elements: usize,
+}
+
+impl Layout {
+    fn of(r: &mut Random, rows: usize, columns: usize) -> Layout {
+        let gap = 1 + r.below(3) / 2;
+        let (row, column) = match r.below(3) {
+            0 => (1, rows.max(1) * gap),
+            1 => (columns.max(1) * gap, 1),
+            _ => (columns.max(1) * 2 + gap, 2),
+        };
+        Layout { row, column, elements: row * rows + column * columns + 1 }
+    }
+
+    fn at(self, row: usize, column: usize) -> usize {
+        row * self.row + column * self.column
+    }
+}
+
+/// One contraction at random, by every version.
+fn check<T: Element + PartialEq + Debug>(
+    r: &mut Random,
+    functions: &[Function<T>],
+    of: fn(f64) -> T,
+) {
+    let extent = |r: &mut Random| match r.below(4) {
+        0 => r.below(3),
+        1 => [4, 8, 16, 32, 64, 65][r.below(6)],
+        _ => r.below(40),
+    };
+    let [m, n, k] = [(); 3].map(|()| extent(r));
+    let lanes = [1, 1, 1, 8, 8, 16, 16, 2, 64][r.below(9)];
+    let accumulate = r.below(2) == 1;
+    let mut batches = vec![];
+    if r.below(4) == 0 {
+        batches.extend([r.below(4), r.below(3)]);
+    }
+    let count: usize = batches.iter().product();
+    let shapes = [(m, k), (k, n), (m, n)];
+    let layouts = shapes.map(|(rows, columns)| Layout::of(r, rows, columns));
+    let [lhs, rhs, out] = layouts;
+    let numbers = |r: &mut Random, layout: Layout| -> Vec<T> {
+        let number = |r: &mut Random| match r.below(8) {
+            0 => -0.0,
+            _ => r.below(2001) as f64 / 700.0 - 1.4,
+        };
+        (0..layout.elements * count).map(|_| of(number(r))).collect()
+    };
+    let (x, y) = (numbers(r, lhs), numbers(r, rhs));
+    let before = numbers(r, out);
+    let mut want = before.clone();
+    for item in 0..count {
+        for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
+            let mut sums = vec![T::default(); lanes];
+            for term in 0..k {
+                let x = x[item * lhs.elements + lhs.at(row, term)];
+                let y = y[item * rhs.elements + rhs.at(term, column)];
+                sums[term % lanes] = sums[term % lanes] + x * y;
+            }
+            while sums.len() > 1 {
+                let high = sums.split_off(sums.len() / 2);
+                sums.iter_mut().zip(high).for_each(|(x, y)| *x = *x + y);
+            }
+            let to = &mut want[item * out.elements + out.at(row, column)];
+            *to = if accumulate { *to + sums[0] } else { sums[0] };
+        }
+    }
+    let mut description = [m, n, k].to_vec();
+    description.extend(layouts.iter().flat_map(|l| [l.row, l.column]));
+    description.extend([usize::from(accumulate), lanes, batches.len()]);
+    for (i, extent) in batches.iter().enumerate() {
+        let inner: usize = batches[i + 1..].iter().product();
+        description.push(*extent);
+        description.extend(layouts.map(|l| l.elements * inner));
+    }
+    let description: Vec<i64> = description.into_iter().map(|n| n as i64).collect();
+    for function in functions {
+        let mut got = before.clone();
+        // SAFETY: the numbers of a contraction within these arrays, which are apart.
+        unsafe { function(description.as_ptr(), x.as_ptr(), y.as_ptr(), got.as_mut_ptr()) };
+        let bits = |all: &[T]| format!("{all:?}");
+        assert_eq!(
+            bits(&got),
+            bits(&want),
+            "{m} x {n} x {k} lanes {lanes}: {layouts:?} {batches:?}"
+        );
+    }
+}
+
+#[test]
+fn versions_agree_with_the_definition() {
+    let mut r = Random(Sweep::Thin.seed());
+    let (wide, narrow): (Vec<_>, Vec<_>) = versions().into_iter().unzip();
+    for _ in 0..if cfg!(miri) { 20 } else { Sweep::Thin.cases() } {
+        check(&mut r, &wide, |x| x);
+        check(&mut r, &narrow, |x| x as f32);
+    }
+}

@@ -1,0 +1,237 @@
+//! The records of a call's tapes: memory that grows while machine code runs.
+//!
+//! Records lie in chunks and stay where they are. There are four chunks of one record, four of two, four
+//! of four, and so on: a new one has a quarter of what is there, so little is unused at any time, and
+//! where a record is follows from its number by a few instructions:
+//!
+//! ```text
+//! n = index + 4,  s = 61 - leading zeros of n:       chunk 4 s + (n >> s) - 4, record n mod 2^s of it
+//!
+//! index   0 1 2 3   4 5   6 7   8 9   10 11   12 13 14 15   16 ..
+//! chunk   0 1 2 3   4     5     6     7       8             9
+//! ```
+//!
+//! Machine code reads and writes the [`State`] of a tape. Where a record is to be written for which there
+//! is no chunk it calls [`grow`], the only call on the way. Small chunks are made several at a time, in
+//! one allocation of [`BLOCK`] bytes at least.
+//!
+//! What memory there is beyond [`KEPT`] bytes goes back to the system when the call ends.
+
+#![expect(unsafe_code, reason = "is called by generated code, with pointers")]
+
+use crate::loop_ir::{Program, Tape};
+use crate::runtime::abi::{Context, State};
+use crate::runtime::gemm::PANICKED;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use tapeloom_ir::{Kind, Line, Loc, Problem, try_zeros};
+
+/// Chunks of a tape: more have no numbers.
+const CHUNKS: usize = 4 * 60;
+/// The least number of bytes that are asked for at once.
+const BLOCK: usize = 4096;
+/// The most bytes that are kept for the next call.
+const KEPT: usize = 16 << 20;
+
+/// Blocks of so many bytes are asked for only if the system has them.
+const LARGE: usize = 64 << 20;
+
+/// The status of a call for whose records there was no memory.
+pub(crate) const NO_ROOM: i32 = 2;
+/// The status of a call that read a record that is not there.
+pub(crate) const NO_RECORD: i32 = 3;
+
+/// The records of all tapes of a program, for one call at a time.
+pub(crate) struct Records {
+    pub(crate) states: Box<[State]>,
+    tables: Box<[[*mut u8; CHUNKS]]>,
+    /// The chunks of each tape, of which the table has the addresses.
+    blocks: Vec<Vec<Vec<Line>>>,
+    /// What could not be had: which tape, how many bytes.
+    refused: Option<(usize, usize)>,
+}
+
+// SAFETY: the pointers are to memory that the value owns; nothing else is reached through them.
+unsafe impl Send for Records {}
+
+impl Records {
+    /// Those of a program, without a record.
+    pub(crate) fn of(record_bytes: &[usize]) -> Records {
+        let tables: Box<[[*mut u8; CHUNKS]]> =
+            record_bytes.iter().map(|_| [std::ptr::null_mut(); CHUNKS]).collect();
+        let state = |(record, table): (&usize, &[*mut u8; CHUNKS])| State {
+            length: 0,
+            capacity: 0,
+            chunks: table.as_ptr(),
+            record: *record as u64,
+        };
+        let states = record_bytes.iter().zip(&tables).map(state).collect();
+        let blocks = record_bytes.iter().map(|_| Vec::new()).collect();
+        Records { states, tables, blocks, refused: None }
+    }
+
+    /// Makes chunks up to that of a record; whether there was memory for it.
+    fn reach(&mut self, tape: usize, index: u64) -> bool {
+        let record = self.states[tape].record as usize;
+        while self.states[tape].capacity <= index {
+            let first = chunk(self.states[tape].capacity);
+            // So many chunks that a block is full.
+            let (mut end, mut records) = (first, 0usize);
+            while end < CHUNKS && (end == first || records.saturating_mul(record.max(1)) < BLOCK) {
+                records += 1 << (end / 4);
+                end += 1;
+            }
+            let bytes = records.checked_mul(record.max(1)).filter(|_| first < CHUNKS);
+            let lines = bytes.unwrap_or(usize::MAX).div_ceil(size_of::<Line>());
+            let room = bytes.is_some_and(|bytes| bytes < LARGE || is_there(bytes));
+            let block = if room { try_zeros(lines) } else { None };
+            let Some(mut block) = block else {
+                self.refused = Some((tape, bytes.unwrap_or(usize::MAX)));
+                return false;
+            };
+            let mut at = block.as_mut_ptr().cast::<u8>();
+            for chunk in first..end {
+                self.tables[tape][chunk] = at;
+                at = at.wrapping_add(record << (chunk / 4));
+            }
+            self.blocks[tape].push(block);
+            self.states[tape].capacity += records as u64;
+        }
+        true
+    }
+
+    /// What was refused, as an error with the line of the loop.
+    pub(crate) fn problem(&self, lines: &[Loc]) -> Problem {
+        let (tape, bytes) = self.refused.unwrap_or_default();
+        let records = self.states.get(tape).map_or(0, |s| s.length);
+        let line = lines.get(tape).copied().flatten();
+        let at = line.map_or(String::new(), |l| format!(" at {}:{}", l.file(), l.line()));
+        let mut problem = Problem::new(
+            Kind::TooLarge,
+            format!(
+                "there is no memory for {bytes} more bytes of what the rounds of the loop{at} keep for \
+                 the backward pass: after {records} rounds"
+            ),
+            "run fewer rounds, or put `checkpoint` around what a round computes",
+        );
+        problem.location = line;
+        problem
+    }
+
+    /// Bytes that records had at most.
+    pub(crate) fn bytes(&self) -> usize {
+        self.blocks.iter().flatten().map(|b| size_of_val(b.as_slice())).sum()
+    }
+
+    /// Ready for the next call.
+    pub(crate) fn empty(&mut self) {
+        let large = self.bytes() > KEPT;
+        for (tape, state) in self.states.iter_mut().enumerate() {
+            state.length = 0;
+            if large {
+                state.capacity = 0;
+                self.blocks[tape].clear();
+            }
+        }
+        self.refused = None;
+    }
+}
+
+/// Whether the system has so many bytes. Linux gives out more than there are and kills whoever uses them;
+/// where it does not say what it has, asking is all that one can do.
+fn is_there(bytes: usize) -> bool {
+    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else { return true };
+    let of = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<usize>().ok()
+    };
+    let Some(available) = of("MemAvailable:") else { return true };
+    bytes / 1024 < available.saturating_add(of("SwapFree:").unwrap_or(0))
+}
+
+/// The chunk of a record.
+fn chunk(index: u64) -> usize {
+    home(index).0
+}
+
+/// The chunk of a record, and its number there.
+pub(crate) fn home(index: u64) -> (usize, u64) {
+    let n = index + 4;
+    let s = 61 - n.leading_zeros() as usize;
+    (4 * s + (n >> s) as usize - 4, n & ((1 << s) - 1))
+}
+
+/// The first record of a chunk.
+pub(crate) fn first(chunk: usize) -> u64 {
+    let (s, quarter) = (chunk as u64 / 4, chunk as u64 % 4);
+    ((quarter + 4) << s) - 4
+}
+
+/// Bytes of the records of each tape.
+pub(crate) fn sizes(program: &Program) -> Vec<usize> {
+    program.tapes.values().map(|t: &Tape| t.record).collect()
+}
+
+/// Makes room for a record: a status.
+///
+/// # Safety
+/// `context` is that of the call, whose records nobody else uses meanwhile; there is a tape of that
+/// number.
+pub(crate) unsafe extern "C" fn grow(context: *const Context, tape: i64, index: i64) -> i32 {
+    let grown = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: by the contract of this function.
+        let records = unsafe { &mut *(*context).records.cast::<Records>() };
+        records.reach(tape as usize, index as u64)
+    }));
+    match grown {
+        Ok(true) => 0,
+        Ok(false) => NO_ROOM,
+        Err(_) => PANICKED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Chunks follow each other without gaps, and a new one has a quarter of what is there at most.
+    #[test]
+    fn records_have_places() {
+        let (mut chunk_of, mut first) = (0, 0);
+        for index in 0..100_000 {
+            let c = chunk(index);
+            if c != chunk_of {
+                assert_eq!(c, chunk_of + 1);
+                assert_eq!(index - first, 1 << (chunk_of / 4));
+                assert_eq!(home(index).1, 0);
+                assert!(c < 8 || (1 << (c / 4)) * 4 <= index + 4, "{c}");
+                (chunk_of, first) = (c, index);
+            }
+            let n = index + 4;
+            assert_eq!(n & ((1 << (c / 4)) - 1), index - first, "{index}");
+        }
+    }
+
+    #[test]
+    fn chunks_are_there_and_apart() {
+        let mut records = Records::of(&[24, 0]);
+        assert!(records.reach(0, 10_000) && records.reach(1, 3));
+        let mut places: Vec<(usize, usize)> =
+            (0..=chunk(10_000)).map(|c| (records.tables[0][c] as usize, 24 << (c / 4))).collect();
+        places.sort_unstable();
+        assert!(places.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0));
+        let (needed, there) = (10_000 * 24, records.bytes());
+        assert!(there <= needed + needed / 4 + 2 * BLOCK, "{there}");
+        records.empty();
+        assert!(records.states[0].capacity > 10_000, "what is small is kept");
+        assert!(is_there(1 << 20));
+        // Where the system gives out more than there is, it is we that refuse.
+        if cfg!(target_os = "linux") {
+            assert!(!is_there(1 << 50));
+        }
+        for too_much in [1 << 45, usize::MAX / 2] {
+            let mut records = Records::of(&[too_much]);
+            assert!(!records.reach(0, 0), "{too_much}");
+            assert_eq!(records.problem(&[]).kind, Kind::TooLarge);
+        }
+    }
+}

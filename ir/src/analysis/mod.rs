@@ -1,0 +1,3 @@
+//! What is known of a program without running it.
+
+pub(crate) mod provenance;

@@ -1,0 +1,83 @@
+//! Who makes a value: what a table of memory says of it.
+//!
+//! What the rounds of a loop stack is made by what makes the element, however deep, and a mark makes nothing:
+//!
+//! ```text
+//! %4: f64[100,8] = loop{body=@step, ..} ..        @step: %2 = exp %0; %3 = keep{name=act} %2
+//!                                                 made by exp, and named act
+//! ```
+
+use crate::lang::function::{Equation, Function};
+use crate::lang::module::Module;
+use crate::lang::source_loc::Loc;
+use crate::prim::{Lowering, MARKS, is_packed};
+use std::sync::Arc;
+
+/// What makes an output.
+#[derive(Clone, Debug)]
+pub struct Maker {
+    /// The primitive.
+    pub what: &'static str,
+    /// Its line.
+    pub at: Loc,
+    /// Whether the value is packed, and in whose name.
+    pub packed: Option<Arc<str>>,
+    /// The name that the user gave it.
+    pub named: Option<Arc<str>>,
+}
+
+/// What makes the n-th output of an equation: of what the rounds of a loop stack, what makes the element,
+/// however deep.
+pub fn maker<'m>(module: &'m Module, mut f: &'m Function, mut i: usize, mut n: usize) -> Maker {
+    let (mut packed, mut named) = (None, None);
+    loop {
+        let e = &f.equations[i];
+        let (mut what, at) = (e.op.name(), f.location(i));
+        let inside = match e.lower(module, f) {
+            Lowering::Alias { kept: Some(name) } => {
+                if is_packed(&name) {
+                    packed = Some(name);
+                } else if !MARKS.contains(&&*name) {
+                    named = Some(name);
+                }
+                e.operands[0].value().map(|v| (f, v))
+            }
+            Lowering::Loop { body, rounds } if rounds.carrier(n).is_none() => {
+                let round = module.function(body);
+                round.results.get(n).and_then(|a| a.value()).map(|v| (round, v))
+            }
+            Lowering::Elementwise(_)
+            | Lowering::View { .. }
+            | Lowering::Reshape
+            | Lowering::Alias { kept: None }
+            | Lowering::Iota { .. }
+            | Lowering::DynamicSlice
+            | Lowering::Gather { .. }
+            | Lowering::DynamicUpdateSlice
+            | Lowering::Scatter { .. }
+            | Lowering::Reduce { .. }
+            | Lowering::ArgReduce { .. }
+            | Lowering::Cumulate { .. }
+            | Lowering::ArgSort { .. }
+            | Lowering::Contract { .. }
+            | Lowering::Host(_)
+            | Lowering::Call(_)
+            | Lowering::Branch { .. }
+            | Lowering::Loop { .. }
+            | Lowering::Missing(_) => None,
+        };
+        if let Some((round, v)) = inside {
+            let mut equations = round.equations.iter().enumerate();
+            let place =
+                |(j, e): (usize, &Equation)| Some((j, e.outputs.iter().position(|o| *o == v)?));
+            if let Some((j, m)) = equations.find_map(place) {
+                (f, i, n) = (round, j, m);
+                continue;
+            }
+            if round.all_params().any(|p| p == v) {
+                what = "the carry";
+            }
+        }
+        return Maker { what, at, packed, named };
+    }
+}

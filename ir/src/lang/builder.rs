@@ -1,0 +1,357 @@
+//! The builder: the only way to make equations.
+//!
+//! A [`Draft`] is a function under construction; a [`Builder`] is a draft together with the module
+//! it will belong to. [`Builder::emit`] infers the output types through the primitive, so an
+//! ill-typed equation cannot be made. Emission takes `&self` and does not return a `Result`: rules
+//! can then be written as nested expressions, as mathematics is. The first problem sticks to the
+//! draft, later ones are its consequences, and [`Draft::finish`] returns it.
+//!
+//! ```
+//! use tapeloom_ir::{Builder, Draft, Dtype, Literal, Module, Scalar, Type};
+//! let mut module = Module::new();
+//! let mut draft = Draft::new("square");
+//! let x = draft.param(Type::array(Dtype::F64, &[3]));
+//! let y = Builder::new(&mut module, &mut draft).emit1(Scalar::Mul, &[x, x]);
+//! let square = draft.finish(&mut module, vec![y])?;
+//! assert_eq!(module.function(square).equations.len(), 1);
+//! # Ok::<(), tapeloom_ir::Problem>(())
+//! ```
+
+use crate::lang::function::{Atom, Equation, FuncId, Function, Operands, Outputs, ValueId};
+use crate::lang::literal::Literal;
+use crate::lang::module::Module;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::remap::{self, Atoms};
+use crate::lang::source_loc::Loc;
+use crate::lang::types::{Dtype, Type};
+use crate::prim::{Op, Operand};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+/// A function under construction.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    name: Arc<str>,
+    params: Vec<ValueId>,
+    linear_params: Vec<ValueId>,
+    equations: Vec<Equation>,
+    locations: Vec<Loc>,
+    types: PrimaryMap<ValueId, Type>,
+    problem: Option<(Problem, Loc)>,
+}
+
+impl Draft {
+    /// An empty draft of a function of that name.
+    pub fn new(name: impl Into<Arc<str>>) -> Draft {
+        Draft {
+            name: name.into(),
+            params: Vec::new(),
+            linear_params: Vec::new(),
+            equations: Vec::new(),
+            locations: Vec::new(),
+            types: PrimaryMap::new(),
+            problem: None,
+        }
+    }
+
+    /// Adds an ordinary parameter.
+    pub fn param(&mut self, ty: Type) -> Atom {
+        let v = self.types.push(ty);
+        self.params.push(v);
+        v.into()
+    }
+
+    /// Adds a parameter in which the function is linear.
+    pub fn linear_param(&mut self, ty: Type) -> Atom {
+        let v = self.types.push(ty);
+        self.linear_params.push(v);
+        v.into()
+    }
+
+    /// A value that nothing defines, to go on with after an error. Such a draft is never finished.
+    pub(crate) fn undefined(&mut self, ty: Type) -> ValueId {
+        self.types.push(ty)
+    }
+
+    /// The type of an atom of this draft.
+    pub fn type_of(&self, atom: Atom) -> Type {
+        match atom {
+            Atom::Value(v) => self.types[v].clone(),
+            Atom::Literal(l) => Type::scalar(l.dtype),
+        }
+    }
+
+    /// The equations so far.
+    pub fn equations(&self) -> &[Equation] {
+        &self.equations
+    }
+
+    /// The user's line of every equation so far.
+    pub(crate) fn locations(&self) -> &[Loc] {
+        &self.locations
+    }
+
+    /// The type of every value so far.
+    pub(crate) fn types(&self) -> &PrimaryMap<ValueId, Type> {
+        &self.types
+    }
+
+    /// Gives back what its tables do not need.
+    pub(crate) fn shrink(&mut self) {
+        self.equations.shrink_to_fit();
+        self.locations.shrink_to_fit();
+        self.types.shrink_to_fit();
+    }
+
+    /// Bytes of its tables.
+    pub(crate) fn bytes(&self) -> usize {
+        let spilled = |e: &Equation| {
+            let operands = if e.operands.spilled() { e.operands.capacity() } else { 0 };
+            let outputs = if e.outputs.spilled() { e.outputs.capacity() } else { 0 };
+            operands * size_of::<Atom>() + outputs * size_of::<ValueId>()
+        };
+        self.equations.capacity() * size_of::<Equation>()
+            + self.equations.iter().map(spilled).sum::<usize>()
+            + self.locations.capacity() * size_of::<Loc>()
+            + self.types.len() * size_of::<Type>()
+    }
+
+    /// The ordinary parameters so far.
+    pub fn params(&self) -> &[ValueId] {
+        &self.params
+    }
+
+    /// Appends an equation whose output types are known; used by passes that copy equations
+    /// unchanged. Types are checked again by the verifier.
+    pub fn push(&mut self, op: Op, operands: Operands, types: &[Type], loc: Loc) -> Outputs {
+        let outputs: Outputs = types.iter().map(|t| self.types.push(t.clone())).collect();
+        self.equations.push(Equation { outputs: outputs.clone(), op, operands });
+        self.locations.push(loc);
+        outputs
+    }
+
+    /// Records a problem; the first one is kept.
+    pub fn fail(&mut self, problem: Problem, loc: Loc) {
+        self.problem.get_or_insert((problem, loc));
+    }
+
+    /// The first problem, with the line at which it arose.
+    pub fn problem(&self) -> Option<&(Problem, Loc)> {
+        self.problem.as_ref()
+    }
+
+    /// Closes the function and adds it to the module, its values renumbered in the order of
+    /// parameters, then equations.
+    ///
+    /// # Errors
+    /// The first problem recorded while it was built; as [`Module::add`].
+    pub fn finish(self, module: &mut Module, results: Vec<Atom>) -> Result<FuncId, Problem> {
+        module.add(self.close(results)?)
+    }
+
+    /// Closes the function without adding it to a module.
+    ///
+    /// # Errors
+    /// The first problem recorded while it was built.
+    pub fn close(self, results: Vec<Atom>) -> Result<Function, Problem> {
+        match self.problem {
+            Some((problem, loc)) => Err(problem.at(loc)),
+            None => Ok(self.renumber(results)),
+        }
+    }
+
+    /// Dense ids in print order, of values and of marks, so that equal programs are equal values.
+    fn renumber(self, results: Vec<Atom>) -> Function {
+        let mut types = PrimaryMap::with_capacity(self.types.len());
+        let mut new: SecondaryMap<ValueId, Option<ValueId>> =
+            SecondaryMap::with_capacity(self.types.len());
+        let mut old_types = self.types;
+        let mut define = |v: ValueId, new: &mut SecondaryMap<ValueId, Option<ValueId>>| {
+            let ty = std::mem::replace(&mut old_types[v], Type::scalar(Dtype::Bool));
+            let id = types.push(ty);
+            new[v] = Some(id);
+            id
+        };
+        let params = self.params.iter().map(|p| define(*p, &mut new)).collect();
+        let linear_params = self.linear_params.iter().map(|p| define(*p, &mut new)).collect();
+        let rename = |a: Atom, new: &SecondaryMap<ValueId, Option<ValueId>>| match a {
+            Atom::Value(v) => new[v].map_or(a, Atom::Value),
+            Atom::Literal(_) => a,
+        };
+        let mut equations = self.equations;
+        let mut marks = 0;
+        for e in &mut equations {
+            e.op.number(&mut marks);
+            for operand in &mut e.operands {
+                *operand = rename(*operand, &new);
+            }
+            for output in &mut e.outputs {
+                *output = define(*output, &mut new);
+            }
+        }
+        let results = results.into_iter().map(|r| rename(r, &new)).collect();
+        Function {
+            name: self.name,
+            params,
+            linear_params,
+            equations,
+            results,
+            types,
+            locations: self.locations,
+        }
+    }
+}
+
+/// A draft together with the module that it will belong to.
+pub struct Builder<'a> {
+    module: RefCell<&'a mut Module>,
+    draft: RefCell<&'a mut Draft>,
+    location: Cell<Loc>,
+}
+
+impl<'a> Builder<'a> {
+    /// A builder that appends to `draft`.
+    pub fn new(module: &'a mut Module, draft: &'a mut Draft) -> Builder<'a> {
+        Builder {
+            module: RefCell::new(module),
+            draft: RefCell::new(draft),
+            location: Cell::new(None),
+        }
+    }
+
+    /// Equations emitted from now on belong to that line of the user.
+    pub fn at(&self, loc: Loc) {
+        self.location.set(loc);
+    }
+
+    /// The line of the user that equations emitted now belong to.
+    pub fn location(&self) -> Loc {
+        self.location.get()
+    }
+
+    /// Runs `f` on the module. `f` must not emit through this builder.
+    pub fn with_module<T>(&self, f: impl FnOnce(&mut Module) -> T) -> T {
+        f(&mut self.module.borrow_mut())
+    }
+
+    /// The type of an atom.
+    pub fn type_of(&self, atom: Atom) -> Type {
+        self.draft.borrow().type_of(atom)
+    }
+
+    /// The extents of an atom that is an array (none for a tape).
+    pub fn shape_of(&self, atom: Atom) -> crate::lang::types::Shape {
+        match self.type_of(atom) {
+            Type::Array(a) => a.shape,
+            Type::Tape(_) => crate::lang::types::Shape::scalar(),
+        }
+    }
+
+    /// The element type of an atom that is an array (`bool` for a tape).
+    pub fn dtype_of(&self, atom: Atom) -> Dtype {
+        match self.type_of(atom) {
+            Type::Array(a) => a.dtype,
+            Type::Tape(_) => Dtype::Bool,
+        }
+    }
+
+    /// The equation that defines a value, unless that is a parameter.
+    pub fn definition(&self, atom: Atom) -> Option<Equation> {
+        let (draft, value) = (self.draft.borrow(), atom.value()?);
+        draft.equations().iter().rev().find(|e| e.outputs.contains(&value)).cloned()
+    }
+
+    /// Records a problem at the current location; the first one is kept.
+    pub fn fail(&self, problem: Problem) {
+        self.draft.borrow_mut().fail(problem, self.location.get());
+    }
+
+    /// Emits an equation and returns its outputs. On a type error the problem is recorded and
+    /// placeholders are returned.
+    pub fn emit(&self, op: impl Into<Op>, operands: &[Atom]) -> SmallVec<[Atom; 1]> {
+        match self.try_emit(op.into(), operands) {
+            Ok(outputs) => outputs,
+            Err((problem, outputs)) => {
+                self.fail(problem);
+                SmallVec::from_elem(Literal::f64(f64::NAN).into(), outputs)
+            }
+        }
+    }
+
+    /// Emits an equation with one output.
+    pub fn emit1(&self, op: impl Into<Op>, operands: &[Atom]) -> Atom {
+        match self.emit(op, operands).as_slice() {
+            [one] => *one,
+            outputs => {
+                let n = outputs.len();
+                self.fail(Problem::internal(format!("expected one output, the primitive has {n}")));
+                Literal::f64(f64::NAN).into()
+            }
+        }
+    }
+
+    /// Emits an equation, or says what is wrong (with the number of outputs to stand in for).
+    pub fn try_emit(
+        &self,
+        op: Op,
+        operands: &[Atom],
+    ) -> Result<SmallVec<[Atom; 1]>, (Problem, usize)> {
+        let types: SmallVec<[Type; 2]> = {
+            let draft = self.draft.borrow();
+            operands.iter().map(|a| draft.type_of(*a)).collect()
+        };
+        let module = self.module.borrow();
+        let inferred =
+            infer(&module, &op, operands, &types).map_err(|p| (p, op.outputs(&module)))?;
+        let loc = self.location.get();
+        let mut draft = self.draft.borrow_mut();
+        let outputs = draft.push(op, SmallVec::from_slice(operands), &inferred, loc);
+        Ok(outputs.into_iter().map(Atom::Value).collect())
+    }
+
+    /// Copies the `index`-th equation of `f` with other operands; its types are taken over.
+    pub fn copy(&self, f: &Function, index: usize, operands: Operands) -> Atoms {
+        let loc = f.location(index).or(self.location.get());
+        let op = f.equations[index].op.clone();
+        self.draft.borrow_mut().copy_at(op, f, index, operands, loc)
+    }
+
+    /// Copies the body of a function into the draft and returns its results.
+    pub fn inline(&self, function: FuncId, args: &[Atom]) -> Vec<Atom> {
+        self.open(function, args, |_| None)
+    }
+
+    /// As [`Builder::inline`], and in place of every equation for which `wanted` names a function the
+    /// body of that one, to any depth.
+    pub fn open(
+        &self,
+        function: FuncId,
+        args: &[Atom],
+        wanted: impl Fn(&Op) -> Option<FuncId>,
+    ) -> Vec<Atom> {
+        let module = self.module.borrow();
+        let f = module.get(function);
+        let want = f.params.len() + f.linear_params.len();
+        if want != args.len() {
+            let message = format!("@{} takes {want} arguments, got {}", f.name, args.len());
+            self.fail(Problem::new(Kind::Arguments, message, ""));
+            return f.results.iter().map(|_| Literal::f64(f64::NAN).into()).collect();
+        }
+        let loc = self.location.get();
+        remap::open(&module, &mut self.draft.borrow_mut(), &f, args, loc, wanted)
+    }
+}
+
+/// Output types of an equation.
+pub(crate) fn infer(
+    module: &Module,
+    op: &Op,
+    operands: &[Atom],
+    types: &[Type],
+) -> Result<SmallVec<[Type; 1]>, Problem> {
+    let operands: SmallVec<[Operand<'_>; 2]> =
+        operands.iter().zip(types).map(|(a, ty)| Operand { ty, literal: a.literal() }).collect();
+    op.infer(module, &operands)
+}

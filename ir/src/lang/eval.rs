@@ -1,0 +1,142 @@
+//! The reference interpreter: the meaning of a program, one equation after the other.
+//!
+//! Generated code is tested against this. A value is dropped after its last use, so that memory
+//! stays within what the program needs at once.
+
+use crate::lang::function::{Atom, FuncId, Function, ValueId};
+use crate::lang::module::Module;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::stack::deeper;
+use crate::lang::value::Value;
+use crate::lints::finite::Watch;
+use crate::tensor::Tensor;
+use cranelift_entity::SecondaryMap;
+
+/// Runs a function on concrete arguments.
+///
+/// # Errors
+/// [`Kind::Arguments`] when arguments do not fit the parameters; whatever a primitive reports.
+pub fn eval(module: &Module, function: FuncId, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    let args: Vec<Value> = args.iter().cloned().map(Value::from).collect();
+    Value::arrays(&eval_values(module, function, &args)?)
+}
+
+/// As [`eval`], for functions that take or give tapes, too.
+///
+/// # Errors
+/// Those of [`eval`].
+pub fn eval_values(
+    module: &Module,
+    function: FuncId,
+    args: &[Value],
+) -> Result<Vec<Value>, Problem> {
+    eval_owned(module, function, args.to_vec())
+}
+
+/// As [`eval_values`], of arguments that nobody else needs: an array that the function writes to is
+/// written where it lies.
+///
+/// # Errors
+/// Those of [`eval`].
+pub(crate) fn eval_owned(
+    module: &Module,
+    function: FuncId,
+    args: Vec<Value>,
+) -> Result<Vec<Value>, Problem> {
+    deeper(|| run(module, module.function(function), args))
+}
+
+fn run(module: &Module, f: &Function, args: Vec<Value>) -> Result<Vec<Value>, Problem> {
+    let params: Vec<ValueId> = f.all_params().collect();
+    if params.len() != args.len() {
+        return Err(Problem::new(
+            Kind::Arguments,
+            format!("@{} takes {} arguments, got {}", f.name, params.len(), args.len()),
+            "",
+        ));
+    }
+    let mut values: SecondaryMap<ValueId, Option<Value>> =
+        SecondaryMap::with_capacity(f.types.len());
+    let mut watch = Watch::begin(&params, &args);
+    for (i, (p, arg)) in params.iter().zip(args).enumerate() {
+        if f.types[*p] != arg.ty() {
+            return Err(Problem::new(
+                Kind::Arguments,
+                format!("argument {i} of @{} must be {}, got {}", f.name, f.types[*p], arg.ty()),
+                "",
+            ));
+        }
+        values[*p] = Some(arg);
+    }
+    let mut uses = f.use_counts();
+    for (i, e) in f.equations.iter().enumerate() {
+        let mut operands = Vec::with_capacity(e.operands.len());
+        for a in &e.operands {
+            operands.push(read(&values, *a)?);
+        }
+        for v in e.operands.iter().filter_map(|a| a.value()) {
+            uses[v] -= 1;
+            if uses[v] == 0 {
+                values[v] = None;
+            }
+        }
+        let outputs = match &mut watch {
+            None => e.op.run_owned(module, operands),
+            Some(watch) => watch.equation(module, (f, i), &operands),
+        };
+        let outputs = outputs.map_err(|p| p.at(f.location(i)))?;
+        for (v, y) in e.outputs.iter().zip(outputs) {
+            debug_assert_eq!(f.types[*v], y.ty(), "{}", e.op.name());
+            if uses[*v] > 0 {
+                values[*v] = Some(y);
+            }
+        }
+    }
+    if let Some(watch) = watch {
+        watch.end(&f.results);
+    }
+    f.results.iter().map(|r| read(&values, *r)).collect()
+}
+
+fn read(values: &SecondaryMap<ValueId, Option<Value>>, a: Atom) -> Result<Value, Problem> {
+    match a {
+        Atom::Literal(l) => Ok(Tensor::from(l).into()),
+        Atom::Value(v) => values[v]
+            .clone()
+            .ok_or_else(|| Problem::internal(format!("{v} is read before it is defined"))),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::lang::types::Dtype;
+    use crate::prim::Op;
+
+    #[test]
+    fn what_nobody_else_has_is_written_where_it_lies() {
+        let mut module = Module::new();
+        let mut written = 0;
+        let writes = |op: &Op| matches!(op, Op::DynamicUpdateSlice(_) | Op::Scatter(_));
+        for sample in Op::samples(&mut module).into_iter().filter(|s| writes(&s.op)) {
+            let first = sample.operands[0].clone();
+            if first.dtype() == Dtype::Bool || first.elements() == 0 {
+                continue;
+            }
+            let want = sample.op.eval(&module, &sample.operands).unwrap();
+            let rest = sample.operands[1..].iter().cloned();
+            let given = |x: Tensor| [x].into_iter().chain(rest.clone()).map(Value::from).collect();
+            let got = sample.op.run_owned(&module, given(first.clone())).unwrap();
+            assert_eq!(Value::arrays(&got).unwrap(), want, "{}", sample.op.name());
+            assert_eq!(first, sample.operands[0], "a shared array stays");
+            // A copy of the buffer, which nobody else has.
+            let own = first.map_numbers(|x| x);
+            let at = own.identity();
+            let got = Value::arrays(&sample.op.run_owned(&module, given(own)).unwrap()).unwrap();
+            assert_eq!((&got, got[0].identity()), (&want, at), "{}", sample.op.name());
+            written += 1;
+        }
+        assert!(written > 10, "{written}");
+    }
+}

@@ -1,0 +1,257 @@
+//! Hosts: Rust functions that programs call.
+//!
+//! A program is text, and a Rust function is not. So what a program holds is a *host*: a name, and the
+//! function behind it. Two hosts are equal if they are the same one, whatever they are called; the text
+//! of a program shows the name (`&spline`), with a suffix where two hosts have the same. A program that
+//! is read from text holds hosts with nothing behind them, which may be given a function once:
+//!
+//! ```
+//! use tapeloom_ir::{Tensor, eval, parse_module};
+//! let module = parse_module("func @f(%0: f64[]) -> (f64[]) {
+//!   %1: f64[] = callback{host=&half, results=[f64[]]} %0
+//!   return %1
+//! }").map_err(|e| e[0].clone())?;
+//! let f = module.iter().next().map(|(id, _)| id).ok_or("no function")?;
+//! let missing = eval(&module, f, &[Tensor::from(3.0)]).unwrap_err();
+//! assert!(missing.message.contains("`half` has no Rust function"));
+//! for host in module.hosts() {
+//!     host.bind(|x| Ok(vec![Tensor::from(x[0].item::<f64>()? / 2.0)]));
+//! }
+//! assert_eq!(eval(&module, f, &[Tensor::from(3.0)])?, [Tensor::from(1.5)]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`HostCall`] is a call of one: it says of what types the results are, and how it is made over a batch.
+//! Its [`run`](HostCall::run) is what every engine does, so that they agree: it catches panics, and
+//! refuses results that are not what was declared.
+
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::types::{ArrayType, Type};
+use crate::tensor::Tensor;
+use std::any::Any;
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{self, AtomicU64};
+use std::sync::{Arc, OnceLock};
+
+/// Why a host gives no results: whatever `?` makes an error of.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a host answers.
+pub type Answer = Result<Vec<Tensor>, Failure>;
+
+/// Who asks: the member of a batch, if it is one.
+pub type Lane = Option<usize>;
+
+/// A Rust function under a name. Cloning shares it.
+#[derive(Clone)]
+pub struct Host(Arc<Inner>);
+
+struct Inner {
+    name: Arc<str>,
+    number: u64,
+    functions: OnceLock<Functions>,
+}
+
+struct Functions {
+    one: One,
+    batch: Option<Batch>,
+}
+
+/// A function of operands, those of one member of a batch or of nobody in particular.
+type One = Box<dyn Fn(Lane, &[Tensor]) -> Answer + Send + Sync>;
+
+/// A function of operands that all have the members of a batch on axis 0, to results that have.
+pub type Batch = Box<dyn Fn(usize, &[Tensor]) -> Answer + Send + Sync>;
+
+impl Host {
+    /// A name with nothing behind it yet.
+    pub fn unbound(name: &str) -> Host {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, atomic::Ordering::Relaxed);
+        Host(Arc::new(Inner { name: name.into(), number, functions: OnceLock::new() }))
+    }
+
+    /// A function, and what it is over a batch, if that is more than one member after the other.
+    pub fn new(
+        name: &str,
+        one: impl Fn(Lane, &[Tensor]) -> Answer + Send + Sync + 'static,
+        batch: Option<Batch>,
+    ) -> Host {
+        let host = Host::unbound(name);
+        // It has none yet.
+        let _ = host.0.functions.set(Functions { one: Box::new(one), batch });
+        host
+    }
+
+    /// Gives a host a function. Whether it had none: a second one is not taken.
+    pub fn bind(&self, one: impl Fn(&[Tensor]) -> Answer + Send + Sync + 'static) -> bool {
+        let one = Box::new(move |_: Lane, x: &[Tensor]| one(x));
+        self.0.functions.set(Functions { one, batch: None }).is_ok()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+}
+
+impl PartialEq for Host {
+    fn eq(&self, other: &Host) -> bool {
+        self.0.number == other.0.number
+    }
+}
+
+impl Eq for Host {}
+
+impl Hash for Host {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.number.hash(state);
+    }
+}
+
+impl PartialOrd for Host {
+    fn partial_cmp(&self, other: &Host) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Host {
+    fn cmp(&self, other: &Host) -> Ordering {
+        self.0.number.cmp(&other.0.number)
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "&{}", self.0.name)
+    }
+}
+
+/// A call of a host.
+///
+/// Without results it is there for what it does, and is made once, in the order of the program; with
+/// results it is a pure function, which may be made again, merged with another, or left out.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct HostCall {
+    /// What is called.
+    pub host: Host,
+    /// The results' types, those of one member.
+    pub results: Vec<ArrayType>,
+    /// Over a batch: how many members ask, one after the other. Operands and results have them on axis 0.
+    pub lanes: Option<usize>,
+    /// The operands that all members of a batch share, and that have no axis for them.
+    pub shared: Vec<usize>,
+}
+
+impl HostCall {
+    /// Whether it is there for what it does.
+    pub fn is_ordered(&self) -> bool {
+        self.results.is_empty()
+    }
+
+    /// The types of the results, the batch included.
+    pub fn result_types(&self) -> Vec<ArrayType> {
+        let whole = |ty: &ArrayType| match self.lanes {
+            Some(n) => ArrayType::new(ty.dtype, ty.shape.with_leading(n)),
+            None => ty.clone(),
+        };
+        self.results.iter().map(whole).collect()
+    }
+
+    /// Results from operands.
+    ///
+    /// # Errors
+    /// [`Kind::Callback`] where there is no function, it fails or panics, or it gives something else
+    /// than was declared.
+    pub fn run(&self, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        let Some(functions) = self.host.0.functions.get() else {
+            return Err(Problem::new(
+                Kind::Callback,
+                format!("`{}` has no Rust function in this program", self.host.name()),
+                "a program that was read from text has only names of them: bind one",
+            ));
+        };
+        let Some(lanes) = self.lanes else {
+            return self.checked(&self.results, || (functions.one)(None, operands));
+        };
+        if let Some(batch) = &functions.batch {
+            let all = operands.iter().enumerate().map(|(i, x)| match self.shared.contains(&i) {
+                true => repeated(x, lanes),
+                false => Ok(x.clone()),
+            });
+            let all: Vec<Tensor> = all.collect::<Result<_, _>>()?;
+            return self.checked(&self.result_types(), || batch(lanes, &all));
+        }
+        let types = self.result_types();
+        let mut results: Vec<Tensor> =
+            types.iter().map(Tensor::zeros_of).collect::<Result<_, _>>()?;
+        for lane in 0..lanes {
+            let own = operands.iter().enumerate().map(|(i, x)| match self.shared.contains(&i) {
+                true => Ok(x.clone()),
+                false => x.row(lane),
+            });
+            let own: Vec<Tensor> = own.collect::<Result<_, _>>()?;
+            let given = self.checked(&self.results, || (functions.one)(Some(lane), &own))?;
+            for (all, one) in results.iter_mut().zip(given) {
+                let bytes = one.ty().bytes();
+                all.bytes_mut()[lane * bytes..][..bytes].copy_from_slice(one.bytes());
+            }
+        }
+        Ok(results)
+    }
+
+    /// What the function answers, if it is what was declared.
+    fn checked(
+        &self,
+        types: &[ArrayType],
+        ask: impl FnOnce() -> Answer,
+    ) -> Result<Vec<Tensor>, Problem> {
+        let name = self.host.name();
+        let problem = |message, help| Err(Problem::new(Kind::Callback, message, help));
+        let given = match catch_unwind(AssertUnwindSafe(ask)) {
+            Ok(Ok(given)) => given,
+            Ok(Err(failure)) => {
+                let help = "what it returned as an error ends the call of the program";
+                return problem(format!("`{name}` failed: {failure}"), help);
+            }
+            Err(payload) => {
+                let said = said(&*payload);
+                let help = "a callback that cannot answer returns an error rather than panic";
+                return problem(format!("`{name}` panicked: {said}"), help);
+            }
+        };
+        if given.iter().map(Tensor::ty).eq(types) {
+            return Ok(given);
+        }
+        let found: Vec<Type> = given.iter().map(|x| x.ty().clone().into()).collect();
+        let want: Vec<Type> = types.iter().map(|ty| ty.clone().into()).collect();
+        let [want, found] = [want, found].map(|types| {
+            let names: Vec<String> = types.iter().map(Type::to_string).collect();
+            names.join(", ")
+        });
+        problem(
+            format!("`{name}` was declared to give ({want}), and gave ({found})"),
+            "declare what it gives, or convert and reshape what it returns",
+        )
+    }
+}
+
+/// What a panic said.
+fn said(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or(payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("it did not say why")
+}
+
+/// An array for each member.
+fn repeated(x: &Tensor, lanes: usize) -> Result<Tensor, Problem> {
+    let ty = ArrayType::new(x.dtype(), x.ty().shape.with_leading(lanes));
+    let mut all = Tensor::zeros_of(&ty)?;
+    let bytes = x.ty().bytes();
+    for lane in 0..lanes {
+        all.bytes_mut()[lane * bytes..][..bytes].copy_from_slice(x.bytes());
+    }
+    Ok(all)
+}

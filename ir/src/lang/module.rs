@@ -1,0 +1,187 @@
+//! Modules: an append-only arena of immutable functions.
+//!
+//! A transform never edits a function; it appends a new one. So the pair (function, question) is a
+//! sound key, and the module remembers the answers: differentiating the same callee twice costs
+//! nothing. Equal functions are stored once (hash-consing). A module belongs to one
+//! trace, or to one file of text, and is dropped with it.
+
+use crate::lang::function::{FuncId, Function};
+use crate::lang::host::Host;
+use crate::lang::problem::Problem;
+use crate::lang::query::{Memo, Question};
+use crate::lang::stack::{DEEPEST_CALL, deeper, too_deep};
+use crate::map::{OrderedMap, OrderedSet};
+use crate::prim::{Effects, Op, Region};
+use cranelift_entity::{EntityRef, SecondaryMap};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// An arena of functions with a memo of derived ones.
+#[derive(Clone, Debug, Default)]
+pub struct Module {
+    /// By number; equal ones are one.
+    functions: OrderedSet<Arc<Function>>,
+    /// Boxed, since it is larger than the rest.
+    memo: Box<Memo>,
+    effects: SecondaryMap<FuncId, Effects>,
+    /// Whether it or what it refers to does something that a user can see.
+    seen: SecondaryMap<FuncId, bool>,
+    /// Whether running it calls a Rust function.
+    outside: SecondaryMap<FuncId, bool>,
+    /// How deep the calls of each function nest: 0 for one that calls nothing.
+    depths: SecondaryMap<FuncId, usize>,
+    /// Bytes of all functions.
+    bytes: usize,
+}
+
+impl Module {
+    /// An empty module.
+    pub fn new() -> Module {
+        Module::default()
+    }
+
+    /// Adds a function; an equal one that is already there is returned instead.
+    ///
+    /// # Errors
+    /// [`Kind::TooLarge`](crate::Kind::TooLarge) when its calls nest deeper than [`DEEPEST_CALL`].
+    pub fn add(&mut self, function: Function) -> Result<FuncId, Problem> {
+        let function = Arc::new(function);
+        let (index, new) = self.functions.insert_full(function.clone());
+        let id = FuncId::new(index);
+        if !new {
+            return Ok(id);
+        }
+        let depth = self.depth_of(&function);
+        if depth > DEEPEST_CALL {
+            self.functions.pop();
+            return Err(too_deep(&format!("the calls of @{}", function.name), depth, DEEPEST_CALL));
+        }
+        let effects = function.equations.iter().map(|e| e.op.effects(self)).max();
+        self.effects[id] = effects.unwrap_or_default();
+        let inside = |f: FuncId| self.seen[f];
+        self.seen[id] = self.effects[id] == Effects::Ordered
+            || function.equations.iter().flat_map(|e| e.op.regions()).any(|r| inside(r.function));
+        self.outside[id] = function.equations.iter().any(|e| self.calls_out(&e.op));
+        self.depths[id] = depth;
+        self.bytes += function.bytes();
+        Ok(id)
+    }
+
+    /// Adds a function of another module, and those that it refers to.
+    ///
+    /// # Errors
+    /// As [`Module::add`].
+    pub fn import(&mut self, from: &Module, f: FuncId) -> Result<FuncId, Problem> {
+        let mut needed: BTreeSet<FuncId> = BTreeSet::from([f]);
+        let mut pending = vec![f];
+        while let Some(f) = pending.pop() {
+            for e in &from.function(f).equations {
+                let callees = e.op.regions().into_iter().map(|r| r.function);
+                pending.extend(callees.filter(|callee| needed.insert(*callee)));
+            }
+        }
+        // Functions refer only to functions added before them, so callees come first.
+        let mut here: OrderedMap<FuncId, FuncId> = OrderedMap::default();
+        for old in needed {
+            let mut function = (*from.get(old)).clone();
+            for e in &mut function.equations {
+                let regions = e.op.regions();
+                if !regions.is_empty() {
+                    let inside: Vec<FuncId> = regions.iter().map(|r| here[&r.function]).collect();
+                    e.op = e.op.with_regions(&inside);
+                }
+            }
+            here.insert(old, self.add(function)?);
+        }
+        Ok(here[&f])
+    }
+
+    /// One more than the deepest function that it calls. Known from when those were added.
+    fn depth_of(&self, function: &Function) -> usize {
+        let callees = function.equations.iter().flat_map(|e| e.op.regions());
+        callees.map(|r| self.depths[r.function] + 1).max().unwrap_or(0)
+    }
+
+    /// How deep the calls of a function nest: 0 for one that calls nothing.
+    pub fn depth(&self, id: FuncId) -> usize {
+        self.depths[id]
+    }
+
+    /// The function of that id. The handle is counted, so it can be held while the module grows.
+    pub fn get(&self, id: FuncId) -> Arc<Function> {
+        self.functions[id.index()].clone()
+    }
+
+    /// The function of that id, borrowed.
+    pub fn function(&self, id: FuncId) -> &Function {
+        &self.functions[id.index()]
+    }
+
+    /// Whether running a function does more than compute its results. Known from when it was added,
+    /// so that asking costs nothing however deep its calls nest.
+    pub fn effects(&self, id: FuncId) -> Effects {
+        self.effects[id]
+    }
+
+    /// Whether a user can see that the function is run, or that a derivative of it is: an ordered effect is
+    /// in it, or in a rule that a derivative would open.
+    pub fn is_seen(&self, id: FuncId) -> bool {
+        self.seen[id]
+    }
+
+    /// Whether running a function calls a Rust function.
+    pub fn runs_outside(&self, id: FuncId) -> bool {
+        self.outside[id]
+    }
+
+    /// Whether running an equation calls a Rust function, itself or in what it runs.
+    pub fn calls_out(&self, op: &Op) -> bool {
+        let inside = |r: &Region| r.role.runs() && self.outside[r.function];
+        op.host().is_some() || op.regions().iter().any(inside)
+    }
+
+    /// Bytes of all functions, but for what their primitives own.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether an id belongs to this module.
+    pub fn contains(&self, id: FuncId) -> bool {
+        id.index() < self.functions.len()
+    }
+
+    /// Every function, in the order in which they were added (callees before callers).
+    pub fn iter(&self) -> impl Iterator<Item = (FuncId, &Function)> {
+        self.functions.iter().enumerate().map(|(i, f)| (FuncId::new(i), &**f))
+    }
+
+    /// The Rust functions that programs of this module call, each once.
+    pub fn hosts(&self) -> Vec<Host> {
+        let mut hosts = Vec::new();
+        for host in self.iter().flat_map(|(_, f)| &f.equations).filter_map(|e| e.op.host()) {
+            if !hosts.contains(host) {
+                hosts.push(host.clone());
+            }
+        }
+        hosts
+    }
+
+    /// The answer to a question about a function: the one remembered, or the one that `make` finds.
+    ///
+    /// # Errors
+    /// What `make` reports.
+    pub fn answer<Q: Question>(
+        &mut self,
+        f: FuncId,
+        question: Q,
+        make: impl FnOnce(&mut Module, &Q) -> Result<Q::Answer, Problem>,
+    ) -> Result<Q::Answer, Problem> {
+        let key = (f, question);
+        if let Some(known) = Q::answers(&mut self.memo).get(&key) {
+            return Ok(known.clone());
+        }
+        let answer = deeper(|| make(self, &key.1))?;
+        Q::answers(&mut self.memo).insert(key, answer.clone());
+        Ok(answer)
+    }
+}

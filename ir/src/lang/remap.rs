@@ -1,0 +1,206 @@
+//! Copying: a function written again, equation by equation, with other operands.
+//!
+//! Functions are immutable, so every pass and every transform writes a new one while it reads the old
+//! one. What they share is the table from old values to new atoms:
+//!
+//! ```
+//! use tapeloom_ir::{Draft, Dtype, Module, Scalar, Type, Builder, rebuild};
+//! # let mut module = Module::new();
+//! # let mut draft = Draft::new("f");
+//! # let x = draft.param(Type::array(Dtype::F64, &[3]));
+//! # let y = Builder::new(&mut module, &mut draft).emit1(Scalar::Sin, &[x]);
+//! # let f = draft.finish(&mut module, vec![y])?;
+//! // Every `sin` becomes a `cos`.
+//! let f = module.get(f);
+//! let g = rebuild(&f, |draft, i, operands| {
+//!     if f.equations[i].op != Scalar::Sin.into() {
+//!         return Ok(draft.copy(&f, i, operands));
+//!     }
+//!     Ok(draft.copy_as(Scalar::Cos.into(), &f, i, operands))
+//! })?;
+//! assert_eq!(g.equations[0].op, Scalar::Cos.into());
+//! # Ok::<(), tapeloom_ir::Problem>(())
+//! ```
+
+use crate::fault::{Fault, planted};
+use crate::lang::builder::Draft;
+use crate::lang::function::{Atom, Equation, FuncId, Function, Operands, ValueId};
+use crate::lang::module::Module;
+use crate::lang::problem::Problem;
+use crate::lang::source_loc::Loc;
+use crate::prim::Op;
+use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The atoms that stand for the outputs of an equation.
+pub type Atoms = SmallVec<[Atom; 1]>;
+
+/// The new atoms of the values of a function that is being written again.
+#[derive(Clone, Debug, Default)]
+pub struct Copying {
+    map: SecondaryMap<ValueId, Option<Atom>>,
+}
+
+impl Copying {
+    /// Nothing has a new atom yet.
+    pub fn new() -> Copying {
+        Copying::default()
+    }
+
+    /// The parameters of `f` are those atoms, the linear ones last.
+    pub fn with(f: &Function, args: impl IntoIterator<Item = Atom>) -> Copying {
+        let mut map = SecondaryMap::with_capacity(f.types.len());
+        for (p, a) in f.all_params().zip(args) {
+            map[p] = Some(a);
+        }
+        Copying { map }
+    }
+
+    /// A draft with the name and the parameters of `f`.
+    pub fn same_signature(f: &Function) -> (Draft, Copying) {
+        let mut draft = Draft::new(f.name.clone());
+        let known = f.params.len();
+        let params = f.all_params().enumerate().map(|(i, p)| match i < known {
+            true => draft.param(f.types[p].clone()),
+            false => draft.linear_param(f.types[p].clone()),
+        });
+        let params: Vec<Atom> = params.collect();
+        (draft, Copying::with(f, params))
+    }
+
+    /// A value is that atom from now on.
+    pub fn bind(&mut self, v: ValueId, atom: Atom) {
+        self.map[v] = Some(atom);
+    }
+
+    /// Whether a value has a new atom.
+    pub fn knows(&self, v: ValueId) -> bool {
+        self.map[v].is_some()
+    }
+
+    /// The new atom for an old one; literals stand for themselves.
+    pub fn read(&self, a: Atom) -> Atom {
+        a.value().and_then(|v| self.map[v]).unwrap_or(a)
+    }
+
+    /// The new atoms for old ones.
+    pub fn all(&self, old: &[Atom]) -> Operands {
+        old.iter().map(|a| self.read(*a)).collect()
+    }
+
+    /// The outputs of an equation are those atoms.
+    pub fn define(&mut self, e: &Equation, outputs: impl IntoIterator<Item = Atom>) {
+        for (old, new) in e.outputs.iter().zip(outputs) {
+            self.map[*old] = Some(new);
+        }
+    }
+
+    /// The results of `f`, whose equations have all been seen.
+    pub fn results(&self, f: &Function) -> Vec<Atom> {
+        f.results.iter().map(|r| self.read(*r)).collect()
+    }
+}
+
+impl Draft {
+    /// Copies the `index`-th equation of `f` with other operands. Its types are taken over; the
+    /// verifier checks them again.
+    pub fn copy(&mut self, f: &Function, index: usize, operands: Operands) -> Atoms {
+        self.copy_as(f.equations[index].op.clone(), f, index, operands)
+    }
+
+    /// As [`Draft::copy`], by another primitive with outputs of the same types.
+    pub fn copy_as(&mut self, op: Op, f: &Function, index: usize, operands: Operands) -> Atoms {
+        self.copy_at(op, f, index, operands, f.location(index))
+    }
+
+    pub(crate) fn copy_at(
+        &mut self,
+        op: Op,
+        f: &Function,
+        index: usize,
+        operands: Operands,
+        loc: Loc,
+    ) -> Atoms {
+        let outputs = &f.equations[index].outputs;
+        let types: SmallVec<[_; 1]> = outputs.iter().map(|o| f.types[*o].clone()).collect();
+        self.push(op, operands, &types, loc).into_iter().map(Atom::Value).collect()
+    }
+}
+
+/// `f` with the same name and parameters, and what `each` makes of every equation: it is given the
+/// new operands and answers the new outputs. Of an output that nobody reads any atom will do.
+///
+/// # Errors
+/// What `each` reports.
+pub fn rebuild(
+    f: &Function,
+    mut each: impl FnMut(&mut Draft, usize, Operands) -> Result<Atoms, Problem>,
+) -> Result<Function, Problem> {
+    let (mut draft, mut copying) = Copying::same_signature(f);
+    for (i, e) in f.equations.iter().enumerate() {
+        let outputs = each(&mut draft, i, copying.all(&e.operands))?;
+        copying.define(e, outputs);
+    }
+    draft.close(copying.results(f))
+}
+
+/// A function whose body is being copied.
+struct Frame {
+    function: Arc<Function>,
+    /// The next equation.
+    next: usize,
+    copying: Copying,
+    /// The line of the call, for equations that have none.
+    loc: Loc,
+}
+
+/// Copies the body of a function, which takes those arguments, into a draft and returns its results; and in place of every equation
+/// for which `wanted` names a function, the body of that one, to any depth.
+///
+/// A loop with a stack of its own, since calls nest deeply.
+pub(crate) fn open(
+    module: &Module,
+    draft: &mut Draft,
+    function: &Arc<Function>,
+    args: &[Atom],
+    loc: Loc,
+    wanted: impl Fn(&Op) -> Option<FuncId>,
+) -> Vec<Atom> {
+    let frame = |function: &Arc<Function>, args: &[Atom], loc: Loc| {
+        let copying = Copying::with(function, args.iter().copied());
+        Frame { function: function.clone(), next: 0, copying, loc }
+    };
+    let mut above: Vec<Frame> = Vec::new();
+    let mut top = frame(function, args, loc);
+    loop {
+        let f = top.function.clone();
+        let Some(e) = f.equations.get(top.next) else {
+            let results = top.copying.results(&f);
+            let Some(mut caller) = above.pop() else { return results };
+            caller.copying.define(&caller.function.equations[caller.next], results);
+            caller.next += 1;
+            top = caller;
+            continue;
+        };
+        let mut operands = top.copying.all(&e.operands);
+        let loc = f.location(top.next).or(top.loc);
+        match wanted(&e.op) {
+            None => {
+                let outputs = draft.copy_at(e.op.clone(), &f, top.next, operands, loc);
+                top.copying.define(e, outputs);
+                top.next += 1;
+            }
+            Some(callee) => {
+                if planted(Fault::CallOrder)
+                    && let [x, y, ..] = e.operands.as_slice()
+                    && f.type_of(*x) == f.type_of(*y)
+                {
+                    operands.swap(0, 1);
+                }
+                let callee = frame(&module.get(callee), &operands, loc);
+                above.push(std::mem::replace(&mut top, callee));
+            }
+        }
+    }
+}

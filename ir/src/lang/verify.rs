@@ -1,0 +1,277 @@
+//! The verifier: the invariants of the language as a function.
+//!
+//! It runs after every pass in debug builds and on every text that is parsed, and collects all
+//! errors instead of stopping at the first.
+
+use crate::lang::builder::infer;
+use crate::lang::function::{Atom, FuncId, Function, ValueId};
+use crate::lang::module::Module;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::types::Type;
+use crate::prim::{Linearity, Op};
+use crate::text::print_equation;
+use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+use std::fmt;
+
+/// A broken invariant: which one, where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VerifyError {
+    /// The name of the function it is in.
+    pub function: String,
+    /// The equation's index; `None` for the signature or the results.
+    pub equation: Option<usize>,
+    /// The equation as it prints; empty for the signature or the results.
+    pub text: String,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+impl fmt::Display for VerifyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.equation {
+            Some(i) => {
+                write!(f, "@{} equation {i}, `{}`: {}", self.function, self.text, self.problem)
+            }
+            None => write!(f, "@{}: {}", self.function, self.problem),
+        }
+    }
+}
+
+/// Checks every function of a module.
+pub fn verify_module(module: &Module) -> Vec<VerifyError> {
+    module.iter().flat_map(|(id, _)| verify(module, id)).collect()
+}
+
+/// Checks one function; an empty answer means that all invariants hold.
+pub fn verify(module: &Module, id: FuncId) -> Vec<VerifyError> {
+    verify_function(module, module.function(id))
+}
+
+/// Checks a function that is not in the module yet.
+pub(crate) fn verify_function(module: &Module, f: &Function) -> Vec<VerifyError> {
+    let mut v =
+        Verifier { module, f, linearity: SecondaryMap::with_default(None), errors: Vec::new() };
+    v.run();
+    v.errors
+}
+
+struct Verifier<'a> {
+    module: &'a Module,
+    f: &'a Function,
+    /// What is known of each value defined so far.
+    linearity: SecondaryMap<ValueId, Option<Linearity>>,
+    errors: Vec<VerifyError>,
+}
+
+impl Verifier<'_> {
+    fn error(&mut self, equation: Option<usize>, kind: Kind, message: String) {
+        self.problem(equation, Problem::new(kind, message, ""));
+    }
+
+    fn problem(&mut self, equation: Option<usize>, problem: Problem) {
+        let text = equation.map(|i| print_equation(self.module, self.f, i));
+        let problem = problem.at(equation.and_then(|i| self.f.location(i)));
+        let (function, text) = (self.f.name.to_string(), text.unwrap_or_default());
+        self.errors.push(VerifyError { function, equation, text, problem });
+    }
+
+    fn run(&mut self) {
+        for p in &self.f.params {
+            self.define(None, *p, Linearity::Constant);
+        }
+        for p in &self.f.linear_params {
+            self.define(None, *p, Linearity::Linear);
+            if !self.f.types[*p].is_linear() {
+                let message = format!("linear parameter {p} is {}, not a float", self.f.types[*p]);
+                self.error(None, Kind::NotLinear, message);
+            }
+        }
+        for i in 0..self.f.equations.len() {
+            self.equation(i);
+        }
+        for r in self.f.results.clone() {
+            let linearity = self.read(None, r);
+            if !self.f.linear_params.is_empty() && linearity == Linearity::Constant {
+                let message = format!("result {} does not depend on linear parameters", show(r));
+                self.error(None, Kind::NotLinear, message);
+            }
+        }
+    }
+
+    fn define(&mut self, equation: Option<usize>, v: ValueId, linearity: Linearity) {
+        if self.linearity[v].replace(linearity).is_some() {
+            self.error(equation, Kind::Verify, format!("{v} is defined twice"));
+        }
+        if let Some(a) = self.f.types[v].as_array()
+            && a.checked_bytes().is_none()
+        {
+            let message = format!("{v} of type {a} is larger than memory can be");
+            self.error(equation, Kind::TooLarge, message);
+        }
+    }
+
+    fn read(&mut self, equation: Option<usize>, a: Atom) -> Linearity {
+        match a {
+            Atom::Literal(l) if l.is_zero() => Linearity::Zero,
+            Atom::Literal(_) => Linearity::Constant,
+            Atom::Value(v) => self.linearity[v].unwrap_or_else(|| {
+                self.error(equation, Kind::Verify, format!("{v} is read before it is defined"));
+                Linearity::Constant
+            }),
+        }
+    }
+
+    fn equation(&mut self, i: usize) {
+        let e = &self.f.equations[i];
+        let at = Some(i);
+        let operands: SmallVec<[Linearity; 3]> =
+            e.operands.iter().map(|a| self.read(at, *a)).collect();
+        for callee in e.op.regions().iter().map(|r| r.function) {
+            if !self.module.contains(callee) {
+                self.error(at, Kind::Verify, format!("{callee} is not in the module"));
+                return;
+            }
+        }
+        let types: SmallVec<[Type; 3]> = e.operands.iter().map(|a| self.f.type_of(*a)).collect();
+        let linearity = match infer(self.module, &e.op, &e.operands, &types) {
+            Err(problem) => {
+                self.problem(at, problem);
+                // Rules may rely on the types, so nothing more is asked about this equation.
+                let linear = operands.contains(&Linearity::Linear);
+                if linear { Linearity::Linear } else { Linearity::Constant }
+            }
+            Ok(inferred) => {
+                if !inferred.iter().eq(e.outputs.iter().map(|o| &self.f.types[*o])) {
+                    let declared = e.outputs.iter().map(|o| &self.f.types[*o]);
+                    let (gives, says) = (list(inferred.iter()), list(declared));
+                    let message = format!("`{}` gives {gives}, declared {says}", e.op.name());
+                    self.error(at, Kind::Verify, message);
+                }
+                self.propagate(i, &operands)
+            }
+        };
+        for o in &e.outputs {
+            self.define(at, *o, linearity);
+        }
+    }
+
+    /// What the outputs are, given what the operands are.
+    fn propagate(&mut self, i: usize, operands: &[Linearity]) -> Linearity {
+        let e = &self.f.equations[i];
+        if operands.contains(&Linearity::Linear) {
+            if !e.op.is_linear(self.module, operands) {
+                self.problem(Some(i), not_linear(&e.op));
+            }
+            return Linearity::Linear;
+        }
+        as_is(self.module, &e.op, operands)
+    }
+}
+
+/// The problem of a primitive that takes what is linear and is not.
+pub(crate) fn not_linear(op: &Op) -> Problem {
+    let message = format!("`{}` is not linear in what comes from linear parameters", op.name());
+    let help = "sums, movement and products with other values are linear; `linearize` gives a \
+                linear function for one that is not";
+    Problem::new(Kind::NotLinear, message, help)
+}
+
+/// What the outputs of an equation are of which no operand is linear.
+///
+/// What is linear in one of its zeros, the others being what they are, is zero: zeros broadcast,
+/// gathered, multiplied by anything, by zeros, too.
+pub(crate) fn as_is(module: &Module, op: &Op, operands: &[Linearity]) -> Linearity {
+    let linear_in = |i: usize| {
+        let mut given = SmallVec::<[Linearity; 3]>::from_slice(operands);
+        given[i] = Linearity::Linear;
+        op.is_linear(module, &given)
+    };
+    let mut zeros = (0..operands.len()).filter(|i| operands[*i] == Linearity::Zero);
+    if zeros.any(linear_in) { Linearity::Zero } else { Linearity::Constant }
+}
+
+fn show(a: Atom) -> String {
+    match a {
+        Atom::Value(v) => v.to_string(),
+        Atom::Literal(l) => l.to_string(),
+    }
+}
+
+fn list<'t>(types: impl Iterator<Item = &'t Type>) -> String {
+    let names: Vec<String> = types.map(Type::to_string).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::lang::function::ValueId;
+    use crate::prim::Call;
+    use crate::{Draft, Dtype, Literal, Scalar};
+    use cranelift_entity::EntityRef;
+
+    /// Zeros stay zeros through what is linear in them, whatever stands beside them, also what is
+    /// zero and no float.
+    #[test]
+    fn zeros_are_linear() {
+        let linear = |zeros: &str| {
+            let text = format!(
+                "func @scaled(%0: f64[]; %1: f64[3], %2: f64[3]) -> (f64[3]) {{
+  %3: f64[3] = broadcast{{shape=[3], dims=[]}} %0
+  %4: f64[3] = mul %3, %1
+  %5: f64[3] = add %2, %4
+  return %5
+}}
+func @f(%0: f64[3]; %1: f64[1]) -> (f64[1]) {{
+  %2: f64[3] = broadcast{{shape=[3], dims=[]}} 0.0
+  {zeros}
+  %4: f64[1] = dynamic_slice{{sizes=[1]}} %3, 0
+  %5: f64[1] = add %4, %1
+  return %5
+}}"
+            );
+            crate::parse_module(&text).is_ok()
+        };
+        assert!(linear("%3: f64[3] = mul %0, %2"));
+        assert!(linear("%3: f64[3] = mul %2, %2"));
+        assert!(linear("%3: f64[3] = mul 0.0, %2"));
+        assert!(linear(
+            "%3: f64[3] = call{function=@scaled, outline=true, checkpoint=everything} 0.0, %2, %2"
+        ));
+        assert!(linear("%3: f64[3] = neg %2"));
+        assert!(linear("%3: f64[3] = select false, %2, %2"));
+        assert!(!linear("%3: f64[3] = add %0, %2"));
+        assert!(!linear("%3: f64[3] = cos %2"));
+    }
+
+    /// What no builder makes: wrong types, arities and order; all of it is found, without panic.
+    #[test]
+    fn broken_programs() {
+        let vector = Type::array(Dtype::F64, &[3]);
+        let mut module = Module::new();
+        let mut draft = Draft::new("broken");
+        let x = draft.param(vector.clone());
+        let dx = draft.linear_param(vector.clone());
+        let mut push = |op: Op, operands: &[Atom], ty: &Type| {
+            Atom::from(draft.push(op, operands.into(), std::slice::from_ref(ty), None)[0])
+        };
+        let wrong = push(Scalar::Add.into(), &[x, x], &Type::scalar(Dtype::F64));
+        push(Scalar::Mul.into(), &[dx], &vector);
+        push(Scalar::Neg.into(), &[ValueId::new(6).into()], &vector);
+        let nowhere = Call::inline(FuncId::new(9));
+        push(nowhere.into(), &[x], &vector);
+        push(Scalar::Mul.into(), &[wrong, Literal::f64(2.0).into()], &Type::scalar(Dtype::F64));
+        let f = draft.finish(&mut module, vec![x]).unwrap();
+        let errors: String = verify(&module, f).iter().map(|e| format!("{e}\n")).collect();
+        expect_test::expect![[r#"
+            @broken equation 0, `%2: f64[] = add %0, %0`: [verify] `add` gives f64[3], declared f64[]
+            @broken equation 1, `%3: f64[3] = mul %1`: [arguments] `mul` takes 2 operands, got 1
+            @broken equation 2, `%4: f64[3] = neg %6`: [verify] %6 is read before it is defined
+            @broken equation 2, `%4: f64[3] = neg %6`: [verify] `neg` gives f64[], declared f64[3]
+            @broken equation 3, `%5: f64[3] = call{function=@, outline=false} %0`: [verify] fn9 is not in the module
+            @broken: [not-linear] result %0 does not depend on linear parameters
+        "#]].assert_eq(&errors);
+    }
+}

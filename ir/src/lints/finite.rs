@@ -1,0 +1,323 @@
+//! Where a value that is not finite first appeared: the interpreter with an eye on every equation.
+//!
+//! ```
+//! use tapeloom_ir::{Kind, Tensor, eval_finite, parse_module};
+//! let module = parse_module("func @f(%0: f64[2]) -> (f64[2]) {
+//!   %1: f64[2] = log %0
+//!   %2: f64[2] = mul %1, 0.0
+//!   return %2
+//! }").map_err(|e| e[0].clone())?;
+//! let f = module.iter().next().map(|(id, _)| id).ok_or("no function")?;
+//! let problem = eval_finite(&module, f, &[Tensor::from([1.0, 0.0])]).unwrap_err();
+//! assert_eq!(problem.kind, Kind::NotFinite);
+//! assert!(problem.message.contains("`log` gave -inf at [1], from 0.0"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A value *appears* where an equation gives it from finite ones, or gives nan from infinities that the
+//! program was given. From there it is followed. It counts
+//!
+//! - where a result of the program is not finite because of it, or
+//! - where an equation computes a finite float from it, so that the result does not show it any more.
+//!
+//! It does not count where nobody reads it, where an element is left out (by `select`, a slice, a gather),
+//! or where it only decides something (`is_finite`). So a side of a `select` that is not taken is left
+//! alone, as long as nothing else is computed from it; of a branch, only the side that runs is looked at,
+//! and members of a batch that take no part run on values of those that do.
+//!
+//! Constants are what the program says, and never counted; arguments are if they reach a result.
+
+use crate::lang::eval::eval;
+use crate::lang::function::{Atom, Equation, FuncId, Function, ValueId};
+use crate::lang::literal::Literal;
+use crate::lang::module::Module;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::source_loc::Loc;
+use crate::lang::types::Type;
+use crate::lang::value::Value;
+use crate::prim::{Code, Lowering, Operand};
+use crate::tensor::Tensor;
+use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+/// As [`eval`], with an error where a value that is not finite appears and counts.
+///
+/// # Errors
+/// [`Kind::NotFinite`] with the operation and the user's line; those of [`eval`].
+pub fn eval_finite(
+    module: &Module,
+    function: FuncId,
+    args: &[Tensor],
+) -> Result<Vec<Tensor>, Problem> {
+    let (results, around) =
+        Around::during(Some(Around::default()), || eval(module, function, args));
+    let results = results?;
+    match around.and_then(|around| around.results) {
+        Some(Origin::Appeared(_, problem)) => Err((*problem).clone()),
+        Some(Origin::Given) => Err(given(args, &results)),
+        Some(Origin::Constant) | None => Ok(results),
+    }
+}
+
+/// An argument reached a result.
+fn given(args: &[Tensor], results: &[Tensor]) -> Problem {
+    let first = |all: &[Tensor]| all.iter().position(|x| of_tensor(x) != Finite::Yes).unwrap_or(0);
+    let (which, result) = (first(args), first(results));
+    Problem::new(
+        Kind::NotFinite,
+        format!("result {result} is not finite, and neither is argument {which}"),
+        "nothing appeared in between: look at where the argument comes from",
+    )
+}
+
+/// What is known of a value's elements.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Finite {
+    Yes,
+    /// An infinity, and no nan.
+    Infinite,
+    /// A nan.
+    Nan,
+}
+
+fn of_literal(x: Literal) -> Finite {
+    if !x.dtype.is_float() {
+        return Finite::Yes;
+    }
+    match x.to_f64() {
+        x if x.is_nan() => Finite::Nan,
+        x if x.is_infinite() => Finite::Infinite,
+        _ => Finite::Yes,
+    }
+}
+
+fn of_tensor(x: &Tensor) -> Finite {
+    if !x.dtype().is_float() {
+        return Finite::Yes;
+    }
+    x.literals().map(of_literal).max().unwrap_or(Finite::Yes)
+}
+
+fn of_value(x: &Value) -> Finite {
+    match x {
+        Value::Array(x) => of_tensor(x),
+        Value::Tape(tape) => {
+            tape.records.iter().flatten().map(of_value).max().unwrap_or(Finite::Yes)
+        }
+    }
+}
+
+/// Where a value that is not finite comes from; the last is what one would rather name.
+#[derive(Clone, Debug)]
+enum Origin {
+    /// The program says so.
+    Constant,
+    /// It was an argument.
+    Given,
+    /// An equation made it, after so many others.
+    Appeared(u64, Arc<Problem>),
+}
+
+/// The one of these to name: what appeared first.
+fn first<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Option<Origin> {
+    let rank = |o: &&Origin| match o {
+        Origin::Appeared(n, _) => (0, *n),
+        Origin::Given => (1, 0),
+        Origin::Constant => (2, 0),
+    };
+    origins.into_iter().min_by_key(rank).cloned()
+}
+
+thread_local! {
+    /// What surrounds the function that runs; nothing where nobody watches.
+    static AROUND: RefCell<Option<Around>> = const { RefCell::new(None) };
+    /// How many values that are not finite have appeared.
+    static APPEARED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What surrounds the functions that an equation runs.
+#[derive(Clone, Default)]
+struct Around {
+    /// Where what they are given from outside comes from, if it is not finite.
+    operands: Option<Origin>,
+    /// Where what is not finite among their results so far comes from.
+    results: Option<Origin>,
+}
+
+impl Around {
+    /// Runs something inside, and says what its functions left.
+    fn during<T>(around: Option<Around>, run: impl FnOnce() -> T) -> (T, Option<Around>) {
+        /// Restores what was there also where `run` panics.
+        struct Restore(Option<Around>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                AROUND.set(self.0.take());
+            }
+        }
+        let restore = Restore(AROUND.replace(around));
+        let answer = run();
+        let left = AROUND.take();
+        drop(restore);
+        (answer, left)
+    }
+}
+
+/// Watches one run of a function.
+pub(crate) struct Watch {
+    origins: SecondaryMap<ValueId, Option<Origin>>,
+}
+
+impl Watch {
+    /// A run begins: a watch for it, if anybody wants to know.
+    pub(crate) fn begin(params: &[ValueId], args: &[Value]) -> Option<Watch> {
+        let around = AROUND.with_borrow(Clone::clone)?;
+        // A round is given what the one before it left.
+        let given = around.results.or(around.operands).unwrap_or(Origin::Given);
+        let mut origins = SecondaryMap::new();
+        for (p, _) in params.iter().zip(args).filter(|(_, x)| of_value(x) != Finite::Yes) {
+            origins[*p] = Some(given.clone());
+        }
+        Some(Watch { origins })
+    }
+
+    /// Runs an equation, and follows what is not finite.
+    pub(crate) fn equation(
+        &mut self,
+        module: &Module,
+        (f, i): (&Function, usize),
+        operands: &[Value],
+    ) -> Result<Vec<Value>, Problem> {
+        let e = &f.equations[i];
+        let origins: SmallVec<[Option<Origin>; 3]> =
+            e.operands.iter().map(|a| self.origin(*a)).collect();
+        let before = first(origins.iter().flatten());
+        let runs = !e.op.regions().is_empty();
+        // What a callback runs is another program.
+        let around = runs.then(|| Around { operands: before.clone(), results: None });
+        let (outputs, inside) = Around::during(around, || e.op.run(module, operands));
+        let outputs = outputs?;
+        let worst = operands.iter().map(of_value).max().unwrap_or(Finite::Yes);
+        let inside = inside.and_then(|around| around.results);
+        let mut lost = !runs;
+        for (v, y) in e.outputs.iter().zip(&outputs) {
+            let found = of_value(y);
+            let float = y.ty().as_array().is_some_and(|ty| ty.dtype.is_float());
+            lost &= found == Finite::Yes && float;
+            if found == Finite::Yes {
+                continue;
+            }
+            let worse = |at: Finite| worst < at && !runs;
+            self.origins[*v] = match (&inside, &before) {
+                (Some(origin), _) => Some(origin.clone()),
+                (None, Some(origin @ Origin::Appeared(..))) => Some(origin.clone()),
+                (None, Some(origin)) if !worse(found) => Some(origin.clone()),
+                (None, _) => Some(appeared(f, i, operands, y)),
+            };
+        }
+        if let Some(Origin::Appeared(_, problem)) = before
+            && lost
+            && !e.outputs.is_empty()
+            && computes(module, f, e)
+        {
+            return Err((*problem).clone());
+        }
+        Ok(outputs)
+    }
+
+    /// Where an atom comes from that is not finite.
+    fn origin(&self, a: Atom) -> Option<Origin> {
+        match a {
+            Atom::Value(v) => self.origins[v].clone(),
+            Atom::Literal(l) => (of_literal(l) != Finite::Yes).then_some(Origin::Constant),
+        }
+    }
+
+    /// The run ends with these results.
+    pub(crate) fn end(&self, results: &[Atom]) {
+        let origins: Vec<Origin> = results.iter().filter_map(|a| self.origin(*a)).collect();
+        AROUND.with_borrow_mut(|around| {
+            if let Some(around) = around {
+                around.results = first(around.results.iter().chain(&origins));
+            }
+        });
+    }
+}
+
+/// Whether an equation computes with its operands, rather than move or test them.
+fn computes(module: &Module, f: &Function, e: &Equation) -> bool {
+    let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
+    let operand = |(a, ty): (&Atom, _)| Operand { ty, literal: a.literal() };
+    let operands: Vec<Operand<'_>> = e.operands.iter().zip(&types).map(operand).collect();
+    match e.op.lower(module, &operands) {
+        Lowering::Elementwise(Code::Select)
+        | Lowering::View { .. }
+        | Lowering::Reshape
+        | Lowering::Alias { .. }
+        | Lowering::Iota { .. }
+        | Lowering::DynamicSlice
+        | Lowering::DynamicUpdateSlice
+        | Lowering::Gather { .. }
+        | Lowering::Scatter { .. }
+        | Lowering::Host(_)
+        | Lowering::Call(_)
+        | Lowering::Branch { .. }
+        | Lowering::Loop { .. }
+        | Lowering::Missing(_) => false,
+        Lowering::Elementwise(_)
+        | Lowering::Reduce { .. }
+        | Lowering::ArgReduce { .. }
+        | Lowering::Cumulate { .. }
+        | Lowering::ArgSort { .. }
+        | Lowering::Contract { .. } => true,
+    }
+}
+
+/// What an equation made, in words.
+fn appeared(f: &Function, i: usize, operands: &[Value], y: &Value) -> Origin {
+    let e = &f.equations[i];
+    let Value::Array(y) = y else { return Origin::Constant };
+    let worst = of_tensor(y);
+    let at = y.literals().position(|x| of_literal(x) == worst).unwrap_or(0);
+    let mut index = Vec::new();
+    let mut rest = at;
+    for extent in y.shape().iter().rev() {
+        index.push((rest % extent).to_string());
+        rest /= extent;
+    }
+    index.reverse();
+    let place = match index.is_empty() {
+        true => String::new(),
+        false => format!(" at [{}]", index.join(", ")),
+    };
+    // Of an elementwise operation, what it was given there.
+    let same = |x: &Value| match x {
+        Value::Array(x) if x.shape() == y.shape() => x.literal(at).ok(),
+        Value::Array(x) if x.shape().is_empty() => x.literal(0).ok(),
+        Value::Array(_) | Value::Tape(_) => None,
+    };
+    let given: Option<Vec<String>> = operands.iter().map(|x| same(x).map(number)).collect();
+    let from = match given {
+        Some(given) if !given.is_empty() => {
+            format!(", from {}", given.join(" and "))
+        }
+        _ if operands.iter().any(|x| of_value(x) != Finite::Yes) => ", from infinite values".into(),
+        _ => ", from finite values".into(),
+    };
+    let value = y.literal(at).map_or_else(|_| String::new(), number);
+    let name = e.op.name();
+    let message =
+        format!("a value that is not finite first appeared: `{name}` gave {value}{place}{from}");
+    let help = "where the operand may be such, choose before: a `cond` runs one side only, and a \
+                `select` of operands keeps the other one where the operation is defined";
+    let location: Loc = f.location(i);
+    let problem = Problem::new(Kind::NotFinite, message, help).at(location);
+    Origin::Appeared(APPEARED.replace(APPEARED.get() + 1), Arc::new(problem))
+}
+
+/// As Rust writes floats.
+fn number(x: Literal) -> String {
+    let x = x.to_f64();
+    if x.is_nan() { "nan".to_owned() } else { format!("{x:?}") }
+}

@@ -1,0 +1,491 @@
+//! Random keys that are used twice.
+//!
+//! `random_bits` gives bits for a key and a counter, and the same ones for the same pair: two samples of
+//! one key are one sample. [`check_keys`] follows a program and finds pairs that two draws share:
+//!
+//! ```
+//! use tapeloom_ir::{Kind, check_keys, parse_module};
+//! // Draws in a loop, with a key that no round changes.
+//! let module = parse_module("func @round(%0: u64[], %1: u64[]) -> (u64[]) {
+//!   %2: u64[] = keep{name=draw_0, id=0} %0
+//!   %3: u64[1] = iota{shape=[1], axis=0, dtype=u64}
+//!   %4: u64[] = reshape{shape=[]} %3
+//!   %5: u64[] = random_bits %2, %4
+//!   %6: u64[] = add %1, %5
+//!   return %6
+//! }
+//! func @f(%0: u64[]) -> (u64[]) {
+//!   %1: u64[] = loop{body=@round, trip=3, direction=up, takes=[const,carry0]} %0, 0u64
+//!   return %1
+//! }").map_err(|e| e[0].clone())?;
+//! let f = module.iter().last().map(|(id, _)| id).ok_or("no function")?;
+//! assert_eq!(check_keys(&module, f).unwrap_err().kind, Kind::KeyReuse);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Keys are numbered as common subexpressions are, so an element taken twice is one key. What a call runs
+//! is looked at with the keys that it is given; of a loop two rounds are, the second with what the first
+//! one hands on; of the branches of one `cond` one runs.
+//!
+//! Derivatives and recomputation repeat draws, and should. So a draw of the user is a key marked with a
+//! name of its own, which every copy of it has: the same draw counts twice only in two rounds of one loop.
+//! Keys without such a mark are left alone. To derive a key once more (by a split, or with a number) is to
+//! have the same key, and what is drawn of that is seen.
+//!
+//! ```text
+//! draw_7          the draw 7
+//! keys_8          the derivation 8
+//! draw_9.4.0      the draw 9, in branch 0 of the `cond` 4: not when another branch of that runs
+//! ```
+
+use crate::lang::function::{Atom, Equation, FuncId, Function, ValueId};
+use crate::lang::literal::Literal;
+use crate::lang::module::Module;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::source_loc::Loc;
+use crate::lang::stack::deeper;
+use crate::lang::types::{ArrayType, Type};
+use crate::map::OrderedMap;
+use crate::prim::{AxisMap, Code, Direction, Lowering, Op, Operand, Piece, Rounds, Slot, Trip};
+use cranelift_entity::SecondaryMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How the names of marks begin that tell draws apart.
+pub const DRAW: &str = "draw_";
+/// How the names of marks begin that tell apart where keys are made of a key.
+pub const KEYS: &str = "keys_";
+
+/// Looks whether a program uses a key twice.
+///
+/// # Errors
+/// [`Kind::KeyReuse`] with the lines of both.
+pub fn check_keys(module: &Module, function: FuncId) -> Result<()> {
+    let mut keys = Keys { module, known: OrderedMap::default(), defs: Vec::new(), loops: 0 };
+    let params = module.function(function).all_params().count();
+    let args: Vec<Number> = (0..params).map(|i| keys.number(Def::Given(i))).collect();
+    let mut uses = Uses::default();
+    let path: Path = Rc::new([]);
+    keys.run(function, &args, &path, &mut uses)?;
+    Ok(())
+}
+
+/// The number of a value: equal for values that are the same.
+type Number = usize;
+
+/// What a value is.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Def {
+    /// An argument of the program.
+    Given(usize),
+    Literal(Literal),
+    /// A result of an equation.
+    Result(Op, Vec<Number>, usize),
+    /// Bits of a key, in that shape.
+    Bits(Number, Counter, ArrayType),
+    /// The number of a round of whatever loop, in that order.
+    Index(Direction, u8),
+    /// What belongs to that round of an array.
+    Element(Number, u8),
+    /// Nobody knows.
+    Unknown(usize),
+}
+
+/// A value, and how a walk to where it is made goes on.
+struct Made {
+    def: Def,
+    /// The value whose elements these are, all of them, each once or more.
+    same: Option<Number>,
+    /// The value of which it has some elements.
+    part: Option<Number>,
+    /// The name of a mark on it.
+    mark: Option<Arc<str>>,
+    /// How many numbers there are, if they count from 0.
+    counts: Option<usize>,
+}
+
+struct Keys<'m> {
+    module: &'m Module,
+    known: OrderedMap<Def, Number>,
+    defs: Vec<Made>,
+    /// Loops that have been met.
+    loops: usize,
+}
+
+/// In which rounds of which loops something happens.
+type Path = Rc<[(usize, u8)]>;
+
+/// What is drawn of a key.
+#[derive(Clone)]
+struct Use {
+    draw: Arc<str>,
+    counter: Counter,
+    path: Path,
+    line: Loc,
+    /// Of an array of keys: whether it is used of each of them in turn.
+    each: bool,
+}
+
+impl Use {
+    /// Whether it makes keys of a key.
+    fn derives(&self) -> bool {
+        self.draw.starts_with(KEYS)
+    }
+
+    /// Whether the two are two uses of what both have.
+    fn meets(&self, other: &Use) -> bool {
+        let rounds = in_two_rounds(&self.path, &other.path);
+        let repeats = self.draw == other.draw || exclude(&self.draw, &other.draw);
+        let same_key = self.derives() && other.derives() && self.counter == other.counter;
+        self.counter.meets(other.counter) && !same_key && (rounds || !repeats)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Counter {
+    /// The first so many numbers.
+    First(usize),
+    /// One number.
+    Literal(u64),
+    /// One number, that of a value.
+    Value(Number),
+    /// The number of a round, of which 0 is one.
+    Round(Number),
+}
+
+impl Counter {
+    /// Whether two have a number in common.
+    fn meets(self, other: Counter) -> bool {
+        match (self, other) {
+            (Counter::First(n), Counter::First(m)) => n > 0 && m > 0,
+            (Counter::First(n), Counter::Literal(k)) | (Counter::Literal(k), Counter::First(n)) => {
+                k < n as u64
+            }
+            (Counter::First(n), Counter::Round(_)) | (Counter::Round(_), Counter::First(n)) => {
+                n > 0
+            }
+            // Nobody knows.
+            (Counter::First(_), Counter::Value(_)) | (Counter::Value(_), Counter::First(_)) => {
+                false
+            }
+            (Counter::Literal(_) | Counter::Value(_) | Counter::Round(_), _) => self == other,
+        }
+    }
+}
+
+/// What has been drawn of each key: of all of an array of keys, and of some of them.
+type Uses = OrderedMap<(Number, Extent), Vec<Use>>;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Extent {
+    All,
+    Some,
+}
+
+impl Keys<'_> {
+    fn number(&mut self, def: Def) -> Number {
+        let next = self.defs.len();
+        let number = *self.known.entry(def.clone()).or_insert(next);
+        if number == next {
+            let part = if let Def::Element(n, _) = def { Some(n) } else { None };
+            self.defs.push(Made { def, same: None, part, mark: None, counts: None });
+        }
+        number
+    }
+
+    fn unknown(&mut self) -> Number {
+        self.number(Def::Unknown(self.defs.len()))
+    }
+
+    fn run(
+        &mut self,
+        function: FuncId,
+        args: &[Number],
+        path: &Path,
+        uses: &mut Uses,
+    ) -> Result<Vec<Number>> {
+        let f = self.module.function(function);
+        let mut values: SecondaryMap<ValueId, Number> = SecondaryMap::new();
+        for (p, n) in f.all_params().zip(args) {
+            values[p] = *n;
+        }
+        for (i, e) in f.equations.iter().enumerate() {
+            let operands: Vec<Number> = e.operands.iter().map(|a| self.read(&values, *a)).collect();
+            let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
+            let given = |(a, ty): (&Atom, _)| Operand { ty, literal: a.literal() };
+            let given: Vec<Operand<'_>> = e.operands.iter().zip(&types).map(given).collect();
+            let results = match e.op.lower(self.module, &given) {
+                Lowering::Call(callee) => deeper(|| self.run(callee, &operands, path, uses))?,
+                Lowering::Branch { branches } => {
+                    self.branches(&branches, &operands[1..], path, uses)?;
+                    e.outputs.iter().map(|_| self.unknown()).collect()
+                }
+                Lowering::Loop { body, rounds } => {
+                    let mut results = self.rounds(body, &rounds, &operands, path, uses)?;
+                    results.resize_with(e.outputs.len(), || self.unknown());
+                    results
+                }
+                lowering => {
+                    if let (Lowering::Elementwise(Code::RandomBits), [y], [key, counter]) =
+                        (&lowering, &e.outputs[..], &operands[..])
+                    {
+                        let ty = f.types[*y].as_array().cloned();
+                        vec![self.bits(*key, *counter, ty, (path, f.location(i)), uses)?]
+                    } else {
+                        let results = 0..e.outputs.len();
+                        results.map(|k| self.made(e, k, &lowering, &operands, f)).collect()
+                    }
+                }
+            };
+            for (v, n) in e.outputs.iter().zip(results) {
+                values[*v] = n;
+            }
+        }
+        Ok(f.results.iter().map(|a| self.read(&values, *a)).collect())
+    }
+
+    fn read(&mut self, values: &SecondaryMap<ValueId, Number>, a: Atom) -> Number {
+        match a {
+            Atom::Value(v) => values[v],
+            Atom::Literal(l) => self.number(Def::Literal(l)),
+        }
+    }
+
+    /// The number of a result of an equation without a body.
+    fn made(
+        &mut self,
+        e: &Equation,
+        k: usize,
+        lowering: &Lowering,
+        operands: &[Number],
+        f: &Function,
+    ) -> Number {
+        let n = self.number(Def::Result(e.op.clone(), operands.to_vec(), k));
+        let array = |a: Atom| f.type_of(a).as_array().cloned();
+        let (made, ty) = (&mut self.defs[n], f.types[e.outputs[k]].as_array());
+        match lowering {
+            Lowering::Alias { kept } => {
+                made.same = operands.first().copied();
+                let ours = |name: &Arc<str>| name.starts_with(DRAW) || name.starts_with(KEYS);
+                made.mark = kept.clone().filter(ours);
+            }
+            Lowering::Reshape | Lowering::Elementwise(Code::Convert(_)) => {
+                made.same = operands.first().copied();
+            }
+            Lowering::View { pieces, fill: None } => {
+                // All elements of one operand, each as often as the others.
+                let whole = |p: &Piece| {
+                    let (Some(from), Some(to)) = (array(e.operands[p.operand]), ty) else {
+                        return false;
+                    };
+                    let axis = |(map, n): (&AxisMap, &usize)| match map.axis {
+                        Some(axis) => *map == AxisMap::same(axis) && to.shape[axis] == *n,
+                        None => *n == 1,
+                    };
+                    p.axes.iter().zip(from.shape.iter()).all(axis)
+                };
+                if let [piece] = &pieces[..] {
+                    let from = Some(operands[piece.operand]);
+                    if whole(piece) { made.same = from } else { made.part = from }
+                }
+            }
+            Lowering::Iota { .. } => {
+                made.counts = ty.map(|ty| ty.shape.elements());
+            }
+            Lowering::DynamicSlice | Lowering::Gather { .. } => {
+                made.part = operands.first().copied();
+            }
+            Lowering::View { fill: Some(_), .. }
+            | Lowering::Elementwise(_)
+            | Lowering::Reduce { .. }
+            | Lowering::ArgReduce { .. }
+            | Lowering::Cumulate { .. }
+            | Lowering::ArgSort { .. }
+            | Lowering::Contract { .. }
+            | Lowering::DynamicUpdateSlice
+            | Lowering::Scatter { .. }
+            | Lowering::Host(_)
+            | Lowering::Call(_)
+            | Lowering::Branch { .. }
+            | Lowering::Loop { .. }
+            | Lowering::Missing(_) => {}
+        }
+        n
+    }
+
+    /// One of the branches runs: what they draw meets what was drawn before, and not each other.
+    fn branches(
+        &mut self,
+        branches: &[FuncId],
+        args: &[Number],
+        path: &Path,
+        uses: &mut Uses,
+    ) -> Result<()> {
+        let before = uses.clone();
+        for branch in branches {
+            let mut own = before.clone();
+            deeper(|| self.run(*branch, args, path, &mut own))?;
+            for (key, all) in own {
+                let known = before.get(&key).map_or(0, Vec::len);
+                uses.entry(key).or_default().extend_from_slice(&all[known..]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Two rounds of a loop, if there are two; what is carried out of them.
+    fn rounds(
+        &mut self,
+        body: FuncId,
+        rounds: &Rounds,
+        operands: &[Number],
+        path: &Path,
+        uses: &mut Uses,
+    ) -> Result<Vec<Number>> {
+        let id = self.loops;
+        self.loops += 1;
+        let mut slots: Vec<Number> = vec![0; rounds.takes.len()];
+        for (p, n) in rounds.params().zip(&operands[rounds.lead()..]) {
+            slots[p] = *n;
+        }
+        let start = slots.clone();
+        let times = match rounds.trip {
+            // Within many loops every round is alike.
+            _ if path.len() >= DEEP => 1,
+            Trip::Static(n) => n.min(2) as u8,
+            Trip::Runtime | Trip::While { .. } => 2,
+        };
+        let mut results = Vec::new();
+        for round in 0..times {
+            let inside: Path = path.iter().copied().chain([(id, round)]).collect();
+            if let Trip::While { condition, reads } = &rounds.trip {
+                let args: Vec<Number> = reads.iter().map(|p| slots[*p]).collect();
+                deeper(|| self.run(*condition, &args, &inside, uses))?;
+            }
+            let mut args = Vec::with_capacity(slots.len());
+            for (slot, n) in rounds.takes.iter().zip(&slots) {
+                args.push(match slot {
+                    Slot::Index => self.number(Def::Index(rounds.direction, round)),
+                    Slot::Const | Slot::Carry(_) => *n,
+                    Slot::Xs => self.number(Def::Element(*n, round)),
+                });
+            }
+            results = deeper(|| self.run(body, &args, &inside, uses))?;
+            for (p, slot) in rounds.takes.iter().enumerate() {
+                if let Slot::Carry(r) = slot {
+                    slots[p] = results[*r];
+                }
+            }
+        }
+        // Nobody knows how many rounds there were, but what no round changes is what it was.
+        let after = (0..results.len()).map(|r| match rounds.carrier(r) {
+            Some(p) if slots[p] == start[p] => slots[p],
+            Some(_) | None => self.unknown(),
+        });
+        Ok(after.collect())
+    }
+
+    /// Where a value is made that is no copy of another, and the outermost mark on the way there.
+    fn origin(&self, n: Number) -> (Number, Option<Arc<str>>) {
+        let (mut n, mut mark) = (n, None);
+        while let Some(from) = self.defs[n].same {
+            mark = mark.or_else(|| self.defs[n].mark.clone());
+            n = from;
+        }
+        (n, mark)
+    }
+
+    /// Bits are made of a key.
+    fn bits(
+        &mut self,
+        key: Number,
+        counter: Number,
+        ty: Option<ArrayType>,
+        (path, line): (&Path, Loc),
+        uses: &mut Uses,
+    ) -> Result<Number> {
+        let ((key, draw), (counter, _)) = (self.origin(key), self.origin(counter));
+        let made = &self.defs[counter];
+        let counter = match (made.counts, &made.def) {
+            (Some(n), _) => Counter::First(n),
+            (None, Def::Literal(x)) => Counter::Literal(x.bits),
+            (None, Def::Index(..)) => Counter::Round(counter),
+            (None, _) => Counter::Value(counter),
+        };
+        if let Some(draw) = draw {
+            self.draw(key, Use { draw, counter, path: path.clone(), line, each: false }, uses)?;
+        }
+        Ok(match ty {
+            Some(ty) => self.number(Def::Bits(key, counter, ty)),
+            None => self.unknown(),
+        })
+    }
+
+    /// A key is used.
+    fn draw(&self, key: Number, of: Use, uses: &mut Uses) -> Result<()> {
+        let find = |place, also: &dyn Fn(&Use) -> bool| {
+            let all = uses.get(&place).into_iter().flatten();
+            all.clone().find(|other| of.meets(other) && also(other)).map(|other| reused(other, &of))
+        };
+        let mut known = find((key, Extent::All), &|_| true);
+        known = known.or_else(|| find((key, Extent::Some), &|_| true));
+        let mut around = Vec::new();
+        let mut at = key;
+        while let Some(whole) = self.defs[at].part {
+            let each = matches!(self.defs[at].def, Def::Element(..));
+            at = self.origin(whole).0;
+            around.push((at, each));
+            known = known.or_else(|| find((at, Extent::All), &|_| true));
+            // Two single ones are two keys.
+            known = known.or_else(|| find((at, Extent::Some), &|other| other.each != each));
+        }
+        if let Some(problem) = known {
+            return Err(problem);
+        }
+        for (whole, each) in around {
+            let part = Use { each, ..of.clone() };
+            uses.entry((whole, Extent::Some)).or_default().push(part);
+        }
+        uses.entry((key, Extent::All)).or_default().push(of);
+        Ok(())
+    }
+}
+
+/// Loops nested deeper are not told apart.
+const DEEP: usize = 6;
+
+/// Whether these are two rounds of one loop.
+fn in_two_rounds(one: &Path, other: &Path) -> bool {
+    one.iter().any(|(id, round)| other.iter().any(|(of, at)| id == of && round != at))
+}
+
+/// Whether the names say that two draws stand in two branches of one `cond`.
+fn exclude(one: &str, other: &str) -> bool {
+    let branches = |name: &str| -> Vec<(String, String)> {
+        let parts: Vec<&str> = name.split('.').skip(1).collect();
+        parts.chunks_exact(2).map(|c| (c[0].to_owned(), c[1].to_owned())).collect()
+    };
+    let others = branches(other);
+    let apart = |(cond, branch): &(String, String)| {
+        others.iter().any(|(of, taken)| of == cond && taken != branch)
+    };
+    branches(one).iter().any(apart)
+}
+
+fn reused(first: &Use, second: &Use) -> Problem {
+    let place = |line: Loc| line.map_or("it".to_owned(), |l| format!("{}:{}", l.file(), l.line()));
+    let (message, help) = if first.draw == second.draw {
+        (
+            "a key is used in every round of a loop, which gives the same numbers".to_owned(),
+            "fold the number of the round into it, split it and carry on with one half, or go over an \
+             array of keys",
+        )
+    } else {
+        let first = place(first.line);
+        (
+            format!("a key is used a second time: what is drawn was drawn before, at {first}"),
+            "split the key, and use every part once",
+        )
+    };
+    Problem::new(Kind::KeyReuse, message, help).at(second.line)
+}

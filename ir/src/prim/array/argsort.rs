@@ -1,0 +1,145 @@
+//! `argsort{axis, descending}`: the order of the elements along an axis.
+//!
+//! `y` lists, along the axis, where in `x` the smallest element stands, then the next, and so on (with
+//! `descending`, the largest first). Equal elements keep their order in both directions, -0 equals 0,
+//! and nan counts as larger than any number: last, or first with `descending`.
+//!
+//! Positions are integers, so there is no derivative. Sorting itself is a gather with them, and so are
+//! the k largest and the median: a gathered value has the right derivative.
+
+use crate::prim::rules::axis_helpers::{along, rows};
+use crate::prim::rules::view::one_array;
+
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::literal::Literal;
+use crate::lang::problem::{Problem, Result};
+use crate::lang::types::{ArrayType, Dtype};
+use crate::prim::{
+    Arg, ArrayPrimitive, Code, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
+    Rewrite, Sample, Tangent,
+};
+use crate::tensor::Tensor;
+use std::cmp::Ordering;
+
+/// `argsort{axis, descending}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct ArgSort {
+    /// The axis along which.
+    pub axis: usize,
+    /// The largest first.
+    pub descending: bool,
+}
+
+notation!(ArgSort = "argsort" { axis, descending });
+
+/// The order of two elements; nan is larger than any number.
+fn order(x: Literal, y: Literal) -> Ordering {
+    let is = |code: Code, x: Literal, y: Literal| code.eval(&[x, y]).bits != 0;
+    // Only nan differs from itself.
+    let (x_nan, y_nan) = (is(Code::Ne, x, x), is(Code::Ne, y, y));
+    if x_nan || y_nan {
+        return x_nan.cmp(&y_nan);
+    }
+    is(Code::Gt, x, y).cmp(&is(Code::Lt, x, y))
+}
+
+impl ArrayPrimitive for ArgSort {
+    const EFFECTS: Effects = Effects::Pure;
+
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Cumulative,
+            name: "argsort{axis, descending}".into(),
+            math: "x[y[0]] ≤ x[y[1]] ≤ .. along the axis".into(),
+            types: "any dtype to i64".into(),
+            derivative: "0, positions are integers; gather with them to differentiate".into(),
+            edges: "stable, -0 = 0, nan is largest; the largest first with descending".into(),
+        }]
+    }
+
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
+        let x = along("argsort", self.axis, one_array("argsort", operands)?)?;
+        Ok(ArrayType::new(Dtype::I64, x.shape))
+    }
+
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
+        let x = &operands[0];
+        let mut y = Tensor::zeros_of(&ArrayType::new(Dtype::I64, x.shape()))?;
+        for row in rows(x.ty(), self.axis) {
+            let mut places: Vec<usize> = (0..row.len()).collect();
+            places.sort_by(|i, j| {
+                let order = order(x.at(row[*i]), x.at(row[*j]));
+                if self.descending { order.reverse() } else { order }
+            });
+            for (at, place) in row.iter().zip(places) {
+                y.put(*at, Literal::i64(place as i64));
+            }
+        }
+        Ok(y)
+    }
+
+    fn jvp(&self, _: &Builder<'_>, _: &[Atom], _: Atom, _: &[Tangent]) -> Result<Tangent> {
+        Ok(None)
+    }
+
+    fn is_linear(&self, _: &[Linearity]) -> bool {
+        false
+    }
+
+    fn transpose(&self, _: &Builder<'_>, _: &[Arg], _: Atom, _: &mut Cotangents) -> Result<()> {
+        Err(Problem::internal("`argsort` is not linear"))
+    }
+
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom> {
+        Ok(b.emit1(ArgSort { axis: self.axis + 1, ..self.clone() }, x))
+    }
+
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
+        Lowering::ArgSort { axis: self.axis, descending: self.descending }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples() -> Vec<Sample> {
+        let matrix = Tensor::from([[1.5, -2.0, 0.25, 7.0, 0.5], [3.0, 4.0, -1.0, -9.0, 2.0]]);
+        let ties = Tensor::from([
+            [2.0f32, 2.0, 1.0, 2.0, 1.0, 0.0, 9.0],
+            [0.0, -0.0, 0.0, -1.0, -0.0, 0.0, -0.0],
+            [f32::NAN, 1.0, f32::INFINITY, f32::NAN, -f32::INFINITY, 2.0, 1.0],
+        ]);
+        let ints = Tensor::from([[1u64, u64::MAX, 3], [4, 5, 0]]);
+        let bools = Tensor::from([[false, true, true, false], [true, false, false, true]]);
+        let mut all = Vec::new();
+        for (axis, descending) in [(0, false), (1, false), (0, true), (1, true)] {
+            let op = ArgSort { axis, descending };
+            all.push(Sample::smooth(op.clone(), vec![matrix.clone()]));
+            for x in [&ties, &ints, &bools, &Tensor::from([[0.0; 0]; 2])] {
+                all.push(Sample::edge(op.clone(), vec![x.clone()]));
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::prim::test_laws::*;
+
+    #[test]
+    fn laws_hold() {
+        check_samples(ArgSort::samples());
+    }
+
+    #[test]
+    fn equal_elements_keep_their_order_and_nan_is_largest() {
+        let x = [Tensor::from([2.0, f64::NAN, 0.0, 2.0, -0.0, f64::INFINITY, f64::NAN])];
+        let of = |descending| eval1(ArgSort { axis: 0, descending }, &x);
+        assert_eq!(of(false), Tensor::from([2i64, 4, 0, 3, 5, 1, 6]));
+        assert_eq!(of(true), Tensor::from([1i64, 6, 5, 0, 3, 2, 4]));
+    }
+}

@@ -1,0 +1,255 @@
+//! `broadcast{shape, dims}`: repeats an array along new axes.
+//!
+//! Axis `i` of the operand becomes axis `dims[i]` of the result (ascending); it has the extent of
+//! that axis, or extent 1, which is stretched. All other axes are new. Source: StableHLO's
+//! `broadcast_in_dim`.
+
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Shape, Type};
+use crate::prim::{
+    AxisMap, Cotangents, Doc, Equality, Family, Movement, Reduce, Reducer, Reshape, Rewrite,
+    Sample, Site, Term, View,
+};
+use crate::tensor::Tensor;
+
+/// `broadcast{shape, dims}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Broadcast {
+    /// The result's extents.
+    pub shape: Shape,
+    /// For each axis of the operand, its place in the result; ascending.
+    pub dims: Vec<usize>,
+}
+
+notation!(Broadcast = "broadcast" { shape, dims });
+
+impl Broadcast {
+    /// Axes of the result along which the operand is repeated.
+    fn repeated(&self, operand: &[usize]) -> Vec<usize> {
+        let stretched = |axis: &usize| match self.dims.iter().position(|d| d == axis) {
+            None => true,
+            Some(i) => operand[i] != self.shape[*axis],
+        };
+        (0..self.shape.len()).filter(stretched).collect()
+    }
+}
+
+impl Movement for Broadcast {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Movement,
+            name: "broadcast{shape, dims}".into(),
+            math: "y[o] = x[o[dims[0]], o[dims[1]], ..], extents of 1 stretched".into(),
+            types: "any array; dims ascending".into(),
+            derivative: "∂x: broadcast of t; its transpose sums over the repeated axes".into(),
+            edges: String::new(),
+        }]
+    }
+
+    fn result(&self, x: &ArrayType) -> Result<Shape> {
+        let ascending = self.dims.windows(2).all(|w| w[0] < w[1]);
+        let fits = |(i, d): (usize, &usize)| {
+            self.shape.get(*d).is_some_and(|n| x.shape[i] == *n || x.shape[i] == 1)
+        };
+        if self.dims.len() != x.shape.len() || !ascending || !self.dims.iter().enumerate().all(fits)
+        {
+            return Err(Problem::new(
+                Kind::Shape,
+                format!(
+                    "cannot broadcast {x} to {} with axes placed at {:?}",
+                    self.shape, self.dims
+                ),
+                "each axis must have the extent of its place, or 1",
+            ));
+        }
+        Ok(self.shape.clone())
+    }
+
+    /// `v(o)[i] = o[dims[i]]`, or 0 where the extent of 1 is stretched
+    fn view(&self, x: &Shape) -> View {
+        let map = |(i, d): (usize, &usize)| {
+            if x[i] == self.shape[*d] { AxisMap::same(*d) } else { AxisMap::zero() }
+        };
+        View::Axes(self.dims.iter().enumerate().map(map).collect())
+    }
+
+    /// Sums over the axes along which elements are repeated.
+    fn adjoint(&self, b: &Builder<'_>, x: &ArrayType, ct: Atom, into: &mut Cotangents) {
+        let axes = self.repeated(&x.shape);
+        let mut back = ct;
+        if !axes.is_empty() {
+            back = b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[back]);
+        }
+        if b.shape_of(back) != x.shape {
+            back = b.emit1(Reshape { shape: x.shape.clone() }, &[back]);
+        }
+        into.add(b, 0, back);
+    }
+
+    fn batched(&self, size: usize) -> Broadcast {
+        let dims = std::iter::once(0).chain(self.dims.iter().map(|d| d + 1)).collect();
+        Broadcast { shape: self.shape.with_leading(size), dims }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        vec![
+            Rewrite::exact(
+                "broadcast-nothing",
+                Equality::Identity(
+                    |op, x| matches!((op, x), (crate::prim::Op::Broadcast(b), Type::Array(x)) if b.shape == x.shape),
+                ),
+                "broadcasting to the same shape",
+            ),
+            Rewrite::exact(
+                "broadcast-broadcast",
+                Equality::Compose(|outer, inner, _| match (outer, inner) {
+                    (crate::prim::Op::Broadcast(o), crate::prim::Op::Broadcast(i)) => {
+                        let dims = i.dims.iter().map(|d| o.dims[*d]).collect();
+                        Some(vec![Broadcast { shape: o.shape.clone(), dims }.into()])
+                    }
+                    _ => None,
+                }),
+                "one view instead of two",
+            ),
+            Rewrite::exact(
+                "broadcast-reshape",
+                Equality::Compose(|outer, inner, x| match (outer, inner, x) {
+                    (
+                        crate::prim::Op::Broadcast(o),
+                        crate::prim::Op::Reshape(i),
+                        Type::Array(x),
+                    ) => {
+                        let places = inserted_ones(&x.shape, &i.shape)?;
+                        let dims = places.iter().map(|place| o.dims[*place]).collect();
+                        Some(vec![Broadcast { shape: o.shape.clone(), dims }.into()])
+                    }
+                    _ => None,
+                }),
+                "a broadcast inserts axes of extent 1 by itself",
+            ),
+            Rewrite::exact(
+                "elementwise-broadcast",
+                Equality::Site {
+                    outer: crate::prim::Op::is_elementwise,
+                    inner: |op| matches!(op, crate::prim::Op::Broadcast(_)),
+                    equal: before_broadcast,
+                },
+                "computed once, then repeated",
+            ),
+        ]
+    }
+
+    fn samples() -> Vec<Sample> {
+        let op = |shape: &[usize], dims: &[usize]| Broadcast {
+            shape: shape.into(),
+            dims: dims.to_vec(),
+        };
+        vec![
+            Sample::smooth(op(&[3], &[0]), vec![Tensor::from([1.0, 2.0, 3.0])]),
+            Sample::smooth(
+                op(&[1, 2, 1, 3], &[1, 3]),
+                vec![Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0]])],
+            ),
+            Sample::smooth(op(&[2, 3], &[1]), vec![Tensor::from([1.0, 2.0, 3.0])]),
+            Sample::smooth(op(&[3, 2], &[0]), vec![Tensor::from([1.0, 2.0, 3.0])]),
+            Sample::smooth(op(&[4], &[]), vec![Tensor::from(2.5)]),
+            Sample::smooth(op(&[2, 2], &[0, 1]), vec![Tensor::from([[1.0, 2.0], [3.0, 4.0]])]),
+            Sample::smooth(op(&[2, 3, 2], &[1, 2]), vec![Tensor::from([[1.0], [2.0], [3.0]])]),
+            Sample::smooth(
+                op(&[1, 6, 1], &[1]),
+                vec![Tensor::from([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])],
+            ),
+            Sample::edge(op(&[0, 3], &[1]), vec![Tensor::from([1i64, 2, 3])]),
+            Sample::edge(op(&[2, 3], &[1]), vec![Tensor::from([1i64, -2, 3])]),
+            Sample::edge(op(&[2, 2], &[1]), vec![Tensor::from([true, false])]),
+        ]
+    }
+}
+
+/// `f(broadcast x, broadcast y, c) = broadcast f(x, y, c)` for equal broadcasts that repeat.
+fn before_broadcast(site: &Site<'_>) -> Option<Term> {
+    let mut view: Option<(&crate::prim::Op, &Shape)> = None;
+    let mut operands = Vec::with_capacity(site.operands.len());
+    for (i, o) in site.operands.iter().enumerate() {
+        operands.push(match (&o.definition, o.literal) {
+            (_, Some(x)) => Term::Literal(x),
+            (Some(d), None) => {
+                // A literal repeated has become a literal; what is left keeps a shape.
+                let (Type::Array(x), None) = &d.operands[0] else { return None };
+                if *view.get_or_insert((d.op, &x.shape)) != (d.op, &x.shape) {
+                    return None;
+                }
+                Term::Inner(i, 0)
+            }
+            (None, None) => return None,
+        });
+    }
+    let (op, inner) = view?;
+    let repeats = site.ty.as_array()?.shape.elements() > inner.elements();
+    repeats.then(|| Term::apply(op.clone(), Term::Apply(site.op.clone(), operands)))
+}
+
+/// Where the axes of `from` are in `to`, if `to` is `from` with axes of extent 1 inserted.
+fn inserted_ones(from: &[usize], to: &[usize]) -> Option<Vec<usize>> {
+    let mut places = Vec::with_capacity(from.len());
+    for (place, extent) in to.iter().enumerate() {
+        if from.get(places.len()) == Some(extent) {
+            places.push(place);
+        } else if *extent != 1 {
+            return None;
+        }
+    }
+    (places.len() == from.len()).then_some(places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Dtype::F64;
+    use crate::prim::test_laws::*;
+
+    fn op(shape: &[usize], dims: &[usize]) -> Broadcast {
+        Broadcast { shape: shape.into(), dims: dims.to_vec() }
+    }
+
+    #[test]
+    fn repeats_along_new_and_stretched_axes() {
+        let v = Tensor::from([1.0, 2.0]);
+        let eval = |op: Broadcast| eval1(op, std::slice::from_ref(&v));
+        assert_eq!(eval(op(&[3, 2], &[1])), Tensor::from([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]]));
+        assert_eq!(eval(op(&[2, 2], &[0])), Tensor::from([[1.0, 1.0], [2.0, 2.0]]));
+        let column = Tensor::from([[1i32], [2]]);
+        assert_eq!(eval1(op(&[2, 2], &[0, 1]), &[column]), Tensor::from([[1i32, 1], [2, 2]]));
+        assert_eq!(eval1(op(&[0], &[]), &[Tensor::from(1.0)]), Tensor::vector::<f64>(&[]));
+    }
+
+    #[test]
+    fn refuses_places_that_do_not_fit() {
+        let x = [Type::array(F64, &[2, 3])];
+        for bad in [
+            op(&[2, 3], &[0]),
+            op(&[2, 3], &[1, 0]),
+            op(&[3, 3], &[0, 1]),
+            op(&[2, 3], &[0, 2]),
+            op(&[2, 3], &[0, usize::MAX]),
+        ] {
+            assert_eq!(problem(bad, &x).kind, Kind::Shape);
+        }
+    }
+
+    #[test]
+    fn rewrites_are_equalities() {
+        let m = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+        assert!(is_identity("broadcast-nothing", op(&[2, 3], &[0, 1]), &m));
+        let wide = op(&[2, 1, 3], &[0, 2]);
+        check_compose("broadcast-broadcast", op(&[2, 4, 3], &[0, 1, 2]), wide, &m);
+        let wide = Reshape { shape: [1, 2, 1, 3].into() };
+        check_compose("broadcast-reshape", op(&[5, 2, 4, 3], &[0, 1, 2, 3]), wide, &m);
+        assert_eq!(inserted_ones(&[2, 3], &[2, 1, 3, 1]), Some(vec![0, 2]));
+        assert_eq!(inserted_ones(&[1, 3], &[1, 1, 3]), Some(vec![0, 2]));
+        assert_eq!(inserted_ones(&[2, 3], &[3, 2]), None);
+        assert_eq!(inserted_ones(&[2, 1], &[2]), None);
+    }
+}

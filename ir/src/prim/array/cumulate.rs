@@ -1,0 +1,289 @@
+//! `cumsum`, `cumprod`, `cummax`, `cummin` with `{axis, reverse}`: every partial fold along an axis.
+//!
+//! `y[i] = x[0] ∘ x[1] ∘ .. ∘ x[i]`, or from the other end with `reverse`, combined one after the
+//! other: the order is part of the meaning, so every engine gives the same bits. Source: XLA's
+//! `ReduceWindow` as `lax.cumsum` uses it.
+//!
+//! The derivatives of all but sums are linear recurrences ([`Recurrence`]), which need no division and
+//! no storage of partial products, and are right where factors are zero. An extremum shares its tangent
+//! evenly among the elements that attain it so far, as `reduce_max` does.
+
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::literal::Literal;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Dtype, Type};
+use crate::prim::rules::axis_helpers::{along, before, walk};
+use crate::prim::rules::view::one_array;
+use crate::prim::syntax::{Notation, Word};
+use crate::prim::{
+    Arg, ArrayPrimitive, Code, Cotangents, Doc, Effects, Equality, Family, Linearity, Lowering,
+    Operand, Recurrence, Reducer, Rewrite, Sample, Scalar, Step, Tangent,
+};
+use crate::tensor::Tensor;
+
+/// How elements are combined.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Cumulation {
+    /// Sum of numbers.
+    Sum,
+    /// Product of numbers.
+    Prod,
+    /// Largest; nan from the first nan on.
+    Max,
+    /// Smallest; nan from the first nan on.
+    Min,
+}
+
+impl Cumulation {
+    /// The combining code: that of the reduction.
+    fn code(self) -> Code {
+        match self {
+            Cumulation::Sum => Reducer::Sum.code(),
+            Cumulation::Prod => Reducer::Prod.code(),
+            Cumulation::Max => Reducer::Max.code(),
+            Cumulation::Min => Reducer::Min.code(),
+        }
+    }
+}
+
+impl Word for Cumulation {
+    const ALL: &'static [Cumulation] =
+        &[Cumulation::Sum, Cumulation::Prod, Cumulation::Max, Cumulation::Min];
+
+    fn word(self) -> &'static str {
+        match self {
+            Cumulation::Sum => "cumsum",
+            Cumulation::Prod => "cumprod",
+            Cumulation::Max => "cummax",
+            Cumulation::Min => "cummin",
+        }
+    }
+}
+
+/// `cumsum{axis, reverse}` and the like.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Cumulate {
+    /// How elements are combined.
+    pub cumulation: Cumulation,
+    /// The axis along which.
+    pub axis: usize,
+    /// From the last element to the first.
+    pub reverse: bool,
+}
+
+notation!(Cumulate = cumulation { axis, reverse });
+
+impl ArrayPrimitive for Cumulate {
+    const EFFECTS: Effects = Effects::Pure;
+
+    fn docs() -> Vec<Doc> {
+        let entry = |c: &Cumulation| {
+            Doc {
+            family: Family::Cumulative,
+            name: format!("{}{{axis, reverse}}", c.word()),
+            math: match c {
+                Cumulation::Sum => "y[i] = Σ x[j] over j ≤ i along the axis",
+                Cumulation::Prod => "y[i] = Π x[j] over j ≤ i along the axis",
+                Cumulation::Max => "y[i] = max x[j] over j ≤ i along the axis",
+                Cumulation::Min => "y[i] = min x[j] over j ≤ i along the axis",
+            }
+            .into(),
+            types: match c {
+                Cumulation::Sum | Cumulation::Prod => "numbers to the same",
+                Cumulation::Max | Cumulation::Min => "any dtype to the same",
+            }
+            .into(),
+            derivative: match c {
+                Cumulation::Sum => "∂x: cumsum of t; its transpose runs the other way",
+                Cumulation::Prod => "∂x: recurrence of x and y[i-1] · t[i]",
+                Cumulation::Max | Cumulation::Min => {
+                    "∂x: mean of t over the elements so far that attain y"
+                }
+            }
+            .into(),
+            edges: match c {
+                Cumulation::Sum | Cumulation::Prod => "over j ≥ i with reverse",
+                Cumulation::Max | Cumulation::Min => {
+                    "over j ≥ i with reverse; nan from the first nan on, which does not move; ties share evenly"
+                }
+            }
+            .into(),
+        }
+        };
+        Cumulation::ALL.iter().map(entry).collect()
+    }
+
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
+        let name = self.name();
+        let x = one_array(name, operands)?;
+        let numbers = matches!(self.cumulation, Cumulation::Sum | Cumulation::Prod);
+        if numbers && x.dtype == Dtype::Bool {
+            return Err(Problem::new(
+                Kind::Dtype,
+                format!("`{name}` is not defined for {x}"),
+                "convert the operand first",
+            ));
+        }
+        along(name, self.axis, x)
+    }
+
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
+        let (x, code) = (&operands[0], self.cumulation.code());
+        walk(x.ty(), self.axis, self.reverse, |i, before| match before {
+            Some(before) => code.eval(&[before, x.at(i)]),
+            None => x.at(i),
+        })
+    }
+
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent> {
+        let ([x], [Some(dx)]) = (x, dx) else {
+            return Ok(None);
+        };
+        let (axis, reverse, dtype) = (self.axis, self.reverse, b.dtype_of(*x));
+        let literal = |n: f64| Literal::of(dtype, n);
+        let recurrence = |a, x| b.emit1(Recurrence { axis, reverse }, &[a, x]);
+        Ok(Some(match self.cumulation {
+            Cumulation::Sum => b.emit1(self.clone(), &[*dx]),
+            Cumulation::Prod => {
+                // dy[i] = x[i] dy[i-1] + y[i-1] dx[i]
+                let others = before(b, y, axis, reverse, literal(1.0));
+                recurrence(*x, b.emit1(Scalar::Mul, &[others, *dx]))
+            }
+            Cumulation::Max | Cumulation::Min => {
+                // dy[i] = Σ [x[j] = y[i]] dx[j] / Σ [x[j] = y[i]], where sums begin anew as y changes.
+                let last = before(b, y, axis, reverse, literal(f64::NAN));
+                let number = |condition: Atom, x: Atom| {
+                    b.emit1(Scalar::Select, &[condition, x, literal(0.0).into()])
+                };
+                let ones = crate::prim::elementwise::full(b, &b.shape_of(*x), literal(1.0));
+                let stays = b.emit1(Scalar::Eq, &[last, y]);
+                let attains = b.emit1(Scalar::Eq, &[*x, y]);
+                let count = recurrence(stays, number(attains, ones));
+                // Nothing equals nan, which does not move.
+                let none = b.emit1(Scalar::Eq, &[count, literal(0.0).into()]);
+                let count = b.emit1(Scalar::Select, &[none, ones, count]);
+                let share = recurrence(stays, number(attains, *dx));
+                b.emit1(Scalar::Div, &[share, count])
+            }
+        }))
+    }
+
+    fn is_linear(&self, _: &[Linearity]) -> bool {
+        self.cumulation == Cumulation::Sum
+    }
+
+    fn transpose(&self, b: &Builder<'_>, _: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
+        into.add(b, 0, b.emit1(Cumulate { reverse: !self.reverse, ..self.clone() }, &[ct]));
+        Ok(())
+    }
+
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom> {
+        Ok(b.emit1(Cumulate { axis: self.axis + 1, ..self.clone() }, x))
+    }
+
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
+        let step = Step::Fold(self.cumulation.code());
+        Lowering::Cumulate { axis: self.axis, reverse: self.reverse, step }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        let one = |op: &crate::prim::Op, x: &Type| match (op, x) {
+            (crate::prim::Op::Cumulate(c), Type::Array(x)) => x.shape.get(c.axis) == Some(&1),
+            _ => false,
+        };
+        vec![Rewrite::exact("cumulate-one", Equality::Identity(one), "one element is its own fold")]
+    }
+
+    fn samples() -> Vec<Sample> {
+        let matrix = Tensor::from([[1.5, -2.0, 0.25, 3.5], [3.0, 4.0, -1.0, 2.0]]);
+        let ties = Tensor::from([[2.0f32, 2.0, 1.0], [0.0, -0.0, 0.0], [1.0, f32::NAN, 9.0]]);
+        let ints = Tensor::from([[1i64, -2, 3], [i64::MAX, 5, -6]]);
+        let bools = Tensor::from([[true, false, true], [false, true, true]]);
+        let zeros = Tensor::from([[2.0, 0.0, 3.0, 0.0, 5.0]]);
+        let mut all = Vec::new();
+        for cumulation in Cumulation::ALL {
+            for reverse in [false, true] {
+                for axis in [0, 1] {
+                    let op = Cumulate { cumulation: *cumulation, axis, reverse };
+                    all.push(Sample::smooth(op.clone(), vec![matrix.clone()]));
+                    let numbers = matches!(cumulation, Cumulation::Sum | Cumulation::Prod);
+                    if numbers {
+                        all.push(Sample::smooth(op.clone(), vec![zeros.clone()]));
+                    } else {
+                        all.push(Sample::edge(op.clone(), vec![bools.clone()]));
+                    }
+                    for x in [&ties, &Tensor::from([[0.0f32; 3]; 0])] {
+                        all.push(Sample::edge(op.clone(), vec![x.clone()]));
+                    }
+                    all.push(Sample::edge(op, vec![ints.clone()]));
+                }
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::prim::test_laws::*;
+
+    #[test]
+    fn laws_hold() {
+        check_samples(Cumulate::samples());
+    }
+
+    fn op(cumulation: Cumulation, reverse: bool) -> Cumulate {
+        Cumulate { cumulation, axis: 0, reverse }
+    }
+
+    #[test]
+    fn folds_begin_at_either_end() {
+        let x = [Tensor::from([1i64, 2, 3, 4])];
+        let of = |c, reverse| eval1(op(c, reverse), &x);
+        assert_eq!(of(Cumulation::Sum, false), Tensor::from([1i64, 3, 6, 10]));
+        assert_eq!(of(Cumulation::Sum, true), Tensor::from([10i64, 9, 7, 4]));
+        assert_eq!(of(Cumulation::Prod, true), Tensor::from([24i64, 24, 12, 4]));
+        let x = [Tensor::from([1.0, 3.0, f64::NAN, 4.0])];
+        assert_eq!(eval1(op(Cumulation::Max, false), &x).at(1), Literal::f64(3.0));
+        assert!(eval1(op(Cumulation::Max, false), &x).at(3).to_f64().is_nan());
+    }
+
+    /// Of three equal elements the third result belongs to each by a third, as in `reduce_max`.
+    #[test]
+    fn ties_share_evenly() {
+        let x = [Tensor::from([2.0, 1.0, 2.0, 2.0, 3.0])];
+        let along = |i: usize| {
+            let mut dx = Tensor::from([0.0; 5]);
+            dx.put(i, Literal::f64(6.0));
+            tangent(op(Cumulation::Max, false), &x, &[Some(dx)])
+        };
+        assert_eq!(along(0), Tensor::from([6.0, 6.0, 3.0, 2.0, 0.0]));
+        assert_eq!(along(1), Tensor::from([0.0, 0.0, 0.0, 0.0, 0.0]));
+        assert_eq!(along(3), Tensor::from([0.0, 0.0, 0.0, 2.0, 0.0]));
+    }
+
+    /// What is infinite stays with the elements that share the extremum; before and after it, it would
+    /// be nan through a factor of 0.
+    #[test]
+    fn infinite_tangents_stay_where_they_are() {
+        let x = [Tensor::from([-1.0, 0.0, 2.0])];
+        let dx = Tensor::from([1.0, f64::INFINITY, 0.25]);
+        let op = op(Cumulation::Max, false);
+        assert_eq!(tangent(op.clone(), &x, &[Some(dx.clone())]), dx);
+        let back = Recurrence { axis: 0, reverse: true };
+        let none = Tensor::from([false; 3]);
+        assert_eq!(eval1(back, &[none, dx.clone()]), dx);
+    }
+
+    #[test]
+    fn problems_say_what_to_mend() {
+        let wrong = |c, dtype| problem(op(c, false), &[Type::array(dtype, &[])]).to_string();
+        let message = wrong(Cumulation::Sum, Dtype::F64);
+        assert!(message.contains("`cumsum` along axis 0 of f64[]"), "{message}");
+        let message = wrong(Cumulation::Prod, Dtype::Bool);
+        assert!(message.contains("`cumprod` is not defined for bool[]"), "{message}");
+    }
+}

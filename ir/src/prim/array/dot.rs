@@ -1,0 +1,411 @@
+//! `dot{lhs_batch, rhs_batch, lhs_contract, rhs_contract}`: products of arrays, summed over shared
+//! axes.
+//!
+//! Axes come in three sorts. *Batch* axes are shared by both operands and kept; *contracted* axes
+//! are shared and summed over; the others are *free*. The result has the batch axes in the order
+//! listed, then the free axes of the left operand, then those of the right one. A matrix product
+//! contracts axis 1 of the left with axis 0 of the right; an outer product contracts nothing.
+//!
+//! ```text
+//! %2: f64[3,5] = dot{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} %0, %1
+//! ```
+//!
+//! Source: XLA's `DotGeneral`. With `@` for the product, `d(x @ y) = dx @ y + x @ dy`; the transpose
+//! in one operand contracts the cotangent with the other over its free axes, so dot is closed under
+//! differentiation up to a permutation of axes.
+
+use super::permute::move_axis;
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Dtype, Shape, Type};
+use crate::prim::{
+    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Permute,
+    Rewrite, Sample, Tangent, elementwise,
+};
+use crate::tensor::{Element, Tensor};
+
+/// `dot{lhs_batch, rhs_batch, lhs_contract, rhs_contract}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Dot {
+    /// Pairs (axis of the left, axis of the right) that are shared and kept.
+    pub batch: Vec<(usize, usize)>,
+    /// Pairs (axis of the left, axis of the right) that are shared and summed over.
+    pub contract: Vec<(usize, usize)>,
+}
+
+notation!(Dot = "dot" { batch(lhs_batch, rhs_batch), contract(lhs_contract, rhs_contract) });
+
+/// The left or the right operand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Left,
+    Right,
+}
+
+impl Side {
+    fn of(self, pairs: &[(usize, usize)]) -> Vec<usize> {
+        let pick = |(l, r): &(usize, usize)| if self == Side::Left { *l } else { *r };
+        pairs.iter().map(pick).collect()
+    }
+}
+
+impl Dot {
+    /// Axes of an operand of that rank that are neither batch nor contracted, ascending.
+    pub(super) fn free(&self, side: Side, rank: usize) -> Vec<usize> {
+        let (batch, contract) = (side.of(&self.batch), side.of(&self.contract));
+        (0..rank).filter(|a| !batch.contains(a) && !contract.contains(a)).collect()
+    }
+
+    /// The same product with the operands exchanged.
+    pub(super) fn swapped(&self) -> Dot {
+        let swap = |pairs: &[(usize, usize)]| pairs.iter().map(|(l, r)| (*r, *l)).collect();
+        Dot { batch: swap(&self.batch), contract: swap(&self.contract) }
+    }
+
+    /// The cotangent of the left operand (of that rank), given the right one, whose free axes stand
+    /// in `ct` from axis `others` on.
+    ///
+    /// The cotangent is contracted with the right operand over the latter's free axes, which gives
+    /// [batch, left free, right contracted]: the left operand's axes out of order.
+    fn left_cotangent(
+        &self,
+        b: &Builder<'_>,
+        rank: usize,
+        ct: Atom,
+        right: Atom,
+        others: usize,
+    ) -> Atom {
+        let right_free = self.free(Side::Right, b.shape_of(right).len());
+        let back = Dot {
+            batch: Side::Right.of(&self.batch).into_iter().enumerate().collect(),
+            contract: (others..).zip(right_free).collect(),
+        };
+        // The contracted axes of the right operand come out in its own order.
+        let mut contracted = self.contract.clone();
+        contracted.sort_by_key(|(_, right)| *right);
+        let mut came = Side::Left.of(&self.batch);
+        came.extend(self.free(Side::Left, rank));
+        came.extend(Side::Left.of(&contracted));
+        let place = |axis: usize| came.iter().position(|c| *c == axis);
+        let permutation = (0..rank).filter_map(place).collect();
+        Permute { permutation }.apply(b, b.emit1(back, &[ct, right]))
+    }
+}
+
+impl ArrayPrimitive for Dot {
+    const EFFECTS: Effects = Effects::Pure;
+
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Reduction,
+            name: "dot{lhs_batch, rhs_batch, lhs_contract, rhs_contract}".into(),
+            math: "z[b.., m.., n..] = Σ_k x[b.., m.., k..] y[b.., k.., n..]".into(),
+            types: "two arrays of numbers of one dtype".into(),
+            derivative: "∂x: dot(t, y); ∂y: dot(x, t); their transposes contract the cotangent \
+                         with the other operand"
+                .into(),
+            edges: "terms are summed in ascending order of the contracted indices, starting at 0; \
+                    a sum of no terms is 0; integers wrap"
+                .into(),
+        }]
+    }
+
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
+        let [Operand { ty: Type::Array(x), .. }, Operand { ty: Type::Array(y), .. }] = operands
+        else {
+            return Err(Problem::new(Kind::Arguments, "`dot` takes two arrays", ""));
+        };
+        if x.dtype != y.dtype || x.dtype == Dtype::Bool {
+            return Err(Problem::new(
+                Kind::Dtype,
+                format!("`dot` needs two arrays of numbers of one dtype, got {x} and {y}"),
+                "convert one of them",
+            ));
+        }
+        for (side, name, ty) in [(Side::Left, "left", x), (Side::Right, "right", y)] {
+            let mut named = side.of(&self.batch);
+            named.extend(side.of(&self.contract));
+            let twice = named.iter().enumerate().any(|(i, a)| named[..i].contains(a));
+            if twice || named.iter().any(|a| *a >= ty.shape.len()) {
+                return Err(Problem::new(
+                    Kind::Shape,
+                    format!("`dot` names axes {named:?} of its {name} operand {ty}"),
+                    "an axis is smaller than the rank and is named once, as batch or as contracted",
+                ));
+            }
+        }
+        for (sort, pairs) in [("batch", &self.batch), ("contracted", &self.contract)] {
+            if let Some((l, r)) = pairs.iter().find(|(l, r)| x.shape[*l] != y.shape[*r]) {
+                return Err(Problem::new(
+                    Kind::Shape,
+                    format!(
+                        "`dot` of {x} and {y}: {sort} axes {l} and {r} have extents {} and {}",
+                        x.shape[*l], y.shape[*r]
+                    ),
+                    "paired axes have equal extents; transpose an operand, or pair other axes",
+                ));
+            }
+        }
+        let batch = self.batch.iter().map(|(l, _)| x.shape[*l]);
+        let left = self.free(Side::Left, x.shape.len()).into_iter().map(|a| x.shape[a]);
+        let right = self.free(Side::Right, y.shape.len()).into_iter().map(|a| y.shape[a]);
+        Ok(ArrayType { dtype: x.dtype, shape: batch.chain(left).chain(right).collect() })
+    }
+
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
+        let (x, y) = (&operands[0], &operands[1]);
+        match x.dtype() {
+            Dtype::F64 => self.product::<f64>(x, y),
+            Dtype::F32 => self.product::<f32>(x, y),
+            Dtype::I32 => self.product::<i32>(x, y),
+            Dtype::I64 => self.product::<i64>(x, y),
+            Dtype::U32 => self.product::<u32>(x, y),
+            Dtype::U64 => self.product::<u64>(x, y),
+            Dtype::Bool => Err(Problem::internal("a dot of bools")),
+        }
+    }
+
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
+        let left = dx[0].map(|dx| b.emit1(self.clone(), &[dx, x[1]]));
+        let right = dx[1].map(|dy| b.emit1(self.clone(), &[x[0], dy]));
+        Ok(elementwise::add_tangents(b, left, right))
+    }
+
+    fn is_linear(&self, operands: &[Linearity]) -> bool {
+        operands.iter().filter(|o| **o == Linearity::Linear).count() == 1
+    }
+
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
+        let batch = self.batch.len();
+        let ct = into.settle(b, ct);
+        match x {
+            [Arg::Linear(Type::Array(left)), Arg::Known(right)] => {
+                let rank = left.shape.len();
+                let others = batch + self.free(Side::Left, rank).len();
+                into.add(b, 0, self.left_cotangent(b, rank, ct, *right, others));
+            }
+            [Arg::Known(left), Arg::Linear(Type::Array(right))] => {
+                let rank = right.shape.len();
+                let back = self.swapped().left_cotangent(b, rank, ct, *left, batch);
+                into.add(b, 1, back);
+            }
+            _ => return Err(Problem::internal("`dot` is linear in one operand at a time")),
+        }
+        Ok(())
+    }
+
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
+        let (left, right) = (usize::from(batched[0]), usize::from(batched[1]));
+        let shift = |pairs: &[(usize, usize)]| -> Vec<(usize, usize)> {
+            pairs.iter().map(|(l, r)| (l + left, r + right)).collect()
+        };
+        let mut op = Dot { batch: shift(&self.batch), contract: shift(&self.contract) };
+        if batched[0] && batched[1] {
+            op.batch.insert(0, (0, 0));
+            return Ok(b.emit1(op, x));
+        }
+        // The batch is a free axis of one operand: the first of its free axes in the result.
+        let mut operands = [x[0], x[1]];
+        let right_free = self.free(Side::Right, b.shape_of(x[1]).len() - right).len();
+        let mut at = self.batch.len();
+        if batched[1] && right_free == 0 {
+            // With the operands exchanged no other free axis precedes it.
+            op = op.swapped();
+            operands.reverse();
+        } else if batched[1] {
+            at += self.free(Side::Left, b.shape_of(x[0]).len()).len();
+        }
+        Ok(move_axis(b, b.emit1(op, &operands), at, 0))
+    }
+
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Contract { batch: self.batch.clone(), contract: self.contract.clone() }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        super::dot_rewrites::rows()
+    }
+
+    fn samples() -> Vec<Sample> {
+        let dot = |batch: &[(usize, usize)], contract: &[(usize, usize)]| Dot {
+            batch: batch.to_vec(),
+            contract: contract.to_vec(),
+        };
+        let vector = Tensor::from([1.5, -2.0, 0.25]);
+        let matrix = Tensor::from([[0.5, -1.0, 2.0], [3.0, 0.75, -0.25]]);
+        let cube = cube::<2, 3, 4>();
+        let ints = Tensor::from([[1i64, -2, 3], [4, 5, i64::MAX]]);
+        let none = Tensor::from([[0.0; 0]; 2]);
+        vec![
+            // x · y, A x, x A, A A^T, A ⊗ x
+            Sample::smooth(dot(&[], &[(0, 0)]), vec![vector.clone(), vector.clone()]),
+            Sample::smooth(dot(&[], &[(1, 0)]), vec![matrix.clone(), vector.clone()]),
+            Sample::smooth(dot(&[], &[(0, 1)]), vec![vector.clone(), matrix.clone()]),
+            Sample::smooth(dot(&[], &[(1, 1)]), vec![matrix.clone(), matrix.clone()]),
+            Sample::smooth(dot(&[], &[]), vec![matrix.clone(), vector]),
+            // Batched products, axes in no order, two contractions, two batch axes.
+            Sample::smooth(dot(&[(0, 0)], &[(1, 1)]), vec![cube.clone(), matrix.clone()]),
+            Sample::smooth(dot(&[(1, 1)], &[(0, 0)]), vec![cube.clone(), cube.clone()]),
+            Sample::smooth(dot(&[(2, 2)], &[(1, 1), (0, 0)]), vec![cube.clone(), cube.clone()]),
+            Sample::smooth(dot(&[(1, 1), (0, 0)], &[]), vec![cube.clone(), matrix.clone()]),
+            Sample::smooth(dot(&[], &[(1, 1), (0, 0)]), vec![cube, matrix.clone()]),
+            Sample::edge(dot(&[], &[(1, 1)]), vec![ints.clone(), ints]),
+            Sample::edge(dot(&[], &[(1, 1)]), vec![none.clone(), none]),
+            Sample::edge(
+                dot(&[], &[(0, 0)]),
+                vec![Tensor::from([1.5f32, f32::INFINITY]), Tensor::from([2.0f32, 0.0])],
+            ),
+        ]
+    }
+}
+
+/// An array of shape `[K, M, N]` with small elements of both signs.
+fn cube<const K: usize, const M: usize, const N: usize>() -> Tensor {
+    let element = |i: usize| ((i * 7) % 11) as f64 * 0.25 - 1.0;
+    let row = |i: usize| std::array::from_fn::<f64, N, _>(|j| element(N * i + j));
+    let matrix = |i: usize| std::array::from_fn::<_, M, _>(|j| row(M * i + j));
+    Tensor::from(std::array::from_fn::<_, K, _>(matrix))
+}
+
+/// Numbers as dot multiplies them.
+trait Number: Element<Stored = Self> + bytemuck::Pod {
+    /// `self + x y`, rounded twice; integers wrap.
+    fn plus_product(self, x: Self, y: Self) -> Self;
+}
+
+macro_rules! numbers {
+    ($($t:ty: |$s:ident, $x:ident, $y:ident| $e:expr),* $(,)?) => {$(
+        impl Number for $t {
+            fn plus_product(self, $x: $t, $y: $t) -> $t { let $s = self; $e }
+        }
+    )*};
+}
+numbers! {
+    f64: |s, x, y| s + x * y,
+    f32: |s, x, y| s + x * y,
+    i32: |s, x, y| s.wrapping_add(x.wrapping_mul(y)),
+    i64: |s, x, y| s.wrapping_add(x.wrapping_mul(y)),
+    u32: |s, x, y| s.wrapping_add(x.wrapping_mul(y)),
+    u64: |s, x, y| s.wrapping_add(x.wrapping_mul(y)),
+}
+
+impl Dot {
+    /// Brings the operands to `[batch, m, k]` and `[batch, k, n]` and multiplies.
+    fn product<T: Number>(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+        let (left_free, right_free) =
+            (self.free(Side::Left, x.shape().len()), self.free(Side::Right, y.shape().len()));
+        let extent =
+            |t: &Tensor, axes: &[usize]| -> Shape { axes.iter().map(|a| t.shape()[*a]).collect() };
+        let (x_batch, y_batch) = (Side::Left.of(&self.batch), Side::Right.of(&self.batch));
+        let (x_sum, y_sum) = (Side::Left.of(&self.contract), Side::Right.of(&self.contract));
+        let (batch, sum) = (extent(x, &x_batch), extent(x, &x_sum));
+        let (rows, columns) = (extent(x, &left_free), extent(y, &right_free));
+        let (m, n, k) = (rows.elements(), columns.elements(), sum.elements());
+        let left = arranged::<T>(x, &[x_batch, left_free, x_sum].concat());
+        let right = arranged::<T>(y, &[y_batch, y_sum, right_free].concat());
+        let shape: Shape = batch.iter().chain(&*rows).chain(&*columns).copied().collect();
+        let mut z = Tensor::zeros_of(&ArrayType::new(T::DTYPE, shape))?;
+        if m == 0 || n == 0 || k == 0 {
+            return Ok(z);
+        }
+        let matrices = left.chunks_exact(m * k).zip(right.chunks_exact(k * n));
+        for (z, (x, y)) in z.stored_mut::<T>().chunks_exact_mut(m * n).zip(matrices) {
+            // Row by row, so that the innermost loop runs along memory and each sum is in order of k.
+            for (z, x) in z.chunks_exact_mut(n).zip(x.chunks_exact(k)) {
+                for (x, y) in x.iter().zip(y.chunks_exact(n)) {
+                    for (z, y) in z.iter_mut().zip(y) {
+                        *z = z.plus_product(*x, *y);
+                    }
+                }
+            }
+        }
+        Ok(z)
+    }
+}
+
+/// The elements with the axes in that order.
+fn arranged<T: Number>(t: &Tensor, axes: &[usize]) -> Vec<T> {
+    let elements = t.stored::<T>();
+    if axes.iter().enumerate().all(|(i, a)| i == *a) {
+        return elements.to_vec();
+    }
+    let strides = t.ty().shape.strides();
+    let shape: Shape = axes.iter().map(|a| t.shape()[*a]).collect();
+    let mut index = vec![0; axes.len()];
+    let mut out = Vec::with_capacity(elements.len());
+    for _ in 0..elements.len() {
+        let at: usize = index.iter().zip(axes).map(|(i, a)| i * strides[*a]).sum();
+        out.push(elements[at]);
+        crate::prim::rules::lowering::step(&mut index, &shape);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::prim::test_laws::*;
+
+    fn matmul() -> Dot {
+        Dot { batch: vec![], contract: vec![(1, 0)] }
+    }
+
+    #[test]
+    fn laws_hold() {
+        check_samples(Dot::samples());
+    }
+
+    #[test]
+    fn matrix_product_by_hand() {
+        let (x, y) = (Tensor::from([[1.0, 2.0], [3.0, 4.0]]), Tensor::from([[5.0], [6.0]]));
+        assert_eq!(eval1(matmul(), &[x, y]), Tensor::from([[17.0], [39.0]]));
+    }
+
+    #[test]
+    fn axes_come_as_batch_left_right() {
+        // z[b, m, n] = Σ_k x[k, b, m] y[n, k, b]
+        let op = Dot { batch: vec![(1, 2)], contract: vec![(0, 1)] };
+        let (x, y) = (cube::<2, 3, 4>(), cube::<5, 2, 3>());
+        let z = &eval1(op, &[x.clone(), y.clone()]);
+        assert_eq!(z.shape(), [3, 4, 5]);
+        let at = |t: &Tensor, i: usize| t.at(i).to_f64();
+        for (b, m, n) in [(0, 0, 0), (1, 3, 2), (2, 1, 4)] {
+            let want: f64 =
+                (0..2).map(|k| at(&x, (k * 3 + b) * 4 + m) * at(&y, (n * 2 + k) * 3 + b)).sum();
+            assert_eq!(at(z, (b * 4 + m) * 5 + n), want);
+        }
+    }
+
+    #[test]
+    fn an_empty_sum_is_zero() {
+        let x = Tensor::from([[0i64; 0]; 2]);
+        let y = Tensor::from([[0i64; 1]; 0]);
+        assert_eq!(eval1(matmul(), &[x, y]), Tensor::from([[0i64], [0]]));
+    }
+
+    #[test]
+    fn problems_say_what_to_mend() {
+        let infer = |op: &Dot, x: Type, y: Type| {
+            let operands = [&x, &y].map(|ty| Operand { ty, literal: None });
+            op.infer(&operands).unwrap_err().to_string()
+        };
+        let f64s = |shape: &[usize]| Type::array(Dtype::F64, shape);
+        assert_eq!(
+            infer(&matmul(), f64s(&[2, 3]), f64s(&[4, 5])),
+            "[shape] `dot` of f64[2,3] and f64[4,5]: contracted axes 1 and 0 have extents 3 and 4 \
+             (paired axes have equal extents; transpose an operand, or pair other axes)"
+        );
+        assert_eq!(
+            infer(&matmul(), f64s(&[2]), f64s(&[2])),
+            "[shape] `dot` names axes [1] of its left operand f64[2] (an axis is smaller than the \
+             rank and is named once, as batch or as contracted)"
+        );
+        assert_eq!(
+            infer(&matmul(), Type::array(Dtype::Bool, &[2, 2]), f64s(&[2, 2])),
+            "[dtype] `dot` needs two arrays of numbers of one dtype, got bool[2,2] and f64[2,2] \
+             (convert one of them)"
+        );
+    }
+}

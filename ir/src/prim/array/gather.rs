@@ -1,0 +1,271 @@
+//! `gather{batch, axes, bounds}`: reads windows of an array at computed places.
+//!
+//! The operands are an array `[B.., D..]` and integer indices `[B.., I.., n]`; the first `batch`
+//! axes are shared. The last axis of the indices holds one index for each of the `n` `axes` of the
+//! array, which are removed; what remains of the array at that place is the window. The result is
+//! `[B.., I.., remaining D..]`. Taking rows 2 and 0 of a matrix:
+//!
+//! ```text
+//! func @rows(%0: f64[3,4], %1: i64[2,1]) -> (f64[2,4]) {
+//!   %2: f64[2,4] = gather{batch=0, axes=[0], bounds=clip} %0, %1
+//!   return %2
+//! }
+//! ```
+//!
+//! Negative indices are out of range; counting from the end is up to whoever makes the indices.
+//! Gather is linear in the array, and its transpose adds: `scatter_add` with the same addressing.
+//! Source: XLA's `Gather` with windows of extent 1 along the indexed axes, which is what numpy's
+//! `x[i, j]` and `take_along_axis` need.
+
+use super::permute::move_axis;
+use crate::fault::{Fault, planted};
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Type};
+use crate::prim::rules::index_map::Addressing;
+use crate::prim::rules::slice_access::{Boxed, Part, Within};
+use crate::prim::{
+    Arg, ArrayPrimitive, Bounds, Combine, Cotangents, Doc, Effects, Family, Linearity, Lowering,
+    Operand, Rewrite, Sample, Scatter, Tangent, Total, elementwise,
+};
+use crate::tensor::Tensor;
+
+/// `gather{batch, axes, bounds}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Gather {
+    /// Leading axes shared by array and indices.
+    pub batch: usize,
+    /// Axes of the array (batch axes count) that are indexed; ascending.
+    pub axes: Vec<usize>,
+    /// Out-of-range indices.
+    pub bounds: Bounds,
+}
+
+notation!(Gather = "gather" { batch, axes, bounds });
+
+impl Gather {
+    fn addressing(&self) -> Addressing<'_> {
+        Addressing { batch: self.batch, axes: &self.axes, bounds: self.bounds }
+    }
+}
+
+impl Boxed for Gather {
+    fn part(&self, operands: &[Type]) -> Option<Part> {
+        let (starts, sizes) = self.addressing().one_place(operands)?;
+        Some(Part { starts, sizes, clamps: self.bounds == Bounds::Clip, writes: None })
+    }
+
+    fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom> {
+        if of.is_all() {
+            return Some(of.array);
+        }
+        let (axes, indices) = of.indices(b);
+        Some(b.emit1(Gather { batch: 0, axes, bounds: self.bounds }, &[of.array, indices]))
+    }
+}
+
+impl ArrayPrimitive for Gather {
+    const EFFECTS: Effects = Effects::Pure;
+
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Indexing,
+            name: "gather{batch, axes, bounds}".into(),
+            math: "y[b.., i.., d..] = x[b.., d.. with indices[b.., i.., j] along axes[j]]".into(),
+            types: "any array `[B.., D..]` and integer indices `[B.., I.., n]`; n axes".into(),
+            derivative: "∂x: gather of t; its transpose is scatter_add".into(),
+            edges: "out-of-range indices (negative ones too) move to the nearest inside (clip) or \
+                    read zero (drop)"
+                .into(),
+        }]
+    }
+
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
+        let [Operand { ty: Type::Array(x), .. }, Operand { ty: Type::Array(indices), .. }] =
+            operands
+        else {
+            return Err(Problem::new(Kind::Arguments, "`gather` takes an array and indices", ""));
+        };
+        Ok(ArrayType::new(x.dtype, self.addressing().windows("gather", x, indices)?))
+    }
+
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
+        let (x, indices) = (&operands[0], &operands[1]);
+        let shape = self.addressing().windows("gather", x.ty(), indices.ty())?;
+        let (starts, offsets) = self.addressing().places(x.shape(), indices);
+        let mut y = Tensor::zeros_of(&ArrayType::new(x.dtype(), shape))?;
+        let mut to = 0;
+        for start in starts {
+            for offset in &offsets {
+                if let Some(start) = start {
+                    y.put(to, x.at(start + offset));
+                }
+                to += 1;
+            }
+        }
+        Ok(y)
+    }
+
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
+        Ok(dx[0].map(|dx| b.emit1(self.clone(), &[dx, x[1]])))
+    }
+
+    fn is_linear(&self, operands: &[Linearity]) -> bool {
+        operands.len() == 2 && operands[1] != Linearity::Linear
+    }
+
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
+        let [Arg::Linear(Type::Array(array)), Arg::Known(indices)] = x else {
+            return Ok(());
+        };
+        // The total so far is what is scattered into: reading a few rows costs a few rows.
+        let zeros = || elementwise::zeros(b, array).into();
+        let Total { atom: total, negated } = into.total[0].unwrap_or_else(zeros);
+        let ct = Total { atom: ct, negated: negated != into.negated }.settle(b);
+        let (batch, axes, bounds) = (self.batch, self.axes.clone(), self.bounds);
+        let combine = if planted(Fault::TransposeRule) { Combine::Set } else { Combine::Add };
+        let add = Scatter { combine, batch, axes, bounds };
+        let atom = b.emit1(add, &[total, *indices, ct]);
+        into.total[0] = Some(Total { atom, negated });
+        Ok(())
+    }
+
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
+        let shifted = |batch| Gather {
+            batch,
+            axes: self.axes.iter().map(|a| a + 1).collect(),
+            bounds: self.bounds,
+        };
+        let y = match (batched[0], batched[1]) {
+            // The batch is one more axis of the places, the first after the shared ones.
+            (false, _) => {
+                let indices = move_axis(b, x[1], 0, self.batch);
+                move_axis(b, b.emit1(self.clone(), &[x[0], indices]), self.batch, 0)
+            }
+            // The batch is one more axis of the window, the first of the remaining ones.
+            (true, false) if self.batch == 0 => {
+                let places = b.shape_of(x[1]).len() - 1;
+                move_axis(b, b.emit1(shifted(0), x), places, 0)
+            }
+            (true, false) => {
+                let indices = elementwise::materialize_lead(b, size, x[1]);
+                b.emit1(shifted(self.batch + 1), &[x[0], indices])
+            }
+            (true, true) => b.emit1(shifted(self.batch + 1), x),
+        };
+        Ok(y)
+    }
+
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Gather { batch: self.batch, axes: self.axes.clone(), bounds: self.bounds }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples() -> Vec<Sample> {
+        let gather = |batch: usize, axes: &[usize], bounds: Bounds| Gather {
+            batch,
+            axes: axes.to_vec(),
+            bounds,
+        };
+        let vector = Tensor::from([1.5, -2.0, 0.25]);
+        let matrix = Tensor::from([[0.5, -1.0, 2.0], [3.0, 0.75, -0.25]]);
+        let mut all = Vec::new();
+        for bounds in [Bounds::Clip, Bounds::Drop] {
+            // Repeated and out-of-range places; one place without further axes; no place at all.
+            let places = Tensor::from([[2i64], [0], [-1], [2], [7]]);
+            all.push(Sample::smooth(gather(0, &[0], bounds), vec![vector.clone(), places]));
+            let columns = Tensor::from([[1i64], [1]]);
+            all.push(Sample::smooth(gather(0, &[1], bounds), vec![matrix.clone(), columns]));
+            let one = Tensor::from([1i32, 2]);
+            all.push(Sample::smooth(gather(0, &[0, 1], bounds), vec![matrix.clone(), one]));
+            let none = Tensor::from([[0i64; 1]; 0]);
+            all.push(Sample::smooth(gather(0, &[0], bounds), vec![matrix.clone(), none]));
+            let whole = Tensor::from([[0i64; 0]; 2]);
+            all.push(Sample::smooth(gather(0, &[], bounds), vec![vector.clone(), whole]));
+            // One column for each row: `take_along_axis`.
+            if let Ok(along) = Tensor::new(&[2, 2, 1], vec![2u32, 0, 1, 9]) {
+                all.push(Sample::smooth(gather(1, &[1], bounds), vec![matrix.clone(), along]));
+            }
+            let bools = Tensor::from([true, false, true]);
+            let far = Tensor::from([[u64::MAX], [1]]);
+            all.push(Sample::edge(gather(0, &[0], bounds), vec![bools, far]));
+        }
+        let empty = Tensor::from([[0.0; 2]; 0]);
+        let places = Tensor::from([[0i64], [1]]);
+        all.push(Sample::edge(gather(0, &[0], Bounds::Drop), vec![empty, places]));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::prim::test_laws::*;
+    use crate::{Dtype, Literal};
+
+    #[test]
+    fn laws_hold() {
+        check_samples(Gather::samples());
+    }
+
+    #[test]
+    fn bounds_clip_or_drop() {
+        let x = Tensor::from([1.0, 2.0, 3.0]);
+        let places = Tensor::from([[-1i64], [1], [3]]);
+        let read = |bounds| {
+            eval1(Gather { batch: 0, axes: vec![0], bounds }, &[x.clone(), places.clone()])
+        };
+        assert_eq!(read(Bounds::Clip), Tensor::from([1.0, 2.0, 3.0]));
+        assert_eq!(read(Bounds::Drop), Tensor::from([0.0, 2.0, 0.0]));
+    }
+
+    #[test]
+    fn remaining_axes_follow_the_places() {
+        let mut x = Tensor::from([[[0i64; 4]; 3]; 2]);
+        for i in 0..x.elements() {
+            x.put(i, Literal::i64(i as i64));
+        }
+        // Axes 0 and 2 are indexed, axis 1 remains: y[i, d] = x[p[i], d, q[i]].
+        let op = Gather { batch: 0, axes: vec![0, 2], bounds: Bounds::Clip };
+        let places = Tensor::from([[1i64, 3], [0, 2]]);
+        assert_eq!(eval1(op, &[x, places]), Tensor::from([[15i64, 19, 23], [2, 6, 10]]));
+    }
+
+    #[test]
+    fn the_transpose_adds_repeated_reads() {
+        let op = Gather { batch: 0, axes: vec![0], bounds: Bounds::Drop };
+        let x = [Tensor::from([0.0, 0.0, 0.0]), Tensor::from([[1i64], [1], [5]])];
+        let ct = Tensor::from([2.0, 3.0, 4.0]);
+        let back = cotangents(op, &x, &[true, false], &ct);
+        assert_eq!(back, [Tensor::from([0.0, 5.0, 0.0])]);
+    }
+
+    #[test]
+    fn problems_say_what_to_mend() {
+        let infer = |op: Gather, x: &[usize], dtype: Dtype, indices: &[usize]| {
+            let (x, indices) = (Type::array(Dtype::F64, x), Type::array(dtype, indices));
+            let operands = [&x, &indices].map(|ty| Operand { ty, literal: None });
+            op.infer(&operands).unwrap_err().to_string()
+        };
+        let op =
+            |batch, axes: &[usize]| Gather { batch, axes: axes.to_vec(), bounds: Bounds::Clip };
+        let cases = [
+            (infer(op(0, &[0]), &[3], Dtype::F64, &[2, 1]), "needs integer indices, got f64[2,1]"),
+            (infer(op(0, &[1]), &[3], Dtype::I64, &[2, 1]), "indexes axes [1] of f64[3]"),
+            (infer(op(1, &[0]), &[3], Dtype::I64, &[2, 1]), "after 1 batch axes"),
+            (infer(op(0, &[0]), &[3], Dtype::I64, &[2]), "cannot use indices i64[2]"),
+            (infer(op(0, &[0]), &[3], Dtype::I64, &[]), "cannot use indices i64[]"),
+            (infer(op(1, &[1]), &[3, 2], Dtype::I64, &[4, 1]), "the 1 batch axes differ"),
+            (infer(op(3, &[]), &[3], Dtype::I64, &[3, 1, 1, 0]), "the 3 batch axes differ"),
+            (infer(op(0, &[0]), &[0], Dtype::I64, &[1, 1]), "has no element to clip to"),
+        ];
+        for (message, want) in cases {
+            assert!(message.contains(want), "{message}");
+        }
+    }
+}

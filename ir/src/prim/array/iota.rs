@@ -1,0 +1,150 @@
+//! `iota{shape, axis, dtype}`: an array whose elements are their own index along an axis.
+//!
+//! `iota{shape=[2,3], axis=1, dtype=i64}` is `[[0 1 2] [0 1 2]]`. The only primitive without
+//! operands: index arithmetic, masks and ranges start here.
+
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::literal::Literal;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Dtype, Shape};
+use crate::prim::rules::lowering::INDEX_LIMIT;
+use crate::prim::{
+    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Rewrite,
+    Sample, Tangent,
+};
+use crate::tensor::Tensor;
+
+/// `iota{shape, axis, dtype}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Iota {
+    /// The result's extents.
+    pub shape: Shape,
+    /// The axis counted along.
+    pub axis: usize,
+    /// The result's dtype.
+    pub dtype: Dtype,
+}
+
+notation!(Iota = "iota" { shape, axis, dtype });
+
+impl ArrayPrimitive for Iota {
+    const EFFECTS: Effects = Effects::Pure;
+
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Movement,
+            name: "iota{shape, axis, dtype}".into(),
+            math: "y[o] = o[axis]".into(),
+            types: "to integers or floats".into(),
+            derivative: "nothing to differentiate: it has no operands".into(),
+            edges: "floats are rounded where they cannot hold the index; integers must hold it"
+                .into(),
+        }]
+    }
+
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
+        if !operands.is_empty() {
+            let message = format!("`iota` takes no operands, found {}", operands.len());
+            return Err(Problem::new(Kind::Arguments, message, ""));
+        }
+        let Some(extent) = self.shape.get(self.axis) else {
+            return Err(Problem::new(
+                Kind::Shape,
+                format!("`iota` of shape {} counts along axis {}", self.shape, self.axis),
+                "the axis must be smaller than the rank",
+            ));
+        };
+        let last = extent.saturating_sub(1);
+        let holds = Literal::rounded_integer(self.dtype, last as i128).is_some();
+        if self.dtype == Dtype::Bool || !holds || *extent > INDEX_LIMIT {
+            return Err(Problem::new(
+                Kind::Dtype,
+                format!("`iota` counts to {last} in {}", self.dtype),
+                "choose a dtype that holds the last index",
+            ));
+        }
+        Ok(ArrayType::new(self.dtype, self.shape.clone()))
+    }
+
+    fn eval(&self, _: &[Tensor]) -> Result<Tensor> {
+        let mut y = Tensor::zeros_of(&ArrayType::new(self.dtype, self.shape.clone()))?;
+        let (extent, stride) = (self.shape[self.axis], self.shape.strides()[self.axis]);
+        for flat in 0..y.elements() {
+            let index = (flat / stride % extent) as i128;
+            let element = Literal::rounded_integer(self.dtype, index);
+            y.put(flat, element.unwrap_or(Literal::zero(self.dtype)));
+        }
+        Ok(y)
+    }
+
+    fn jvp(&self, _: &Builder<'_>, _: &[Atom], _: Atom, _: &[Tangent]) -> Result<Tangent> {
+        Ok(None)
+    }
+
+    fn is_linear(&self, _: &[Linearity]) -> bool {
+        false
+    }
+
+    fn transpose(&self, _: &Builder<'_>, _: &[Arg], _: Atom, _: &mut Cotangents) -> Result<()> {
+        Err(Problem::internal("`iota` has no operands that could be linear"))
+    }
+
+    fn batch(&self, _: &Builder<'_>, _: usize, _: &[Atom], _: &[bool]) -> Result<Atom> {
+        Err(Problem::internal("`iota` has no operands that could be batched"))
+    }
+
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Iota { axis: self.axis }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples() -> Vec<Sample> {
+        let op = |shape: &[usize], axis, dtype| {
+            Sample::edge(Iota { shape: shape.into(), axis, dtype }, vec![])
+        };
+        vec![
+            op(&[4], 0, Dtype::I64),
+            op(&[2, 3], 0, Dtype::F64),
+            op(&[2, 3, 2], 1, Dtype::I32),
+            op(&[2, 3], 1, Dtype::F32),
+            op(&[3, 1], 0, Dtype::U32),
+            op(&[0, 3], 0, Dtype::U64),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prim::test_laws::*;
+
+    #[test]
+    fn counts_along_its_axis() {
+        let eval =
+            |shape: &[usize], axis, dtype| eval1(Iota { shape: shape.into(), axis, dtype }, &[]);
+        assert_eq!(eval(&[2, 3], 1, Dtype::I64), Tensor::from([[0i64, 1, 2], [0, 1, 2]]));
+        assert_eq!(eval(&[2, 3], 0, Dtype::F64), Tensor::from([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]));
+        assert_eq!(eval(&[0], 0, Dtype::U32), Tensor::vector::<u32>(&[]));
+    }
+
+    #[test]
+    fn laws() {
+        check_samples(Iota::samples());
+    }
+
+    #[test]
+    fn refuses_what_cannot_be_counted() {
+        let kind = |shape: &[usize], axis, dtype| {
+            problem(Iota { shape: shape.into(), axis, dtype }, &[]).kind
+        };
+        assert_eq!(kind(&[2], 1, Dtype::I64), Kind::Shape);
+        assert_eq!(kind(&[], 0, Dtype::I64), Kind::Shape);
+        assert_eq!(kind(&[2], 0, Dtype::Bool), Kind::Dtype);
+        assert_eq!(kind(&[0, 1 << 40], 1, Dtype::I32), Kind::Dtype);
+        assert_eq!(kind(&[0, usize::MAX], 1, Dtype::F64), Kind::Dtype);
+    }
+}

@@ -1,0 +1,258 @@
+//! `permute{permutation}`: the axes in another order (`transpose` elsewhere; here that word means
+//! the transpose of a linear map).
+//!
+//! Axis `a` of the result is axis `permutation[a]` of the operand: for `x: f64[2,3,5]`,
+//! `permute{permutation=[2,0,1]} x` is a `f64[5,2,3]`. Nothing moves when it is compiled: readers of
+//! the result index the operand otherwise.
+
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Shape, Type};
+use crate::prim::rules::view::one_per_axis;
+use crate::prim::{
+    AxisMap, Broadcast, Cotangents, Doc, Equality, Family, Movement, Op, Reshape, Rewrite, Sample,
+    View,
+};
+use crate::tensor::Tensor;
+
+/// `permute{permutation}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Permute {
+    /// For each axis of the result, the axis of the operand.
+    pub permutation: Vec<usize>,
+}
+
+notation!(Permute = "permute" { permutation });
+
+impl Permute {
+    /// The array with its axes so ordered: nothing is emitted where they are already.
+    pub(crate) fn apply(&self, b: &Builder<'_>, x: Atom) -> Atom {
+        if self.is_identity() { x } else { b.emit1(self.clone(), &[x]) }
+    }
+
+    /// The permutation that undoes this one.
+    pub(crate) fn inverse(&self) -> Permute {
+        let mut permutation = vec![0; self.permutation.len()];
+        for (to, from) in self.permutation.iter().enumerate() {
+            permutation[*from] = to;
+        }
+        Permute { permutation }
+    }
+
+    fn shape(&self, x: &[usize]) -> Shape {
+        self.permutation.iter().map(|axis| x[*axis]).collect()
+    }
+
+    fn is_identity(&self) -> bool {
+        self.permutation.iter().enumerate().all(|(to, from)| to == *from)
+    }
+
+    /// Whether only axes of extent 1 move, so that the elements stay in their order.
+    fn keeps_order(&self, x: &[usize]) -> bool {
+        let long: Vec<usize> = self.permutation.iter().copied().filter(|a| x[*a] != 1).collect();
+        long.is_sorted()
+    }
+}
+
+impl Movement for Permute {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Movement,
+            name: "permute{permutation}".into(),
+            math: "y[o] = x[i] with i[permutation[a]] = o[a]".into(),
+            types: "any array; every axis once".into(),
+            derivative: "∂x: permute of t; its transpose is the inverse permutation".into(),
+            edges: String::new(),
+        }]
+    }
+
+    fn result(&self, x: &ArrayType) -> Result<Shape> {
+        one_per_axis("permute", "permutation", self.permutation.len(), x)?;
+        let mut seen = vec![false; x.shape.len()];
+        for axis in &self.permutation {
+            match seen.get_mut(*axis) {
+                Some(seen) if !*seen => *seen = true,
+                _ => {
+                    return Err(Problem::new(
+                        Kind::Shape,
+                        format!("{:?} does not permute the axes of {x}", self.permutation),
+                        "name every axis of the operand once",
+                    ));
+                }
+            }
+        }
+        Ok(self.shape(&x.shape))
+    }
+
+    /// `v(o)[permutation[a]] = o[a]`
+    fn view(&self, _: &Shape) -> View {
+        View::Axes(self.inverse().permutation.into_iter().map(AxisMap::same).collect())
+    }
+
+    fn adjoint(&self, b: &Builder<'_>, _: &ArrayType, ct: Atom, into: &mut Cotangents) {
+        into.add(b, 0, b.emit1(self.inverse(), &[ct]));
+    }
+
+    fn batched(&self, _: usize) -> Permute {
+        let inner = self.permutation.iter().map(|axis| axis + 1);
+        Permute { permutation: std::iter::once(0).chain(inner).collect() }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        let compose = |name, rule, why| Rewrite::exact(name, Equality::Compose(rule), why);
+        vec![
+            Rewrite::exact(
+                "permute-nothing",
+                Equality::Identity(|op, _| matches!(op, Op::Permute(p) if p.is_identity())),
+                "every axis stays in its place",
+            ),
+            compose(
+                "permute-permute",
+                |outer, inner, _| {
+                    let (Op::Permute(outer), Op::Permute(inner)) = (outer, inner) else {
+                        return None;
+                    };
+                    let through = outer.permutation.iter().map(|a| inner.permutation[*a]);
+                    let both = Permute { permutation: through.collect() };
+                    Some(if both.is_identity() { vec![] } else { vec![both.into()] })
+                },
+                "one view instead of two",
+            ),
+            compose(
+                "neg-permute",
+                |outer, inner, _| match (outer, inner) {
+                    (Op::Scalar(crate::prim::Scalar::Neg), Op::Permute(_)) => {
+                        Some(vec![outer.clone(), inner.clone()])
+                    }
+                    _ => None,
+                },
+                "the negation meets what it can go into: a constant factor, a difference",
+            ),
+            compose(
+                "permute-broadcast",
+                |outer, inner, _| {
+                    let (Op::Permute(outer), Op::Broadcast(inner)) = (outer, inner) else {
+                        return None;
+                    };
+                    Some(permute_of_broadcast(outer, inner))
+                },
+                "permute the smaller array, or nothing",
+            ),
+            compose(
+                "permute-reshape",
+                |outer, inner, _| {
+                    let (Op::Permute(outer), Op::Reshape(inner)) = (outer, inner) else {
+                        return None;
+                    };
+                    let shape = outer.shape(&inner.shape);
+                    outer.keeps_order(&inner.shape).then(|| vec![Reshape { shape }.into()])
+                },
+                "moving axes of extent 1 is reshaping",
+            ),
+            compose(
+                "reshape-permute",
+                |outer, inner, x| {
+                    let (Op::Reshape(_), Op::Permute(inner), Type::Array(x)) = (outer, inner, x)
+                    else {
+                        return None;
+                    };
+                    inner.keeps_order(&x.shape).then(|| vec![outer.clone()])
+                },
+                "moving axes of extent 1 is reshaping",
+            ),
+        ]
+    }
+
+    fn samples() -> Vec<Sample> {
+        let op = |permutation: &[usize]| Permute { permutation: permutation.to_vec() };
+        let m = Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0]]);
+        let mut samples = vec![
+            Sample::smooth(op(&[1, 0]), vec![m.clone()]),
+            Sample::smooth(op(&[0, 1]), vec![m.clone()]),
+            Sample::smooth(op(&[]), vec![Tensor::from(2.5)]),
+            Sample::edge(op(&[1, 0]), vec![Tensor::from([[1i32, 2], [3, 4], [5, 6]])]),
+            Sample::edge(op(&[1, 0]), vec![Tensor::from([[true], [false]])]),
+        ];
+        if let (Ok(x), Ok(empty)) = (m.reshape(&[3, 1, 2]), Tensor::new::<f64>(&[2, 0], vec![])) {
+            samples.push(Sample::smooth(op(&[2, 0, 1]), vec![x]));
+            samples.push(Sample::edge(op(&[1, 0]), vec![empty]));
+        }
+        samples
+    }
+}
+
+/// The array with axis `from` moved to place `to`, the others in order.
+pub(crate) fn move_axis(b: &Builder<'_>, x: Atom, from: usize, to: usize) -> Atom {
+    let mut permutation: Vec<usize> = (0..b.shape_of(x).len()).collect();
+    let axis = permutation.remove(from);
+    permutation.insert(to, axis);
+    Permute { permutation }.apply(b, x)
+}
+
+/// The axes of `x` in the order in which they appear in the result, then the broadcast.
+fn permute_of_broadcast(outer: &Permute, inner: &Broadcast) -> Vec<Op> {
+    let place = outer.inverse().permutation;
+    let mut placed: Vec<(usize, usize)> =
+        inner.dims.iter().enumerate().map(|(axis, d)| (place[*d], axis)).collect();
+    placed.sort_unstable();
+    let before = Permute { permutation: placed.iter().map(|(_, axis)| *axis).collect() };
+    let shape = outer.shape(&inner.shape);
+    let after = Broadcast { shape, dims: placed.iter().map(|(place, _)| *place).collect() };
+    let mut ops: Vec<Op> = Vec::new();
+    if !before.is_identity() {
+        ops.push(before.into());
+    }
+    ops.push(after.into());
+    ops
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::prim::test_laws::*;
+
+    fn op(permutation: &[usize]) -> Permute {
+        Permute { permutation: permutation.to_vec() }
+    }
+
+    #[test]
+    fn reorders_axes() {
+        let m = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+        let t = Tensor::from([[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]);
+        assert_eq!(eval1(op(&[1, 0]), &[m]), t);
+        let x = Tensor::new(&[2, 1, 3], (0..6i64).collect()).unwrap();
+        let y = Tensor::new(&[3, 2, 1], vec![0i64, 3, 1, 4, 2, 5]).unwrap();
+        assert_eq!(eval1(op(&[2, 0, 1]), &[x]), y);
+    }
+
+    #[test]
+    fn laws() {
+        check_samples(Permute::samples());
+    }
+
+    #[test]
+    fn refuses_what_is_no_permutation() {
+        let x = [Type::array(crate::Dtype::F64, &[2, 3])];
+        for bad in [op(&[0]), op(&[0, 0]), op(&[0, 2]), op(&[0, usize::MAX])] {
+            assert_eq!(problem(bad, &x).kind, Kind::Shape);
+        }
+    }
+
+    #[test]
+    fn rewrites_are_equalities() {
+        let x = Tensor::new(&[2, 1, 3], (0..6i64).collect()).unwrap();
+        assert!(is_identity("permute-nothing", op(&[0, 1, 2]), &x));
+        assert!(!is_identity("permute-nothing", op(&[1, 0, 2]), &x));
+        check_compose("permute-permute", op(&[1, 2, 0]), op(&[2, 1, 0]), &x);
+        check_compose("permute-permute", op(&[1, 2, 0]), op(&[2, 0, 1]), &x);
+        let m = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+        let spread = Broadcast { shape: [2, 4, 3].into(), dims: vec![0, 2] };
+        check_compose("permute-broadcast", op(&[1, 2, 0]), spread.clone(), &m);
+        check_compose("permute-broadcast", op(&[0, 2, 1]), spread, &m);
+        let wide = Reshape { shape: [1, 2, 1, 3].into() };
+        check_compose("permute-reshape", op(&[1, 0, 3, 2]), wide, &m);
+        check_compose("reshape-permute", Reshape { shape: [6].into() }, op(&[1, 0, 2]), &x);
+    }
+}

@@ -1,0 +1,135 @@
+//! `reshape{shape}`: the same elements in row-major order under other extents.
+
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Shape, Type};
+use crate::prim::{Cotangents, Doc, Equality, Family, Movement, Op, Rewrite, Sample, View};
+use crate::tensor::Tensor;
+
+/// `reshape{shape}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Reshape {
+    /// The result's extents; their product is the number of elements.
+    pub shape: Shape,
+}
+
+notation!(Reshape = "reshape" { shape });
+
+impl Movement for Reshape {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Movement,
+            name: "reshape{shape}".into(),
+            math: "y has the elements of x in row-major order".into(),
+            types: "any array; equal numbers of elements".into(),
+            derivative: "∂x: reshape of t".into(),
+            edges: String::new(),
+        }]
+    }
+
+    fn result(&self, x: &ArrayType) -> Result<Shape> {
+        let (from, to) = (x.shape.checked_elements(), self.shape.checked_elements());
+        if from.is_none() || from != to {
+            return Err(Problem::new(
+                Kind::Shape,
+                format!("cannot reshape {x} to {}: the number of elements differs", self.shape),
+                "choose extents with the same product",
+            ));
+        }
+        Ok(self.shape.clone())
+    }
+
+    /// `v(o)` has the place in row-major order that `o` has
+    fn view(&self, _: &Shape) -> View {
+        View::RowMajor
+    }
+
+    fn adjoint(&self, b: &Builder<'_>, x: &ArrayType, ct: Atom, into: &mut Cotangents) {
+        into.add(b, 0, b.emit1(Reshape { shape: x.shape.clone() }, &[ct]));
+    }
+
+    fn batched(&self, size: usize) -> Reshape {
+        Reshape { shape: self.shape.with_leading(size) }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        vec![
+            Rewrite::exact(
+                "reshape-nothing",
+                Equality::Identity(
+                    |op, x| matches!((op, x), (Op::Reshape(r), Type::Array(x)) if r.shape == x.shape),
+                ),
+                "reshaping to the same shape",
+            ),
+            Rewrite::exact(
+                "reshape-reshape",
+                Equality::Compose(|outer, inner, _| match (outer, inner) {
+                    (Op::Reshape(_), Op::Reshape(_)) => Some(vec![outer.clone()]),
+                    _ => None,
+                }),
+                "only the last shape counts",
+            ),
+            Rewrite::exact(
+                "reshape-broadcast",
+                Equality::Compose(|outer, inner, x| match (outer, inner, x) {
+                    // As many elements as before: the broadcast repeats none, and since it keeps
+                    // the order of the axes it has only inserted axes of extent 1.
+                    (Op::Reshape(_), Op::Broadcast(inner), Type::Array(x)) => {
+                        (x.shape.elements() == inner.shape.elements()).then(|| vec![outer.clone()])
+                    }
+                    _ => None,
+                }),
+                "a broadcast that repeats nothing is a reshape",
+            ),
+        ]
+    }
+
+    fn samples() -> Vec<Sample> {
+        let x = Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0]]);
+        vec![
+            Sample::smooth(Reshape { shape: [3, 2].into() }, vec![x.clone()]),
+            Sample::smooth(Reshape { shape: [6].into() }, vec![x.clone()]),
+            Sample::smooth(Reshape { shape: [1, 2, 1, 3].into() }, vec![x]),
+            Sample::smooth(Reshape { shape: [1, 1].into() }, vec![Tensor::from(2.0)]),
+            Sample::edge(Reshape { shape: [2].into() }, vec![Tensor::from([[1i32], [2]])]),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Dtype::F64;
+    use crate::prim::Broadcast;
+    use crate::prim::test_laws::*;
+
+    fn op(shape: &[usize]) -> Reshape {
+        Reshape { shape: shape.into() }
+    }
+
+    #[test]
+    fn keeps_the_row_major_order() {
+        let m = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+        let y = Tensor::from([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
+        assert_eq!(eval1(op(&[3, 2]), &[m]), y);
+    }
+
+    #[test]
+    fn refuses_another_number_of_elements() {
+        let kind = |from: &[usize], to: &[usize]| problem(op(to), &[Type::array(F64, from)]).kind;
+        assert_eq!(kind(&[2, 3], &[5]), Kind::Shape);
+        assert_eq!(kind(&[0], &[]), Kind::Shape);
+        let huge = usize::MAX;
+        assert_eq!(kind(&[huge, huge], &[huge, 2]), Kind::Shape);
+    }
+
+    #[test]
+    fn rewrites_are_equalities() {
+        let m = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+        assert!(is_identity("reshape-nothing", op(&[2, 3]), &m));
+        check_compose("reshape-reshape", op(&[3, 2]), op(&[6]), &m);
+        let wide = Broadcast { shape: [1, 2, 1, 3].into(), dims: vec![1, 3] };
+        check_compose("reshape-broadcast", op(&[6]), wide, &m);
+    }
+}

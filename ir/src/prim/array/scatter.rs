@@ -1,0 +1,535 @@
+//! `scatter_set`, `scatter_add`, `scatter_mul`, `scatter_max`, `scatter_min`: write windows into an
+//! array at computed places.
+//!
+//! The operands are an array `[B.., D..]`, integer indices `[B.., I.., n]` and updates
+//! `[B.., I.., remaining D..]`, addressed as in [`Gather`]: the result is the array, with every
+//! update combined with what is there, in row-major order of the updates. So several updates of one
+//! place accumulate, and of several `set`s the last one wins.
+//!
+//! ```text
+//! func @count(%0: i64[4,1], %1: f64[4]) -> (f64[3]) {
+//!   %2: f64[3] = broadcast{shape=[3], dims=[]} 0.0
+//!   %3: f64[3] = scatter_add{batch=0, axes=[0], bounds=drop} %2, %0, %1
+//!   return %3
+//! }
+//! ```
+//!
+//! Derivatives, where several updates meet in one place too. `add` and `set` are linear in array and
+//! updates together; the cotangent of an update that was overwritten is zero (who won is found by
+//! scattering numbers). `mul` gives each factor the product of the others. `max` and `min` share the
+//! tangent evenly among the array's element and the updates that attain the result, as JAX does.
+
+use super::permute::move_axis;
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::literal::Literal;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Dtype, Type};
+use crate::prim::elementwise::{self, zeros_like};
+use crate::prim::rules::index_map::Addressing;
+use crate::prim::rules::slice_access::{Boxed, Part, Within, Write};
+use crate::prim::rules::slice_helpers::{reshaped, sum};
+use crate::prim::syntax::{Notation, Word};
+use crate::prim::{
+    Arg, ArrayPrimitive, Bounds, Broadcast, Code, Cotangents, Doc, Effects, Family, Gather,
+    Linearity, Lowering, Op, Operand, Rewrite, Sample, Scalar, Tangent,
+};
+use crate::tensor::Tensor;
+
+/// How an update meets what is there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Combine {
+    /// Overwrites (the last one wins).
+    Set,
+    /// Adds.
+    Add,
+    /// Multiplies.
+    Mul,
+    /// Keeps the larger.
+    Max,
+    /// Keeps the smaller.
+    Min,
+}
+
+impl Combine {
+    /// Every combination.
+    pub const ALL: [Combine; 5] =
+        [Combine::Set, Combine::Add, Combine::Mul, Combine::Max, Combine::Min];
+
+    /// The combining code, on (what is there, the update); `None` overwrites.
+    pub fn code(self) -> Option<Code> {
+        match self {
+            Combine::Set => None,
+            Combine::Add => Some(Code::Add),
+            Combine::Mul => Some(Code::Mul),
+            Combine::Max => Some(Code::Max),
+            Combine::Min => Some(Code::Min),
+        }
+    }
+}
+
+impl Word for Combine {
+    const ALL: &'static [Combine] = &Combine::ALL;
+
+    fn word(self) -> &'static str {
+        match self {
+            Combine::Set => "scatter_set",
+            Combine::Add => "scatter_add",
+            Combine::Mul => "scatter_mul",
+            Combine::Max => "scatter_max",
+            Combine::Min => "scatter_min",
+        }
+    }
+}
+
+/// `scatter_*{batch, axes, bounds}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Scatter {
+    /// How an update meets what is there.
+    pub combine: Combine,
+    /// Leading axes shared by array, indices and updates.
+    pub batch: usize,
+    /// Axes of the array (batch axes count) that are indexed; ascending.
+    pub axes: Vec<usize>,
+    /// Out-of-range indices.
+    pub bounds: Bounds,
+}
+
+notation!(Scatter = combine { batch, axes, bounds });
+
+impl Scatter {
+    /// The array with the updates combined into it: where it lies, if nobody else has it.
+    pub(crate) fn combined(&self, mut y: Tensor, indices: &Tensor, updates: &Tensor) -> Tensor {
+        let (starts, offsets) = self.addressing().places(y.shape(), indices);
+        let mut from = 0;
+        for start in starts {
+            for offset in &offsets {
+                if let Some(start) = start {
+                    let (at, u) = (start + offset, updates.at(from));
+                    let code = self.combine.code();
+                    y.put(at, code.map_or(u, |code| code.eval(&[y.at(at), u])));
+                }
+                from += 1;
+            }
+        }
+        y
+    }
+
+    fn addressing(&self) -> Addressing<'_> {
+        Addressing { batch: self.batch, axes: &self.axes, bounds: self.bounds }
+    }
+
+    /// The same places, combined otherwise.
+    fn with(&self, combine: Combine) -> Scatter {
+        Scatter { combine, ..self.clone() }
+    }
+
+    /// Scatters into the array.
+    pub(super) fn write(
+        &self,
+        b: &Builder<'_>,
+        combine: Combine,
+        x: Atom,
+        indices: Atom,
+        u: Atom,
+    ) -> Atom {
+        b.emit1(self.with(combine), &[x, indices, u])
+    }
+
+    /// What the array holds at the places of the updates.
+    pub(super) fn read(&self, b: &Builder<'_>, x: Atom, indices: Atom) -> Atom {
+        let (batch, axes, bounds) = (self.batch, self.axes.clone(), self.bounds);
+        b.emit1(Gather { batch, axes, bounds }, &[x, indices])
+    }
+
+    /// The same as a read, an operation and a write, as memory does it, where each place is met once.
+    fn through_memory(&self, b: &Builder<'_>, operands: &[Atom]) -> Option<Atom> {
+        let [x, indices, u] = *operands else { return None };
+        let code = match self.combine {
+            Combine::Add => Scalar::Add,
+            Combine::Mul => Scalar::Mul,
+            Combine::Max => Scalar::Max,
+            Combine::Min => Scalar::Min,
+            Combine::Set => return None,
+        };
+        let alone = self.one_place(b, indices);
+        alone.then(|| {
+            let new = b.emit1(code, &[self.read(b, x, indices), u]);
+            self.write(b, Combine::Set, x, indices, new)
+        })
+    }
+
+    /// Whether each update meets other updates nowhere, because there is one place only.
+    pub(super) fn one_place(&self, b: &Builder<'_>, indices: Atom) -> bool {
+        let shape = b.shape_of(indices);
+        let places = &shape[self.batch..shape.len() - 1];
+        places.iter().product::<usize>() <= 1
+    }
+}
+
+impl Op {
+    /// What is combined with an array in one place, as a read, an operation and a write; none for all else.
+    pub fn through_memory(&self, b: &Builder<'_>, operands: &[Atom]) -> Option<Atom> {
+        let Op::Scatter(scatter) = self else { return None };
+        scatter.through_memory(b, operands)
+    }
+}
+
+impl Boxed for Scatter {
+    fn part(&self, operands: &[Type]) -> Option<Part> {
+        let adds = match self.combine {
+            Combine::Set => false,
+            Combine::Add => true,
+            Combine::Mul | Combine::Max | Combine::Min => return None,
+        };
+        let (starts, sizes) = self.addressing().one_place(operands)?;
+        Some(Part { starts, sizes, clamps: false, writes: Some(Write { operand: 2, adds }) })
+    }
+
+    fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom> {
+        let update = reshaped(b, of.update?, &of.window());
+        match self.combine {
+            Combine::Set if of.is_all() => return Some(update),
+            Combine::Add if of.is_all() => return Some(sum(b, of.array, update)),
+            Combine::Set | Combine::Add => {}
+            Combine::Mul | Combine::Max | Combine::Min => return None,
+        }
+        let (axes, indices) = of.indices(b);
+        let scatter = Scatter { batch: 0, axes, ..self.clone() };
+        Some(b.emit1(scatter, &[of.array, indices, update]))
+    }
+}
+
+impl ArrayPrimitive for Scatter {
+    const EFFECTS: Effects = Effects::Pure;
+
+    fn docs() -> Vec<Doc> {
+        let entry = |combine: Combine| Doc {
+            family: Family::Indexing,
+            name: format!("{}{{batch, axes, bounds}}", combine.word()),
+            math: match combine {
+                Combine::Set => "y = x; y[place k] = u_k for k in order",
+                Combine::Add => "y = x; y[place k] += u_k for k in order",
+                Combine::Mul => "y = x; y[place k] *= u_k for k in order",
+                Combine::Max => "y = x; y[place k] = max(y[place k], u_k) for k in order",
+                Combine::Min => "y = x; y[place k] = min(y[place k], u_k) for k in order",
+            }
+            .into(),
+            types: match combine {
+                Combine::Add | Combine::Mul => {
+                    "an array of numbers, integer indices, updates of the array's dtype"
+                }
+                Combine::Set | Combine::Max | Combine::Min => {
+                    "any array, integer indices, updates of the array's dtype"
+                }
+            }
+            .into(),
+            derivative: match combine {
+                Combine::Set => "scatter_set of the tangents; that of an overwritten update is 0",
+                Combine::Add => "scatter_add of the tangents; the transpose in u is gather",
+                Combine::Mul => "∂x: scatter_mul of t; ∂u: t times x and the other updates there",
+                Combine::Max | Combine::Min => {
+                    "the mean of t over the element of x and the updates that attain y"
+                }
+            }
+            .into(),
+            edges: match combine {
+                Combine::Set => "out-of-range updates clip or drop; the last of several wins",
+                Combine::Add => "out-of-range updates clip or drop",
+                Combine::Mul => {
+                    "out-of-range updates clip or drop; where three or more updates of a place are \
+                     exactly zero, derivatives beyond the third order are nan or infinite"
+                }
+                Combine::Max | Combine::Min => {
+                    "out-of-range updates clip or drop; nan wins; ties share evenly"
+                }
+            }
+            .into(),
+        };
+        Combine::ALL.into_iter().map(entry).collect()
+    }
+
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
+        let name = self.name();
+        let [
+            Operand { ty: Type::Array(x), .. },
+            Operand { ty: Type::Array(indices), .. },
+            Operand { ty: Type::Array(updates), .. },
+        ] = operands
+        else {
+            return Err(Problem::new(
+                Kind::Arguments,
+                format!("`{name}` takes an array, indices and updates"),
+                "",
+            ));
+        };
+        let numeric = matches!(self.combine, Combine::Add | Combine::Mul);
+        if numeric && x.dtype == Dtype::Bool {
+            return Err(Problem::new(
+                Kind::Dtype,
+                format!("`{name}` is not defined for {x}"),
+                "convert the array to numbers, or take `max` for or, `min` for and",
+            ));
+        }
+        let windows = self.addressing().windows(name, x, indices)?;
+        if updates.dtype != x.dtype {
+            return Err(Problem::new(
+                Kind::Dtype,
+                format!("`{name}` into {x} needs updates of {}, got {updates}", x.dtype),
+                "convert the updates",
+            ));
+        }
+        if updates.shape != windows {
+            return Err(Problem::new(
+                Kind::Shape,
+                format!(
+                    "`{name}` into {x} at {indices} needs updates {}, got {updates}",
+                    ArrayType { dtype: x.dtype, shape: windows }
+                ),
+                "updates have the shape of what a gather would read there",
+            ));
+        }
+        Ok(ArrayType::new(x.dtype, x.shape.clone()))
+    }
+
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
+        Ok(self.combined(operands[0].clone(), &operands[1], &operands[2]))
+    }
+
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent> {
+        let dy = match self.combine {
+            Combine::Add if dx[2].is_none() => dx[0],
+            Combine::Set | Combine::Add => {
+                let array = dx[0].unwrap_or_else(|| zeros_like(b, x[0]));
+                let updates = dx[2].unwrap_or_else(|| zeros_like(b, x[2]));
+                Some(b.emit1(self.clone(), &[array, x[1], updates]))
+            }
+            Combine::Mul => self.product_tangent(b, x, dx),
+            Combine::Max | Combine::Min => self.extremum_tangent(b, x, dx, y),
+        };
+        Ok(dy)
+    }
+
+    fn is_linear(&self, operands: &[Linearity]) -> bool {
+        let [array, indices, updates] = operands else { return false };
+        let fixed = *indices != Linearity::Linear;
+        match self.combine {
+            Combine::Set | Combine::Add => {
+                fixed && *array != Linearity::Constant && *updates != Linearity::Constant
+            }
+            Combine::Mul => fixed && *updates != Linearity::Linear,
+            Combine::Max | Combine::Min => false,
+        }
+    }
+
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
+        let [array, Arg::Known(indices), updates] = x else { return Ok(()) };
+        let (b, shape) = (b, b.shape_of(ct));
+        if let Arg::Linear(_) = array {
+            let back = match (self.combine, updates) {
+                (Combine::Add, _) => ct,
+                (Combine::Mul, Arg::Known(u)) => self.write(b, Combine::Mul, ct, *indices, *u),
+                (Combine::Set, Arg::Linear(Type::Array(u))) => {
+                    self.write(b, Combine::Set, ct, *indices, elementwise::zeros(b, u))
+                }
+                (Combine::Set, Arg::Known(u)) => {
+                    self.write(b, Combine::Set, ct, *indices, zeros_like(b, *u))
+                }
+                _ => return Err(Problem::internal(format!("`{}` is not linear", self.name()))),
+            };
+            into.add(b, 0, back);
+        }
+        if let Arg::Linear(Type::Array(u)) = updates {
+            let mut back = self.read(b, ct, *indices);
+            if self.combine == Combine::Set && !self.one_place(b, *indices) {
+                let won = self.won(b, &shape, *indices, &u.shape);
+                let zero = Literal::zero(u.dtype).into();
+                back = b.emit1(Scalar::Select, &[won, back, zero]);
+            }
+            into.add(b, 2, back);
+        }
+        Ok(())
+    }
+
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
+        let lead = |i: usize| match batched[i] {
+            true => x[i],
+            false => elementwise::materialize_lead(b, size, x[i]),
+        };
+        let mut op = self.clone();
+        op.axes.iter_mut().for_each(|a| *a += 1);
+        if batched[1] || self.batch > 0 {
+            op.batch += 1;
+            return Ok(b.emit1(op, &[lead(0), lead(1), lead(2)]));
+        }
+        // The same places everywhere: the batch is one more axis of the window, the first of the
+        // remaining ones.
+        let places = b.shape_of(x[1]).len() - 1;
+        let updates = if batched[2] {
+            move_axis(b, x[2], 0, places)
+        } else {
+            let mut shape = b.shape_of(x[2]).to_vec();
+            let dims = (0..=shape.len()).filter(|d| *d != places).collect();
+            shape.insert(places, size);
+            b.emit1(Broadcast { shape: shape.into(), dims }, &[x[2]])
+        };
+        Ok(b.emit1(op, &[lead(0), x[1], updates]))
+    }
+
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Scatter {
+            combine: self.combine,
+            batch: self.batch,
+            axes: self.axes.clone(),
+            bounds: self.bounds,
+        }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples() -> Vec<Sample> {
+        let vector = Tensor::from([1.5, -2.0, 0.25, 3.0]);
+        let matrix = Tensor::from([[0.5, -1.0, 2.0], [3.0, 0.75, -0.25]]);
+        let ints = Tensor::from([5i64, -2, 7]);
+        let bools = Tensor::from([true, false, true]);
+        let mut all = Vec::new();
+        for combine in Combine::ALL {
+            let scatter = |batch: usize, axes: &[usize], bounds: Bounds| Scatter {
+                combine,
+                batch,
+                axes: axes.to_vec(),
+                bounds,
+            };
+            for bounds in [Bounds::Clip, Bounds::Drop] {
+                // Several updates of one place, one out of range; a zero among the factors.
+                let places = Tensor::from([[2i64], [0], [2], [9], [2]]);
+                let updates = Tensor::from([0.5, -1.25, 2.0, 4.0, -3.0]);
+                let op = scatter(0, &[0], bounds);
+                all.push(Sample::smooth(op.clone(), vec![vector.clone(), places, updates]));
+                let places = Tensor::from([[1i32], [1], [0]]);
+                if combine == Combine::Mul {
+                    let updates = Tensor::from([0.0, -1.5, 2.0]);
+                    all.push(Sample::smooth(
+                        op.clone(),
+                        vec![vector.clone(), places.clone(), updates],
+                    ));
+                }
+                let ties = Tensor::from([-2.0, f64::NAN, 1.5]);
+                all.push(Sample::edge(op.clone(), vec![vector.clone(), places.clone(), ties]));
+                let updates = Tensor::from([3i64, -4, 5]);
+                all.push(Sample::edge(op.clone(), vec![ints.clone(), places.clone(), updates]));
+                if !matches!(combine, Combine::Add | Combine::Mul) {
+                    let updates = Tensor::from([true, false, false]);
+                    all.push(Sample::edge(op.clone(), vec![bools.clone(), places, updates]));
+                }
+                // A column at one place; no place at all; one element for each row.
+                let column = Tensor::from([1.25, -0.5]);
+                let op = scatter(0, &[1], bounds);
+                all.push(Sample::smooth(op, vec![matrix.clone(), Tensor::from([2i64]), column]));
+                let op = scatter(0, &[0], bounds);
+                let (none, nothing) = (Tensor::from([[0i64; 1]; 0]), Tensor::from([[0.0; 3]; 0]));
+                all.push(Sample::smooth(op, vec![matrix.clone(), none, nothing]));
+                if let Ok(along) = Tensor::new(&[2, 2, 1], vec![2u32, 0, 1, 1]) {
+                    let updates = Tensor::from([[1.5, -0.75], [0.5, 2.5]]);
+                    let op = scatter(1, &[1], bounds);
+                    all.push(Sample::smooth(op, vec![matrix.clone(), along, updates]));
+                }
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::prim::test_laws::*;
+
+    fn op(combine: Combine) -> Scatter {
+        Scatter { combine, batch: 0, axes: vec![0], bounds: Bounds::Drop }
+    }
+
+    /// Three updates, of which the first and the last meet in place 1, one of a place that does not
+    /// exist, into three elements.
+    fn operands(u: [f64; 4]) -> Vec<Tensor> {
+        let places = Tensor::from([[1i64], [0], [5], [1]]);
+        vec![Tensor::from([10.0, 20.0, 30.0]), places, Tensor::from(u)]
+    }
+
+    #[test]
+    fn laws_hold() {
+        check_samples(Scatter::samples());
+    }
+
+    #[test]
+    fn values_by_hand() {
+        let x = operands([2.0, 3.0, 99.0, 25.0]);
+        let cases = [
+            (Combine::Set, [3.0, 25.0, 30.0]),
+            (Combine::Add, [13.0, 47.0, 30.0]),
+            (Combine::Mul, [30.0, 1000.0, 30.0]),
+            (Combine::Max, [10.0, 25.0, 30.0]),
+            (Combine::Min, [3.0, 2.0, 30.0]),
+        ];
+        for (combine, want) in cases {
+            assert_eq!(eval1(op(combine), &x), Tensor::from(want), "{combine:?}");
+        }
+    }
+
+    #[test]
+    fn an_overwritten_update_has_no_cotangent() {
+        let x = operands([2.0, 3.0, 99.0, 25.0]);
+        let ct = Tensor::from([1.0, 2.0, 4.0]);
+        let back = cotangents(op(Combine::Set), &x, &[true, false, true], &ct);
+        assert_eq!(back[0], Tensor::from([0.0, 0.0, 4.0]));
+        assert_eq!(back[1], Tensor::from([0.0, 1.0, 0.0, 2.0]));
+    }
+
+    #[test]
+    fn a_product_with_zeros_has_its_derivative() {
+        let tangent = |u: [f64; 4]| {
+            let du = Some(Tensor::from([1.0, 10.0, 100.0, 1000.0]));
+            tangent(op(Combine::Mul), &operands(u), &[None, None, du])
+        };
+        // 20 (du0 u3 + u0 du3) in place 1, 10 du1 in place 0.
+        assert_eq!(tangent([2.0, 0.0, 0.0, 3.0]), Tensor::from([100.0, 40060.0, 0.0]));
+        assert_eq!(tangent([0.0, 3.0, 1.0, 3.0]), Tensor::from([100.0, 60.0, 0.0]));
+        assert_eq!(tangent([0.0, 3.0, 1.0, 0.0]), Tensor::from([100.0, 0.0, 0.0]));
+    }
+
+    #[test]
+    fn ties_of_an_extremum_share() {
+        let x = operands([20.0, 3.0, 0.0, 20.0]);
+        let dx = Some(Tensor::from([1.0, 3.0, 5.0]));
+        let du = Some(Tensor::from([6.0, 8.0, 9.0, 12.0]));
+        let dy = tangent(op(Combine::Max), &x, &[dx, None, du]);
+        assert_eq!(dy, Tensor::from([1.0, 7.0, 5.0]));
+    }
+
+    #[test]
+    fn problems_say_what_to_mend() {
+        let infer = |combine: Combine, x: Type, u: Type| {
+            let indices = Type::array(Dtype::I64, &[2, 1]);
+            let operands = [&x, &indices, &u].map(|ty| Operand { ty, literal: None });
+            op(combine).infer(&operands).unwrap_err().to_string()
+        };
+        assert_eq!(
+            infer(Combine::Set, Type::array(Dtype::F64, &[3]), Type::array(Dtype::F64, &[3])),
+            "[shape] `scatter_set` into f64[3] at i64[2,1] needs updates f64[2], got f64[3] \
+             (updates have the shape of what a gather would read there)"
+        );
+        assert_eq!(
+            infer(Combine::Max, Type::array(Dtype::F64, &[3]), Type::array(Dtype::F32, &[2])),
+            "[dtype] `scatter_max` into f64[3] needs updates of f64, got f32[2] (convert the \
+             updates)"
+        );
+        assert_eq!(
+            infer(Combine::Add, Type::array(Dtype::Bool, &[3]), Type::array(Dtype::Bool, &[2])),
+            "[dtype] `scatter_add` is not defined for bool[3] (convert the array to numbers, or take \
+             `max` for or, `min` for and)"
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! Derivatives of scatters where several updates meet in one place: who won, what the other factors
+//! are, who attains an extremum. All of it is found by scattering and gathering again.
+
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::literal::Literal;
+use crate::lang::types::{ArrayType, Dtype, Shape};
+use crate::prim::elementwise::{self, zeros_like};
+use crate::prim::{Combine, Expr, Iota, Reshape, Scalar, Scatter, Tangent};
+
+impl Scatter {
+    /// Which updates of a `set` are still there at the end: each writes its number (from 1), and
+    /// has won where its number is read back.
+    pub(super) fn won(
+        &self,
+        b: &Builder<'_>,
+        array: &Shape,
+        indices: Atom,
+        updates: &Shape,
+    ) -> Atom {
+        let n = updates.elements();
+        let count = b.emit1(Iota { dtype: Dtype::I64, shape: [n].into(), axis: 0 }, &[]);
+        let number = b.emit1(Scalar::Add, &[count, Literal::i64(1).into()]);
+        let number = b.emit1(Reshape { shape: updates.clone() }, &[number]);
+        let none = elementwise::zeros(b, &ArrayType::new(Dtype::I64, array.clone()));
+        let last = self.write(b, Combine::Set, none, indices, number);
+        b.emit1(Scalar::Eq, &[self.read(b, last, indices), number])
+    }
+
+    /// `Π_{j≠k} u_j` over the other updates of the same place, for every update `u_k`.
+    ///
+    /// An update that is alone has 1. Otherwise the product of the factors that are not zero is
+    /// divided by `u_k` (if that is not zero) and multiplied by the other zeros. As a formula in the
+    /// `u_j` this must be the product itself, so that its derivatives are right too: of one other zero
+    /// it is their sum S, of two it is `(S² - Q) / 2` with the sum Q of their squares. Three or more
+    /// others that are zero give `|S|^2.5`, which is zero as their product is, with its derivatives up
+    /// to order two; so derivatives of `scatter_mul` are right up to order three wherever zeros are,
+    /// and beyond that infinite or nan, not silently zero.
+    fn others(&self, b: &Builder<'_>, array: &Shape, indices: Atom, u: Atom) -> Atom {
+        let updates = b.shape_of(u);
+        let dtype = b.dtype_of(u);
+        let number = |x: f64| Atom::from(Literal::of(dtype, x));
+        let ones = elementwise::full(b, &updates, Literal::one(dtype));
+        if self.one_place(b, indices) {
+            return ones;
+        }
+        let nothing = elementwise::zeros(b, &ArrayType::new(dtype, array.clone()));
+        let unit = elementwise::full(b, array, Literal::one(dtype));
+        let total = |u: Atom| -> Expr<'_, '_> {
+            let sum = self.write(b, Combine::Add, nothing, indices, u);
+            Expr::new(b, self.read(b, sum, indices))
+        };
+        let is = |x: Expr<'_, '_>, n: f64| b.emit1(Scalar::Eq, &[x.atom, number(n)]);
+        let select = |c: Atom, x: Atom, y: Atom| b.emit1(Scalar::Select, &[c, x, y]);
+        let zero = is(Expr::new(b, u), 0.0);
+        let factor = select(zero, number(1.0), u);
+        let null = select(zero, u, number(0.0));
+        let own = select(zero, ones, number(0.0));
+        let product = self.write(b, Combine::Mul, unit, indices, factor);
+        let product = Expr::new(b, self.read(b, product, indices)) / Expr::new(b, factor);
+        let other_zeros = total(own) - Expr::new(b, own);
+        let other_null = total(null) - Expr::new(b, null);
+        let with_null = (product * other_null).atom;
+        let squares = b.emit1(Scalar::Mul, &[null, null]);
+        let other_squares = total(squares) - Expr::new(b, squares);
+        let pairs = (other_null * other_null - other_squares) * 0.5;
+        let two = is(other_zeros, 2.0);
+        let three = b.emit1(Scalar::Ge, &[other_zeros.atom, number(3.0)]);
+        // 1 where this is not what is chosen: there its derivatives are to be finite.
+        let null = Expr::new(b, select(three, other_null.atom, number(1.0)));
+        let unknown = null.abs().pow(null.number(2.5));
+        let many = select(two, (product * pairs).atom, unknown.atom);
+        let some = select(is(other_zeros, 1.0), with_null, many);
+        let shared = select(is(other_zeros, 0.0), product.atom, some);
+        select(is(total(ones), 1.0), number(1.0), shared)
+    }
+
+    /// jvp of a product: `d(x Π u) = dx Π u + x Σ_k du_k Π_{j≠k} u_j`.
+    pub(super) fn product_tangent(
+        &self,
+        b: &Builder<'_>,
+        x: &[Atom],
+        dx: &[Tangent],
+    ) -> Option<Atom> {
+        let (array, indices, u) = (x[0], x[1], x[2]);
+        let first = dx[0].map(|dx| self.write(b, Combine::Mul, dx, indices, u));
+        let second = dx[2].map(|du| {
+            let others = self.others(b, &b.shape_of(array), indices, u);
+            let before = self.read(b, array, indices);
+            let weight = b.emit1(Scalar::Mul, &[before, others]);
+            let share = b.emit1(Scalar::Mul, &[weight, du]);
+            self.write(b, Combine::Add, zeros_like(b, array), indices, share)
+        });
+        elementwise::add_tangents(b, first, second)
+    }
+
+    /// jvp of an extremum: the mean of the tangents of those that attain it.
+    pub(super) fn extremum_tangent(
+        &self,
+        b: &Builder<'_>,
+        x: &[Atom],
+        dx: &[Tangent],
+        y: Atom,
+    ) -> Option<Atom> {
+        let (array, indices, u) = (x[0], x[1], x[2]);
+        dx[0].or(dx[2])?;
+        let dtype = b.dtype_of(array);
+        let zero = Atom::from(Literal::zero(dtype));
+        let kept = b.emit1(Scalar::Eq, &[array, y]);
+        let came = b.emit1(Scalar::Eq, &[u, self.read(b, y, indices)]);
+        let masked = |on: Atom, t: Option<Atom>, like: Atom| match t {
+            Some(t) => b.emit1(Scalar::Select, &[on, t, zero]),
+            None => zeros_like(b, like),
+        };
+        let ones = |like: Atom| elementwise::full(b, &b.shape_of(like), Literal::one(dtype));
+        let count = |on: Atom, like: Atom| masked(on, Some(ones(like)), like);
+        let attain = self.write(b, Combine::Add, count(kept, array), indices, count(came, u));
+        let sum = self.write(
+            b,
+            Combine::Add,
+            masked(kept, dx[0], array),
+            indices,
+            masked(came, dx[2], u),
+        );
+        Some(b.emit1(Scalar::Div, &[sum, attain]))
+    }
+}

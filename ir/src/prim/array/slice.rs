@@ -1,0 +1,308 @@
+//! `slice{start, limit, strides}`: a box of an array, every `strides`-th element of it.
+//!
+//! Along each axis the indices `start, start + stride, ..` below `limit` are kept: of
+//! `x = [a b c d e]`, `slice{start=[1], limit=[5], strides=[2]} x` is `[b d]`. Bounds are static and
+//! lie within the array; where they are computed, see `dynamic_slice`.
+//!
+//! Reverse mode puts the cotangent back where it came from. Into a total that has nothing yet, it is
+//! padded with zeros to full size. Into a total that exists it is added in place, so that a program
+//! that reads an array element by element does not pay for an array of zeros at every read.
+
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::literal::Literal;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Shape, Type};
+use crate::prim::rules::lowering::INDEX_LIMIT;
+use crate::prim::rules::slice_access::{Boxed, Part, Start, Within};
+use crate::prim::rules::view::one_per_axis;
+use crate::prim::{
+    AxisMap, Broadcast, Cotangents, Doc, Equality, Family, Movement, Op, Pad, Rewrite, Sample, View,
+};
+use crate::tensor::Tensor;
+
+/// `slice{start, limit, strides}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Slice {
+    /// First index kept, per axis.
+    pub start: Vec<usize>,
+    /// Indices from here on are left out, per axis.
+    pub limit: Vec<usize>,
+    /// Distance between kept indices, at least 1, per axis.
+    pub strides: Vec<usize>,
+}
+
+notation!(Slice = "slice" { start, limit, strides });
+
+impl Slice {
+    /// The box from `start` up to `limit`, every element of it.
+    pub fn dense(start: Vec<usize>, limit: Vec<usize>) -> Slice {
+        let strides = vec![1; start.len()];
+        Slice { start, limit, strides }
+    }
+
+    /// The bounds of every axis.
+    fn axes(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
+        let bounds = self.start.iter().zip(&self.limit).zip(&self.strides);
+        bounds.map(|((start, limit), stride)| (*start, *limit, *stride))
+    }
+
+    /// The extents of the result.
+    fn shape(&self) -> Shape {
+        self.axes().map(|(start, limit, stride)| (limit - start).div_ceil(stride)).collect()
+    }
+
+    /// The pad that puts the elements of a slice of `x` back where they were.
+    fn scatter(&self, x: &[usize]) -> Pad {
+        let mut pad = Pad { low: Vec::new(), high: Vec::new(), interior: Vec::new() };
+        for ((start, _, stride), (n, kept)) in self.axes().zip(x.iter().zip(self.shape().iter())) {
+            let end = if *kept == 0 { start } else { start + (kept - 1) * stride + 1 };
+            pad.low.push(start as i64);
+            pad.high.push((n - end) as i64);
+            pad.interior.push(stride - 1);
+        }
+        pad
+    }
+}
+
+impl Boxed for Slice {
+    fn part(&self, _: &[Type]) -> Option<Part> {
+        let starts = self.start.iter().map(|s| Start::Number(*s as i64)).collect();
+        let dense = self.strides.iter().all(|s| *s == 1);
+        dense.then(|| Part { starts, sizes: self.shape().to_vec(), clamps: true, writes: None })
+    }
+
+    fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom> {
+        Some(of.read(b))
+    }
+}
+
+impl Movement for Slice {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Movement,
+            name: "slice{start, limit, strides}".into(),
+            math: "y[o] = x[start + strides o], for indices below limit".into(),
+            types: "any array; 0 <= start <= limit <= extent, strides >= 1".into(),
+            derivative: "∂x: slice of t; its transpose writes into zeros, or adds in place".into(),
+            edges: "start = limit gives an empty array".into(),
+        }]
+    }
+
+    fn result(&self, x: &ArrayType) -> Result<Shape> {
+        one_per_axis("slice", "start", self.start.len(), x)?;
+        one_per_axis("slice", "limit", self.limit.len(), x)?;
+        one_per_axis("slice", "strides", self.strides.len(), x)?;
+        for (axis, ((start, limit, stride), n)) in self.axes().zip(x.shape.iter()).enumerate() {
+            if start > limit || limit > *n || limit > INDEX_LIMIT {
+                return Err(Problem::new(
+                    Kind::Shape,
+                    format!("`slice` of {x} takes {start}..{limit} of axis {axis}, which has {n}"),
+                    "bounds satisfy 0 <= start <= limit <= extent",
+                ));
+            }
+            if stride == 0 || stride > INDEX_LIMIT {
+                return Err(Problem::new(
+                    Kind::Shape,
+                    format!("`slice` of {x} has stride {stride} along axis {axis}"),
+                    "strides are at least 1; for a negative one, reverse with `rev`",
+                ));
+            }
+        }
+        Ok(self.shape())
+    }
+
+    /// `v(o) = start + stride o`
+    fn view(&self, _: &Shape) -> View {
+        let map = |(axis, (start, _, stride)): (usize, (usize, usize, usize))| AxisMap {
+            scale: stride as i64,
+            ..AxisMap::shifted(axis, start as i64)
+        };
+        View::Axes(self.axes().enumerate().map(map).collect())
+    }
+
+    fn adjoint(&self, b: &Builder<'_>, x: &ArrayType, ct: Atom, into: &mut Cotangents) {
+        if into.total[0].is_some() && self.strides.iter().all(|s| *s == 1) {
+            let start: Vec<Atom> =
+                self.start.iter().map(|s| Literal::i64(*s as i64).into()).collect();
+            let read = |total| b.emit1(self.clone(), &[total]);
+            into.add_part(b, 0, x, read, &start, ct);
+        } else {
+            let zero = Literal::zero(x.dtype).into();
+            into.add(b, 0, b.emit1(self.scatter(&x.shape), &[ct, zero]));
+        }
+    }
+
+    fn batched(&self, size: usize) -> Slice {
+        let lead = |first: usize, rest: &[usize]| [&[first], rest].concat();
+        Slice {
+            start: lead(0, &self.start),
+            limit: lead(size, &self.limit),
+            strides: lead(1, &self.strides),
+        }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        vec![
+            Rewrite::exact(
+                "slice-everything",
+                Equality::Identity(
+                    |op, x| matches!((op, x), (Op::Slice(s), Type::Array(x)) if s.shape() == x.shape),
+                ),
+                "a slice as large as its operand is its operand",
+            ),
+            Rewrite::exact(
+                "slice-slice",
+                Equality::Compose(|outer, inner, _| match (outer, inner) {
+                    (Op::Slice(outer), Op::Slice(inner)) => {
+                        Some(vec![slice_of_slice(outer, inner)?.into()])
+                    }
+                    _ => None,
+                }),
+                "one view instead of two",
+            ),
+            Rewrite::exact(
+                "slice-broadcast",
+                Equality::Compose(|outer, inner, x| match (outer, inner, x) {
+                    (Op::Slice(slice), Op::Broadcast(broadcast), Type::Array(x)) => {
+                        Some(slice_of_broadcast(slice, broadcast, &x.shape))
+                    }
+                    _ => None,
+                }),
+                "slice the smaller array, or nothing",
+            ),
+        ]
+    }
+
+    fn samples() -> Vec<Sample> {
+        let op = |start: &[usize], limit: &[usize], strides: &[usize]| Slice {
+            start: start.to_vec(),
+            limit: limit.to_vec(),
+            strides: strides.to_vec(),
+        };
+        let x = Tensor::from([[1.5, -2.0, 0.25], [3.0, 4.0, -1.0], [0.5, 7.0, -6.0]]);
+        vec![
+            Sample::smooth(op(&[1, 0], &[3, 2], &[1, 1]), vec![x.clone()]),
+            Sample::smooth(op(&[0, 0], &[3, 3], &[2, 1]), vec![x.clone()]),
+            Sample::smooth(op(&[0, 1], &[2, 3], &[5, 2]), vec![x.clone()]),
+            Sample::smooth(op(&[0, 0], &[3, 3], &[1, 1]), vec![x.clone()]),
+            Sample::smooth(op(&[], &[], &[]), vec![Tensor::from(2.5)]),
+            Sample::smooth(op(&[1], &[2], &[1]), vec![Tensor::from([1.0f32, 2.0, 3.0])]),
+            Sample::edge(op(&[1, 2], &[1, 3], &[1, 1]), vec![x]),
+            Sample::edge(op(&[0], &[0], &[3]), vec![Tensor::vector::<f64>(&[])]),
+            Sample::edge(op(&[1], &[6], &[2]), vec![Tensor::from([0i32, 1, 2, 3, 4, 5])]),
+            Sample::edge(op(&[1], &[3], &[1]), vec![Tensor::from([true, false, true])]),
+        ]
+    }
+}
+
+/// `start = s_i + k_i s_o, stride = k_i k_o`; the limit is the least that keeps the last element.
+fn slice_of_slice(outer: &Slice, inner: &Slice) -> Option<Slice> {
+    let mut all = Slice { start: Vec::new(), limit: Vec::new(), strides: Vec::new() };
+    let shape = outer.shape();
+    for ((o, i), kept) in outer.axes().zip(inner.axes()).zip(shape.iter()) {
+        let stride = i.2.checked_mul(o.2).filter(|s| *s <= INDEX_LIMIT)?;
+        // The outer start may lie at the end of an empty range, beyond what the inner slice keeps.
+        let start = (i.0 + i.2.checked_mul(o.0)?).min(i.1);
+        all.start.push(start);
+        all.limit.push(if *kept == 0 { start } else { start + (kept - 1) * stride + 1 });
+        all.strides.push(stride);
+    }
+    Some(all)
+}
+
+/// Axes that the broadcast copies are sliced before it; the others just get shorter.
+fn slice_of_broadcast(slice: &Slice, broadcast: &Broadcast, x: &Shape) -> Vec<Op> {
+    let mut before = Slice::dense(vec![0; x.len()], x.to_vec());
+    for (axis, d) in broadcast.dims.iter().enumerate() {
+        if x[axis] == broadcast.shape[*d] && x[axis] != 1 {
+            before.start[axis] = slice.start[*d];
+            before.limit[axis] = slice.limit[*d];
+            before.strides[axis] = slice.strides[*d];
+        }
+    }
+    let sliced = before.shape();
+    let after = Broadcast { shape: slice.shape(), dims: broadcast.dims.clone() };
+    let mut ops: Vec<Op> = Vec::new();
+    if sliced != *x {
+        ops.push(before.into());
+    }
+    if sliced != after.shape {
+        ops.push(after.into());
+    }
+    ops
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prim::test_laws::*;
+
+    fn op(start: &[usize], limit: &[usize], strides: &[usize]) -> Slice {
+        Slice { start: start.to_vec(), limit: limit.to_vec(), strides: strides.to_vec() }
+    }
+
+    #[test]
+    fn takes_every_stride_th_element_of_a_box() {
+        let v = Tensor::from([0.0, 1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(eval1(op(&[1], &[5], &[2]), std::slice::from_ref(&v)), Tensor::from([1.0, 3.0]));
+        assert_eq!(eval1(op(&[1], &[4], &[2]), std::slice::from_ref(&v)), Tensor::from([1.0, 3.0]));
+        assert_eq!(eval1(op(&[4], &[5], &[9]), std::slice::from_ref(&v)), Tensor::from([4.0]));
+        assert_eq!(eval1(op(&[2], &[2], &[1]), &[v]), Tensor::vector::<f64>(&[]));
+        let m = Tensor::from([[1i32, 2, 3], [4, 5, 6]]);
+        assert_eq!(eval1(op(&[0, 0], &[2, 3], &[1, 2]), &[m]), Tensor::from([[1i32, 3], [4, 6]]));
+    }
+
+    #[test]
+    fn laws() {
+        check_samples(Slice::samples());
+    }
+
+    #[test]
+    fn reads_of_one_array_transpose_to_writes_in_place() {
+        let x = Type::array(crate::Dtype::F64, &[1000]);
+        let read = |i| Slice::dense(vec![i], vec![i + 1]).into();
+        let (first, next) = (["pad"], ["slice", "add", "dynamic_update_slice"]);
+        let want = [&first[..], &next, &next].concat();
+        assert_eq!(transposed(vec![read(0), read(7), read(7)], &x), want);
+        // Elements apart from each other are no box that could be written.
+        let apart = op(&[0], &[1000], &[2]);
+        assert_eq!(transposed(vec![read(0), apart.into()], &x), ["pad", "pad", "add"]);
+    }
+
+    #[test]
+    fn refuses_bounds_outside_the_array() {
+        let x = [Type::array(crate::Dtype::F64, &[3])];
+        for bad in [
+            op(&[2], &[1], &[1]),
+            op(&[0], &[4], &[1]),
+            op(&[0], &[3], &[0]),
+            op(&[0], &[3], &[usize::MAX]),
+            op(&[usize::MAX], &[usize::MAX], &[1]),
+            op(&[], &[], &[]),
+            op(&[0], &[3], &[1, 1]),
+        ] {
+            assert_eq!(problem(bad, &x).kind, Kind::Shape);
+        }
+        let endless = [Type::array(crate::Dtype::F64, &[0, usize::MAX])];
+        let bad = op(&[0, 0], &[0, usize::MAX], &[1, 1]);
+        assert_eq!(problem(bad, &endless).kind, Kind::Shape);
+        assert_eq!(problem(op(&[], &[], &[]), &[]).kind, Kind::Arguments);
+    }
+
+    #[test]
+    fn rewrites_are_equalities() {
+        let v = Tensor::from([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        assert!(is_identity("slice-everything", op(&[0], &[7], &[1]), &v));
+        assert!(!is_identity("slice-everything", op(&[0], &[6], &[1]), &v));
+        check_compose("slice-slice", op(&[1], &[3], &[2]), op(&[1], &[7], &[2]), &v);
+        check_compose("slice-slice", op(&[1], &[3], &[1]), op(&[2], &[7], &[2]), &v);
+        check_compose("slice-slice", op(&[3], &[3], &[1]), op(&[2], &[7], &[2]), &v);
+        let row = Tensor::from([[1.0, 2.0, 3.0]]);
+        let stretch = Broadcast { shape: [4, 2, 3].into(), dims: vec![1, 2] };
+        let cut = op(&[1, 1, 0], &[3, 2, 3], &[1, 1, 2]);
+        check_compose("slice-broadcast", cut, stretch.clone(), &row);
+        let none = op(&[1, 1, 0], &[3, 1, 3], &[1, 1, 2]);
+        check_compose("slice-broadcast", none, stretch, &row);
+    }
+}

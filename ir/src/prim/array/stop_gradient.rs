@@ -1,0 +1,102 @@
+//! `stop_gradient`: its operand, with a derivative that is zero by decree.
+//!
+//! The user says that a value counts as a constant under differentiation, as targets of a moving
+//! average or the weights of an estimator do. It exists for the transforms only; nothing is computed.
+
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::problem::{Problem, Result};
+use crate::lang::types::ArrayType;
+use crate::prim::rules::view::one_array;
+use crate::prim::{
+    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Equality, Family, Linearity, Lowering, Op,
+    Operand, Rewrite, Sample, Tangent,
+};
+use crate::tensor::Tensor;
+
+/// `stop_gradient`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct StopGradient;
+
+notation!(StopGradient = "stop_gradient" {});
+
+impl ArrayPrimitive for StopGradient {
+    const EFFECTS: Effects = Effects::Pure;
+
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Marks,
+            name: "stop_gradient".into(),
+            math: "y = x".into(),
+            types: "any array".into(),
+            derivative: "zero, because the program says so".into(),
+            edges: String::new(),
+        }]
+    }
+
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
+        let x = one_array("stop_gradient", operands)?;
+        Ok(ArrayType::new(x.dtype, x.shape.clone()))
+    }
+
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
+        Ok(operands[0].clone())
+    }
+
+    fn jvp(&self, _: &Builder<'_>, _: &[Atom], _: Atom, _: &[Tangent]) -> Result<Tangent> {
+        Ok(None)
+    }
+
+    /// No: a linear map whose derivative is zero would be zero.
+    fn is_linear(&self, _: &[Linearity]) -> bool {
+        false
+    }
+
+    fn transpose(&self, _: &Builder<'_>, _: &[Arg], _: Atom, _: &mut Cotangents) -> Result<()> {
+        Err(Problem::internal("`stop_gradient` is not linear and is never transposed"))
+    }
+
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom> {
+        Ok(b.emit1(StopGradient, x))
+    }
+
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Alias { kept: None }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        vec![Rewrite::exact(
+            "stop_gradient-stop_gradient",
+            Equality::Compose(|outer, inner, _| match (outer, inner) {
+                (Op::StopGradient(_), Op::StopGradient(_)) => Some(vec![StopGradient.into()]),
+                _ => None,
+            }),
+            "stopped once is stopped",
+        )]
+    }
+
+    /// Its derivative is not that of the function it computes, so none is a smooth sample.
+    fn samples() -> Vec<Sample> {
+        vec![
+            Sample::edge(StopGradient, vec![Tensor::from([1.5, -2.0])]),
+            Sample::edge(StopGradient, vec![Tensor::from(2.5)]),
+            Sample::edge(StopGradient, vec![Tensor::from([[1i64], [2]])]),
+            Sample::edge(StopGradient, vec![Tensor::from([true, false])]),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prim::test_laws::*;
+
+    #[test]
+    fn is_the_identity_without_a_tangent() {
+        let x = Tensor::from([1.0, 2.0]);
+        assert_eq!(eval1(StopGradient, std::slice::from_ref(&x)), x);
+        check_samples(StopGradient::samples());
+        assert_eq!(tangents(StopGradient, std::slice::from_ref(&x)), [None]);
+        check_compose("stop_gradient-stop_gradient", StopGradient, StopGradient, &x);
+    }
+}

@@ -1,0 +1,345 @@
+//! `call{function, outline, checkpoint}`: run another function.
+//!
+//! Transforms inside a trace leave calls behind, so that nested derivatives stay linear in size; a
+//! pass inlines them. A call marked `outline` is kept as a call: the user asked for the function to
+//! be there once. Its derivatives are calls of the derived functions, marked likewise. Callers that
+//! read different results share one function, unless one with fewer saves real work; callers that
+//! differ in what they differentiate by do not, for a zero that is there is not a tangent that is
+//! absent: behind a pole it makes `0 · inf`.
+//!
+//! A call marked `checkpoint` is the boundary of a policy: linearized, the function keeps what the
+//! policy says ([`Policy`]). It stays a call until no derivative can be asked of it any more.
+
+use crate::OrderedSet;
+use crate::lang::function::{Atom, Equation, FuncId, ValueId};
+use crate::lang::module::Module;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::query::{Onto, PruneOf, Residual};
+use crate::lang::types::Type;
+use crate::lang::value::Value;
+use crate::policy::{Policy, Share, Terms};
+use crate::prim::rules::region_helpers::{fits, function, scatter_tangents};
+use crate::prim::{
+    Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
+    Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
+};
+use crate::tensor::Tensor;
+use smallvec::smallvec;
+
+/// `call{function, outline, checkpoint}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Call {
+    /// What is called; its parameters are the operands.
+    pub function: FuncId,
+    /// Whether it stays a call in the compiled program.
+    pub outline: bool,
+    /// What reverse mode keeps of it, if the program says so: otherwise whoever differentiates the
+    /// program around it decides.
+    pub checkpoint: Option<Policy>,
+}
+
+notation!(Call = "call" { function, outline, checkpoint });
+
+impl Op {
+    /// A call of which reverse mode keeps what the policy says.
+    pub fn checkpoint(function: FuncId, policy: Policy) -> Op {
+        Call::checkpoint(function, policy).into()
+    }
+
+    /// What reverse mode keeps of what is called, if the call says so.
+    pub fn policy(&self) -> Option<&Policy> {
+        match self {
+            Op::Call(call) => call.checkpoint.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl Call {
+    /// A call that a pass may replace by the function's body.
+    pub fn inline(function: FuncId) -> Call {
+        Call { function, outline: false, checkpoint: None }
+    }
+
+    /// A call that stays one.
+    pub fn outline(function: FuncId) -> Call {
+        Call { function, outline: true, checkpoint: None }
+    }
+
+    /// A call of which reverse mode keeps what the policy says.
+    pub fn checkpoint(function: FuncId, policy: Policy) -> Call {
+        Call { function, outline: false, checkpoint: Some(policy) }
+    }
+
+    fn to(&self, function: FuncId) -> Call {
+        Call { function, ..self.clone() }
+    }
+}
+
+impl Primitive for Call {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Calls,
+            name: "call{function, outline, checkpoint}".into(),
+            math: "y.. = f(x..)".into(),
+            types: "those of the function".into(),
+            derivative: "calls of the derived functions".into(),
+            edges: "linear parameters of the function come last; `checkpoint` is a policy of what reverse \
+                    mode keeps"
+                .into(),
+        }]
+    }
+
+    fn outputs(&self, module: &Module) -> usize {
+        module.function(self.function).results.len()
+    }
+
+    fn infer(&self, module: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        let f = module.function(self.function);
+        check_arguments(&f.name, &f.param_types(), operands)?;
+        Ok(f.result_types().into())
+    }
+
+    fn run(&self, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
+        crate::lang::eval::eval_values(module, self.function, operands)
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
+        let of = cx.ask(|regions, m| regions.jvp(m, self.function, &active, &[]))?;
+        let args: Vec<Atom> = x.iter().copied().chain(dx.iter().flatten().copied()).collect();
+        let outputs = cx.b.emit(self.to(of.function), &args);
+        let (y, dy) = outputs.split_at(of.active_out.len());
+        Ok(Dual { y: y.into(), dy: scatter_tangents(&of.active_out, dy).into() })
+    }
+
+    fn linearize(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
+        let bits = self.checkpoint.as_ref().map_or(cx.regime().bits, Policy::bits);
+        let shares: Vec<Share> = (0..x.len()).map(|i| cx.share(i).in_bits(bits)).collect();
+        let of = cx.ask(|regions, m| {
+            if let Some(
+                policy @ (Policy::Bytes(_) | Policy::About(_) | Policy::Aliased | Policy::Disjoint),
+            ) = &self.checkpoint
+            {
+                return regions.within(m, self.function, &active, &shares, policy);
+            }
+            let of = regions.linearize(m, self.function, &active, &[], &shares)?;
+            match &self.checkpoint {
+                Some(policy) => regions.plan(m, of, Terms::call(policy.clone())),
+                None => Ok(of),
+            }
+        })?;
+        let checkpoint = self.checkpoint.as_ref().map(Policy::derived);
+        let half =
+            |function| Call { function, outline: self.outline, checkpoint: checkpoint.clone() };
+        let mut y = cx.b.emit(half(of.fwd), x);
+        let mut args = Residual::pick(&of.residuals, x, &y);
+        let (lin, tangents) = cx.b.with_module(|m| each_once(m, of.lin, dx))?;
+        args.extend(&tangents);
+        let mut dy = cx.b.emit(half(lin), &args);
+        // A tangent that is handed through is there without the call: its cotangent comes first, as it does where no
+        // call is.
+        let lin = cx.b.with_module(|m| m.get(lin));
+        for (result, dy) in lin.results.iter().zip(dy.iter_mut()) {
+            let mut params = lin.linear_params.iter().zip(&tangents);
+            if let Some((_, dx)) = params.find(|(p, _)| result.value() == Some(**p)) {
+                *dy = *dx;
+            }
+        }
+        y.truncate(of.active_out.len());
+        Ok(Dual { y, dy: scatter_tangents(&of.active_out, &dy).into() })
+    }
+
+    fn is_linear(&self, module: &Module, operands: &[Linearity]) -> bool {
+        let known = module.function(self.function).params.len();
+        fits(known, operands.iter().copied().enumerate())
+    }
+
+    fn transpose(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        let b = cx.b;
+        let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
+        let known = x.len() - b.with_module(|m| m.function(self.function).linear_params.len());
+        // A total that runs already goes through the callee, which adds to the part that it reads.
+        let running =
+            |i: usize, into: &Cotangents| matches!(x[i], Arg::Linear(_)) && into.total[i].is_some();
+        let onto: Vec<Onto> = (known..x.len())
+            .map(|i| if running(i, into) { Onto::Total } else { Onto::Nothing })
+            .collect();
+        let of = cx.ask(|regions, m| regions.transpose(m, self.function, &nonzero, &onto))?;
+        let mut args: Vec<Atom> = x[..known].iter().filter_map(Arg::known).collect();
+        args.extend(into.hand_over(b, ct, x, known, &onto));
+        let slots = (known..x.len()).zip(&of.nonzero).filter(|(_, on)| **on).map(|(i, _)| i);
+        for (i, back) in slots.zip(b.emit(self.to(of.function), &args)) {
+            if let Arg::Linear(_) = x[i] {
+                into.add(b, i, back);
+            }
+        }
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        size: usize,
+        x: &[Atom],
+        batched: &[bool],
+    ) -> Result<Batched, Problem> {
+        let of = cx.ask(|regions, m| regions.batch(m, self.function, size, batched, &[]))?;
+        // Each member may have as much as one.
+        let checkpoint = self.checkpoint.as_ref().map(|policy| policy.times(size));
+        let y = cx.b.emit(Call { checkpoint, ..self.to(of.function) }, x);
+        Ok(Batched { y, batched: of.batched_out.into() })
+    }
+
+    fn regions(&self) -> RegionList {
+        let role = match (self.outline, &self.checkpoint) {
+            (true, _) => Role::Outline,
+            (false, Some(_)) => Role::Checkpoint,
+            (false, None) => Role::Inline,
+        };
+        smallvec![role.of(self.function)]
+    }
+
+    fn with_regions(&self, functions: &[FuncId]) -> Op {
+        self.to(functions.first().copied().unwrap_or(self.function)).into()
+    }
+
+    fn prune(
+        &self,
+        regions: &mut dyn Regions,
+        module: &mut Module,
+        used: &[bool],
+    ) -> Result<Prune, Problem> {
+        let of = regions.prune(module, self.function, used, &[])?;
+        if self.outline && !saves(module, self.function, &of) {
+            return Ok(Prune::Whole);
+        }
+        let op = self.to(of.function).into();
+        Ok(Prune::Smaller { op, operands: of.params, outputs: used.to_vec() })
+    }
+
+    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Call(self.function)
+    }
+
+    fn effects(&self, module: &Module) -> Effects {
+        module.effects(self.function)
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples(module: &mut Module) -> Vec<Sample> {
+        use crate::lang::builder::{Builder, Draft};
+        use crate::lang::types::Dtype;
+        use crate::prim::Scalar;
+        let mut draft = Draft::new("sample");
+        let x = draft.param(Type::array(Dtype::F64, &[2]));
+        let y = draft.param(Type::array(Dtype::F64, &[2]));
+        let b = Builder::new(module, &mut draft);
+        let product = b.emit1(Scalar::Mul, &[x, y]);
+        let sum = b.emit1(Scalar::Add, &[product, x]);
+        let Ok(function) = draft.finish(module, vec![product, sum]) else { return Vec::new() };
+        let operands = vec![Tensor::from([1.5, -2.0]), Tensor::from([0.5, 3.0])];
+        // What is rounded has not the slopes that differences find.
+        let exact = Policy::samples().into_iter().filter(|policy| *policy != Policy::Rounded);
+        let kept = exact.map(|policy| Call::checkpoint(function, policy));
+        let calls = [Call::inline(function), Call::outline(function)].into_iter().chain(kept);
+        calls.map(|call| Sample::smooth(call, operands.clone())).collect()
+    }
+}
+
+/// A linear half that takes each tangent once, and those. Then what reads one in the callee adds to one total, in the
+/// order in which it does where no call is.
+fn each_once(
+    module: &mut Module,
+    lin: FuncId,
+    dx: &[Option<Atom>],
+) -> Result<(FuncId, Vec<Atom>), Problem> {
+    let all: Vec<Atom> = dx.iter().flatten().copied().collect();
+    let once: OrderedSet<Atom> = all.iter().copied().collect();
+    if once.len() == all.len() {
+        return Ok((lin, all));
+    }
+    let f = module.get(lin);
+    let types = |all: &[ValueId]| all.iter().map(|p| f.types[*p].clone()).collect::<Vec<Type>>();
+    let at = |a: &Atom| once.get_index_of(a).unwrap_or(0);
+    let places: Vec<usize> = all.iter().map(at).collect();
+    let first = |i: usize| places.iter().position(|place| *place == i).unwrap_or(0);
+    let own: Vec<ValueId> = (0..once.len()).map(|i| f.linear_params[first(i)]).collect();
+    let merged = function(module, &f.name, [&types(&f.params), &types(&own)], |b, k, dx| {
+        let args: Vec<Atom> = k.iter().copied().chain(places.iter().map(|i| dx[*i])).collect();
+        b.inline(lin, &args).to_vec()
+    })?;
+    Ok((merged, once.into_iter().collect()))
+}
+
+/// Whether a part of an outlined function is worth a function of its own: it needs less, or does at
+/// least [`LEAST_SAVED`] less. Otherwise callers that read different results share the whole.
+fn saves(module: &Module, whole: FuncId, part: &PruneOf) -> bool {
+    let called = |f: FuncId| {
+        let equations = module.function(f).equations.iter();
+        equations.flat_map(|e| e.op.regions()).map(|r| r.function).collect::<Vec<_>>()
+    };
+    let (before, after) = (work(module, whole), work(module, part.function));
+    part.params.contains(&false)
+        || called(whole) != called(part.function)
+        || before - after > before * LEAST_SAVED
+}
+
+/// The share of its work that a function must save by leaving results out.
+const LEAST_SAVED: f64 = 0.125;
+
+/// How many elements the equations of a function read and write, and the function returns.
+fn work(module: &Module, f: FuncId) -> f64 {
+    let f = module.function(f);
+    let elements = |ty: &Type| ty.as_array().map_or(0.0, |a| a.shape.elements() as f64);
+    let value = |v: ValueId| elements(&f.types[v]);
+    let read = |e: &Equation| e.operands.iter().filter_map(|a| a.value()).map(value).sum::<f64>();
+    let made = |e: &Equation| e.outputs.iter().copied().map(value).sum::<f64>();
+    let returned = f.result_types().iter().map(elements).sum::<f64>();
+    f.equations.iter().map(|e| read(e) + made(e)).sum::<f64>() + returned
+}
+
+/// Checks operands against parameter types.
+pub(crate) fn check_arguments(
+    name: &str,
+    params: &[Type],
+    operands: &[Operand<'_>],
+) -> Result<(), Problem> {
+    if params.len() != operands.len() {
+        return Err(Problem::new(
+            Kind::Arguments,
+            format!("@{name} takes {} arguments, got {}", params.len(), operands.len()),
+            "",
+        ));
+    }
+    for (i, (want, got)) in params.iter().zip(operands).enumerate() {
+        if want != got.ty {
+            return Err(Problem::new(
+                Kind::Arguments,
+                format!("argument {i} of @{name} must be {want}, got {}", got.ty),
+                "",
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! The record of a branch: what the linear half reads of the forward half, whichever branch ran.
+//!
+//! Every branch keeps values of its own. The whole keeps one record, in which each branch writes its
+//! values and zeros in the fields that it does not need. Branches share fields of equal type; and an array
+//! that is not [`LITTLE`] lies in a larger one of its dtype, behind what its branch has there, where there is
+//! room. So the record is about as large as the largest of them and not as their sum, and who needs a whole
+//! field writes it where it lies. Operands and results that a linear half reads again are in no record.
+//!
+//! ```text
+//! one branch keeps    f64[1000,100], f64[]       f64[1000,100]: itself                        f64[]
+//! the other           f64[500,100], f64[9,100]   those of both, one behind the other, zeros
+//! ```
+
+use crate::lang::builder::Builder;
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::literal::Literal;
+use crate::lang::problem::Problem;
+use crate::lang::query::{LinearizeOf, Residual};
+use crate::lang::types::{ArrayType, Shape, Type};
+use crate::prim::rules::region_helpers::{function, instantiate};
+use crate::prim::{Concatenate, Pad, Reshape, RuleCx, Slice};
+
+/// An array of at most so many bytes lies in a field of its own type.
+const LITTLE: usize = 4096;
+
+/// What linear halves of branches read.
+pub(super) struct Record {
+    /// The types of its fields.
+    fields: Vec<Type>,
+    /// For each branch, where the values lie that it keeps.
+    places: Vec<Vec<Place>>,
+    /// What any linear half reads, fields among it as outputs behind the results.
+    pub(super) read: Vec<Residual>,
+    /// For each branch, which of those its residuals are, and where they lie in it, if they are a part.
+    picked: Vec<Vec<(usize, Option<Place>)>>,
+}
+
+/// Where a value lies.
+#[derive(Clone)]
+struct Place {
+    /// In which field,
+    field: usize,
+    /// and behind how many of its elements, if others lie there, too.
+    behind: Option<usize>,
+    /// Its type.
+    ty: Type,
+}
+
+impl Record {
+    pub(super) fn new(cx: &RuleCx<'_, '_>, derived: &[LinearizeOf]) -> Record {
+        let kept = |of: &LinearizeOf| {
+            let results = of.active_out.len();
+            cx.b.with_module(|m| m.function(of.fwd).result_types().split_off(results))
+        };
+        let (fields, places) = places(&derived.iter().map(kept).collect::<Vec<_>>());
+        let (mut read, mut picked) = (Vec::new(), Vec::new());
+        for (of, places) in derived.iter().zip(&places) {
+            let results = of.active_out.len();
+            let position = |residual: &Residual| {
+                let (residual, place) = match *residual {
+                    Residual::Kept(i) => {
+                        let place = &places[i - results];
+                        (Residual::Kept(results + place.field), Some(place.clone()))
+                    }
+                    Residual::Parameter(_) | Residual::Result(_) => (*residual, None),
+                };
+                let at = read.iter().position(|r| *r == residual).unwrap_or_else(|| {
+                    read.push(residual);
+                    read.len() - 1
+                });
+                (at, place)
+            };
+            picked.push(of.residuals.iter().map(position).collect());
+        }
+        Record { fields, places, read, picked }
+    }
+
+    /// The forward halves, each giving the results and the whole record.
+    pub(super) fn written(
+        &self,
+        cx: &RuleCx<'_, '_>,
+        derived: &[LinearizeOf],
+    ) -> Result<Vec<FuncId>, Problem> {
+        let whole = |(of, places): (&LinearizeOf, &Vec<Place>)| {
+            cx.b.with_module(|m| {
+                let f = m.get(of.fwd);
+                function(m, &f.name, [&f.param_types(), &[]], |b, x, _| {
+                    let mut y = b.inline(of.fwd, x);
+                    let kept = y.split_off(of.active_out.len());
+                    y.extend(self.fields.iter().enumerate().map(|(field, ty)| {
+                        let own = places.iter().zip(&kept).filter(|(p, _)| p.field == field);
+                        let (parts, own): (Vec<_>, Vec<_>) =
+                            own.map(|(p, x)| (p.behind.is_some(), *x)).unzip();
+                        match (parts.contains(&true), ty.as_array()) {
+                            (true, Some(ty)) => behind(b, &own, ty),
+                            _ => instantiate(b, own.first().copied(), ty),
+                        }
+                    }));
+                    y
+                })
+            })
+        };
+        derived.iter().zip(&self.places).map(whole).collect()
+    }
+
+    /// The linear halves, each taking all that any reads, which is `given`.
+    pub(super) fn reading(
+        &self,
+        cx: &RuleCx<'_, '_>,
+        derived: &[LinearizeOf],
+        given: &[Atom],
+    ) -> Result<Vec<FuncId>, Problem> {
+        let types: Vec<Type> = given.iter().map(|a| cx.b.type_of(*a)).collect();
+        let whole = |(of, picked): (&LinearizeOf, &Vec<(usize, Option<Place>)>)| {
+            cx.b.with_module(|m| {
+                let f = m.get(of.lin);
+                let linear: Vec<Type> =
+                    f.linear_params.iter().map(|p| f.types[*p].clone()).collect();
+                function(m, &f.name, [&types, &linear], |b, k, dx| {
+                    let own = |(i, place): &(usize, Option<Place>)| match place {
+                        Some(Place { behind: Some(behind), ty: Type::Array(ty), .. }) => {
+                            part(b, k[*i], *behind, ty)
+                        }
+                        Some(_) | None => k[*i],
+                    };
+                    let args: Vec<Atom> =
+                        picked.iter().map(own).chain(dx.iter().copied()).collect();
+                    b.inline(of.lin, &args)
+                })
+            })
+        };
+        derived.iter().zip(&self.picked).map(whole).collect()
+    }
+}
+
+/// The fields of a record, and where the values lie that branches keep.
+fn places(kept: &[Vec<Type>]) -> (Vec<Type>, Vec<Vec<Place>>) {
+    let mut fields: Vec<Type> = Vec::new();
+    let mut places: Vec<Vec<Place>> = Vec::new();
+    for kept in kept {
+        let mut free: Vec<bool> = fields.iter().map(|_| true).collect();
+        let place = |ty: &Type| {
+            // A tape has a field to itself, which is empty where other branches ran.
+            let shared = |i: &usize| free[*i] && fields[*i] == *ty;
+            let found = ty.as_array().and_then(|_| (0..free.len()).find(shared));
+            let field = found.unwrap_or_else(|| {
+                fields.push(ty.clone());
+                free.push(true);
+                free.len() - 1
+            });
+            free[field] = false;
+            Place { field, behind: None, ty: ty.clone() }
+        };
+        places.push(kept.iter().map(place).collect());
+    }
+    let moved = within(&fields, &places);
+    let left: Vec<usize> = (0..fields.len()).filter(|i| moved[*i].is_none()).collect();
+    for places in &mut places {
+        // How many elements of each field this branch has.
+        let mut has: Vec<usize> = fields.iter().map(|_| 0).collect();
+        let stay = places.iter().filter(|p| moved[p.field].is_none());
+        stay.for_each(|p| has[p.field] = elements(&p.ty));
+        for place in places.iter_mut() {
+            if let Some(to) = moved[place.field] {
+                (place.field, place.behind) = (to, Some(has[to]));
+                has[to] += elements(&place.ty);
+            }
+            place.field = left.iter().position(|i| *i == place.field).unwrap_or(place.field);
+        }
+    }
+    (left.into_iter().map(|i| fields[i].clone()).collect(), places)
+}
+
+/// For each field the larger one of its dtype in which there is room for what every branch has in it, if any. From the
+/// largest on, each where it leaves the least room.
+fn within(fields: &[Type], places: &[Vec<Place>]) -> Vec<Option<usize>> {
+    let large = |i: &usize| fields[*i].as_array().is_some_and(|ty| ty.bytes() > LITTLE);
+    let mut order: Vec<usize> = (0..fields.len()).filter(large).collect();
+    order.sort_by_key(|i| std::cmp::Reverse(elements(&fields[*i])));
+    let has = |places: &Vec<Place>, i: usize| match places.iter().any(|p| p.field == i) {
+        true => elements(&fields[i]),
+        false => 0,
+    };
+    // How many elements of each field each branch has.
+    let mut taken: Vec<Vec<usize>> =
+        (0..fields.len()).map(|i| places.iter().map(|p| has(p, i)).collect()).collect();
+    let mut moved: Vec<Option<usize>> = fields.iter().map(|_| None).collect();
+    let dtype = |i: usize| fields[i].as_array().map(|ty| ty.dtype);
+    for (n, i) in order.iter().copied().enumerate() {
+        let both = |to: usize| taken[to].iter().zip(&taken[i]).map(|(a, b)| a + b).max();
+        let room = |to: usize| elements(&fields[to]).checked_sub(both(to)?);
+        let others = order[..n].iter().copied();
+        let others = others.filter(|to| moved[*to].is_none() && dtype(*to) == dtype(i));
+        let Some((_, to)) = others.filter_map(|to| Some((room(to)?, to))).min() else { continue };
+        moved[i] = Some(to);
+        let own = std::mem::take(&mut taken[i]);
+        taken[to].iter_mut().zip(own).for_each(|(all, own)| *all += own);
+    }
+    moved
+}
+
+fn elements(ty: &Type) -> usize {
+    ty.as_array().map_or(0, |ty| ty.shape.elements())
+}
+
+/// Some arrays one behind the other, and zeros behind them.
+fn behind(b: &Builder<'_>, x: &[Atom], field: &ArrayType) -> Atom {
+    let parts: Vec<Atom> = x.iter().map(|x| flat(b, *x)).collect();
+    let all = match parts[..] {
+        [one] => one,
+        _ => b.emit1(Concatenate { axis: 0 }, &parts),
+    };
+    let rest = field.shape.elements() - elements(&b.type_of(all));
+    let pad = Pad { low: vec![0], high: vec![rest as i64], interior: vec![0] };
+    let all = b.emit1(pad, &[all, Literal::zero(field.dtype).into()]);
+    b.emit1(Reshape { shape: field.shape.clone() }, &[all])
+}
+
+/// An array that lies in a field, behind so many elements.
+fn part(b: &Builder<'_>, x: Atom, behind: usize, ty: &ArrayType) -> Atom {
+    let end = behind + ty.shape.elements();
+    let x = b.emit1(Slice::dense(vec![behind], vec![end]), &[flat(b, x)]);
+    b.emit1(Reshape { shape: ty.shape.clone() }, &[x])
+}
+
+fn flat(b: &Builder<'_>, x: Atom) -> Atom {
+    b.emit1(Reshape { shape: Shape::from([elements(&b.type_of(x))]) }, &[x])
+}

@@ -1,0 +1,422 @@
+//! `custom_call{function, jvp, fwd, bwd}`: a function with derivative rules of its own.
+//!
+//! Running it runs `function`. Where a derivative is asked for, the rules are used instead of the
+//! function's program:
+//!
+//! ```text
+//! function: x.. -> y..
+//! jvp:      (x.., dx..) -> (y.., dy..)
+//! fwd:      x.. -> (y.., residuals..)
+//! bwd:      (residuals.., ct of y..) -> ct of x..
+//! ```
+//!
+//! Tangents and cotangents are those of the operands and outputs that have any (floats), in order.
+//! A rule sees all of them: an operand that the derivative is not about has a tangent of zeros, and
+//! an output that nothing depends on has a cotangent of zeros.
+//!
+//! Which rule serves what:
+//!
+//! | given | forward mode | reverse mode |
+//! |---|---|---|
+//! | `jvp` | `jvp` | `jvp`, transposed |
+//! | `fwd`, `bwd` | `bwd`, transposed | `fwd` and `bwd` |
+//! | all | `jvp` | `fwd` and `bwd` |
+//! | none | the function's program | the function's program |
+//!
+//! A jvp rule must be linear in the tangents. A bwd rule need not be linear in the cotangents (it
+//! may clip them), but then it has no forward mode, and asking for it is an error. Rules are
+//! ordinary programs, so derivatives of derivatives differentiate the rules; and batching the
+//! function batches every rule.
+//!
+//! ```text
+//! %2: f64[], %3: f64[] = custom_call{function=@f, jvp=@f.rule} %0, %1
+//! ```
+//!
+//! Models: JAX's `custom_jvp` and `custom_vjp`, on one function.
+
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::module::Module;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::query::Wanted;
+use crate::lang::types::Type;
+use crate::lang::value::Value;
+use crate::prim::rules::region_helpers::{
+    arrow, as_operands, called, instantiate, scatter_tangents, signature,
+};
+use crate::prim::rules::split_linear::{separated, transposed};
+use crate::prim::{
+    Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, LinearCall, Linearity, Lowering,
+    Op, Operand, Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
+};
+use crate::tensor::Tensor;
+
+/// `custom_call{function, jvp, fwd, bwd}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct CustomCall {
+    /// The function: `x.. -> y..`.
+    pub function: FuncId,
+    /// The forward rule: `(x.., dx..) -> (y.., dy..)`.
+    pub jvp: Option<FuncId>,
+    /// The first half of the reverse rule: `x.. -> (y.., residuals..)`. Comes with `bwd`.
+    pub fwd: Option<FuncId>,
+    /// The second half of the reverse rule: `(residuals.., ct of y..) -> ct of x..`.
+    pub bwd: Option<FuncId>,
+}
+
+notation!(CustomCall = "custom_call" { function, jvp, fwd, bwd });
+
+/// The types among these that have tangents.
+fn tangents(types: &[Type]) -> Vec<Type> {
+    types.iter().filter_map(Type::tangent).collect()
+}
+
+fn call(function: FuncId) -> Call {
+    Call::inline(function)
+}
+
+impl CustomCall {
+    /// Checks that the rules fit the function; every problem says what type the rule must have.
+    pub fn check(&self, module: &Module) -> Result<(), Problem> {
+        let f = module.function(self.function);
+        let (x, y) = (f.param_types(), f.result_types());
+        let (dx, dy) = (tangents(&x), tangents(&y));
+        let wrong = |rule: &str, g: FuncId, want: String| {
+            let g = module.function(g);
+            Problem::new(
+                Kind::Rule,
+                format!(
+                    "the {rule} rule @{} of @{} must have the type {want}, found {}",
+                    g.name,
+                    f.name,
+                    signature(g)
+                ),
+                "tangents and cotangents are those of float operands and outputs, in order",
+            )
+        };
+        if let Some(jvp) = self.jvp {
+            let (params, results) = ([&x[..], &dx].concat(), [&y[..], &dy].concat());
+            let g = module.function(jvp);
+            if g.param_types() != params || g.result_types() != results {
+                return Err(wrong("jvp", jvp, arrow(&params, &results)));
+            }
+        }
+        let (fwd, bwd) = match (self.fwd, self.bwd) {
+            (None, None) => return Ok(()),
+            (Some(fwd), Some(bwd)) => (fwd, bwd),
+            (one, _) => {
+                let (given, other) = if one.is_some() { ("fwd", "bwd") } else { ("bwd", "fwd") };
+                return Err(Problem::new(
+                    Kind::Rule,
+                    format!("@{} has a {given} rule without a {other} rule", f.name),
+                    "give both halves of the reverse rule, or a jvp rule",
+                ));
+            }
+        };
+        let kept = module.function(fwd).result_types();
+        if module.function(fwd).param_types() != x || !kept.starts_with(&y) {
+            let residuals = [&y[..], &kept[y.len().min(kept.len())..]].concat();
+            return Err(wrong("fwd", fwd, arrow(&x, &residuals)));
+        }
+        let params = [&kept[y.len()..], &dy].concat();
+        let back = module.function(bwd);
+        if back.param_types() != params || back.result_types() != dx {
+            return Err(wrong("bwd", bwd, arrow(&params, &dx)));
+        }
+        Ok(())
+    }
+
+    /// The tangents of all operands that have any, zeros where the derivative is not about them.
+    fn all_tangents(&self, cx: &RuleCx<'_, '_>, x: &[Atom], dx: &[Option<Atom>]) -> Vec<Atom> {
+        let types = x.iter().map(|a| cx.b.type_of(*a));
+        let slots = types.zip(dx).filter_map(|(ty, dx)| Some((ty.tangent()?, dx)));
+        slots.map(|(ty, dx)| instantiate(cx.b, *dx, &ty)).collect()
+    }
+
+    /// Outputs with the tangents of those that have any.
+    fn dual(&self, cx: &RuleCx<'_, '_>, y: &[Atom], dy: &[Atom]) -> Dual {
+        let float: Vec<bool> = y.iter().map(|a| cx.b.type_of(*a).has_tangent()).collect();
+        Dual { y: y.into(), dy: scatter_tangents(&float, dy).into() }
+    }
+
+    /// Forward mode through the reverse rule: `y, k = fwd x` and `dy = bwdᵀ(k) dx`, where the
+    /// transpose of that map is `bwd` itself. `run` says whether the map is going to be run.
+    fn through_reverse(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        (fwd, bwd): (FuncId, FuncId),
+        x: &[Atom],
+        dx: &[Option<Atom>],
+        run: bool,
+    ) -> Result<Dual, Problem> {
+        let outputs = cx.b.with_module(|m| m.function(self.function).results.len());
+        let residuals = cx.b.with_module(|m| m.function(fwd).results.len()) - outputs;
+        let apply = match transposed(cx, bwd, residuals) {
+            Ok(apply) => Some(apply),
+            Err(reason) if run => return Err(self.forward_missing(cx, bwd, &reason)),
+            // Reverse mode will transpose it away; if not, running it is an error that says so.
+            Err(_) => None,
+        };
+        let y = cx.b.emit(call(fwd), x);
+        let (y, k) = y.split_at(outputs);
+        let args = [k, &self.all_tangents(cx, x, dx)].concat();
+        let dy = cx.b.emit(LinearCall { apply, transpose: Some(bwd), residuals }, &args);
+        Ok(self.dual(cx, y, &dy))
+    }
+
+    fn forward_missing(&self, cx: &RuleCx<'_, '_>, bwd: FuncId, reason: &Problem) -> Problem {
+        let name = |f: FuncId| cx.b.with_module(|m| m.function(f).name.clone());
+        Problem::new(
+            Kind::NotDifferentiable,
+            format!(
+                "@{} has a reverse rule only, and its forward derivative cannot be derived from @{}: {}",
+                name(self.function),
+                name(bwd),
+                reason.message
+            ),
+            "give the function a jvp rule, or differentiate it in reverse mode",
+        )
+    }
+}
+
+impl Primitive for CustomCall {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Calls,
+            name: "custom_call{function, jvp, fwd, bwd}".into(),
+            math: "y.. = f(x..)".into(),
+            types: "those of the function".into(),
+            derivative: "the rules that are given; what is not given is derived from them".into(),
+            edges: "a bwd rule that is not linear in the cotangents has no forward mode".into(),
+        }]
+    }
+
+    fn outputs(&self, module: &Module) -> usize {
+        module.function(self.function).results.len()
+    }
+
+    fn infer(&self, module: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        self.check(module)?;
+        call(self.function).infer(module, operands)
+    }
+
+    fn run(&self, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
+        call(self.function).run(module, operands)
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        if let Some(jvp) = self.jvp {
+            let args = [x, &self.all_tangents(cx, x, dx)].concat();
+            let out = cx.b.emit(call(jvp), &args);
+            let outputs = cx.b.with_module(|m| self.outputs(m));
+            let (y, dy) = out.split_at(outputs);
+            return Ok(self.dual(cx, y, dy));
+        }
+        match self.fwd.zip(self.bwd) {
+            Some(reverse) => self.through_reverse(cx, reverse, x, dx, true),
+            None => call(self.function).jvp(cx, x, dx),
+        }
+    }
+
+    fn linearize(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        if let Some(reverse) = self.fwd.zip(self.bwd) {
+            return self.through_reverse(cx, reverse, x, dx, false);
+        }
+        let Some(jvp) = self.jvp else { return call(self.function).linearize(cx, x, dx) };
+        let b = cx.b;
+        let outputs = b.with_module(|m| self.outputs(m));
+        // The rule is opened, so that what depends on the tangents can be told from what does not.
+        let apart = cx.ask(|regions, m| {
+            let params = m.function(jvp).params.len();
+            let linear: Vec<bool> = (0..params).map(|i| i >= x.len()).collect();
+            separated(regions, m, jvp, &linear, outputs)
+        });
+        let apart = apart.map_err(|reason| {
+            // A budget in the rule is refused for what it is.
+            if reason.kind == Kind::Budget {
+                return reason;
+            }
+            let name = b.with_module(|m| m.function(jvp).name.clone());
+            Problem::new(
+                Kind::NotLinear,
+                format!("the jvp rule @{name} is not linear in the tangents: {}", reason.message),
+                "a tangent is a linear function of the tangents of the operands",
+            )
+        })?;
+        let out = b.open(apart, &[x, &self.all_tangents(cx, x, dx)].concat(), called);
+        let (y, dy) = out.split_at(outputs);
+        Ok(self.dual(cx, y, dy))
+    }
+
+    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+        false
+    }
+
+    fn transpose(
+        &self,
+        _: &mut RuleCx<'_, '_>,
+        _: &[Arg],
+        _: &[Option<Atom>],
+        _: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        Err(Problem::internal("`custom_call` is not linear"))
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        size: usize,
+        x: &[Atom],
+        batched: &[bool],
+    ) -> Result<Batched, Problem> {
+        let b = cx.b;
+        let (inputs, outputs) = b.with_module(|m| {
+            let f = m.function(self.function);
+            (f.param_types(), f.result_types())
+        });
+        // Every output carries the batch, in the function and in all rules alike; the tangent of an
+        // operand that all members share is shared, and its cotangent is summed.
+        let slots = inputs.iter().zip(batched).filter(|(ty, _)| ty.has_tangent());
+        let moved: Vec<bool> = slots.map(|(_, on)| *on).collect();
+        let float = tangents(&outputs).len();
+        // A branch that only some take masks tangents as it masks what is linear, and values otherwise:
+        // they are told apart before. What is not linear has an error if that is asked for.
+        let mut lift = |f: FuncId, on: &[bool], wanted: &[Wanted], values: Option<[usize; 2]>| {
+            cx.ask(|regions, m| {
+                let params = m.function(f).params.len();
+                let apart = values.map(|[values, first]| {
+                    let linear: Vec<bool> = (0..params).map(|i| i >= values).collect();
+                    separated(regions, m, f, &linear, first)
+                });
+                let f = apart.and_then(Result::ok).unwrap_or(f);
+                regions.batch(m, f, size, on, wanted)
+            })
+        };
+
+        let mut op = self.clone();
+        let lifted = vec![Wanted::Batched; outputs.len()];
+        op.function = lift(self.function, batched, &lifted, None)?.function;
+        if let Some(jvp) = self.jvp {
+            let wanted = vec![Wanted::Batched; outputs.len() + float];
+            let values = Some([inputs.len(), outputs.len()]);
+            op.jvp = Some(lift(jvp, &[batched, &moved].concat(), &wanted, values)?.function);
+        }
+        if let Some((fwd, bwd)) = self.fwd.zip(self.bwd) {
+            // Residuals stay as they come.
+            let of = lift(fwd, batched, &lifted, None)?;
+            op.fwd = Some(of.function);
+            let residuals = &of.batched_out[outputs.len()..];
+            let mask = [residuals, &vec![true; float]].concat();
+            let values = Some([residuals.len(), 0]);
+            op.bwd = Some(lift(bwd, &mask, &as_operands(&moved), values)?.function);
+        }
+        let batched = std::iter::repeat_n(true, outputs.len()).collect();
+        Ok(Batched { y: b.emit(op, x), batched })
+    }
+
+    fn regions(&self) -> RegionList {
+        let rules = [self.jvp, self.fwd, self.bwd].into_iter().flatten().map(|f| Role::Rule.of(f));
+        std::iter::once(Role::Ruled.of(self.function)).chain(rules).collect()
+    }
+
+    fn with_regions(&self, functions: &[FuncId]) -> Op {
+        let mut next = functions.iter().copied();
+        let function = next.next().unwrap_or(self.function);
+        let mut rule = |old: Option<FuncId>| old.and_then(|_| next.next());
+        CustomCall { function, jvp: rule(self.jvp), fwd: rule(self.fwd), bwd: rule(self.bwd) }
+            .into()
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+        // The rules speak of all outputs.
+        Ok(Prune::Whole)
+    }
+
+    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Call(self.function)
+    }
+
+    fn effects(&self, module: &Module) -> Effects {
+        module.effects(self.function)
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples(module: &mut Module) -> Vec<Sample> {
+        samples::all(module)
+    }
+}
+
+/// `(x, n, w) -> (x w, n, x²)` with an integer operand and output, and its rules.
+mod samples {
+    use super::*;
+    use crate::lang::builder::{Builder, Draft};
+    use crate::lang::literal::Literal;
+    use crate::lang::types::Dtype;
+    use crate::prim::{Reduce, Reducer, Scalar};
+
+    fn function(
+        module: &mut Module,
+        name: &str,
+        params: &[Type],
+        body: impl Fn(&Builder<'_>, &[Atom]) -> Vec<Atom>,
+    ) -> Option<FuncId> {
+        let mut draft = Draft::new(name);
+        let params: Vec<Atom> = params.iter().map(|t| draft.param(t.clone())).collect();
+        let results = body(&Builder::new(module, &mut draft), &params);
+        draft.finish(module, results).ok()
+    }
+
+    pub(super) fn all(module: &mut Module) -> Vec<Sample> {
+        let (x, n, w) = (
+            Type::array(Dtype::F64, &[2]),
+            Type::array(Dtype::I64, &[3]),
+            Type::scalar(Dtype::F64),
+        );
+        let mul = |b: &Builder<'_>, x: Atom, y: Atom| b.emit1(Scalar::Mul, &[x, y]);
+        let add = |b: &Builder<'_>, x: Atom, y: Atom| b.emit1(Scalar::Add, &[x, y]);
+        let spread = |b: &Builder<'_>, w: Atom| {
+            b.emit1(crate::prim::Broadcast { shape: [2].into(), dims: vec![] }, &[w])
+        };
+        let twice = |b: &Builder<'_>, x: Atom| mul(b, x, Literal::f64(2.0).into());
+        let y = |b: &Builder<'_>, p: &[Atom]| {
+            vec![mul(b, p[0], spread(b, p[2])), p[1], mul(b, p[0], p[0])]
+        };
+        let operands = [x.clone(), n, w.clone()];
+        let Some(function) = function(module, "f", &operands, y) else { return Vec::new() };
+        let with_tangents = [&operands[..], &[x.clone(), w.clone()]].concat();
+        let jvp = self::function(module, "f.jvp_rule", &with_tangents, |b, p| {
+            let (x, w, dx, dw) = (p[0], p[2], p[3], p[4]);
+            let first = add(b, mul(b, dx, spread(b, w)), mul(b, x, spread(b, dw)));
+            [y(b, p), vec![first, mul(b, twice(b, x), dx)]].concat()
+        });
+        let fwd = self::function(module, "f.fwd_rule", &operands, |b, p| {
+            [y(b, p), vec![p[0], p[2]]].concat()
+        });
+        let bwd_params = [x.clone(), w, x.clone(), x];
+        let bwd = self::function(module, "f.bwd_rule", &bwd_params, |b, p| {
+            let (x, w, ct0, ct1) = (p[0], p[1], p[2], p[3]);
+            let ct_x = add(b, mul(b, ct0, spread(b, w)), mul(b, twice(b, x), ct1));
+            let sum = Reduce { reducer: Reducer::Sum, axes: vec![0] };
+            vec![ct_x, b.emit1(sum, &[mul(b, ct0, x)])]
+        });
+        let operands =
+            vec![Tensor::from([1.5, -2.0]), Tensor::from([4i64, 5, 6]), Tensor::from(0.75)];
+        [(None, None, None), (jvp, None, None), (None, fwd, bwd), (jvp, fwd, bwd)]
+            .map(|(jvp, fwd, bwd)| {
+                Sample::smooth(CustomCall { function, jvp, fwd, bwd }, operands.clone())
+            })
+            .into()
+    }
+}

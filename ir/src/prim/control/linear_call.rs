@@ -1,0 +1,304 @@
+//! `linear_call{apply, transpose, residuals}`: a linear map given by two programs, itself and its
+//! transpose.
+//!
+//! The operands are residuals, then the linear operands:
+//!
+//! ```text
+//! apply:     (residuals.., x..) -> y..
+//! transpose: (residuals.., ct of y..) -> ct of x..
+//! ```
+//!
+//! Running it runs `apply`; transposing it exchanges the two. That both are the same matrix is a
+//! promise, not something that the system finds out: this is how the reverse pass of a custom rule
+//! enters a derivative program (see [`crate::prim::CustomCall`]). One of the two may be absent. Then
+//! asking for it is an error, which is right for a reverse pass that is not linear (one that clips
+//! gradients, say) and so has no forward counterpart.
+//!
+//! Source: JAX's `custom_derivatives.linear_call`.
+
+use crate::lang::builder::{Builder, Draft};
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::module::Module;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::types::Type;
+use crate::lang::value::Value;
+use crate::prim::rules::region_helpers::{as_operands, fits, instantiate, signature};
+use crate::prim::{
+    Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
+    Primitive, Prune, Reduce, Reducer, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
+};
+use crate::tensor::Tensor;
+
+/// `linear_call{apply, transpose, residuals}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct LinearCall {
+    /// The map: `(residuals.., x..) -> y..`.
+    pub apply: Option<FuncId>,
+    /// Its transpose: `(residuals.., ct of y..) -> ct of x..`.
+    pub transpose: Option<FuncId>,
+    /// How many of the operands are residuals.
+    pub residuals: usize,
+}
+
+notation!(LinearCall = "linear_call" { apply, transpose, residuals });
+
+/// Residual types, types of the linear operands, types of the outputs.
+type Signature = (Vec<Type>, Vec<Type>, Vec<Type>);
+
+impl LinearCall {
+    /// Which types go in and out, as one of the two programs says.
+    fn signature(&self, module: &Module) -> Result<Signature, Problem> {
+        let of = |f: FuncId, forward: bool| {
+            let f = module.function(f);
+            let (mut k, results) = (f.param_types(), f.result_types());
+            if k.len() < self.residuals {
+                return Err(Problem::new(
+                    Kind::Rule,
+                    format!(
+                        "@{} takes {} arguments, fewer than {} residuals",
+                        f.name,
+                        k.len(),
+                        self.residuals
+                    ),
+                    "a linear map takes its residuals, then its linear operands",
+                ));
+            }
+            let rest = k.split_off(self.residuals);
+            Ok(if forward { (k, rest, results) } else { (k, results, rest) })
+        };
+        match (self.apply, self.transpose) {
+            (Some(apply), None) => of(apply, true),
+            (None, Some(transpose)) => of(transpose, false),
+            (None, None) => Err(Problem::new(
+                Kind::Rule,
+                "`linear_call` has neither a map nor a transpose",
+                "give it at least one",
+            )),
+            (Some(apply), Some(transpose)) => {
+                let (one, other) = (of(apply, true)?, of(transpose, false)?);
+                if one == other {
+                    return Ok(one);
+                }
+                let (f, g) = (module.function(apply), module.function(transpose));
+                Err(Problem::new(
+                    Kind::Rule,
+                    format!(
+                        "@{} and @{} are not of transposed types: {} and {}",
+                        f.name,
+                        g.name,
+                        signature(f),
+                        signature(g),
+                    ),
+                    "a map from (k, x) to y has a transpose from (k, y) to x",
+                ))
+            }
+        }
+    }
+
+    /// The map as an ordinary call, or why there is none.
+    fn call(&self, module: &Module) -> Result<Call, Problem> {
+        let function = self.apply.ok_or_else(|| self.missing(module))?;
+        Ok(Call::inline(function))
+    }
+
+    fn missing(&self, module: &Module) -> Problem {
+        let name = self.transpose.map_or("", |t| &*module.function(t).name);
+        Problem::new(
+            Kind::NotDifferentiable,
+            format!(
+                "the reverse rule @{name} cannot be run forward: it is not linear in the cotangents"
+            ),
+            "give the function a jvp rule for forward mode, or use reverse mode only",
+        )
+    }
+
+    /// Whether the map is known to be linear, not only promised to be.
+    fn is_verified(&self, module: &Module) -> bool {
+        self.apply.is_none_or(|f| !module.function(f).linear_params.is_empty())
+    }
+
+    /// Its own tangent, if that is the map itself: it is linear, and the residuals stay.
+    fn itself(&self, cx: &RuleCx<'_, '_>, x: &[Atom], dx: &[Option<Atom>]) -> Option<Dual> {
+        let moved = dx[..self.residuals].iter().any(Option::is_some);
+        if moved || !cx.b.with_module(|m| self.is_verified(m)) {
+            return None;
+        }
+        let b = cx.b;
+        let y = b.emit(self.clone(), x);
+        let mut args = x[..self.residuals].to_vec();
+        args.extend((self.residuals..x.len()).map(|i| instantiate(b, dx[i], &b.type_of(x[i]))));
+        let dy = b.emit(self.clone(), &args);
+        Some(Dual { y, dy: dy.into_iter().map(Some).collect() })
+    }
+}
+
+impl Primitive for LinearCall {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Calls,
+            name: "linear_call{apply, transpose, residuals}".into(),
+            math: "y.. = A(k..) x..".into(),
+            types: "those of apply; transpose maps (k.., ct of y..) to ct of x..".into(),
+            derivative:
+                "∂x: itself; its transpose exchanges apply and transpose; ∂k: that of apply".into(),
+            edges: "where apply is absent, running it is an error; likewise transpose".into(),
+        }]
+    }
+
+    fn outputs(&self, module: &Module) -> usize {
+        self.signature(module).map_or(0, |(_, _, y)| y.len())
+    }
+
+    fn infer(&self, module: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        let (k, x, y) = self.signature(module)?;
+        if let Some(ty) = x.iter().chain(&y).find(|t| !t.is_linear()) {
+            return Err(Problem::new(
+                Kind::Rule,
+                format!("a linear map has a linear operand or an output of type {ty}"),
+                "only floats are linear; make it a residual",
+            ));
+        }
+        super::call::check_arguments("linear_call", &[k, x].concat(), operands)?;
+        Ok(y.into())
+    }
+
+    fn run(&self, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
+        self.call(module)?.run(module, operands)
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        let call = cx.b.with_module(|m| self.call(m))?;
+        match self.itself(cx, x, dx) {
+            Some(dual) => Ok(dual),
+            None => call.jvp(cx, x, dx),
+        }
+    }
+
+    fn linearize(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        match self.itself(cx, x, dx) {
+            Some(dual) => Ok(dual),
+            None => cx.b.with_module(|m| self.call(m))?.linearize(cx, x, dx),
+        }
+    }
+
+    fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
+        fits(self.residuals, operands.iter().copied().enumerate())
+    }
+
+    fn transpose(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        let b = cx.b;
+        let (_, _, y) = b.with_module(|m| self.signature(m))?;
+        let mut args: Vec<Atom> = x[..self.residuals].iter().filter_map(Arg::known).collect();
+        args.extend(ct.iter().zip(&y).map(|(ct, ty)| instantiate(b, *ct, ty)));
+        let back = LinearCall { apply: self.transpose, transpose: self.apply, ..self.clone() };
+        for (i, ct) in (self.residuals..x.len()).zip(b.emit(back, &args)) {
+            if let Arg::Linear(_) = x[i] {
+                into.add(b, i, ct);
+            }
+        }
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        size: usize,
+        x: &[Atom],
+        batched: &[bool],
+    ) -> Result<Batched, Problem> {
+        let (_, _, y) = cx.b.with_module(|m| self.signature(m))?;
+        let every = vec![true; y.len()];
+        let mut op = self.clone();
+        if let Some(apply) = self.apply {
+            let wanted = as_operands(&every);
+            let of = cx.ask(|regions, m| regions.batch(m, apply, size, batched, &wanted))?;
+            op.apply = Some(of.function);
+        }
+        if let Some(transpose) = self.transpose {
+            // A linear operand that all members share gets the sum of their cotangents.
+            let (k, x) = batched.split_at(self.residuals);
+            let (mask, wanted) = ([k, &every].concat(), as_operands(x));
+            let of = cx.ask(|regions, m| regions.batch(m, transpose, size, &mask, &wanted))?;
+            op.transpose = Some(of.function);
+        }
+        Ok(Batched { y: cx.b.emit(op, x), batched: every.into() })
+    }
+
+    fn regions(&self) -> RegionList {
+        let apply = self.apply.map(|f| Role::Ruled.of(f));
+        apply.into_iter().chain(self.transpose.map(|f| Role::Rule.of(f))).collect()
+    }
+
+    fn with_regions(&self, functions: &[FuncId]) -> Op {
+        let mut next = functions.iter().copied();
+        let mut program = |old: Option<FuncId>| old.and_then(|_| next.next());
+        let (apply, transpose) = (program(self.apply), program(self.transpose));
+        LinearCall { apply, transpose, residuals: self.residuals }.into()
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+        // The two programs must keep one signature.
+        Ok(Prune::Whole)
+    }
+
+    fn lower(&self, module: &Module, _: &[Operand<'_>]) -> Lowering {
+        match self.apply {
+            Some(apply) => Lowering::Call(apply),
+            None => Lowering::Missing(self.missing(module)),
+        }
+    }
+
+    fn effects(&self, module: &Module) -> Effects {
+        self.apply.map_or(Effects::Pure, |f| module.effects(f))
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples(module: &mut Module) -> Vec<Sample> {
+        // y = k x0 + sum x1 and its transpose.
+        let mut make = |name: &str, params: &[&[usize]], forward: bool| {
+            use crate::prim::{Broadcast, Scalar};
+            let mut draft = Draft::new(name);
+            let f64s = |shape: &[usize]| Type::array(crate::lang::types::Dtype::F64, shape);
+            let p: Vec<Atom> = params.iter().map(|s| draft.param(f64s(s))).collect();
+            let b = Builder::new(module, &mut draft);
+            let scaled = b.emit1(Scalar::Mul, &[p[0], p[1]]);
+            let results = if forward {
+                let spread = Broadcast { shape: [2].into(), dims: vec![] };
+                let sum = b.emit1(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &[p[2]]);
+                vec![b.emit1(Scalar::Add, &[scaled, b.emit1(spread, &[sum])])]
+            } else {
+                let sum = b.emit1(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &[p[1]]);
+                vec![scaled, b.emit1(Broadcast { shape: [3].into(), dims: vec![] }, &[sum])]
+            };
+            draft.finish(module, results).ok()
+        };
+        let apply = make("apply", &[&[2], &[2], &[3]], true);
+        let transpose = make("transpose", &[&[2], &[2]], false);
+        let operands = vec![
+            Tensor::from([1.5, -2.0]),
+            Tensor::from([0.5, 3.0]),
+            Tensor::from([0.25, -1.0, 2.0]),
+        ];
+        let op = LinearCall { apply, transpose, residuals: 1 };
+        vec![Sample::smooth(op, operands)]
+    }
+}

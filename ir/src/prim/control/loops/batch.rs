@@ -1,0 +1,64 @@
+//! A loop over a batch: every round runs for the whole batch.
+//!
+//! A carry has the batch if its start has it or if a round gives it the batch; a start without it is
+//! repeated. Elements and what is stacked have the rounds on axis 0, inside the batch.
+
+use super::{Loop, Slot, Trip};
+use crate::lang::function::Atom;
+use crate::lang::problem::Problem;
+use crate::lang::query::Wanted;
+use crate::lang::types::Type;
+use crate::prim::elementwise::materialize_lead;
+use crate::prim::{Batched, Permute, RuleCx};
+
+pub(super) fn batch(
+    of: &Loop,
+    cx: &mut RuleCx<'_, '_>,
+    size: usize,
+    x: &[Atom],
+    batched: &[bool],
+) -> Result<Batched, Problem> {
+    let (derived, on) = of.settled(
+        of.of_params(batched.iter().copied()),
+        |on, forced| {
+            let wanted = |on: &bool| if *on { Wanted::Batched } else { Wanted::AsIs };
+            let wanted: Vec<Wanted> = forced.iter().map(wanted).collect();
+            cx.ask(|regions, m| regions.batch(m, of.body, size, on, &wanted))
+        },
+        |derived| &derived.batched_out,
+    )?;
+    let differs = match &of.rounds.trip {
+        Trip::Static(_) => false,
+        Trip::Runtime => batched[0],
+        Trip::While { reads, .. } => reads.iter().any(|p| on[*p]),
+    };
+    if differs {
+        return super::masked_batch::batch(of, cx, size, x, batched);
+    }
+    let (b, lead) = (cx.b, of.rounds.lead());
+    let mut args = x[..lead].to_vec();
+    for ((p, x), lifted) in of.rounds.params().zip(&x[lead..]).zip(&batched[lead..]) {
+        args.push(match of.rounds.takes[p] {
+            Slot::Xs if *lifted => inside(cx, *x),
+            Slot::Carry(_) if on[p] && !lifted => materialize_lead(b, size, *x),
+            Slot::Index | Slot::Const | Slot::Carry(_) | Slot::Xs => *x,
+        });
+    }
+    let y = b.emit(Loop { body: derived.function, ..of.clone() }, &args);
+    let stacked = |r: usize| derived.batched_out[r] && of.rounds.carrier(r).is_none();
+    let mut lifted = derived.batched_out.clone();
+    lifted.resize(y.len(), false);
+    let output = |(r, y): (usize, &Atom)| match r < derived.batched_out.len() && stacked(r) {
+        true => inside(cx, *y),
+        false => *y,
+    };
+    Ok(Batched { y: y.iter().enumerate().map(output).collect(), batched: lifted.into() })
+}
+
+/// The batch and the rounds exchanged, which are the first two axes; the records of a tape have the
+/// batch inside already.
+fn inside(cx: &RuleCx<'_, '_>, x: Atom) -> Atom {
+    let Type::Array(ty) = cx.b.type_of(x) else { return x };
+    let permutation = [1, 0].into_iter().chain(2..ty.shape.len()).collect();
+    cx.b.emit1(Permute { permutation }, &[x])
+}

@@ -1,0 +1,775 @@
+//! `replay{ahead, step, lin, trip, direction, takes}`: the tangents of a loop of
+//! which only some carries are kept.
+//!
+//! ```text
+//! places.., x.., dx.. -> dy..        forward: the rounds run again from the start, tangents beside them
+//! places.., x.., ct of y.. -> ct..   backward: each round is undone from a carry that is kept, or made
+//!                                    again from one that is
+//! ```
+//!
+//! It is the linear half of a [`Loop`] with `carries`. Run forward it is a loop as any other (`ahead`).
+//! Its transpose is a loop over the rounds, last to first, which holds the places where carries are kept:
+//! every round takes the last one held, goes on from there to the carry that it needs (and keeps some of
+//! those that it meets, where there are places free), and then is undone by the transpose of `lin`, which
+//! computes from the carry alone. So between the forward and the backward pass there are so many carries
+//! as there are places and nothing else, and while a round is undone there is what that round needs.
+//!
+//! The operands are: the number of rounds, if it is one; constants and elements of the rounds; the places
+//! (for each carry an array, then the rounds that they begin and how many are held); and the tangents.
+//! Carries that `lin` never asks for, and that none of those follows from, are neither kept nor made again.
+
+use super::checkpoint_slots::{Chain, Held, calc, few, number};
+use super::prune::Part;
+use super::strip_effects::{rules_tell, silent};
+use super::transpose::Turned;
+use super::{Direction, Loop, Rounds, Slot, Trip};
+use crate::lang::builder::Builder;
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::module::Module;
+use crate::lang::problem::Problem;
+use crate::lang::query::{LinearizeOf, Residual};
+use crate::lang::types::{ArrayType, Dtype, Type};
+use crate::lang::value::Value;
+use crate::policy::{Policy, Regime, Share, Terms};
+use crate::prim::elementwise::zeros;
+use crate::prim::rules::region_helpers::{fits, function, instantiate};
+use crate::prim::rules::slice_helpers::element;
+use crate::prim::{
+    Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, LinearCall, Linearity, Lowering,
+    Op, Operand, Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Scalar,
+    Types,
+};
+use crate::tensor::Tensor;
+use std::ops::Range;
+
+/// `replay{ahead, step, lin, trip, direction, takes}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Replay {
+    /// What it computes: the operands to the tangents.
+    pub ahead: FuncId,
+    /// A round: what it takes to the carries of the next one, all of which are kept.
+    pub step: FuncId,
+    /// The derivative of a round: what `step` takes, then tangents.
+    pub lin: FuncId,
+    /// How often it is run, and what the parameters of `lin` take: those of `step`, which carry its
+    /// results, and tangents, which carry those of `lin`.
+    pub rounds: Box<Rounds>,
+}
+
+notation!(Replay = "replay" { ahead, step, lin, rounds(trip, condition, reads, direction, takes) });
+
+/// The same, taken apart.
+struct Undoing {
+    ahead: FuncId,
+    step: FuncId,
+    lin: FuncId,
+    /// How often `step` is run, and what it takes.
+    rounds: Rounds,
+    /// What the tangents take.
+    tangents: Vec<Slot>,
+}
+
+/// The outputs of a loop with `carries`, and their tangents; nothing if it keeps what another one keeps:
+/// no more than a carry for each of its rounds, or what cannot be made again.
+pub(super) fn linearize(
+    of: &Loop,
+    cx: &mut RuleCx<'_, '_>,
+    x: &[Atom],
+    dx: &[Option<Atom>],
+) -> Result<Option<Dual>, Problem> {
+    let Some(carries) = of.carries.map(|s| s.get() as usize) else { return Ok(None) };
+    if matches!(of.rounds.trip, Trip::Static(n) if n <= carries) {
+        return Ok(None);
+    }
+    let on = of.of_params(dx.iter().map(Option::is_some));
+    let regime = cx.regime();
+    let Some(undone) = cx.ask(|regions, m| Undone::of(of, regions, m, on, regime))? else {
+        return Ok(None);
+    };
+    let Undone { body, derived, active, part, kept } = undone;
+
+    let rounds = Loop { body, ..of.clone() };
+    let (y, all, places) = forward(&rounds, cx.b, x, &kept, carries);
+    if !derived.active_out.contains(&true) {
+        return Ok(Some(of.dual(y, &derived.active_out, &[])));
+    }
+    let rank = |mask: &[bool], i: usize| mask[..i].iter().filter(|on| **on).count();
+    let step = |slot: &Slot| match *slot {
+        Slot::Carry(r) => Slot::Carry(rank(&part.needed, r)),
+        Slot::Index | Slot::Const | Slot::Xs => *slot,
+    };
+    let taken = of.rounds.takes.iter().zip(&part.read).filter(|(_, on)| **on);
+    let takes = taken.map(|(slot, _)| step(slot)).collect();
+    let trip = match of.rounds.trip {
+        Trip::Static(n) => Trip::Static(n),
+        Trip::Runtime | Trip::While { .. } => Trip::Runtime,
+    };
+    let mut args: Vec<Atom> = match trip {
+        Trip::Static(_) => Vec::new(),
+        Trip::Runtime | Trip::While { .. } => vec![all],
+    };
+    for (p, x) in of.rounds.params().zip(&x[of.rounds.lead()..]) {
+        if part.read[p] && matches!(of.rounds.takes[p], Slot::Const | Slot::Xs) {
+            args.push(*x);
+        }
+    }
+    args.extend(&places.carries);
+    args.extend([places.rounds, places.held]);
+    let known: Vec<Type> = args.iter().map(|a| cx.b.type_of(*a)).collect();
+    args.extend(of.tangents(cx, x, dx, &active));
+    let tangents: Vec<Type> = args[known.len()..].iter().map(|a| cx.b.type_of(*a)).collect();
+    let op = cx.b.with_module(|m| {
+        let mut of = Undoing {
+            ahead: derived.lin,
+            step: part.function,
+            lin: of_all(m, &derived, part.function, &part.read)?,
+            rounds: Rounds { trip, direction: of.rounds.direction, takes },
+            tangents: of.tangent_slots(&active, &derived.active_out, 0),
+        };
+        of.ahead = of.ahead(m, known, tangents, carries)?;
+        Ok(of.op())
+    })?;
+    let dy = cx.b.emit(op, &args);
+    Ok(Some(of.dual(y, &derived.active_out, &dy)))
+}
+
+/// How the rounds of a loop are undone.
+struct Undone {
+    /// What a round runs first, when it tells what it tells.
+    body: FuncId,
+    /// The derivative of a round, of which the linear half computes from parameters alone.
+    derived: LinearizeOf,
+    /// Which parameters have a tangent.
+    active: Vec<bool>,
+    /// What of a round leads to the carries that are asked for.
+    part: Part,
+    /// Those: which results they are.
+    kept: Vec<usize>,
+}
+
+impl Undone {
+    /// Nothing where they need no carries, or cannot be run again.
+    fn of(
+        of: &Loop,
+        regions: &mut dyn Regions,
+        m: &mut Module,
+        on: Vec<bool>,
+        regime: Regime,
+    ) -> Result<Option<Undone>, Problem> {
+        // A round has told what it tells when it runs again.
+        let told = of.body;
+        let of = &Loop { body: silent(m, told)?, ..of.clone() };
+        let shares = vec![Share::FREE.with(regime); of.rounds.takes.len()];
+        let (derived, active) = of.settled(
+            on,
+            |active, forced| {
+                // A round is undone from what it takes alone.
+                let derived = regions.linearize(m, of.body, active, forced, &shares)?;
+                let mut terms = Terms::apart(Vec::new(), Vec::new(), 1);
+                terms.policy = Policy::Nothing;
+                regions.plan(m, derived, terms)
+            },
+            |derived| &derived.active_out,
+        )?;
+        // A rule may tell more than the round that it stands for.
+        if m.effects(derived.fwd) == Effects::Ordered {
+            return Ok(None);
+        }
+        let mut read = vec![false; of.rounds.takes.len()];
+        for residual in &derived.residuals {
+            match residual {
+                Residual::Parameter(p) => read[*p] = true,
+                // What is there once, like the answer of a Rust function, cannot be made again.
+                Residual::Result(_) | Residual::Kept(_) => return Ok(None),
+            }
+        }
+        let f = m.get(of.body);
+        let arrays = |types: &[Type]| types.iter().all(|ty| ty.as_array().is_some());
+        let stacks = (0..f.results.len()).any(|r| of.rounds.carrier(r).is_none());
+        let known = matches!(of.rounds.trip, Trip::Static(_));
+        let fits = arrays(&f.param_types())
+            && arrays(&f.result_types())
+            && (known || !(stacks || of.rounds.takes.contains(&Slot::Xs)))
+            && !m.runs_outside(of.body);
+        let (body, silent) = match rules_tell(m, told) {
+            false => (told, of.body),
+            // What stands for the function tells in its place, and tells no derivative of what runs again.
+            true => {
+                let all = regions.linearize(m, told, &active, &[], &shares)?;
+                let fwd = m.function(all.fwd);
+                let used: Vec<bool> = (0..fwd.results.len()).map(|r| r < f.results.len()).collect();
+                let taken = vec![true; fwd.params.len()];
+                let opened = regions.prune(m, all.fwd, &used, &taken)?.function;
+                (opened, silent(m, opened)?)
+            }
+        };
+        let again = Loop { body: silent, ..of.clone() };
+        let mut part = Part::of(&again, regions, m, vec![false; f.results.len()], read)?;
+        // Where the rounds are linear, what they carry is still what they are undone with.
+        let step = m.get(part.function);
+        if !step.linear_params.is_empty() {
+            part.function = function(m, &step.name, [&step.param_types(), &[]], |b, p, _| {
+                b.inline(part.function, p)
+            })?;
+        }
+        let kept: Vec<usize> = (0..part.needed.len()).filter(|r| part.needed[*r]).collect();
+        // Nor can what leads to a carry, if it calls Rust.
+        let calls = m.function(part.function).equations.iter().any(|e| m.calls_out(&e.op));
+        let fits = fits && !calls && !kept.is_empty();
+        Ok(fits.then_some(Undone { body, derived, active, part, kept }))
+    }
+}
+
+/// What reverse mode keeps of a loop for each carry that it keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Places {
+    /// How many rounds the loop has, if that is known before the run.
+    pub rounds: Option<usize>,
+    /// Bytes of a place: the values that a carry is, as far as rounds are undone with them, and the number
+    /// of its round.
+    pub bytes: usize,
+}
+
+impl Places {
+    /// Bytes of so many, with the number of those that are held: all that lies between the forward and the
+    /// backward pass, but for what all rounds read.
+    pub fn bytes(&self, carries: usize) -> usize {
+        carries.saturating_mul(self.bytes).saturating_add(8)
+    }
+
+    /// The most that have room, if one has.
+    pub fn within(&self, bytes: usize) -> Option<usize> {
+        let carries = bytes.checked_sub(8)? / self.bytes.max(1);
+        let useful = self.rounds.map_or(carries, |n| carries.min(n));
+        (carries > 0).then_some(useful.max(1))
+    }
+}
+
+impl Op {
+    /// What reverse mode keeps of a loop that keeps carries, for each of them, if those of its operands
+    /// have a tangent; nothing if it is none, needs no carry, or has rounds that cannot be run again.
+    ///
+    /// # Errors
+    /// A derivative that does not exist.
+    pub fn places(
+        &self,
+        regions: &mut dyn Regions,
+        module: &mut Module,
+        active: &[bool],
+    ) -> Result<Option<Places>, Problem> {
+        let Op::Loop(of) = self else { return Ok(None) };
+        let on = of.of_params(active.iter().copied());
+        let Some(undone) = Undone::of(of, regions, module, on, Regime::PLAIN)? else {
+            return Ok(None);
+        };
+        let results = module.function(of.body).result_types();
+        let carry = undone.kept.iter().filter_map(|r| results[*r].as_array());
+        let rounds = match of.rounds.trip {
+            Trip::Static(n) => Some(n),
+            Trip::Runtime | Trip::While { .. } => None,
+        };
+        Ok(Some(Places { rounds, bytes: carry.map(ArrayType::bytes).sum::<usize>() + 8 }))
+    }
+}
+
+/// The linear half of a round, of all parameters that are read.
+fn of_all(
+    m: &mut Module,
+    derived: &LinearizeOf,
+    step: FuncId,
+    read: &[bool],
+) -> Result<FuncId, Problem> {
+    let (step, lin) = (m.get(step), m.get(derived.lin));
+    let linear = lin.param_types().split_off(lin.params.len());
+    function(m, &lin.name, [&step.param_types(), &linear], |b, p, dp| {
+        let place = |q: usize| read[..q].iter().filter(|on| **on).count();
+        let residuals = derived.residuals.iter().filter_map(|r| match r {
+            Residual::Parameter(q) => Some(p[place(*q)]),
+            Residual::Result(_) | Residual::Kept(_) => None,
+        });
+        b.inline(derived.lin, &residuals.chain(dp.iter().copied()).collect::<Vec<_>>())
+    })
+}
+
+/// The outputs of a loop, how many rounds it has, and what is kept of the carries.
+fn forward(
+    of: &Loop,
+    b: &Builder<'_>,
+    x: &[Atom],
+    kept: &[usize],
+    carries: usize,
+) -> (Vec<Atom>, Atom, Held) {
+    let rounds = &of.rounds;
+    let operands = || rounds.params().zip(x[rounds.lead()..].iter().copied());
+    let start = |r: usize| operands().find(|(p, _)| rounds.takes[*p] == Slot::Carry(r));
+    let starts: Vec<Atom> = kept.iter().filter_map(|r| start(*r)).map(|(_, x)| x).collect();
+    let places = Held::new(b, carries, &starts);
+    let all = match &rounds.trip {
+        Trip::Static(n) => number(*n),
+        // A negative number of rounds is none.
+        Trip::Runtime => calc(b, Scalar::Max, x[0], number(0)),
+        Trip::While { .. } => {
+            // Where to keep carries depends on how many rounds there are.
+            let y = b.emit(of.clone(), x).to_vec();
+            let all = y.last().copied().unwrap_or(number(0));
+            return (y, all, places);
+        }
+    };
+    let given = operands().filter(|(p, _)| matches!(rounds.takes[*p], Slot::Const | Slot::Xs));
+    let given = given.map(|(_, x)| x).collect();
+    let results = b.with_module(|m| m.function(of.body).result_types());
+    let stack = |ty: &Type| match (ty, &rounds.trip) {
+        (Type::Array(ty), Trip::Static(n)) => {
+            zeros(b, &ArrayType::new(ty.dtype, ty.shape.with_leading(*n)))
+        }
+        (ty, _) => instantiate(b, None, ty),
+    };
+    let state: Vec<Atom> = results
+        .iter()
+        .enumerate()
+        .map(|(r, ty)| start(r).map_or_else(|| stack(ty), |(_, x)| x))
+        .collect();
+    let chain = Chain { body: of.body, rounds, given, all };
+    let (y, places) = chain.go(b, [number(0), all, all], &state, kept, places);
+    (y, all, places)
+}
+
+impl Replay {
+    fn parts(&self, m: &Module) -> Undoing {
+        let mut rounds = (*self.rounds).clone();
+        let tangents = rounds.takes.split_off(m.function(self.step).params.len());
+        let Replay { ahead, step, lin, .. } = *self;
+        Undoing { ahead, step, lin, rounds, tangents }
+    }
+
+    /// How many of the operands are not tangents.
+    fn known(&self, m: &Module) -> usize {
+        self.parts(m).known(m)
+    }
+
+    /// As what an operand is taken that is a tangent.
+    pub(super) fn takes(&self, m: &Module, operand: usize) -> Option<Slot> {
+        let of = self.parts(m);
+        operand.checked_sub(of.known(m)).and_then(|k| of.tangents.get(k).copied())
+    }
+
+    /// The operands that are places of carries.
+    fn places(&self, m: &Module) -> Range<usize> {
+        let of = self.parts(m);
+        let first = of.rounds.lead() + of.given().count();
+        first..of.known(m)
+    }
+
+    /// It is linear in its tangents, and nothing else is asked about.
+    fn itself(&self, cx: &RuleCx<'_, '_>, x: &[Atom], dx: &[Option<Atom>]) -> Option<Dual> {
+        let b = cx.b;
+        let known = b.with_module(|m| self.known(m));
+        if dx[..known].iter().any(Option::is_some) {
+            return None;
+        }
+        let y = b.emit(self.clone(), x);
+        let mut args = x[..known].to_vec();
+        args.extend((known..x.len()).map(|i| instantiate(b, dx[i], &b.type_of(x[i]))));
+        let dy = b.emit(self.clone(), &args).into_iter().map(Some).collect();
+        Some(Dual { y, dy })
+    }
+}
+
+impl Op {
+    /// The operands that are places where carries of a loop are kept, of what undoes it from them; none of all else.
+    pub fn kept_carries(&self, module: &Module) -> Range<usize> {
+        match self {
+            Op::Replay(of) => of.places(module),
+            _ => 0..0,
+        }
+    }
+}
+
+impl Undoing {
+    fn op(mut self) -> Replay {
+        self.rounds.takes.extend(self.tangents);
+        Replay { ahead: self.ahead, step: self.step, lin: self.lin, rounds: Box::new(self.rounds) }
+    }
+
+    /// How many of the operands are not tangents.
+    fn known(&self, m: &Module) -> usize {
+        self.rounds.lead() + self.given().count() + m.function(self.step).results.len() + 2
+    }
+
+    /// The parameters of `step` that have an operand: constants and elements.
+    fn given(&self) -> impl Iterator<Item = usize> + '_ {
+        self.rounds.params().filter(|p| !matches!(self.rounds.takes[*p], Slot::Carry(_)))
+    }
+
+    /// The number of rounds, what all rounds are given, and the places, from operands.
+    fn parts(&self, b: &Builder<'_>, x: &[Atom]) -> (Atom, Vec<Atom>, Held) {
+        let lead = self.rounds.lead();
+        let all = match self.rounds.trip {
+            Trip::Static(n) => number(n),
+            Trip::Runtime | Trip::While { .. } => x[0],
+        };
+        let (given, places) = x[lead..].split_at(self.given().count());
+        let carries = b.with_module(|m| m.function(self.step).results.len());
+        let rounds = places[carries];
+        let places = Held {
+            carries: places[..carries].to_vec(),
+            rounds,
+            held: places[carries + 1],
+            number: b.shape_of(rounds).first().copied().unwrap_or(1),
+        };
+        (all, given.to_vec(), places)
+    }
+
+    /// The operands to the tangents, by a loop that runs both.
+    fn ahead(
+        &self,
+        m: &mut Module,
+        known: Vec<Type>,
+        tangents: Vec<Type>,
+        carries: usize,
+    ) -> Result<FuncId, Problem> {
+        let name = m.function(self.lin).name.clone();
+        let n = known.len();
+        let (step, lin) = (m.get(self.step), m.get(self.lin));
+        let own = step.params.len();
+        let both = function(m, &name, [&lin.param_types(), &[]], |b, p, _| {
+            let mut y = b.inline(self.step, &p[..own]);
+            y.extend(b.inline(self.lin, p));
+            y
+        })?;
+        function(m, &name, [&[known, tangents].concat(), &[]], |b, p, _| {
+            let (_, given, places) = self.parts(b, &p[..n]);
+            let first = step.results.len();
+            let mut given = given.into_iter();
+            let mut args = p[..self.rounds.lead()].to_vec();
+            args.extend(self.rounds.params().filter_map(|q| match self.rounds.takes[q] {
+                Slot::Carry(r) => Some(element(b, places.carries[r], number(0))),
+                Slot::Index | Slot::Const | Slot::Xs => given.next(),
+            }));
+            args.extend(&p[n..]);
+            let mut rounds = self.rounds.clone();
+            rounds.takes.extend(self.tangents.iter().map(|slot| match *slot {
+                Slot::Carry(r) => Slot::Carry(first + r),
+                Slot::Index | Slot::Const | Slot::Xs => *slot,
+            }));
+            let op = Loop { body: both, rounds, carries: Some(few(carries)) };
+            b.emit(op, &args)[first..].to_vec()
+        })
+    }
+
+    /// The operands that are known, and what is linear, to the cotangents.
+    fn back(
+        &self,
+        m: &mut Module,
+        turned: &Turned,
+        known: &[Type],
+        linear: &[Type],
+    ) -> Result<FuncId, Problem> {
+        let name = m.function(turned.back.function).name.clone();
+        let types = [known, linear].concat();
+        let (n, step) = (known.len(), m.get(self.step));
+        function(m, &name, [&types, &[]], |b, p, _| {
+            let (all, given, places) = self.parts(b, &p[..n]);
+            // The elements that the round itself is undone with.
+            let of_round = |q: &usize| self.rounds.takes[*q] == Slot::Xs;
+            let elements: Vec<usize> = (0..step.params.len()).filter(of_round).collect();
+            let whole = |q: &usize| self.given().position(|g| g == *q).map(|i| given[i]);
+            let whole: Vec<Atom> = elements.iter().filter_map(whole).collect();
+            let held = places.carries.len();
+
+            let mut takes = vec![Slot::Index];
+            takes.extend((0..=given.len()).map(|_| Slot::Const));
+            takes.extend(elements.iter().map(|_| Slot::Xs));
+            takes.extend((0..held + 2).map(Slot::Carry));
+            takes.extend(turned.takes(held + 2));
+            let mut args = p[..self.rounds.lead()].to_vec();
+            args.push(all);
+            args.extend(&given);
+            args.extend(&whole);
+            args.extend(&places.carries);
+            args.extend([places.rounds, places.held]);
+            args.extend(&p[n..]);
+
+            let back = b.with_module(|m| {
+                let f = m.get(turned.back.function);
+                let mut types = vec![Type::scalar(Dtype::I64); 2];
+                types.extend(known[self.rounds.lead()..][..given.len()].iter().cloned());
+                types.extend(elements.iter().map(|q| step.types[step.params[*q]].clone()));
+                types.extend(known[known.len() - held - 2..].iter().cloned());
+                types.extend(f.param_types().split_off(f.params.len()));
+                function(m, &name, [&types, &[]], |b, p, _| {
+                    self.undone(b, turned, p, [given.len(), elements.len(), held])
+                })
+            });
+            let rounds = Rounds {
+                trip: self.rounds.trip.clone(),
+                direction: self.rounds.direction.flipped(),
+                takes,
+            };
+            match back {
+                Ok(back) => b.emit(Loop::new(back, rounds), &args)[held + 2..].to_vec(),
+                Err(problem) => {
+                    b.fail(problem);
+                    Vec::new()
+                }
+            }
+        })
+    }
+
+    /// A round undone: the carry that it began with is made, then its cotangents.
+    fn undone(
+        &self,
+        b: &Builder<'_>,
+        turned: &Turned,
+        p: &[Atom],
+        [given, elements, held]: [usize; 3],
+    ) -> Vec<Atom> {
+        let (i, all) = (p[0], p[1]);
+        let (given, p) = p[2..].split_at(given);
+        let (elements, p) = p.split_at(elements);
+        let places = Held {
+            carries: p[..held].to_vec(),
+            rounds: p[held],
+            held: p[held + 1],
+            number: b.shape_of(p[held]).first().copied().unwrap_or(1),
+        };
+        let linear = &p[held + 2..];
+
+        let chain = Chain { body: self.step, rounds: &self.rounds, given: given.to_vec(), all };
+        let round = Chain::index(self.rounds.direction, b, i, all);
+        let (at, state) = places.last(b);
+        let end = calc(b, Scalar::Add, round, number(1));
+        let kept: Vec<usize> = (0..held).collect();
+        let (state, places) = chain.go(b, [at, round, end], &state, &kept, places);
+        let places = places.without(b, round);
+
+        let mut elements = elements.iter();
+        let taken = |q: usize| match self.rounds.takes[q] {
+            Slot::Index => Some(i),
+            Slot::Const => self.given().position(|g| g == q).map(|g| given[g]),
+            Slot::Xs => elements.next().copied(),
+            Slot::Carry(r) => Some(state[r]),
+        };
+        let mut args: Vec<Atom> = (0..self.rounds.takes.len()).filter_map(taken).collect();
+        args.extend(linear);
+        let mut y = places.carries.clone();
+        y.extend([places.rounds, places.held]);
+        y.extend(b.inline(turned.back.function, &args));
+        y
+    }
+
+    /// It and its transpose, as two functions of the known operands and of what is linear.
+    fn both_ways(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        turned: &Turned,
+        known: &[Type],
+        linear: &[Type],
+    ) -> Result<LinearCall, Problem> {
+        let (back, forth) = cx.b.with_module(|m| {
+            let back = self.back(m, turned, known, linear)?;
+            let f = m.get(self.ahead);
+            let (n, tangents) = (known.len(), f.param_types().split_off(known.len()));
+            let found = turned.back.nonzero.iter().zip(&tangents).filter(|(on, _)| **on);
+            let types = known.iter().chain(found.map(|(_, ty)| ty)).cloned().collect::<Vec<_>>();
+            let forth = function(m, &f.name, [&types, &[]], |b, p, _| {
+                let mut given = p[n..].iter().copied();
+                let dx = turned.back.nonzero.iter().zip(&tangents);
+                let dx: Vec<Atom> = dx
+                    .map(|(on, ty)| instantiate(b, if *on { given.next() } else { None }, ty))
+                    .collect();
+                let y = b.inline(self.ahead, &[&p[..n], &dx].concat());
+                let ct = y.iter().zip(&turned.nonzero).filter(|(_, on)| **on).map(|(y, _)| *y);
+                ct.chain(turned.totals().map(|q| dx[q])).collect()
+            })?;
+            Ok((back, forth))
+        })?;
+        Ok(LinearCall { apply: Some(back), transpose: Some(forth), residuals: known.len() })
+    }
+}
+
+impl Primitive for Replay {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Control,
+            name: "replay{ahead, step, lin, trip, direction, takes}".into(),
+            math: "dy.. = ∂loop(x..) dx..".into(),
+            types: "those of ahead".into(),
+            derivative:
+                "∂dx: itself; its transpose undoes the rounds from carries that are kept or \
+                         made again; ∂x: that of ahead"
+                    .into(),
+            edges: "the linear half of a loop with `carries`; nobody writes it by hand".into(),
+        }]
+    }
+
+    fn outputs(&self, module: &Module) -> usize {
+        module.function(self.ahead).results.len()
+    }
+
+    fn infer(&self, module: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        Call::inline(self.ahead).infer(module, operands)
+    }
+
+    fn run(&self, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
+        Call::inline(self.ahead).run(module, operands)
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        match self.itself(cx, x, dx) {
+            Some(dual) => Ok(dual),
+            None => Call::inline(self.ahead).jvp(cx, x, dx),
+        }
+    }
+
+    fn linearize(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        match self.itself(cx, x, dx) {
+            Some(dual) => Ok(dual),
+            None => Call::inline(self.ahead).linearize(cx, x, dx),
+        }
+    }
+
+    fn is_linear(&self, module: &Module, operands: &[Linearity]) -> bool {
+        fits(self.known(module), operands.iter().copied().enumerate())
+    }
+
+    fn transpose(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        let b = cx.b;
+        let known = b.with_module(|m| self.known(m));
+        let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
+        let of = b.with_module(|m| self.parts(m));
+        let turned = Turned::new(cx, of.lin, &of.tangents, nonzero, &into.total[known..])?;
+        let mut args: Vec<Atom> = x[..known].iter().filter_map(Arg::known).collect();
+        let linear = turned.operands(b, ct, x, into, known);
+        let types = |atoms: &[Atom]| -> Vec<Type> { atoms.iter().map(|a| b.type_of(*a)).collect() };
+        let op = of.both_ways(cx, &turned, &types(&args), &types(&linear))?;
+        args.extend(linear);
+        let found = b.emit(op, &args);
+        turned.add(b, x, known, &found, into);
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        size: usize,
+        x: &[Atom],
+        batched: &[bool],
+    ) -> Result<Batched, Problem> {
+        // Over a batch it is no loop of one chain any more, but it and its transpose are still two
+        // functions.
+        let (b, ahead) = (cx.b, cx.b.with_module(|m| m.get(self.ahead)));
+        let known = b.with_module(|m| self.known(m));
+        let every = vec![true; ahead.results.len()];
+        let of = b.with_module(|m| self.parts(m));
+        let none = vec![None; of.tangents.len()];
+        let turned = Turned::new(cx, of.lin, &of.tangents, every, &none)?;
+        let (known, tangents) = {
+            let mut types = ahead.param_types();
+            let tangents = types.split_off(known);
+            (types, tangents)
+        };
+        let results = ahead.result_types();
+        let totals: Vec<Type> = turned.totals().map(|q| tangents[q].clone()).collect();
+        let linear = [&results[..], &totals].concat();
+        let transpose = b.with_module(|m| {
+            let back = of.back(m, &turned, &known, &linear)?;
+            let types = [&known[..], &results].concat();
+            function(m, &ahead.name, [&types, &[]], |b, p, _| {
+                let totals = totals.iter().map(|ty| instantiate(b, None, ty));
+                let args: Vec<Atom> = p.iter().copied().chain(totals).collect();
+                let mut found = b.inline(back, &args).into_iter();
+                let ct = turned.back.nonzero.iter().zip(&tangents);
+                ct.map(|(on, ty)| instantiate(b, if *on { found.next() } else { None }, ty))
+                    .collect()
+            })
+        })?;
+        let op = LinearCall {
+            apply: Some(self.ahead),
+            transpose: Some(transpose),
+            residuals: known.len(),
+        };
+        op.batch(cx, size, x, batched)
+    }
+
+    fn regions(&self) -> RegionList {
+        let rules = [self.step, self.lin].map(|f| Role::Rule.of(f));
+        [Role::Ruled.of(self.ahead)].into_iter().chain(rules).collect()
+    }
+
+    fn with_regions(&self, functions: &[FuncId]) -> Op {
+        let mut next = functions.iter().copied();
+        let mut of = self.clone();
+        for f in [&mut of.ahead, &mut of.step, &mut of.lin] {
+            *f = next.next().unwrap_or(*f);
+        }
+        of.into()
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+        // Whoever runs it reads what it gives; backward, what has no cotangent is left out.
+        Ok(Prune::Whole)
+    }
+
+    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Call(self.ahead)
+    }
+
+    fn effects(&self, module: &Module) -> Effects {
+        module.effects(self.ahead)
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples(module: &mut Module) -> Vec<Sample> {
+        // Derivatives of the samples of loops are made of it; here it is alone.
+        sample(module).into_iter().collect()
+    }
+}
+
+/// `c' = k c c`, three rounds of it with two places.
+fn sample(m: &mut Module) -> Result<Sample, Problem> {
+    let v = Type::array(Dtype::F64, &[2]);
+    let pair = [v.clone(), v.clone()];
+    let mul = |b: &Builder<'_>, x: Atom, y: Atom| calc(b, Scalar::Mul, x, y);
+    let step =
+        function(m, "square", [&pair, &[]], |b, p, _| vec![mul(b, mul(b, p[0], p[1]), p[1])])?;
+    let lin = function(m, "square.lin", [&pair, &pair], |b, p, d| {
+        let by_k = mul(b, mul(b, d[0], p[1]), p[1]);
+        let once = mul(b, mul(b, p[0], p[1]), d[1]);
+        let by_c = calc(b, Scalar::Add, once, once);
+        vec![calc(b, Scalar::Add, by_k, by_c)]
+    })?;
+    let takes = vec![Slot::Const, Slot::Carry(0)];
+    let rounds = Rounds { trip: Trip::Static(3), direction: Direction::Up, takes: takes.clone() };
+    let mut of = Undoing { ahead: lin, step, lin, rounds, tangents: takes };
+    let operands = vec![
+        Tensor::from([0.75, -0.5]),
+        Tensor::from([[1.5, 0.5], [0.0, 0.0]]),
+        Tensor::from([0i64, 0]),
+        Tensor::scalar(1i64),
+        Tensor::from([0.25, -1.0]),
+        Tensor::from([2.0, 0.5]),
+    ];
+    let types: Vec<Type> = operands.iter().map(|x| x.ty().clone().into()).collect();
+    of.ahead = of.ahead(m, types[..4].to_vec(), types[4..].to_vec(), 2)?;
+    Ok(Sample::smooth(of.op(), operands))
+}

@@ -1,0 +1,168 @@
+//! What a loop computes: one round after the other.
+
+use super::{Direction, Loop, Slot, Trip};
+use crate::lang::eval::{eval_owned, eval_values};
+use crate::lang::module::Module;
+use crate::lang::problem::Problem;
+use crate::lang::types::{ArrayType, Type};
+use crate::lang::value::{Tape, Value};
+use crate::limits;
+use crate::tensor::Tensor;
+use std::sync::Arc;
+
+pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
+    let rounds = &of.rounds;
+    let results = module.function(of.body).result_types();
+    // What each parameter is in the round to come; elements are read when it begins.
+    let mut values: Vec<Option<Value>> = vec![None; rounds.takes.len()];
+    for (p, x) in rounds.params().zip(&operands[rounds.lead()..]) {
+        values[p] = Some(x.clone());
+    }
+    let end = match &rounds.trip {
+        Trip::Static(n) => *n,
+        Trip::Runtime => usize::try_from(operands[0].array()?.at(0).bits as i64).unwrap_or(0),
+        Trip::While { .. } => usize::MAX,
+    };
+    let mut stacks = Vec::with_capacity(results.len());
+    for (r, ty) in results.iter().enumerate() {
+        stacks.push(match rounds.carrier(r) {
+            Some(_) => None,
+            None => {
+                let stacked = super::infer::stacked(ty, &rounds.trip);
+                limits::kept(stacked.as_array().map_or(0, |ty| ty.bytes() as u64))?;
+                Some(Stack::new(ty, &stacked)?)
+            }
+        });
+    }
+    // What rounds leave that is a stack has its size before the first of them.
+    let mut kept = stacks.iter().flatten().map(Stack::bytes).sum::<u64>();
+    limits::kept(kept)?;
+    let mut limited = limits::rounds(!matches!(rounds.trip, Trip::Static(_)));
+    if let Some(limited) = &mut limited {
+        limited.begin(matches!(rounds.trip, Trip::Runtime).then_some(end as u64))?;
+    }
+    let mut trips = 0;
+    while trips < end && proceeds(of, module, &values)? {
+        if let Some(limited) = &mut limited {
+            limited.round()?;
+        }
+        let i = rounds.index(trips, end);
+        // What is carried is handed over: a round may write where it lies.
+        let carried = |(slot, value): (&Slot, &mut Option<Value>)| match slot {
+            Slot::Carry(_) => value.take(),
+            Slot::Const | Slot::Xs => value.clone(),
+            Slot::Index => None,
+        };
+        let arg = |(slot, value): (&Slot, Option<Value>)| match (slot, value) {
+            (Slot::Index, _) => Ok(Tensor::scalar(i as i64).into()),
+            (Slot::Const | Slot::Carry(_), Some(x)) => Ok(x),
+            (Slot::Xs, Some(x)) => element(&x, i),
+            (Slot::Const | Slot::Carry(_) | Slot::Xs, None) => {
+                Err(Problem::internal("a loop takes more than it is given"))
+            }
+        };
+        let given = rounds.takes.iter().zip(&mut values);
+        let given = given.map(|(slot, value)| (slot, carried((slot, value))));
+        let args: Vec<Value> = given.map(arg).collect::<Result<_, _>>()?;
+        let y = eval_owned(module, of.body, args)?;
+        for (r, y) in y.into_iter().enumerate() {
+            match (rounds.carrier(r), &mut stacks[r]) {
+                (Some(p), _) => values[p] = Some(y),
+                (None, Some(stack)) => kept = kept.saturating_add(stack.put(i, y)),
+                (None, None) => {}
+            }
+        }
+        limits::kept(kept)?;
+        trips += 1;
+    }
+    let output = |(r, stack): (usize, Option<Stack>)| match (rounds.carrier(r), stack) {
+        (Some(p), _) => values[p].clone(),
+        (None, stack) => stack.map(|s| s.finish(rounds.direction)),
+    };
+    let mut outputs: Vec<Value> = stacks.into_iter().enumerate().filter_map(output).collect();
+    if let Trip::While { .. } = rounds.trip {
+        outputs.push(Tensor::scalar(trips as i64).into());
+    }
+    Ok(outputs)
+}
+
+/// Whether there is another round.
+fn proceeds(of: &Loop, module: &Module, values: &[Option<Value>]) -> Result<bool, Problem> {
+    let Trip::While { condition, reads } = &of.rounds.trip else { return Ok(true) };
+    let args: Vec<Value> = reads.iter().filter_map(|p| values[*p].clone()).collect();
+    let y = eval_values(module, *condition, &args)?;
+    Ok(!y[0].array()?.at(0).is_zero())
+}
+
+/// What belongs to round `i`.
+fn element(x: &Value, i: usize) -> Result<Value, Problem> {
+    match x {
+        Value::Array(x) => {
+            let mut y = Tensor::zeros_of(&ArrayType::new(x.dtype(), &x.shape()[1..]))?;
+            let bytes = y.ty().bytes();
+            y.bytes_mut().copy_from_slice(&x.bytes()[i * bytes..][..bytes]);
+            Ok(y.into())
+        }
+        Value::Tape(tape) => {
+            let field = tape.records.get(i).and_then(|record| record.first());
+            field.cloned().ok_or_else(|| {
+                let n = tape.records.len();
+                Problem::internal(format!("round {i} reads a tape of {n} records"))
+            })
+        }
+    }
+}
+
+/// What the rounds leave of a result.
+enum Stack {
+    /// An array with an element for each round.
+    Array(Tensor),
+    /// The records of a tape, in the order of the rounds as they ran.
+    Tape(Tape),
+}
+
+impl Stack {
+    fn new(ty: &Type, stacked: &Type) -> Result<Stack, Problem> {
+        Ok(match stacked {
+            Type::Array(ty) => Stack::Array(Tensor::zeros_of(ty)?),
+            Type::Tape(_) => Stack::Tape(Tape { fields: vec![ty.clone()], records: Vec::new() }),
+        })
+    }
+
+    /// What is there before the first round.
+    fn bytes(&self) -> u64 {
+        match self {
+            Stack::Array(x) => x.ty().bytes() as u64,
+            Stack::Tape(_) => 0,
+        }
+    }
+
+    /// What round `i` leaves, and how many bytes there are more.
+    fn put(&mut self, i: usize, y: Value) -> u64 {
+        match (self, y) {
+            (Stack::Array(x), Value::Array(y)) => {
+                let bytes = y.ty().bytes();
+                x.bytes_mut()[i * bytes..][..bytes].copy_from_slice(y.bytes());
+                0
+            }
+            (Stack::Tape(tape), y) => {
+                let bytes = y.bytes() as u64;
+                tape.records.push(vec![y]);
+                bytes
+            }
+            (Stack::Array(_), Value::Tape(_)) => 0,
+        }
+    }
+
+    fn finish(self, direction: Direction) -> Value {
+        match self {
+            Stack::Array(x) => Value::Array(x),
+            Stack::Tape(mut tape) => {
+                if direction == Direction::Down {
+                    tape.records.reverse();
+                }
+                Value::Tape(Arc::new(tape))
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The types of a loop: what its operands must be, what its outputs are.
+
+use super::{Direction, Loop, Rounds, Slot, Trip};
+use crate::lang::function::Function;
+use crate::lang::module::Module;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::types::{ArrayType, Dtype, Type};
+use crate::prim::rules::region_helpers::{arrow, signature};
+use crate::prim::{Effects, Operand, Types};
+
+/// One value of that type for each round: an array if it is an array and their number is known, else a
+/// tape.
+pub(super) fn stacked(ty: &Type, trip: &Trip) -> Type {
+    match (ty, trip) {
+        (Type::Array(ty), Trip::Static(n)) => {
+            ArrayType::new(ty.dtype, ty.shape.with_leading(*n)).into()
+        }
+        (ty, Trip::Static(_) | Trip::Runtime | Trip::While { .. }) => Type::Tape(vec![ty.clone()]),
+    }
+}
+
+pub(super) fn infer(
+    of: &Loop,
+    module: &Module,
+    operands: &[Operand<'_>],
+) -> Result<Types, Problem> {
+    let (f, rounds) = (module.function(of.body), &of.rounds);
+    let (params, results) = (f.param_types(), f.result_types());
+    if params.len() != rounds.takes.len() {
+        let (slots, name, n) = (rounds.takes.len(), &f.name, params.len());
+        let message =
+            format!("the loop says where {slots} parameters come from, and @{name} has {n}");
+        return Err(wrong(message, "`takes` has one slot for every parameter of the body"));
+    }
+    slots(rounds, f, &params, &results)?;
+    if let Trip::While { condition, reads } = &rounds.trip {
+        if !f.linear_params.is_empty() {
+            let message =
+                format!("a loop with a condition has a body, @{}, that is linear", f.name);
+            return Err(wrong(message, "how often it runs would depend on what is linear"));
+        }
+        check_condition(rounds, module, (*condition, reads), &params)?;
+    }
+    let wanted = wanted(rounds, &params);
+    super::super::call::check_arguments(&format!("{} in a loop", f.name), &wanted, operands)?;
+    let mut outputs: Types =
+        results.iter().enumerate().map(|(r, ty)| rounds.output(r, ty)).collect();
+    if let Trip::While { .. } = rounds.trip {
+        outputs.push(Type::scalar(Dtype::I64));
+    }
+    Ok(outputs)
+}
+
+impl Rounds {
+    /// The type of the output that a result of the body becomes.
+    pub fn output(&self, result: usize, ty: &Type) -> Type {
+        match self.carrier(result) {
+            Some(_) => ty.clone(),
+            None => stacked(ty, &self.trip),
+        }
+    }
+}
+
+/// The types of the operands.
+fn wanted(rounds: &Rounds, params: &[Type]) -> Vec<Type> {
+    let trip = (0..rounds.lead()).map(|_| Type::scalar(Dtype::I64));
+    let operand = |p: usize| match rounds.takes[p] {
+        Slot::Xs => stacked(&params[p], &rounds.trip),
+        Slot::Index | Slot::Const | Slot::Carry(_) => params[p].clone(),
+    };
+    trip.chain(rounds.params().map(operand)).collect()
+}
+
+/// Every slot fits its parameter, and every result is carried once at most.
+fn slots(rounds: &Rounds, f: &Function, params: &[Type], results: &[Type]) -> Result<(), Problem> {
+    let known = f.params.len();
+    for (p, (slot, ty)) in rounds.takes.iter().zip(params).enumerate() {
+        match slot {
+            Slot::Index if *ty != Type::scalar(Dtype::I64) || p >= known => {
+                let linear = if p >= known { "linear, " } else { "" };
+                let message = format!(
+                    "the number of the round goes to parameter {p} of @{}, which is {linear}{ty}",
+                    f.name
+                );
+                return Err(wrong(message, "an ordinary parameter of type i64[] takes it"));
+            }
+            Slot::Carry(r) => {
+                let Some(next) = results.get(*r) else {
+                    let message = format!("@{} has no result {r} to carry", f.name);
+                    return Err(wrong(message, "`carryN` names a result of the body, from 0 on"));
+                };
+                if rounds.carrier(*r) != Some(p) {
+                    let message = format!("result {r} of @{} is carried twice", f.name);
+                    return Err(wrong(message, "give the result twice and carry each once"));
+                }
+                if next != ty {
+                    return Err(changed(&f.name, (p, ty), (*r, next)));
+                }
+                // What is linear in one round is linear in all, if it is all that is carried.
+                if p < known && known < params.len() {
+                    let message = format!(
+                        "@{} has linear parameters, and parameter {p}, which is not, is carried",
+                        f.name
+                    );
+                    let help =
+                        "what is carried in a linear loop is linear; stack the others before";
+                    return Err(wrong(message, help));
+                }
+            }
+            Slot::Index | Slot::Const | Slot::Xs => {}
+        }
+    }
+    Ok(())
+}
+
+/// The condition reads what a round begins with, and gives a truth value.
+fn check_condition(
+    rounds: &Rounds,
+    module: &Module,
+    (condition, reads): (crate::lang::function::FuncId, &[usize]),
+    params: &[Type],
+) -> Result<(), Problem> {
+    let c = module.function(condition);
+    for p in reads {
+        match rounds.takes.get(*p) {
+            Some(Slot::Const | Slot::Carry(_)) => {}
+            Some(Slot::Index | Slot::Xs) | None => {
+                let message = format!("the condition @{} reads parameter {p} of the body", c.name);
+                let help = "only constants and carries have a value before a round begins";
+                return Err(wrong(message, help));
+            }
+        }
+    }
+    let read: Vec<Type> = reads.iter().map(|p| params[*p].clone()).collect();
+    if c.param_types() != read || c.result_types() != [Type::scalar(Dtype::Bool)] {
+        let (found, want) = (signature(c), arrow(&read, &[Type::scalar(Dtype::Bool)]));
+        let message = format!("the condition @{} must be {want}, found {found}", c.name);
+        return Err(Problem::new(Kind::Arguments, message, "a condition gives one truth value"));
+    }
+    if rounds.direction != Direction::Up {
+        let message = "a loop with a condition runs down".to_owned();
+        return Err(wrong(message, "its last round is not known before it runs: direction=up"));
+    }
+    if module.effects(condition) == Effects::Ordered {
+        let message = format!("the condition @{} has an effect", c.name);
+        let help = "how often a condition runs is not said; put the effect into the body";
+        return Err(Problem::new(Kind::Arguments, message, help));
+    }
+    Ok(())
+}
+
+fn wrong(message: String, help: &str) -> Problem {
+    Problem::new(Kind::Arguments, message, help)
+}
+
+/// A carry that a round makes another type of.
+fn changed(f: &str, (p, before): (usize, &Type), (r, after): (usize, &Type)) -> Problem {
+    let dtype = |ty: &Type| ty.as_array().map(|a| a.dtype);
+    let kind = if dtype(before) == dtype(after) { Kind::Shape } else { Kind::Dtype };
+    let message =
+        format!("parameter {p} of @{f} is {before}, and result {r}, which it carries, {after}");
+    Problem::new(kind, message, "what is carried keeps its type; convert or reshape it in the body")
+}

@@ -1,0 +1,498 @@
+//! Derivatives of a loop that run in its direction: the tangents of a round beside its values, or in a
+//! loop of their own behind it.
+//!
+//! ```text
+//! jvp:        (x.., dx..) -> (y.., dy..)       the rounds of the body's jvp
+//! linearize:  x.. -> (y.., kept..)             the rounds of its forward half, which stack what they keep
+//!             (residuals..; dx..) -> dy..      the rounds of its linear half
+//! ```
+//!
+//! A carry has a tangent if its start has one or if a round makes one; which do is found by asking
+//! until no more come, at most once for each carry.
+//!
+//! What the linear rounds read of the others costs memory for every round only if it has to: a constant
+//! and an element are read again, the number of the round is there, a stacked result is read again, and
+//! what follows from constants alone is computed once, outside, if it is an array. The rest is stacked:
+//! for each value one array with an element for each round, or a tape if their number is not known. What a
+//! round begins with is what the one before it ended with, so where that is stacked the array serves for
+//! both.
+//!
+//! A tape is never computed outside, though the rounds that wrote it read constants alone: it would be
+//! a constant of the linear rounds, and the cotangent of a constant is a sum, which tapes have not.
+//! And where there may be no round, nothing is computed outside that might not end.
+
+use super::{Direction, Loop, Rounds, Slot, Trip};
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::literal::Literal;
+use crate::lang::module::Module;
+use crate::lang::problem::Problem;
+use crate::lang::query::{LinearizeOf, Residual};
+use crate::lang::types::{Dtype, Type};
+use crate::map::OrderedSet;
+use crate::policy::{Memory, Policy, Price, Share, Terms};
+use crate::prim::rules::region_helpers::{function, instantiate, scatter_tangents};
+use crate::prim::rules::slice_helpers::element;
+use crate::prim::{Broadcast, Dual, Effects, Op, RuleCx, Scalar};
+use std::sync::Arc;
+
+/// How many rounds a loop is taken to have, of which only the run knows.
+const SOME_ROUNDS: usize = 32;
+
+pub(super) fn jvp(
+    of: &Loop,
+    cx: &mut RuleCx<'_, '_>,
+    x: &[Atom],
+    dx: &[Option<Atom>],
+) -> Result<Dual, Problem> {
+    let (derived, active) = of.settled(
+        of.of_params(dx.iter().map(Option::is_some)),
+        |active, forced| cx.ask(|regions, m| regions.jvp(m, of.body, active, forced)),
+        |derived| &derived.active_out,
+    )?;
+    let results = derived.active_out.len();
+    let mut op = Loop { body: derived.function, ..of.clone() };
+    op.rounds.takes.extend(of.tangent_slots(&active, &derived.active_out, results));
+    let args = [x, &of.tangents(cx, x, dx, &active)].concat();
+    let mut y = op.emit(cx.b, &args)?;
+    let dy: Vec<Atom> = y.drain(results..y.len() - of.trips()).collect();
+    Ok(of.dual(y, &derived.active_out, &dy))
+}
+
+pub(super) fn linearize(
+    of: &Loop,
+    cx: &mut RuleCx<'_, '_>,
+    x: &[Atom],
+    dx: &[Option<Atom>],
+) -> Result<Dual, Problem> {
+    if let Some(dual) = super::checkpointed::linearize(of, cx, x, dx)? {
+        return Ok(dual);
+    }
+    let shares = of.shares(cx);
+    let (derived, active) = of.settled(
+        of.of_params(dx.iter().map(Option::is_some)),
+        |active, forced| {
+            cx.ask(|regions, m| regions.linearize(m, of.body, active, forced, &shares))
+        },
+        |derived| &derived.active_out,
+    )?;
+    let derived = cx.ask(|regions, m| {
+        let mut terms = of.terms(m, &derived, &shares);
+        if of.carries.is_some() {
+            // One that has no more rounds than carries to keep keeps those.
+            terms.policy = Policy::Nothing;
+        }
+        regions.plan(m, derived, terms)
+    })?;
+    let (y, read) = Kept::new(of, cx, &derived, x)?.run()?;
+    let mut takes: Vec<Slot> = read.iter().flat_map(Reading::slots).copied().collect();
+    takes.extend(of.tangent_slots(&active, &derived.active_out, 0));
+    let lin = of.reading(cx, derived.lin, &read)?;
+    let mut op = Loop::new(lin, of.rounds.clone());
+    op.rounds.takes = takes;
+    // The rounds of a loop that asks a condition are counted, and those derived from it follow the count.
+    let mut args = x[..of.rounds.lead()].to_vec();
+    if let Trip::While { .. } = of.rounds.trip {
+        op.rounds.trip = Trip::Runtime;
+        args.extend(y.last());
+    }
+    args.extend(read.iter().flat_map(|r| r.operands.iter().copied()));
+    args.extend(of.tangents(cx, x, dx, &active));
+    let dy = match derived.active_out.contains(&true) {
+        true => op.emit(cx.b, &args)?,
+        false => Vec::new(),
+    };
+    Ok(of.dual(y, &derived.active_out, &dy))
+}
+
+impl Loop {
+    /// A mask over operands as one over the parameters of the body.
+    pub(super) fn of_params(&self, operands: impl Iterator<Item = bool>) -> Vec<bool> {
+        let mut mask = vec![false; self.rounds.takes.len()];
+        for (p, on) in self.rounds.params().zip(operands.skip(self.rounds.lead())) {
+            mask[p] = on;
+        }
+        mask
+    }
+
+    /// What is asked of the body about some of its parameters, when as many carries are among them as
+    /// its results make necessary, and the carried results of those are forced.
+    pub(super) fn settled<T>(
+        &self,
+        mut on: Vec<bool>,
+        mut ask: impl FnMut(&[bool], &[bool]) -> Result<T, Problem>,
+        out: impl Fn(&T) -> &Vec<bool>,
+    ) -> Result<(T, Vec<bool>), Problem> {
+        loop {
+            let answer = ask(&on, &[])?;
+            let mut forced = vec![false; out(&answer).len()];
+            let mut settled = true;
+            for (p, slot) in self.rounds.takes.iter().enumerate() {
+                if let Slot::Carry(r) = slot {
+                    settled &= on[p] || !out(&answer)[*r];
+                    on[p] |= out(&answer)[*r];
+                    forced[*r] = on[p];
+                }
+            }
+            if settled {
+                return Ok((ask(&on, &forced)?, on));
+            }
+        }
+    }
+
+    /// What costs memory for every round if the linear rounds read it: what each begins with, if it
+    /// changes, and what it hands to the next.
+    fn terms(&self, m: &Module, of: &LinearizeOf, shares: &[Share]) -> Terms {
+        let hoists = self.hoists(m, of.fwd);
+        let fwd = m.function(of.fwd);
+        let values = shares.iter().all(|s| s.regime().memory == Memory::Values);
+        let own = &fwd.results[..of.active_out.len()];
+        let price = |p: usize| match self.rounds.takes[p] {
+            Slot::Carry(r) if values && self.stacks(own, r).is_some() => Price::THERE,
+            Slot::Carry(r) if fwd.results[r] != fwd.params[p].into() => {
+                // A carry is no memory that may be written over.
+                Price::Bytes(Share::OWN.in_bits(shares[p].regime().bits))
+            }
+            Slot::Carry(_) | Slot::Const if hoists || !shares[p].is_free() => {
+                Price::Constant(shares[p])
+            }
+            Slot::Carry(_) | Slot::Const | Slot::Index | Slot::Xs => Price::Bytes(shares[p]),
+        };
+        let params = (0..self.rounds.takes.len()).map(price).collect();
+        let result = |r: usize| match self.rounds.carrier(r) {
+            Some(_) => Price::OWN,
+            None => Price::THERE,
+        };
+        let results = (0..of.active_out.len()).map(result).collect();
+        Terms::apart(params, results, self.some_rounds())
+    }
+
+    /// The result of so many that is stacked and is what a carried one is, if it is an array with a row.
+    fn stacks(&self, results: &[Atom], carried: usize) -> Option<usize> {
+        let known = matches!(self.rounds.trip, Trip::Static(1..));
+        let same = |r: &usize| results[*r] == results[carried] && self.rounds.carrier(*r).is_none();
+        (0..results.len()).find(same).filter(|_| known)
+    }
+
+    /// The linear rounds, which read what rounds begin with where the one before it ended.
+    ///
+    /// ```text
+    /// x = select (i == 0) start y[i - 1]
+    /// ```
+    fn reading(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        lin: FuncId,
+        read: &[Reading],
+    ) -> Result<FuncId, Problem> {
+        if read.iter().all(|r| !r.before) {
+            return Ok(lin);
+        }
+        let Trip::Static(n) = self.rounds.trip else { return Ok(lin) };
+        let (first, step) = match self.rounds.direction {
+            Direction::Up => (0, Scalar::Sub),
+            Direction::Down => (n - 1, Scalar::Add),
+        };
+        let operands = |r: &Reading| r.operands.iter().map(|a| cx.b.type_of(*a)).collect();
+        let given: Vec<Vec<Type>> = read.iter().map(operands).collect();
+        cx.ask(|_, m| {
+            let f = m.get(lin);
+            // The number of the round, what the first one begins with, and what each ended with.
+            let types =
+                read.iter().zip(&f.params).zip(given).flat_map(|((r, p), given)| match r.before {
+                    true => [vec![Type::scalar(Dtype::I64)], given].concat(),
+                    false => vec![f.types[*p].clone()],
+                });
+            let types: Vec<Type> = types.collect();
+            let linear: Vec<Type> = f.linear_params.iter().map(|p| f.types[*p].clone()).collect();
+            function(m, &f.name, [&types, &linear], |b, given, linear| {
+                let (mut given, mut args) = (given, Vec::with_capacity(read.len()));
+                for r in read {
+                    let (own, rest) = given.split_at(r.slots().len());
+                    given = rest;
+                    args.push(match *own {
+                        [i, start, ends] => {
+                            let number = |n: usize| Atom::from(Literal::i64(n as i64));
+                            let before = element(b, ends, b.emit1(step, &[i, number(1)]));
+                            let begins = b.emit1(Scalar::Eq, &[i, number(first)]);
+                            let (shape, dims) = (b.shape_of(before), [].into());
+                            let begins = b.emit1(Broadcast { shape, dims }, &[begins]);
+                            b.emit1(Scalar::Select, &[begins, start, before])
+                        }
+                        _ => own[0],
+                    });
+                }
+                args.extend(linear);
+                b.inline(lin, &args)
+            })
+        })
+    }
+
+    /// How many rounds there are, or may be.
+    fn some_rounds(&self) -> usize {
+        match self.rounds.trip {
+            Trip::Static(n) => n,
+            Trip::Runtime | Trip::While { .. } => SOME_ROUNDS,
+        }
+    }
+
+    /// What it costs the linear rounds to have the parameters of the body again: nothing for the number of
+    /// the round; all rounds share what changes in none.
+    fn shares(&self, cx: &RuleCx<'_, '_>) -> Vec<Share> {
+        let lead = self.rounds.lead();
+        let regime = cx.regime();
+        let mut shares = vec![Share::FREE.with(regime); self.rounds.takes.len()];
+        for (i, p) in self.rounds.params().enumerate() {
+            shares[p] = cx.share(lead + i);
+        }
+        cx.b.with_module(|m| {
+            let body = m.function(self.body);
+            for (p, slot) in self.rounds.takes.iter().enumerate() {
+                let same =
+                    |r: usize| body.params.get(p).is_some_and(|p| body.results[r] == (*p).into());
+                shares[p] = match slot {
+                    Slot::Carry(r) if !same(*r) => Share::OWN.with(regime),
+                    Slot::Carry(_) | Slot::Const => shares[p].among(self.some_rounds()),
+                    Slot::Index | Slot::Xs => shares[p],
+                };
+            }
+        });
+        shares.into_iter().map(|share| share.inside(self.some_rounds())).collect()
+    }
+
+    /// Whether what follows from constants alone, and is computed by `f`, may be computed outside: not
+    /// what is seen, and nothing that might not end where there may be no round.
+    fn hoists(&self, m: &Module, f: FuncId) -> bool {
+        let runs = matches!(self.rounds.trip, Trip::Static(1..));
+        m.effects(f) != Effects::Ordered && (runs || !may_not_end(m, f))
+    }
+
+    /// The slots of tangents: those of their parameters, carried by the tangents of the results, which
+    /// begin at `first`.
+    pub(super) fn tangent_slots(
+        &self,
+        active: &[bool],
+        active_out: &[bool],
+        first: usize,
+    ) -> Vec<Slot> {
+        let rank = |r: usize| active_out[..r].iter().filter(|on| **on).count();
+        let slots = self.rounds.takes.iter().zip(active).filter(|(_, on)| **on);
+        let tangent = |slot: &Slot| match *slot {
+            Slot::Carry(r) => Slot::Carry(first + rank(r)),
+            Slot::Index | Slot::Const | Slot::Xs => *slot,
+        };
+        slots.map(|(slot, _)| tangent(slot)).collect()
+    }
+
+    /// The tangents of the operands whose parameters have one.
+    pub(super) fn tangents(
+        &self,
+        cx: &RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+        active: &[bool],
+    ) -> Vec<Atom> {
+        let lead = self.rounds.lead();
+        let operands = self.rounds.params().zip(x[lead..].iter().zip(&dx[lead..]));
+        let operands = operands.filter(|(p, _)| active[*p]);
+        operands.map(|(_, (x, dx))| instantiate(cx.b, *dx, &cx.b.type_of(*x))).collect()
+    }
+
+    /// Outputs, the number of rounds among them if it is one, and the tangents of those that have any.
+    pub(super) fn dual(&self, y: Vec<Atom>, active_out: &[bool], dy: &[Atom]) -> Dual {
+        let trips = (0..self.trips()).map(|_| None);
+        let dy = scatter_tangents(active_out, dy).into_iter().chain(trips).collect();
+        Dual { y: y.into(), dy }
+    }
+}
+
+/// How the linear rounds get a residual.
+struct Reading {
+    slot: Slot,
+    /// None for the number of the round.
+    operands: Vec<Atom>,
+    /// It is what a round begins with: the operands are the start and the array of what rounds end with.
+    before: bool,
+}
+
+impl Reading {
+    fn of(slot: Slot, operand: Option<Atom>) -> Reading {
+        Reading { slot, operands: operand.into_iter().collect(), before: false }
+    }
+
+    /// The slots of the parameters from which it is made.
+    fn slots(&self) -> &[Slot] {
+        match self.before {
+            true => &[Slot::Index, Slot::Const, Slot::Const],
+            false => std::slice::from_ref(&self.slot),
+        }
+    }
+}
+
+/// Where a residual comes from.
+enum Origin {
+    /// It is there in every round.
+    There(Reading),
+    /// A value of the forward half that follows from constants, the n-th of those.
+    Hoisted(usize),
+    /// The n-th result of the forward rounds, which stack it.
+    Stacked(usize),
+    /// The same of the round before, and in the first one what that parameter begins with.
+    Before(usize, usize),
+}
+
+/// The forward rounds of a loop, and what the linear ones read of them.
+struct Kept<'a, 'b, 'm> {
+    of: &'a Loop,
+    cx: &'a mut RuleCx<'b, 'm>,
+    x: &'a [Atom],
+    residuals: &'a [Residual],
+    /// The forward half of the body, and how many of its results are those of the body.
+    fwd: Arc<crate::Function>,
+    fwd_id: FuncId,
+    own: usize,
+    /// Which of its results may be computed outside: arrays that follow from constants alone.
+    known: Vec<bool>,
+    /// The results of the forward rounds, as atoms of the forward half.
+    results: Vec<Atom>,
+    /// The results of the forward half that are computed outside.
+    hoisted: Vec<usize>,
+}
+
+impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
+    fn new(
+        of: &'a Loop,
+        cx: &'a mut RuleCx<'b, 'm>,
+        derived: &'a LinearizeOf,
+        x: &'a [Atom],
+    ) -> Result<Kept<'a, 'b, 'm>, Problem> {
+        let constant: Vec<bool> = of.rounds.takes.iter().map(|s| *s == Slot::Const).collect();
+        let memory = cx.regime().memory;
+        let (fwd, known) = cx.ask(|regions, m| {
+            let fwd = m.get(derived.fwd);
+            // What is more than its value stays where it is.
+            let mut known = vec![false; fwd.results.len()];
+            // Nor does what reads arrays that these rounds may write.
+            let written = memory == Memory::Written && m.writes(derived.fwd);
+            if m.effects(derived.fwd) != Effects::Ordered && !written {
+                let parts = regions.unzip(m, derived.fwd, &constant)?;
+                if m.effects(parts.known) == Effects::Pure && of.hoists(m, parts.known) {
+                    known = parts.known_out;
+                }
+            }
+            for (known, ty) in known.iter_mut().zip(fwd.result_types()) {
+                *known &= ty.as_array().is_some();
+            }
+            Ok((fwd, known))
+        })?;
+        let own = derived.active_out.len();
+        let results = fwd.results[..own].to_vec();
+        let (residuals, hoisted) = (&derived.residuals, Vec::new());
+        Ok(Kept { of, cx, x, residuals, fwd, fwd_id: derived.fwd, own, known, results, hoisted })
+    }
+
+    /// The outputs of the loop, and how the linear rounds get every residual.
+    fn run(mut self) -> Result<(Vec<Atom>, Vec<Reading>), Problem> {
+        let origins: Vec<Origin> = self.residuals.iter().map(|r| self.origin(*r)).collect();
+        let mut used = vec![false; self.fwd.results.len()];
+        self.hoisted.iter().for_each(|r| used[*r] = true);
+        let hoisted = match self.hoisted.is_empty() {
+            true => Vec::new(),
+            false => {
+                let fwd = self.fwd_id;
+                let part = self.cx.ask(|regions, m| regions.prune(m, fwd, &used, &[]))?;
+                let params = part.params.iter().enumerate().filter(|(_, on)| **on);
+                let args: Vec<Atom> = params.filter_map(|(p, _)| self.operand(p)).collect();
+                self.cx.b.inline(part.function, &args)
+            }
+        };
+        // Results that are hoisted come in the order of the function.
+        let place = |n: usize| self.hoisted.iter().filter(|r| **r < self.hoisted[n]).count();
+        let forward = self.cx.b.with_module(|m| {
+            let mut forward = (*self.fwd).clone();
+            forward.results.clone_from(&self.results);
+            m.add(forward)
+        })?;
+        let op = Loop { body: forward, ..self.of.clone() };
+        let y = self.cx.b.emit(op, self.x).to_vec();
+        let reading = |origin| match origin {
+            Origin::There(reading) => reading,
+            Origin::Hoisted(n) => Reading::of(Slot::Const, Some(hoisted[place(n)])),
+            Origin::Stacked(n) => Reading::of(Slot::Xs, Some(y[n])),
+            Origin::Before(p, n) => {
+                let operands = self.operand(p).into_iter().chain([y[n]]).collect();
+                Reading { slot: Slot::Const, operands, before: true }
+            }
+        };
+        let read = origins.into_iter().map(reading).collect();
+        let mut outputs = y[..self.own].to_vec();
+        outputs.extend(&y[y.len() - self.of.trips()..]);
+        Ok((outputs, read))
+    }
+
+    /// The operand of a parameter; none for the number of the round.
+    fn operand(&self, p: usize) -> Option<Atom> {
+        let rounds = &self.of.rounds;
+        let place = rounds.params().position(|q| q == p)?;
+        self.x.get(rounds.lead() + place).copied()
+    }
+
+    /// The result that stacks what a carried one is, where arrays are values.
+    fn before(&self, carried: usize) -> Option<usize> {
+        let values = self.cx.regime().memory == Memory::Values;
+        self.of.stacks(&self.results, carried).filter(|_| values)
+    }
+
+    fn origin(&mut self, residual: Residual) -> Origin {
+        let there = |slot, operand| Origin::There(Reading::of(slot, operand));
+        match residual {
+            Residual::Parameter(p) => match self.of.rounds.takes[p] {
+                slot @ (Slot::Index | Slot::Const | Slot::Xs) => there(slot, self.operand(p)),
+                // What no round changes is what it was.
+                Slot::Carry(r) if self.fwd.results[r] == self.fwd.params[p].into() => {
+                    there(Slot::Const, self.operand(p))
+                }
+                Slot::Carry(r) => match self.before(r) {
+                    Some(n) => Origin::Before(p, n),
+                    None => self.stacked(self.fwd.params[p].into()),
+                },
+            },
+            Residual::Result(r) | Residual::Kept(r) if self.known[r] => {
+                let seen = self.hoisted.iter().position(|h| *h == r);
+                Origin::Hoisted(seen.unwrap_or_else(|| {
+                    self.hoisted.push(r);
+                    self.hoisted.len() - 1
+                }))
+            }
+            Residual::Result(r) | Residual::Kept(r) => self.stacked(self.fwd.results[r]),
+        }
+    }
+
+    /// A result of the forward rounds that is that value, and stacked: one that is there, or a new one.
+    fn stacked(&mut self, value: Atom) -> Origin {
+        let of = self.of;
+        let free = |r: &usize| of.rounds.carrier(*r).is_none();
+        let found = (0..self.results.len()).find(|r| self.results[*r] == value && free(r));
+        Origin::Stacked(found.unwrap_or_else(|| {
+            self.results.push(value);
+            self.results.len() - 1
+        }))
+    }
+}
+
+/// Whether a function, or one that it runs, has a loop on a condition.
+fn may_not_end(m: &Module, f: FuncId) -> bool {
+    let mut seen = OrderedSet::default();
+    let mut open = vec![f];
+    while let Some(f) = open.pop() {
+        if !seen.insert(f) {
+            continue;
+        }
+        for e in &m.function(f).equations {
+            if let Op::Loop(Loop { rounds: Rounds { trip: Trip::While { .. }, .. }, .. }) = &e.op {
+                return true;
+            }
+            open.extend(e.op.regions().iter().filter(|r| r.role.runs()).map(|r| r.function));
+        }
+    }
+    false
+}

@@ -1,0 +1,225 @@
+//! A loop over a batch whose members need different numbers of rounds.
+//!
+//! It runs as long as any member needs a round; a member that needs none any more keeps what it
+//! carries, and is not seen by the body ([`Lanes`]).
+//!
+//! ```text
+//! trip=runtime:  rounds up to the largest number; in round i those members run that have more than i
+//! trip=while:    which members go on is carried, and how many rounds each had
+//! ```
+//!
+//! Where a round is seen from outside, members run it one after the other.
+//!
+//! In either direction round i is round i of every member, so a loop that runs the rounds of another one
+//! backwards meets each member where it left it.
+
+use super::{Direction, Loop, Rounds, Slot, Trip};
+use crate::lang::builder::Builder;
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::literal::Literal;
+use crate::lang::problem::Problem;
+use crate::lang::query::Wanted;
+use crate::lang::types::{Dtype, Type};
+use crate::prim::elementwise::{full, materialize_lead};
+use crate::prim::rules::batch_mask::{Lanes, one_by_one, skipped};
+use crate::prim::rules::region_helpers::function;
+use crate::prim::{Batched, Broadcast, Cond, Convert, Reduce, Reducer, RuleCx, Scalar};
+
+pub(super) fn batch(
+    of: &Loop,
+    cx: &mut RuleCx<'_, '_>,
+    size: usize,
+    x: &[Atom],
+    batched: &[bool],
+) -> Result<Batched, Problem> {
+    let (b, rounds) = (cx.b, &of.rounds);
+    // Members end one after the other, so every carry has the batch.
+    let mut on = of.of_params(batched.iter().copied());
+    for (on, slot) in on.iter_mut().zip(&rounds.takes) {
+        *on |= matches!(slot, Slot::Carry(_));
+    }
+    let mut seen = false;
+    let derived = cx.ask(|regions, m| {
+        seen = m.is_seen(of.body);
+        let wanted = |r: usize| match rounds.carrier(r) {
+            None if !seen => Wanted::AsIs,
+            Some(_) | None => Wanted::Batched,
+        };
+        let wanted: Vec<Wanted> = (0..m.function(of.body).results.len()).map(wanted).collect();
+        regions.batch(m, of.body, size, &on, &wanted)
+    })?;
+    let results = derived.batched_out.len();
+    let lead = rounds.lead();
+    let mut args = Vec::new();
+    for ((p, x), lifted) in rounds.params().zip(&x[lead..]).zip(&batched[lead..]) {
+        args.push(if on[p] && !lifted { materialize_lead(b, size, *x) } else { *x });
+    }
+    let number = Literal::i64(0);
+    let none = full(b, &[size].into(), number);
+    let mut masked = Masked { of, function: derived.function, size, on: &on, goes_on: None, seen };
+    let op = match &rounds.trip {
+        Trip::Static(_) => {
+            return Err(Problem::internal("all members have as many rounds as the loop says"));
+        }
+        Trip::Runtime => {
+            let needed = x[0];
+            let most = match size {
+                0 => number.into(),
+                _ => b.emit1(Reduce { reducer: Reducer::Max, axes: vec![0] }, &[needed]),
+            };
+            let (body, takes) = masked.body(cx, &[Slot::Index, Slot::Const])?;
+            let place =
+                rounds.takes.iter().zip(0..masked.known(cx)).filter(|(s, _)| **s != Slot::Index);
+            args.insert(place.count(), needed);
+            args.insert(0, most);
+            let direction = rounds.direction;
+            Loop {
+                body,
+                rounds: Rounds { trip: Trip::Runtime, direction, takes },
+                carries: of.carries,
+            }
+        }
+        Trip::While { condition, reads } => {
+            let lifted: Vec<bool> = reads.iter().map(|p| on[*p]).collect();
+            let goes_on = cx.ask(|regions, m| {
+                regions.batch(m, *condition, size, &lifted, &[Wanted::Batched])
+            })?;
+            masked.goes_on = Some((goes_on.function, reads));
+            let operand = |p: &usize| rounds.params().position(|q| q == *p).map(|i| args[i]);
+            let read: Vec<Atom> = reads.iter().filter_map(operand).collect();
+            args.extend(b.inline(goes_on.function, &read));
+            args.push(none);
+            let (body, takes) =
+                masked.body(cx, &[Slot::Carry(results), Slot::Carry(results + 1)])?;
+            let condition = b.with_module(|m| {
+                let live = Type::array(Dtype::Bool, &[size]);
+                function(m, "any", [&[live], &[]], |b, p, _| {
+                    vec![b.emit1(Reduce { reducer: Reducer::Or, axes: vec![0] }, p)]
+                })
+            })?;
+            let trip = Trip::While { condition, reads: vec![rounds.takes.len()] };
+            Loop {
+                body,
+                rounds: Rounds { trip, direction: Direction::Up, takes },
+                carries: of.carries,
+            }
+        }
+    };
+    let mut y = b.emit(op, &args).to_vec();
+    let mut batched = derived.batched_out;
+    if let Trip::While { .. } = rounds.trip {
+        // What each member had, not what all together had nor who goes on.
+        y.truncate(results + 2);
+        y.remove(results);
+        batched.push(true);
+    }
+    Ok(Batched { y: y.into(), batched: batched.into() })
+}
+
+/// The body over a batch, of which only some members are seen.
+struct Masked<'a> {
+    of: &'a Loop,
+    /// The body over the whole batch.
+    function: FuncId,
+    size: usize,
+    /// Which of its parameters have the batch.
+    on: &'a [bool],
+    /// For a loop on a condition: the condition over the whole batch, and what it reads.
+    goes_on: Option<(FuncId, &'a [usize])>,
+    /// Whether a user can see that it runs.
+    seen: bool,
+}
+
+impl Masked<'_> {
+    /// How many of its parameters are not linear.
+    fn known(&self, cx: &RuleCx<'_, '_>) -> usize {
+        cx.b.with_module(|m| m.function(self.function).params.len())
+    }
+
+    /// The masked body and its slots: two more, behind those that are not linear, say who runs.
+    fn body(&self, cx: &RuleCx<'_, '_>, more: &[Slot; 2]) -> Result<(FuncId, Vec<Slot>), Problem> {
+        let known = self.known(cx);
+        let takes = &self.of.rounds.takes;
+        let slots = [&takes[..known], more, &takes[known..]].concat();
+        cx.b.with_module(|m| {
+            let f = m.get(self.function);
+            let types = f.param_types();
+            let (first, linear) = types.split_at(known);
+            let index = Type::scalar(Dtype::I64);
+            let of_all = |dtype| Type::array(dtype, &[self.size]);
+            let more = match self.goes_on {
+                None => [index, of_all(Dtype::I64)],
+                Some(_) => [of_all(Dtype::Bool), of_all(Dtype::I64)],
+            };
+            let types = [first, &more].concat();
+            let body = function(m, &f.name, [&types, linear], |b, p, linear| {
+                self.round(b, &p[..known], &p[known..], linear).unwrap_or_else(|problem| {
+                    b.fail(problem);
+                    Vec::new()
+                })
+            })?;
+            Ok((body, slots))
+        })
+    }
+
+    fn round(
+        &self,
+        b: &Builder<'_>,
+        p: &[Atom],
+        more: &[Atom],
+        linear: &[Atom],
+    ) -> Result<Vec<Atom>, Problem> {
+        if self.size == 0 {
+            return Ok(self.ended(b, p, more, linear));
+        }
+        let spread = Broadcast { shape: [self.size].into(), dims: vec![] };
+        let alive = match self.goes_on {
+            None => b.emit1(Scalar::Lt, &[b.emit1(spread, &more[..1]), more[1]]),
+            Some(_) => more[0],
+        };
+        let lanes = Lanes::new(b, alive);
+        let before = [p, linear].concat();
+        let safe = |(i, x): (usize, &Atom)| match self.on[i] {
+            true if i < p.len() => lanes.safe(*x),
+            true => lanes.zero(*x),
+            false => *x,
+        };
+        let args: Vec<Atom> = before.iter().enumerate().map(safe).collect();
+        let mut y = match self.seen {
+            false => b.inline(self.function, &args),
+            true => {
+                let skipped = b.with_module(|m| skipped(m, self.of.body, &[]))?;
+                let op = Cond { branches: vec![skipped, self.of.body] }.into();
+                let args = [&[alive], &before[..]].concat();
+                let on = [&[true], self.on].concat();
+                one_by_one(b, self.size, &op, &args, &on, p.len() + 1)?
+            }
+        };
+        for (r, y) in y.iter_mut().enumerate() {
+            if let Some(p) = self.of.rounds.carrier(r) {
+                *y = lanes.choose(*y, before[p]);
+            }
+        }
+        if let Some((condition, reads)) = self.goes_on {
+            let after = |p: &usize| match self.of.rounds.takes[*p] {
+                Slot::Carry(r) => y[r],
+                Slot::Index | Slot::Const | Slot::Xs => before[*p],
+            };
+            let read: Vec<Atom> = reads.iter().map(after).collect();
+            let goes_on = b.inline(condition, &read);
+            let one = b.emit1(Convert { to: Dtype::I64 }, &[alive]);
+            y.extend(goes_on);
+            y.push(b.emit1(Scalar::Add, &[more[1], one]));
+        }
+        Ok(y)
+    }
+
+    /// A round without members, which is never run.
+    fn ended(&self, b: &Builder<'_>, p: &[Atom], more: &[Atom], linear: &[Atom]) -> Vec<Atom> {
+        let mut y = b.inline(self.function, &[p, linear].concat());
+        if self.goes_on.is_some() {
+            y.extend(more);
+        }
+        y
+    }
+}

@@ -1,0 +1,304 @@
+//! `loop{body, trip, direction, takes, carries}`: a function run round after round.
+//!
+//! ```text
+//! func @step(%0: f64[], %1: f64[], %2: f64[]) -> (f64[], f64[]) {
+//!   %3: f64[] = mul %0, %1
+//!   %4: f64[] = add %3, %2
+//!   return %4, %3
+//! }
+//!
+//! func @f(%0: f64[], %1: f64[], %2: f64[8]) -> (f64[], f64[8]) {
+//!   %3: f64[], %4: f64[8] = loop{body=@step, trip=8, direction=up, takes=[const,carry0,xs]} %0, %1, %2
+//!   return %3, %4
+//! }
+//! ```
+//!
+//! [`Rounds`] says what goes in and out of a round. One primitive is `scan` (carries and elements),
+//! `fori_loop` (carries, and a number of rounds that may be known only at run time), `while_loop` (a
+//! condition decides) and `map` (elements alone).
+//!
+//! Nothing is carried but what a slot says: a loop reads no value but its operands, and every round
+//! begins with what the one before it left.
+
+mod batch;
+mod checkpoint_slots;
+mod checkpointed;
+mod eval;
+mod infer;
+mod invariant_carries;
+mod linearize;
+mod masked_batch;
+mod prune;
+mod samples;
+mod signature;
+mod strip_effects;
+mod strip_mine;
+mod transpose;
+
+pub use checkpointed::{Places, Replay};
+pub use invariant_carries::Settled;
+pub use signature::{Direction, Rounds, Slot, Trip};
+pub use strip_mine::Keeps;
+
+use crate::lang::builder::Builder;
+use crate::lang::function::{Atom, FuncId, Function};
+use crate::lang::literal::Literal;
+use crate::lang::module::Module;
+use crate::lang::problem::Problem;
+use crate::lang::query::Wanted;
+use crate::lang::types::{ArrayType, Type};
+use crate::lang::value::Value;
+use crate::prim::rules::region_helpers::{fits, function, instantiate, settle};
+use crate::prim::{
+    Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
+    Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
+};
+use std::num::NonZeroU32;
+
+/// `loop{body, trip, direction, takes, carries}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Loop {
+    /// What is run in every round.
+    pub body: FuncId,
+    /// How often, and what goes in and out of each round.
+    pub rounds: Rounds,
+    /// How many carries reverse mode keeps, if the program says so: the others are made again
+    /// ([`crate::revolve`]). Otherwise it keeps what each round needs.
+    pub carries: Option<NonZeroU32>,
+}
+
+notation!(Loop = "loop" { body, rounds(trip, condition, reads, direction, takes), carries });
+
+impl Loop {
+    /// A loop of which reverse mode keeps what each round needs.
+    pub fn new(body: FuncId, rounds: Rounds) -> Loop {
+        Loop { body, rounds, carries: None }
+    }
+
+    /// How many outputs say how many rounds there were.
+    fn trips(&self) -> usize {
+        usize::from(matches!(self.rounds.trip, Trip::While { .. }))
+    }
+}
+
+/// A tape without records: that of a loop without rounds.
+pub(crate) fn empty_tape(b: &Builder<'_>, fields: &[Type]) -> Atom {
+    let body = b.with_module(|m| {
+        function(m, "no_round", [&[], &[]], |b, _, _| {
+            fields.iter().map(|ty| instantiate(b, None, ty)).collect()
+        })
+    });
+    let rounds = Rounds { trip: Trip::Runtime, direction: Direction::Up, takes: Vec::new() };
+    match body {
+        Ok(body) => b.emit1(Loop::new(body, rounds), &[Literal::i64(0).into()]),
+        Err(problem) => {
+            b.fail(problem);
+            Literal::i64(0).into()
+        }
+    }
+}
+
+/// Whether a result of a function is a tape without records for certain: that of a loop without rounds.
+pub(super) fn is_empty_tape(f: &Function, tape: Atom) -> bool {
+    let Some(value) = tape.value() else { return false };
+    let written = f.equations.iter().rev().find(|e| e.outputs.contains(&value));
+    let none = Some(&Atom::Literal(Literal::i64(0)));
+    let is = |op: &Op| matches!(op, Op::Loop(of) if of.rounds.trip == Trip::Runtime);
+    written.is_some_and(|e| is(&e.op) && e.operands.first() == none)
+}
+
+impl Op {
+    /// Whether every round of a loop reads that operand, so that the way back adds to a total as it goes from round to
+    /// round.
+    pub fn is_constant(&self, module: &Module, operand: usize) -> bool {
+        self.takes(module, operand) == Some(Slot::Const)
+    }
+
+    /// Whether each round of a loop reads a row of that operand.
+    pub fn is_rows(&self, module: &Module, operand: usize) -> bool {
+        self.takes(module, operand) == Some(Slot::Xs)
+    }
+
+    /// As what a loop takes an operand.
+    fn takes(&self, module: &Module, operand: usize) -> Option<Slot> {
+        match self {
+            Op::Loop(Loop { rounds, .. }) => {
+                let param = operand.checked_sub(rounds.lead()).and_then(|k| rounds.params().nth(k));
+                param.map(|p| rounds.takes[p])
+            }
+            Op::Replay(of) => of.takes(module, operand),
+            _ => None,
+        }
+    }
+}
+
+/// A type of which all arrays have a batch.
+fn with_batch(ty: &Type, size: usize) -> Type {
+    match ty {
+        Type::Array(ty) => ArrayType::new(ty.dtype, ty.shape.with_leading(size)).into(),
+        Type::Tape(fields) => Type::Tape(fields.iter().map(|ty| with_batch(ty, size)).collect()),
+    }
+}
+
+/// A tape of which every record has the batch, from one without: the loop that wrote it says how many
+/// records there are. Branches ask for that, where one writes a tape and the others leave it empty.
+pub(crate) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
+    let written = b.definition(tape).and_then(|e| {
+        let Op::Loop(of) = &e.op else { return None };
+        match of.rounds.trip {
+            Trip::Runtime => e.operands.first().copied(),
+            Trip::While { .. } => e.outputs.last().map(|v| Atom::Value(*v)),
+            Trip::Static(_) => None,
+        }
+    });
+    if let (Some(Atom::Literal(none)), Type::Tape(fields)) = (written, b.type_of(tape))
+        && none.is_zero()
+    {
+        let fields: Vec<Type> = fields.iter().map(|ty| with_batch(ty, size)).collect();
+        return empty_tape(b, &fields);
+    }
+    let spread = |m: &mut Module, ty: Type| {
+        function(m, "spread", [&[ty], &[]], |b, x, _| {
+            vec![settle(b, size, x[0], false, Wanted::Batched).0]
+        })
+    };
+    let (trip, Type::Tape(mut fields)) = (written, b.type_of(tape)) else { return tape };
+    let body = match (trip, fields.pop()) {
+        (Some(trip), Some(ty)) => b.with_module(|m| spread(m, ty)).map(|body| (trip, body)),
+        _ => Err(Problem::internal("how many records a tape has is not known where it is batched")),
+    };
+    match body {
+        Ok((trip, body)) => {
+            let takes = vec![Slot::Xs];
+            let rounds = Rounds { trip: Trip::Runtime, direction: Direction::Up, takes };
+            b.emit1(Loop::new(body, rounds), &[trip, tape])
+        }
+        Err(problem) => {
+            b.fail(problem);
+            tape
+        }
+    }
+}
+
+impl Primitive for Loop {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Control,
+            name: "loop{body, trip, direction, takes, carries}".into(),
+            math: "(c.., y_i..) = f(c.., x_i..) for every i, c.. carried from round to round".into(),
+            types: "an i64 if the number of rounds is one, then what `takes` says: constants, starts of \
+                    carries, arrays with one element for each round"
+                .into(),
+            derivative: "the loop of the derived body; reverse mode runs the other way, over what the \
+                         rounds kept"
+                .into(),
+            edges: "without rounds, carries are what they were; a negative number of rounds is 0; \
+                    `carries` says how many of them reverse mode keeps, if not what each round needs"
+                .into(),
+        }]
+    }
+
+    fn outputs(&self, module: &Module) -> usize {
+        module.function(self.body).results.len() + self.trips()
+    }
+
+    fn infer(&self, module: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        infer::infer(self, module, operands)
+    }
+
+    fn run(&self, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
+        eval::eval(self, module, operands)
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        linearize::jvp(self, cx, x, dx)
+    }
+
+    fn linearize(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        linearize::linearize(self, cx, x, dx)
+    }
+
+    fn is_linear(&self, module: &Module, operands: &[Linearity]) -> bool {
+        // How often a condition holds depends on what it reads.
+        if let Trip::While { .. } = self.rounds.trip {
+            return false;
+        }
+        let known = module.function(self.body).params.len();
+        // The number of rounds is an integer, which is never linear.
+        let given = operands[self.rounds.lead()..].iter().copied();
+        fits(known, self.rounds.params().zip(given))
+    }
+
+    fn transpose(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        transpose::transpose(self, cx, x, ct, into)
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        size: usize,
+        x: &[Atom],
+        batched: &[bool],
+    ) -> Result<Batched, Problem> {
+        batch::batch(self, cx, size, x, batched)
+    }
+
+    fn regions(&self) -> RegionList {
+        let mut regions = RegionList::from_slice(&[Role::Round.of(self.body)]);
+        if let Trip::While { condition, .. } = &self.rounds.trip {
+            regions.push(Role::Round.of(*condition));
+        }
+        regions
+    }
+
+    fn with_regions(&self, functions: &[FuncId]) -> Op {
+        let mut next = functions.iter().copied();
+        let mut of = self.clone();
+        of.body = next.next().unwrap_or(of.body);
+        if let Trip::While { condition, .. } = &mut of.rounds.trip {
+            *condition = next.next().unwrap_or(*condition);
+        }
+        of.into()
+    }
+
+    fn prune(
+        &self,
+        regions: &mut dyn Regions,
+        module: &mut Module,
+        used: &[bool],
+    ) -> Result<Prune, Problem> {
+        prune::prune(self, regions, module, used)
+    }
+
+    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Loop { body: self.body, rounds: self.rounds.clone() }
+    }
+
+    fn effects(&self, module: &Module) -> Effects {
+        self.regions().iter().map(|r| module.effects(r.function)).max().unwrap_or_default()
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples(module: &mut Module) -> Vec<Sample> {
+        samples::all(module)
+    }
+}

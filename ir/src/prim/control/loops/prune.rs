@@ -1,0 +1,85 @@
+//! A loop of which only some outputs are read: stacks that nobody reads go, and carries that nobody
+//! reads and that nothing follows from.
+
+use super::{Loop, Slot, Trip};
+use crate::lang::function::FuncId;
+use crate::lang::module::Module;
+use crate::lang::problem::Problem;
+use crate::prim::{Prune, Regions};
+
+pub(super) fn prune(
+    of: &Loop,
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    used: &[bool],
+) -> Result<Prune, Problem> {
+    let rounds = &of.rounds;
+    let mut asked = vec![false; rounds.takes.len()];
+    let mut trip = rounds.trip.clone();
+    if let Trip::While { condition, reads } = &mut trip {
+        // What a condition is given and does not read keeps nothing alive.
+        let part = regions.prune(module, *condition, &[true], &vec![false; reads.len()])?;
+        *condition = part.function;
+        let mut read = part.params.iter();
+        reads.retain(|_| read.next() == Some(&true));
+        reads.iter().for_each(|p| asked[*p] = true);
+    }
+    let results = module.function(of.body).results.len();
+    let Part { function, mut needed, read } =
+        Part::of(of, regions, module, used[..results].to_vec(), asked)?;
+    if !needed.contains(&false) && !read.contains(&false) {
+        return Ok(Prune::Whole);
+    }
+    let rank = |mask: &[bool], i: usize| mask[..i].iter().filter(|on| **on).count();
+    let mut op = Loop { body: function, ..of.clone() };
+    op.rounds.trip = trip;
+    let takes = rounds.takes.iter().zip(&read).filter(|(_, on)| **on);
+    op.rounds.takes = takes
+        .map(|(slot, _)| match *slot {
+            Slot::Carry(r) => Slot::Carry(rank(&needed, r)),
+            Slot::Index | Slot::Const | Slot::Xs => *slot,
+        })
+        .collect();
+    if let Trip::While { reads, .. } = &mut op.rounds.trip {
+        reads.iter_mut().for_each(|p| *p = rank(&read, *p));
+    }
+    let lead = (0..rounds.lead()).map(|_| true);
+    let operands = lead.chain(rounds.params().map(|p| read[p])).collect();
+    needed.extend((0..of.trips()).map(|_| true));
+    Ok(Prune::Smaller { op: op.into(), operands, outputs: needed })
+}
+
+/// A part of a round: what some results need of the rounds before, and what is asked of them otherwise.
+pub(super) struct Part {
+    /// It, with all parameters that are read.
+    pub(super) function: FuncId,
+    /// Which results it has: those wanted, and those carried to what is read.
+    pub(super) needed: Vec<bool>,
+    /// Which parameters are read, by it or otherwise.
+    pub(super) read: Vec<bool>,
+}
+
+impl Part {
+    pub(super) fn of(
+        of: &Loop,
+        regions: &mut dyn Regions,
+        module: &mut Module,
+        mut needed: Vec<bool>,
+        mut read: Vec<bool>,
+    ) -> Result<Part, Problem> {
+        // What a round reads of a carry, the round before must give.
+        loop {
+            for (p, slot) in of.rounds.takes.iter().enumerate() {
+                if let Slot::Carry(r) = slot {
+                    needed[*r] |= read[p];
+                    read[p] |= needed[*r];
+                }
+            }
+            let part = regions.prune(module, of.body, &needed, &read)?;
+            if part.params == read {
+                return Ok(Part { function: part.function, needed, read });
+            }
+            read = part.params;
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Rounds: how often a loop runs its body, and what goes in and out of each round.
+//!
+//! Every parameter of the body has a slot that says where its value comes from:
+//!
+//! | slot | in round i | operand |
+//! |---|---|---|
+//! | `index` | i | none |
+//! | `const` | the operand | one value for all rounds |
+//! | `carryN` | what result N was in the round before | what the first round takes |
+//! | `xs` | element i of the operand | one element for each round |
+//!
+//! A result that some parameter carries is an output of the loop as the last round left it; without
+//! any round, the output is the operand. The other results are *stacked*: their outputs have one
+//! element for each round.
+//!
+//! Where the number of rounds is part of the program, elements are those of an array along axis 0. Else
+//! they are the records of a tape, which only derived loops have: element i is what round i left, in
+//! whichever direction it is read.
+//!
+//! Since slots are said one by one, a body takes its parameters in any order. So a function derived
+//! from a body (with tangents behind, or residuals before, or the cotangents of its results in place of
+//! its parameters) is a body as it comes, and no rule rearranges functions.
+
+use crate::lang::function::FuncId;
+use crate::lang::problem::Kind;
+use crate::prim::syntax::{Attr, Attributes, Field, Problem, SingleField, Word, Written};
+
+/// How often a loop runs its body, and what goes in and out of each round.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Rounds {
+    /// How many rounds.
+    pub trip: Trip,
+    /// In which order they run.
+    pub direction: Direction,
+    /// Where the parameters of the body come from, the linear ones last.
+    pub takes: Vec<Slot>,
+}
+
+/// How many rounds a loop has.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Trip {
+    /// So many.
+    Static(usize),
+    /// As many as the loop's first operand says, an `i64`; none if it is negative.
+    Runtime,
+    /// As long as a function of values of the round to come says so. The loop has one more output, the
+    /// number of rounds that there were.
+    While {
+        /// The function: `values.. -> bool[]`.
+        condition: FuncId,
+        /// Which parameters of the body it reads: those in `const` and `carry` slots have values that
+        /// it can.
+        reads: Vec<usize>,
+    },
+}
+
+/// The order of the rounds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Direction {
+    /// From round 0 on.
+    Up,
+    /// From the last round to round 0.
+    Down,
+}
+
+/// Where a parameter of a loop's body comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Slot {
+    /// The number of the round, an `i64`.
+    Index,
+    /// An operand, the same in every round.
+    Const,
+    /// In the first round an operand, then that result of the round before.
+    Carry(usize),
+    /// The element of an operand that belongs to the round.
+    Xs,
+}
+
+impl Rounds {
+    /// How many operands stand before those of the slots: the number of rounds, where it is one.
+    pub fn lead(&self) -> usize {
+        match self.trip {
+            Trip::Runtime => 1,
+            Trip::Static(_) | Trip::While { .. } => 0,
+        }
+    }
+
+    /// The parameters of the body that have an operand, in the order of the operands.
+    pub fn params(&self) -> impl Iterator<Item = usize> + Clone + '_ {
+        (0..self.takes.len()).filter(|p| self.takes[*p] != Slot::Index)
+    }
+
+    /// The parameter that carries a result, unless the result is stacked.
+    pub fn carrier(&self, result: usize) -> Option<usize> {
+        self.takes.iter().position(|slot| *slot == Slot::Carry(result))
+    }
+
+    /// The number of the round that runs as the `k`-th of `n`.
+    pub fn index(&self, k: usize, n: usize) -> usize {
+        match self.direction {
+            Direction::Up => k,
+            Direction::Down => n - 1 - k,
+        }
+    }
+}
+
+impl Direction {
+    /// The other one.
+    pub fn flipped(self) -> Direction {
+        match self {
+            Direction::Up => Direction::Down,
+            Direction::Down => Direction::Up,
+        }
+    }
+}
+
+impl Word for Direction {
+    const ALL: &'static [Direction] = &[Direction::Up, Direction::Down];
+    fn word(self) -> &'static str {
+        match self {
+            Direction::Up => "up",
+            Direction::Down => "down",
+        }
+    }
+}
+
+impl SingleField for Vec<Slot> {
+    fn wanted() -> String {
+        "a list of index, const, xs and carryN, N a result of the body".to_owned()
+    }
+
+    fn to_attr(&self) -> Attr {
+        let word = |slot: &Slot| match slot {
+            Slot::Index => "index".into(),
+            Slot::Const => "const".into(),
+            Slot::Carry(result) => format!("carry{result}").into(),
+            Slot::Xs => "xs".into(),
+        };
+        Attr::Words(self.iter().map(word).collect())
+    }
+
+    fn from_attr(attr: &Attr) -> Option<Vec<Slot>> {
+        let slot = |word: &str| match word {
+            "index" => Some(Slot::Index),
+            "const" => Some(Slot::Const),
+            "xs" => Some(Slot::Xs),
+            _ => word.strip_prefix("carry")?.parse().ok().map(Slot::Carry),
+        };
+        match attr {
+            Attr::Words(words) => words.iter().map(|word| slot(word)).collect(),
+            Attr::Ints(none) if none.is_empty() => Some(Vec::new()),
+            _ => None,
+        }
+    }
+}
+
+/// `trip=8`, `trip=runtime`, or `trip=while` with `condition` and `reads`; `direction`; `takes`.
+impl Field<5> for Rounds {
+    fn write(&self, [trip, condition, reads, direction, takes]: [&'static str; 5]) -> Written {
+        let word = |word: &'static str| vec![(trip, Attr::Word(word.into()))];
+        let mut all = match &self.trip {
+            Trip::Static(n) => n.write([trip]),
+            Trip::Runtime => word("runtime"),
+            Trip::While { condition: function, reads: read } => {
+                [word("while"), function.write([condition]), read.write([reads])].concat()
+            }
+        };
+        all.extend(self.direction.write([direction]));
+        all.extend(self.takes.write([takes]));
+        all
+    }
+
+    fn read(
+        [trip, condition, reads, direction, takes]: [&str; 5],
+        from: &mut Attributes,
+    ) -> Result<Rounds, Problem> {
+        let trip = match from.take(trip) {
+            Some(Attr::Word(word)) if word == "runtime" => Trip::Runtime,
+            Some(Attr::Word(word)) if word == "while" => {
+                let condition = Field::read([condition], from)?;
+                Trip::While { condition, reads: Field::read([reads], from)? }
+            }
+            found => match found.as_ref().and_then(usize::from_attr) {
+                Some(n) => Trip::Static(n),
+                None => {
+                    let found = found.map_or("nothing".to_owned(), |found| found.to_string());
+                    let message = format!(
+                        "attribute `{trip}` must be a number of rounds, runtime or while, found {found}"
+                    );
+                    return Err(Problem::new(Kind::Parse, message, ""));
+                }
+            },
+        };
+        let direction = Field::read([direction], from)?;
+        Ok(Rounds { trip, direction, takes: Field::read([takes], from)? })
+    }
+}
+
+/// The same where they lie elsewhere.
+impl Field<5> for Box<Rounds> {
+    fn write(&self, names: [&'static str; 5]) -> Written {
+        Rounds::write(self, names)
+    }
+
+    fn read(names: [&str; 5], from: &mut Attributes) -> Result<Box<Rounds>, Problem> {
+        Rounds::read(names, from).map(Box::new)
+    }
+}

@@ -1,0 +1,243 @@
+//! A loop in blocks of rounds: an outer loop of which a round is so many of the old ones.
+//!
+//! ```text
+//! loop{body=@step, trip=10, ..}      loop{body=@block, trip=3, ..}, then loop{body=@step, trip=1, ..}
+//!                                    @block: loop{body=@step, trip=3, ..}
+//! ```
+//!
+//! Where carries are kept, one is kept for a block then, and while a block is undone its rounds keep what
+//! they need: so with `s` places and `l` rounds in a block, `s l` rounds run forward once before each is
+//! undone, where `s` rounds did. Those rounds that fill no block run last, and as many more as there is room for: they
+//! keep what each needs, and run once. And where rounds keep a few bits each,
+//! those of a block share words, so that the bits of one block at a time lie in bytes.
+//!
+//! Model: two-level checkpointing; the inner level is small enough for the cache.
+
+use super::checkpoint_slots::{calc, few, number};
+use super::{Direction, Loop, Rounds, Slot, Trip};
+use crate::lang::builder::Builder;
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::problem::Problem;
+use crate::lang::types::{Dtype, Type};
+use crate::prim::rules::region_helpers::function;
+use crate::prim::{Concatenate, Op, Reshape, Scalar, Slice};
+use std::num::NonZeroU32;
+
+/// What reverse mode keeps of the rounds of a loop.
+#[derive(Clone, Copy, Debug)]
+pub struct Keeps {
+    /// So many carries,
+    pub carries: usize,
+    /// one for each block of so many rounds, at least one,
+    pub block: usize,
+    /// and all that each of so many rounds needs that run last, which are undone first.
+    pub last: usize,
+}
+
+impl Op {
+    /// Emits a loop of which reverse mode keeps so much, where it is known how many rounds there are, and else so many
+    /// carries; any other primitive as it is.
+    pub fn emit_keeping(&self, b: &Builder<'_>, x: &[Atom], keeps: Keeps) -> Vec<Atom> {
+        let Op::Loop(of) = self else { return b.emit(self.clone(), x).to_vec() };
+        let of = Loop { carries: Some(few(keeps.carries)), ..of.clone() };
+        let Trip::Static(n) = of.rounds.trip else { return b.emit(of, x).to_vec() };
+        // One block of all rounds keeps what each needs.
+        if keeps.block > 1 && keeps.block >= n || keeps.last > 0 && keeps.last >= n {
+            return b.emit(self.clone(), x).to_vec();
+        }
+        let n = n - keeps.last;
+        // Of two halves each is smaller than what was asked for.
+        let block = keeps.block.min(n / 2).max(1);
+        let plain = block == 1 && keeps.last == 0;
+        let blocks = if plain { None } else { of.in_blocks(b, x, n / block, block) };
+        settled(b, blocks).unwrap_or_else(|| b.emit(of, x).to_vec())
+    }
+}
+
+/// What a loop in blocks gives, if it is one; of a problem nothing comes.
+fn settled(b: &Builder<'_>, blocks: Option<Result<Vec<Atom>, Problem>>) -> Option<Vec<Atom>> {
+    let failed = |problem| {
+        b.fail(problem);
+        Vec::new()
+    };
+    blocks.map(|blocks| blocks.unwrap_or_else(failed))
+}
+
+impl Op {
+    /// Emits a loop in blocks of so many rounds, if it is known to have two of them; any other primitive as it is.
+    pub fn emit_in_blocks(&self, b: &Builder<'_>, x: &[Atom], block: usize) -> Vec<Atom> {
+        let Op::Loop(of) = self else { return b.emit(self.clone(), x).to_vec() };
+        let blocks = match of.rounds.trip {
+            Trip::Static(n) if n >= 2 * block => of.in_blocks(b, x, n / block, block),
+            Trip::Static(_) | Trip::Runtime | Trip::While { .. } => None,
+        };
+        settled(b, blocks).unwrap_or_else(|| b.emit(self.clone(), x).to_vec())
+    }
+}
+
+impl Loop {
+    /// The same in so many blocks, and the rounds behind them; nothing if it is linear or has to do with tapes, or it
+    /// is not known how many rounds there are.
+    fn in_blocks(
+        &self,
+        b: &Builder<'_>,
+        x: &[Atom],
+        blocks: usize,
+        block: usize,
+    ) -> Option<Result<Vec<Atom>, Problem>> {
+        let Trip::Static(n) = self.rounds.trip else { return None };
+        let f = b.with_module(|m| m.get(self.body));
+        let arrays = |types: &[Type]| types.iter().all(|ty| ty.as_array().is_some());
+        let fits = arrays(&f.param_types()) && arrays(&f.result_types());
+        let rest = n.checked_sub(blocks * block)?;
+        (fits && f.linear_params.is_empty()).then(|| self.blocks(b, x, [blocks, block, rest]))
+    }
+
+    fn blocks(
+        &self,
+        b: &Builder<'_>,
+        x: &[Atom],
+        [blocks, block, rest]: [usize; 3],
+    ) -> Result<Vec<Atom>, Problem> {
+        // Elements of what runs in blocks and of what runs last.
+        let (first, last) = match self.rounds.direction {
+            Direction::Up => (0, blocks * block),
+            Direction::Down => (rest, 0),
+        };
+        let params: Vec<usize> = self.rounds.params().collect();
+        // Operands of some of the rounds.
+        let some = |first: usize, n: usize| -> Vec<Atom> {
+            let operand = |(p, x): (&usize, &Atom)| match self.rounds.takes[*p] {
+                Slot::Xs => rows(b, *x, first, n),
+                Slot::Index | Slot::Const | Slot::Carry(_) => *x,
+            };
+            params.iter().zip(x).map(operand).collect()
+        };
+        let given = some(first, blocks * block);
+        // Ahead of all rounds, so that the way back adds to rows behind all of them, as it does where rounds are not
+        // parted: a value may be read by rows and as a whole.
+        let mut behind = if rest == 0 { Vec::new() } else { some(last, rest) };
+        let y = match block {
+            1 => self.part(b, number(first), blocks, &given, self.carries),
+            _ => self.outer(b, &given, first, [blocks, block])?,
+        };
+        if rest == 0 {
+            return Ok(y);
+        }
+        for (p, x) in params.iter().zip(&mut behind) {
+            if let Slot::Carry(r) = self.rounds.takes[*p] {
+                *x = y[r];
+            }
+        }
+        let ends = self.part(b, number(last), rest, &behind, None);
+        let all = y.iter().zip(ends).enumerate().map(|(r, (before, end))| {
+            let both = match self.rounds.direction {
+                Direction::Up => [*before, end],
+                Direction::Down => [end, *before],
+            };
+            let carried = self.rounds.takes.contains(&Slot::Carry(r));
+            if carried { end } else { b.emit1(Concatenate { axis: 0 }, &both) }
+        });
+        Ok(all.collect())
+    }
+
+    /// A loop over blocks of rounds, of which the first element is that, given the operands of those rounds.
+    fn outer(
+        &self,
+        b: &Builder<'_>,
+        x: &[Atom],
+        first: usize,
+        [blocks, block]: [usize; 2],
+    ) -> Result<Vec<Atom>, Problem> {
+        let params: Vec<usize> = self.rounds.params().collect();
+        let types = b.with_module(|m| m.function(self.body).param_types());
+        let inner = |p: usize| match (self.rounds.takes[p], types[p].as_array()) {
+            (Slot::Xs, Some(ty)) => Type::array(ty.dtype, &ty.shape.with_leading(block)),
+            _ => types[p].clone(),
+        };
+        let given: Vec<Type> = params.iter().map(|p| inner(*p)).collect();
+        let body = b.with_module(|m| {
+            let at = b.location();
+            let given = [&[Type::scalar(Dtype::I64)], &given[..]].concat();
+            function(m, "block", [&given, &[]], |b, p, _| {
+                b.at(at);
+                let begun = calc(b, Scalar::Mul, p[0], number(block));
+                let begun = calc(b, Scalar::Add, begun, number(first));
+                self.part(b, begun, block, &p[1..], None)
+            })
+        })?;
+        let slots = params.iter().map(|p| self.rounds.takes[*p]);
+        let takes = [Slot::Index].into_iter().chain(slots).collect();
+        let rounds = Rounds { trip: Trip::Static(blocks), takes, ..self.rounds.clone() };
+        // An axis of blocks and one of rounds, where there is one of both.
+        let split = |x: Atom, both: &[usize], one: usize| {
+            let inner = b.shape_of(x).get(one..).unwrap_or_default().to_vec();
+            b.emit1(Reshape { shape: [both, &inner[..]].concat().into() }, &[x])
+        };
+        let operand = |p: &usize, x: &Atom| match self.rounds.takes[*p] {
+            Slot::Xs => split(*x, &[blocks, block], 1),
+            Slot::Index | Slot::Const | Slot::Carry(_) => *x,
+        };
+        let args: Vec<Atom> = params.iter().zip(x).map(|(p, x)| operand(p, x)).collect();
+        let mut y = b.emit(Loop { body, rounds, carries: self.carries }, &args).to_vec();
+        for (r, y) in y.iter_mut().enumerate() {
+            if !self.rounds.takes.contains(&Slot::Carry(r)) {
+                *y = split(*y, &[blocks * block], 2);
+            }
+        }
+        Ok(y)
+    }
+
+    /// So many of its rounds, of which the first element is that, given their operands.
+    fn part(
+        &self,
+        b: &Builder<'_>,
+        first: Atom,
+        n: usize,
+        x: &[Atom],
+        carries: Option<NonZeroU32>,
+    ) -> Vec<Atom> {
+        let trip = Trip::Static(n);
+        let run = |body: FuncId, rounds: Rounds, x: &[Atom]| {
+            b.emit(Loop { body, rounds, carries }, x).to_vec()
+        };
+        if !self.rounds.takes.contains(&Slot::Index) {
+            return run(self.body, Rounds { trip, ..self.rounds.clone() }, x);
+        }
+        match b.with_module(|m| self.from(m, b)) {
+            Ok(body) => {
+                let takes = [&[Slot::Const], &self.rounds.takes[..]].concat();
+                let rounds = Rounds { trip, takes, ..self.rounds.clone() };
+                run(body, rounds, &[&[first], x].concat())
+            }
+            Err(problem) => {
+                b.fail(problem);
+                Vec::new()
+            }
+        }
+    }
+
+    /// The body, where the number of the round counts from a first one, its new first parameter.
+    fn from(&self, m: &mut crate::Module, b: &Builder<'_>) -> Result<FuncId, Problem> {
+        let (f, at) = (m.get(self.body), b.location());
+        let types = [&[Type::scalar(Dtype::I64)], &f.param_types()[..]].concat();
+        function(m, &f.name, [&types, &[]], |b, p, _| {
+            b.at(at);
+            let arg = |(slot, x): (&Slot, &Atom)| match slot {
+                Slot::Index => calc(b, Scalar::Add, p[0], *x),
+                Slot::Const | Slot::Carry(_) | Slot::Xs => *x,
+            };
+            let args: Vec<Atom> = self.rounds.takes.iter().zip(&p[1..]).map(arg).collect();
+            b.inline(self.body, &args)
+        })
+    }
+}
+
+/// So many elements along axis 0.
+fn rows(b: &Builder<'_>, x: Atom, first: usize, n: usize) -> Atom {
+    let shape = b.shape_of(x);
+    let mut start = vec![0; shape.len()];
+    let mut limit = shape.to_vec();
+    (start[0], limit[0]) = (first, first + n);
+    b.emit1(Slice { start, limit, strides: vec![1; shape.len()] }, &[x])
+}

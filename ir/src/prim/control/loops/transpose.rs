@@ -1,0 +1,176 @@
+//! The transpose of a loop: the rounds of its body's transpose, in the other direction.
+//!
+//! ```text
+//! loop:       (k..; consts.., carries.., xs..) -> (carries'.., ys..)
+//! transpose:  (k..; ct of carries'.., ct of ys.., totals of consts..) -> (totals.., ct of carries.., ct of xs..)
+//! ```
+//!
+//! Every round takes the cotangents that the round behind it left in the carries, and one for each
+//! stacked result. What a round takes of a constant it adds to a running total, which is carried, too:
+//! so reading one element of a large constant in each of n rounds costs n elements and one array, not n
+//! arrays. What it takes once of elements that have a cotangent already it adds to that, element by element,
+//! and of tapes whatever it takes: outside, they could not be added.
+
+use super::{Loop, Slot};
+use crate::lang::builder::Builder;
+use crate::lang::function::{Atom, FuncId, Function};
+use crate::lang::problem::Problem;
+use crate::lang::query::{Onto, TransposeOf};
+use crate::lang::types::Type;
+use crate::prim::rules::region_helpers::instantiate;
+use crate::prim::{Arg, Cotangents, RuleCx, Total};
+
+pub(super) fn transpose(
+    of: &Loop,
+    cx: &mut RuleCx<'_, '_>,
+    x: &[Arg],
+    ct: &[Option<Atom>],
+    into: &mut Cotangents,
+) -> Result<(), Problem> {
+    let known = cx.b.with_module(|m| m.function(of.body).params.len());
+    let (known, linear) = of.rounds.takes.split_at(known);
+    let first = x.len() - linear.len();
+    let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
+    let turned = Turned::new(cx, of.body, linear, nonzero, &into.total[first..])?;
+    let b = cx.b;
+    let mut op = Loop { body: turned.back.function, ..of.clone() };
+    op.rounds.direction = of.rounds.direction.flipped();
+    op.rounds.takes = known.to_vec();
+    op.rounds.takes.extend(turned.takes(0));
+    let mut args: Vec<Atom> = x[..first].iter().filter_map(Arg::known).collect();
+    args.extend(turned.operands(b, ct, x, into, first));
+    let found = op.emit(b, &args)?;
+    turned.add(b, x, first, &found, into);
+    Ok(())
+}
+
+/// The transpose of a linear body, which takes the cotangents that rounds hand on and makes those that
+/// the loop gives.
+pub(super) struct Turned {
+    /// The body's transpose.
+    pub(super) back: TransposeOf,
+    /// The slots of the linear parameters, and their types.
+    linear: Vec<(Slot, Type)>,
+    /// The types of the results.
+    results: Vec<Type>,
+    /// Which results have a cotangent.
+    pub(super) nonzero: Vec<bool>,
+    /// What the cotangent of each linear parameter is added to.
+    pub(super) onto: Vec<Onto>,
+}
+
+/// Whether one equation that runs no function reads a linear parameter, once, and nothing else does. Then there is one
+/// cotangent to add to a total, which gives the same bits here and behind the loop; a loop that a plan parts is given
+/// parts of its rows, of which no total runs.
+fn read_once(f: &Function, q: usize) -> bool {
+    let Some(p) = f.linear_params.get(q) else { return false };
+    let reads = |a: &Atom| a.value() == Some(*p);
+    let mut readers =
+        f.equations.iter().flat_map(|e| e.operands.iter().filter(|a| reads(a)).map(move |_| e));
+    let first = readers.next().is_none_or(|e| e.op.regions().is_empty());
+    first && readers.next().is_none() && !f.results.iter().any(reads)
+}
+
+impl Turned {
+    /// Of a linear body with those slots of its linear parameters, if those results have a cotangent
+    /// and those totals run already.
+    pub(super) fn new(
+        cx: &mut RuleCx<'_, '_>,
+        body: FuncId,
+        linear: &[Slot],
+        mut nonzero: Vec<bool>,
+        running: &[Option<Total>],
+    ) -> Result<Turned, Problem> {
+        // A carry whose cotangent a round makes has one from then on.
+        let some = loop {
+            let some = cx.ask(|regions, m| regions.transpose(m, body, &nonzero, &[]))?.nonzero;
+            let made = linear.iter().zip(&some).filter_map(|(slot, some)| match slot {
+                Slot::Carry(r) if *some => Some(*r),
+                Slot::Index | Slot::Const | Slot::Carry(_) | Slot::Xs => None,
+            });
+            let before = nonzero.clone();
+            made.for_each(|r| nonzero[r] = true);
+            if nonzero == before {
+                break some;
+            }
+        };
+        // Tapes cannot be added outside.
+        let tape = |total: &Total| matches!(cx.b.type_of(total.atom), Type::Tape(_));
+        let within = |q: usize| {
+            let once = || cx.b.with_module(|m| read_once(m.function(body), q));
+            running[q].as_ref().is_some_and(|total| tape(total) || once())
+        };
+        let onto = |q: usize| match linear[q] {
+            Slot::Const if some[q] => Onto::Total,
+            Slot::Carry(r) if nonzero[r] => Onto::Zeros,
+            Slot::Xs if some[q] && within(q) => Onto::Total,
+            Slot::Index | Slot::Const | Slot::Carry(_) | Slot::Xs => Onto::Nothing,
+        };
+        let onto: Vec<Onto> = (0..linear.len()).map(onto).collect();
+        let back = cx.ask(|regions, m| regions.transpose(m, body, &nonzero, &onto))?;
+        let (types, results) = cx.b.with_module(|m| {
+            let f = m.function(body);
+            (f.param_types().split_off(f.params.len()), f.result_types())
+        });
+        let linear = linear.iter().copied().zip(types).collect();
+        Ok(Turned { back, linear, results, nonzero, onto })
+    }
+
+    /// The place of a linear parameter's cotangent among the results of the transpose.
+    fn rank(&self, q: usize) -> usize {
+        self.back.nonzero[..q].iter().filter(|on| **on).count()
+    }
+
+    /// The linear parameters whose cotangents are added to a total.
+    pub(super) fn totals(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.linear.len()).filter(|q| self.onto[*q] == Onto::Total)
+    }
+
+    /// The slots of the transpose's linear parameters, where its results are those from `first` on.
+    pub(super) fn takes(&self, first: usize) -> Vec<Slot> {
+        let carried = |q: usize| Slot::Carry(first + self.rank(q));
+        let cotangents = (0..self.nonzero.len()).filter(|r| self.nonzero[*r]).map(|r| {
+            let carrier = self.linear.iter().position(|(slot, _)| *slot == Slot::Carry(r));
+            carrier.map_or(Slot::Xs, carried)
+        });
+        let totals = self.totals().map(|q| match self.linear[q].0 {
+            Slot::Xs => Slot::Xs,
+            Slot::Index | Slot::Const | Slot::Carry(_) => carried(q),
+        });
+        cotangents.chain(totals).collect()
+    }
+
+    /// What they take: cotangents of the loop's outputs, and totals of its operands from `first` on.
+    pub(super) fn operands(
+        &self,
+        b: &Builder<'_>,
+        ct: &[Option<Atom>],
+        x: &[Arg],
+        into: &mut Cotangents,
+        first: usize,
+    ) -> Vec<Atom> {
+        for q in self.totals() {
+            let zeros = || instantiate(b, None, &self.linear[q].1).into();
+            into.total[first + q].get_or_insert_with(zeros);
+        }
+        let seed = |r: usize| self.nonzero[r].then(|| instantiate(b, ct[r], &self.results[r]));
+        let seeds: Vec<Option<Atom>> = (0..self.nonzero.len()).map(seed).collect();
+        into.hand_over(b, &seeds, x, first, &self.onto)
+    }
+
+    /// Adds what was found to the cotangents of the linear operands, which are those from `first` on.
+    pub(super) fn add(
+        &self,
+        b: &Builder<'_>,
+        x: &[Arg],
+        first: usize,
+        found: &[Atom],
+        into: &mut Cotangents,
+    ) {
+        for (q, _) in self.back.nonzero.iter().enumerate().filter(|(_, on)| **on) {
+            if let Arg::Linear(_) = x[first + q] {
+                into.add(b, first + q, found[self.rank(q)]);
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! `keep{name, id}`: its operand, which from here on is another value than what it was made from.
+//!
+//! Passes find that two equations compute the same and keep one. Where recomputing is the point,
+//! they must not:
+//!
+//! ```text
+//! %1: f64[3] = exp %0                    // read by the forward half
+//! %2: f64[3] = keep{name=mine, id=0} %0
+//! %3: f64[3] = exp %2                    // read by the backward half; %1 need not live so long
+//! ```
+//!
+//! So a mark is a boundary that no pass merges, folds or looks through ([`Effects::Fixed`]), and it
+//! goes if nobody reads it. `name` says whose decision it is. `id` tells marks apart that are equal
+//! otherwise; it is a number as those of values are: a function that is closed has its marks numbered
+//! in order, so that equal programs are equal and an inlined mark is a new one.
+//!
+//! The mark is on the value, not on its derivatives: tangents and cotangents pass unmarked. Nothing
+//! is computed, copied or stored. Model: `optimization_barrier` of XLA, `name` of JAX's
+//! `checkpoint_name`.
+
+use super::packing::{PACKED, ROUNDED};
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::literal::Literal;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Dtype, Shape};
+use crate::prim::rules::view::one_array;
+use crate::prim::{
+    Arg, ArrayPrimitive, Broadcast, Cotangents, Doc, Effects, Family, Linearity, Lowering, Op,
+    Operand, Rewrite, Sample, Scalar, Tangent,
+};
+use crate::tensor::Tensor;
+use crate::text::is_word;
+use std::sync::Arc;
+
+/// The mark of what is computed again.
+pub const RECOMPUTE: &str = "recompute";
+
+/// The mark of what the way back reads where memory is counted that is taken between the passes: nothing that reads
+/// it runs before the forward pass has ended.
+pub const LATER: &str = "later";
+
+/// The mark of what the forward pass gives to the way back under a policy that says so: it has memory of its
+/// own size.
+pub const HELD: &str = "held";
+
+/// The mark of what one loop stacks and another one takes up in the opposite order.
+pub const TAPE: &str = "tape";
+
+/// The marks that tapeloom makes itself; names that a user gives are others.
+pub const MARKS: [&str; 6] = [RECOMPUTE, LATER, HELD, TAPE, PACKED, ROUNDED];
+
+/// `keep{name, id}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Keep {
+    /// Whose mark it is: a word.
+    pub name: Arc<str>,
+    /// Its number among the marks of the function.
+    pub id: u32,
+}
+
+notation!(Keep = "keep" { name, id });
+
+impl Op {
+    /// The primitive that marks a value in that name.
+    pub fn keep(name: &str) -> Op {
+        Keep { name: name.into(), id: 0 }.into()
+    }
+
+    /// The name by which an operand is marked, if that is what this does.
+    pub fn mark(&self) -> Option<&str> {
+        match self {
+            Op::Keep(mark) => Some(&mark.name),
+            _ => None,
+        }
+    }
+
+    /// Gives a mark the next number.
+    pub(crate) fn number(&mut self, next: &mut u32) {
+        if let Op::Keep(mark) = self {
+            mark.id = *next;
+            *next += 1;
+        }
+    }
+}
+
+/// The same numbers in that shape, which no pass finds to be those of `x`: a literal behind that mark, or a number
+/// times a 1 that is. A truth value is one if it is, and if `true` is.
+pub fn apart_from(b: &Builder<'_>, mark: &str, x: Atom, shape: &Shape) -> Atom {
+    let marked = |x: Literal| {
+        let mark = b.emit1(Op::keep(mark), &[x.into()]);
+        b.emit1(Broadcast { shape: shape.clone(), dims: Vec::new() }, &[mark])
+    };
+    match x {
+        Atom::Literal(x) => marked(x),
+        Atom::Value(_) => {
+            let dtype = b.dtype_of(x);
+            let same = if dtype == Dtype::Bool { Scalar::And } else { Scalar::Mul };
+            b.emit1(same, &[x, marked(Literal::of(dtype, 1.0))])
+        }
+    }
+}
+
+impl ArrayPrimitive for Keep {
+    const EFFECTS: Effects = Effects::Fixed;
+
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Marks,
+            name: "keep{name, id}".into(),
+            math: "y = x".into(),
+            types: "any array".into(),
+            derivative: "∂x: t, unmarked".into(),
+            edges: "passes neither merge marks nor look through them; one that nobody reads goes"
+                .into(),
+        }]
+    }
+
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
+        if !is_word(&self.name) {
+            return Err(Problem::new(
+                Kind::Arguments,
+                format!("a value cannot be marked with the name {:?}", self.name),
+                "a name is a word of letters, digits, `_` and `.`, and no dtype or truth value",
+            ));
+        }
+        one_array("keep", operands).cloned()
+    }
+
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
+        Ok(operands[0].clone())
+    }
+
+    /// `dy = dx`
+    fn jvp(&self, _: &Builder<'_>, _: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
+        Ok(dx[0])
+    }
+
+    fn is_linear(&self, _: &[Linearity]) -> bool {
+        true
+    }
+
+    fn transpose(&self, b: &Builder<'_>, _: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
+        into.add(b, 0, ct);
+        Ok(())
+    }
+
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom> {
+        Ok(b.emit1(self.clone(), x))
+    }
+
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Alias { kept: Some(self.name.clone()) }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples() -> Vec<Sample> {
+        vec![
+            Sample::smooth(Op::keep("mark"), vec![Tensor::from([1.5, -2.0])]),
+            Sample::smooth(Op::keep("mark"), vec![Tensor::from(2.5)]),
+            Sample::edge(Op::keep("mark"), vec![Tensor::from([[1i64], [2]])]),
+            Sample::edge(Op::keep("mark"), vec![Tensor::from([true, false])]),
+        ]
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::prim::test_laws::*;
+    use crate::{Dtype, Type, parse_module, print_module};
+
+    #[test]
+    fn laws() {
+        check_samples(Keep::samples());
+    }
+
+    #[test]
+    fn a_name_is_a_word() {
+        let x = [Type::array(Dtype::F64, &[2])];
+        for bad in ["", "two words", "f64", "true", "2nd", "a{b"] {
+            assert_eq!(problem(Op::keep(bad), &x).kind, Kind::Arguments, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn marks_are_numbered_and_equality_does_not_ask_how() {
+        let marked = |ids: [u32; 2]| {
+            let [a, b] = ids;
+            format!(
+                "func @f(%0: f64[]) -> (f64[]) {{
+  %1: f64[] = keep{{name=a, id={a}}} %0
+  %2: f64[] = keep{{name=b, id={b}}} %1
+  return %2
+}}
+"
+            )
+        };
+        let again = marked([7, 3]).replace("@f", "@g");
+        let module = parse_module(&[marked([0, 1]), again].concat()).unwrap();
+        assert_eq!(print_module(&module), marked([0, 1]));
+    }
+
+    #[test]
+    fn an_inlined_mark_is_a_new_one() {
+        let mut module = parse_module(
+            "func @f(%0: f64[]) -> (f64[]) {
+               %1: f64[] = keep{name=a, id=0} %0
+               return %1
+             }
+             func @g(%0: f64[]) -> (f64[], f64[]) {
+               %1: f64[] = call{function=@f, outline=false} %0
+               %2: f64[] = call{function=@f, outline=false} %0
+               return %1, %2
+             }",
+        )
+        .unwrap();
+        let ids: Vec<_> = module.iter().map(|(id, _)| id).collect();
+        assert_eq!(ids.iter().map(|f| module.effects(*f)).collect::<Vec<_>>(), [Effects::Fixed; 2]);
+        let mut draft = crate::Draft::new("h");
+        let x = draft.param(Type::scalar(Dtype::F64));
+        let b = Builder::new(&mut module, &mut draft);
+        let results = [b.inline(ids[0], &[x]), b.inline(ids[0], &[x])].concat();
+        let h = draft.finish(&mut module, results).unwrap();
+        let [first, second] = &module.function(h).equations[..] else { panic!("two marks") };
+        assert_ne!(first.op, second.op);
+    }
+}

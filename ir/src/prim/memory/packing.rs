@@ -1,0 +1,281 @@
+//! Packing: an array in fewer bytes, and back.
+//!
+//! A truth value has one bit and lies in a byte, the place of the largest of three has two and lies in eight
+//! bytes. What is only there to be read later can lie in as many bits as it has:
+//!
+//! ```text
+//! %1: bool[100]       in words of 32, 1 bit each      u32[4]        16 bytes of 100
+//! %2: i64[100]        0 ..= 2, in words of 32, 2 bits u32[7]        28 bytes of 800
+//! %3: i64[100]        0 ..= 99999, as u32             u32[100]     400 bytes of 800
+//! %4: f64[100]        as f32                          f32[100]     400 bytes of 800, rounded
+//! ```
+//!
+//! Both ways are ordinary equations, so that every engine and every transform knows them:
+//!
+//! ```text
+//! pack:    subtract the least, convert, pad to whole words, [words, places],
+//!          shift left by place times width, or over the places
+//! unpack:  broadcast to [words, places], shift right by place times width, and with the mask,
+//!          [words times places], slice, convert, add the least
+//! ```
+//!
+//! Neighbours lie in one word, from its lowest bits on. What goes into rows or comes out of them may have to lie in
+//! memory meanwhile, so smaller elements are converted last and come back first.
+
+use crate::fault::{Fault, planted};
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::literal::Literal;
+use crate::lang::types::{ArrayType, Dtype, Shape};
+use crate::prim::Code;
+use crate::prim::{Broadcast, Convert, Iota, Pad, Reduce, Reducer, Reshape, Scalar, Slice};
+
+/// The mark of what is kept in fewer bytes.
+pub const PACKED: &str = "packed";
+
+/// The mark of what is kept rounded.
+pub const ROUNDED: &str = "rounded";
+
+/// Whether a mark is that of a value in fewer bytes.
+pub fn is_packed(name: &str) -> bool {
+    [PACKED, ROUNDED].contains(&name)
+}
+
+/// How an array lies in fewer bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Packing {
+    /// Each element as a number of another dtype.
+    As(Dtype),
+    /// Several elements in one word: how far they are from the least, in so many bits each.
+    Words {
+        /// The dtype of a word.
+        word: Dtype,
+        /// The bits of an element.
+        width: usize,
+        /// The least element that there can be.
+        least: Literal,
+    },
+}
+
+impl Packing {
+    /// The ways for integers and truth values that are in a range, those that cost less arithmetic first.
+    pub fn exact(dtype: Dtype, least: i128, most: i128) -> Vec<Packing> {
+        let (Some(first), true) = (Literal::exact_integer(dtype, least), !dtype.is_float()) else {
+            return Vec::new();
+        };
+        let mut all = Vec::new();
+        let halves = [Dtype::U32, Dtype::I32].into_iter().find(|to| {
+            let has = |x| Literal::exact_integer(*to, x).is_some();
+            dtype.bytes() > to.bytes() && has(least) && has(most)
+        });
+        all.extend(halves.map(Packing::As));
+        // As many bits as the largest distance has.
+        let needed = (most - least).checked_ilog2().map_or(1, |bits| bits as usize + 1);
+        let short = usize::from(planted(Fault::BitShort) && needed > 1);
+        let width = needed - short;
+        let words = [Dtype::U32, Dtype::U64].into_iter().filter(|word| 2 * width <= bits(*word));
+        all.extend(words.map(|word| Packing::Words { word, width, least: first }));
+        all
+    }
+
+    /// The type of the packed array.
+    pub fn packed(self, ty: &ArrayType) -> ArrayType {
+        match self {
+            Packing::As(to) => ArrayType::new(to, ty.shape.clone()),
+            Packing::Words { word, width, .. } => {
+                ArrayType::new(word, [ty.shape.elements().div_ceil(bits(word) / width)])
+            }
+        }
+    }
+
+    /// Whether no element becomes another one.
+    pub fn is_exact(self) -> bool {
+        match self {
+            Packing::As(to) => !to.is_float(),
+            Packing::Words { .. } => true,
+        }
+    }
+
+    /// The name of the mark of what is packed so.
+    pub fn name(self) -> &'static str {
+        match self.is_exact() {
+            true => PACKED,
+            false => ROUNDED,
+        }
+    }
+
+    /// The arithmetic of both ways together, in additions an element.
+    pub fn work(self) -> u32 {
+        use Code::{Add, And, Convert, Or, ShiftLeft, ShiftRightLogical, Sub};
+        let to = |to| Convert(to).row().flops;
+        match self {
+            Packing::As(dtype) => 2 * to(dtype),
+            Packing::Words { word, least, .. } => {
+                let codes = [ShiftLeft, Or, ShiftRightLogical, And].map(|code| code.row().flops);
+                let shifted = if least.is_zero() { 0 } else { Add.row().flops + Sub.row().flops };
+                2 * to(word) + codes.iter().sum::<u32>() + shifted
+            }
+        }
+    }
+
+    /// The array in fewer bytes.
+    pub fn pack(self, b: &Builder<'_>, x: Atom) -> Atom {
+        let Packing::Words { word, width, least } = self else { return self.convert(b, x) };
+        let shape = rows(b.shape_of(x).elements(), word, width);
+        let dtype = b.dtype_of(x);
+        let near = |x: Atom| {
+            let x = if least.is_zero() { x } else { b.emit1(Scalar::Sub, &[x, least.into()]) };
+            b.emit1(Convert { to: word }, &[x])
+        };
+        // What is in rows may have to be an array: that of the smaller elements.
+        let numbers = match dtype.bytes() > word.bytes() {
+            true => in_rows(b, near(x), Literal::zero(word), &shape),
+            false => near(in_rows(b, x, least, &shape)),
+        };
+        let parts = b.emit1(Scalar::ShiftLeft, &[numbers, shifts(b, word, width, &shape)]);
+        b.emit1(Reduce { reducer: Reducer::Or, axes: vec![1] }, &[parts])
+    }
+
+    /// The array of that type that was packed.
+    pub fn unpack(self, b: &Builder<'_>, y: Atom, ty: &ArrayType) -> Atom {
+        let Packing::Words { word, width, least } = self else {
+            return Packing::As(ty.dtype).convert(b, y);
+        };
+        let shape = rows(ty.shape.elements(), word, width);
+        let spread = b.emit1(Broadcast { shape: shape.clone(), dims: vec![0] }, &[y]);
+        let mut by = shifts(b, word, width, &shape);
+        if planted(Fault::BitOrder) {
+            let last = Literal::of(word, ((shape[1] - 1) * width) as f64);
+            by = b.emit1(Scalar::Sub, &[last.into(), by]);
+        }
+        let parts = b.emit1(Scalar::ShiftRightLogical, &[spread, by]);
+        let mask = Literal::of(word, (1u64 << width) as f64 - 1.0);
+        let parts = b.emit1(Scalar::And, &[parts, mask.into()]);
+        let far = |x: Atom| {
+            let x = b.emit1(Convert { to: ty.dtype }, &[x]);
+            if least.is_zero() { x } else { b.emit1(Scalar::Add, &[x, least.into()]) }
+        };
+        match ty.dtype.bytes() > word.bytes() {
+            true => far(out_of_rows(b, parts, &ty.shape)),
+            false => out_of_rows(b, far(parts), &ty.shape),
+        }
+    }
+
+    fn convert(self, b: &Builder<'_>, x: Atom) -> Atom {
+        match self {
+            Packing::As(to) => b.emit1(Convert { to }, &[x]),
+            Packing::Words { .. } => x,
+        }
+    }
+}
+
+/// One row for each word, of its elements.
+fn rows(elements: usize, word: Dtype, width: usize) -> Shape {
+    let places = bits(word) / width;
+    [elements.div_ceil(places), places].into()
+}
+
+/// An array in rows, the last one filled up.
+fn in_rows(b: &Builder<'_>, x: Atom, fill: Literal, shape: &Shape) -> Atom {
+    let n = b.shape_of(x).elements();
+    let flat = b.emit1(Reshape { shape: [n].into() }, &[x]);
+    let filled = match shape.elements() - n {
+        0 => flat,
+        more => {
+            let pad = Pad { low: vec![0], high: vec![more as i64], interior: vec![0] };
+            b.emit1(pad, &[flat, fill.into()])
+        }
+    };
+    b.emit1(Reshape { shape: shape.clone() }, &[filled])
+}
+
+/// The array of that shape that is in rows.
+fn out_of_rows(b: &Builder<'_>, x: Atom, shape: &Shape) -> Atom {
+    let (all, n) = (b.shape_of(x).elements(), shape.elements());
+    let flat = b.emit1(Reshape { shape: [all].into() }, &[x]);
+    let flat = match all > n {
+        true => b.emit1(Slice { start: vec![0], limit: vec![n], strides: vec![1] }, &[flat]),
+        false => flat,
+    };
+    b.emit1(Reshape { shape: shape.clone() }, &[flat])
+}
+
+/// The bits of a word.
+fn bits(word: Dtype) -> usize {
+    8 * word.bytes()
+}
+
+/// By how much each place of a word is shifted.
+fn shifts(b: &Builder<'_>, word: Dtype, width: usize, shape: &Shape) -> Atom {
+    let places = Iota { shape: shape.clone(), axis: 1, dtype: word };
+    let places = b.emit1(places, &[]);
+    match width {
+        1 => places,
+        _ => b.emit1(Scalar::Mul, &[places, Literal::of(word, width as f64).into()]),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::lang::builder::Draft;
+    use crate::lang::module::Module;
+    use crate::lang::types::Type;
+    use crate::tensor::Tensor;
+
+    /// What is packed and unpacked is what it was, and has the bytes that are said.
+    #[track_caller]
+    fn comes_back(x: &Tensor, least: i128, most: i128, bytes: &[usize]) {
+        let all = Packing::exact(x.dtype(), least, most);
+        let mut found = Vec::new();
+        for packing in &all {
+            let mut m = Module::new();
+            let mut draft = Draft::new("both");
+            let a = draft.param(Type::Array(x.ty().clone()));
+            let b = Builder::new(&mut m, &mut draft);
+            let packed = packing.pack(&b, a);
+            assert_eq!(b.type_of(packed), packing.packed(x.ty()).into(), "{packing:?}");
+            let again = packing.unpack(&b, packed, x.ty());
+            let f = draft.finish(&mut m, vec![packed, again]).unwrap();
+            let y = crate::eval(&m, f, std::slice::from_ref(x)).unwrap();
+            assert_eq!(y[1], *x, "{packing:?}");
+            found.push(y[0].bytes().len());
+        }
+        assert_eq!(found, bytes, "{all:?}");
+    }
+
+    #[test]
+    fn what_is_packed_comes_back() {
+        let truth = |n: usize| -> Tensor {
+            Tensor::new(&[n], (0..n).map(|i| i * i % 3 == 1).collect::<Vec<_>>()).unwrap()
+        };
+        comes_back(&truth(1), 0, 1, &[4, 8]);
+        comes_back(&truth(32), 0, 1, &[4, 8]);
+        comes_back(&truth(100), 0, 1, &[16, 16]);
+        let numbers = |n: usize, least: i64, most: i64| -> Tensor {
+            let one = |i: usize| least + (i as i64 * 7919).rem_euclid(most - least + 1);
+            Tensor::new(&[n], (0..n).map(one).collect::<Vec<_>>()).unwrap()
+        };
+        // The place of the largest of three, one of five codes around 0, indices, one number, too many bits.
+        comes_back(&numbers(99, 0, 2), 0, 2, &[396, 28, 32]);
+        comes_back(&numbers(33, -2, 2), -2, 2, &[132, 16, 16]);
+        comes_back(&numbers(7, 0, 99_999), 0, 99_999, &[28, 24]);
+        comes_back(&numbers(5, 3, 3), 3, 3, &[20, 4, 8]);
+        let least = i64::MIN;
+        comes_back(&numbers(3, least, least + 9), least.into(), (least + 9).into(), &[4, 8]);
+        comes_back(&numbers(3, 0, 1 << 32), 0, 1 << 32, &[]);
+    }
+
+    #[test]
+    fn no_elements_take_no_bytes() {
+        let none = Tensor::new(&[0, 3], Vec::<bool>::new()).unwrap();
+        comes_back(&none, 0, 1, &[0, 0]);
+    }
+
+    #[test]
+    fn floats_are_packed_by_nobody_who_does_not_ask() {
+        assert!(Packing::exact(Dtype::F64, 0, 1).is_empty());
+        assert!(!Packing::As(Dtype::F32).is_exact());
+    }
+}

@@ -1,0 +1,87 @@
+//! Attributes: the static arguments of a primitive in the text format.
+//!
+//! A small closed type, so that printer and parser know no primitive: `slice{start=[0,1], limit=[2,3]}`.
+
+use crate::lang::function::FuncId;
+use crate::lang::host::Host;
+use crate::lang::types::{ArrayType, Dtype};
+use std::borrow::Cow;
+use std::fmt;
+
+/// The value of an attribute.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Attr {
+    /// `3`, `-1`
+    Int(i64),
+    /// `[0,2]`
+    Ints(Vec<i64>),
+    /// `true`
+    Bool(bool),
+    /// `f32`
+    Dtype(Dtype),
+    /// `clip`
+    Word(Cow<'static, str>),
+    /// `[const,xs]`
+    Words(Vec<Cow<'static, str>>),
+    /// `@f`
+    Func(FuncId),
+    /// `[@f,@g]`
+    Funcs(Vec<FuncId>),
+    /// `&f`
+    Host(Host),
+    /// `[f64[3],i64[]]`
+    Types(Vec<ArrayType>),
+}
+
+/// As it is printed, but for functions, whose names only the module knows.
+impl fmt::Display for Attr {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Attr::Int(i) => write!(out, "{i}"),
+            Attr::Ints(all) => {
+                let items: Vec<String> = all.iter().map(i64::to_string).collect();
+                write!(out, "[{}]", items.join(","))
+            }
+            Attr::Bool(b) => write!(out, "{b}"),
+            Attr::Dtype(d) => write!(out, "{d}"),
+            Attr::Word(w) => out.write_str(w),
+            Attr::Words(all) => write!(out, "[{}]", all.join(",")),
+            Attr::Func(_) => out.write_str("a function"),
+            Attr::Funcs(_) => out.write_str("a list of functions"),
+            Attr::Host(host) => write!(out, "{host:?}"),
+            Attr::Types(all) => {
+                let types: Vec<String> = all.iter().map(ArrayType::to_string).collect();
+                write!(out, "[{}]", types.join(","))
+            }
+        }
+    }
+}
+
+/// Attributes as read from text; a primitive takes those it knows, the parser reports the rest.
+#[derive(Clone, Debug, Default)]
+pub struct Attributes {
+    entries: Vec<(String, Attr)>,
+}
+
+impl Attributes {
+    /// Attributes in the order read.
+    pub fn new(entries: Vec<(String, Attr)>) -> Attributes {
+        Attributes { entries }
+    }
+
+    /// Takes an attribute, if it is there.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Attr> {
+        let i = self.entries.iter().position(|(n, _)| n == name)?;
+        Some(self.entries.remove(i).1)
+    }
+
+    /// Whether an attribute is there.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|(n, _)| n == name)
+    }
+
+    /// The name of an attribute that nobody took.
+    pub fn leftover(&self) -> Option<&str> {
+        self.entries.first().map(|(n, _)| n.as_str())
+    }
+}

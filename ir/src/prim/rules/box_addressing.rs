@@ -1,0 +1,143 @@
+//! Boxes: parts of an array that begin where the program says, for `dynamic_slice` and
+//! `dynamic_update_slice`.
+
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::literal::Literal;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Dtype, Shape, Type};
+use crate::prim::{
+    Bounds, Broadcast, Combine, Concatenate, Convert, Gather, Iota, Operand, Permute, Scalar,
+    Scatter,
+};
+use crate::tensor::Tensor;
+
+/// Checks that there is one integer scalar per axis of `x`.
+pub(crate) fn check_starts(name: &str, x: &ArrayType, starts: &[Operand<'_>]) -> Result<()> {
+    if starts.len() != x.shape.len() {
+        let (want, got) = (x.shape.len(), starts.len());
+        return Err(Problem::new(
+            Kind::Arguments,
+            format!("`{name}` of {x} needs {want} starts, found {got}"),
+            "give one start per axis",
+        ));
+    }
+    let bad = |t: &Type| !t.as_array().is_some_and(|a| a.shape.is_empty() && a.dtype.is_integer());
+    if let Some((axis, start)) = starts.iter().enumerate().find(|(_, s)| bad(s.ty)) {
+        return Err(Problem::new(
+            Kind::Dtype,
+            format!("`{name}`: the start along axis {axis} is {}", start.ty),
+            "starts are integer scalars",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks that a box of those sizes fits into `x`.
+pub(crate) fn check_fits(name: &str, x: &ArrayType, sizes: &[usize]) -> Result<()> {
+    if sizes.len() == x.shape.len() && sizes.iter().zip(x.shape.iter()).all(|(s, n)| s <= n) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Kind::Shape,
+        format!("`{name}`: a box of extents {sizes:?} does not fit into {x}"),
+        "the box has the array's rank, and along no axis more than the array's extent",
+    ))
+}
+
+/// Where a box of those sizes begins once it has been moved into an array of extents `x`.
+pub(crate) fn clamped(x: &[usize], sizes: &[usize], starts: &[Tensor]) -> Vec<usize> {
+    let start = |((n, size), start): ((&usize, &usize), &Tensor)| {
+        let start = start.at(0).to_i128();
+        let start = usize::try_from(start.max(0)).unwrap_or(usize::MAX);
+        start.min(n - size)
+    };
+    x.iter().zip(sizes).zip(starts).map(start).collect()
+}
+
+/// A box of an array at one place per element of a batch, as `gather` and `scatter` address it.
+///
+/// Axes along which the box is as long as the array need no index. The others get the indices of
+/// the box one by one: start, clamped, plus 0, 1, ...
+pub(crate) struct Boxes {
+    /// The axes that are indexed, not counting that of the batch.
+    axes: Vec<usize>,
+    /// `[batch, extents of the box along the axes.., number of axes]`, i64.
+    indices: Atom,
+    /// From the order (batch, axes, other axes) to that of the array.
+    order: Permute,
+}
+
+impl Boxes {
+    /// The boxes of extents `sizes` in arrays of extents `x`; `None` where they are the arrays.
+    pub(crate) fn new(
+        b: &Builder<'_>,
+        batch: usize,
+        x: &[usize],
+        sizes: &[usize],
+        starts: &[Atom],
+        batched: &[bool],
+    ) -> Option<Boxes> {
+        let (axes, others): (Vec<usize>, Vec<usize>) =
+            (0..x.len()).partition(|axis| sizes[*axis] < x[*axis]);
+        let extents = [batch].into_iter().chain(axes.iter().map(|a| sizes[*a])).chain([1]);
+        let shape: Shape = extents.collect();
+        let index = |(at, axis): (usize, &usize)| {
+            let start = clamp(b, starts[*axis], x[*axis] - sizes[*axis]);
+            let dims = if batched[*axis] { vec![0] } else { vec![] };
+            let start = b.emit1(Broadcast { shape: shape.clone(), dims }, &[start]);
+            let offset = Iota { shape: shape.clone(), axis: at + 1, dtype: Dtype::I64 };
+            b.emit1(Scalar::Add, &[start, b.emit1(offset, &[])])
+        };
+        let columns: Vec<Atom> = axes.iter().enumerate().map(index).collect();
+        let indices = match columns.as_slice() {
+            [] => return None,
+            [one] => *one,
+            all => b.emit1(Concatenate { axis: shape.len() - 1 }, all),
+        };
+        let grouped = [0].into_iter().chain(axes.iter().chain(&others).map(|a| a + 1));
+        let order = Permute { permutation: grouped.collect() }.inverse();
+        Some(Boxes { axes, indices, order })
+    }
+
+    /// The boxes read from an array, or from one array per element of the batch.
+    pub(crate) fn read(&self, b: &Builder<'_>, x: Atom, batched: bool) -> Atom {
+        let bounds = Bounds::Clip;
+        let gather = Gather { batch: usize::from(batched), axes: self.axes_of(batched), bounds };
+        self.order.apply(b, b.emit1(gather, &[x, self.indices]))
+    }
+
+    /// The arrays, one per element of the batch, with the boxes written into them.
+    pub(crate) fn write(&self, b: &Builder<'_>, x: Atom, updates: Atom) -> Atom {
+        let updates = self.order.inverse().apply(b, updates);
+        let bounds = Bounds::Clip;
+        let scatter = Scatter { combine: Combine::Set, batch: 1, axes: self.axes_of(true), bounds };
+        b.emit1(scatter, &[x, self.indices, updates])
+    }
+
+    /// The indexed axes, counting that of the batch if there is one.
+    fn axes_of(&self, batched: bool) -> Vec<usize> {
+        self.axes.iter().map(|a| a + usize::from(batched)).collect()
+    }
+}
+
+/// `clamp(start, 0, last)` as i64.
+fn clamp(b: &Builder<'_>, start: Atom, last: usize) -> Atom {
+    let dtype = b.dtype_of(start);
+    let mut start = b.emit1(Scalar::Max, &[start, Literal::zero(dtype).into()]);
+    // A dtype that cannot say `last` cannot exceed it.
+    if let Some(last) = Literal::exact_integer(dtype, last as i128) {
+        start = b.emit1(Scalar::Min, &[start, last.into()]);
+    }
+    match dtype {
+        Dtype::I64 => start,
+        _ => b.emit1(Convert { to: Dtype::I64 }, &[start]),
+    }
+}
+
+/// Operands of the primitive over a batch that all share their starts: along the batch axis the box
+/// is as long as the array.
+pub(crate) fn with_first_start(arrays: &[Atom], starts: &[Atom]) -> Vec<Atom> {
+    let zero = Atom::Literal(Literal::i64(0));
+    arrays.iter().copied().chain([zero]).chain(starts.iter().copied()).collect()
+}

@@ -1,0 +1,108 @@
+//! `Expr`: formulas in derivative rules.
+//!
+//! An `Expr` is an atom together with the builder that it lives in. Operators and methods emit
+//! equations, and a Rust number takes the dtype of the expression it meets, so that the partial
+//! derivatives in the scalar table read as on paper: `|t, x, _| t * x[0].cos()`.
+
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::literal::Literal;
+use crate::lang::types::Type;
+use crate::prim::{IntegerPow, Lowering, Op, Operand, Scalar};
+use smallvec::SmallVec;
+
+/// A value inside a rule, with operators that emit equations.
+#[derive(Clone, Copy)]
+pub struct Expr<'b, 'm> {
+    /// Where to emit.
+    pub b: &'b Builder<'m>,
+    /// The value.
+    pub atom: Atom,
+}
+
+impl<'b, 'm> Expr<'b, 'm> {
+    /// An atom as an expression.
+    pub fn new(b: &'b Builder<'m>, atom: Atom) -> Expr<'b, 'm> {
+        Expr { b, atom }
+    }
+
+    /// A number in the dtype of this expression.
+    pub fn number(self, x: f64) -> Expr<'b, 'm> {
+        let literal = Literal::of(self.b.dtype_of(self.atom), x);
+        Expr { b: self.b, atom: literal.into() }
+    }
+
+    /// An elementwise primitive of one operand.
+    pub fn unary(self, op: impl Into<Op>) -> Expr<'b, 'm> {
+        self.apply(op.into(), &[self.atom])
+    }
+
+    /// An elementwise primitive of two operands.
+    pub fn binary(self, op: impl Into<Op>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
+        self.apply(op.into(), &[self.atom, y.atom])
+    }
+
+    /// `self ? x : y`
+    pub fn select(self, x: Expr<'b, 'm>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
+        self.apply(Scalar::Select.into(), &[self.atom, x.atom, y.atom])
+    }
+
+    /// The integer power `self` to the `n`.
+    pub fn powi(self, n: i32) -> Expr<'b, 'm> {
+        match n {
+            1 => self,
+            2 => self * self,
+            n => self.unary(IntegerPow { n }),
+        }
+    }
+
+    /// Emits the equation. A function of constants is a constant, so that it keeps fitting operands
+    /// of every shape: in `x^2.5` the exponent of the derivative, `2.5 - 1`, is again a literal.
+    fn apply(self, op: Op, operands: &[Atom]) -> Expr<'b, 'm> {
+        let literals: Option<SmallVec<[Literal; 3]>> =
+            operands.iter().map(|a| a.literal()).collect();
+        let folded = literals.and_then(|x| {
+            let types: SmallVec<[Type; 3]> = x.iter().map(|x| Type::scalar(x.dtype)).collect();
+            let typed: SmallVec<[Operand<'_>; 3]> =
+                types.iter().zip(&x).map(|(ty, x)| Operand { ty, literal: Some(*x) }).collect();
+            match self.b.with_module(|m| op.lower(m, &typed)) {
+                Lowering::Elementwise(code) => Some(code.eval(&x)),
+                _ => None,
+            }
+        });
+        let atom = folded.map_or_else(|| self.b.emit1(op, operands), Atom::Literal);
+        Expr { b: self.b, atom }
+    }
+}
+
+macro_rules! operators {
+    ($($trait:ident $method:ident $op:ident),*) => {$(
+        impl<'b, 'm> std::ops::$trait for Expr<'b, 'm> {
+            type Output = Expr<'b, 'm>;
+            fn $method(self, y: Expr<'b, 'm>) -> Expr<'b, 'm> { self.binary(Scalar::$op, y) }
+        }
+        impl<'b, 'm> std::ops::$trait<f64> for Expr<'b, 'm> {
+            type Output = Expr<'b, 'm>;
+            fn $method(self, y: f64) -> Expr<'b, 'm> { self.binary(Scalar::$op, self.number(y)) }
+        }
+        impl<'b, 'm> std::ops::$trait<Expr<'b, 'm>> for f64 {
+            type Output = Expr<'b, 'm>;
+            fn $method(self, y: Expr<'b, 'm>) -> Expr<'b, 'm> { y.number(self).binary(Scalar::$op, y) }
+        }
+    )*};
+}
+operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Rem);
+
+impl<'b, 'm> std::ops::Neg for Expr<'b, 'm> {
+    type Output = Expr<'b, 'm>;
+    fn neg(self) -> Expr<'b, 'm> {
+        self.unary(Scalar::Neg)
+    }
+}
+
+impl<'b, 'm> std::ops::Not for Expr<'b, 'm> {
+    type Output = Expr<'b, 'm>;
+    fn not(self) -> Expr<'b, 'm> {
+        self.unary(Scalar::Not)
+    }
+}

@@ -1,0 +1,148 @@
+//! Addressing: how indices name places of an array, for gather and scatter.
+//!
+//! The operands are an array `[B.., D..]` and integer indices `[B.., I.., n]`; the first `batch` axes
+//! are shared. The last axis of the indices holds one index for each of the `n` `axes` of the array,
+//! and what remains of the array at that place is the *window*: what is read or written.
+
+use super::slice_access::Start;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Shape, Type};
+use crate::prim::syntax::Word;
+use crate::tensor::Tensor;
+
+/// What an index outside the array means.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Bounds {
+    /// It is moved to the nearest index inside.
+    Clip,
+    /// A read gives zero, a write is dropped.
+    Drop,
+}
+
+impl Word for Bounds {
+    const ALL: &'static [Bounds] = &[Bounds::Clip, Bounds::Drop];
+
+    fn word(self) -> &'static str {
+        match self {
+            Bounds::Clip => "clip",
+            Bounds::Drop => "drop",
+        }
+    }
+}
+
+/// How indices name places of an array: what gather and scatter have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Addressing<'a> {
+    pub(crate) batch: usize,
+    pub(crate) axes: &'a [usize],
+    pub(crate) bounds: Bounds,
+}
+
+impl Addressing<'_> {
+    /// Where the window begins along each axis of the array, and its sizes, where indices name one place.
+    pub(crate) fn one_place(&self, operands: &[Type]) -> Option<(Vec<Start>, Vec<usize>)> {
+        let shape = |i: usize| Some(&operands.get(i)?.as_array()?.shape);
+        if self.batch != 0 || shape(1)?[..] != [self.axes.len()] {
+            return None;
+        }
+        let mut sizes = shape(0)?.to_vec();
+        let mut starts = vec![Start::Number(0); sizes.len()];
+        for (component, axis) in self.axes.iter().enumerate() {
+            (starts[*axis], sizes[*axis]) = (Start::Given { operand: 1, component }, 1);
+        }
+        Some((starts, sizes))
+    }
+
+    /// The shape `[B.., I.., remaining D..]` of what is read or written, or what is wrong.
+    pub(crate) fn windows(
+        &self,
+        name: &str,
+        array: &ArrayType,
+        indices: &ArrayType,
+    ) -> Result<Shape> {
+        let shape = |message: String, help: &str| Err(Problem::new(Kind::Shape, message, help));
+        if !indices.dtype.is_integer() {
+            return Err(Problem::new(
+                Kind::Dtype,
+                format!("`{name}` needs integer indices, got {indices}"),
+                "convert the indices to i64",
+            ));
+        }
+        let (batch, n) = (self.batch, self.axes.len());
+        let ascending = self.axes.windows(2).all(|w| w[0] < w[1]);
+        if !ascending || self.axes.iter().any(|a| *a < batch || *a >= array.shape.len()) {
+            return shape(
+                format!(
+                    "`{name}` indexes axes {:?} of {array} after {batch} batch axes",
+                    self.axes
+                ),
+                "indexed axes are ascending, within the rank, and follow the batch axes",
+            );
+        }
+        if indices.shape.len() <= batch || indices.shape.last() != Some(&n) {
+            return shape(
+                format!(
+                    "`{name}` with {batch} batch axes and {n} indexed axes cannot use indices {indices}"
+                ),
+                "the last axis of the indices holds one index per indexed axis",
+            );
+        }
+        if array.shape.len() < batch || array.shape[..batch] != indices.shape[..batch] {
+            return shape(
+                format!("`{name}` of {array} at {indices}: the {batch} batch axes differ"),
+                "the leading batch axes have equal extents",
+            );
+        }
+        let places = Shape::from(&indices.shape[..indices.shape.len() - 1]);
+        let nowhere = self.axes.iter().any(|a| array.shape[*a] == 0);
+        if self.bounds == Bounds::Clip && nowhere && !places.contains(&0) {
+            return shape(
+                format!("`{name}` clips indices into {array}, which has no element to clip to"),
+                "index an axis that is not empty, or drop what is out of range",
+            );
+        }
+        let kept = (batch..array.shape.len()).filter(|a| !self.axes.contains(a));
+        Ok(places.iter().copied().chain(kept.map(|a| array.shape[a])).collect())
+    }
+
+    /// For concrete indices: the row-major position in the array at which each window starts (`None`
+    /// if it is out of range and dropped), and the positions of the window's elements from there.
+    pub(crate) fn places(
+        &self,
+        array: &[usize],
+        indices: &Tensor,
+    ) -> (Vec<Option<usize>>, Vec<usize>) {
+        let strides = Shape::from(array).strides();
+        let n = self.axes.len();
+        let outer = &indices.shape()[..indices.shape().len() - 1];
+        let mut at = vec![0; outer.len()];
+        let mut starts = Vec::new();
+        for place in 0..Shape::from(outer).elements() {
+            let mut start: Option<usize> = Some((0..self.batch).map(|b| at[b] * strides[b]).sum());
+            for (j, axis) in self.axes.iter().enumerate() {
+                let index = self.within(indices.at(place * n + j).to_i128(), array[*axis]);
+                start = start.zip(index).map(|(s, i)| s + i * strides[*axis]);
+            }
+            starts.push(start);
+            super::lowering::step(&mut at, outer);
+        }
+        let kept: Vec<usize> =
+            (self.batch..array.len()).filter(|a| !self.axes.contains(a)).collect();
+        let window: Shape = kept.iter().map(|a| array[*a]).collect();
+        let mut at = vec![0; kept.len()];
+        let mut offsets = Vec::new();
+        for _ in 0..window.elements() {
+            offsets.push(at.iter().zip(&kept).map(|(i, a)| i * strides[*a]).sum());
+            super::lowering::step(&mut at, &window);
+        }
+        (starts, offsets)
+    }
+
+    /// The index along an axis of that extent, if there is one.
+    fn within(&self, index: i128, extent: usize) -> Option<usize> {
+        match self.bounds {
+            Bounds::Drop => usize::try_from(index).ok().filter(|i| *i < extent),
+            Bounds::Clip => usize::try_from(index.clamp(0, extent as i128 - 1)).ok(),
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Lowerings: what a backend has to do, in nineteen target-neutral shapes.
+//!
+//! A backend never sees a primitive. It matches on [`Lowering`], which says in terms of loops and
+//! indices what the primitive means: apply scalar code, read elsewhere, reduce, contract, ...
+
+use crate::lang::function::{Atom, Equation, FuncId, Function};
+use crate::lang::host::HostCall;
+use crate::lang::literal::Literal;
+use crate::lang::module::Module;
+use crate::lang::problem::Problem;
+use crate::lang::types::{ArrayType, Dtype, Shape, Type};
+use crate::prim::{Bounds, Code, Combine, Op, Operand, Rounds};
+use crate::tensor::Tensor;
+use std::sync::Arc;
+
+/// What to do for an equation with one output (or, for one that runs functions, many).
+#[derive(Clone, Debug)]
+pub enum Lowering {
+    /// `y[i] = code(x0[i], x1[i], ..)`; literals and only literals are without shape.
+    Elementwise(Code),
+    /// `y[i]` is an element of one of the operands, found by index arithmetic: broadcast, permute,
+    /// slice, rev, pad, concatenate. The first piece that contains `i` gives the element; where none
+    /// does, the scalar operand `fill` is taken.
+    View {
+        /// Where elements come from.
+        pieces: Vec<Piece>,
+        /// The operand (a scalar) for all other elements.
+        fill: Option<usize>,
+    },
+    /// The same elements in row-major order under another shape.
+    Reshape,
+    /// The operand itself.
+    Alias {
+        /// The name under which it is kept, where a mark says so.
+        kept: Option<Arc<str>>,
+    },
+    /// `y[i]` is the index along `axis`, in the output's dtype.
+    Iota {
+        /// The axis counted along.
+        axis: usize,
+    },
+    /// `y[kept] = fold(code, identity, x[kept, axes])`, in row-major order of the operand; over no axes
+    /// `y = x`.
+    Reduce {
+        /// The combining operation, associative and commutative in exact arithmetic.
+        code: Code,
+        /// What the fold starts at, and so what an empty one gives.
+        identity: Literal,
+        /// Axes folded, ascending.
+        axes: Vec<usize>,
+    },
+    /// Index (i64) of the first extremum along `axis`; nan counts as extreme.
+    ArgReduce {
+        /// The axis searched.
+        axis: usize,
+        /// Maximum or minimum.
+        largest: bool,
+    },
+    /// Along an axis, each element from the one before it: `y[i] = step(y[i-1], ..)`, beginning with
+    /// the last operand's element.
+    Cumulate {
+        /// The axis.
+        axis: usize,
+        /// From the last element to the first.
+        reverse: bool,
+        /// What is done at an element.
+        step: Step,
+    },
+    /// Indices (i64) of the elements along an axis in ascending or descending order; equal ones keep
+    /// theirs, and nan is largest.
+    ArgSort {
+        /// The axis.
+        axis: usize,
+        /// The largest first.
+        descending: bool,
+    },
+    /// `y[batch, m, n] = sum_k x0[batch, m, k] x1[batch, k, n]`; pairs are (axis of x0, axis of x1).
+    Contract {
+        /// Axes shared and kept.
+        batch: Vec<(usize, usize)>,
+        /// Axes shared and summed.
+        contract: Vec<(usize, usize)>,
+    },
+    /// `y[i] = x0[start + i]`; operands after the first are the scalar starts, clamped to fit.
+    DynamicSlice,
+    /// `y = x0` with `x1` written at `start`; operands after the second are the scalar starts,
+    /// clamped to fit.
+    DynamicUpdateSlice,
+    /// See [`crate::prim::Gather`]: operands (array, indices).
+    Gather {
+        /// Leading axes shared by array and indices.
+        batch: usize,
+        /// Axes of the array that the last axis of the indices addresses.
+        axes: Vec<usize>,
+        /// Out-of-range indices.
+        bounds: Bounds,
+    },
+    /// See [`crate::prim::Scatter`]: operands (array, indices, updates), combined in row-major order of
+    /// the updates.
+    Scatter {
+        /// How an update meets what is there.
+        combine: Combine,
+        /// Leading axes shared by array, indices and updates.
+        batch: usize,
+        /// Axes of the array that the last axis of the indices addresses.
+        axes: Vec<usize>,
+        /// Out-of-range indices.
+        bounds: Bounds,
+    },
+    /// Call a Rust function with the operands; once and in the order of the program, if it gives nothing.
+    Host(HostCall),
+    /// Run that function on the operands.
+    Call(FuncId),
+    /// Run one of these functions: the first operand says which ([`crate::prim::Cond`]), the others are its
+    /// arguments.
+    Branch {
+        /// The functions, all of one type.
+        branches: Vec<FuncId>,
+    },
+    /// Run a function round after round: see [`Rounds`].
+    Loop {
+        /// What is run.
+        body: FuncId,
+        /// How often, and what goes in and out of each round.
+        rounds: Rounds,
+    },
+    /// It cannot be run, for the reason given.
+    Missing(Problem),
+}
+
+/// One step along an axis.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// `y[i] = code(y[i-1], x0[i])`
+    Fold(Code),
+    /// `y[i] = x0[i] y[i-1] + x1[i]`
+    Affine,
+    /// `y[i] = y[i-1] + x1[i]` where `x0[i]` is true, `x1[i]` where it is false
+    Segments,
+}
+
+/// One source of a view: an operand and, for each of its axes, which index is read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// The operand.
+    pub operand: usize,
+    /// One map per axis of the operand.
+    pub axes: Vec<AxisMap>,
+}
+
+/// The index along one axis of the operand as a function of the output's index `o`:
+/// `(o[axis] * scale + offset) / divisor`. The element belongs to the piece only where the division
+/// is exact and the index is within the operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AxisMap {
+    /// Output axis; `None` means `o = 0`.
+    pub axis: Option<usize>,
+    /// Factor (negative for a reversed axis).
+    pub scale: i64,
+    /// Offset.
+    pub offset: i64,
+    /// Divisor, at least 1.
+    pub divisor: i64,
+}
+
+impl AxisMap {
+    /// The operand's index is the output's index along `axis`.
+    pub fn same(axis: usize) -> AxisMap {
+        AxisMap { axis: Some(axis), scale: 1, offset: 0, divisor: 1 }
+    }
+    /// The operand's index is always 0.
+    pub fn zero() -> AxisMap {
+        AxisMap { axis: None, scale: 0, offset: 0, divisor: 1 }
+    }
+    /// The operand's index is the output's index along `axis`, plus `offset`.
+    pub fn shifted(axis: usize, offset: i64) -> AxisMap {
+        AxisMap { axis: Some(axis), scale: 1, offset, divisor: 1 }
+    }
+    /// The operand's index for an output index, if it lies in `0..extent`.
+    pub fn apply(&self, output: &[usize], extent: usize) -> Option<usize> {
+        self.index(self.axis.map_or(0, |a| output[a]), extent)
+    }
+    /// The operand's index for the index `o` along the output axis, if it lies in `0..extent`.
+    pub fn index(&self, o: usize, extent: usize) -> Option<usize> {
+        let n = o as i64 * self.scale + self.offset;
+        if n.rem_euclid(self.divisor) != 0 {
+            return None;
+        }
+        usize::try_from(n.div_euclid(self.divisor)).ok().filter(|i| *i < extent)
+    }
+}
+
+/// The largest number that index arithmetic meets. Attributes and extents beyond it are refused, so
+/// that `o * scale + offset` stays within i64 whatever a program asks for.
+pub(crate) const INDEX_LIMIT: usize = 1 << 60;
+
+/// The meaning of [`Lowering::View`] on concrete operands.
+///
+/// Where several pieces contain an element the first one gives it, so pieces are painted over the
+/// fill from last to first. Each axis map reads one output axis: what a piece contributes is a
+/// product of lists, one per output axis, of (distance in the output, distance in the operand).
+pub(crate) fn eval_view(
+    operands: &[Tensor],
+    pieces: &[Piece],
+    fill: Option<usize>,
+    shape: &Shape,
+) -> Result<Tensor, Problem> {
+    let model = pieces.first().map(|p| p.operand).or(fill);
+    let dtype = model.map_or(Dtype::Bool, |i| operands[i].dtype());
+    let mut y = match fill {
+        Some(fill) => Tensor::full(shape, operands[fill].at(0))?,
+        None => Tensor::zeros_of(&ArrayType::new(dtype, shape.clone()))?,
+    };
+    // Checked first: beside an extent of 0 another one may be too long to be listed.
+    if y.elements() == 0 {
+        return Ok(y);
+    }
+    for piece in pieces.iter().rev() {
+        let x = &operands[piece.operand];
+        let Some((from, steps)) = steps(piece, &x.ty().shape, shape) else { continue };
+        match dtype.bytes() {
+            1 => paint::<u8>(&mut y, x, from, &steps),
+            4 => paint::<u32>(&mut y, x, from, &steps),
+            _ => paint::<u64>(&mut y, x, from, &steps),
+        }
+    }
+    Ok(y)
+}
+
+/// (distance in the output, distance in the operand) of every index along one output axis that a
+/// piece contains.
+type Steps = Vec<(usize, usize)>;
+
+/// Where a piece starts in its operand and its steps along each output axis; `None` where it is
+/// empty.
+fn steps(piece: &Piece, x: &Shape, y: &Shape) -> Option<(usize, Vec<Steps>)> {
+    let (x_strides, y_strides) = (x.strides(), y.strides());
+    let maps = || piece.axes.iter().zip(x.iter().zip(&x_strides));
+    let mut from = 0;
+    for (map, (extent, stride)) in maps().filter(|(map, _)| map.axis.is_none()) {
+        from += map.index(0, *extent)? * stride;
+    }
+    let mut all = Vec::with_capacity(y.len());
+    for (axis, (extent, y_stride)) in y.iter().zip(&y_strides).enumerate() {
+        let step = |o: usize| {
+            let mut distance = 0;
+            for (map, (extent, stride)) in maps().filter(|(map, _)| map.axis == Some(axis)) {
+                distance += map.index(o, *extent)? * stride;
+            }
+            Some((o * y_stride, distance))
+        };
+        let steps: Steps = (0..*extent).filter_map(step).collect();
+        if steps.is_empty() {
+            return None;
+        }
+        all.push(steps);
+    }
+    Some((from, all))
+}
+
+/// Copies a piece; `T` is any type of the elements' size.
+fn paint<T: bytemuck::Pod>(y: &mut Tensor, x: &Tensor, from: usize, steps: &[Steps]) {
+    let x: &[T] = bytemuck::cast_slice(x.bytes());
+    let y: &mut [T] = bytemuck::cast_slice_mut(y.bytes_mut());
+    let Some((inner, outer)) = steps.split_last() else {
+        y[0] = x[from];
+        return;
+    };
+    let counts: Vec<usize> = outer.iter().map(Vec::len).collect();
+    let mut index = vec![0; counts.len()];
+    for _ in 0..counts.iter().product() {
+        let (mut to, mut from) = (0, from);
+        for (axis, i) in outer.iter().zip(&index) {
+            to += axis[*i].0;
+            from += axis[*i].1;
+        }
+        for (dy, dx) in inner {
+            y[to + dy] = x[from + dx];
+        }
+        step(&mut index, &counts);
+    }
+}
+
+/// Advances a row-major index; wraps to zero at the end.
+pub(crate) fn step(index: &mut [usize], shape: &[usize]) {
+    for axis in (0..index.len()).rev() {
+        index[axis] += 1;
+        if index[axis] < shape[axis] {
+            return;
+        }
+        index[axis] = 0;
+    }
+}
+
+impl Module {
+    /// Whether a function, or what it runs, writes elements of an array.
+    pub fn writes(&self, id: FuncId) -> bool {
+        let f = self.function(id);
+        f.equations.iter().any(|e| {
+            let written = e.lower(self, f);
+            matches!(written, Lowering::Scatter { .. } | Lowering::DynamicUpdateSlice)
+                || e.runs().any(|inside| crate::deeper(|| self.writes(inside)))
+        })
+    }
+}
+
+impl Equation {
+    /// What it runs.
+    pub fn runs(&self) -> impl Iterator<Item = FuncId> {
+        self.op
+            .regions()
+            .into_iter()
+            .filter(|r: &crate::prim::Region| r.role.runs())
+            .map(|r| r.function)
+    }
+
+    /// What it asks a backend for, in the function that it stands in.
+    pub fn lower(&self, module: &Module, f: &Function) -> Lowering {
+        self.with_operands(f, |operands| self.op.lower(module, operands))
+    }
+
+    /// What its operands are, in the function that it stands in.
+    pub fn with_operands<T>(&self, f: &Function, run: impl FnOnce(&[Operand<'_>]) -> T) -> T {
+        let types: Vec<Type> = self.operands.iter().map(|a| f.type_of(*a)).collect();
+        let operand = |(ty, a): (_, &Atom)| Operand { ty, literal: a.literal() };
+        let operands: Vec<Operand<'_>> = types.iter().zip(&self.operands).map(operand).collect();
+        run(&operands)
+    }
+}
+
+impl Op {
+    /// What a loop runs in every round, and how often.
+    pub fn as_loop(&self, module: &Module) -> Option<(FuncId, Rounds)> {
+        if self.regions().is_empty() {
+            return None;
+        }
+        match self.lower(module, &[]) {
+            Lowering::Loop { body, rounds } => Some((body, rounds)),
+            _ => None,
+        }
+    }
+
+    /// The same loop of another body, with other operands.
+    pub fn with_rounds(&self, body: FuncId, rounds: Rounds) -> Option<Op> {
+        let Op::Loop(of) = self else { return None };
+        Some(crate::prim::Loop { body, rounds, carries: of.carries }.into())
+    }
+}

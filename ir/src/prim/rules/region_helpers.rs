@@ -1,0 +1,129 @@
+//! What the rules of region primitives share: functions made to fit one another.
+
+use crate::lang::builder::{Builder, Draft};
+use crate::lang::function::{Atom, FuncId, Function};
+use crate::lang::module::Module;
+use crate::lang::problem::Problem;
+use crate::lang::query::Wanted;
+use crate::lang::types::Type;
+use crate::lang::verify::verify_function;
+use crate::prim::{Linearity, Op, Reduce, Reducer, Role, elementwise};
+
+/// The atom, or zeros of that type.
+pub fn instantiate(b: &Builder<'_>, x: Option<Atom>, ty: &Type) -> Atom {
+    match (x, ty) {
+        (Some(x), _) => x,
+        (None, Type::Array(ty)) => elementwise::zeros(b, ty),
+        (None, Type::Tape(fields)) => crate::prim::control::loops::empty_tape(b, fields),
+    }
+}
+
+/// Tangents of the outputs from those of the active ones.
+pub(crate) fn scatter_tangents(active: &[bool], tangents: &[Atom]) -> Vec<Option<Atom>> {
+    let mut next = tangents.iter();
+    active.iter().map(|on| if *on { next.next().copied() } else { None }).collect()
+}
+
+/// `(a, b) -> (c)`
+pub(crate) fn arrow(params: &[Type], results: &[Type]) -> String {
+    format!("({}) -> ({})", list(params), list(results))
+}
+
+/// The type of a function: `(a, b) -> (c)`, and `(a; b) -> (c)` if it is linear in b.
+pub(crate) fn signature(f: &Function) -> String {
+    let params = f.param_types();
+    let (first, linear) = params.split_at(f.params.len());
+    let gap = if linear.is_empty() { "" } else { "; " };
+    format!("({}{gap}{}) -> ({})", list(first), list(linear), list(&f.result_types()))
+}
+
+fn list(types: &[Type]) -> String {
+    let names: Vec<String> = types.iter().map(Type::to_string).collect();
+    names.join(", ")
+}
+
+/// A function of ordinary and of linear parameters of those types.
+pub(crate) fn function(
+    module: &mut Module,
+    name: &str,
+    [params, linear]: [&[Type]; 2],
+    body: impl FnOnce(&Builder<'_>, &[Atom], &[Atom]) -> Vec<Atom>,
+) -> Result<FuncId, Problem> {
+    let mut draft = Draft::new(name);
+    let params: Vec<Atom> = params.iter().map(|ty| draft.param(ty.clone())).collect();
+    let linear: Vec<Atom> = linear.iter().map(|ty| draft.linear_param(ty.clone())).collect();
+    let results = body(&Builder::new(module, &mut draft), &params, &linear);
+    draft.finish(module, results)
+}
+
+/// The function that an equation calls, unless it has rules of its own.
+pub(crate) fn called(op: &Op) -> Option<FuncId> {
+    op.opened(Role::is_call)
+}
+
+/// The function with calls inlined, only the results from `first` on, and the marked ordinary
+/// parameters linear (and so last), if its equations are linear as they stand.
+pub(super) fn linear_part(
+    module: &mut Module,
+    f: FuncId,
+    linear: &[bool],
+    first: usize,
+) -> Result<FuncId, Problem> {
+    let old = module.get(f);
+    let mut draft = Draft::new(old.name.clone());
+    let types = old.param_types();
+    let is_linear = |i: usize| i >= old.params.len() || linear.get(i) == Some(&true);
+    let mut args: Vec<Option<Atom>> = vec![None; types.len()];
+    for (i, ty) in types.iter().enumerate().filter(|(i, _)| !is_linear(*i)) {
+        args[i] = Some(draft.param(ty.clone()));
+    }
+    for (i, ty) in types.iter().enumerate().filter(|(i, _)| is_linear(*i)) {
+        args[i] = Some(draft.linear_param(ty.clone()));
+    }
+    let args: Vec<Atom> = args.into_iter().flatten().collect();
+    let mut results = Builder::new(module, &mut draft).open(f, &args, called);
+    results.drain(..first);
+    let function = draft.close(results)?;
+    match verify_function(module, &function).into_iter().next() {
+        None => module.add(function),
+        Some(error) => Err(error.problem),
+    }
+}
+
+/// Whether what goes to each parameter of a function fits it: the first `known` are not linear.
+pub(crate) fn fits(known: usize, given: impl IntoIterator<Item = (usize, Linearity)>) -> bool {
+    given.into_iter().all(|(parameter, given)| match given {
+        Linearity::Constant => parameter < known,
+        Linearity::Zero => true,
+        Linearity::Linear => parameter >= known,
+    })
+}
+
+/// A result of a batched function as it is wanted, and whether it carries the batch.
+pub fn settle(
+    b: &Builder<'_>,
+    size: usize,
+    result: Atom,
+    batched: bool,
+    wanted: Wanted,
+) -> (Atom, bool) {
+    let lead = || match batched {
+        true => result,
+        false => match b.type_of(result) {
+            Type::Array(_) => elementwise::materialize_lead(b, size, result),
+            Type::Tape(_) => crate::prim::control::loops::spread_tape(b, size, result),
+        },
+    };
+    match wanted {
+        Wanted::AsIs => (result, batched),
+        Wanted::Batched => (lead(), true),
+        Wanted::Summed => {
+            (b.emit1(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &[lead()]), false)
+        }
+    }
+}
+
+/// Batched where the operand is batched, summed where it is shared.
+pub(crate) fn as_operands(batched: &[bool]) -> Vec<Wanted> {
+    batched.iter().map(|on| if *on { Wanted::Batched } else { Wanted::Summed }).collect()
+}

@@ -1,0 +1,285 @@
+//! Signs: what is known of the signs of a value's elements, those of zeros included.
+//!
+//! A float zero has a sign, and it can be seen: `1 / 0` is ∞ and `1 / -0` is -∞. So `x + 0` is `x`
+//! for every `x` but one (`-0 + 0` is 0), and most rewrites about zeros are right only where a value
+//! is *never -0*. Many values are: an exponential, a square, a sum that starts at 0, whatever was
+//! added to one of these. [`Code::sign`] says it of a scalar operation and [`Op::sign`] of a
+//! primitive; rows ask for it by `?x!-0` in their patterns. A law holds both to every primitive.
+//!
+//! Rounding is to nearest, so that a sum is -0 only if both terms are; products and quotients of
+//! small numbers underflow to zeros of either sign. A nan has no sign: it may stand in any value.
+//!
+//! ```
+//! use tapeloom_ir::{Dtype, Literal};
+//! use tapeloom_ir::prim::{Code, Given, Sign};
+//! let unknown = Given::unknown(Dtype::F64);
+//! let zero = Given::literal(Literal::zero(Dtype::F64));
+//! assert_eq!(Code::Add.sign(&[unknown, zero], false), Sign::NeverMinusZero);
+//! assert_eq!(Code::Mul.sign(&[unknown, unknown], true), Sign::Plus, "a square");
+//! ```
+
+use crate::lang::literal::Literal;
+use crate::lang::module::Module;
+use crate::lang::types::{Dtype, Type};
+use crate::prim::code::Code;
+use crate::prim::{Combine, Lowering, Op, Operand, Step};
+
+/// What is known of the signs of elements; each of these implies those before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Sign {
+    /// Nothing.
+    #[default]
+    Any,
+    /// No element is -0.
+    NeverMinusZero,
+    /// No element is below zero or -0: sign bits are clear, except that a nan may have one.
+    Plus,
+}
+
+impl Sign {
+    /// Of a constant.
+    pub fn of(x: Literal) -> Sign {
+        let float = x.to_f64();
+        if float.is_nan() || !float.is_sign_negative() {
+            Sign::Plus
+        } else if float == 0.0 {
+            Sign::Any
+        } else {
+            Sign::NeverMinusZero
+        }
+    }
+
+    /// The name of a variable of a pattern without what it asks for, and that: `?x!-0` is never -0,
+    /// `?x!-` never below zero or -0, `?x` anything.
+    pub fn of_variable(variable: &str) -> (&str, Sign) {
+        match variable.split_once('!') {
+            Some((name, "-0")) => (name, Sign::NeverMinusZero),
+            Some((name, "-")) => (name, Sign::Plus),
+            _ => (variable, Sign::Any),
+        }
+    }
+
+    /// This, where it says more than that no element is -0 only that.
+    fn at_most_never(self) -> Sign {
+        self.min(Sign::NeverMinusZero)
+    }
+}
+
+/// How the sign of a library function follows from those of its operands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SignOf {
+    /// It does not.
+    Unknown,
+    /// The result is never -0.
+    NeverMinusZero,
+    /// The result is never below zero or -0.
+    Plus,
+    /// As the operand: the function is odd or keeps signs otherwise, and nothing but -0 becomes -0.
+    Operand,
+    /// -0 only at -0, but signs change.
+    Zero,
+    /// Never below zero or -0 where the (first) operand is not; a small negative operand may
+    /// underflow to -0.
+    Positive,
+}
+
+/// An operand, as far as signs are concerned.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Given {
+    /// Its dtype.
+    pub dtype: Dtype,
+    /// What is known of its elements.
+    pub sign: Sign,
+    /// The value of every element, if it is one and the same.
+    pub value: Option<Literal>,
+}
+
+impl Given {
+    /// An operand of which nothing is known.
+    pub fn unknown(dtype: Dtype) -> Given {
+        Given { dtype, sign: Sign::of_dtype(dtype), value: None }
+    }
+
+    /// An operand of that type, what is known of its elements, and the value of all of them if they
+    /// are equal.
+    pub fn of(ty: &Type, sign: Sign, value: Option<Literal>) -> Given {
+        let dtype = ty.as_array().map_or(Dtype::F64, |a| a.dtype);
+        Given { dtype, sign: sign.max(Sign::of_type(ty)), value }
+    }
+
+    /// A constant.
+    pub fn literal(x: Literal) -> Given {
+        Given { dtype: x.dtype, sign: Sign::of(x), value: Some(x) }
+    }
+
+    /// Whether this is a number of which that holds.
+    fn is(self, holds: fn(f64) -> bool) -> bool {
+        self.value.is_some_and(|x| holds(x.to_f64()))
+    }
+}
+
+impl Sign {
+    /// What is known of every value of that dtype: integers have no -0.
+    pub fn of_dtype(dtype: Dtype) -> Sign {
+        match dtype {
+            Dtype::F32 | Dtype::F64 => Sign::Any,
+            Dtype::I32 | Dtype::I64 => Sign::NeverMinusZero,
+            Dtype::U32 | Dtype::U64 | Dtype::Bool => Sign::Plus,
+        }
+    }
+
+    /// What is known of every value of that type.
+    pub fn of_type(ty: &Type) -> Sign {
+        ty.as_array().map_or(Sign::Any, |a| Sign::of_dtype(a.dtype))
+    }
+}
+
+impl Code {
+    /// The sign of the result. `same`: all operands are one value.
+    pub fn sign(self, x: &[Given], same: bool) -> Sign {
+        let at = |i: usize| x.get(i).map_or(Sign::Any, |g| g.sign);
+        let Some(last) = x.last() else { return Sign::Any };
+        let dtype = self.result(last.dtype);
+        if !dtype.is_float() {
+            return Sign::of_dtype(dtype);
+        }
+        match self {
+            // -0 only if both are.
+            Code::Add if at(0).min(at(1)) == Sign::Plus => Sign::Plus,
+            Code::Add => at(0).max(at(1)).at_most_never(),
+            Code::Sub if same => Sign::Plus,
+            // -0 only as -0 - 0.
+            Code::Sub if x[1].is(|y| y != 0.0) => Sign::NeverMinusZero,
+            Code::Sub => at(0).at_most_never(),
+            Code::Mul if same => Sign::Plus,
+            Code::Mul if x.iter().any(|c| c.is(|c| c >= 1.0)) => at(0).min(at(1)),
+            Code::Div if x[1].is(|c| c > 0.0 && c <= 1.0) => at(0),
+            // Anything below zero may underflow.
+            Code::Mul | Code::Div => plus(at(0).min(at(1))),
+            Code::Rem | Code::Ceil => plus(at(0)),
+            Code::Neg => Sign::Any,
+            Code::Abs => Sign::Plus,
+            Code::Sign | Code::Floor => at(0),
+            // nan below zero.
+            Code::Sqrt if at(0) >= Sign::NeverMinusZero => Sign::Plus,
+            Code::Sqrt => Sign::Any,
+            Code::Max => max(at(0), at(1)),
+            Code::Min => at(0).min(at(1)),
+            Code::Clamp => max(at(0), at(1)).min(at(2)),
+            Code::Select => at(1).min(at(2)),
+            Code::Convert(to) => match x[0].dtype {
+                Dtype::F64 if to == Dtype::F32 => plus(at(0)),
+                _ => at(0),
+            },
+            Code::IntegerPow(n) if n % 2 == 0 => Sign::Plus,
+            Code::IntegerPow(1) => at(0),
+            Code::IntegerPow(_) => plus(at(0)),
+            Code::Library(l) => match l.sign {
+                SignOf::Unknown => Sign::Any,
+                SignOf::NeverMinusZero => Sign::NeverMinusZero,
+                SignOf::Plus => Sign::Plus,
+                SignOf::Operand => at(0),
+                SignOf::Zero => at(0).at_most_never(),
+                SignOf::Positive => plus(at(0)),
+            },
+            Code::Eq
+            | Code::Ne
+            | Code::Lt
+            | Code::Le
+            | Code::Gt
+            | Code::Ge
+            | Code::And
+            | Code::Or
+            | Code::Xor
+            | Code::Not
+            | Code::ShiftLeft
+            | Code::ShiftRightArithmetic
+            | Code::ShiftRightLogical
+            | Code::RandomBits
+            | Code::IsFinite => Sign::Any,
+        }
+    }
+
+    /// The sign of a fold from `start` over any number of elements.
+    fn fold_sign(self, start: Given, x: Given) -> Sign {
+        // What one step keeps, all steps keep.
+        let kept = |s: &Sign| {
+            let so_far = Given { sign: *s, value: None, ..start };
+            start.sign >= *s && self.sign(&[so_far, x], false) >= *s
+        };
+        [Sign::Plus, Sign::NeverMinusZero].into_iter().find(kept).unwrap_or_default()
+    }
+}
+
+/// [`Sign::Plus`] or nothing.
+fn plus(x: Sign) -> Sign {
+    if x == Sign::Plus { x } else { Sign::Any }
+}
+
+/// The sign of the larger: -0 only where one is -0 and the other is not above it.
+fn max(x: Sign, y: Sign) -> Sign {
+    if x.max(y) == Sign::Plus { Sign::Plus } else { x.min(y) }
+}
+
+impl Op {
+    /// What is known of the signs of the output (nothing where there are several), given what is
+    /// known of the operands. `same`: all operands are one value.
+    pub fn sign(
+        &self,
+        module: &Module,
+        operands: &[Operand<'_>],
+        given: &[Given],
+        output: &Type,
+        same: bool,
+    ) -> Sign {
+        let Type::Array(y) = output else { return Sign::Any };
+        if !y.dtype.is_float() {
+            return Sign::of_dtype(y.dtype);
+        }
+        let at = |i: usize| given.get(i).map_or(Sign::Any, |g| g.sign);
+        match self.lower(module, operands) {
+            Lowering::Elementwise(code) => code.sign(given, same),
+            Lowering::Reshape
+            | Lowering::Alias { .. }
+            | Lowering::DynamicSlice
+            // An index out of range reads an element inside, or 0.
+            | Lowering::Gather { .. } => at(0),
+            Lowering::View { pieces, fill } => {
+                let sources = pieces.iter().map(|p| p.operand).chain(fill);
+                sources.map(at).min().unwrap_or_default()
+            }
+            Lowering::Iota { .. } => Sign::Plus,
+            Lowering::Reduce { axes, .. } if axes.is_empty() => at(0),
+            Lowering::Reduce { code, identity, .. } => {
+                // Not empty, an extremum is one of the elements.
+                let extreme = matches!(code, Code::Max | Code::Min);
+                let empty = operands.iter().any(|o| o.ty.as_array().is_none_or(|a| a.shape.elements() == 0));
+                if extreme && !empty {
+                    return at(0);
+                }
+                code.fold_sign(Given::literal(identity), given[0])
+            }
+            Lowering::ArgReduce { .. } | Lowering::ArgSort { .. } => Sign::Plus,
+            Lowering::Cumulate { step: Step::Fold(Code::Max | Code::Min), .. } => at(0),
+            Lowering::Cumulate { step: Step::Fold(code), .. } => code.fold_sign(given[0], given[0]),
+            Lowering::Cumulate { step: Step::Affine | Step::Segments, .. } => Sign::Any,
+            Lowering::Contract { .. } => {
+                let product = Given { dtype: y.dtype, sign: Code::Mul.sign(given, false), value: None };
+                Code::Add.fold_sign(Given::literal(Literal::zero(y.dtype)), product)
+            }
+            Lowering::DynamicUpdateSlice => at(0).min(at(1)),
+            Lowering::Scatter { combine, .. } => match combine {
+                Combine::Set => at(0).min(at(2)),
+                Combine::Add | Combine::Mul | Combine::Max | Combine::Min => {
+                    let code = combine.code();
+                    code.map_or(Sign::Any, |code| code.fold_sign(given[0], given[2]))
+                }
+            },
+            Lowering::Host(_)
+            | Lowering::Call(_)
+            | Lowering::Branch { .. }
+            | Lowering::Loop { .. }
+            | Lowering::Missing(_) => Sign::Any,
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Functions that are linear in some of their parameters, though loops and branches in them do other
+//! things beside.
+//!
+//! A rule that carries values and tangents through one loop, say the jvp of a function with a loop, is
+//! linear in the tangents, and no equation of it is:
+//!
+//! ```text
+//! loop (c, dc) -> (sin c, dc * cos c)
+//! ```
+//!
+//! So linearity is followed into regions, result by result ([`follow`]); and [`separated`] makes of such a
+//! function one that has the values first, in loops of their own, and linear loops behind them: itself,
+//! linearized. What is linear is its own derivative, wherever that is taken.
+//!
+//! Calls are taken apart first ([`apart_in_calls`]), in loops and branches, too: a call of which little is kept runs its
+//! loops again, and of loops that carry values and tangents it would run both again, and so keep tangents.
+
+use super::region_helpers::{called, linear_part};
+use crate::lang::builder::{Builder, Draft};
+use crate::lang::function::{Atom, FuncId, Function, ValueId};
+use crate::lang::module::Module;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::query::{Onto, Residual};
+use crate::lang::remap::rebuild;
+use crate::lang::stack::deeper;
+use crate::lang::verify::{as_is, not_linear};
+use crate::prim::{Cond, Effects, Linearity, Loop, Op, Regions, Role, RuleCx, Slot, Trip};
+use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+
+/// The function, if its equations are linear in the marked parameters as they stand; otherwise the same
+/// function with values and what is linear apart. The results from `first` on are the linear ones.
+///
+/// # Errors
+/// [`Kind::NotLinear`], with the line of the primitive at fault.
+pub(crate) fn separated(
+    regions: &mut dyn Regions,
+    m: &mut Module,
+    f: FuncId,
+    linear: &[bool],
+    first: usize,
+) -> Result<FuncId, Problem> {
+    let Err(reason) = linear_part(m, f, linear, first) else { return Ok(f) };
+    let function = m.get(f);
+    let mixed = function.equations.iter().any(|e| !e.op.regions().is_empty());
+    if reason.kind != Kind::NotLinear || !mixed || m.effects(f) == Effects::Ordered {
+        return Err(reason);
+    }
+    let given: Vec<Linearity> =
+        linear.iter().map(|on| if *on { Linearity::Linear } else { Linearity::Constant }).collect();
+    let found = follow(m, f, &given)?;
+    let (values, tangents) = found.split_at(first);
+    if values.contains(&Linearity::Linear) || tangents.contains(&Linearity::Constant) {
+        return Err(reason);
+    }
+
+    let forced: Vec<bool> = (0..found.len()).map(|r| r >= first).collect();
+    let f = apart_in_calls(regions, m, f, &given)?;
+    let of = regions.linearize(m, f, linear, &forced, &[])?;
+    // Of the first half only what the values and the second half need: no parameter that is linear.
+    let mut used: Vec<bool> = m.function(of.fwd).results.iter().map(|_| false).collect();
+    used[..first].fill(true);
+    for residual in &of.residuals {
+        if let Residual::Result(r) | Residual::Kept(r) = residual {
+            used[*r] = true;
+        }
+    }
+    let known = regions.prune(m, of.fwd, &used, &[])?;
+    let reads = |p: usize| linear[p] && known.params[p];
+    let kept = of.residuals.iter().any(|r| matches!(r, Residual::Parameter(p) if linear[*p]));
+    if kept || (0..linear.len()).any(reads) {
+        return Err(Problem::internal(format!(
+            "@{} is not linear, though it seems so",
+            function.name
+        )));
+    }
+
+    let mut draft = Draft::new(function.name.clone());
+    let params: Vec<Atom> = function.param_types().into_iter().map(|ty| draft.param(ty)).collect();
+    let b = Builder::new(m, &mut draft);
+    let pick = |mask: &[bool]| -> Vec<Atom> {
+        params.iter().zip(mask).filter(|(_, on)| **on).map(|(p, _)| *p).collect()
+    };
+    let made = b.inline(known.function, &pick(&known.params));
+    let place = |r: usize| made[used[..r].iter().filter(|on| **on).count()];
+    let residual = |residual: &Residual| match residual {
+        Residual::Parameter(p) => params[*p],
+        Residual::Result(r) | Residual::Kept(r) => place(*r),
+    };
+    let operands = [of.residuals.iter().map(residual).collect(), pick(linear)].concat();
+    let mut results = made[..first].to_vec();
+    results.extend(b.inline(of.lin, &operands));
+    draft.finish(m, results)
+}
+
+/// The function with calls inlined, only the results from `first` on, and the marked ordinary
+/// parameters linear (and so last). Loops and branches that do other things beside are taken apart.
+///
+/// # Errors
+/// [`Kind::NotLinear`](crate::Kind::NotLinear), with the line of the primitive at fault.
+pub fn as_linear(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    f: FuncId,
+    linear: &[bool],
+    first: usize,
+) -> Result<FuncId, Problem> {
+    let f = separated(regions, module, f, linear, first)?;
+    linear_part(module, f, linear, first)
+}
+
+/// The transpose of `(k..; x..) -> y..` as a function of all of `y` that gives all of `x`, with
+/// zeros where no dependence exists.
+pub(crate) fn transposed(
+    cx: &mut RuleCx<'_, '_>,
+    f: FuncId,
+    residuals: usize,
+) -> Result<FuncId, Problem> {
+    let linear = cx.ask(|regions, m| {
+        let params = m.function(f).params.len();
+        let linear: Vec<bool> = (0..params).map(|i| i >= residuals).collect();
+        as_linear(regions, m, f, &linear, 0)
+    })?;
+    let of = cx.ask(|regions, m| {
+        let f = m.get(linear);
+        let zeros = vec![Onto::Zeros; f.linear_params.len()];
+        regions.transpose(m, linear, &vec![true; f.results.len()], &zeros)
+    })?;
+    Ok(of.function)
+}
+
+/// The same function, in which what is called has values and what is linear apart.
+fn apart_in_calls(
+    regions: &mut dyn Regions,
+    m: &mut Module,
+    id: FuncId,
+    given: &[Linearity],
+) -> Result<FuncId, Problem> {
+    let f = m.get(id);
+    let known = values(m, &f, given)?;
+    let mut changed = false;
+    let copy = rebuild(&f, |draft, i, operands| {
+        let e = &f.equations[i];
+        let given: Vec<Linearity> = e.operands.iter().map(|a| read(&known, a)).collect();
+        let mut functions: Vec<FuncId> = e.op.regions().iter().map(|r| r.function).collect();
+        if given.contains(&Linearity::Linear) && !e.op.is_linear(m, &given) {
+            for (region, function) in e.op.regions().iter().zip(&mut functions) {
+                *function = match &e.op {
+                    Op::Loop(of) if region.role == Role::Round => {
+                        let (given, _) = carried(m, of, &given)?;
+                        deeper(|| apart_in_calls(regions, m, *function, &given))?
+                    }
+                    Op::Cond(_) => deeper(|| apart_in_calls(regions, m, *function, &given[1..]))?,
+                    op => match called(op) {
+                        Some(callee) => deeper(|| apart(regions, m, callee, &given))?,
+                        None => *function,
+                    },
+                };
+            }
+        }
+        changed |= e.op.regions().iter().zip(&functions).any(|(r, g)| r.function != *g);
+        Ok(draft.copy_as(e.op.with_regions(&functions), &f, i, operands))
+    })?;
+    if changed { m.add(copy) } else { Ok(id) }
+}
+
+/// What is called, with values and what is linear apart, where it gives values first.
+fn apart(
+    regions: &mut dyn Regions,
+    m: &mut Module,
+    f: FuncId,
+    given: &[Linearity],
+) -> Result<FuncId, Problem> {
+    let found = follow(m, f, given)?;
+    let is_value = |of: &Linearity| *of == Linearity::Constant;
+    let first = found.iter().take_while(|of| is_value(of)).count();
+    if found[first..].iter().any(is_value) {
+        return Ok(f);
+    }
+    let linear: Vec<bool> = given.iter().map(|of| *of == Linearity::Linear).collect();
+    separated(regions, m, f, &linear, first)
+}
+
+/// What the results of a function are, given what its parameters are.
+fn follow(m: &Module, f: FuncId, given: &[Linearity]) -> Result<Vec<Linearity>, Problem> {
+    let f = m.function(f);
+    let known = values(m, f, given)?;
+    Ok(f.results.iter().map(|r| read(&known, r)).collect())
+}
+
+/// What the values of a function are, where that is known.
+type Values = SecondaryMap<ValueId, Option<Linearity>>;
+
+fn read(known: &Values, a: &Atom) -> Linearity {
+    match a {
+        Atom::Literal(l) if l.is_zero() => Linearity::Zero,
+        Atom::Literal(_) => Linearity::Constant,
+        Atom::Value(v) => known[*v].unwrap_or(Linearity::Constant),
+    }
+}
+
+/// What the values of a function are, given what its parameters are.
+fn values(m: &Module, f: &Function, given: &[Linearity]) -> Result<Values, Problem> {
+    let mut known = Values::new();
+    for (p, given) in f.all_params().zip(given) {
+        known[p] = Some(*given);
+    }
+    for (i, e) in f.equations.iter().enumerate() {
+        let operands: SmallVec<[Linearity; 3]> =
+            e.operands.iter().map(|a| read(&known, a)).collect();
+        let linear = operands.contains(&Linearity::Linear);
+        let all = |of: Linearity| vec![of; e.outputs.len()];
+        let outputs = if linear && e.op.is_linear(m, &operands) {
+            all(Linearity::Linear)
+        } else {
+            match &e.op {
+                Op::Loop(of) => deeper(|| rounds(m, of, &operands)),
+                Op::Cond(of) => deeper(|| branches(m, of, &operands)),
+                op => match called(op) {
+                    Some(callee) => deeper(|| follow(m, callee, &operands)),
+                    None if linear => Err(not_linear(op)),
+                    None => Ok(all(as_is(m, op, &operands))),
+                },
+            }
+            .map_err(|p| p.at(f.location(i)))?
+        };
+        for (o, of) in e.outputs.iter().zip(outputs) {
+            known[*o] = Some(of);
+        }
+    }
+    Ok(known)
+}
+
+/// What is the one or the other: zeros are both constant and linear.
+fn either(op: &Op, one: Linearity, other: Linearity) -> Result<Linearity, Problem> {
+    match (one, other) {
+        (Linearity::Zero, x) | (x, Linearity::Zero) => Ok(x),
+        (x, y) if x == y => Ok(x),
+        _ => Err(not_linear(op)),
+    }
+}
+
+/// What the parameters of a loop's body are in all rounds, and its results.
+fn carried(
+    m: &Module,
+    of: &Loop,
+    operands: &[Linearity],
+) -> Result<(Vec<Linearity>, Vec<Linearity>), Problem> {
+    let op = Op::from(of.clone());
+    let rounds = &of.rounds;
+    let mut given = vec![Linearity::Constant; rounds.takes.len()];
+    for (p, operand) in rounds.params().zip(&operands[rounds.lead()..]) {
+        given[p] = *operand;
+    }
+    // What the rounds make of a carry it is in the next one; it changes once at most.
+    loop {
+        let found = follow(m, of.body, &given)?;
+        let before = given.clone();
+        for (p, slot) in rounds.takes.iter().enumerate() {
+            if let Slot::Carry(r) = slot {
+                given[p] = either(&op, given[p], found[*r])?;
+            }
+        }
+        if given == before {
+            return Ok((given, found));
+        }
+    }
+}
+
+fn rounds(m: &Module, of: &Loop, operands: &[Linearity]) -> Result<Vec<Linearity>, Problem> {
+    let op = Op::from(of.clone());
+    let rounds = &of.rounds;
+    let (given, found) = carried(m, of, operands)?;
+    let result = |(r, found): (usize, &Linearity)| rounds.carrier(r).map_or(*found, |p| given[p]);
+    let mut results: Vec<Linearity> = found.iter().enumerate().map(result).collect();
+    if let Trip::While { reads, .. } = &rounds.trip {
+        if reads.iter().any(|p| given[*p] == Linearity::Linear) {
+            return Err(not_linear(&op));
+        }
+        results.push(Linearity::Constant);
+    }
+    Ok(results)
+}
+
+fn branches(m: &Module, of: &Cond, operands: &[Linearity]) -> Result<Vec<Linearity>, Problem> {
+    let op = Op::from(of.clone());
+    if operands[0] == Linearity::Linear {
+        return Err(not_linear(&op));
+    }
+    let mut results: Option<Vec<Linearity>> = None;
+    for branch in &of.branches {
+        let found = follow(m, *branch, &operands[1..])?;
+        results = Some(match results {
+            None => found,
+            Some(known) => {
+                let both = known.into_iter().zip(found);
+                both.map(|(x, y)| either(&op, x, y)).collect::<Result<_, _>>()?
+            }
+        });
+    }
+    Ok(results.unwrap_or_default())
+}

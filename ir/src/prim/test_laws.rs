@@ -1,0 +1,442 @@
+//! Laws that a primitive's own tests check, through the interpreter.
+//!
+//! [`check_laws`] takes a primitive and operands at which it is smooth, and checks for every set of
+//! float operands that the tangents of `jvp` are those of central differences and that the tangent
+//! program verifies as linear; for a primitive that is linear in such a set, that
+//! `<ct, f dx> = <fᵀ ct, dx>`, with and without totals that exist already; and for every set of
+//! batched operands that `batch` is the primitive at each element of the batch.
+
+use super::{Arg, Cotangents, Linearity, Op, Regions, RuleCx, elementwise};
+use crate::lang::builder::{Builder, Draft};
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::literal::Literal;
+use crate::lang::module::Module;
+use crate::lang::problem::Problem;
+use crate::lang::query::{
+    BatchOf, JvpOf, LinearizeOf, Onto, PruneOf, TransposeOf, UnzipOf, Wanted,
+};
+use crate::lang::types::Type;
+use crate::policy::{Policy, Share, Terms};
+use crate::tensor::Tensor;
+
+/// Runs a primitive, and checks that its output has the inferred type.
+pub(crate) fn eval1(op: impl Into<Op>, x: &[Tensor]) -> Tensor {
+    let op = op.into();
+    let y = run(&types(x), &[], x, |cx, x, _| Ok(cx.b.emit(op, x).to_vec())).unwrap();
+    y.into_iter().next().unwrap()
+}
+
+/// What `infer` says about operands of those types.
+pub(crate) fn problem(op: impl Into<Op>, operands: &[Type]) -> Problem {
+    let op = op.into();
+    match build(operands, &[], |cx, x, _| Ok(cx.b.emit(op, x).to_vec())) {
+        Err(problem) => problem,
+        Ok(_) => panic!("the operands are fine"),
+    }
+}
+
+/// The samples of a primitive, each with the laws that hold at it.
+pub(crate) fn check_samples(samples: Vec<super::Sample>) {
+    for sample in samples {
+        eval1(sample.op.clone(), &sample.operands);
+        match sample.smooth {
+            true => check_laws(sample.op, &sample.operands),
+            false => check_batch(&sample.op, &sample.operands),
+        }
+    }
+}
+
+/// The tangent of the output for tangents of every operand, or `None` where there is none.
+pub(crate) fn tangents(op: impl Into<Op>, x: &[Tensor]) -> Vec<Option<Tensor>> {
+    let (op, mut some) = (op.into(), Vec::new());
+    let args: Vec<Tensor> = x.iter().chain(x).cloned().collect();
+    let dy = run(&types(x), &types(x), &args, |cx, x, dx| {
+        let dx: Vec<Option<Atom>> = dx.iter().copied().map(Some).collect();
+        let dy = op.jvp(cx, x, &dx)?.dy;
+        some = dy.iter().map(Option::is_some).collect();
+        Ok(dy.into_iter().flatten().collect())
+    });
+    let mut dy = dy.unwrap().into_iter();
+    some.into_iter().map(|some| if some { dy.next() } else { None }).collect()
+}
+
+/// The names of the equations that the transposes of `ops` emit, which read one operand of type `x`
+/// one after the other.
+pub(crate) fn transposed(ops: Vec<Op>, x: &Type) -> Vec<&'static str> {
+    let infer = |op: &Op| op.infer(&Module::new(), &[super::Operand { ty: x, literal: None }]);
+    let seeds: Vec<Type> = ops.iter().map(|op| infer(op).unwrap()[0].clone()).collect();
+    let (module, f) = build(&[], &seeds, |cx, _, seeds| {
+        let mut into = Cotangents { total: smallvec::smallvec![None], negated: false };
+        for (op, ct) in ops.iter().zip(seeds) {
+            op.transpose(cx, &[Arg::Linear(x.clone())], &[Some(*ct)], &mut into)?;
+        }
+        Ok(into.total.into_iter().flatten().map(|t| t.settle(cx.b)).collect())
+    })
+    .unwrap();
+    assert_eq!(crate::verify(&module, f), []);
+    module.function(f).equations.iter().map(|e| e.op.name()).collect()
+}
+
+/// The tangent of the output along the tangents given.
+pub(crate) fn tangent(op: impl Into<Op>, x: &[Tensor], dx: &[Option<Tensor>]) -> Tensor {
+    let op = op.into();
+    let active: Vec<Tensor> = dx.iter().flatten().cloned().collect();
+    let args: Vec<Tensor> = x.iter().chain(&active).cloned().collect();
+    let dy = run(&types(x), &types(&active), &args, |cx, x, given| {
+        let mut given = given.iter().copied();
+        let dx: Vec<Option<Atom>> =
+            dx.iter().map(|dx| dx.as_ref().and_then(|_| given.next())).collect();
+        Ok(op.jvp(cx, x, &dx)?.dy.into_iter().flatten().collect())
+    });
+    dy.unwrap().into_iter().next().unwrap()
+}
+
+/// The cotangents of the operands marked linear, for that of the output.
+pub(crate) fn cotangents(
+    op: impl Into<Op>,
+    x: &[Tensor],
+    linear: &[bool],
+    ct: &Tensor,
+) -> Vec<Tensor> {
+    let op = op.into();
+    let args: Vec<Tensor> = x.iter().chain([ct]).cloned().collect();
+    let back = run(&types(x), &types(std::slice::from_ref(ct)), &args, |cx, params, ct| {
+        let arg = |((param, x), on): ((&Atom, &Tensor), &bool)| match on {
+            true => Arg::Linear(Type::Array(x.ty().clone())),
+            false => Arg::Known(*param),
+        };
+        let operands: Vec<Arg> = params.iter().zip(x).zip(linear).map(arg).collect();
+        let mut into = Cotangents { total: linear.iter().map(|_| None).collect(), negated: false };
+        op.transpose(cx, &operands, &[Some(ct[0])], &mut into)?;
+        Ok(into.total.into_iter().flatten().map(|t| t.settle(cx.b)).collect())
+    });
+    back.unwrap()
+}
+
+/// All laws at operands where the primitive is smooth.
+pub(crate) fn check_laws(op: impl Into<Op>, x: &[Tensor]) {
+    let op = op.into();
+    for on in subsets(x.len()) {
+        if on.iter().zip(x).all(|(on, x)| !*on || x.dtype().is_float()) {
+            check_jvp(&op, x, &on);
+            check_transpose(&op, x, &on);
+        }
+    }
+    check_batch(&op, x);
+}
+
+/// `dy` against central differences, and the verifier on the tangent program.
+fn check_jvp(op: &Op, x: &[Tensor], on: &[bool]) {
+    let dx: Vec<Tensor> =
+        x.iter().zip(on).enumerate().map(|(i, (x, _))| noise(x, i as u64 + 1)).collect();
+    let active: Vec<Tensor> =
+        dx.iter().zip(on).filter(|(_, on)| **on).map(|(dx, _)| dx.clone()).collect();
+    let args: Vec<Tensor> = x.iter().chain(&active).cloned().collect();
+    let dy = run(&types(x), &types(&active), &args, |cx, x, dx| {
+        let mut dx = dx.iter();
+        let dx: Vec<Option<Atom>> =
+            on.iter().map(|on| if *on { dx.next().copied() } else { None }).collect();
+        Ok(op.jvp(cx, x, &dx)?.dy.into_iter().flatten().collect())
+    });
+    let step = if x.iter().any(|x| x.dtype() == crate::Dtype::F32) { 1e-2 } else { 1e-5 };
+    let at = |t: f64| {
+        let moved: Vec<Tensor> = (x.iter().zip(&dx).zip(on))
+            .map(|((x, dx), on)| if *on { zip(x, dx, |x, dx| x + t * dx) } else { x.clone() })
+            .collect();
+        eval1(op.clone(), &moved)
+    };
+    let (plus, minus) = (at(step), at(-step));
+    let want = zip(&plus, &minus, |p, m| (p - m) / (2.0 * step));
+    match dy.unwrap().as_slice() {
+        [dy] => close(dy, &want, step),
+        _ => close(&zip(&want, &want, |_, _| 0.0), &want, step),
+    }
+}
+
+/// The inner product law for the operands marked; skipped where the primitive is not linear in them.
+/// The other operands stay what they are if that makes it linear, and are zero if only that does.
+fn check_transpose(op: &Op, x: &[Tensor], on: &[bool]) {
+    let linear = |other: Linearity| -> bool {
+        let sort = |(x, on): (&Tensor, &bool)| match (on, x.dtype().is_float()) {
+            (true, _) => Linearity::Linear,
+            (false, true) => other,
+            (false, false) => Linearity::Constant,
+        };
+        let operands: Vec<Linearity> = x.iter().zip(on).map(sort).collect();
+        op.is_linear(&Module::new(), &operands)
+    };
+    let constant = linear(Linearity::Constant);
+    if !constant && !linear(Linearity::Zero) {
+        return;
+    }
+    let dx: Vec<Tensor> = (x.iter().zip(on).enumerate())
+        .map(|(i, (x, on))| match (on, x.dtype().is_float()) {
+            (true, _) => noise(x, i as u64 + 1),
+            (false, true) if !constant => x.zeros_like(),
+            (false, _) => x.clone(),
+        })
+        .collect();
+    let y = eval1(op.clone(), &dx);
+    let ct = noise(&y, 7);
+    for seeded in [false, true] {
+        let seeds: Vec<Tensor> = (x.iter().zip(on).enumerate())
+            .filter(|(_, (_, on))| seeded && **on)
+            .map(|(i, (x, _))| noise(x, i as u64 + 11))
+            .collect();
+        let linear: Vec<Tensor> = [ct.clone()].into_iter().chain(seeds.iter().cloned()).collect();
+        let args: Vec<Tensor> = x.iter().chain(&linear).cloned().collect();
+        let back = run(&types(x), &types(&linear), &args, |cx, params, linear| {
+            let arg = |((param, x), on): ((&Atom, &Tensor), &bool)| match on {
+                true => Arg::Linear(Type::Array(x.ty().clone())),
+                false if x.dtype().is_float() && !constant => {
+                    Arg::Known(elementwise::zeros(cx.b, x.ty()))
+                }
+                false => Arg::Known(*param),
+            };
+            let operands: Vec<Arg> = params.iter().zip(x).zip(on).map(arg).collect();
+            let mut totals = linear[1..].iter();
+            let total = |on: &bool| if *on { totals.next().map(|t| (*t).into()) } else { None };
+            let mut into = Cotangents { total: on.iter().map(total).collect(), negated: false };
+            op.transpose(cx, &operands, &[Some(linear[0])], &mut into)?;
+            let totals = into.total.iter().zip(&operands);
+            Ok(totals
+                .filter(|(_, a)| matches!(a, Arg::Linear(_)))
+                .filter_map(|(t, _)| t.map(|t| t.settle(cx.b)))
+                .collect())
+        })
+        .unwrap();
+        let active = dx.iter().zip(on).filter(|(_, on)| **on).map(|(dx, _)| dx);
+        let right: f64 = back.iter().zip(active.clone()).map(|(b, dx)| dot(b, dx)).sum();
+        let earlier: f64 = seeds.iter().zip(active).map(|(s, dx)| dot(s, dx)).sum();
+        let left = dot(&ct, &y) + earlier;
+        let tolerance = if ct.dtype() == crate::Dtype::F32 { 1e-5 } else { 1e-12 };
+        assert!((left - right).abs() <= tolerance * (1.0 + left.abs()), "{op:?} {on:?}");
+    }
+}
+
+/// `batch` against the primitive at each element of the batch, for every set of batched operands.
+pub(crate) fn check_batch(op: &Op, x: &[Tensor]) {
+    const SIZE: usize = 3;
+    for on in subsets(x.len()) {
+        let elements: Vec<Vec<Tensor>> = (0..SIZE)
+            .map(|e| {
+                let vary = |(x, on): (&Tensor, &bool)| if *on { varied(x, e) } else { x.clone() };
+                x.iter().zip(&on).map(vary).collect()
+            })
+            .collect();
+        let batch: Vec<Tensor> = (0..x.len())
+            .map(|i| match on[i] {
+                true => stack(&elements.iter().map(|e| e[i].clone()).collect::<Vec<_>>()),
+                false => x[i].clone(),
+            })
+            .collect();
+        let y = run(&types(&batch), &[], &batch, |cx, x, _| {
+            let answer = op.batch(cx, SIZE, x, &on)?;
+            assert_eq!(answer.batched.as_slice(), [true]);
+            Ok(answer.y.to_vec())
+        });
+        let want: Vec<Tensor> = elements.iter().map(|e| eval1(op.clone(), e)).collect();
+        assert_eq!(y.unwrap(), [stack(&want)], "{op:?} {on:?}");
+    }
+}
+
+/// `outer(inner(x))` before and after a rewrite row of that name, which must apply.
+pub(crate) fn check_compose(name: &str, outer: impl Into<Op>, inner: impl Into<Op>, x: &Tensor) {
+    let (outer, inner) = (outer.into(), inner.into());
+    let super::Equality::Compose(rule) = row(name) else { panic!("{name} composes nothing") };
+    let ops = rule(&outer, &inner, &Type::Array(x.ty().clone())).unwrap();
+    let apply = |ops: &[Op]| ops.iter().fold(x.clone(), |x, op| eval1(op.clone(), &[x]));
+    assert_eq!(apply(&ops), apply(&[inner, outer]), "{name}: {ops:?}");
+}
+
+/// Whether an identity row of that name applies; if so, the primitive must leave `x` as it is.
+pub(crate) fn is_identity(name: &str, op: impl Into<Op>, x: &Tensor) -> bool {
+    let op = op.into();
+    let super::Equality::Identity(rule) = row(name) else { panic!("{name} is no identity") };
+    let applies = rule(&op, &Type::Array(x.ty().clone()));
+    assert!(!applies || eval1(op, std::slice::from_ref(x)) == *x, "{name}");
+    applies
+}
+
+fn row(name: &str) -> super::Equality {
+    Op::rewrites().into_iter().find(|r| r.name == name).unwrap().rule
+}
+
+/// Builds a function from a rule, verifies it, and runs it.
+fn run(
+    params: &[Type],
+    linear: &[Type],
+    args: &[Tensor],
+    rule: impl FnOnce(&mut RuleCx<'_, '_>, &[Atom], &[Atom]) -> Result<Vec<Atom>, Problem>,
+) -> Result<Vec<Tensor>, Problem> {
+    let (module, f) = build(params, linear, rule)?;
+    assert_eq!(crate::verify(&module, f), []);
+    crate::eval(&module, f, args)
+}
+
+/// The function of those parameters and linear parameters whose results a rule emits.
+fn build(
+    params: &[Type],
+    linear: &[Type],
+    rule: impl FnOnce(&mut RuleCx<'_, '_>, &[Atom], &[Atom]) -> Result<Vec<Atom>, Problem>,
+) -> Result<(Module, FuncId), Problem> {
+    let (mut module, mut draft) = (Module::new(), Draft::new("test"));
+    let x: Vec<Atom> = params.iter().map(|t| draft.param(t.clone())).collect();
+    let dx: Vec<Atom> = linear.iter().map(|t| draft.linear_param(t.clone())).collect();
+    let results = {
+        let b = Builder::new(&mut module, &mut draft);
+        rule(&mut RuleCx { b: &b, regions: &mut NoRegions, shares: &[] }, &x, &dx)?
+    };
+    let f = draft.finish(&mut module, results)?;
+    Ok((module, f))
+}
+
+/// The primitives tested here have no regions.
+pub(crate) struct NoRegions;
+
+impl Regions for NoRegions {
+    fn jvp(&mut self, _: &mut Module, _: FuncId, _: &[bool], _: &[bool]) -> Result<JvpOf, Problem> {
+        no_regions()
+    }
+    fn linearize(
+        &mut self,
+        _: &mut Module,
+        _: FuncId,
+        _: &[bool],
+        _: &[bool],
+        _: &[Share],
+    ) -> Result<LinearizeOf, Problem> {
+        no_regions()
+    }
+    fn within(
+        &mut self,
+        _: &mut Module,
+        _: FuncId,
+        _: &[bool],
+        _: &[Share],
+        _: &Policy,
+    ) -> Result<LinearizeOf, Problem> {
+        no_regions()
+    }
+    fn plan(&mut self, _: &mut Module, _: LinearizeOf, _: Terms) -> Result<LinearizeOf, Problem> {
+        no_regions()
+    }
+    fn transpose(
+        &mut self,
+        _: &mut Module,
+        _: FuncId,
+        _: &[bool],
+        _: &[Onto],
+    ) -> Result<TransposeOf, Problem> {
+        no_regions()
+    }
+    fn batch(
+        &mut self,
+        _: &mut Module,
+        _: FuncId,
+        _: usize,
+        _: &[bool],
+        _: &[Wanted],
+    ) -> Result<BatchOf, Problem> {
+        no_regions()
+    }
+    fn prune(
+        &mut self,
+        _: &mut Module,
+        _: FuncId,
+        _: &[bool],
+        _: &[bool],
+    ) -> Result<PruneOf, Problem> {
+        no_regions()
+    }
+    fn unzip(&mut self, _: &mut Module, _: FuncId, _: &[bool]) -> Result<UnzipOf, Problem> {
+        no_regions()
+    }
+}
+
+fn no_regions<T>() -> Result<T, Problem> {
+    Err(Problem::internal("no regions here"))
+}
+
+/// Every set of at least one of `n` operands.
+fn subsets(n: usize) -> impl Iterator<Item = Vec<bool>> {
+    (1..1u32 << n).map(move |set| (0..n).map(|i| set >> i & 1 == 1).collect())
+}
+
+fn types(x: &[Tensor]) -> Vec<Type> {
+    x.iter().map(|t| Type::Array(t.ty().clone())).collect()
+}
+
+fn numbers(x: &Tensor) -> Vec<f64> {
+    (0..x.elements()).map(|i| x.at(i).to_f64()).collect()
+}
+
+fn zip(x: &Tensor, y: &Tensor, f: impl Fn(f64, f64) -> f64) -> Tensor {
+    let mut z = x.clone();
+    for i in 0..x.elements() {
+        z.put(i, Literal::of(x.dtype(), f(x.at(i).to_f64(), y.at(i).to_f64())));
+    }
+    z
+}
+
+fn dot(x: &Tensor, y: &Tensor) -> f64 {
+    assert_eq!(x.ty(), y.ty());
+    numbers(x).iter().zip(numbers(y)).map(|(x, y)| x * y).sum()
+}
+
+fn close(got: &Tensor, want: &Tensor, tolerance: f64) {
+    assert_eq!(got.ty(), want.ty());
+    for (got, want) in numbers(got).into_iter().zip(numbers(want)) {
+        assert!((got - want).abs() <= tolerance * (1.0 + want.abs()), "{got} {want}");
+    }
+}
+
+/// Numbers in -1..1 that differ from place to place (a multiplicative generator).
+fn noise(like: &Tensor, seed: u64) -> Tensor {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(seed | 1);
+        (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    };
+    let mut y = like.clone();
+    for i in 0..y.elements() {
+        y.put(i, Literal::of(y.dtype(), next()));
+    }
+    y
+}
+
+/// The `e`-th variant of an operand for a batch: numbers shifted, truth values turned.
+fn varied(x: &Tensor, e: usize) -> Tensor {
+    let mut y = x.clone();
+    for i in 0..y.elements() {
+        let Literal { dtype, bits } = y.at(i);
+        let changed = match dtype {
+            crate::Dtype::Bool => Literal { dtype, bits: bits ^ (e as u64 & 1) },
+            crate::Dtype::I32 | crate::Dtype::U32 => {
+                Literal { dtype, bits: u64::from((bits as u32).wrapping_add(e as u32)) }
+            }
+            crate::Dtype::I64 | crate::Dtype::U64 => {
+                Literal { dtype, bits: bits.wrapping_add(e as u64) }
+            }
+            crate::Dtype::F32 | crate::Dtype::F64 => {
+                Literal::of(dtype, y.at(i).to_f64() + e as f64)
+            }
+        };
+        y.put(i, changed);
+    }
+    y
+}
+
+/// Tensors of one type along a new axis 0.
+fn stack(x: &[Tensor]) -> Tensor {
+    let shape = x[0].ty().shape.with_leading(x.len());
+    let mut y = Tensor::zeros_of(&crate::ArrayType::new(x[0].dtype(), shape)).unwrap();
+    let elements = x[0].elements();
+    for (e, x) in x.iter().enumerate() {
+        assert_eq!(x.elements(), elements);
+        for i in 0..elements {
+            y.put(e * elements + i, x.at(i));
+        }
+    }
+    y
+}

@@ -1,0 +1,333 @@
+//! Schedules: how a long chain of rounds is undone from the last one to the first, though only a few
+//! of the carries between them are kept.
+//!
+//! Whoever undoes round k needs the carry that it began with. A carry that is not kept is made again
+//! from the last one before it that is, and of what is met on the way some is kept in the places that
+//! have become free. With `s` carries and at most `r` times through each round, chains of
+//!
+//! ```text
+//! reach(s, r) = C(s + r, s)
+//! ```
+//!
+//! rounds can be undone, and `n` of them take at least `steps(n, s) = r n - C(s + r, r - 1)` rounds
+//! forward, with the least r that reaches n. [`split`] says where the next carry to keep is, from the
+//! lengths alone: so a schedule is no table but a rule, which a program follows by arithmetic on
+//! integers, also where n is known only when it runs (the loops in [`crate::prim::Loop`] that have
+//! `carries` do). As data it prints:
+//!
+//! ```
+//! use tapeloom_ir::Schedule;
+//! let of_five = Schedule::binomial(5, 2);
+//! assert_eq!(
+//!     of_five.to_string(),
+//!     "keep 0, ahead 3, keep 1, ahead 1, back 4, take 1, back 3, take 0, ahead 1, keep 1, ahead 1, \
+//!      back 2, take 1, back 1, take 0, back 0"
+//! );
+//! assert_eq!((of_five.steps(), of_five.highest()), (6, 2));
+//! assert_eq!(of_five.to_string().parse(), Ok(of_five));
+//! ```
+//!
+//! Source: Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse
+//! automatic differentiation" (1992); Griewank and Walther, "Revolve" (ACM TOMS 2000). Their counts
+//! are of rounds ahead of the one that is undone, which itself runs once more where it is undone; the
+//! carry at the start is one of those kept.
+
+use crate::lang::problem::{Kind, Problem};
+use std::fmt;
+use std::str::FromStr;
+
+/// What a schedule does next with the carry at hand.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Action {
+    /// Keeps it at that place.
+    Keep(usize),
+    /// Goes so many rounds on.
+    Ahead(usize),
+    /// Takes the one kept at that place instead.
+    Take(usize),
+    /// Undoes that round, which begins with it.
+    Back(usize),
+}
+
+/// The way through a chain of rounds and back.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Schedule {
+    /// What is done, in order.
+    pub actions: Vec<Action>,
+}
+
+/// How many rounds can be undone with so many carries kept, the one at the start among them, if each
+/// round runs forward at most so often before it is undone: `C(carries + times, carries)`.
+pub fn reach(carries: usize, times: usize) -> usize {
+    let (mut all, mut one) = (1u128, 0);
+    while one < times.min(carries) {
+        one += 1;
+        let factor = (carries + times + 1 - one) as u128;
+        let Some(more) = all.checked_mul(factor) else { return usize::MAX };
+        all = more / one as u128;
+    }
+    usize::try_from(all).unwrap_or(usize::MAX)
+}
+
+/// The least number of times through a round with which so many rounds can be undone.
+fn times(rounds: usize, carries: usize) -> usize {
+    let mut times = 0;
+    while reach(carries, times) < rounds {
+        times += 1;
+    }
+    times
+}
+
+/// The least number of rounds forward with which so many are undone, if so many carries are kept
+/// (at least one, that at the start).
+pub fn steps(rounds: usize, carries: usize) -> u128 {
+    let carries = carries.max(1);
+    let times = match carries {
+        1 => rounds.saturating_sub(1),
+        _ => times(rounds, carries),
+    };
+    match times {
+        0 => 0,
+        // C(carries + times, times - 1) = C((carries + 1) + (times - 1), times - 1)
+        _ if carries == 1 => (rounds as u128) * (rounds as u128 - 1) / 2,
+        _ => (times as u128 * rounds as u128) - reach(carries + 1, times - 1) as u128,
+    }
+}
+
+/// How many rounds from a carry that is kept to the next one that is, if from the first on so many
+/// rounds are to be undone, with so many carries in all. It makes sense to keep another one where there
+/// are at least three rounds and two carries; then it lies before the last round.
+pub fn split(rounds: usize, carries: usize) -> usize {
+    let (mut times, mut before, mut now) = (0, 0, 1);
+    while now < rounds {
+        times += 1;
+        before = now;
+        now = now * (carries + times) / times;
+    }
+    // Behind it are those that one carry less undoes in as many times, before it those that all of
+    // them undo in one time less; neither may fall short, or the other would take too long.
+    let least_behind = before * carries / (carries + times - 1).max(1);
+    before.min(rounds - least_behind)
+}
+
+impl Schedule {
+    /// The one that goes forward least, of those with so many carries.
+    pub fn binomial(rounds: usize, carries: usize) -> Schedule {
+        let mut actions = vec![Action::Keep(0)];
+        // Where the carries are that are kept.
+        let mut kept = vec![0];
+        for round in (0..rounds).rev() {
+            let Some(mut at) = kept.last().copied() else { break };
+            if round + 1 < rounds {
+                actions.push(Action::Take(kept.len() - 1));
+            }
+            while kept.len() < carries && round + 1 - at >= 3 {
+                let ahead = split(round + 1 - at, carries - kept.len() + 1);
+                at += ahead;
+                actions.extend([Action::Ahead(ahead), Action::Keep(kept.len())]);
+                kept.push(at);
+            }
+            if at < round {
+                actions.push(Action::Ahead(round - at));
+            }
+            actions.push(Action::Back(round));
+            kept.pop_if(|at| *at == round);
+        }
+        Schedule { actions }
+    }
+
+    /// How many rounds forward.
+    pub fn steps(&self) -> u128 {
+        let ahead = |a: &Action| match a {
+            Action::Ahead(n) => *n as u128,
+            Action::Keep(_) | Action::Take(_) | Action::Back(_) => 0,
+        };
+        self.actions.iter().map(ahead).sum()
+    }
+
+    /// How many carries are kept at a time, at most.
+    pub fn highest(&self) -> usize {
+        let place = |a: &Action| match a {
+            Action::Keep(place) => place + 1,
+            Action::Ahead(_) | Action::Take(_) | Action::Back(_) => 0,
+        };
+        self.actions.iter().map(place).max().unwrap_or_default()
+    }
+
+    /// What is wrong with it, if it is to undo so many rounds: one after the other, from the last to the
+    /// first, each from the carry that it began with.
+    ///
+    /// # Errors
+    /// [`Kind::Arguments`], with the first action that is wrong.
+    pub fn check(&self, rounds: usize) -> Result<(), Problem> {
+        let (mut at, mut left) = (0, rounds);
+        let mut kept: Vec<Option<usize>> = vec![None; self.highest()];
+        for (i, action) in self.actions.iter().enumerate() {
+            let right = match action {
+                Action::Keep(place) => {
+                    kept[*place] = Some(at);
+                    true
+                }
+                Action::Ahead(n) => {
+                    at += n;
+                    at < rounds
+                }
+                Action::Take(place) => match kept.get(*place).copied().flatten() {
+                    Some(round) => {
+                        at = round;
+                        true
+                    }
+                    None => false,
+                },
+                Action::Back(round) => {
+                    let right = *round == at && *round + 1 == left;
+                    left = *round;
+                    right
+                }
+            };
+            if !right {
+                let message = format!("action {i}, `{action}`, finds the carry of round {at}");
+                let help =
+                    "a round is undone from the carry that it began with, after the next one";
+                return Err(Problem::new(Kind::Arguments, message, help));
+            }
+        }
+        match left {
+            0 => Ok(()),
+            _ => Err(Problem::new(Kind::Arguments, format!("{left} rounds are not undone"), "")),
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Keep(place) => write!(f, "keep {place}"),
+            Action::Ahead(rounds) => write!(f, "ahead {rounds}"),
+            Action::Take(place) => write!(f, "take {place}"),
+            Action::Back(round) => write!(f, "back {round}"),
+        }
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, action) in self.actions.iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            write!(f, "{comma}{action}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Action {
+    type Err = Problem;
+    fn from_str(text: &str) -> Result<Action, Problem> {
+        let read = text.trim().split_once(' ').and_then(|(word, number)| {
+            let number = number.parse().ok()?;
+            match word {
+                "keep" => Some(Action::Keep(number)),
+                "ahead" => Some(Action::Ahead(number)),
+                "take" => Some(Action::Take(number)),
+                "back" => Some(Action::Back(number)),
+                _ => None,
+            }
+        });
+        read.ok_or_else(|| {
+            let message = format!("`{text}` is no action of a schedule");
+            Problem::new(
+                Kind::Parse,
+                message,
+                "actions are keep, ahead, take and back, with a number",
+            )
+        })
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = Problem;
+    fn from_str(text: &str) -> Result<Schedule, Problem> {
+        let actions = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
+        Ok(Schedule { actions })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// The least number of rounds forward, from the definition: the first carry that is kept beside the
+    /// one at the start lies somewhere; behind it there is one place less.
+    fn least(rounds: usize, carries: usize) -> Vec<Vec<u128>> {
+        let mut best = vec![vec![0; rounds + 1]; carries + 1];
+        for s in 1..=carries {
+            for n in 2..=rounds {
+                let alone = (n * (n - 1) / 2) as u128;
+                let at = |m: usize| m as u128 + best[s - 1][n - m] + best[s][m];
+                let split = (1..n).filter(|_| s > 1).map(at);
+                best[s][n] = split.chain([alone]).min().unwrap();
+            }
+        }
+        best
+    }
+
+    #[test]
+    fn schedules_go_forward_as_little_as_can_be() {
+        let best = least(200, 8);
+        for (carries, best) in best.into_iter().enumerate().skip(1) {
+            for (rounds, want) in best.into_iter().enumerate() {
+                let schedule = Schedule::binomial(rounds, carries);
+                schedule.check(rounds).unwrap();
+                assert_eq!(
+                    schedule.steps(),
+                    want,
+                    "{rounds} rounds, {carries} carries: {schedule}"
+                );
+                assert_eq!(steps(rounds, carries), want, "{rounds} rounds, {carries} carries");
+                assert!(schedule.highest() <= carries);
+                assert_eq!(schedule.to_string().parse(), Ok(schedule));
+            }
+        }
+    }
+
+    /// With many carries, and many rounds.
+    #[test]
+    fn long_schedules_are_those_of_the_formula() {
+        for (rounds, carries) in [(682, 36), (1000, 2), (5000, 7), (20_000, 150), (300, 299)] {
+            let schedule = Schedule::binomial(rounds, carries);
+            schedule.check(rounds).unwrap();
+            assert_eq!(schedule.steps(), steps(rounds, carries), "{rounds} {carries}");
+            assert!(schedule.highest() <= carries);
+        }
+        // Twice through each of 682 rounds is enough with 36 carries, and not with 35.
+        assert_eq!((reach(36, 2), reach(35, 2)), (703, 666));
+    }
+
+    /// What does not know how long it is goes once through all rounds before it knows, and then as one
+    /// that does.
+    #[test]
+    fn unknown_lengths_cost_one_more_time_at_most() {
+        let rounds = 100_000;
+        for carries in [1, 2, 3, 5, 10, 30, 100, 300, 1000] {
+            let offline = steps(rounds, carries);
+            let online = rounds as u128 + offline;
+            assert!(online <= 2 * offline, "{carries}: {online} and {offline}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_found() {
+        let wrong = [
+            ("keep 0, ahead 1, back 1", 2, "1 rounds are not undone"),
+            ("keep 0, ahead 2, back 1, take 0, back 0", 2, "action 1"),
+            ("keep 0, ahead 1, back 1, take 1, back 0", 2, "action 3"),
+            ("keep 0, back 0, take 0, ahead 1, back 1", 2, "action 1"),
+        ];
+        for (text, rounds, found) in wrong {
+            let problem = text.parse::<Schedule>().unwrap().check(rounds).unwrap_err();
+            assert!(problem.message.starts_with(found), "{text}: {}", problem.message);
+        }
+        assert!("keep 0, jump 3".parse::<Schedule>().is_err());
+    }
+}

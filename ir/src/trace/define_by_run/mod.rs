@@ -1,0 +1,371 @@
+//! Recording: a closure traced and run at the same time.
+//!
+//! A recording is a trace whose outermost frame has the *value* of each of its values: every equation is
+//! evaluated when it is added. So the closure may ask what a value is, and go on accordingly, by Rust's own
+//! `if`, `while` and recursion. What is left is the straight-line program of the path that was taken, with
+//! its numbers: a tape, which can be pulled back, printed, and compiled.
+//!
+//! ```text
+//! while x.value() > 1.0 { x = x * 0.5 }        %1: f64[] = mul %0, 0.5    2.0
+//!                                              %2: f64[] = mul %1, 0.5    1.0
+//! ```
+//!
+//! **Which frame records.** The outermost one, and it alone. A closure of an inner transform is traced as
+//! ever, since it becomes a function of arguments that are not there yet: its values have no numbers, and
+//! asking for one is an error; what it captures has. When it has returned, the call of the function derived
+//! from it is an equation of the recording, and of a call the body is recorded ([`Trace::emit`]): what
+//! `grad` emits is part of the tape, operation by operation. A loop or a branch stays one equation, run by
+//! the interpreter, and both branches stay in the program; random draws, state and effects need nothing of
+//! their own, for they are equations, or none.
+//!
+//! **How it is differentiated.** Every equation by the rules of its primitive, which [`rules`] turns into a
+//! step back, and [`reverse_sweep`] into the way back. The numbers do not matter to either. The same holds for a
+//! closure *inside* a recording whose operations are kept to be undone ([`level()`]): it is a [`Level`], it
+//! runs in the same frame, and what undoing it emits is recorded, too. An equation belongs to each level on
+//! which it depends; where a rule replaces an equation by what keeps more, that is recorded in the levels
+//! outside. (The outermost one has nothing outside: what is kept for it are values beside the program.) So derivatives of any order are exact, and perturbations cannot be confused: a level's arguments
+//! are values of their own, which nothing else has.
+//!
+//! **What is kept.** While the closure runs, everything, since a handle is `Copy` and may be asked at any
+//! time. Then what the way back reads, which the plan knows ([`tape`]).
+//!
+//! Model: autograd's and PyTorch's tapes; the rules are those of linearize and transpose, one per primitive.
+
+mod reverse_sweep;
+mod rules;
+mod scalar_program;
+mod tape;
+mod tape_level;
+mod value_store;
+
+pub(super) use rules::has_body;
+pub use tape::{Recorded, item, recording, value};
+pub use tape_level::{Undo, is_recording, level, recorded_bytes};
+
+use super::frame::Trace;
+use crate::fault::{Fault, planted};
+use crate::lang::builder::Draft;
+use crate::lang::eval::eval_values;
+use crate::lang::function::{Atom, Equation, FuncId, Operands, ValueId};
+use crate::lang::literal::Literal;
+use crate::lang::module::Module;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::remap::{Atoms, Copying};
+use crate::lang::source_loc::Loc;
+use crate::lang::stack::deeper;
+use crate::lang::types::Type;
+use crate::lang::value::Value;
+use crate::limits;
+use crate::prim::{Call, Op, Regions, Reshape, Role};
+use crate::tensor::Tensor;
+use reverse_sweep::{Level, Own, Place, Step};
+use rules::{Mask, Rules};
+use smallvec::{SmallVec, smallvec};
+use value_store::{Stored, Values};
+
+/// What a trace knows whose outermost frame is evaluated.
+pub(super) struct Recording {
+    values: Values,
+    /// The closures under way whose operations are kept to be undone, the innermost last.
+    levels: Vec<Level>,
+    rules: Rules,
+    /// Bytes of the operations so far: in the program, and in what is to be undone.
+    written: usize,
+    /// Bytes of the functions that operations run or are undone by.
+    functions: usize,
+    /// The most bytes that values and operations may have.
+    most: Option<u64>,
+    /// They had more: nothing is recorded any more.
+    pub(super) full: bool,
+}
+
+impl Recording {
+    fn new(transforms: Box<dyn Regions>, most: Option<u64>) -> Recording {
+        Recording {
+            values: Values::default(),
+            levels: vec![Level::new(0)],
+            rules: Rules::new(transforms),
+            written: 0,
+            functions: 0,
+            most,
+            full: false,
+        }
+    }
+
+    /// The value of a parameter.
+    pub(super) fn define(&mut self, a: Atom, value: &Tensor) {
+        if let Atom::Value(v) = a {
+            self.values.set(v.as_u32(), value.into());
+        }
+    }
+
+    /// Bytes of values and operations so far.
+    fn live(&self) -> u64 {
+        (self.values.live() + self.written + self.functions) as u64
+    }
+
+    /// Notes the last equation of a draft, which defines so many values, and the functions that came with it.
+    fn wrote(&mut self, draft: &Draft, values: usize, module: &Module) {
+        let equation = draft.equations().last().map_or(0, Equation::bytes);
+        self.written += equation + size_of::<Loc>() + values * size_of::<Type>();
+        self.functions = module.bytes();
+    }
+
+    /// Whether what is held is within the budget, with so many bytes more.
+    fn within(&mut self, more: u64) -> Result<(), Problem> {
+        let all = self.live().saturating_add(more);
+        let Some(most) = self.most.filter(|most| all > *most) else { return Ok(()) };
+        self.full = true;
+        let holds = if more > 0 { "would hold" } else { "holds" };
+        Err(Problem::new(
+            Kind::Budget,
+            format!("this recording {holds} {all} bytes, and may hold {most}"),
+            "record a smaller piece; a loop of the language holds what its rounds need, and one of Rust \
+             every value",
+        ))
+    }
+
+    /// Runs what gives values of those types, if there is room. What is as large as operands may be one of
+    /// them, and is counted when it is there.
+    fn run<T>(
+        &mut self,
+        x: &[Value],
+        types: &[Type],
+        run: impl FnOnce() -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let Some(most) = self.most else { return run() };
+        let bytes = |ty: &Type| ty.as_array().map_or(0, |ty| ty.bytes() as u64);
+        let given = x.iter().filter_map(|x| x.array().ok());
+        let given = given.fold(0, |all: u64, x| all.saturating_add(x.bytes().len() as u64));
+        let gives = types.iter().map(bytes).fold(0, u64::saturating_add);
+        self.within(gives.saturating_sub(given))?;
+        let y = limits::keeping(most.saturating_sub(self.live()), run);
+        if let Err(problem) = &y {
+            self.full |= problem.kind == Kind::Budget;
+        }
+        y
+    }
+
+    /// The value of that number, unless it was an error.
+    pub(super) fn value(&self, a: Atom) -> Option<Tensor> {
+        self.values.read(a).tensor().ok()
+    }
+}
+
+impl Trace {
+    /// Adds an equation to the recording and evaluates it.
+    pub(super) fn record_equation(
+        &mut self,
+        op: Op,
+        operands: Operands,
+        types: &[Type],
+        at: Loc,
+    ) -> Result<Atoms, Problem> {
+        let levels = self.recording.as_ref().map_or(0, |r| r.levels.len());
+        self.emit(op, operands, types, at, levels)
+    }
+
+    /// Adds an equation that belongs to the outermost `levels` at most: in place of a call its body, in
+    /// place of another equation with regions its forward half, if it is to be undone.
+    fn emit(
+        &mut self,
+        op: Op,
+        operands: Operands,
+        types: &[Type],
+        at: Loc,
+        levels: usize,
+    ) -> Result<Atoms, Problem> {
+        let is_plain = |role| matches!(role, Role::Inline | Role::Outline);
+        if let Some(callee) = op.opened(is_plain) {
+            return deeper(|| self.open(callee, &operands, at, levels));
+        }
+        let Some(recording) = &mut self.recording else { return Err(no_recording()) };
+        let active = |level: &Level| operands.iter().any(|a| level.is_active(*a));
+        let Some(inner) = recording.levels[..levels].iter().rposition(active) else {
+            return self.evaluate(op, operands, types, at);
+        };
+        // The rule may be that of an equation that says the same with fewer attributes.
+        let general = rules::general(&op, &operands);
+        let (asked, given) = general.as_ref().map_or((&op, &operands), |(op, given)| (op, given));
+        let mask: Mask = given.iter().map(|a| recording.levels[inner].is_active(*a)).collect();
+        let draft = &self.frames[0].draft;
+        let operand_types = rules::operand_types(&self.module, asked, given, types, draft);
+        let number = recording.rules.number(&mut self.module, asked, operand_types, mask);
+        let (forward, active_out): (Option<FuncId>, Mask) = match recording.rules.rule(number) {
+            Ok(rule) => (rule.forward, rule.active_out.clone()),
+            // It is told when somebody asks for the derivative.
+            Err(_) => (None, types.iter().map(Type::has_tangent).collect()),
+        };
+        if !active_out.contains(&true) {
+            return self.emit(op, operands, types, at, inner);
+        }
+        let mut outputs = match forward {
+            None if !has_body(&op) => {
+                let outputs = self.emit(op, operands, types, at, inner)?;
+                let place = match general {
+                    None => Place::Equation(self.frames[0].draft.equations().len() as u32 - 1),
+                    Some((_, operands)) => {
+                        Place::Own(Box::new(Own { operands, outputs: outputs.to_vec(), loc: at }))
+                    }
+                };
+                self.step(inner, number, place, &outputs, &active_out);
+                return Ok(outputs);
+            }
+            None => self.emit(op, operands.clone(), types, at, inner)?,
+            Some(forward) if inner == 0 => self.run_ahead(forward, op, &operands, types, at)?,
+            Some(forward) => {
+                let types = self.module.function(forward).result_types();
+                self.emit(Call::inline(forward).into(), operands.clone(), &types, at, inner)?
+            }
+        };
+        self.tell_apart(&mut outputs, &operands, &active_out, at, inner)?;
+        let own = Own { operands, outputs: outputs.to_vec(), loc: at };
+        self.step(inner, number, Place::Own(Box::new(own)), &outputs, &active_out);
+        outputs.truncate(types.len());
+        Ok(outputs)
+    }
+
+    /// Gives outputs that are differentiated, and are some other value as well, a value of their own: what
+    /// is undone is this use of that value, and no other.
+    fn tell_apart(
+        &mut self,
+        outputs: &mut Atoms,
+        operands: &[Atom],
+        active_out: &Mask,
+        at: Loc,
+        levels: usize,
+    ) -> Result<(), Problem> {
+        for i in 0..outputs.len().min(active_out.len()) {
+            let y = outputs[i];
+            let shared = y.literal().is_some()
+                || operands.contains(&y)
+                || outputs[..i].contains(&y)
+                || outputs[i + 1..].contains(&y);
+            if active_out[i] && shared && !planted(Fault::RecordedUse) {
+                outputs[i] = self.alias(y, at, levels)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Another name for an array; what is no array has none.
+    fn alias(&mut self, x: Atom, at: Loc, levels: usize) -> Result<Atom, Problem> {
+        let ty = self.frames[0].draft.type_of(x);
+        let Type::Array(array) = &ty else { return Ok(x) };
+        let same = Reshape { shape: array.shape.clone() };
+        let made = self.emit(same.into(), smallvec![x], std::slice::from_ref(&ty), at, levels)?;
+        Ok(made.first().copied().unwrap_or(x))
+    }
+
+    /// Notes an operation to be undone.
+    fn step(&mut self, level: usize, rule: usize, place: Place, outputs: &[Atom], active: &Mask) {
+        let Some(recording) = &mut self.recording else { return };
+        let level = &mut recording.levels[level];
+        let step = Step { rule: rule as u32, place };
+        recording.written += step.bytes();
+        level.steps.push(step);
+        for (y, _) in outputs.iter().zip(active).filter(|(_, on)| **on) {
+            if let Atom::Value(v) = y {
+                level.activate(*v);
+            }
+        }
+    }
+
+    /// Adds the body of a function.
+    fn open(
+        &mut self,
+        callee: FuncId,
+        args: &[Atom],
+        at: Loc,
+        levels: usize,
+    ) -> Result<Atoms, Problem> {
+        let f = self.module.get(callee);
+        let mut copying = Copying::with(&f, args.iter().copied());
+        for (i, e) in f.equations.iter().enumerate() {
+            let types: SmallVec<[Type; 1]> =
+                e.outputs.iter().map(|y| f.types[*y].clone()).collect();
+            let operands = copying.all(&e.operands);
+            let outputs =
+                self.emit(e.op.clone(), operands, &types, f.location(i).or(at), levels)?;
+            copying.define(e, outputs);
+        }
+        Ok(copying.results(&f).into())
+    }
+
+    /// Adds an equation as it is, and runs the forward half of its function in its place: what that keeps
+    /// are values beside the program, which is the one that was asked for, custom rules and all.
+    fn run_ahead(
+        &mut self,
+        forward: FuncId,
+        op: Op,
+        operands: &[Atom],
+        types: &[Type],
+        at: Loc,
+    ) -> Result<Atoms, Problem> {
+        let Some(recording) = &mut self.recording else { return Err(no_recording()) };
+        let x = recording.values.all(operands)?;
+        let types_ahead = self.module.function(forward).result_types();
+        let run = || eval_values(&self.module, forward, &x);
+        let y = recording.run(&x, &types_ahead, run).map_err(|p| p.at(at))?;
+        let draft = &mut self.frames[0].draft;
+        let mut outputs = draft.push(op, operands.into(), types, at);
+        let kept = y[outputs.len().min(y.len())..].iter().map(|y| draft.undefined(y.ty()));
+        outputs.extend(kept.collect::<Vec<ValueId>>());
+        recording.wrote(draft, outputs.len(), &self.module);
+        for (v, value) in outputs.iter().zip(y) {
+            recording.values.set(v.as_u32(), value.into());
+        }
+        recording.within(0).map_err(|p| p.at(at))?;
+        Ok(outputs.into_iter().map(Atom::Value).collect())
+    }
+
+    /// Adds an equation as it is, with the values of its outputs.
+    fn evaluate(
+        &mut self,
+        op: Op,
+        operands: Operands,
+        types: &[Type],
+        at: Loc,
+    ) -> Result<Atoms, Problem> {
+        let Some(recording) = &mut self.recording else { return Err(no_recording()) };
+        let values = match scalars(&self.module, &recording.values, &op, &operands, types) {
+            Some(y) => smallvec![Stored::Scalar(y)],
+            None => {
+                let x = recording.values.all(&operands)?;
+                let run = || op.run(&self.module, &x);
+                let y = recording.run(&x, types, run).map_err(|p| p.at(at))?;
+                y.into_iter().map(Stored::from).collect::<SmallVec<[Stored; 1]>>()
+            }
+        };
+        let draft = &mut self.frames[0].draft;
+        let outputs = draft.push(op, operands, types, at);
+        recording.wrote(draft, outputs.len(), &self.module);
+        for (v, value) in outputs.iter().zip(values) {
+            recording.values.set(v.as_u32(), value);
+        }
+        recording.within(0).map_err(|p| p.at(at))?;
+        Ok(outputs.into_iter().map(Atom::Value).collect())
+    }
+}
+
+/// The outcome of an elementwise equation of scalars.
+fn scalars(
+    module: &Module,
+    values: &Values,
+    op: &Op,
+    operands: &[Atom],
+    types: &[Type],
+) -> Option<Literal> {
+    let [Type::Array(y)] = types else { return None };
+    if !y.shape.is_empty() || has_body(op) {
+        return None;
+    }
+    let x: SmallVec<[Literal; 3]> =
+        operands.iter().map(|a| values.scalar(*a)).collect::<Option<_>>()?;
+    let types: SmallVec<[Type; 3]> = x.iter().map(|x| Type::scalar(x.dtype)).collect();
+    Some(scalar_program::elementwise(module, op, operands, &types)?.eval(&x))
+}
+
+fn no_recording() -> Problem {
+    Problem::internal("a trace that is no recording was asked to record")
+}

@@ -1,0 +1,366 @@
+//! The way back: the steps of a recording, in reverse, each through the rule of its equation.
+//!
+//! What happens on the way back depends on what has a cotangent, and not on numbers. So it is *planned*
+//! once, when a recording ends ([`Level::plan`]): which steps are reached, and by which transpose each is
+//! undone. The plan also says what must be kept. It is then *walked* ([`undo`], step by step) as often as anybody likes,
+//! over numbers, or over values that are being recorded, which gives derivatives of derivatives.
+//!
+//! ```text
+//! y = sin x       3. ct of x = ct of y · cos x
+//! z = y · x       2. ct of y = ct of z · x,  ct of x += ct of z · y       (running totals are added to)
+//! return z        1. ct of z is given
+//! ```
+
+use super::rules::{Back, Given, Mask, Rules};
+use crate::fault::{Fault, planted};
+use crate::lang::builder::Draft;
+use crate::lang::function::{Atom, Equation, Operands, ValueId};
+use crate::lang::module::Module;
+use crate::lang::problem::Problem;
+use crate::lang::query::Residual;
+use crate::lang::source_loc::Loc;
+use crate::lang::types::Type;
+use crate::map::OrderedMap;
+use smallvec::SmallVec;
+
+/// A closure whose operations are kept to be undone: that of a recording, or one inside.
+#[derive(Clone, Debug)]
+pub(super) struct Level {
+    /// Its values have this number and larger ones.
+    pub(super) first: u32,
+    /// Which of its values depend on its arguments and have a tangent.
+    active: Vec<bool>,
+    pub(super) steps: Vec<Step>,
+}
+
+/// An operation on values that depend on the arguments.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) rule: u32,
+    pub(super) place: Place,
+}
+
+/// Where the operands and the outputs of an operation are named.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// In an equation of the recording.
+    Equation(u32),
+    /// Here, where others took the place of the equation.
+    Own(Box<Own>),
+}
+
+/// Operands and outputs of an operation in whose place others were recorded.
+#[derive(Clone, Debug)]
+pub(super) struct Own {
+    pub(super) operands: Operands,
+    /// Those of the operation, and what its forward half keeps.
+    pub(super) outputs: Vec<Atom>,
+    pub(super) loc: Loc,
+}
+
+impl Step {
+    /// Bytes of it and of what it owns.
+    pub(super) fn bytes(&self) -> usize {
+        let own = match &self.place {
+            Place::Equation(_) => 0,
+            Place::Own(own) => {
+                let operands = if own.operands.spilled() { own.operands.capacity() } else { 0 };
+                size_of::<Own>() + (operands + own.outputs.capacity()) * size_of::<Atom>()
+            }
+        };
+        size_of::<Step>() + own
+    }
+
+    /// Its operands and outputs, wherever they are named.
+    pub(super) fn own(&self, program: Program<'_>) -> Own {
+        Own {
+            operands: program.operands(self).into(),
+            outputs: (0..).map_while(|k| program.output(self, k)).collect(),
+            loc: program.location(self),
+        }
+    }
+}
+
+/// The program that a step belongs to.
+#[derive(Clone, Copy)]
+pub(super) struct Program<'a> {
+    pub(super) equations: &'a [Equation],
+    pub(super) locations: &'a [Loc],
+}
+
+impl<'a> Program<'a> {
+    /// What a draft holds.
+    pub(super) fn of(draft: &'a Draft) -> Program<'a> {
+        Program { equations: draft.equations(), locations: draft.locations() }
+    }
+
+    fn operands(self, step: &'a Step) -> &'a [Atom] {
+        match &step.place {
+            Place::Equation(i) => &self.equations[*i as usize].operands,
+            Place::Own(own) => &own.operands,
+        }
+    }
+
+    fn output(self, step: &Step, i: usize) -> Option<Atom> {
+        match &step.place {
+            Place::Equation(e) => {
+                self.equations[*e as usize].outputs.get(i).copied().map(Atom::Value)
+            }
+            Place::Own(own) => own.outputs.get(i).copied(),
+        }
+    }
+
+    fn residual(self, step: &'a Step, residual: Residual) -> Option<Atom> {
+        match residual {
+            Residual::Parameter(i) => self.operands(step).get(i).copied(),
+            Residual::Result(i) | Residual::Kept(i) => self.output(step, i),
+        }
+    }
+
+    /// The user's line of a step.
+    fn location(self, step: &Step) -> Loc {
+        match &step.place {
+            Place::Equation(i) => self.locations.get(*i as usize).copied().flatten(),
+            Place::Own(own) => own.loc,
+        }
+    }
+}
+
+/// One step back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Planned {
+    pub(super) step: u32,
+    back: u32,
+}
+
+/// The way back: its steps, the last one of the program first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plan {
+    pub(super) steps: Vec<Planned>,
+    backs: Vec<Back>,
+}
+
+impl Plan {
+    /// Bytes of its table.
+    pub(super) fn bytes(&self) -> usize {
+        self.steps.capacity() * size_of::<Planned>()
+    }
+}
+
+impl Level {
+    /// A level that begins now, whose arguments are to come.
+    pub(super) fn new(first: u32) -> Level {
+        Level { first, active: Vec::new(), steps: Vec::new() }
+    }
+
+    fn place(&self, v: ValueId) -> Option<usize> {
+        v.as_u32().checked_sub(self.first).map(|i| i as usize)
+    }
+
+    /// Whether a value depends on the arguments and has a tangent.
+    pub(super) fn is_active(&self, a: Atom) -> bool {
+        let place = a.value().and_then(|v| self.place(v));
+        place.is_some_and(|i| self.active.get(i) == Some(&true))
+    }
+
+    /// From now on a value counts as depending on the arguments.
+    pub(super) fn activate(&mut self, v: ValueId) {
+        let Some(i) = self.place(v) else { return };
+        if i >= self.active.len() {
+            self.active.resize(i + 1, false);
+        }
+        self.active[i] = true;
+    }
+
+    /// The way back from the results that have a cotangent.
+    ///
+    /// # Errors
+    /// A derivative that does not exist, at the line of the operation.
+    pub(super) fn plan(
+        &self,
+        results: &[Atom],
+        rules: &mut Rules,
+        module: &mut Module,
+        program: Program<'_>,
+    ) -> Result<Plan, Problem> {
+        let mut has = vec![false; self.active.len()];
+        for r in results.iter().filter(|r| self.is_active(**r)) {
+            if let Some(i) = r.value().and_then(|v| self.place(v)) {
+                has[i] = true;
+            }
+        }
+        let mut plan = Plan::default();
+        let mut numbers: OrderedMap<usize, u32> = OrderedMap::default();
+        let at = |a: Option<Atom>| a.and_then(Atom::value).and_then(|v| self.place(v));
+        for (s, step) in self.steps.iter().enumerate().rev() {
+            let rule = match rules.rule(step.rule as usize) {
+                Ok(rule) => rule,
+                Err(problem) => {
+                    let mut outputs = (0..).map_while(|k| program.output(step, k));
+                    if outputs.any(|y| at(Some(y)).is_some_and(|i| has.get(i) == Some(&true))) {
+                        return Err(problem.clone().at(program.location(step)));
+                    }
+                    continue;
+                }
+            };
+            let mut take =
+                |a: Option<Atom>| at(a).and_then(|i| has.get_mut(i)).is_some_and(std::mem::take);
+            let slots = (0..rule.active_out.len()).filter(|k| rule.active_out[*k]);
+            let nonzero: Mask = slots.map(|k| take(program.output(step, k))).collect();
+            if !nonzero.contains(&true) {
+                continue;
+            }
+            let operands = program.operands(step).iter().zip(&rule.active);
+            let operands: SmallVec<[Atom; 2]> =
+                operands.filter(|(_, on)| **on).map(|(a, _)| *a).collect();
+            // A value read twice hands its total over once.
+            let running: Mask = operands.iter().map(|a| take(Some(*a))).collect();
+            let back = rules
+                .back(module, step.rule as usize, Given { nonzero, running })
+                .map_err(|p| p.at(program.location(step)))?;
+            for (a, gives) in operands.iter().zip(&rules.backs()[back].gives) {
+                if let Some(has) = at(Some(*a)).and_then(|i| has.get_mut(i)) {
+                    *has |= gives;
+                }
+            }
+            let next = plan.backs.len() as u32;
+            let number = *numbers.entry(back).or_insert(next);
+            if number == next {
+                plan.backs.push(rules.backs()[back].clone());
+            }
+            plan.steps.push(Planned { step: s as u32, back: number });
+        }
+        Ok(plan)
+    }
+
+    /// The number of the first value that a step gives: no earlier one reads it or what comes after.
+    pub(super) fn made(&self, program: Program<'_>, plan: &Plan, planned: Planned) -> Option<u32> {
+        let step = &self.steps[planned.step as usize];
+        let active = plan.backs[planned.back as usize].active_out.iter().enumerate();
+        let outputs = active.filter(|(_, on)| **on).filter_map(|(k, _)| program.output(step, k));
+        outputs.filter_map(Atom::value).map(|v| v.as_u32()).min()
+    }
+
+    /// Gives back what its tables do not need.
+    pub(super) fn shrink(&mut self) {
+        self.steps.shrink_to_fit();
+        self.active.shrink_to_fit();
+    }
+
+    /// Bytes of its tables.
+    pub(super) fn bytes(&self) -> usize {
+        let free = self.steps.capacity() - self.steps.len();
+        let steps: usize = self.steps.iter().map(Step::bytes).sum();
+        steps + free * size_of::<Step>() + self.active.capacity()
+    }
+
+    /// What the way back reads of the recording, each as often as it is read.
+    pub(super) fn reads<'a>(
+        &'a self,
+        plan: &'a Plan,
+        program: Program<'a>,
+    ) -> impl Iterator<Item = ValueId> + 'a {
+        plan.steps.iter().flat_map(move |planned| {
+            let step = &self.steps[planned.step as usize];
+            let reads = &plan.backs[planned.back as usize].reads;
+            reads.iter().filter_map(move |(r, _)| program.residual(step, *r)?.value())
+        })
+    }
+}
+
+/// What cotangents are made of.
+pub(super) trait Arithmetic {
+    /// A cotangent, or a value of the recording.
+    type Value;
+
+    /// A value of the recording, of that type: a constant stands for an array full of it.
+    fn read(&mut self, a: Atom, ty: &Type) -> Result<Self::Value, Problem>;
+
+    /// A step back: the cotangents of the operands that get one.
+    fn run(
+        &mut self,
+        back: &Back,
+        args: SmallVec<[Self::Value; 6]>,
+        loc: Loc,
+    ) -> Result<SmallVec<[Self::Value; 2]>, Problem>;
+
+    /// The sum of two cotangents.
+    fn add(&mut self, x: Self::Value, y: Self::Value) -> Result<Self::Value, Problem>;
+}
+
+/// The cotangents of a level's values, of which it is given those of its results.
+pub(super) struct Cotangents<V> {
+    first: u32,
+    of: Vec<Option<V>>,
+}
+
+impl<V> Cotangents<V> {
+    /// None yet.
+    pub(super) fn new(level: &Level) -> Cotangents<V> {
+        let mut of = Vec::new();
+        of.resize_with(level.active.len(), || None);
+        Cotangents { first: level.first, of }
+    }
+
+    fn slot(&mut self, a: Atom) -> Option<&mut Option<V>> {
+        let i = a.value()?.as_u32().checked_sub(self.first)?;
+        self.of.get_mut(i as usize)
+    }
+
+    /// The cotangent of a value, if it has one; it is taken away.
+    pub(super) fn take(&mut self, a: Atom) -> Option<V> {
+        self.slot(a)?.take()
+    }
+
+    /// Adds to the cotangent of a value.
+    ///
+    /// # Errors
+    /// None but faults of tapeloom.
+    pub(super) fn add(
+        &mut self,
+        arithmetic: &mut impl Arithmetic<Value = V>,
+        a: Atom,
+        ct: V,
+    ) -> Result<(), Problem> {
+        let Some(slot) = self.slot(a) else { return Ok(()) };
+        *slot = Some(match slot.take() {
+            None => ct,
+            Some(_) if planted(Fault::RecordedTotal) => ct,
+            Some(before) => arithmetic.add(before, ct)?,
+        });
+        Ok(())
+    }
+}
+
+/// One step back: takes the cotangents of the outputs, and adds to those of the operands.
+pub(super) fn undo<X: Arithmetic>(
+    x: &mut X,
+    level: &Level,
+    program: Program<'_>,
+    plan: &Plan,
+    planned: Planned,
+    cts: &mut Cotangents<X::Value>,
+) -> Result<(), Problem> {
+    let step = &level.steps[planned.step as usize];
+    let back = &plan.backs[planned.back as usize];
+    let lost = || Problem::internal("a step back misses what it reads");
+    let mut args = SmallVec::new();
+    for (residual, ty) in &back.reads {
+        args.push(x.read(program.residual(step, *residual).ok_or_else(lost)?, ty)?);
+    }
+    let slots = (0..back.active_out.len()).filter(|k| back.active_out[*k]);
+    for (k, _) in slots.zip(&back.given.nonzero).filter(|(_, on)| **on) {
+        let y = program.output(step, k).ok_or_else(lost)?;
+        args.push(cts.take(y).ok_or_else(lost)?);
+    }
+    let operands = program.operands(step).iter().zip(&back.active);
+    let operands: SmallVec<[Atom; 4]> = operands.filter(|(_, on)| **on).map(|(a, _)| *a).collect();
+    for (a, _) in operands.iter().zip(&back.given.running).filter(|(_, on)| **on) {
+        args.push(cts.take(*a).ok_or_else(lost)?);
+    }
+    let mut found = x.run(back, args, program.location(step))?.into_iter();
+    for (a, _) in operands.iter().zip(&back.gives).filter(|(_, on)| **on) {
+        cts.add(x, *a, found.next().ok_or_else(lost)?)?;
+    }
+    Ok(())
+}

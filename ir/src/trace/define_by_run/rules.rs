@@ -1,0 +1,300 @@
+//! The derivative of one recorded equation, found once for all equations like it.
+//!
+//! An equation `y = op x` is a function of its own; what reverse mode needs of it is that function
+//! linearized and transposed, by the rules that stand with the primitive and no others. Which one it is
+//! depends on the primitive, the types of its operands and which of them are differentiated by, and not
+//! on any number: a million multiplications have one rule.
+//!
+//! ```text
+//! func @mul.lin(%0: f64[], %1: f64[]; %2: f64[]) -> (f64[])     residuals: operands 0 and 1
+//! func @mul.bwd(%0: f64[]; %1: f64[], %2: f64[]) -> (f64[])     reads operand 1; adds to a running total
+//! ```
+//!
+//! What the linear half of an equation without regions reads are operands and outputs, and what it makes
+//! of them (the cosine of a sine) it makes on the way back. So such an equation keeps nothing of its own.
+//! One with regions is replaced by the forward half of its function, whose results beyond the equation's
+//! are kept: a loop does not run twice.
+
+use super::scalar_program::{Kernel, elementwise};
+use crate::lang::builder::{Builder, Draft};
+use crate::lang::function::{Atom, FuncId, Operands};
+use crate::lang::literal::Literal;
+use crate::lang::module::Module;
+use crate::lang::problem::Problem;
+use crate::lang::query::{Onto, Residual};
+use crate::lang::remap::Copying;
+use crate::lang::types::Type;
+use crate::map::OrderedMap;
+use crate::prim::{Dual, DynamicSlice, Op, Regions, RuleCx};
+use smallvec::SmallVec;
+
+/// One truth value for each operand or output.
+pub(super) type Mask = SmallVec<[bool; 4]>;
+
+/// Which equations have the same rule.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Key {
+    op: Op,
+    operands: SmallVec<[Type; 2]>,
+    /// The operands differentiated by.
+    active: Mask,
+}
+
+/// How an equation is differentiated.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    /// What runs in place of the equation, if it keeps more than its outputs.
+    pub(super) forward: Option<FuncId>,
+    /// `(residuals..; dx of the active) -> dy of active_out`
+    linear: FuncId,
+    residuals: Vec<Residual>,
+    /// The operands differentiated by.
+    pub(super) active: Mask,
+    /// Which outputs have a tangent.
+    pub(super) active_out: Mask,
+    /// Its transposes that were asked for, by what they are given: numbers in the list of all.
+    backs: Vec<(Given, usize)>,
+}
+
+/// What a transpose is given.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Given {
+    /// Which of the active outputs have a cotangent.
+    pub(super) nonzero: Mask,
+    /// Which of the active operands have one already, to which is added.
+    pub(super) running: Mask,
+}
+
+/// A step back: `(residuals.., cotangents of outputs, running totals) -> cotangents of operands`.
+#[derive(Clone, Debug)]
+pub(super) struct Back {
+    pub(super) function: FuncId,
+    /// What it reads of the equation, and of what type.
+    pub(super) reads: Vec<(Residual, Type)>,
+    pub(super) given: Given,
+    /// Which of the active operands get a cotangent.
+    pub(super) gives: Mask,
+    pub(super) active: Mask,
+    pub(super) active_out: Mask,
+    /// The same for scalars.
+    pub(super) kernel: Option<Kernel>,
+}
+
+/// Every rule that a recording has asked for.
+pub(super) struct Rules {
+    transforms: Box<dyn Regions>,
+    rules: OrderedMap<Key, Result<Rule, Problem>>,
+    backs: Vec<Back>,
+}
+
+impl Rules {
+    /// No rules yet; `transforms` are asked for them.
+    pub(super) fn new(transforms: Box<dyn Regions>) -> Rules {
+        Rules { transforms, rules: OrderedMap::default(), backs: Vec::new() }
+    }
+
+    /// The number of the rule of an equation.
+    pub(super) fn number(
+        &mut self,
+        module: &mut Module,
+        op: &Op,
+        operands: SmallVec<[Type; 2]>,
+        active: Mask,
+    ) -> usize {
+        let key = Key { op: op.clone(), operands, active };
+        if let Some(known) = self.rules.get_index_of(&key) {
+            return known;
+        }
+        let made = if has_body(op) {
+            with_body(&mut *self.transforms, module, &key)
+        } else {
+            without_body(&mut *self.transforms, module, &key)
+        };
+        self.rules.insert_full(key, made).0
+    }
+
+    /// The rule of that number, or why there is none.
+    pub(super) fn rule(&self, number: usize) -> Result<&Rule, &Problem> {
+        match self.rules.get_index(number) {
+            Some((_, rule)) => rule.as_ref(),
+            None => Err(&LOST),
+        }
+    }
+
+    /// The number of the transpose of a rule.
+    pub(super) fn back(
+        &mut self,
+        module: &mut Module,
+        rule: usize,
+        given: Given,
+    ) -> Result<usize, Problem> {
+        let Some((_, rule)) = self.rules.get_index_mut(rule) else { return Err(LOST.clone()) };
+        let rule = rule.as_mut().map_err(|problem| problem.clone())?;
+        if let Some((_, known)) = rule.backs.iter().find(|(of, _)| *of == given) {
+            return Ok(*known);
+        }
+        let onto: Vec<Onto> =
+            given.running.iter().map(|on| if *on { Onto::Total } else { Onto::Nothing }).collect();
+        let of = self.transforms.transpose(module, rule.linear, &given.nonzero, &onto)?;
+        let (function, reads) =
+            read_only(&mut *self.transforms, module, of.function, &rule.residuals)?;
+        let f = module.get(function);
+        let reads = reads.into_iter().zip(f.param_types()).collect();
+        let kernel = Kernel::of(module, &f);
+        let number = self.backs.len();
+        self.backs.push(Back {
+            function,
+            reads,
+            given: given.clone(),
+            gives: of.nonzero.into(),
+            active: rule.active.clone(),
+            active_out: rule.active_out.clone(),
+            kernel,
+        });
+        rule.backs.push((given, number));
+        Ok(number)
+    }
+
+    /// The transposes that were asked for, by number.
+    pub(super) fn backs(&self) -> &[Back] {
+        &self.backs
+    }
+}
+
+/// What stands for a rule that is not there, which a fault of tapeloom alone can cause.
+static LOST: std::sync::LazyLock<Problem> =
+    std::sync::LazyLock::new(|| Problem::internal("a recorded equation has lost its rule"));
+
+/// Whether an equation runs functions, of the language or of Rust.
+pub(in crate::trace) fn has_body(op: &Op) -> bool {
+    op.host().is_some() || !op.regions().is_empty()
+}
+
+/// An equation that computes the same, of operands where there were attributes, so that many are alike:
+/// reads of different places have one rule. `None` where it is that already.
+pub(super) fn general(op: &Op, operands: &[Atom]) -> Option<(Op, Operands)> {
+    let Op::Slice(slice) = op else { return None };
+    if slice.strides.iter().any(|s| *s != 1) {
+        return None;
+    }
+    let sizes = slice.start.iter().zip(&slice.limit).map(|(from, to)| to - from).collect();
+    let starts = slice.start.iter().map(|s| Literal::i64(*s as i64).into());
+    Some((DynamicSlice { sizes }.into(), operands.iter().copied().chain(starts).collect()))
+}
+
+/// The types of operands as a rule sees them: a constant among arrays is an array, or there would be a rule
+/// for each constant.
+pub(super) fn operand_types(
+    module: &Module,
+    op: &Op,
+    operands: &[Atom],
+    outputs: &[Type],
+    draft: &Draft,
+) -> SmallVec<[Type; 2]> {
+    let mut types: SmallVec<[Type; 2]> = operands.iter().map(|a| draft.type_of(*a)).collect();
+    let [Type::Array(y)] = outputs else { return types };
+    let constants = operands.iter().any(|a| a.literal().is_some());
+    if y.shape.is_empty() || !constants || has_body(op) {
+        return types;
+    }
+    if elementwise(module, op, operands, &types).is_some() {
+        for (ty, a) in types.iter_mut().zip(operands) {
+            if let Atom::Literal(l) = a {
+                *ty = Type::array(l.dtype, &y.shape);
+            }
+        }
+    }
+    types
+}
+
+/// The rule of an equation that runs functions: that of a function that is this equation alone.
+fn with_body(
+    transforms: &mut dyn Regions,
+    module: &mut Module,
+    key: &Key,
+) -> Result<Rule, Problem> {
+    let mut draft = Draft::new(key.op.name());
+    let x: Vec<Atom> = key.operands.iter().map(|ty| draft.param(ty.clone())).collect();
+    let y = Builder::new(module, &mut draft).emit(key.op.clone(), &x);
+    let function = draft.finish(module, y.to_vec())?;
+    let of = transforms.linearize(module, function, &key.active, &[], &[])?;
+    Ok(Rule {
+        forward: Some(of.fwd),
+        linear: of.lin,
+        residuals: of.residuals,
+        active: key.active.clone(),
+        active_out: of.active_out.into(),
+        backs: Vec::new(),
+    })
+}
+
+/// The rule of an equation that runs nothing else: what its rule emits, of the operands and the outputs.
+fn without_body(
+    transforms: &mut dyn Regions,
+    module: &mut Module,
+    key: &Key,
+) -> Result<Rule, Problem> {
+    let mut draft = Draft::new(format!("{}.lin", key.op.name()));
+    let x: Vec<Atom> = key.operands.iter().map(|ty| draft.param(ty.clone())).collect();
+    let tangent = |(ty, on): (&Type, &bool)| if *on { ty.tangent() } else { None };
+    let tangents: Vec<Option<Type>> = key.operands.iter().zip(&key.active).map(tangent).collect();
+    let dx: Vec<Option<Atom>> =
+        tangents.into_iter().map(|ty| ty.map(|ty| draft.linear_param(ty))).collect();
+    let b = Builder::new(module, &mut draft);
+    let Dual { y, dy } =
+        key.op.linearize(&mut RuleCx { b: &b, regions: &mut *transforms, shares: &[] }, &x, &dx)?;
+    let types: Vec<Type> = y.iter().map(|y| b.type_of(*y)).collect();
+    let active_out: Mask =
+        dy.iter().zip(&types).map(|(dy, ty)| dy.is_some() && ty.has_tangent()).collect();
+    let results = dy.iter().zip(&active_out).filter(|(_, on)| **on).filter_map(|(dy, _)| *dy);
+    let f = draft.close(results.collect())?;
+
+    // The outputs are there: whatever the rule computes them by is replaced by parameters.
+    let mut draft = Draft::new(f.name.clone());
+    let mut copying = Copying::new();
+    for p in &f.params {
+        copying.bind(*p, draft.param(f.types[*p].clone()));
+    }
+    let outputs: Vec<Atom> = types.iter().map(|ty| draft.param(ty.clone())).collect();
+    for p in &f.linear_params {
+        copying.bind(*p, draft.linear_param(f.types[*p].clone()));
+    }
+    let whole: SmallVec<[Atom; 2]> = f.params.iter().copied().map(Atom::Value).collect();
+    for (i, e) in f.equations.iter().enumerate() {
+        if e.op == key.op && e.operands == whole {
+            copying.define(e, outputs.iter().copied());
+        } else {
+            let made = draft.copy(&f, i, copying.all(&e.operands));
+            copying.define(e, made);
+        }
+    }
+    let linear = draft.finish(module, copying.results(&f))?;
+    let all = (0..x.len()).map(Residual::Parameter);
+    let all: Vec<Residual> = all.chain((0..types.len()).map(Residual::Result)).collect();
+    let (linear, residuals) = read_only(transforms, module, linear, &all)?;
+    Ok(Rule {
+        forward: None,
+        linear,
+        residuals,
+        active: key.active.clone(),
+        active_out,
+        backs: Vec::new(),
+    })
+}
+
+/// A function without what it does not read of its residuals, which are its first parameters.
+fn read_only(
+    transforms: &mut dyn Regions,
+    module: &mut Module,
+    f: FuncId,
+    residuals: &[Residual],
+) -> Result<(FuncId, Vec<Residual>), Problem> {
+    let (results, params) = {
+        let f = module.function(f);
+        (f.results.len(), f.all_params().count())
+    };
+    let kept: Vec<bool> = (0..params).map(|i| i >= residuals.len()).collect();
+    let of = transforms.prune(module, f, &vec![true; results], &kept)?;
+    let stays = residuals.iter().zip(&of.params).filter(|(_, on)| **on);
+    Ok((of.function, stays.map(|(r, _)| *r).collect()))
+}

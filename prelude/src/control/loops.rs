@@ -1,0 +1,442 @@
+//! `scan`, `fori_loop`, `while_loop` and `map`: a closure run round after round.
+
+use super::shared::{Shared, single};
+use crate::Var;
+use crate::function::{Function, one};
+use crate::staging::{Staged, like, rebuild, stage_in, vars};
+use crate::tree::{Form, Tree, flatten};
+use crate::var::caller;
+use tapeloom_ir::prim::{Direction, Loop, Rounds, Settled, Slot, Trip};
+use tapeloom_ir::trace::{self, Diagnostic, Handle, Note, Param};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Module, Problem};
+
+/// Runs `f` on a carry and each element of `xs`, the first one first: `(carry, x) -> (carry, y)`. Gives
+/// the last carry, and all `y` stacked.
+///
+/// The leaves of `xs` have one extent in common, that of axis 0; a round takes the elements along it. A
+/// carry keeps its types. The body is traced and compiled once; reverse mode keeps what it needs of every
+/// round, and runs the other way.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // y' = -y, by Euler's rule, with a step for each interval.
+/// let solve = |(y, h): (Var, Var)| scan(|(y, h): (Var, Var)| (y - h * y, y), y, h).0;
+/// let f = jit(value_and_grad(solve));
+/// let (y, (dy, dh)) = f.call((1.0, [0.5, 0.25]))?;
+/// assert_eq!((y.item::<f64>()?, dy.item::<f64>()?), (0.375, 0.375));
+/// assert_eq!(dh, Tensor::from([-0.75, -0.5]));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` when the leaves of `xs` have no extent in common, `shape` or `dtype` when a round
+/// changes the type of a carry, `arguments` when it changes its form.
+#[track_caller]
+pub fn scan<C, X, Y, F, M>(f: F, init: C, xs: X) -> (C, Y)
+where
+    C: Tree<Var>,
+    X: Tree<Var>,
+    Y: Tree<Var>,
+    F: Function<(C, X), (C, Y), M>,
+{
+    over("scan", caller(), Direction::Up, &one(f), &init, &xs)
+}
+
+/// As [`scan`], from the last element to the first. Element i of the stacked results still belongs to
+/// element i of `xs`. Errors are those of [`scan`].
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let suffix_sums = jit(|x: Var| scan_reverse(|(s, x): (Var, Var)| (s + x, s + x), zeros([], Dtype::F64), x).1);
+/// assert_eq!(suffix_sums.call([1.0, 2.0, 3.0])?, Tensor::from([6.0, 5.0, 3.0]));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn scan_reverse<C, X, Y, F, M>(f: F, init: C, xs: X) -> (C, Y)
+where
+    C: Tree<Var>,
+    X: Tree<Var>,
+    Y: Tree<Var>,
+    F: Function<(C, X), (C, Y), M>,
+{
+    over("scan_reverse", caller(), Direction::Down, &one(f), &init, &xs)
+}
+
+/// Runs `f` on each element of `xs` and stacks what it gives.
+///
+/// One element after the other: where all elements at once are wanted, use [`vmap`](crate::vmap).
+///
+/// Errors: `shape` when the leaves of `xs` have no extent in common.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(|x: Var| map(|row: Var| row.dot(row), x));
+/// assert_eq!(f.call([[1.0, 2.0], [3.0, 4.0]])?, Tensor::from([5.0, 25.0]));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn map<X: Tree<Var>, Y: Tree<Var>, F: Function<X, Y, M>, M>(f: F, xs: X) -> Y {
+    mapped(&one(f), caller(), &xs)
+}
+
+fn mapped<X: Tree<Var>, Y: Tree<Var>>(f: &dyn Fn(X) -> Y, at: Loc, xs: &X) -> Y {
+    over("map", at, Direction::Up, &|((), x)| ((), f(x)), &(), xs).1
+}
+
+/// How many rounds a [`fori_loop`] has: a `usize`, which is part of the program, or a [`Var`] (a single
+/// `i64`), which is known when the program runs.
+pub trait Count {
+    /// The number as a loop takes it.
+    #[doc(hidden)]
+    fn rounds(self) -> Result<usize, Var>;
+}
+
+impl Count for usize {
+    fn rounds(self) -> Result<usize, Var> {
+        Ok(self)
+    }
+}
+
+impl Count for Var {
+    fn rounds(self) -> Result<usize, Var> {
+        Err(self)
+    }
+}
+
+/// Runs `f` on the number of the round (an `i64` from 0 on) and a carry, `n` times:
+/// `(i, carry) -> carry`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let sqrt = jit(grad(|a: Var| fori_loop(6, |(_, x): (Var, Var)| (x + a / x) / 2.0, a)));
+/// assert!((sqrt.call(4.0)?.item::<f64>()? - 0.25).abs() < 1e-12);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// `n` may also be a `Var`, a single `i64` that is known when the program runs: one program then does
+/// for all numbers of rounds. A negative one is none.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let power = jit(|(x, n): (Var, Var)| fori_loop(n, |(_, y): (Var, Var)| x * y, x.ones_like()));
+/// assert_eq!(power.call((2.0, 10i64))?.item::<f64>()?, 1024.0);
+/// assert_eq!(power.call((2.0, 0i64))?.item::<f64>()?, 1.0);
+/// assert_eq!(power.programs(), 1);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` or `dtype` when a round changes the type of a carry, or `n` is not a single `i64`;
+/// `arguments` when a round changes the form of the carry.
+#[track_caller]
+pub fn fori_loop<C, F, M>(n: impl Count, f: F, init: C) -> C
+where
+    C: Tree<Var>,
+    F: Function<(Var, C), C, M>,
+{
+    counted(n.rounds(), &one(f), caller(), &init)
+}
+
+fn counted<C: Tree<Var>>(n: Result<usize, Var>, f: &dyn Fn((Var, C)) -> C, at: Loc, init: &C) -> C {
+    let (structure, carries) = flatten(init);
+    let form = Form::of::<C>(&structure);
+    let index = Param::new(ArrayType::new(Dtype::I64, []), at);
+    let params: Vec<Param> = std::iter::once(index).chain(like(&carries, at)).collect();
+    let opened = trace::body("fori_loop", at, &params);
+    // The number of the round is no argument: it has a slot, and only its form is needed here.
+    let (staged, output) = stage_in(opened, f, &((), structure), carries);
+    rebuild(&output, counted_results(n, &staged, &form), at)
+}
+
+fn counted_results(n: Result<usize, Var>, staged: &Staged, form: &Form) -> Vec<Var> {
+    let mut fits = same_carry(staged, staged.output(), form);
+    let slots = std::iter::once(Slot::Index).chain((0..staged.args.len()).map(Slot::Carry));
+    let (trip, lead) = match n {
+        Ok(n) => (Trip::Static(n), None),
+        Err(n) => {
+            fits &= single("fori_loop", "a number of rounds", Dtype::I64, n, staged.at);
+            (Trip::Runtime, Some(n))
+        }
+    };
+    rolled(staged, fits, trip, lead, Direction::Up, slots.collect())
+}
+
+/// Runs `f` on a carry as long as `condition` of it is true: `carry -> carry`. How often is known only
+/// when the program runs.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let small = |(x, _): (Var, Var)| x.lt(100.0);
+/// let squares = move |x: Var| while_loop(small, |(x, n)| (x * x, n + 1), (x, constant(0i64)));
+/// let (x, n) = jit(squares).call(3.0)?;
+/// assert_eq!((x.item::<f64>()?, n.item::<i64>()?), (6561.0, 3));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Derivatives are those of the rounds that there were. Under [`vmap`](crate::vmap) members may have
+/// different numbers of rounds, and one that has ended keeps its carry.
+///
+/// Errors: `shape` or `dtype` when a round changes the type of a carry, or the condition is not a single
+/// truth value; `arguments` when a round changes the form of the carry, or the condition has an effect;
+/// `state` when the condition writes to a `Ref`.
+#[track_caller]
+pub fn while_loop<C, P, F, M, N>(condition: P, f: F, init: C) -> C
+where
+    C: Tree<Var>,
+    P: Function<C, Var, M>,
+    F: Function<C, C, N>,
+{
+    conditional(&one(condition), &one(f), caller(), &init)
+}
+
+fn conditional<C: Tree<Var>>(
+    condition: &dyn Fn(C) -> Var,
+    f: &dyn Fn(C) -> C,
+    at: Loc,
+    init: &C,
+) -> C {
+    let (form, carries) = flatten(init);
+    let params = like(&carries, at);
+    let opened = trace::frame(WHILE_LOOP, at, &params);
+    let (asked, ()) = stage_in(opened, condition, &form, carries.clone());
+    let opened = trace::body(WHILE_LOOP, at, &params);
+    let (staged, output) = stage_in(opened, f, &form, carries);
+    rebuild(&output, conditional_results(&asked, &staged), at)
+}
+
+fn conditional_results(asked: &Staged, staged: &Staged) -> Vec<Var> {
+    let at = staged.at;
+    let fits = same_carry(staged, staged.output(), staged.form()) && answers(asked, at);
+    let functions = asked.function().zip(staged.function()).filter(|_| fits);
+    let bound = functions.and_then(|(condition, body)| {
+        let shared = Shared::of(&[staged.taken(), asked.taken()], at);
+        let whole = |m: &mut Module| {
+            let n = staged.args.len();
+            Ok((shared.leaving(m, body, staged, 0)?, shared.with(m, condition, n, 1)?))
+        };
+        let (body, condition) = match trace::with_module(whole)? {
+            Ok(functions) => functions,
+            Err(problem) => {
+                staged.report(Diagnostic::new(problem, at));
+                return None;
+            }
+        };
+        let slots = (0..staged.args.len()).map(Slot::Carry);
+        let own = staged.args.len();
+        let place =
+            |i| shared.written.get_index_of(&i).map_or(Slot::Const, |k| Slot::Carry(own + k));
+        let takes: Vec<Slot> = slots.chain((0..shared.captures.len()).map(place)).collect();
+        let trip = Trip::While { condition, reads: (0..takes.len()).collect() };
+        let rounds = Rounds { trip, direction: Direction::Up, takes };
+        let operands: Vec<Handle> =
+            staged.args.iter().map(|v| v.handle).chain(shared.captures.iter().copied()).collect();
+        let mut results = bind(Loop::new(body, rounds), &operands, at);
+        // The last one says how many rounds there were.
+        results.pop();
+        Some(shared.settle(results))
+    });
+    match bound {
+        Some(results) => vars(&results),
+        None => {
+            staged.spoil();
+            staged.poison(&staged.result_types())
+        }
+    }
+}
+
+/// What the closures of a `while_loop` are given to.
+pub(crate) const WHILE_LOOP: &str = "while_loop";
+
+/// Whether a condition gives a single truth value; if not, it is reported.
+fn answers(asked: &Staged, at: Loc) -> bool {
+    let (types, want) = (asked.result_types(), ArrayType::new(Dtype::Bool, []));
+    if types == [want] || asked.poisoned_results().contains(&true) {
+        return !asked.poisoned_results().contains(&true);
+    }
+    let found = types.first().map(ToString::to_string).unwrap_or_default();
+    let message =
+        format!("the condition of `while_loop` must give a single bool, and gives {found}");
+    let help = "reduce it with `.all()` or `.any()`, or compare";
+    let kind = match types.first() {
+        Some(ty) if ty.dtype == Dtype::Bool => Kind::Shape,
+        _ => Kind::Dtype,
+    };
+    let note = Note { role: "condition".to_owned(), what: found, born: asked.result_born(0) };
+    let problem = Problem::new(kind, message, help);
+    asked.report(Diagnostic { problem, at, notes: vec![note], context: Vec::new() });
+    false
+}
+
+fn over<C: Tree<Var>, X: Tree<Var>, Y: Tree<Var>>(
+    transform: &'static str,
+    at: Loc,
+    direction: Direction,
+    f: &dyn Fn((C, X)) -> (C, Y),
+    init: &C,
+    xs: &X,
+) -> (C, Y) {
+    let (carry, carries) = flatten(init);
+    let (element, elements) = flatten(xs);
+    let form = Form::of::<C>(&carry);
+    let over = Over::of(transform, carries.len(), &elements, at);
+    let params = over.params(&carries, &elements, at);
+    let opened = trace::body(transform, at, &params);
+    let args = [carries, elements].concat();
+    let (staged, output) = stage_in(opened, f, &(carry, element), args);
+    let given = Form::of::<C>(&output.0);
+    rebuild(&output, over.results(&staged, &given, &form, direction), at)
+}
+
+/// A loop over the elements of arrays.
+struct Over {
+    carries: usize,
+    /// How many elements there are, if the arrays agree.
+    extent: Option<usize>,
+}
+
+impl Over {
+    fn of(transform: &'static str, carries: usize, elements: &[Var], at: Loc) -> Over {
+        Over { carries, extent: common_extent(transform, elements, at) }
+    }
+
+    /// What an iteration takes: the carries, and an element of each array.
+    fn params(&self, carries: &[Var], elements: &[Var], at: Loc) -> Vec<Param> {
+        let element = |v: &Var| {
+            let ty = v.ty(at);
+            let inner = ty.shape.get(1..).unwrap_or(&[]);
+            Param { ty: ArrayType::new(ty.dtype, inner).into(), ..Param::like(v.handle, at) }
+        };
+        like(carries, at).into_iter().chain(elements.iter().map(element)).collect()
+    }
+
+    /// The last carries, and what the iterations gave, of a body that takes a carry of one form and gives one
+    /// of another, which should be the same.
+    fn results(
+        self,
+        staged: &Staged,
+        given: &Form,
+        taken: &Form,
+        direction: Direction,
+    ) -> Vec<Var> {
+        let fits = self.extent.is_some() && same_carry(staged, given, taken);
+        let elements = (self.carries..staged.args.len()).map(|_| Slot::Xs);
+        let slots = (0..self.carries).map(Slot::Carry).chain(elements);
+        let trip = Trip::Static(self.extent.unwrap_or(0));
+        rolled(staged, fits, trip, None, direction, slots.collect())
+    }
+}
+
+/// The extent of axis 0 that all leaves have; if there is none, it is reported.
+pub(super) fn common_extent(transform: &'static str, elements: &[Var], at: Loc) -> Option<usize> {
+    let wrong = |message: String, handles: &[Handle]| {
+        let help = "every leaf has one element for each round, along axis 0";
+        trace::record(Problem::new(Kind::Shape, message, help), handles, at);
+        None
+    };
+    let Some(first) = elements.first() else {
+        let message = format!("`{transform}` has no array to go over");
+        let help = "`fori_loop` counts; `iota` gives the numbers of the rounds as an array";
+        trace::record(Problem::new(Kind::Shape, message, help), &[], at);
+        return None;
+    };
+    let extent = |v: &Var| v.ty(at).shape.first().copied();
+    for v in elements {
+        match (extent(first), extent(v)) {
+            (Some(n), Some(m)) if n == m => {}
+            (Some(n), Some(m)) => {
+                let message = format!("`{transform}` goes over arrays of {n} and of {m} elements");
+                return wrong(message, &[first.handle, v.handle]);
+            }
+            (None, _) => {
+                return wrong(format!("`{transform}` goes over a scalar"), &[first.handle]);
+            }
+            (_, None) => return wrong(format!("`{transform}` goes over a scalar"), &[v.handle]),
+        }
+    }
+    extent(first)
+}
+
+/// Whether a round gives a carry of the form and the types that it takes; if not, it is reported.
+fn same_carry(staged: &Staged, given: &Form, taken: &Form) -> bool {
+    same_form(staged, given, taken) && same_types(staged, taken)
+}
+
+fn same_form(staged: &Staged, given: &Form, taken: &Form) -> bool {
+    if given == taken {
+        return true;
+    }
+    let found = taken.different(given, "carry", ["the start", "a round"]);
+    let help = "a round gives a carry of the form that it takes";
+    let problem =
+        Problem::new(Kind::Arguments, format!("a round changes the carry: {found}"), help);
+    staged.report(Diagnostic::new(problem, staged.at));
+    false
+}
+
+fn same_types(staged: &Staged, form: &Form) -> bool {
+    let at = staged.at;
+    let paths = form.paths("carry");
+    let (taken, given) = (staged.arg_types(), staged.result_types());
+    let mut same = true;
+    for (i, path) in paths.iter().enumerate() {
+        let (before, after) = (&taken[i], &given[i]);
+        if before == after || staged.poisoned_results()[i] {
+            continue;
+        }
+        same = false;
+        let kind = if before.dtype == after.dtype { Kind::Shape } else { Kind::Dtype };
+        let message = format!("`{path}` starts as {before}, and a round makes it {after}");
+        let help = "a carry keeps its type: convert or reshape it, at the start or in the round";
+        let note = |role: &str, ty: &ArrayType, born| Note {
+            role: role.to_owned(),
+            what: ty.to_string(),
+            born,
+        };
+        let notes = vec![
+            note("start", before, staged.args[i].handle.born()),
+            note("after a round", after, staged.result_born(i)),
+        ];
+        let problem = Problem::new(kind, message, help);
+        staged.report(Diagnostic { problem, at, notes, context: Vec::new() });
+    }
+    same
+}
+
+/// The outputs of the loop of a closure: slots of its parameters, then constants for what it captures,
+/// and carries for state that it writes.
+/// What leads is the number of rounds, where that is a value.
+fn rolled(
+    staged: &Staged,
+    fits: bool,
+    trip: Trip,
+    lead: Option<Var>,
+    direction: Direction,
+    mut takes: Vec<Slot>,
+) -> Vec<Var> {
+    let Some(body) = staged.function().filter(|_| fits) else {
+        staged.spoil();
+        return staged.poison(&staged.result_types());
+    };
+    let own = takes.len();
+    takes.extend(staged.captures().iter().map(|_| Slot::Const));
+    for (k, held) in staged.written().enumerate() {
+        takes[own + held.capture] = Slot::Carry(staged.result_types().len() + k);
+    }
+    let rounds = Rounds { trip, direction, takes };
+    let operands = lead.iter().chain(&staged.args).map(|v| v.handle);
+    let operands: Vec<Handle> = operands.chain(staged.captures().iter().copied()).collect();
+    staged.settle(bind(Loop::new(body, rounds), &operands, staged.at))
+}
+
+/// The outputs of a loop; what no round changes is what it was.
+fn bind(op: Loop, operands: &[Handle], at: Loc) -> Vec<Handle> {
+    let (op, settled) = match trace::with_module(|m| op.clone().settled_carries(m)) {
+        Some(Ok(settled)) => settled,
+        // Nothing is traced, or something is wrong, which is said where the loop is bound.
+        Some(Err(_)) | None => return trace::bind(op, operands, at).to_vec(),
+    };
+    let outputs = trace::bind(op, operands, at);
+    let output = |settled: &Settled| match settled {
+        Settled::Output(n) => outputs[*n],
+        Settled::Operand(n) => operands[*n],
+    };
+    settled.iter().map(output).collect()
+}

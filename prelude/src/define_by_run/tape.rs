@@ -1,0 +1,362 @@
+//! `record`, and the tape that it leaves.
+
+use crate::function::{Function, one};
+use crate::jit::{Compiled, tree};
+use crate::ops::constant;
+use crate::staging::{Side, apply, float_types, rebuild, vars};
+use crate::transform::{other_structure, other_type};
+use crate::tree::{Args, Flat, Form, TensorRefs, Tree};
+use crate::var::caller;
+use crate::{Error, Var};
+use std::fmt;
+use std::marker::PhantomData;
+use tapeloom_ir::prim::Call;
+use tapeloom_ir::trace::{self, Context, Diagnostic, Handle, Note, Recorded, Traced};
+use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Tensor};
+use tapeloom_transforms::Transforms;
+
+/// A tape that may be pulled back as often as one likes.
+#[derive(Debug)]
+pub enum Persistent {}
+
+/// A tape that is pulled back once, by value.
+#[derive(Debug)]
+pub enum Ephemeral {}
+
+/// What a closure did when [`record`] ran it: its value, and the way back.
+///
+/// Printed, it is a line for each operation, with its type, the bytes that are kept of it, and your line.
+pub struct Tape<A: Tree<Var>, B: Tree<Var>, K = Persistent> {
+    recorded: Recorded,
+    structure: A::Structure,
+    output: B::Structure,
+    at: Loc,
+    /// Trees of `Var` are not `Send`, but a tape holds none.
+    kind: PhantomData<fn(A, K) -> B>,
+}
+
+/// Runs `f` on data, operation by operation, and keeps what it did: [the module](mod@crate::record) says how.
+///
+/// # Errors
+/// All mistakes made while the closure ran; what an operation reports.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // The sum of a list whose length the numbers decide.
+/// let tape = record(|x: Var| {
+///     let (mut total, mut term) = (x * 0.0, x);
+///     while term.item::<f64>() > 0.01 {
+///         total = total + term;
+///         term = term * x;
+///     }
+///     total
+/// }, 0.5)?;
+/// assert_eq!(tape.operations(), 13);
+/// assert_eq!(tape.value().item::<f64>()?, 0.984375);
+/// assert_eq!(tape.pull(1.0)?.item::<f64>()?, 3.75);
+/// assert_eq!(tape.pull(2.0)?.item::<f64>()?, 7.5);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+#[doc(alias = "GradientTape")]
+pub fn record<A: Tree<Var>, B: Tree<Var>, M>(
+    f: impl Function<A, B, M>,
+    args: impl Args<A>,
+) -> Result<Tape<A, B>, Error> {
+    recorded(&one(f), &args, None, caller())
+}
+
+/// As [`record`], with values and operations of `bytes` at most while the closure runs: what holds more is an error
+/// at the line that made it, and nothing after it is computed. An operation whose results have no room is not begun,
+/// and a loop ends with the round that keeps more. One on numbers takes some 130 bytes, of which its value is 16.
+///
+/// [`recorded_bytes`] says how many there are so far.
+///
+/// # Errors
+/// Those of [`record`]; [`Kind::Budget`].
+///
+/// ```
+/// use tapeloom::{Kind, prelude::*};
+/// let steps = |n: usize| move |x: Var| (0..n).fold(x, |x, _| (x * 0.5).sin());
+/// let x = Tensor::full(&[1000], 1.0)?;
+/// let tape = record_within(100_000, steps(5), &x)?;
+/// assert!(tape.bytes() < 100_000);
+/// let error = record_within(100_000, steps(50), &x).unwrap_err();
+/// assert_eq!(error.kind(), Kind::Budget);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn record_within<A: Tree<Var>, B: Tree<Var>, M>(
+    bytes: u64,
+    f: impl Function<A, B, M>,
+    args: impl Args<A>,
+) -> Result<Tape<A, B>, Error> {
+    recorded(&one(f), &args, Some(bytes), caller())
+}
+
+/// Bytes of the values and operations that the recording under way holds so far, each array once; `None` where
+/// nothing is recorded. What the tape keeps in the end is [`Tape::bytes`].
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |x: Var| {
+///     let y = (x.sin() * x).cos();
+///     assert!(recorded_bytes().is_some_and(|bytes| bytes > 4 * 8000));
+///     y
+/// };
+/// record(f, Tensor::full(&[1000], 1.0)?)?;
+/// assert_eq!(recorded_bytes(), None);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+pub fn recorded_bytes() -> Option<u64> {
+    trace::recorded_bytes()
+}
+
+fn recorded<A: Tree<Var>, B: Tree<Var>>(
+    f: &dyn Fn(A) -> B,
+    args: &dyn Args<A>,
+    most: Option<u64>,
+    at: Loc,
+) -> Result<Tape<A, B>, Error> {
+    let structure = args.structure();
+    let mut leaves = TensorRefs::new();
+    args.tensors(&mut leaves);
+    let mut output = None;
+    let recorded = run(leaves, most, at, &mut |h| {
+        let (results, structure) = apply(f, &structure, h, at);
+        output = Some(structure);
+        results
+    })?;
+    let Some(output) = output else {
+        return Err(Problem::internal("a closure was recorded that did not run").into());
+    };
+    Ok(Tape { recorded, structure, output, at, kind: PhantomData })
+}
+
+/// Runs a closure from handles to handles.
+fn run(
+    leaves: TensorRefs<'_>,
+    most: Option<u64>,
+    at: Loc,
+    f: &mut dyn FnMut(&[Handle]) -> Vec<Handle>,
+) -> Result<Recorded, Error> {
+    let leaves: Vec<Tensor> = leaves.into_iter().map(|t| t.into_owned()).collect();
+    let recorded =
+        trace::recording("record", at, &leaves, most, Box::new(Transforms), |h| (f(h), ()));
+    Ok(recorded.map_err(Error::from_diagnostics)?.0)
+}
+
+impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
+    /// What the closure returned.
+    pub fn value(&self) -> B::With<Tensor> {
+        let mut leaves = self.recorded.outputs().iter().cloned();
+        // There is one for each leaf of the structure.
+        B::with_leaves(&self.output, &mut || leaves.next().unwrap_or(Tensor::from(f64::NAN)))
+    }
+
+    /// How many operations were recorded.
+    pub fn operations(&self) -> usize {
+        self.recorded.operations()
+    }
+
+    /// Bytes that the tape holds: the values that pulling back reads, the results, the table of operations, and the
+    /// functions that loops, branches and the way back run. Attributes of operations are not counted.
+    pub fn bytes(&self) -> usize {
+        self.recorded.bytes()
+    }
+
+    /// The recorded path as a function, inside a closure that is traced: for any transform, to any order. A
+    /// wrong argument is an error there.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let tape = record(|x: Var| if x.item::<f64>() > 0.0 { x * x * x } else { -x }, 2.0)?;
+    /// let bend = jit(grad(grad(|x| tape.apply(x))));
+    /// assert_eq!(bend.call(2.0)?.item::<f64>()?, 12.0);
+    /// assert_eq!(bend.call(-2.0)?.item::<f64>()?, -12.0); // the path that was taken at 2
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn apply(&self, x: A) -> B {
+        let at = caller();
+        let form = Form::of::<A>(&self.structure);
+        rebuild(&self.output, applied(&self.recorded, &form, Flat::of(&x), at), at)
+    }
+
+    /// The recorded path compiled: as fast as if `jit` had traced it.
+    ///
+    /// # Errors
+    /// What the target cannot do.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let tape = record(|x: Var| if x.item::<f64>() > 0.0 { x.sqrt() } else { x }, 4.0)?;
+    /// let f = tape.compile()?;
+    /// assert_eq!(f.call(9.0)?.item::<f64>()?, 3.0);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn compile(&self) -> Result<Compiled<A, B>, Error> {
+        let (module, function) = self.recorded.program().map_err(|p| Error::at(p, self.at))?;
+        let tensors = self.recorded.tensors().to_vec();
+        let output = Form::of::<B>(&self.output);
+        let traced = Traced { module, function, tensors, output };
+        let form = Form::of::<A>(&self.structure);
+        Compiled::of((form, self.recorded.arg_types()), traced, self.at)
+    }
+
+    /// The leaves of cotangents, which must be those of the results.
+    fn cotangents(&self, given: &dyn Args<B>) -> Result<Vec<Tensor>, Error> {
+        let argument = Form::of::<A>(&self.structure);
+        let forms = [Form::of::<B>(&self.output), Form::of::<B>(&given.structure())];
+        let mut leaves = TensorRefs::new();
+        given.tensors(&mut leaves);
+        cotangents(&self.recorded, &argument, forms, leaves, self.at)
+    }
+}
+
+/// What a recorded path gives for arguments, of which that form was recorded.
+fn applied(recorded: &Recorded, form: &Form, args: Flat, at: Loc) -> Vec<Var> {
+    let poison = || recorded.outputs().iter().map(|y| Var::poison(y.ty().clone(), at)).collect();
+    if args.form != *form {
+        let sides = ["the recording", "the argument"];
+        let differ = form.different(&args.form, "argument", sides);
+        let problem = Problem::new(
+            Kind::Shape,
+            format!("a tape is applied to a tree of another structure: {differ}"),
+            "apply it to arguments of the kind that was recorded",
+        );
+        trace::record(problem, &[], at);
+        return poison();
+    }
+    let mut fits = true;
+    let paths = form.paths("argument");
+    for ((v, want), path) in args.leaves.iter().zip(recorded.arg_types()).zip(paths) {
+        if v.ty(at) != want {
+            fits = false;
+            let problem = wrong_argument(&path, &want, &v.ty(at));
+            trace::record(problem, &[v.handle], at);
+        }
+    }
+    if !fits {
+        return poison();
+    }
+    let program = match recorded.program() {
+        Ok(program) => program,
+        Err(problem) => {
+            trace::record(problem, &[], at);
+            return poison();
+        }
+    };
+    let function = match trace::with_module(|m| m.import(&program.0, program.1)) {
+        Some(Ok(function)) => function,
+        Some(Err(problem)) => {
+            trace::record(problem, &[], at);
+            return poison();
+        }
+        // Outside any trace nothing computes, and what is used of it says so.
+        None => return poison(),
+    };
+    let data = recorded.tensors().iter().map(|t| constant(t));
+    let operands: Vec<_> = args.leaves.into_iter().chain(data).map(|v| v.handle).collect();
+    vars(&trace::bind(Call::inline(function), &operands, at))
+}
+
+/// Cotangents that are given for results; both have forms, and the argument has one.
+fn cotangents(
+    recorded: &Recorded,
+    argument: &Form,
+    [output, given]: [Form; 2],
+    leaves: TensorRefs<'_>,
+    at: Loc,
+) -> Result<Vec<Tensor>, Error> {
+    let context = Context { transform: "Tape::pull", at };
+    float_types(context, Side::Argument, argument, &recorded.arg_types())?;
+    let results: Vec<ArrayType> = recorded.outputs().iter().map(|y| y.ty().clone()).collect();
+    float_types(context, Side::Result, &output, &results)?;
+    if given != output {
+        return Err(Error::at(other_structure(&output, &given, "cotangent"), at));
+    }
+    let mut wrong = Vec::new();
+    for ((ct, want), path) in leaves.iter().zip(&results).zip(given.paths("cotangent")) {
+        if ct.ty() != want {
+            let problem = other_type(&path, want, ct.ty());
+            let notes = vec![Note { role: path, what: ct.ty().to_string(), born: None }];
+            wrong.push(Diagnostic { problem, at, notes, context: vec![context] });
+        }
+    }
+    match wrong.is_empty() {
+        true => Ok(leaves.into_iter().map(|t| t.into_owned()).collect()),
+        false => Err(Error::from_diagnostics(wrong)),
+    }
+}
+
+impl<A: Tree<Var>, B: Tree<Var>> Tape<A, B, Persistent> {
+    /// The cotangents of the arguments, given those of the results.
+    ///
+    /// # Errors
+    /// `not-differentiable` where there is no derivative: an argument or a result that is no float, an
+    /// operation without one; `shape` or `dtype` if a cotangent's type is not that of its result; what a
+    /// callback on the way back reports.
+    pub fn pull(&self, cotangents: impl Args<B>) -> Result<A::With<Tensor>, Error> {
+        let cotangents = self.cotangents(&cotangents)?;
+        let found = self.recorded.pull(&cotangents).map_err(|p| Error::at(p, self.at))?;
+        tree::<A>(&self.structure, found)
+    }
+
+    /// The same tape, to be pulled back once: the move ends it, so a second time does not compile.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let tape = record(|x: Var| (x * x).sum(), [1.0, 2.0])?.once();
+    /// assert_eq!(tape.pull(1.0)?.to_vec::<f64>()?, [2.0, 4.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// ```compile_fail
+    /// use tapeloom::prelude::*;
+    /// let tape = record(|x: Var| (x * x).sum(), [1.0, 2.0])?.once();
+    /// tape.pull(1.0)?;
+    /// tape.pull(1.0)?; // use of moved value
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn once(self) -> Tape<A, B, Ephemeral> {
+        let Tape { recorded, structure, output, at, kind: _ } = self;
+        Tape { recorded, structure, output, at, kind: PhantomData }
+    }
+}
+
+impl<A: Tree<Var>, B: Tree<Var>> Tape<A, B, Ephemeral> {
+    /// The cotangents of the arguments, given those of the results. What the tape keeps is given back on the
+    /// way.
+    ///
+    /// # Errors
+    /// As for the other kind.
+    pub fn pull(self, cotangents: impl Args<B>) -> Result<A::With<Tensor>, Error> {
+        let cotangents = self.cotangents(&cotangents)?;
+        let Tape { recorded, structure, at, .. } = self;
+        let found = recorded.pull_once(&cotangents).map_err(|p| Error::at(p, at))?;
+        tree::<A>(&structure, found)
+    }
+}
+
+/// What is wrong with an argument of another type than the one recorded.
+fn wrong_argument(path: &str, want: &ArrayType, got: &ArrayType) -> Problem {
+    let kind = if got.dtype == want.dtype { Kind::Shape } else { Kind::Dtype };
+    Problem::new(
+        kind,
+        format!("a tape is applied to another argument: `{path}` was {want} and is {got}"),
+        "apply it to arguments of the kind that was recorded, or record again",
+    )
+}
+
+impl<A: Tree<Var>, B: Tree<Var>, K> fmt::Display for Tape<A, B, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.recorded, f)
+    }
+}
+
+impl<A: Tree<Var>, B: Tree<Var>, K> fmt::Debug for Tape<A, B, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.recorded, f)
+    }
+}

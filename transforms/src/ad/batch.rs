@@ -1,0 +1,65 @@
+//! Vectorization: `batch n : (x -> y) -> ([n, x] -> [n, y])`, the program behind `vmap`.
+//!
+//! A batched value carries the batch on axis 0. A value that depends on no batched parameter is
+//! computed once. Each primitive's batching rule says what it is over a whole batch.
+
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::lang::query::{Batch, BatchOf, Wanted};
+use tapeloom_ir::prim::{Effects, Regions, RuleCx, settle};
+use tapeloom_ir::{Atom, Builder, Copying, Draft, FuncId, Module, Problem, Type, ValueId};
+
+/// The type with a leading axis.
+fn leading(ty: &Type, size: usize) -> Result<Type, Problem> {
+    match ty {
+        Type::Array(a) => Ok(Type::array(a.dtype, &a.shape.with_leading(size))),
+        // Every record has the whole batch.
+        Type::Tape(fields) => {
+            let fields = fields.iter().map(|ty| leading(ty, size));
+            Ok(Type::Tape(fields.collect::<Result<_, _>>()?))
+        }
+    }
+}
+
+pub(crate) fn derive(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    id: FuncId,
+    Batch { size, batched, wanted }: &Batch,
+) -> Result<BatchOf, Problem> {
+    let size = *size;
+    let f = module.get(id);
+    let mut draft = Draft::new(format!("{}.batch", f.name));
+    let mut map = Copying::new();
+    let mut on: SecondaryMap<ValueId, bool> = SecondaryMap::new();
+    for (i, (p, b)) in f.all_params().zip(batched).enumerate() {
+        let ty = if *b { leading(&f.types[p], size)? } else { f.types[p].clone() };
+        let linear = i >= f.params.len();
+        map.bind(p, if linear { draft.linear_param(ty) } else { draft.param(ty) });
+        on[p] = *b;
+    }
+    let b = Builder::new(module, &mut draft);
+    for (i, e) in f.equations.iter().enumerate() {
+        b.at(f.location(i));
+        let x = map.all(&e.operands);
+        let mask: Vec<bool> = e.operands.iter().map(|a| a.value().is_some_and(|v| on[v])).collect();
+        // What is seen is seen for every member.
+        let seen = b.with_module(|m| e.op.effects(m)) == Effects::Ordered;
+        if !mask.contains(&true) && !seen {
+            map.define(e, b.copy(&f, i, x));
+            continue;
+        }
+        let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &[] };
+        let of = e.op.batch(&mut cx, size, &x, &mask).map_err(|p| p.at(f.location(i)))?;
+        map.define(e, of.y);
+        for (old, lifted) in e.outputs.iter().zip(of.batched) {
+            on[*old] = lifted;
+        }
+    }
+    b.at(None);
+    let result = |(r, wanted): (&Atom, &Wanted)| {
+        let batched = r.value().is_some_and(|v| on[v]);
+        settle(&b, size, map.read(*r), batched, *wanted)
+    };
+    let (results, batched_out) = f.results.iter().zip(wanted).map(result).unzip();
+    Ok(BatchOf { function: draft.finish(module, results)?, batched_out })
+}

@@ -1,0 +1,104 @@
+//! Forward mode: `jvp : (x -> y) -> (x, dx) -> (y, dy)`.
+//!
+//! One walk over the equations, each replaced by what its primitive's rule emits. A value that does
+//! not depend on the active inputs, or on which no result depends, has no tangent at all (not a zero
+//! one), so nothing is computed for it; [`crate::activity`] says which.
+//!
+//! ```text
+//! func @f(%0: f64[]) -> (f64[]) {          func @f.jvp(%0: f64[], %1: f64[]) -> (f64[], f64[]) {
+//!   %1: f64[] = sin %0                       %2: f64[] = sin %0
+//!   return %1                                %3: f64[] = cos %0
+//! }                                          %4: f64[] = mul %1, %3
+//!                                            return %2, %4
+//!                                          }
+//! ```
+
+use crate::ad::activity::activity;
+use crate::checkpoint::Readable;
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::lang::query::{Jvp, JvpOf};
+use tapeloom_ir::prim::{Dual, Regions, RuleCx, instantiate};
+use tapeloom_ir::{
+    Atom, Builder, Copying, Draft, FuncId, Function, Module, Problem, Share, ValueId,
+};
+
+pub(crate) fn derive(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    f: FuncId,
+    Jvp { active, forced }: &Jvp,
+) -> Result<JvpOf, Problem> {
+    let (function, active_out) = forward(regions, module, f, active, forced, Mode::Jvp)?;
+    Ok(JvpOf { function: module.add(function)?, active_out })
+}
+
+/// Which rule of the primitives the walk applies.
+#[derive(Clone, Copy)]
+pub(crate) enum Mode<'a> {
+    /// `jvp`
+    Jvp,
+    /// `linearize`: every equation emitted is independent of the tangents or linear in them.
+    Linearize {
+        /// What it costs the linear half to have the parameters again.
+        shares: &'a [Share],
+    },
+}
+
+/// The walk that jvp and linearize share.
+pub(crate) fn forward(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    id: FuncId,
+    active: &[bool],
+    forced: &[bool],
+    mode: Mode<'_>,
+) -> Result<(Function, Vec<bool>), Problem> {
+    let f = module.get(id);
+    let mut draft = Draft::new(format!("{}.jvp", f.name));
+    let mut primal = Copying::with(&f, f.param_types().into_iter().map(|ty| draft.param(ty)));
+    let mut tangent: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
+    for (p, on) in f.all_params().zip(active) {
+        let ty = f.types[p].tangent().filter(|_| *on);
+        tangent[p] = ty.map(|ty| draft.param(ty));
+    }
+    let activity = activity(&f, active);
+    let again = match mode {
+        Mode::Linearize { shares } => Readable::new(module, &f, shares),
+        Mode::Jvp => Readable::default(),
+    };
+    let b = Builder::new(module, &mut draft);
+    for (i, e) in f.equations.iter().enumerate() {
+        b.at(f.location(i));
+        let x = primal.all(&e.operands);
+        let dx: Vec<Option<Atom>> =
+            e.operands.iter().map(|a| a.value().and_then(|v| tangent[v])).collect();
+        let wanted = e.outputs.iter().any(|o| activity.is_active(*o));
+        if !wanted || dx.iter().all(Option::is_none) {
+            primal.define(e, b.copy(&f, i, x));
+            continue;
+        }
+        let shares: Vec<Share> = match e.op.regions().is_empty() {
+            true => Vec::new(),
+            false => e.operands.iter().map(|a| again.share(*a)).collect(),
+        };
+        let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &shares };
+        let Dual { y, dy } = match mode {
+            Mode::Jvp => e.op.jvp(&mut cx, &x, &dx),
+            Mode::Linearize { .. } => e.op.linearize(&mut cx, &x, &dx),
+        }
+        .map_err(|p| p.at(f.location(i)))?;
+        primal.define(e, y);
+        for (old, dy) in e.outputs.iter().zip(dy) {
+            tangent[*old] = dy.filter(|_| f.types[*old].has_tangent());
+        }
+    }
+    let tangent = |(r, forced): (&Atom, &bool)| {
+        let found = r.value().and_then(|v| tangent[v]);
+        let zeros = || Some(instantiate(&b, None, &f.type_of(*r).tangent()?));
+        found.or_else(|| if *forced { zeros() } else { None })
+    };
+    let tangents: Vec<Option<Atom>> = f.results.iter().zip(forced).map(tangent).collect();
+    let mut results = primal.results(&f);
+    results.extend(tangents.iter().flatten());
+    Ok((draft.close(results)?, tangents.iter().map(Option::is_some).collect()))
+}

@@ -1,0 +1,243 @@
+//! Transposition: `transpose : (k; dx -o dy) -> (k; ct of dy -o ct of dx)`.
+//!
+//! A linear program is a network of linear maps; its transpose is the same network with every arrow
+//! reversed. The linear equations run backwards, each through its primitive's transpose rule, and the
+//! cotangents of a value that was read several times add up. Equations that do not depend on the linear
+//! parameters run as they are, before the first that reads them.
+//!
+//! ```text
+//! func @f.lin(%0: f64[3]; %1: f64[3]) -> (f64[]) {   func @f.bwd(%0: f64[3]; %1: f64[]) -> (f64[3]) {
+//!   %2: f64[3] = mul %1, %0                            %2: f64[3] = broadcast{shape=[3], dims=[]} %1
+//!   %3: f64[] = reduce_sum{axes=[0]} %2                %3: f64[3] = mul %2, %0
+//!   return %3                                          return %3
+//! }                                                  }
+//! ```
+
+use crate::passes::live_equations::sweep;
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::lang::query::{Onto, Transpose, TransposeOf};
+use tapeloom_ir::prim::{Arg, Cotangents, Effects, Lowering, Regions, RuleCx, Total, instantiate};
+use tapeloom_ir::{
+    Atom, Builder, Copying, Draft, Equation, FuncId, Function, Kind, Module, Problem, ValueId,
+};
+
+pub(crate) fn derive(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    id: FuncId,
+    Transpose { nonzero, onto }: &Transpose,
+) -> Result<TransposeOf, Problem> {
+    let f = module.get(id);
+    let base = f.name.strip_suffix(".lin").unwrap_or(&f.name);
+    let mut draft = Draft::new(format!("{base}.bwd"));
+    let mut known = Copying::new();
+    for p in &f.params {
+        known.bind(*p, draft.param(f.types[*p].clone()));
+    }
+    let seeds: Vec<Option<Atom>> = f
+        .results
+        .iter()
+        .zip(nonzero)
+        .map(|(r, on)| on.then(|| draft.linear_param(f.type_of(*r))))
+        .collect();
+    let mut ct: SecondaryMap<ValueId, Option<Total>> = SecondaryMap::new();
+    let mut linear: SecondaryMap<ValueId, bool> = SecondaryMap::new();
+    for (p, onto) in f.linear_params.iter().zip(onto) {
+        linear[*p] = true;
+        if *onto == Onto::Total {
+            ct[*p] = Some(draft.linear_param(f.types[*p].clone()).into());
+        }
+    }
+
+    for e in &f.equations {
+        let on = reads_linear(e, &linear);
+        e.outputs.iter().for_each(|o| linear[*o] = on);
+    }
+    let order = reads_first(module, &f, &linear);
+    let mut due = due(module, &f, &linear, &order).into_iter();
+    let mut forward: SecondaryMap<ValueId, bool> = SecondaryMap::new();
+    let b = Builder::new(module, &mut draft);
+
+    // What depends on the linear parameters runs backwards.
+    for (r, seed) in f.results.iter().zip(seeds) {
+        match (r, seed) {
+            (Atom::Value(v), Some(seed)) if linear[*v] => {
+                accumulate(&b, &mut ct[*v], seed.into());
+            }
+            _ => {}
+        }
+    }
+    for i in order.into_iter().rev() {
+        // The rest runs as it is.
+        for i in due.next().unwrap_or_default() {
+            let e = &f.equations[i];
+            let made = b.copy(&f, i, known.all(&e.operands));
+            made.iter().filter_map(|a| a.value()).for_each(|v| forward[v] = true);
+            known.define(e, made);
+        }
+        let e = &f.equations[i];
+        if !e.outputs.iter().any(|o| linear[*o]) {
+            continue;
+        }
+        let outputs: Vec<Option<Total>> = e.outputs.iter().map(|o| ct[*o]).collect();
+        if outputs.iter().all(Option::is_none) {
+            continue;
+        }
+        b.at(f.location(i));
+        // A negation that all cotangents share goes through the rule: it is given their negatives, and
+        // what it adds is negated.
+        let negated = outputs.iter().flatten().all(|t| t.negated);
+        let given = |t: Total| if negated { t.atom } else { t.settle(&b) };
+        let outputs: Vec<Option<Atom>> = outputs.into_iter().map(|t| t.map(given)).collect();
+        let arg = |a: &Atom| match a {
+            Atom::Value(v) if linear[*v] => Arg::Linear(f.types[*v].clone()),
+            _ => Arg::Known(known.read(*a)),
+        };
+        let args: Vec<Arg> = e.operands.iter().map(arg).collect();
+        // A total moves into the rule and back out; that of a value read twice moves in once.
+        let mut into = Cotangents { negated, ..Cotangents::default() };
+        for (k, a) in e.operands.iter().enumerate() {
+            let here = |v: &ValueId| linear[*v] && b.with_module(|m| moves_in(m, e, *v)) == Some(k);
+            into.total.push(a.value().filter(here).and_then(|v| ct[v].take()));
+        }
+        let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &[] };
+        e.op.transpose(&mut cx, &args, &outputs, &mut into).map_err(|p| p.at(f.location(i)))?;
+        // However a plan cuts rounds into loops: to what all rounds add the first one adds what it began with, and
+        // rows come last.
+        let late = |k: &usize| b.with_module(|m| (!e.op.is_constant(m, *k), e.op.is_rows(m, *k)));
+        let mut order: Vec<usize> = (0..e.operands.len()).collect();
+        if !e.op.regions().is_empty() {
+            order.sort_by_key(late);
+        }
+        for k in order {
+            if let (Some(v), Some(total)) = (e.operands[k].value(), into.total[k])
+                && linear[v]
+            {
+                accumulate(&b, &mut ct[v], total);
+            }
+        }
+    }
+    let total = |(p, onto): (&ValueId, &Onto)| match (ct[*p], onto) {
+        (Some(total), Onto::Nothing | Onto::Zeros | Onto::Total) => Some(total.settle(&b)),
+        (None, Onto::Zeros | Onto::Total) => Some(instantiate(&b, None, &f.types[*p])),
+        (None, Onto::Nothing) => None,
+    };
+    let totals: Vec<Option<Atom>> = f.linear_params.iter().zip(onto).map(total).collect();
+    let results: Vec<Atom> = totals.iter().flatten().copied().collect();
+    if draft.problem().is_none() && f.linear_params.is_empty() {
+        let message = format!("@{} has no linear parameters to transpose", f.name);
+        return Err(Problem::new(Kind::NotLinear, message, "mark them after `;`"));
+    }
+    let mut function = draft.close(results)?;
+    for (e, at) in function.equations.iter().zip(&mut function.locations) {
+        let undoes = !e.outputs.iter().any(|o| forward[*o]);
+        *at = at.map(|at| at.on_the_way_back(undoes));
+    }
+    let function = sweep(regions, module, function)?;
+    let nonzero = totals.iter().map(Option::is_some).collect();
+    Ok(TransposeOf { function: module.add(function)?, nonzero })
+}
+
+fn reads_linear(e: &Equation, linear: &SecondaryMap<ValueId, bool>) -> bool {
+    e.operands.iter().any(|a| a.value().is_some_and(|v| linear[v]))
+}
+
+/// Which of the equations that do not depend on the linear parameters run before each that does, from the last of
+/// those on: those that it is the first to read, so that what is computed again does not wait for its reader in
+/// memory. An effect comes first of all, in its order.
+fn due(
+    module: &Module,
+    f: &Function,
+    linear: &SecondaryMap<ValueId, bool>,
+    order: &[usize],
+) -> Vec<Vec<usize>> {
+    const NEVER: usize = usize::MAX;
+    let mut when: SecondaryMap<ValueId, usize> = SecondaryMap::with_default(NEVER);
+    let soon = |when: &mut SecondaryMap<ValueId, usize>, e: &Equation, at: usize| {
+        e.operands.iter().filter_map(|a| a.value()).for_each(|v| when[v] = when[v].min(at));
+    };
+    // One that gives nothing, too.
+    let is_linear = |e: &Equation| reads_linear(e, linear);
+    for (at, i) in order.iter().rev().enumerate() {
+        let e = &f.equations[*i];
+        if is_linear(e) {
+            soon(&mut when, e, at);
+        }
+    }
+    let mut all = vec![Vec::new(); order.len()];
+    for (i, e) in f.equations.iter().enumerate().rev().filter(|(_, e)| !is_linear(e)) {
+        let at = match e.op.effects(module) {
+            Effects::Ordered => 0,
+            Effects::Pure | Effects::Fixed if planted(Fault::AtOnce) => 0,
+            Effects::Pure | Effects::Fixed => {
+                e.outputs.iter().map(|o| when[*o]).min().unwrap_or(NEVER)
+            }
+        };
+        if at < NEVER {
+            soon(&mut when, e, at);
+            all[at].push(i);
+        }
+    }
+    all.iter_mut().for_each(|equations| equations.reverse());
+    all
+}
+
+/// The equations in an order in which those that read a place of an array come before all others that
+/// read the array, so that backwards they come last.
+///
+/// Then there is a total, if there ever is one, and the cotangent of a place is added to it at that
+/// place. Met the other way round it would have to be an array of zeros but for that place, and adding
+/// the arrays would cost their size.
+fn reads_first(module: &Module, f: &Function, linear: &SecondaryMap<ValueId, bool>) -> Vec<usize> {
+    let late = reads_late(module, f, |v| linear[v]);
+    let mut early: SecondaryMap<ValueId, Vec<usize>> = SecondaryMap::new();
+    for (i, array) in late.iter().enumerate() {
+        array.iter().for_each(|array| early[*array].push(i));
+    }
+    let mut order = Vec::with_capacity(f.equations.len());
+    let params: Vec<usize> = f.all_params().flat_map(|p| early[p].clone()).collect();
+    let rest = (0..f.equations.len()).filter(|i| late[*i].is_none());
+    let mut next: Vec<usize> = Vec::new();
+    for i in params.into_iter().chain(rest) {
+        next.push(i);
+        while let Some(i) = next.pop() {
+            order.push(i);
+            next.extend(f.equations[i].outputs.iter().flat_map(|o| early[*o].iter().rev()));
+        }
+    }
+    order
+}
+
+/// Of each equation that reads a place of an array which something else has read before: the array, if it is one of
+/// those.
+pub(crate) fn reads_late(
+    module: &Module,
+    f: &Function,
+    of: impl Fn(ValueId) -> bool,
+) -> Vec<Option<ValueId>> {
+    let mut read: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
+    let late = |e: &Equation| {
+        let array = e.operands.first().and_then(|a| a.value()).filter(|v| of(*v) && read[*v]);
+        e.operands.iter().filter_map(|a| a.value()).for_each(|v| read[v] = true);
+        let is_place = |_: &ValueId| {
+            matches!(e.lower(module, f), Lowering::DynamicSlice | Lowering::Gather { .. })
+        };
+        array.filter(is_place)
+    };
+    f.equations.iter().map(late).collect()
+}
+
+/// The operand as which the total of a value moves in: a constant of a loop if it is one, whose rounds add to it one
+/// after the other. So the order of the sum is that of the rounds, also where the value is what the loop begins with,
+/// and however a plan cuts the rounds into loops.
+fn moves_in(module: &Module, e: &Equation, v: ValueId) -> Option<usize> {
+    let mut reads = (0..e.operands.len()).filter(|k| e.operands[*k].value() == Some(v));
+    let first = reads.clone().next();
+    reads.find(|k| e.op.is_constant(module, *k)).or(first)
+}
+
+fn accumulate(b: &Builder<'_>, total: &mut Option<Total>, ct: Total) {
+    let before = if planted(Fault::CotangentSum) { None } else { *total };
+    *total = Some(before.map_or(ct, |before| before.plus(b, ct)));
+}

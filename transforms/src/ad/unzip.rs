@@ -1,0 +1,177 @@
+//! Unzipping: a function cut in two by what is known.
+//!
+//! What depends on the known parameters alone is one function; the rest is another, which reads some of
+//! the values of the first. Those are its *residuals*: parameters or results of the first half, which are
+//! there anyway, or values kept for the second half. What depends on no parameter at all (broadcast
+//! constants, iota) is made again rather than kept.
+//!
+//! ```text
+//! func @f(%0: f64[], %1: f64[]) -> (f64[], f64[]) {      known: %0
+//!   %2: f64[] = exp %0
+//!   %3: f64[] = sin %2            func @f.known(%0: f64[]) -> (f64[], f64[]) {
+//!   %4: f64[] = mul %3, %1          %1: f64[] = exp %0
+//!   return %2, %4                   %2: f64[] = sin %1
+//! }                                 return %1, %2
+//!                                 }
+//!                                 func @f.rest(%0: f64[], %1: f64[]) -> (f64[]) {
+//!                                   %2: f64[] = mul %0, %1
+//!                                   return %2
+//!                                 }
+//! ```
+//!
+//! Linearization cuts a jvp so: the values are known, the tangents are not. Source of the word: Radul,
+//! Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (POPL 2023).
+
+use crate::passes::live_equations::sweep;
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::lang::query::{Residual, Unzip, UnzipOf};
+use tapeloom_ir::prim::{Effects, Regions, instantiate};
+use tapeloom_ir::{
+    Atom, Builder, Copying, Draft, FuncId, Function, Module, Problem, Type, ValueId,
+};
+
+/// Where a value belongs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Half {
+    /// Depends on no parameter: made in both halves.
+    Constant,
+    /// Depends on known parameters alone.
+    Known,
+    /// Depends on others.
+    Rest,
+}
+
+/// Where every value and every equation of a function belongs.
+pub(crate) struct Halves {
+    values: SecondaryMap<ValueId, Half>,
+    /// An equation may have no output, if it has an effect.
+    equations: Vec<Half>,
+}
+
+impl Halves {
+    pub(crate) fn new(module: &Module, f: &Function, known: &[bool]) -> Halves {
+        let values = SecondaryMap::with_default(Half::Constant);
+        let mut halves = Halves { values, equations: Vec::with_capacity(f.equations.len()) };
+        for (p, known) in f.all_params().zip(known) {
+            halves.values[p] = if *known { Half::Known } else { Half::Rest };
+        }
+        for e in &f.equations {
+            let parts = || e.operands.iter().map(|a| halves.of(*a));
+            let half = match () {
+                () if parts().any(|h| h == Half::Rest) => Half::Rest,
+                () if parts().any(|h| h == Half::Known) => Half::Known,
+                // What is more than its value is not made twice.
+                () if e.op.effects(module) != Effects::Pure => Half::Known,
+                () => Half::Constant,
+            };
+            for o in &e.outputs {
+                halves.values[*o] = half;
+            }
+            halves.equations.push(half);
+        }
+        halves
+    }
+
+    pub(crate) fn of(&self, a: Atom) -> Half {
+        match a {
+            Atom::Value(v) => self.values[v],
+            Atom::Literal(_) => Half::Constant,
+        }
+    }
+}
+
+/// What the two halves of a function are called and what they give.
+pub(crate) struct Cut<'a> {
+    /// The names of the halves.
+    pub(crate) names: [String; 2],
+    /// Results of the first half.
+    pub(crate) known: &'a [Atom],
+    /// Results of the second half; none is zeros of that type.
+    pub(crate) rest: &'a [(Option<Atom>, Type)],
+    /// Whether the parameters that are not known are linear in the second half.
+    pub(crate) linear: bool,
+}
+
+/// The two halves of a function, and what each residual is.
+pub(crate) fn cut(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    f: &Function,
+    halves: &Halves,
+    cut: Cut<'_>,
+) -> Result<([FuncId; 2], Vec<Residual>), Problem> {
+    let is_known = |p: &ValueId| halves.of((*p).into()) == Half::Known;
+    let [mut known, mut rest] = cut.names.map(Draft::new);
+    let [mut in_known, mut in_rest] = [Copying::new(), Copying::new()];
+    // Where in the first half a value is anyway.
+    let mut there: SecondaryMap<ValueId, Option<Residual>> = SecondaryMap::new();
+    for (i, v) in cut.known.iter().enumerate().filter_map(|(i, a)| Some((i, a.value()?))) {
+        there[v].get_or_insert(Residual::Result(i));
+    }
+    for (i, p) in f.all_params().filter(is_known).enumerate() {
+        in_known.bind(p, known.param(f.types[p].clone()));
+        there[p] = Some(Residual::Parameter(i));
+    }
+
+    // What the second half asks the first for, in the order in which it reads.
+    let mut outputs = cut.known.to_vec();
+    let mut residuals = Vec::new();
+    let readers = f.equations.iter().zip(&halves.equations).filter(|(_, h)| **h == Half::Rest);
+    for v in readers.flat_map(|(e, _)| &e.operands).filter_map(|a| a.value()) {
+        if halves.values[v] == Half::Known && !in_rest.knows(v) {
+            in_rest.bind(v, rest.param(f.types[v].clone()));
+            residuals.push(there[v].unwrap_or_else(|| {
+                outputs.push(v.into());
+                Residual::Kept(outputs.len() - 1)
+            }));
+        }
+    }
+    let linear = f.params.len();
+    for (i, p) in f.all_params().enumerate().filter(|(_, p)| !is_known(p)) {
+        let ty = f.types[p].clone();
+        let linear = cut.linear || i >= linear;
+        in_rest.bind(p, if linear { rest.linear_param(ty) } else { rest.param(ty) });
+    }
+
+    for (i, e) in f.equations.iter().enumerate() {
+        let half = halves.equations[i];
+        if half != Half::Rest {
+            in_known.define(e, known.copy(f, i, in_known.all(&e.operands)));
+        }
+        if half != Half::Known {
+            in_rest.define(e, rest.copy(f, i, in_rest.all(&e.operands)));
+        }
+    }
+    let known = known.close(in_known.all(&outputs).to_vec())?;
+    let b = Builder::new(module, &mut rest);
+    let result = |(r, ty): &(Option<Atom>, Type)| instantiate(&b, r.map(|r| in_rest.read(r)), ty);
+    let results = cut.rest.iter().map(result).collect();
+    let rest = rest.close(results)?;
+    let known = sweep(regions, module, known)?;
+    let rest = sweep(regions, module, rest)?;
+    Ok(([module.add(known)?, module.add(rest)?], residuals))
+}
+
+pub(crate) fn derive(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    id: FuncId,
+    Unzip { known }: &Unzip,
+) -> Result<UnzipOf, Problem> {
+    let f = module.get(id);
+    let halves = Halves::new(module, &f, known);
+    let known_out: Vec<bool> = f.results.iter().map(|r| halves.of(*r) != Half::Rest).collect();
+    let results = f.results.iter().zip(&known_out);
+    let known: Vec<Atom> = results.clone().filter(|(_, on)| **on).map(|(r, _)| *r).collect();
+    let rest: Vec<_> =
+        results.filter(|(_, on)| !**on).map(|(r, _)| (Some(*r), f.type_of(*r))).collect();
+    let names = ["known", "rest"].map(|half| format!("{}.{half}", f.name));
+    let ([known, rest], residuals) = cut(
+        regions,
+        module,
+        &f,
+        &halves,
+        Cut { names, known: &known, rest: &rest, linear: false },
+    )?;
+    Ok(UnzipOf { known, rest, known_out, residuals })
+}

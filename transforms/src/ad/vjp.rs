@@ -1,0 +1,75 @@
+//! Reverse mode: `vjp : (x -> y) -> (x, ct of y) -> (y, ct of x)`.
+//!
+//! Reverse mode is not a transform of its own. It is linearize, then transpose:
+//!
+//! ```text
+//! y, kept = f.fwd x
+//! ct of x = f.bwd residuals, ct of y      the residuals are among x, y and what was kept
+//! ```
+
+use tapeloom_ir::lang::query::{Residual, TransposeOf};
+use tapeloom_ir::{Builder, Draft, FuncId, Module, Problem};
+
+/// A function's reverse derivative.
+#[derive(Clone, Debug)]
+pub struct VjpOf {
+    /// `(x.., ct of the active outputs) -> (y.., ct of the inputs marked in nonzero)`
+    pub function: FuncId,
+    /// `x.. -> (y.., kept..)`
+    pub fwd: FuncId,
+    /// `(residuals..; ct of the active outputs) -> ct of the inputs marked in nonzero`
+    pub bwd: FuncId,
+    /// What each residual is.
+    pub residuals: Vec<Residual>,
+    /// Which outputs depend on the active inputs, and so have a cotangent to be given.
+    pub active_out: Vec<bool>,
+    /// Which inputs have a cotangent that is not zero.
+    pub nonzero: Vec<bool>,
+}
+
+/// The reverse derivative of `f` with respect to the `active` parameters.
+///
+/// # Errors
+/// A derivative that does not exist, with the user's line.
+pub fn vjp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<VjpOf, Problem> {
+    let of = crate::linearize(module, f, active)?;
+    let every = vec![true; module.function(of.lin).results.len()];
+    let back = match !module.function(of.lin).linear_params.is_empty() {
+        true => crate::transpose(module, of.lin, &every)?,
+        // Nothing to pull back: no cotangents in, none out, as in the linear half.
+        false => TransposeOf { function: of.lin, nonzero: Vec::new() },
+    };
+
+    let mut nonzero = vec![false; active.len()];
+    let types = module.function(f).param_types();
+    let slots = (0..active.len()).filter(|i| active[*i] && types[*i].has_tangent());
+    for (slot, on) in slots.zip(&back.nonzero) {
+        nonzero[slot] = *on;
+    }
+    let (fwd, bwd) = (of.fwd, back.function);
+    let mut of = VjpOf {
+        function: fwd,
+        fwd,
+        bwd,
+        residuals: of.residuals,
+        active_out: of.active_out,
+        nonzero,
+    };
+    of.function = compose(module, f, &of)?;
+    Ok(of)
+}
+
+/// `(x, ct) -> let y = fwd x in (y, bwd residuals ct)`
+fn compose(module: &mut Module, f: FuncId, of: &VjpOf) -> Result<FuncId, Problem> {
+    let (forward, backward) = (module.get(of.fwd), module.get(of.bwd));
+    let mut draft = Draft::new(format!("{}.vjp", module.get(f).name));
+    let x: Vec<_> = forward.param_types().into_iter().map(|t| draft.param(t)).collect();
+    let seeds = backward.linear_params.iter().map(|p| backward.types[*p].clone());
+    let ct: Vec<_> = seeds.map(|t| draft.param(t)).collect();
+    let b = Builder::new(module, &mut draft);
+    let mut y = b.inline(of.fwd, &x);
+    let residuals = Residual::pick(&of.residuals, &x, &y);
+    y.truncate(of.active_out.len());
+    y.extend(b.inline(of.bwd, &[residuals, ct].concat()));
+    draft.finish(module, y)
+}

@@ -1,0 +1,368 @@
+//! Prices: what it costs to keep a value, and what to compute it again.
+//!
+//! All in one unit, so that they can be added: a sixteenth of what an addition takes. A byte that is kept is
+//! written once and read once, and where it is written its line is read before, so it moves three times.
+//!
+//! | | costs |
+//! |---|---|
+//! | a value kept | 3 moves of its bytes |
+//! | elementwise, at most [`DEAR`] an element | its arithmetic |
+//! | views, elements of arrays | index arithmetic |
+//! | functions of the library, reductions, contractions, what runs functions | not by default |
+//! | what calls Rust, and ordered effects | never: they happen once |
+
+use super::decisions::decides;
+use super::max_flow::NEVER;
+use super::packing::Widths;
+use crate::passes::cost::shape_of;
+use cranelift_entity::SecondaryMap;
+use std::sync::Arc;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::{Effects, Lowering};
+use tapeloom_ir::{
+    ArrayType, Atom, Bits, Equation, Function, Memory, Module, Policy, Price, Regime, Share, Terms,
+    Type, ValueId,
+};
+
+/// Units in an addition.
+pub(super) const UNIT: f64 = 16.0;
+
+/// How often a byte that is kept moves between cache and core.
+pub(super) const MOVES: f64 = 3.0;
+
+/// What is dearer than so many additions an element is not computed again by default.
+const DEAR: u32 = 6;
+
+/// What a value costs that is kept for next to nothing: more than computing it again where that is free.
+const LEAST: u64 = 1;
+
+/// Up to so many bytes a value that one function makes and reads stays in registers or near them.
+const LITTLE: usize = 4096;
+
+/// A tape has as many records as the run says: more than fits.
+const TAPE: u64 = 1 << 40;
+
+/// What each value costs if it is kept, and each equation if it runs again.
+pub(super) struct Prices {
+    pub(super) keep: SecondaryMap<ValueId, u64>,
+    pub(super) again: Vec<u64>,
+}
+
+/// What computing again costs, as a policy says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work<'a> {
+    /// What it takes, with arithmetic so many times over; nothing that is dear.
+    Paid(u64),
+    /// Nothing.
+    Free,
+    /// Nothing, but contractions do not run again.
+    FreeButDots,
+    /// Nothing, but what runs functions does not run again.
+    FreeButRuns,
+    /// Nothing, but what has one of the names is not made again.
+    FreeBut(&'a [Arc<str>]),
+    /// So little that whatever is kept is kept.
+    Least,
+}
+
+/// What the linear half reads of the forward half.
+pub(super) struct Reads<'a> {
+    /// The values.
+    pub(super) values: &'a [ValueId],
+    /// How many results the forward half has that are not kept for the linear half alone.
+    pub(super) results: usize,
+}
+
+impl Prices {
+    /// Those of the forward half `f` on the terms given, with what the linear half reads.
+    /// Arithmetic counts `times` over.
+    pub(super) fn of(
+        module: &Module,
+        f: &Function,
+        terms: &Terms,
+        reads: &Reads<'_>,
+        times: u64,
+    ) -> Prices {
+        let work = match terms.policy {
+            Policy::Planned | Policy::Rounded => Work::Paid(times),
+            Policy::Everything | Policy::Except(_) => Work::Least,
+            Policy::Nothing => Work::Free,
+            Policy::Bytes(_) | Policy::About(_) | Policy::Aliased | Policy::Disjoint => {
+                Work::FreeButRuns
+            }
+            Policy::Named(ref names) => Work::FreeBut(names),
+            Policy::Dots => Work::FreeButDots,
+        };
+        // What a function is given that stands with its derivative is there as it was.
+        let exact = |v| terms.together && f.params.contains(&v);
+        let kept = |e| terms.bits == Bits::Rounded && decides(module, f, e, &exact);
+        let again = |e| if kept(e) { NEVER } else { work.again(module, f, e) };
+        let again = f.equations.iter().map(again).collect();
+        let mut prices = Prices { keep: SecondaryMap::with_default(0), again };
+        prices.keep(module, f, terms, reads);
+        prices
+    }
+
+    fn keep(&mut self, module: &Module, f: &Function, terms: &Terms, reads: &Reads<'_>) {
+        let planned = terms.policy.is_planned();
+        let widths = Widths::of(module, f, terms);
+        for (v, ty) in &f.types {
+            self.keep[v] = match ty {
+                Type::Array(ty) if planned && is_little(ty, terms.together) => LEAST,
+                Type::Array(ty) => LEAST.max(widths.price(v, ty)),
+                Type::Tape(_) => TAPE,
+            };
+        }
+        let names = terms.policy.names();
+        match terms.policy {
+            Policy::Everything | Policy::Except(_) => {
+                reads.values.iter().for_each(|v| self.keep[*v] = 0)
+            }
+            Policy::Planned
+            | Policy::Rounded
+            | Policy::Disjoint
+            | Policy::Nothing
+            | Policy::Dots
+            | Policy::Named(_)
+            | Policy::Aliased
+            | Policy::Bytes(_)
+            | Policy::About(_) => {}
+        }
+        let rounds = terms.rounds.max(1) as u64;
+        let constant = constants(module, f, &terms.params);
+        for (i, p) in f.params.iter().enumerate() {
+            let own = self.keep[*p];
+            let share = terms.params.get(i).unwrap_or(&Price::THERE).share();
+            // An array that may be overwritten is not there again, but its elements can be kept.
+            let array = f.types[*p].as_array().is_some_and(|ty| !ty.shape.is_empty());
+            let gone = share.regime().memory == Memory::Written && array;
+            self.keep[*p] = if gone { NEVER } else { share.of(own) };
+        }
+        for e in &f.equations {
+            for o in e.outputs.iter().filter(|o| constant[**o]) {
+                self.keep[*o] = LEAST.max(self.keep[*o] / rounds);
+            }
+            match e.lower(module, f) {
+                Lowering::Contract { .. } if terms.policy == Policy::Dots => {
+                    self.keep[e.outputs[0]] = LEAST;
+                }
+                Lowering::Alias { kept: Some(name) } if names.contains(&name) => {
+                    let price = match terms.policy {
+                        Policy::Except(_) => NEVER,
+                        _ => LEAST,
+                    };
+                    self.keep[e.outputs[0]] = price;
+                    if let (NEVER, Some(v)) = (price, e.operands[0].value()) {
+                        self.keep[v] = NEVER;
+                    }
+                }
+                _ => {}
+            }
+        }
+        // Who wants a result computed again does not want it to live so long.
+        let results = match terms.policy {
+            Policy::Planned
+            | Policy::Rounded
+            | Policy::Everything
+            | Policy::Except(_)
+            | Policy::Aliased
+            | Policy::Disjoint
+            | Policy::Bytes(_)
+            | Policy::About(_) => reads.results,
+            Policy::Nothing | Policy::Dots | Policy::Named(_) => 0,
+        };
+        for (i, v) in f.results.iter().enumerate().take(results) {
+            let Some(v) = v.value() else { continue };
+            match terms.results.get(i).unwrap_or(&Price::THERE) {
+                Price::Constant(share) | Price::Bytes(share) => {
+                    self.keep[v] = self.keep[v].min(share.of(self.keep[v]));
+                }
+            }
+        }
+    }
+}
+
+/// Whether keeping an array costs nothing to speak of, in one function with who reads it or not.
+pub(super) fn is_little(ty: &ArrayType, together: bool) -> bool {
+    together && ty.bytes() <= LITTLE
+}
+
+/// What follows from parameters that are the same in all rounds, and from nothing else.
+pub(super) fn constants(
+    module: &Module,
+    f: &Function,
+    params: &[Price],
+) -> SecondaryMap<ValueId, bool> {
+    let mut constant: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
+    for (p, price) in f.params.iter().zip(params) {
+        // An array that may be overwritten is not there again.
+        let array = f.types[*p].as_array().is_some_and(|ty| !ty.shape.is_empty());
+        let gone = price.share().regime().memory == Memory::Written && array;
+        constant[*p] = matches!(price, Price::Constant(_)) && !gone;
+    }
+    for e in &f.equations {
+        let known = |a: &Atom| a.value().is_none_or(|v| constant[v]);
+        if e.operands.iter().all(known) && e.op.effects(module) == Effects::Pure {
+            for o in e.outputs.iter().filter(|o| f.types[**o].as_array().is_some()) {
+                constant[*o] = true;
+            }
+        }
+    }
+    constant
+}
+
+impl Work<'_> {
+    /// What it costs to run an equation again.
+    fn again(self, module: &Module, f: &Function, e: &Equation) -> u64 {
+        let once = e.op.effects(module) == Effects::Ordered || module.calls_out(&e.op);
+        if once && !planted(Fault::EffectTwice) {
+            return NEVER;
+        }
+        let lowering = e.lower(module, f);
+        let times = match (self, &lowering) {
+            (Work::FreeButDots, Lowering::Contract { .. }) => return NEVER,
+            (Work::FreeBut(names), Lowering::Alias { kept: Some(name) })
+                if names.contains(name) =>
+            {
+                return NEVER;
+            }
+            (Work::FreeButRuns, _) if !e.op.regions().is_empty() => return NEVER,
+            (Work::Free | Work::FreeButRuns | Work::FreeButDots | Work::FreeBut(_), _) => return 0,
+            (Work::Least, _) => return 2 * LEAST,
+            (Work::Paid(times), _) => times,
+        };
+        let cost = (flops_of(module, f, e) * UNIT).ceil() as u64;
+        // What is computed on indices and truth values is no arithmetic of the derivative.
+        let times = if arithmetic(module, f, e) > 0.0 { times } else { 1 };
+        match Labour::of(&lowering) {
+            Labour::Moves => cost,
+            Labour::Cheap => cost.saturating_mul(times).min(NEVER),
+            Labour::Writes | Labour::Dear => NEVER,
+        }
+    }
+}
+
+/// What kind of work an equation is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Labour {
+    /// Reads elements, or moves them.
+    Moves,
+    /// Writes elements among others.
+    Writes,
+    /// Arithmetic that costs little.
+    Cheap,
+    /// Everything else.
+    Dear,
+}
+
+impl Labour {
+    fn of(lowering: &Lowering) -> Labour {
+        match lowering {
+            Lowering::Elementwise(code)
+                if code.row().library.is_none() && code.row().flops <= DEAR =>
+            {
+                Labour::Cheap
+            }
+            Lowering::View { .. }
+            | Lowering::Reshape
+            | Lowering::Alias { .. }
+            | Lowering::Iota { .. }
+            | Lowering::DynamicSlice
+            | Lowering::Gather { .. } => Labour::Moves,
+            Lowering::DynamicUpdateSlice => Labour::Writes,
+            Lowering::Elementwise(_)
+            | Lowering::Reduce { .. }
+            | Lowering::ArgReduce { .. }
+            | Lowering::Cumulate { .. }
+            | Lowering::ArgSort { .. }
+            | Lowering::Contract { .. }
+            | Lowering::Scatter { .. }
+            | Lowering::Host(_)
+            | Lowering::Call(_)
+            | Lowering::Branch { .. }
+            | Lowering::Loop { .. }
+            | Lowering::Missing(_) => Labour::Dear,
+        }
+    }
+}
+
+/// Whether an equation only reads elements, or moves them.
+pub(super) fn moves(module: &Module, f: &Function, e: &Equation) -> bool {
+    Labour::of(&e.lower(module, f)) == Labour::Moves
+}
+
+/// What it costs the linear half of a function to have its values again: nothing for arguments of the whole,
+/// and for what reads or moves elements of something what that costs; all of its bytes for what is computed.
+#[derive(Default)]
+pub(crate) struct Readable {
+    /// Of those that are not free; empty where nobody asks.
+    shares: SecondaryMap<ValueId, Option<Share>>,
+    /// What holds of all that is kept.
+    regime: Regime,
+}
+
+impl Readable {
+    /// Nothing is looked at in a function that runs no other.
+    pub(crate) fn new(module: &Module, f: &Function, shares: &[Share]) -> Readable {
+        let mut found = Readable::default();
+        if f.equations.iter().all(|e| e.op.regions().is_empty()) {
+            return found;
+        }
+        found.regime = shares.iter().map(|s| s.regime()).max().unwrap_or_default();
+        for (p, share) in f.all_params().zip(shares) {
+            found.shares[p] = Some(*share);
+        }
+        for e in &f.equations {
+            let reads = match Labour::of(&e.lower(module, f)) {
+                // What is read of an array that may be overwritten is had again if it is kept.
+                Labour::Moves => found.regime.memory != Memory::Written || !gives_floats(f, e),
+                Labour::Cheap => !gives_floats(f, e),
+                Labour::Writes | Labour::Dear => false,
+            };
+            // Who has a part again has all of it.
+            let elements = |ty: &Type| ty.as_array().map_or(1, |ty| ty.shape.elements().max(1));
+            let part = e.outputs.iter().map(|o| elements(&f.types[*o])).sum::<usize>().max(1);
+            let share = |a: &Atom| found.share(*a).apart(elements(&f.type_of(*a)).div_ceil(part));
+            let share = match reads {
+                true => {
+                    let all = e.operands.iter().map(share);
+                    all.min().unwrap_or(Share::FREE.with(found.regime))
+                }
+                false => Share::OWN.with(found.regime),
+            };
+            for o in &e.outputs {
+                found.shares[*o] = Some(share);
+            }
+        }
+        found
+    }
+
+    /// What it costs to have an operand again.
+    pub(crate) fn share(&self, a: Atom) -> Share {
+        a.value().and_then(|v| self.shares[v]).unwrap_or(Share::FREE.with(self.regime))
+    }
+}
+
+/// Whether an equation gives an array of floats.
+fn gives_floats(f: &Function, e: &Equation) -> bool {
+    let float = |v: &ValueId| f.types[*v].as_array().is_some_and(|ty| ty.dtype.is_float());
+    e.outputs.iter().any(float)
+}
+
+/// The cost of an equation, in additions.
+fn flops_of(module: &Module, f: &Function, e: &Equation) -> f64 {
+    let outputs: Vec<Type> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
+    e.with_operands(f, |operands| shape_of(module, &e.op, operands, &outputs).flops)
+}
+
+/// The arithmetic of one equation that runs no function, in additions of floats: moving elements is none,
+/// and computing where they lie is none.
+pub(super) fn arithmetic(module: &Module, f: &Function, e: &Equation) -> f64 {
+    if !gives_floats(f, e) {
+        return 0.0;
+    }
+    match Labour::of(&e.lower(module, f)) {
+        Labour::Moves | Labour::Writes => 0.0,
+        Labour::Cheap | Labour::Dear => flops_of(module, f, e),
+    }
+}

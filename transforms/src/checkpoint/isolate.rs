@@ -1,0 +1,318 @@
+//! Two halves in one function that share what is kept and nothing else.
+//!
+//! Constants, which follow from no parameter, are made in both halves. Where both stand in one function, equal
+//! equations are one, and weights by position, the numbers that rounds read, or the noise of a fixed key would live
+//! from the forward pass to the way back after all. So whoever wants less memory has the linear half compute them
+//! from a literal behind `keep`, which no pass looks through; also in what it calls, which stands in the place of
+//! the call one day. That goes for all that takes arithmetic, and for what is only moved or counted where it is
+//! read in memory: by loops, branches and contractions.
+//!
+//! ```text
+//! %2: f64[4] = cos %1                %2: f64[] = keep{name=recompute} 1.0
+//!                                    %3: f64[4] = broadcast{shape=[4], dims=[]} %2
+//!                                    %4: f64[4] = mul %1, %3
+//!                                    %5: f64[4] = cos %4
+//! ```
+//!
+//! Where bytes are counted, nothing of the linear half may run before the forward half has ended, though it waits for
+//! nothing of it: a loop that makes something again, beside the one that makes it, would leave it in memory between. So
+//! its marks are `keep{name=later}`, also before the arrays that it is given, and the scheduler keeps to that.
+//!
+//! What is kept is given behind `keep{name=held}`, and a backend has memory for it and nothing larger: else it
+//! keeps what the value follows from, the array of which it is a part, say.
+
+use super::cost::moves;
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::lang::query::{LinearizeOf, Residual};
+use tapeloom_ir::prim::{
+    Effects, HELD, LATER, Lowering, Op, RECOMPUTE, Region, Role, Slot, apart_from,
+};
+use tapeloom_ir::{
+    ArrayType, Atom, Builder, Copying, Dtype, Equation, FuncId, Function, Module, OrderedMap,
+    Problem, Shape, Spot, ValueId, deeper, rebuild,
+};
+
+/// What follows from no parameter.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+enum Constant {
+    /// It is none.
+    #[default]
+    No,
+    /// One number over and over, which costs nothing.
+    Uniform,
+    /// Others at other places.
+    Varied,
+}
+
+/// The same derivative, in halves that share what is kept; where bytes are counted, one after the other.
+pub(super) fn apart(
+    module: &mut Module,
+    mut of: LinearizeOf,
+    counted: bool,
+) -> Result<LinearizeOf, Problem> {
+    of.fwd = held(module, of.fwd, &of.residuals)?;
+    let lin = module.get(of.lin);
+    let late = of.residuals.iter().zip(&lin.params).map(|(residual, p)| {
+        // What is known of places that are there anyway is not hidden.
+        let any = matches!(residual, Residual::Kept(_));
+        let large = |ty: &ArrayType| ty.shape.elements() > 1 && (any || ty.dtype.is_float());
+        counted && lin.types[*p].as_array().is_some_and(large)
+    });
+    let given = late.map(|late| Given { late, ..Given::default() }).collect();
+    let mark = if counted { LATER } else { RECOMPUTE };
+    of.lin = Unlike { done: OrderedMap::default(), mark }.function(module, of.lin, given)?;
+    Ok(of)
+}
+
+/// The forward half, which gives what is kept behind a mark.
+fn held(module: &mut Module, id: FuncId, residuals: &[Residual]) -> Result<FuncId, Problem> {
+    let f = module.get(id);
+    let kept = residuals.iter().filter_map(|residual| match *residual {
+        Residual::Parameter(_) => None,
+        Residual::Result(i) | Residual::Kept(i) => Some(i),
+    });
+    let array = |i: &usize| f.results[*i].value().is_some_and(|v| f.types[v].as_array().is_some());
+    let kept: Vec<usize> = kept.filter(array).collect();
+    if kept.is_empty() {
+        return Ok(id);
+    }
+    let (mut draft, mut copying) = Copying::same_signature(&f);
+    for (i, e) in f.equations.iter().enumerate() {
+        copying.define(e, draft.copy(&f, i, copying.all(&e.operands)));
+    }
+    let mut results = copying.results(&f);
+    for i in kept {
+        let b = Builder::new(module, &mut draft);
+        results[i] = b.emit1(Op::keep(HELD), &[results[i]]);
+    }
+    let copy = draft.close(results)?;
+    module.add(copy)
+}
+
+/// What is known of a value.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+struct Given {
+    constant: Constant,
+    /// Whether the forward half has nothing that is equal to it.
+    own: bool,
+    /// Whether it is read behind a mark.
+    late: bool,
+}
+
+/// The functions that have been rewritten, as they are given constants.
+struct Unlike {
+    done: OrderedMap<(FuncId, Vec<Given>), FuncId>,
+    /// What marks say.
+    mark: &'static str,
+}
+
+impl Unlike {
+    /// The same function, and so those that may stand in the place of their call one day.
+    fn function(
+        &mut self,
+        module: &mut Module,
+        id: FuncId,
+        given: Vec<Given>,
+    ) -> Result<FuncId, Problem> {
+        let key = (id, given);
+        if let Some(known) = self.done.get(&key) {
+            return Ok(*known);
+        }
+        let f = crate::inline(module, id)?;
+        let f = module.get(f);
+        let seen = Seen::of(module, &f, &key.1);
+        // What is made again says so.
+        let mut lines = (*f).clone();
+        for (e, at) in f.equations.iter().zip(&mut lines.locations) {
+            if e.outputs.iter().any(|o| seen.values[*o].own) {
+                *at = at.map(Spot::once_more);
+            }
+        }
+        let mut sealed: OrderedMap<ValueId, Atom> = OrderedMap::default();
+        let mut later: OrderedMap<ValueId, Atom> = OrderedMap::default();
+        let copy = rebuild(&lines, |draft, i, mut operands| {
+            let e = &f.equations[i];
+            let of = |a: &Atom| a.value().map_or(LITERAL, |v| seen.values[v]);
+            let given = |a| Given { late: false, ..of(a) };
+            let given: Vec<Given> = e.operands.iter().map(given).collect();
+            let mut functions = Vec::new();
+            for region in e.op.regions() {
+                functions.push(match opens(region.role) {
+                    true => {
+                        let mut given = given.clone();
+                        let params = module.function(region.function).params.len();
+                        given.resize(params, Given::default());
+                        deeper(|| self.function(module, region.function, given))?
+                    }
+                    false => region.function,
+                });
+            }
+            let b = Builder::new(module, draft);
+            if e.op.mark() == Some(RECOMPUTE) {
+                b.at(lines.location(i));
+                return Ok(b.emit(Op::keep(self.mark), &operands));
+            }
+            for (k, a) in e.operands.iter().enumerate() {
+                if let Some(v) = a.value().filter(|v| seen.values[*v].late) {
+                    let mark = || b.emit1(Op::keep(self.mark), &[operands[k]]);
+                    operands[k] = *later.entry(v).or_insert_with(mark);
+                }
+            }
+            b.at(lines.location(i).map(Spot::once_more));
+            for k in seen.in_memory[i].iter().copied() {
+                let Some(v) = e.operands[k].value() else { continue };
+                let shape = b.type_of(operands[k]).as_array().map(|ty| ty.shape.clone());
+                let own = seen.values[v].own || planted(Fault::OneConstant);
+                if let (false, Some(shape)) = (own, shape) {
+                    let own = || apart_from(&b, self.mark, operands[k], &shape);
+                    operands[k] = *sealed.entry(v).or_insert_with(own);
+                }
+            }
+            if let Some(elementwise) = &seen.hidden[i] {
+                hide(&b, self.mark, elementwise.as_ref(), &mut operands);
+            }
+            Ok(draft.copy_as(e.op.with_regions(&functions), &lines, i, operands))
+        })?;
+        let copy = module.add(copy)?;
+        self.done.insert(key, copy);
+        Ok(copy)
+    }
+}
+
+/// What a literal is.
+const LITERAL: Given = Given { constant: Constant::Uniform, own: false, late: false };
+
+/// Whether the body of what an equation runs may take its place, before code is made at the latest.
+fn opens(role: Role) -> bool {
+    match role {
+        // What is a rule here takes the place of what it is the rule of.
+        Role::Inline | Role::Ruled | Role::Checkpoint | Role::Rule => true,
+        Role::Outline | Role::Branch | Role::Round => false,
+    }
+}
+
+/// What is to be done to the constants of a function.
+struct Seen {
+    values: SecondaryMap<ValueId, Given>,
+    /// Which constants each equation reads in memory, by the number of the operand.
+    in_memory: Vec<Vec<usize>>,
+    /// The equations that get operands of their own, and of elementwise ones the shape.
+    hidden: Vec<Option<Option<Shape>>>,
+}
+
+impl Seen {
+    fn of(module: &Module, f: &Function, given: &[Given]) -> Seen {
+        let mut seen = Seen {
+            values: SecondaryMap::with_capacity(f.types.len()),
+            in_memory: vec![Vec::new(); f.equations.len()],
+            hidden: vec![None; f.equations.len()],
+        };
+        f.params.iter().zip(given).for_each(|(p, given)| seen.values[*p] = *given);
+        for e in &f.equations {
+            let constant = seen.constant(module, f, e);
+            e.outputs.iter().for_each(|o| seen.values[*o].constant = constant);
+        }
+        seen.read(module, f);
+        for (i, e) in f.equations.iter().enumerate() {
+            let read = e.operands.iter().filter_map(|a| a.value());
+            let made = seen.hidden[i].is_some() || !seen.in_memory[i].is_empty();
+            let own = made || read.into_iter().any(|v| seen.values[v].own);
+            let constant = seen.constant(module, f, e) != Constant::No;
+            e.outputs.iter().for_each(|o| seen.values[*o].own = own && constant);
+        }
+        seen
+    }
+
+    /// What kind of constant an equation gives.
+    fn constant(&self, module: &Module, f: &Function, e: &Equation) -> Constant {
+        let of = |a: &Atom| a.value().map_or(Constant::Uniform, |v| self.values[v].constant);
+        let operands = || e.operands.iter().map(of);
+        if operands().any(|of| of == Constant::No) || e.op.effects(module) != Effects::Pure {
+            return Constant::No;
+        }
+        let alike = matches!(e.lower(module, f), Lowering::Elementwise(_)) || moves(module, f, e);
+        match operands().max() {
+            Some(all) if alike => all,
+            Some(_) | None => Constant::Varied,
+        }
+    }
+
+    /// Which constants lie in memory, because of who reads them or because they take arithmetic.
+    fn read(&mut self, module: &Module, f: &Function) {
+        let array = |v: ValueId| f.types[v].as_array().is_some_and(|ty| ty.shape.elements() > 1);
+        for (i, e) in f.equations.iter().enumerate() {
+            let is_constant = |k: &usize| {
+                e.operands[*k].value().is_some_and(|v| self.values[v].constant != Constant::No)
+            };
+            let lowering = e.lower(module, f);
+            let read = in_memory(e, &lowering).into_iter().filter(is_constant);
+            let read = read.filter(|k| e.operands[*k].value().is_some_and(array));
+            self.in_memory[i] = read.collect();
+            let sized = e.outputs.iter().find_map(|o| f.types[*o].as_array());
+            let varied = e.outputs.iter().any(|o| self.values[*o].constant == Constant::Varied);
+            let works = varied && !moves(module, f, e);
+            self.hidden[i] = sized
+                .filter(|ty| works && lies_somewhere(ty))
+                .map(|ty| matches!(lowering, Lowering::Elementwise(_)).then(|| ty.shape.clone()));
+        }
+    }
+}
+
+/// The operands that an equation reads in memory, whatever makes them.
+fn in_memory(e: &Equation, lowering: &Lowering) -> Vec<usize> {
+    match lowering {
+        Lowering::Contract { .. } | Lowering::Branch { .. } | Lowering::Host(_) => {
+            (0..e.operands.len()).collect()
+        }
+        // What a loop carries it has a place for.
+        Lowering::Loop { rounds, .. } => {
+            let slots = rounds.params().map(|p| rounds.takes[p]).enumerate();
+            let read = slots.filter(|(_, slot)| !matches!(slot, Slot::Carry(_)));
+            read.map(|(k, _)| rounds.lead() + k).collect()
+        }
+        // So does a rule, which may make a loop of them.
+        Lowering::Call(_) => {
+            let reads = |r: &Region| matches!(r.role, Role::Outline | Role::Rule);
+            let reads = e.op.regions().iter().any(reads);
+            if reads { (0..e.operands.len()).collect() } else { Vec::new() }
+        }
+        Lowering::Elementwise(_)
+        | Lowering::View { .. }
+        | Lowering::Reshape
+        | Lowering::Alias { .. }
+        | Lowering::Iota { .. }
+        | Lowering::DynamicSlice
+        | Lowering::Gather { .. }
+        | Lowering::DynamicUpdateSlice
+        | Lowering::Scatter { .. }
+        | Lowering::Reduce { .. }
+        | Lowering::ArgReduce { .. }
+        | Lowering::Cumulate { .. }
+        | Lowering::ArgSort { .. }
+        | Lowering::Missing(_) => Vec::new(),
+    }
+}
+
+/// Whether what is computed may take memory: one index, or one truth value, is worked out where it is read.
+fn lies_somewhere(ty: &ArrayType) -> bool {
+    match ty.dtype {
+        Dtype::F32 | Dtype::F64 | Dtype::U32 | Dtype::U64 => true,
+        Dtype::Bool | Dtype::I32 | Dtype::I64 => ty.shape.elements() > 1,
+    }
+}
+
+/// Makes operands others than those of the same equation elsewhere: a literal of an elementwise one, or an array,
+/// of floats if there are.
+fn hide(b: &Builder<'_>, mark: &str, elementwise: Option<&Shape>, operands: &mut [Atom]) {
+    let literal = operands.iter_mut().find(|a| a.literal().is_some());
+    if let (Some(shape), Some(a)) = (elementwise, literal) {
+        *a = apart_from(b, mark, *a, shape);
+        return;
+    }
+    let array = |a: &Atom| a.value().and_then(|_| b.type_of(*a).as_array().cloned());
+    let arrays = operands.iter_mut().filter_map(|a| array(a).map(|ty| (a, ty)));
+    if let Some((a, ty)) = arrays.min_by_key(|(_, ty)| !ty.dtype.is_float()) {
+        *a = apart_from(b, mark, *a, &ty.shape);
+    }
+}

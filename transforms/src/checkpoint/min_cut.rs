@@ -1,0 +1,158 @@
+//! The choice: which values the linear half reads, and which it computes again, as a minimum cut.
+//!
+//! Every value that the linear half needs is kept or computed again, and what is computed again needs its
+//! operands. As a graph, with the source on the side of what the forward half alone has, and the sink on
+//! that of what the linear half has:
+//!
+//! ```text
+//! source -> e   price of running equation e again
+//! e -> v        price of keeping its output v
+//! v -> e        never, for each operand v of e: who runs e has v
+//! v -> sink     never, for each v that the linear half needs
+//! ```
+//!
+//! The cheapest cut is the cheapest plan: `e -> v` cut is v kept, `source -> e` cut is e run again.
+//!
+//! Sources: activity and to-be-recorded analysis in the words of Hascoët, Naumann, Pascual (2005) come with
+//! the halves, which hold what a derivative reads and nothing else; the cut is that of Enzyme (Moses et al.,
+//! SC 2021) and of PyTorch's partitioner for ahead-of-time autograd, with the work added.
+
+use super::cost::{Prices, Reads, arithmetic};
+use super::max_flow::{NEVER, Network};
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::prim::{Lowering, Trip};
+use tapeloom_ir::{Equation, FuncId, Function, Module, OrderedMap, Terms, ValueId};
+
+/// How much more arithmetic a plan may have, as long as what loops keep stays in a cache: a tenth.
+const MORE: f64 = 0.1;
+
+/// What loops keep does not stay in the cache of a core where it has more bytes. Then moving it takes what its
+/// price says, and prices alone decide.
+const CACHE: usize = 1 << 21;
+
+/// How many times over arithmetic counts at most, before none is done again.
+const DEAREST: u64 = 64;
+
+/// Which equations of the forward half `f` run again for the linear half `lin`, which has those reads.
+pub(super) fn choose(
+    module: &Module,
+    f: &Function,
+    lin: FuncId,
+    reads: &Reads<'_>,
+    terms: &Terms,
+) -> Vec<bool> {
+    let weighed = terms.policy.is_planned() && !leaves_the_cache(f, reads, terms);
+    let mut times = 1;
+    loop {
+        let again = cheapest(f, &Prices::of(module, f, terms, reads, times), reads.values);
+        if !weighed || times == NEVER || !again.contains(&true) {
+            return again;
+        }
+        let runs = f.equations.iter().zip(&again).filter(|(_, on)| **on);
+        let more: f64 = runs.map(|(e, _)| arithmetic(module, f, e)).sum();
+        if more <= MORE * (own_work(module, f) + work(module, lin)) {
+            return again;
+        }
+        times = if times < DEAREST { 2 * times } else { NEVER };
+    }
+}
+
+/// Whether all that the linear half reads of what is computed would be more, in all rounds, than a cache holds.
+fn leaves_the_cache(f: &Function, reads: &Reads<'_>, terms: &Terms) -> bool {
+    let made = reads.values.iter().filter(|v| !f.params.contains(v));
+    let bytes: usize = made.filter_map(|v| f.types[*v].as_array()).map(|ty| ty.bytes()).sum();
+    !terms.together && bytes.saturating_mul(terms.runs) > CACHE
+}
+
+/// The cheapest plan at those prices.
+fn cheapest(f: &Function, prices: &Prices, needed: &[ValueId]) -> Vec<bool> {
+    let mut network = Network::default();
+    let (source, sink) = (network.node(), network.node());
+    let mut at: SecondaryMap<ValueId, Option<usize>> = SecondaryMap::new();
+    let mut nodes: Vec<Option<usize>> = vec![None; f.equations.len()];
+    for v in needed {
+        if at[*v].is_none() {
+            let node = network.node();
+            at[*v] = Some(node);
+            network.edge(node, sink, NEVER);
+        }
+    }
+    for (i, e) in f.equations.iter().enumerate().rev() {
+        if e.outputs.iter().all(|o| at[*o].is_none()) {
+            continue;
+        }
+        let node = network.node();
+        nodes[i] = Some(node);
+        network.edge(source, node, prices.again[i]);
+        for o in &e.outputs {
+            if let Some(out) = at[*o] {
+                network.edge(node, out, prices.keep[*o]);
+            }
+        }
+        // What never runs again asks for nothing.
+        if prices.again[i] == NEVER {
+            continue;
+        }
+        for v in e.operands.iter().filter_map(|a| a.value()) {
+            let operand = *at[v].get_or_insert_with(|| network.node());
+            network.edge(operand, node, NEVER);
+        }
+    }
+    for p in f.all_params() {
+        if let Some(node) = at[p] {
+            network.edge(source, node, prices.keep[p]);
+        }
+    }
+    let side = network.cut(source, sink);
+    nodes.into_iter().map(|node| node.is_some_and(|node| side[node])).collect()
+}
+
+/// The arithmetic of a function that is there, in additions.
+fn work(module: &Module, f: FuncId) -> f64 {
+    own_work(module, module.function(f))
+}
+
+/// The arithmetic of a function with all that it runs: a round counts as often as its loop runs it, where
+/// that is known, and of branches one.
+fn own_work(module: &Module, f: &Function) -> f64 {
+    let mut reached: OrderedMap<FuncId, f64> = OrderedMap::default();
+    let mut open: Vec<FuncId> = runs(f).collect();
+    while let Some(id) = open.pop() {
+        if reached.insert(id, 0.0).is_none() {
+            open.extend(runs(module.function(id)));
+        }
+    }
+    // Functions run none but those added before them.
+    let mut order: Vec<FuncId> = reached.keys().copied().collect();
+    order.sort();
+    for id in order {
+        let all = sum(module, module.function(id), &reached);
+        reached.insert(id, all);
+    }
+    sum(module, f, &reached)
+}
+
+/// What a function runs.
+fn runs(f: &Function) -> impl Iterator<Item = FuncId> + '_ {
+    f.equations.iter().flat_map(Equation::runs)
+}
+
+fn sum(module: &Module, f: &Function, known: &OrderedMap<FuncId, f64>) -> f64 {
+    let one = |e: &Equation| {
+        let regions = e.op.regions();
+        let inside = regions.iter().filter(|r| r.role.runs());
+        let inside = inside.map(|r| known.get(&r.function).copied().unwrap_or(0.0));
+        if regions.is_empty() {
+            return arithmetic(module, f, e);
+        }
+        match e.op.lower(module, &[]) {
+            Lowering::Loop { rounds, .. } => {
+                let times = if let Trip::Static(n) = rounds.trip { n as f64 } else { 1.0 };
+                times * inside.sum::<f64>()
+            }
+            Lowering::Branch { .. } => inside.fold(0.0, f64::max),
+            _ => inside.sum(),
+        }
+    };
+    f.equations.iter().map(one).sum()
+}

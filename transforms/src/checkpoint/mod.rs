@@ -1,0 +1,154 @@
+//! The tape: what reverse mode keeps of the forward pass, decided.
+//!
+//! Single functions, bodies of loops and branches share one object: a forward half, a linear half, and
+//! what the second reads of the first ([`LinearizeOf`]). So planning is a map on that object, on terms
+//! that are plain data ([`Terms`]: a policy, and what is there for nothing):
+//!
+//! ```text
+//! plan: LinearizeOf -> LinearizeOf            same function, same derivative
+//! ```
+//!
+//! | file | |
+//! |---|---|
+//! | `cost` | what it costs to keep a value, and to compute it again, as the policy says |
+//! | `min_cut` | the cheapest choice: a minimum cut |
+//! | `max_flow` | minimum cuts |
+//! | `rematerialize` | the choice carried out |
+//! | `packing` | what is kept, in as few bits as it has |
+//! | `decisions` | what is not made again from floats that were rounded |
+//! | `strip_mine` | loops in blocks of rounds whose bits share words |
+//! | `isolate` | halves in one function that share what is kept and nothing else |
+//! | `budget` | the cheapest plan whose tape has so many bytes at most |
+//! | `tape_size` | how many bytes that is, and of what |
+//! | `segments` | straight-line code, also beside loops, in pieces that are undone one after the other |
+//! | `aliased` | what is kept where arrays are taken for memory that may overlap |
+//! | `named_policy` | whether the names of a policy are there |
+//! | `loop_slots` | loops of which carries are kept, by their number |
+//!
+//! ```text
+//! func @f.fwd(%0: f64[]) -> (f64[], f64[]) {     func @f.lin(%0: f64[]; %1: f64[]) -> (f64[]) {
+//!   %1: f64[] = tanh %0                            %2: f64[] = mul %0, %1
+//!   %2: f64[] = mul %1, %1                         return %2
+//!   %3: f64[] = sub 1, %2                        }
+//!   return %1, %3                                              residuals: kept 1
+//! }
+//!
+//! func @f.fwd(%0: f64[]) -> (f64[]) {            func @f.lin(%0: f64[]; %1: f64[]) -> (f64[]) {
+//!   %1: f64[] = tanh %0                            %2: f64[] = mul %0, %0
+//!   return %1                                      %3: f64[] = sub 1, %2
+//! }                                                %4: f64[] = mul %3, %1
+//!                                                  return %4
+//!                                                }             residuals: result 0
+//! ```
+
+mod aliased;
+mod budget;
+mod cost;
+mod decisions;
+mod isolate;
+mod loop_slots;
+mod max_flow;
+mod min_cut;
+mod named_policy;
+mod packing;
+mod rematerialize;
+mod segments;
+mod strip_mine;
+mod tape_size;
+
+pub use loop_slots::keep_carries;
+pub use named_policy::known_names;
+
+pub(crate) use cost::Readable;
+use cost::Reads;
+use isolate::apart;
+use min_cut::choose;
+use tapeloom_ir::lang::query::{LinearizeOf, Plan, Residual, Within};
+use tapeloom_ir::prim::Regions;
+use tapeloom_ir::{Atom, FuncId, Module, Policy, Problem, Terms, ValueId};
+
+/// The derivative of a function whose loops keep what a policy says.
+pub(crate) fn within(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    f: FuncId,
+    of: &Within,
+) -> Result<LinearizeOf, Problem> {
+    match of.policy {
+        Policy::Bytes(bytes) | Policy::About(bytes) => {
+            budget::derive(regions, module, f, of, bytes)
+        }
+        Policy::Aliased | Policy::Disjoint => aliased::derive(regions, module, f, of),
+        Policy::Planned
+        | Policy::Rounded
+        | Policy::Everything
+        | Policy::Nothing
+        | Policy::Dots
+        | Policy::Named(_)
+        | Policy::Except(_) => {
+            let all = regions.linearize(module, f, &of.active, &[], &of.shares)?;
+            regions.plan(module, all, Terms::call(of.policy.clone()))
+        }
+    }
+}
+
+/// The same derivative, with what is worth keeping as residuals.
+pub(crate) fn derive(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    fwd: FuncId,
+    plan: &Plan,
+) -> Result<LinearizeOf, Problem> {
+    let of = chosen(regions, module, fwd, plan)?;
+    let of = packing::pack(module, of, &plan.terms)?;
+    // Who says what is kept wants nothing else to be.
+    let counted = match plan.terms.policy {
+        Policy::Nothing | Policy::Dots | Policy::Named(_) => Some(false),
+        Policy::Bytes(_) | Policy::About(_) => Some(true),
+        Policy::Planned
+        | Policy::Rounded
+        | Policy::Everything
+        | Policy::Except(_)
+        | Policy::Aliased
+        | Policy::Disjoint => None,
+    };
+    match counted.filter(|_| plan.terms.together) {
+        Some(counted) => apart(module, of, counted),
+        None => Ok(of),
+    }
+}
+
+fn chosen(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    fwd: FuncId,
+    Plan { lin, active_out, residuals, terms }: &Plan,
+) -> Result<LinearizeOf, Problem> {
+    let (active_out, residuals) = (active_out.clone(), residuals.clone());
+    let of = LinearizeOf { fwd, lin: *lin, active_out, residuals };
+    if terms.policy == Policy::Everything || of.residuals.is_empty() {
+        return Ok(of);
+    }
+    // Equal values are one, and what functions compute that are called here is seen.
+    let tidy = crate::inline(module, fwd)?;
+    let tidy = crate::cse(module, tidy)?;
+    let f = named_policy::read_by_name(module, &module.get(tidy), &terms.policy);
+    let params: Vec<Atom> = f.params.iter().map(|p| (*p).into()).collect();
+    let needed: Vec<ValueId> = Residual::pick(&of.residuals, &params, &f.results)
+        .iter()
+        .filter_map(|a| a.value())
+        .collect();
+    let reads = Reads { values: &needed, results: of.active_out.len() };
+    let choice = choose(module, &f, of.lin, &reads, terms);
+    // What is kept may turn out to be there anyway, once calls are seen through.
+    let results = &f.results[..reads.results];
+    let there = |a: &Atom| results.contains(a) || params.contains(a) || a.literal().is_some();
+    let kept = of.residuals.iter().filter_map(|r| match r {
+        Residual::Kept(i) => f.results.get(*i),
+        Residual::Parameter(_) | Residual::Result(_) => None,
+    });
+    if !choice.contains(&true) && !kept.into_iter().any(there) {
+        return Ok(of);
+    }
+    rematerialize::rewrite(regions, module, &of, &f, &choice, terms.together)
+}

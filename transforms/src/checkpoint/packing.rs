@@ -1,0 +1,250 @@
+//! In how many bits values are kept.
+//!
+//! A plan says which values the linear half reads. What is kept for it alone may lie in fewer bytes than its
+//! dtype has: the forward half then packs it when it is made, and the linear half unpacks it
+//! ([`Packing`]). Both are equations as all others, so the halves are again halves of the same derivative:
+//!
+//! ```text
+//! func @f.fwd(..) -> (.., bool[100])        func @f.fwd(..) -> (.., u32[4])
+//!   %7: bool[100] = le %5, %6                 %7: bool[100] = le %5, %6
+//!   return .., %7                             .. shift_left, reduce_or: %9: u32[4]
+//! }                                           %10: u32[4] = keep{name=packed} %9
+//!                                             return .., %10
+//!                                           }
+//! ```
+//!
+//! Which, [`Bits`] says:
+//!
+//! | | |
+//! |---|---|
+//! | `Whole` | nothing |
+//! | `Cheap` | where the bytes saved cost more than the arithmetic: indices as 32 bits, say, and no masks |
+//! | `Few` | as few bytes as can be |
+//! | `Rounded` | as `Cheap`, and f64 as f32, but for what the linear half decides by ([`decisions`](super::decisions)) |
+//!
+//! What a round of a loop keeps is a row. A row that fills its words is packed by the round that makes it, so
+//! nothing larger is ever there. One that would leave more than a quarter of them empty (a truth value alone)
+//! is packed by whoever has the stack of all rows; within a budget that is a block of rounds, whose rows fill
+//! words together ([`budget`](super::budget)). For prices both have the bits that they have.
+
+use super::cost::{MOVES, UNIT, constants, is_little};
+use super::decisions::decisive;
+use crate::loops::{Range, integers};
+use crate::passes::cost::FLOPS_PER_BYTE;
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::lang::query::{LinearizeOf, Residual};
+use tapeloom_ir::prim::{Op, Packing};
+use tapeloom_ir::{
+    ArrayType, Atom, Bits, Builder, Copying, Draft, Dtype, Function, Loc, Module, OrderedMap,
+    Price, Problem, Terms, Type, ValueId,
+};
+
+/// What arithmetic on integers costs more than its codes say, which are of floats in vectors.
+const SCALAR: u32 = 2;
+
+/// How values of a function are kept.
+pub(super) struct Widths {
+    bits: Bits,
+    together: bool,
+    /// Whether arithmetic has a price, too.
+    weighed: bool,
+    /// What integers can be; empty where nobody asks.
+    ranges: SecondaryMap<ValueId, Option<Range>>,
+}
+
+impl Widths {
+    pub(super) fn of(module: &Module, f: &Function, terms: &Terms) -> Widths {
+        let integer = |ty: &Type| ty.as_array().is_some_and(|ty| ty.dtype.is_integer());
+        let asked = terms.bits != Bits::Whole && f.types.values().any(integer);
+        let ranges = if asked { integers(module, f) } else { SecondaryMap::new() };
+        Widths {
+            bits: terms.bits,
+            together: terms.together,
+            weighed: terms.policy.is_planned(),
+            ranges,
+        }
+    }
+
+    /// What it costs to keep a value, in the units of [`super::cost`].
+    pub(super) fn price(&self, v: ValueId, ty: &ArrayType) -> u64 {
+        // What is rounded is what is kept without: who wants half the bytes wants no more values.
+        let ways = self.ways(v, ty).into_iter().filter(|way| way.is_exact());
+        let prices = ways.map(|way| match (way, self.bits) {
+            // Rows share a word, here or further out. A comparison is made again sooner than packed.
+            (Packing::Words { width, .. }, Bits::Few) => {
+                let bits = moved(ty.shape.elements() as f64 * width as f64 / 8.0);
+                if self.weighed { bits + work(way, ty) } else { bits }
+            }
+            _ => self.cost(way, ty),
+        });
+        prices.fold(moved(ty.bytes() as f64), f64::min).ceil() as u64
+    }
+
+    /// The ways to keep a value in fewer bytes.
+    fn ways(&self, v: ValueId, ty: &ArrayType) -> Vec<Packing> {
+        match (self.bits, ty.dtype) {
+            // A number alone takes no memory to speak of.
+            (Bits::Rounded, Dtype::F64) if self.together && ty.shape.elements() == 1 => Vec::new(),
+            (Bits::Rounded, Dtype::F64) => vec![Packing::As(Dtype::F32)],
+            (Bits::Whole, _) | (_, Dtype::F64 | Dtype::F32) => Vec::new(),
+            (_, Dtype::Bool) => Packing::exact(Dtype::Bool, 0, 1),
+            (_, dtype @ (Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64)) => {
+                let exact = |r: Range| Packing::exact(dtype, r.least, r.most);
+                self.ranges[v].map_or_else(Vec::new, exact)
+            }
+        }
+    }
+
+    /// What it costs to keep an array in that way.
+    fn cost(&self, way: Packing, ty: &ArrayType) -> f64 {
+        let bytes = moved(way.packed(ty).bytes() as f64);
+        match (self.bits, way.is_exact()) {
+            (Bits::Cheap | Bits::Rounded, true) => bytes + work(way, ty),
+            // Who wants few bytes has time.
+            (Bits::Few | Bits::Whole, _) | (Bits::Cheap | Bits::Rounded, false) => bytes,
+        }
+    }
+
+    /// How a value is kept that is kept here, if not as it is.
+    fn way(&self, v: ValueId, ty: &ArrayType) -> Option<Packing> {
+        if self.bits == Bits::Cheap && is_little(ty, self.together) {
+            return None;
+        }
+        let fills = |way: &Packing| match way {
+            Packing::As(_) => true,
+            Packing::Words { width, .. } => {
+                self.together || 24 * way.packed(ty).bytes() <= 4 * width * ty.shape.elements()
+            }
+        };
+        let ways = self.ways(v, ty).into_iter().filter(fills);
+        let fewer = ways.filter(|way| way.packed(ty).bytes() < ty.bytes());
+        let costs = fewer.map(|way| (self.cost(way, ty), way));
+        let cheapest = costs.min_by(|(a, _), (b, _)| a.total_cmp(b));
+        cheapest.filter(|(cost, _)| *cost < moved(ty.bytes() as f64)).map(|(_, way)| way)
+    }
+}
+
+/// What it costs to move so many bytes as often as what is kept is moved.
+fn moved(bytes: f64) -> f64 {
+    bytes * MOVES * FLOPS_PER_BYTE * UNIT
+}
+
+/// What it costs to pack an array and to unpack it.
+fn work(way: Packing, ty: &ArrayType) -> f64 {
+    UNIT * f64::from(SCALAR * way.work()) * ty.shape.elements() as f64
+}
+
+/// The same derivative, in which what is kept lies in as many bits as the terms say.
+pub(super) fn pack(
+    module: &mut Module,
+    of: LinearizeOf,
+    terms: &Terms,
+) -> Result<LinearizeOf, Problem> {
+    let ways = ways(module, &of, terms);
+    if ways.is_empty() {
+        return Ok(of);
+    }
+    let (fwd, lin) = (module.get(of.fwd), module.get(of.lin));
+    let (mut draft, mut copying) = Copying::same_signature(&fwd);
+    let b = Builder::new(module, &mut draft);
+    let mut way_of: SecondaryMap<ValueId, Option<&Way>> = SecondaryMap::new();
+    ways.values().for_each(|way| way_of[way.value] = Some(way));
+    let mut packed: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
+    let mut pack = |made: &[ValueId], copying: &Copying| {
+        for Way { value, way, at } in made.iter().filter_map(|v| way_of[*v]) {
+            b.at(*at);
+            let bits = way.pack(&b, copying.read((*value).into()));
+            packed[*value] = Some(b.emit1(Op::keep(way.name()), &[bits]));
+        }
+    };
+    // What is packed as soon as it is made need not stay as it is.
+    pack(&fwd.params, &copying);
+    for (i, e) in fwd.equations.iter().enumerate() {
+        copying.define(e, b.copy(&fwd, i, copying.all(&e.operands)));
+        pack(&e.outputs, &copying);
+    }
+    let mut results = copying.results(&fwd);
+    let mut kept: OrderedMap<Residual, Residual> = OrderedMap::default();
+    for (residual, Way { value, .. }) in &ways {
+        let Some(packed) = packed[*value] else { continue };
+        let place = match *residual {
+            Residual::Kept(i) => i,
+            // The function gives it all the same.
+            Residual::Parameter(_) | Residual::Result(_) => {
+                results.push(packed);
+                results.len() - 1
+            }
+        };
+        results[place] = packed;
+        kept.insert(*residual, Residual::Kept(place));
+    }
+    let forward = draft.close(results)?;
+
+    let mut draft = Draft::new(lin.name.clone());
+    let mut residuals = Vec::with_capacity(of.residuals.len());
+    let mut args = Vec::with_capacity(of.residuals.len());
+    for (residual, p) in of.residuals.iter().zip(&lin.params) {
+        let ty = lin.types[*p].clone();
+        let way = ways.get(residual).zip(ty.as_array());
+        let packed = way.map_or_else(|| ty.clone(), |(way, ty)| way.way.packed(ty).into());
+        let param = draft.param(packed);
+        residuals.push(kept.get(residual).copied().unwrap_or(*residual));
+        args.push((param, way.map(|(way, ty)| (way, ty.clone()))));
+    }
+    let dx = lin.linear_params.iter().map(|p| lin.types[*p].clone());
+    let dx: Vec<Atom> = dx.map(|ty| draft.linear_param(ty)).collect();
+    let b = Builder::new(module, &mut draft);
+    let unpacked = args.into_iter().map(|(y, way)| match way {
+        Some((Way { way, at, .. }, ty)) => {
+            b.at(*at);
+            way.unpack(&b, y, &ty)
+        }
+        None => y,
+    });
+    let args: Vec<Atom> = unpacked.chain(dx).collect();
+    let dy = b.inline(of.lin, &args);
+    let linear = draft.close(dy)?;
+    let (fwd, lin) = (module.add(forward)?, module.add(linear)?);
+    Ok(LinearizeOf { fwd, lin, active_out: of.active_out, residuals })
+}
+
+/// How a residual is packed.
+struct Way {
+    /// The value that it is.
+    value: ValueId,
+    way: Packing,
+    /// The line that makes the value.
+    at: Loc,
+}
+
+/// The residuals that are packed.
+fn ways(module: &Module, of: &LinearizeOf, terms: &Terms) -> OrderedMap<Residual, Way> {
+    let mut found = OrderedMap::default();
+    if terms.bits == Bits::Whole {
+        return found;
+    }
+    let fwd = module.function(of.fwd);
+    let widths = Widths::of(module, fwd, terms);
+    let constant = constants(module, fwd, &terms.params);
+    let own = |prices: &[Price], i: usize| prices.get(i).is_some_and(|price| price.is_own());
+    let rounds = terms.bits == Bits::Rounded;
+    let decisive = if rounds { decisive(module, of.lin) } else { Vec::new() };
+    for (k, residual) in of.residuals.iter().enumerate() {
+        let value = match *residual {
+            Residual::Kept(i) => fwd.results[i].value(),
+            Residual::Result(i) if own(&terms.results, i) => fwd.results[i].value(),
+            Residual::Parameter(i) if own(&terms.params, i) => Some(fwd.params[i]),
+            Residual::Result(_) | Residual::Parameter(_) => None,
+        };
+        // What follows from constants is kept once for all rounds, further out.
+        let Some(value) = value.filter(|v| !constant[*v]) else { continue };
+        let Some(ty) = fwd.types[value].as_array() else { continue };
+        let exact = decisive.get(k) == Some(&true);
+        if let Some(way) = widths.way(value, ty).filter(|way| way.is_exact() || !exact) {
+            let made = fwd.equations.iter().position(|e| e.outputs.contains(&value));
+            let at = made.and_then(|i| fwd.location(i));
+            found.insert(*residual, Way { value, way, at });
+        }
+    }
+    found
+}

@@ -1,0 +1,124 @@
+//! What is chosen, carried out: the linear half computes again what is not kept.
+//!
+//! ```text
+//! fwd: x -> (y, kept)                  fwd': x -> (y, kept')
+//! lin: (residuals; dx) -> dy           lin': (residuals'; dx) -> let again = .. in lin (residuals; dx)
+//! ```
+//!
+//! Equations are copied from the forward half, so what is computed again has the same bits. It runs where
+//! the linear half stands: in reverse mode, right before the backward pass of this function and after that
+//! of everything behind it. So of a chain of such functions one at a time has its values in memory.
+//!
+//! Where both halves will stand in one function, what is computed again reads through `keep`, without
+//! which common subexpressions would be merged back into the forward pass and kept after all.
+
+use crate::passes::live_equations::sweep;
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::lang::query::{LinearizeOf, Residual};
+use tapeloom_ir::prim::{Op, RECOMPUTE, Regions};
+use tapeloom_ir::{Atom, Builder, Copying, Draft, Function, Module, Problem, Spot, Type, ValueId};
+
+/// The same derivative, where the linear half runs those equations of the forward half `f` again.
+pub(super) fn rewrite(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    of: &LinearizeOf,
+    f: &Function,
+    again: &[bool],
+    together: bool,
+) -> Result<LinearizeOf, Problem> {
+    let own = of.active_out.len();
+    let lin = module.get(of.lin);
+    // Where in the forward half a value is anyway.
+    let mut there: SecondaryMap<ValueId, Option<Residual>> = SecondaryMap::new();
+    for (i, v) in f.results[..own].iter().enumerate().filter_map(|(i, a)| Some((i, a.value()?))) {
+        there[v].get_or_insert(Residual::Result(i));
+    }
+    for (i, p) in f.params.iter().enumerate() {
+        there[*p] = Some(Residual::Parameter(i));
+    }
+    let mut forward = f.clone();
+    forward.results.truncate(own);
+    let mut residuals = Vec::new();
+    let mut draft = Draft::new(lin.name.clone());
+    // What the linear half reads, and the same behind its mark, for what is computed again.
+    let [mut read, mut behind] = [Copying::new(), Copying::new()];
+    let mut ask = |v: ValueId, read: &mut Copying, draft: &mut Draft| {
+        if read.knows(v) {
+            return;
+        }
+        read.bind(v, draft.param(f.types[v].clone()));
+        residuals.push(there[v].unwrap_or_else(|| {
+            forward.results.push(wrong(f, v).unwrap_or(v).into());
+            Residual::Kept(forward.results.len() - 1)
+        }));
+    };
+    let mut computed: SecondaryMap<ValueId, bool> = SecondaryMap::new();
+    let runs = || f.equations.iter().enumerate().filter(|(i, _)| again[*i]);
+    for (_, e) in runs() {
+        for v in e.operands.iter().filter_map(|a| a.value()).filter(|v| !computed[*v]) {
+            ask(v, &mut read, &mut draft);
+            behind.bind(v, read.read(v.into()));
+        }
+        for o in &e.outputs {
+            computed[*o] = true;
+        }
+    }
+    let wanted = Residual::pick(
+        &of.residuals,
+        &f.params.iter().map(|p| Atom::Value(*p)).collect::<Vec<_>>(),
+        &f.results,
+    );
+    for v in wanted.iter().filter_map(|a| a.value()).filter(|v| !computed[*v]) {
+        ask(v, &mut read, &mut draft);
+    }
+    let dx: Vec<Atom> =
+        lin.linear_params.iter().map(|p| draft.linear_param(lin.types[*p].clone())).collect();
+
+    if together {
+        let marked = |v: &ValueId| behind.knows(*v) && matches!(f.types[*v], Type::Array(_));
+        let values: Vec<ValueId> = f.types.keys().filter(marked).collect();
+        let b = Builder::new(module, &mut draft);
+        for v in values {
+            let mark = b.emit1(Op::keep(RECOMPUTE), &[behind.read(v.into())]);
+            behind.bind(v, mark);
+        }
+    }
+    // What the forward half computes too is computed again, and its lines say so.
+    let mut lines = f.clone();
+    let mut live: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
+    forward.results.iter().filter_map(|a| a.value()).for_each(|v| live[v] = true);
+    for (e, at) in f.equations.iter().zip(&mut lines.locations).rev() {
+        if e.outputs.iter().any(|o| live[*o]) {
+            e.operands.iter().filter_map(|a| a.value()).for_each(|v| live[v] = true);
+            *at = at.map(Spot::once_more);
+        }
+    }
+    for (i, e) in runs() {
+        let operands = behind.all(&e.operands);
+        behind.define(e, draft.copy(&lines, i, operands));
+    }
+    let value = |a: &Atom| match a {
+        Atom::Value(v) if computed[*v] => behind.read(*a),
+        Atom::Value(_) => read.read(*a),
+        Atom::Literal(_) => *a,
+    };
+    let mut args: Vec<Atom> = wanted.iter().map(value).collect();
+    args.extend(dx);
+    let dy = Builder::new(module, &mut draft).inline(of.lin, &args);
+    let lin = draft.close(dy)?;
+    let lin = sweep(regions, module, lin)?;
+    let forward = sweep(regions, module, forward)?;
+    let (fwd, lin) = (module.add(forward)?, module.add(lin)?);
+    Ok(LinearizeOf { fwd, lin, active_out: of.active_out.clone(), residuals })
+}
+
+/// Where the fault is planted, an operand of its type of what gives a value.
+fn wrong(f: &Function, v: ValueId) -> Option<ValueId> {
+    if !planted(Fault::WrongCut) {
+        return None;
+    }
+    let e = f.equations.iter().find(|e| e.outputs.contains(&v))?;
+    e.operands.iter().filter_map(|a| a.value()).find(|x| f.types[*x] == f.types[v])
+}

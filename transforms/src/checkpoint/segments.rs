@@ -1,0 +1,285 @@
+//! Straight-line code within a budget, also beside loops: pieces that are undone one after the other.
+//!
+//! ```text
+//! x -> f1 -> y1 -> f2 -> y2 -> f3 -> y3 -> f4 -> y          kept: y1, y2 and what the last piece keeps
+//!      `call{checkpoint=nothing}`          kept
+//! ```
+//!
+//! Who computes everything again at once has everything in memory again. So the function becomes calls of
+//! its pieces: what crosses the cuts is kept, and while a piece is undone there is what that piece computes
+//! again. As many of the last pieces as the budget allows keep what they need, since they are undone first.
+//!
+//! What a value takes is estimated: what ends up in memory is what contractions, reductions and their like
+//! give and what contractions read; arithmetic in between is done where it is read. Whether a plan keeps
+//! to its budget is not estimated, but counted where it is made.
+//!
+//! Source: Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost" (2016).
+
+use crate::ad::transpose::reads_late;
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Lowering;
+use tapeloom_ir::{
+    Atom, Builder, Copying, Draft, FuncId, Function, Module, Op, OrderedMap, OrderedSet, Policy,
+    Problem, ValueId,
+};
+
+/// How many pieces there are at most.
+const MOST: usize = 64;
+
+/// How many plans are tried.
+const TRIED: usize = 8;
+
+/// A function cut into pieces.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Pieces {
+    /// Before which equations it is cut, in ascending order.
+    cuts: Vec<usize>,
+    /// How many pieces are computed again; the others keep what they need.
+    again: usize,
+}
+
+/// What a plan is estimated to come to, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Estimate {
+    /// Alive between the forward pass and the way back.
+    tape: u64,
+    /// The same and what the largest piece computes again.
+    peak: u64,
+    /// Computed again.
+    again: u64,
+}
+
+/// Plans for a function with a tape of so many bytes, the best first: those that run as little again as can be,
+/// where so many are there at most while a piece is undone, and otherwise those with the fewest. None if everything
+/// computed again takes no more than pieces. What runs functions is in no piece.
+pub(super) fn plans(module: &Module, f: &Function, bytes: u64, peak: u64) -> Vec<Pieces> {
+    if !f.linear_params.is_empty() {
+        return Vec::new();
+    }
+    let code = Code::of(module, f);
+    let heavy = code.before.windows(2).filter(|at| at[0] < at[1]).count();
+    let whole = code.whole();
+    let mut all: Vec<(Estimate, Pieces)> = Vec::new();
+    for n in 2..=MOST.min(heavy) {
+        let cuts = code.cuts(n);
+        for (of, again) in code.estimates(&cuts).into_iter().zip(1..) {
+            if of.tape <= bytes && of.peak < whole {
+                all.push((of, Pieces { cuts: cuts.clone(), again }));
+            }
+        }
+    }
+    let over = |of: &Estimate| of.peak.saturating_sub(peak);
+    all.sort_by_key(|(of, _)| (over(of), of.again, of.peak));
+    all.into_iter().map(|(_, pieces)| pieces).take(TRIED).collect()
+}
+
+/// What a plan looks at of a function.
+struct Code {
+    /// How many bytes what equations give takes in memory, if it is computed again: of those before each
+    /// place, together.
+    before: Vec<u64>,
+    /// Of what is read by equations: its bytes, where it is made, and where it is read last.
+    spans: Vec<(u64, usize, usize)>,
+    /// Bytes of values that are made before each equation and read from it on.
+    crossing: Vec<u64>,
+}
+
+/// [`Code::sizes`].
+fn sizes(module: &Module, f: &Function) -> Vec<u64> {
+    let lowered: Vec<Lowering> = f.equations.iter().map(|e| e.lower(module, f)).collect();
+    let mut read: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
+    for (e, lowering) in f.equations.iter().zip(&lowered) {
+        if matches!(lowering, Lowering::Contract { .. }) {
+            e.operands.iter().filter_map(|a| a.value()).for_each(|v| read[v] = true);
+        }
+    }
+    let size = |(i, lowering): (usize, &Lowering)| {
+        let outputs = &f.equations[i].outputs;
+        let in_place = match lowering {
+            Lowering::View { .. } | Lowering::Reshape | Lowering::Alias { .. } => true,
+            Lowering::Elementwise(_) | Lowering::Iota { .. } => !outputs.iter().any(|o| read[*o]),
+            Lowering::DynamicSlice
+            | Lowering::Gather { .. }
+            | Lowering::DynamicUpdateSlice
+            | Lowering::Reduce { .. }
+            | Lowering::ArgReduce { .. }
+            | Lowering::Cumulate { .. }
+            | Lowering::ArgSort { .. }
+            | Lowering::Contract { .. }
+            | Lowering::Scatter { .. }
+            | Lowering::Host(_)
+            | Lowering::Missing(_) => false,
+            // In no piece.
+            Lowering::Call(_) | Lowering::Branch { .. } | Lowering::Loop { .. } => true,
+        };
+        if in_place { 0 } else { outputs.iter().map(|o| bytes(f, *o)).sum() }
+    };
+    lowered.iter().enumerate().map(size).collect()
+}
+
+fn bytes(f: &Function, v: ValueId) -> u64 {
+    f.types[v].as_array().map_or(0, |ty| ty.bytes() as u64)
+}
+
+impl Code {
+    fn of(module: &Module, f: &Function) -> Code {
+        let mut last: SecondaryMap<ValueId, usize> = SecondaryMap::with_capacity(f.types.len());
+        for (i, e) in f.equations.iter().enumerate() {
+            e.operands.iter().filter_map(|a| a.value()).for_each(|v| last[v] = i);
+        }
+        let made = f.equations.iter().enumerate();
+        let made = made.flat_map(|(i, e)| e.outputs.iter().map(move |o| (*o, i)));
+        let spans = made.map(|(v, i)| (bytes(f, v), i, last[v])).filter(|(_, i, last)| last > i);
+        let spans: Vec<_> = spans.collect();
+        let mut change = vec![0i128; f.equations.len() + 1];
+        for (bytes, made, last) in &spans {
+            change[made + 1] += i128::from(*bytes);
+            change[last + 1] -= i128::from(*bytes);
+        }
+        let alive = change.iter().scan(0, |all, by| {
+            *all += by;
+            u64::try_from(*all).ok()
+        });
+        let sums = sizes(module, f).into_iter().scan(0u64, |all, size| {
+            *all = all.saturating_add(size);
+            Some(*all)
+        });
+        Code { before: [0].into_iter().chain(sums).collect(), crossing: alive.collect(), spans }
+    }
+
+    /// What all takes.
+    fn whole(&self) -> u64 {
+        self.before.last().copied().unwrap_or(0)
+    }
+
+    /// Where `n` pieces begin that take about as much each, the first one aside: near each place the cut
+    /// that least crosses.
+    fn cuts(&self, n: usize) -> Vec<usize> {
+        let piece = (self.whole() / n as u64).max(1);
+        let (mut end, mut cuts) = (piece, Vec::new());
+        // Equations before which a fourth of a piece more or less is done.
+        let mut near: Vec<usize> = Vec::new();
+        for (i, sums) in self.before.windows(2).enumerate() {
+            if i > 0 && sums[0] >= end - piece / 4 {
+                near.push(i);
+            }
+            let at = sums[1];
+            if at > end.saturating_add(piece / 4) {
+                cuts.extend(near.drain(..).min_by_key(|i| self.crossing[*i]));
+                while end.saturating_add(piece / 4) < at {
+                    end = end.saturating_add(piece);
+                }
+            }
+        }
+        cuts
+    }
+
+    /// What it comes to if only the first piece is computed again, the first two, .., all.
+    fn estimates(&self, cuts: &[usize]) -> Vec<Estimate> {
+        // What crosses a cut, at the first one that it crosses.
+        let mut crossing = vec![0u64; cuts.len() + 1];
+        for (bytes, made, last) in &self.spans {
+            let first = cuts.partition_point(|at| at <= made);
+            if cuts.get(first).is_some_and(|at| at <= last) {
+                crossing[first] = crossing[first].saturating_add(*bytes);
+            }
+        }
+        let (mut begun, mut largest, mut kept) = (0, 0, 0u64);
+        let all = cuts.iter().copied().chain([self.before.len() - 1]).zip(crossing);
+        let one = |(end, crossing): (usize, u64)| {
+            let again = self.before[end];
+            largest = (again - begun).max(largest);
+            begun = again;
+            kept = kept.saturating_add(crossing);
+            let tape = kept.saturating_add(self.whole() - again);
+            Estimate { tape, peak: tape.saturating_add(largest), again }
+        };
+        all.map(one).collect()
+    }
+}
+
+impl Pieces {
+    /// The same function as calls of its pieces.
+    pub(super) fn cut(&self, module: &mut Module, f: &Function) -> Result<FuncId, Problem> {
+        let end = self.cuts.get(self.again - 1).copied().unwrap_or(f.equations.len());
+        // The way back adds the cotangents of places that are read late last, also in the midst of a piece, and sums
+        // of floats must not depend on where cuts are. So such reads are in no piece, and nothing else that reads the
+        // array is in the piece that makes it.
+        let late = match planted(Fault::LatePlaces) {
+            true => vec![None; f.equations.len()],
+            false => reads_late(module, f, |_| true),
+        };
+        let arrays: OrderedSet<ValueId> = late.iter().flatten().copied().collect();
+        let (mut draft, mut copying) = Copying::same_signature(f);
+        let mut own: Vec<usize> = Vec::new();
+        // Who reads an array first: who comes before that would not be late any more.
+        let first = |v: ValueId| {
+            f.equations.iter().position(|e| e.operands.iter().any(|a| a.value() == Some(v)))
+        };
+        let firsts: OrderedMap<ValueId, usize> =
+            arrays.iter().filter_map(|v| Some((*v, first(*v)?))).collect();
+        for (i, e) in f.equations.iter().enumerate() {
+            let there = |a: &Atom| a.value().is_none_or(|v| copying.knows(v));
+            let stays =
+                |array: ValueId| firsts.get(&array).is_none_or(|first| !own.contains(first));
+            let before = late[i].is_some_and(stays) && e.operands.iter().all(there);
+            let alone = i >= end || !e.op.regions().is_empty() || late[i].is_some();
+            if alone && !before || self.cuts.contains(&i) {
+                piece(module, f, &mut own, &mut draft, &mut copying)?;
+            }
+            if alone {
+                let made = draft.copy(f, i, copying.all(&e.operands));
+                copying.define(e, made);
+                continue;
+            }
+            own.push(i);
+            if e.outputs.iter().any(|o| arrays.contains(o)) {
+                piece(module, f, &mut own, &mut draft, &mut copying)?;
+            }
+        }
+        piece(module, f, &mut own, &mut draft, &mut copying)?;
+        draft.finish(module, copying.results(f))
+    }
+}
+
+/// Calls those equations, of which there are none then.
+fn piece(
+    module: &mut Module,
+    f: &Function,
+    own: &mut Vec<usize>,
+    draft: &mut Draft,
+    copying: &mut Copying,
+) -> Result<(), Problem> {
+    let own = std::mem::take(own);
+    let (Some(first), Some(last)) = (own.first().copied(), own.last().copied()) else {
+        return Ok(());
+    };
+    let all = || own.iter().map(|i| &f.equations[*i]);
+    let made: OrderedSet<ValueId> = all().flat_map(|e| e.outputs.iter().copied()).collect();
+    let read: OrderedSet<ValueId> =
+        all().flat_map(|e| &e.operands).filter_map(|a| a.value()).collect();
+    let later = f.equations[last + 1..].iter().flat_map(|e| &e.operands).chain(&f.results);
+    let later: OrderedSet<ValueId> = later.filter_map(|a| a.value()).collect();
+    let params: Vec<ValueId> = read.into_iter().filter(|v| !made.contains(v)).collect();
+    let results: Vec<ValueId> = made.into_iter().filter(|v| later.contains(v)).collect();
+
+    let (mut inner, mut inside) = (Draft::new(f.name.clone()), Copying::new());
+    for p in &params {
+        inside.bind(*p, inner.param(f.types[*p].clone()));
+    }
+    for i in own.iter().copied() {
+        let made = inner.copy(f, i, inside.all(&f.equations[i].operands));
+        inside.define(&f.equations[i], made);
+    }
+    let function =
+        inner.finish(module, results.iter().map(|v| inside.read((*v).into())).collect())?;
+    let b = Builder::new(module, draft);
+    b.at(f.location(first));
+    let operands: Vec<Atom> = params.iter().map(|v| copying.read((*v).into())).collect();
+    let outputs = b.emit(Op::checkpoint(function, Policy::Nothing), &operands);
+    for (v, made) in results.iter().zip(&outputs) {
+        copying.bind(*v, *made);
+    }
+    Ok(())
+}

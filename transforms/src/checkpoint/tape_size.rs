@@ -1,0 +1,204 @@
+//! How large a tape gets: what is kept, and what the way back records on top.
+//!
+//! ```text
+//! kept                                results of the forward half that the linear half reads
+//! recorded, in the linear half        what loops stack that run again, the places of their carries, and of what
+//!                                     is run inside, one after the other, the largest
+//! ```
+
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::lang::query::LinearizeOf;
+use tapeloom_ir::prim::{Lowering, Role};
+use tapeloom_ir::{
+    FuncId, Loc, Maker, Module, OrderedMap, OrderedSet, Type, ValueId, deeper, maker,
+};
+
+/// The tape of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Tape {
+    /// So many bytes at most.
+    Bytes(u64),
+    /// As many as the run says; the loop whose rounds keep them.
+    Unbounded(Loc),
+}
+
+/// A value of a tape.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    function: FuncId,
+    value: ValueId,
+    bytes: u64,
+}
+
+/// How large the tape of a derivative gets.
+pub(super) fn tape_of(module: &Module, of: &LinearizeOf) -> Tape {
+    match parts(module, of) {
+        Ok(parts) => Tape::Bytes(sum(&parts)),
+        Err(at) => Tape::Unbounded(at),
+    }
+}
+
+/// How many values are named.
+const NAMED: usize = 3;
+
+/// The largest values of a tape, in words.
+pub(super) fn largest(module: &Module, of: &LinearizeOf) -> String {
+    let mut alike: OrderedMap<String, (u64, usize)> = OrderedMap::default();
+    for part in parts(module, of).unwrap_or_default() {
+        let (bytes, times) = alike.entry(part.describe(module)).or_default();
+        *bytes = bytes.saturating_add(part.bytes);
+        *times += 1;
+    }
+    alike.sort_by(|_, (a, _), _, (b, _)| b.cmp(a));
+    let one = |(what, (bytes, times)): (&String, &(u64, usize))| match times {
+        1 => format!("{bytes} bytes are {what}"),
+        _ => format!("{bytes} bytes are {times} of {what}"),
+    };
+    alike.iter().take(NAMED).map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn sum(parts: &[Part]) -> u64 {
+    parts.iter().fold(0, |all, part| all.saturating_add(part.bytes))
+}
+
+/// The values of a tape, or the line of the loop that makes as many as the run says.
+fn parts(module: &Module, of: &LinearizeOf) -> Result<Vec<Part>, Loc> {
+    let fwd = module.function(of.fwd);
+    let mut all = Vec::new();
+    for (i, ty) in fwd.result_types().iter().enumerate().skip(of.active_out.len()) {
+        let value = fwd.results[i].value();
+        match (ty, value) {
+            (Type::Array(_), None) => {}
+            (Type::Array(ty), Some(value)) => {
+                all.push(Part { function: of.fwd, value, bytes: ty.bytes() as u64 });
+            }
+            (Type::Tape(_), _) => return Err(value.and_then(|v| made(module, of.fwd, v)?.at)),
+        }
+    }
+    if !planted(Fault::Uncounted) {
+        all.extend(recorded(module, of.lin)?);
+    }
+    Ok(all)
+}
+
+/// What makes a value, if it is not given.
+fn made(module: &Module, f: FuncId, v: ValueId) -> Option<Maker> {
+    let f = module.function(f);
+    let mut outputs = f.equations.iter().enumerate();
+    let (i, n) = outputs.find_map(|(i, e)| Some((i, e.outputs.iter().position(|o| *o == v)?)))?;
+    Some(maker(module, f, i, n))
+}
+
+impl Part {
+    /// `h: f64[64,64], dot at src/main.rs:7`
+    fn describe(&self, module: &Module) -> String {
+        let ty = &module.function(self.function).types[self.value];
+        let Some(Maker { what, at, packed: _, named }) = made(module, self.function, self.value)
+        else {
+            return ty.to_string();
+        };
+        let name = named.map_or(String::new(), |name| format!("{name}: "));
+        let at = at.map_or(String::new(), |at| format!(" at {}:{}", at.file(), at.line()));
+        format!("{name}{ty}, {what}{at}")
+    }
+}
+
+/// What loops record that a linear half runs again: what their rounds stack, the places of their carries,
+/// also where a branch or a round hands them on, and of what is run in them, one after the other, the largest.
+fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
+    let f = module.function(lin);
+    let mut of: SecondaryMap<ValueId, Origin> = SecondaryMap::with_capacity(f.types.len());
+    f.linear_params.iter().for_each(|p| of[*p] = Origin::Linear);
+    // What is held from here to what is undone.
+    let mut held: OrderedSet<ValueId> = OrderedSet::default();
+    let mut inside: Vec<Part> = Vec::new();
+    for (i, e) in f.equations.iter().enumerate() {
+        let regions = e.op.regions();
+        let rules = regions.iter().any(|r| r.role == Role::Rule);
+        let operands = || e.operands.iter().filter_map(|a| a.value());
+        let linear = operands().any(|v| of[v] == Origin::Linear);
+        let constant = operands().all(|v| of[v] == Origin::Constant);
+        let marked = || operands().map(|v| of[v]).next();
+        let origin = match (linear, regions.is_empty()) {
+            (true, _) => Origin::Linear,
+            // A mark is no other value.
+            (false, _) if e.op.mark().is_some() => marked().unwrap_or(Origin::Constant),
+            (false, true) if constant && is_uniform(&e.lower(module, f)) => Origin::Constant,
+            (false, true) => Origin::Computed,
+            (false, false) => Origin::Run,
+        };
+        e.outputs.iter().for_each(|o| of[*o] = origin);
+        let places = e.op.kept_carries(module);
+        for (k, v) in e.operands.iter().enumerate().filter_map(|(k, a)| Some((k, a.value()?))) {
+            let lies = match of[v] {
+                Origin::Run => linear && !regions.is_empty() || rules,
+                // Places that are made here, and not kept. What else is made here is there while it is undone.
+                Origin::Computed => places.contains(&k),
+                Origin::Param | Origin::Constant | Origin::Linear => false,
+            };
+            if lies {
+                held.insert(v);
+            }
+        }
+        if let (false, Some((_, rounds))) = (linear, e.op.as_loop(module)) {
+            let stacked =
+                e.outputs.iter().enumerate().filter(|(r, _)| rounds.carrier(*r).is_none());
+            for (_, o) in stacked {
+                match &f.types[*o] {
+                    Type::Array(_) => drop(held.insert(*o)),
+                    Type::Tape(_) => return Err(f.location(i)),
+                }
+            }
+        }
+        for region in regions.iter().filter(|r| (r.role == Role::Rule) == rules) {
+            let other = deeper(|| recorded(module, region.function))?;
+            if sum(&other) > sum(&inside) {
+                inside = other;
+            }
+        }
+    }
+    let bytes = |v: &ValueId| f.types[*v].as_array().map_or(0, |ty| ty.bytes() as u64);
+    let own = held.iter().map(|v| Part { function: lin, value: *v, bytes: bytes(v) });
+    Ok(own.chain(inside).collect())
+}
+
+/// Whether of literals it gives the same one everywhere.
+fn is_uniform(lowering: &Lowering) -> bool {
+    match lowering {
+        Lowering::View { pieces, .. } => pieces.len() == 1,
+        Lowering::Reshape | Lowering::Alias { .. } => true,
+        Lowering::Elementwise(_)
+        | Lowering::Iota { .. }
+        | Lowering::DynamicSlice
+        | Lowering::Gather { .. }
+        | Lowering::DynamicUpdateSlice
+        | Lowering::Scatter { .. }
+        | Lowering::Reduce { .. }
+        | Lowering::ArgReduce { .. }
+        | Lowering::Cumulate { .. }
+        | Lowering::ArgSort { .. }
+        | Lowering::Contract { .. }
+        | Lowering::Host(_)
+        | Lowering::Call(_)
+        | Lowering::Branch { .. }
+        | Lowering::Loop { .. }
+        | Lowering::Missing(_) => false,
+    }
+}
+
+/// Where a value of a linear half comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Origin {
+    /// It is given.
+    #[default]
+    Param,
+    /// It is one number over and over, which needs no memory: a tangent that is zero, say.
+    Constant,
+    /// It is computed here, of what is known.
+    Computed,
+    /// What runs here of functions gave it, of what is known.
+    Run,
+    /// It follows from what is linear.
+    Linear,
+}

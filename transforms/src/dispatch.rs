@@ -1,0 +1,187 @@
+//! The transforms, as users and as rules of region primitives ask for them.
+//!
+//! `ir` defines the rules and does not know the transforms; a call's jvp rule needs jvp of its body.
+//! So `ir` declares the trait [`Regions`], this file implements it, and the walks are handed whoever
+//! answers. The module remembers every answer.
+
+use tapeloom_ir::lang::query::{
+    Batch, BatchOf, Jvp, JvpOf, Linearize, LinearizeOf, Onto, Plan, Prune, PruneOf, Transpose,
+    TransposeOf, Unzip, UnzipOf, Wanted, Within,
+};
+use tapeloom_ir::prim::Regions;
+use tapeloom_ir::{FuncId, Module, Policy, Problem, Share, Terms};
+
+/// All transforms of this crate.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Transforms;
+
+/// A list with one entry for each of `n`; where nothing is said, `rest`.
+fn full<T: Copy>(given: &[T], n: usize, rest: T) -> Vec<T> {
+    (0..n).map(|i| given.get(i).copied().unwrap_or(rest)).collect()
+}
+
+impl Regions for Transforms {
+    fn jvp(
+        &mut self,
+        module: &mut Module,
+        f: FuncId,
+        active: &[bool],
+        forced: &[bool],
+    ) -> Result<JvpOf, Problem> {
+        let forced = full(forced, module.function(f).results.len(), false);
+        let question = Jvp { active: active.to_vec(), forced };
+        module.answer(f, question, |m, q| crate::ad::jvp::derive(self, m, f, q))
+    }
+
+    fn linearize(
+        &mut self,
+        module: &mut Module,
+        f: FuncId,
+        active: &[bool],
+        forced: &[bool],
+        shares: &[Share],
+    ) -> Result<LinearizeOf, Problem> {
+        let forced = full(forced, module.function(f).results.len(), false);
+        let shares = full(shares, active.len(), Share::FREE);
+        let question = Linearize { active: active.to_vec(), forced, shares };
+        module.answer(f, question, |m, q| crate::ad::linearize::derive(self, m, f, q))
+    }
+
+    fn plan(
+        &mut self,
+        module: &mut Module,
+        of: LinearizeOf,
+        terms: Terms,
+    ) -> Result<LinearizeOf, Problem> {
+        let LinearizeOf { fwd, lin, active_out, residuals } = of;
+        let question = Plan { lin, active_out, residuals, terms };
+        module.answer(fwd, question, |m, q| crate::checkpoint::derive(self, m, fwd, q))
+    }
+
+    fn within(
+        &mut self,
+        module: &mut Module,
+        f: FuncId,
+        active: &[bool],
+        shares: &[Share],
+        policy: &Policy,
+    ) -> Result<LinearizeOf, Problem> {
+        let shares = full(shares, active.len(), Share::FREE);
+        let question = Within { active: active.to_vec(), shares, policy: policy.clone() };
+        module.answer(f, question, |m, q| crate::checkpoint::within(self, m, f, q))
+    }
+
+    fn transpose(
+        &mut self,
+        module: &mut Module,
+        f: FuncId,
+        nonzero: &[bool],
+        onto: &[Onto],
+    ) -> Result<TransposeOf, Problem> {
+        let onto = full(onto, module.function(f).linear_params.len(), Onto::Nothing);
+        let question = Transpose { nonzero: nonzero.to_vec(), onto };
+        module.answer(f, question, |m, q| crate::ad::transpose::derive(self, m, f, q))
+    }
+
+    fn batch(
+        &mut self,
+        module: &mut Module,
+        f: FuncId,
+        size: usize,
+        batched: &[bool],
+        wanted: &[Wanted],
+    ) -> Result<BatchOf, Problem> {
+        let wanted = full(wanted, module.function(f).results.len(), Wanted::AsIs);
+        let question = Batch { size, batched: batched.to_vec(), wanted };
+        module.answer(f, question, |m, q| crate::ad::batch::derive(self, m, f, q))
+    }
+
+    fn prune(
+        &mut self,
+        module: &mut Module,
+        f: FuncId,
+        used: &[bool],
+        kept: &[bool],
+    ) -> Result<PruneOf, Problem> {
+        let kept = full(kept, module.function(f).all_params().count(), false);
+        let question = Prune { used: used.to_vec(), kept };
+        module.answer(f, question, |m, q| crate::passes::prune::derive(self, m, f, q))
+    }
+
+    fn unzip(
+        &mut self,
+        module: &mut Module,
+        f: FuncId,
+        known: &[bool],
+    ) -> Result<UnzipOf, Problem> {
+        let question = Unzip { known: known.to_vec() };
+        module.answer(f, question, |m, q| crate::ad::unzip::derive(self, m, f, q))
+    }
+}
+
+/// The forward derivative of `f`: `(x.., dx of the active) -> (y.., dy of the active outputs)`.
+///
+/// Parameters that are linear in `f` come as ordinary ones.
+///
+/// # Errors
+/// A derivative that does not exist, with the user's line.
+pub fn jvp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Problem> {
+    Transforms.jvp(module, f, active, &[])
+}
+
+/// The two halves of the derivative of `f` with respect to the `active` parameters.
+///
+/// # Errors
+/// A derivative that does not exist, with the user's line.
+pub fn linearize(module: &mut Module, f: FuncId, active: &[bool]) -> Result<LinearizeOf, Problem> {
+    let f = crate::loops::tidy(module, f)?;
+    let of = Transforms.linearize(module, f, active, &[], &[])?;
+    Transforms.plan(module, of, Terms::call(Policy::Planned))
+}
+
+/// The same function with the marked ordinary parameters linear (and so last), and calls inlined, if it
+/// is linear in them.
+///
+/// # Errors
+/// [`Kind::NotLinear`](tapeloom_ir::Kind::NotLinear), with the line of the primitive at fault.
+pub fn as_linear(module: &mut Module, f: FuncId, linear: &[bool]) -> Result<FuncId, Problem> {
+    tapeloom_ir::prim::as_linear(&mut Transforms, module, f, linear, 0)
+}
+
+/// The transpose of a linear function: `(k..; ct of the results marked nonzero) -> ct of the linear
+/// parameters`, of which those that are zero are left out.
+///
+/// # Errors
+/// [`Kind::NotLinear`](tapeloom_ir::Kind::NotLinear) when a primitive on the way is not linear.
+pub fn transpose(module: &mut Module, f: FuncId, nonzero: &[bool]) -> Result<TransposeOf, Problem> {
+    Transforms.transpose(module, f, nonzero, &[])
+}
+
+/// `f` over a batch of `size`: parameters marked `batched` get a new axis 0 of that extent.
+///
+/// # Errors
+/// What a batching rule reports.
+pub fn batch(
+    module: &mut Module,
+    f: FuncId,
+    size: usize,
+    batched: &[bool],
+) -> Result<BatchOf, Problem> {
+    Transforms.batch(module, f, size, batched, &[])
+}
+
+/// `f` with only the results marked `used`, and which of its parameters are still read.
+///
+/// # Errors
+/// None that a well-formed module can cause.
+pub fn prune(module: &mut Module, f: FuncId, used: &[bool]) -> Result<PruneOf, Problem> {
+    Transforms.prune(module, f, used, &[])
+}
+
+/// `f` in two: what depends on the `known` parameters alone, and the rest.
+///
+/// # Errors
+/// None that a well-formed module can cause.
+pub fn unzip(module: &mut Module, f: FuncId, known: &[bool]) -> Result<UnzipOf, Problem> {
+    Transforms.unzip(module, f, known)
+}

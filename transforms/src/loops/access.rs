@@ -1,0 +1,73 @@
+//! Touches: where equations read and write an array, as sums.
+
+use super::access_box::{Along, Area};
+use super::integer_facts::{Known, Sum, Symbol};
+use tapeloom_ir::prim::{Part, Start, component, linear};
+use tapeloom_ir::{Atom, Builder, Equation, Function, Type, ValueId};
+
+/// A box of the first operand of an equation, which begins at sums.
+pub(super) struct Touch {
+    pub(super) part: Part,
+    pub(super) starts: Vec<Sum>,
+}
+
+impl Touch {
+    pub(super) fn of(known: &Known<'_>, f: &Function, e: &Equation) -> Option<Touch> {
+        let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
+        let part = e.op.part(&types)?;
+        let start = |start: &Start| match start {
+            Start::Number(at) => Some(Sum::number(*at)),
+            Start::Given { operand, component } => {
+                known.parts(e.operands[*operand])?.get(*component).cloned()
+            }
+        };
+        let starts = part.starts.iter().map(start).collect::<Option<_>>()?;
+        (!part.sizes.contains(&0)).then_some(Touch { part, starts })
+    }
+
+    /// Where that is, in all rounds. Symbols of values that `same` names are the same in all rounds.
+    pub(super) fn area(
+        &self,
+        known: &Known<'_>,
+        extents: &[usize],
+        same: impl Fn(ValueId) -> bool,
+    ) -> Option<Area> {
+        let axes = self.starts.iter().zip(&self.part.sizes).zip(extents);
+        let along = axes.map(|((start, size), extent)| {
+            // What does not move what is outside must be known to be inside.
+            (self.part.clamps || fits(known, start, *size, *extent))
+                .then(|| Along::of(known, start, *size, *extent, &same))
+        });
+        along.collect::<Option<_>>().map(Area)
+    }
+
+    /// Whether it is known to lie in an array of those extents.
+    pub(super) fn is_inside(&self, known: &Known<'_>, extents: &[usize]) -> bool {
+        let mut axes = self.starts.iter().zip(&self.part.sizes).zip(extents);
+        axes.all(|((start, size), extent)| fits(known, start, *size, *extent))
+    }
+
+    /// How many elements it has.
+    pub(super) fn elements(&self) -> usize {
+        self.part.sizes.iter().product()
+    }
+}
+
+/// Whether that many places that begin at a sum are known to lie on an axis.
+fn fits(known: &Known<'_>, start: &Sum, size: usize, extent: usize) -> bool {
+    let range = known.range_of(start);
+    range.least >= 0 && range.most + size as i128 <= extent as i128
+}
+
+/// The number that a sum is.
+pub(super) fn number(
+    b: &Builder<'_>,
+    sum: &Sum,
+    value: impl Fn(ValueId) -> Option<Atom>,
+) -> Option<Atom> {
+    let term = |((v, part), factor): &(Symbol, i64)| {
+        Some((component(b, value(*v)?, *part as usize), *factor))
+    };
+    let terms: Vec<(Atom, i64)> = sum.terms.iter().map(term).collect::<Option<_>>()?;
+    Some(linear(b, &terms, sum.rest))
+}

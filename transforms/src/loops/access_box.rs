@@ -1,0 +1,108 @@
+//! Areas: boxes in an array that rounds of a loop read or write, and which of them meet.
+//!
+//! ```text
+//! x[8 i + j, 2], where every round has an i of its own, and j in 0..=7 says in which it is:
+//!     rows i.. of 8 i + 0..=7, column 0 + 2..=2
+//! ```
+//!
+//! Along each axis an area is a sum of what no round changes, its base, and a range of numbers after it.
+
+use super::integer_facts::{Known, Sum};
+use super::interval::Range;
+use tapeloom_ir::ValueId;
+
+/// A part of an axis.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Along {
+    /// The same in all rounds.
+    pub(super) base: Sum,
+    /// First and last place after the base.
+    pub(super) least: i64,
+    pub(super) most: i64,
+}
+
+impl Along {
+    pub(super) fn whole(extent: usize) -> Along {
+        Along { base: Sum::default(), least: 0, most: extent as i64 - 1 }
+    }
+
+    /// Where `size` places lie that begin at `start`, in all rounds; all of the axis, unless they are known
+    /// to lie in it. Symbols of values that `same` names are the same in all rounds.
+    pub(super) fn of(
+        known: &Known<'_>,
+        start: &Sum,
+        size: usize,
+        extent: usize,
+        same: impl Fn(ValueId) -> bool,
+    ) -> Along {
+        let (base, moves) = start.split(|(v, _)| same(v));
+        let moves = known.range_of(&moves).plus(Range::new(0, size as i128 - 1));
+        let inside = Range::new(0, extent as i128 - 1);
+        let ends = (i64::try_from(moves.least), i64::try_from(moves.most));
+        match (known.range_of(&base).plus(moves).within(inside), ends) {
+            (true, (Ok(least), Ok(most))) => Along { base, least, most },
+            _ => Along::whole(extent),
+        }
+    }
+
+    /// How many places it has.
+    pub(super) fn size(&self) -> usize {
+        usize::try_from(self.most - self.least + 1).unwrap_or(0)
+    }
+
+    /// The first of them.
+    pub(super) fn start(&self) -> Sum {
+        Sum { rest: self.base.rest + self.least, ..self.base.clone() }
+    }
+
+    /// The least that holds both.
+    fn or(&self, other: &Along, known: &Known<'_>, extent: usize) -> Along {
+        if self.base == other.base {
+            let (least, most) = (self.least.min(other.least), self.most.max(other.most));
+            return Along { base: self.base.clone(), least, most };
+        }
+        let both = self.range(known).or(other.range(known));
+        let both = both.and(Range::new(0, extent as i128 - 1));
+        Along { base: Sum::default(), least: both.least as i64, most: both.most as i64 }
+    }
+
+    /// What its places can be.
+    fn range(&self, known: &Known<'_>) -> Range {
+        known.range_of(&self.base).plus(Range::new(self.least.into(), self.most.into()))
+    }
+
+    fn apart(&self, other: &Along, known: &Known<'_>) -> bool {
+        let away = known.range_of(&self.base.plus(&other.base, -1));
+        let below = away.most + i128::from(self.most) < i128::from(other.least);
+        below || away.least + i128::from(self.least) > i128::from(other.most)
+    }
+
+    fn holds(&self, other: &Along) -> bool {
+        self.base == other.base && self.least <= other.least && other.most <= self.most
+    }
+}
+
+/// A part of an array: one for each axis.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Area(pub(super) Vec<Along>);
+
+impl Area {
+    pub(super) fn elements(&self) -> usize {
+        self.0.iter().map(Along::size).product()
+    }
+
+    /// The least that holds both, in an array of those extents.
+    pub(super) fn or(&self, other: &Area, known: &Known<'_>, extents: &[usize]) -> Area {
+        let pairs = self.0.iter().zip(&other.0).zip(extents);
+        Area(pairs.map(|((a, b), extent)| a.or(b, known, *extent)).collect())
+    }
+
+    /// Whether no place is in both, in whatever rounds.
+    pub(super) fn apart(&self, other: &Area, known: &Known<'_>) -> bool {
+        self.0.iter().zip(&other.0).any(|(a, b)| a.apart(b, known))
+    }
+
+    pub(super) fn holds(&self, other: &Area) -> bool {
+        self.0.iter().zip(&other.0).all(|(a, b)| a.holds(b))
+    }
+}

@@ -1,0 +1,82 @@
+//! Constants of a loop that are one value are one parameter.
+//!
+//! ```text
+//! loop{body=@f, trip=9, takes=[const,carry0,const]} %0, %1, %0      @f(a, c, b) = a c + b
+//! loop{body=@g, trip=9, takes=[const,carry0]} %0, %1                @g(a, c) = a c + a
+//! ```
+//!
+//! A closure that hands on what it also captures has both. Its cotangent is then one running total, and the
+//! order of its sum is that of the rounds, however a plan cuts them into loops.
+
+use super::integer_facts::Fact;
+use super::loop_editor::Looped;
+use super::region_rewriter::{Better, Pass, inside_out};
+use tapeloom_ir::prim::{Slot, Trip};
+use tapeloom_ir::{Atom, Builder, Copying, Draft, FuncId, Module, Op, OrderedMap, Problem};
+
+/// The same function, whose loops take each constant once.
+pub(super) fn shared(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    inside_out(module, f, Pass::Loops(|b, op, operands, facts, _| once(b, op, operands, facts)))
+}
+
+fn once(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]) -> Better {
+    let Some(mut at) = Looped::of(b, op, operands, facts) else { return Ok(None) };
+    let mut changed = false;
+    while let Some(pair) = twice(&at) {
+        let body = b.with_module(|m| merged(m, &at, pair))?;
+        at.drop(pair.1);
+        if let Trip::While { reads, .. } = &mut at.rounds.trip {
+            reads.iter_mut().for_each(|p| *p = after(*p, pair));
+        }
+        at.run(b, body);
+        changed = true;
+    }
+    Ok(if changed { at.emit(b) } else { None })
+}
+
+/// Where a parameter stands when the second of two is the first.
+fn after(param: usize, (first, again): (usize, usize)) -> usize {
+    match param {
+        p if p == again => first,
+        p if p > again => p - 1,
+        p => p,
+    }
+}
+
+/// The body, whose two parameters are one.
+fn merged(
+    module: &mut Module,
+    at: &Looped,
+    (first, again): (usize, usize),
+) -> Result<FuncId, Problem> {
+    let f = &at.body;
+    let mut draft = Draft::new(f.name.clone());
+    let mut copying = Copying::new();
+    for (at, p) in f.all_params().enumerate() {
+        let made = match at {
+            _ if at == again => copying.read(f.params[first].into()),
+            _ if at < f.params.len() => draft.param(f.types[p].clone()),
+            _ => draft.linear_param(f.types[p].clone()),
+        };
+        copying.bind(p, made);
+    }
+    for (i, e) in f.equations.iter().enumerate() {
+        let made = draft.copy(f, i, copying.all(&e.operands));
+        copying.define(e, made);
+    }
+    draft.finish(module, copying.results(f))
+}
+
+/// Two parameters that are constants of one operand, and not linear.
+fn twice(at: &Looped) -> Option<(usize, usize)> {
+    let mut seen: OrderedMap<Atom, usize> = OrderedMap::default();
+    for (p, operand) in at.rounds.params().zip(&at.operands[at.rounds.lead()..]) {
+        if p < at.body.params.len() && at.rounds.takes[p] == Slot::Const {
+            if let Some(first) = seen.get(operand) {
+                return Some((*first, p));
+            }
+            seen.insert(*operand, p);
+        }
+    }
+    None
+}

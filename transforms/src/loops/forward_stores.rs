@@ -1,0 +1,102 @@
+//! Boxes read again, a part of the pass `windows`: a box that was just written is not read, and not written twice.
+//!
+//! ```text
+//! %3: f64[5,7] = dynamic_update_slice %0, %1, %2, 0          %3: f64[5,7] = dynamic_update_slice %0, %1, %2, 0
+//! %4: f64[1,7] = dynamic_slice{sizes=[1,7]} %3, %2, 0   ->   %5: f64[1,7] = add %1, 1.0
+//! %5: f64[1,7] = add %4, 1.0                                 %6: f64[5,7] = dynamic_update_slice %0, %5, %2, 0
+//! %6: f64[5,7] = dynamic_update_slice %3, %5, %2, 0
+//! ```
+//!
+//! The first of two writes goes only if nobody else reads what it made: otherwise there would be two arrays.
+
+use super::access::Touch;
+use super::integer_facts::Known;
+use tapeloom_ir::prim::Write;
+use tapeloom_ir::{Atom, Equation, Function, Operands};
+
+/// What equations of a function write, and who touches the same box next.
+pub(super) struct Written {
+    /// Of an equation whose first operand another one made by writing to the same box: that one.
+    before: Vec<Option<usize>>,
+    /// What each writes.
+    writes: Vec<Option<Write>>,
+    /// The array that an equation writes to and what it writes, in the copy.
+    made: Vec<Option<(Atom, Atom)>>,
+}
+
+impl Written {
+    pub(super) fn of(known: &Known<'_>, f: &Function) -> Written {
+        let touches: Vec<Option<Touch>> =
+            f.equations.iter().map(|e| Touch::of(known, f, e)).collect();
+        let sets = |i: usize| {
+            let write = touches[i].as_ref()?.part.writes.filter(|w| !w.adds)?;
+            Some(f.equations[i].operands[write.operand])
+        };
+        let source = |e: &Equation| {
+            let x = e.operands.first()?.value()?;
+            f.equations.iter().position(|w| w.outputs[..] == [x])
+        };
+        let mut before = vec![None; f.equations.len()];
+        if !(0..before.len()).any(|i| sets(i).is_some()) {
+            return Written { before, writes: Vec::new(), made: Vec::new() };
+        }
+        // Reads of what was written.
+        for (i, e) in f.equations.iter().enumerate() {
+            if let (Some(touch), Some(w)) = (&touches[i], source(e))
+                && let (None, Some(update), Some(wrote)) = (touch.part.writes, sets(w), &touches[w])
+                && wrote.is(touch, known, f, e)
+                && f.type_of(update) == f.types[e.outputs[0]]
+            {
+                before[i] = Some(w);
+            }
+        }
+        // Writes over what nobody else reads.
+        for (i, e) in f.equations.iter().enumerate() {
+            if let (Some(touch), Some(w), Some(_)) = (&touches[i], source(e), sets(i))
+                && let (Some(_), Some(wrote)) = (sets(w), &touches[w])
+                && wrote.is(touch, known, f, e)
+            {
+                let made = Atom::Value(f.equations[w].outputs[0]);
+                let reads = |(k, other): (usize, &Equation)| {
+                    let at = other.operands.iter().position(|a| *a == made);
+                    let gone = k == i || before[k] == Some(w);
+                    at.is_none_or(|at| at == 0 && gone && !other.operands[1..].contains(&made))
+                };
+                let alone = f.equations.iter().enumerate().all(reads) && !f.results.contains(&made);
+                before[i] = alone.then_some(w);
+            }
+        }
+        let made =
+            if before.iter().any(Option::is_some) { vec![None; before.len()] } else { vec![] };
+        let writes = touches.iter().map(|t| t.as_ref()?.part.writes).collect();
+        Written { before, writes, made }
+    }
+
+    /// What an equation gives, if it reads what was written; its operands otherwise become what they can be.
+    pub(super) fn reread(&mut self, i: usize, operands: &mut Operands) -> Option<Atom> {
+        if self.made.is_empty() {
+            return None;
+        }
+        let found = self.before[i].and_then(|w| self.made[w]);
+        match self.writes[i] {
+            None => return found.map(|(_, update)| update),
+            Some(Write { operand, .. }) => {
+                operands[0] = found.map_or(operands[0], |(array, _)| array);
+                self.made[i] = Some((operands[0], operands[operand]));
+            }
+        }
+        None
+    }
+}
+
+impl Touch {
+    /// Whether another equation touches the same box of an array of the same shape, wherever that is.
+    fn is(&self, other: &Touch, known: &Known<'_>, f: &Function, e: &Equation) -> bool {
+        let same = self.starts == other.starts && self.part.sizes == other.part.sizes;
+        let shape = f.type_of(e.operands[0]);
+        let Some(array) = shape.as_array() else { return false };
+        // Outside, one may be moved and the other dropped.
+        let moved = self.part.clamps && other.part.clamps;
+        same && (moved || self.is_inside(known, &array.shape))
+    }
+}

@@ -1,0 +1,435 @@
+//! What is known of the integers of a function: ranges, and indices as sums.
+//!
+//! ```text
+//! func @round(%0: i64[], %1: i64[], ..)     %0 in 0..=4, the number of the round; %1 in 0..=2
+//!   %3: i64[] = mul %1, 5                   in 0..=10
+//!   %4: i64[] = add %3, %0                  in 0..=14, the sum 5 %1 + %0
+//! ```
+//!
+//! One walk forwards. What parameters can be whoever runs the function says ([`Fact`]); what a function
+//! says in turn of those that it runs is [`Known::facts`].
+
+use super::interval::Range;
+use cranelift_entity::SecondaryMap;
+use smallvec::{SmallVec, smallvec};
+use tapeloom_ir::prim::{Bounds, Combine, Lowering, Piece, Region, Rounds, Slot, Trip};
+use tapeloom_ir::{
+    Atom, Code, Dtype, Equation, Function, Literal, Module, OrderedMap, Type, ValueId, deeper,
+};
+
+/// What is known of a parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct Fact {
+    /// What all elements of an array of integers or truth values are in, if not in all that there is.
+    pub(super) range: Option<Range>,
+    /// It is state: other in every round of some loop around.
+    pub(super) carried: bool,
+}
+
+/// An element of a value that is no sum of others.
+pub(super) type Symbol = (ValueId, u32);
+
+/// A number and multiples of symbols, as machine integers: what wraps wraps.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Sum {
+    /// In ascending order, no factor 0.
+    pub(super) terms: SmallVec<[(Symbol, i64); 3]>,
+    pub(super) rest: i64,
+}
+
+/// Elements of a value that are sums.
+type Parts = SmallVec<[Sum; 1]>;
+
+/// A sum of more terms is a symbol.
+const TERMS: usize = 8;
+
+/// Vectors of indices have no more elements.
+const PARTS: usize = 8;
+
+impl Sum {
+    pub(super) fn number(rest: i64) -> Sum {
+        Sum { terms: SmallVec::new(), rest }
+    }
+
+    pub(super) fn symbol(symbol: Symbol) -> Sum {
+        Sum { terms: smallvec![(symbol, 1)], rest: 0 }
+    }
+
+    /// `self + factor other`
+    pub(super) fn plus(&self, other: &Sum, factor: i64) -> Sum {
+        let mut all: OrderedMap<Symbol, i64> = OrderedMap::default();
+        let others = other.terms.iter().map(|(s, f)| (*s, f.wrapping_mul(factor)));
+        for (symbol, f) in self.terms.iter().copied().chain(others) {
+            let sum = all.entry(symbol).or_default();
+            *sum = sum.wrapping_add(f);
+        }
+        let mut terms: SmallVec<_> = all.into_iter().filter(|(_, f)| *f != 0).collect();
+        terms.sort_unstable();
+        Sum { terms, rest: self.rest.wrapping_add(other.rest.wrapping_mul(factor)) }
+    }
+
+    /// The terms of which `of` is true, and the others with the number.
+    pub(super) fn split(&self, of: impl Fn(Symbol) -> bool) -> (Sum, Sum) {
+        let (these, others) = self.terms.iter().copied().partition(|(s, _)| of(*s));
+        (Sum { terms: these, rest: 0 }, Sum { terms: others, rest: self.rest })
+    }
+}
+
+/// What is known of the values of a function.
+pub(super) struct Known<'a> {
+    f: &'a Function,
+    facts: SecondaryMap<ValueId, Fact>,
+    parts: SecondaryMap<ValueId, Option<Parts>>,
+    definitions: SecondaryMap<ValueId, Option<(Code, &'a Equation)>>,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn of(module: &Module, f: &'a Function, given: &[Fact]) -> Known<'a> {
+        let n = f.types.len();
+        let mut known = Known {
+            f,
+            facts: SecondaryMap::with_capacity(n),
+            parts: SecondaryMap::with_capacity(n),
+            definitions: SecondaryMap::with_capacity(n),
+        };
+        for (i, p) in f.all_params().enumerate() {
+            known.facts[p] = given.get(i).copied().unwrap_or_default();
+        }
+        for e in &f.equations {
+            let lowering = e.lower(module, f);
+            if let (Lowering::Elementwise(code), [y]) = (&lowering, e.outputs.as_slice()) {
+                known.definitions[*y] = Some((*code, e));
+            }
+            // What is made of state by writing to it, or by rounds, is state.
+            let hands_on = match lowering {
+                Lowering::DynamicUpdateSlice | Lowering::Scatter { .. } => 1,
+                Lowering::Loop { .. } | Lowering::Branch { .. } => e.operands.len(),
+                _ => 0,
+            };
+            let state = e.operands[..hands_on].iter().any(|a| known.fact(*a).carried);
+            let run = known.run(module, e, &lowering);
+            for (n, o) in e.outputs.iter().enumerate() {
+                let range = known.computed(e, &lowering, *o).or_else(|| *run.get(n)?);
+                known.facts[*o] = Fact { range, carried: state };
+            }
+            if let [y] = e.outputs.as_slice() {
+                known.parts[*y] = known.sums(e, &lowering, *y);
+            }
+        }
+        known
+    }
+
+    fn fact(&self, a: Atom) -> Fact {
+        a.value().map_or(Fact::default(), |v| self.facts[v])
+    }
+
+    /// What the elements of an array can be.
+    pub(super) fn range(&self, a: Atom) -> Range {
+        match a {
+            Atom::Literal(x) => Range::literal(x),
+            Atom::Value(v) => self.facts[v].range.unwrap_or_else(|| self.all(v)),
+        }
+    }
+
+    /// What the dtype of a value has.
+    fn all(&self, v: ValueId) -> Range {
+        Range::of(self.f.types[v].as_array().map_or(Dtype::F64, |ty| ty.dtype))
+    }
+
+    /// What a sum can be, if it does not wrap.
+    pub(super) fn range_of(&self, sum: &Sum) -> Range {
+        let start = Range::new(sum.rest.into(), sum.rest.into());
+        let term =
+            |((v, _), factor): &(Symbol, i64)| self.range((*v).into()).times((*factor).into());
+        sum.terms.iter().map(term).fold(start, Range::plus)
+    }
+
+    /// The elements of a scalar or a short vector of `i64`, as sums.
+    pub(super) fn parts(&self, a: Atom) -> Option<Parts> {
+        let v = match a {
+            Atom::Literal(x) if x.dtype == Dtype::I64 => {
+                return Some(smallvec![Sum::number(x.bits as i64)]);
+            }
+            Atom::Literal(_) => return None,
+            Atom::Value(v) => v,
+        };
+        if let Some(parts) = &self.parts[v] {
+            return Some(parts.clone());
+        }
+        let n = self.width(v)?;
+        Some((0..n).map(|j| Sum::symbol((v, j as u32))).collect())
+    }
+
+    /// How many parts a value has.
+    fn width(&self, v: ValueId) -> Option<usize> {
+        let ty = self.f.types[v].as_array()?;
+        let n = ty.shape.elements();
+        (ty.dtype == Dtype::I64 && ty.shape.len() <= 1 && n <= PARTS).then_some(n)
+    }
+
+    /// The parts of an output that are sums of those of the operands.
+    fn sums(&self, e: &Equation, lowering: &Lowering, y: ValueId) -> Option<Parts> {
+        let n = self.width(y)?;
+        let all = |a: &Atom| {
+            let parts = self.parts(*a)?;
+            let spread = parts.len() == 1 && a.literal().is_some();
+            (parts.len() == n || spread).then_some((parts, spread))
+        };
+        let part = |(parts, spread): &(Parts, bool), j: usize| match spread {
+            true => parts[0].clone(),
+            false => parts[j].clone(),
+        };
+        let each = |sum: &dyn Fn(usize) -> Option<Sum>| (0..n).map(sum).collect::<Option<Parts>>();
+        let found = match (lowering, e.operands.as_slice()) {
+            (Lowering::Elementwise(code @ (Code::Add | Code::Sub)), [x, y]) => {
+                let (x, y) = (all(x)?, all(y)?);
+                let factor = if matches!(code, Code::Add) { 1 } else { -1 };
+                each(&|j| Some(part(&x, j).plus(&part(&y, j), factor)))
+            }
+            (Lowering::Elementwise(Code::Neg), [x]) => {
+                let x = all(x)?;
+                each(&|j| Some(Sum::default().plus(&part(&x, j), -1)))
+            }
+            (Lowering::Elementwise(Code::Mul), [x, y]) => {
+                let (x, y) = (all(x)?, all(y)?);
+                each(&|j| {
+                    let (x, y) = (part(&x, j), part(&y, j));
+                    match (x.terms.as_slice(), y.terms.as_slice()) {
+                        (_, []) => Some(Sum::default().plus(&x, y.rest)),
+                        ([], _) => Some(Sum::default().plus(&y, x.rest)),
+                        _ => None,
+                    }
+                })
+            }
+            (Lowering::Elementwise(Code::Select), [which, x, y]) => {
+                let arm = match self.range(*which).only()? {
+                    0 => y,
+                    _ => x,
+                };
+                let arm = all(arm)?;
+                each(&|j| Some(part(&arm, j)))
+            }
+            (Lowering::Reshape | Lowering::Alias { .. }, [x]) => self.parts(*x),
+            (Lowering::View { pieces, fill }, operands) => {
+                each(&|j| self.viewed(pieces, *fill, operands, j))
+            }
+            _ => None,
+        };
+        found.filter(|parts| parts.iter().all(|sum| sum.terms.len() <= TERMS))
+    }
+
+    /// The element of a view of vectors.
+    fn viewed(&self, pieces: &[Piece], fill: Option<usize>, x: &[Atom], j: usize) -> Option<Sum> {
+        for piece in pieces {
+            let parts = self.parts(x[piece.operand])?;
+            let at = match piece.axes.as_slice() {
+                [] => Some(0),
+                [along] => along.index(if along.axis.is_some() { j } else { 0 }, parts.len()),
+                _ => return None,
+            };
+            if let Some(at) = at {
+                return parts.get(at).cloned();
+            }
+        }
+        self.parts(x[fill?])?.first().cloned()
+    }
+
+    /// What the elements of an output can be, if not all that there is.
+    fn computed(&self, e: &Equation, lowering: &Lowering, y: ValueId) -> Option<Range> {
+        let ty = self.f.types[y].as_array().filter(|ty| !ty.dtype.is_float())?;
+        let range = |i: usize| e.operands.get(i).map(|a| self.range(*a));
+        let up_to = |n: usize| Some(Range::new(0, (n as i128 - 1).max(0)));
+        let extent = |axis: usize| {
+            let x = self.f.type_of(e.operands[0]);
+            x.as_array().and_then(|x| up_to(x.shape[axis]))
+        };
+        match lowering {
+            Lowering::Elementwise(Code::Select) => Some(self.selected(e)),
+            Lowering::Elementwise(code) => {
+                let x: SmallVec<[Range; 3]> = e.operands.iter().map(|a| self.range(*a)).collect();
+                Some(Range::computed(*code, &x, ty.dtype))
+            }
+            Lowering::View { pieces, fill } => {
+                let read = pieces.iter().map(|p| p.operand).chain(*fill);
+                read.filter_map(range).reduce(Range::or)
+            }
+            Lowering::Reshape | Lowering::Alias { .. } | Lowering::DynamicSlice => range(0),
+            Lowering::Gather { bounds: Bounds::Clip, .. } => range(0),
+            Lowering::Gather { bounds: Bounds::Drop, .. } => {
+                range(0).map(|x| x.or(Range::new(0, 0)))
+            }
+            Lowering::DynamicUpdateSlice => Some(range(0)?.or(range(1)?)),
+            Lowering::Scatter { combine: Combine::Set, .. } => Some(range(0)?.or(range(2)?)),
+            Lowering::Iota { axis } => up_to(ty.shape[*axis]),
+            Lowering::ArgReduce { axis, .. } | Lowering::ArgSort { axis, .. } => extent(*axis),
+            Lowering::Reduce { .. }
+            | Lowering::Cumulate { .. }
+            | Lowering::Contract { .. }
+            | Lowering::Scatter { .. }
+            | Lowering::Host(_)
+            | Lowering::Call(_)
+            | Lowering::Branch { .. }
+            | Lowering::Loop { .. }
+            | Lowering::Missing(_) => None,
+        }
+    }
+
+    /// What the integers can be that a branch gives, or that a loop stacks.
+    fn run(&self, module: &Module, e: &Equation, lowering: &Lowering) -> Vec<Option<Range>> {
+        let (bodies, rounds) = match lowering {
+            Lowering::Loop { body, rounds } => (vec![*body], Some(rounds)),
+            Lowering::Branch { branches } => (branches.clone(), None),
+            _ => return Vec::new(),
+        };
+        let asked = |n: usize| {
+            let ty = self.f.types[e.outputs[n]].as_array();
+            ty.is_some_and(|ty| ty.dtype.is_integer())
+                && rounds.is_none_or(|rounds| rounds.carrier(n).is_none())
+        };
+        let asked: Vec<bool> = (0..e.outputs.len()).map(asked).collect();
+        let mut all = vec![None; asked.len()];
+        if !asked.contains(&true) {
+            return all;
+        }
+        let regions = e.op.regions();
+        for region in bodies.iter().filter_map(|f| regions.iter().find(|r| r.function == *f)) {
+            let body = module.function(region.function);
+            let facts = self.facts(module, e, region);
+            let known = deeper(|| Known::of(module, body, &facts));
+            for (n, result) in body.results.iter().enumerate().filter(|(n, _)| asked[*n]) {
+                let range = known.range(*result);
+                all[n] = Some(all[n].map_or(range, |others: Range| others.or(range)));
+            }
+        }
+        all
+    }
+
+    /// What a choice gives: each side is what it can be where it is chosen.
+    fn selected(&self, e: &Equation) -> Range {
+        let side = |i: usize, holds: bool| self.range_where(e.operands[i], e.operands[0], holds);
+        match self.range(e.operands[0]).only() {
+            Some(0) => side(2, false),
+            Some(_) => side(1, true),
+            None => side(1, true).or(side(2, false)),
+        }
+    }
+
+    /// What `a` can be where a condition holds, or does not.
+    fn range_where(&self, a: Atom, condition: Atom, holds: bool) -> Range {
+        let own = self.range(a);
+        let definition = |a: Atom| a.value().and_then(|v| self.definitions[v]);
+        let Some((code, Equation { operands, .. })) = definition(condition) else { return own };
+        let [x, y] = operands.as_slice() else { return own };
+        let narrowed = |a: Atom| match a {
+            _ if a == *x => Some(self.range(a).where_holds(code, self.range(*y), holds)),
+            _ if a == *y => {
+                let turned = match code {
+                    Code::Lt => Code::Gt,
+                    Code::Le => Code::Ge,
+                    Code::Gt => Code::Lt,
+                    Code::Ge => Code::Le,
+                    other => other,
+                };
+                Some(self.range(a).where_holds(turned, self.range(*x), holds))
+            }
+            _ => None,
+        };
+        if let Some(found) = narrowed(a) {
+            return found;
+        }
+        match (definition(a), a.value().and_then(|v| self.f.types[v].as_array())) {
+            (Some((code @ (Code::Add | Code::Sub), e)), Some(ty)) => {
+                let x = e.operands.iter().map(|a| narrowed(*a).unwrap_or(self.range(*a)));
+                let x: SmallVec<[Range; 2]> = x.collect();
+                own.and(Range::computed(code, &x, ty.dtype))
+            }
+            _ => own,
+        }
+    }
+
+    /// What is known of the parameters of a function that an equation runs.
+    pub(super) fn facts(&self, module: &Module, e: &Equation, region: &Region) -> Vec<Fact> {
+        let given = |a: &Atom| {
+            let fact = self.fact(*a);
+            Fact { range: fact.range.or(a.literal().map(Range::literal)), ..fact }
+        };
+        if let Some((body, rounds)) = e.op.as_loop(module) {
+            let all = self.in_rounds(e, &rounds);
+            return match &rounds.trip {
+                _ if region.function == body => all,
+                Trip::While { condition, reads } if region.function == *condition => {
+                    reads.iter().map(|p| all[*p]).collect()
+                }
+                Trip::Static(_) | Trip::Runtime | Trip::While { .. } => Vec::new(),
+            };
+        }
+        match e.op.lower(module, &[]) {
+            Lowering::Branch { branches } => {
+                let which = branches.iter().position(|f| *f == region.function);
+                let alone = branches.iter().filter(|f| **f == region.function).count() == 1;
+                let holds = which.filter(|_| alone && branches.len() == 2).map(|i| i == 1);
+                let narrowed = |a: &Atom| {
+                    let fact = given(a);
+                    match (holds, fact.range.is_some() || self.is_integer(*a)) {
+                        (Some(holds), true) => {
+                            let range = self.range_where(*a, e.operands[0], holds);
+                            Fact { range: Some(range), ..fact }
+                        }
+                        _ => fact,
+                    }
+                };
+                e.operands[1..].iter().map(narrowed).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn is_scalar(&self, v: ValueId) -> bool {
+        self.f.types[v].as_array().is_some_and(|ty| ty.shape.is_empty())
+    }
+
+    pub(super) fn lowering(&self, module: &Module, e: &Equation) -> Lowering {
+        e.lower(module, self.f)
+    }
+
+    fn is_integer(&self, a: Atom) -> bool {
+        matches!(self.f.type_of(a), Type::Array(ty) if ty.dtype.is_integer())
+    }
+
+    /// What is known of the parameters of a loop's body.
+    fn in_rounds(&self, e: &Equation, rounds: &Rounds) -> Vec<Fact> {
+        let most = match rounds.trip {
+            Trip::Static(n) => n as i128,
+            Trip::Runtime => self.range(e.operands[0]).most,
+            Trip::While { .. } => i64::MAX.into(),
+        };
+        let mut operands = e.operands[rounds.lead()..].iter();
+        let fact = |slot: &Slot| match slot {
+            Slot::Index => Fact { range: Some(Range::new(0, (most - 1).max(0))), carried: false },
+            Slot::Const => {
+                let Some(a) = operands.next() else { return Fact::default() };
+                let fact = self.fact(*a);
+                Fact { range: fact.range.or(a.literal().map(Range::literal)), ..fact }
+            }
+            Slot::Carry(_) => {
+                operands.next();
+                Fact { range: None, carried: true }
+            }
+            Slot::Xs => {
+                let range = operands.next().and_then(|a| self.fact(*a).range);
+                Fact { range, carried: false }
+            }
+        };
+        rounds.takes.iter().map(fact).collect()
+    }
+
+    /// The value of a scalar integer or truth value, where there is one that it can be.
+    pub(super) fn only(&self, v: ValueId) -> Option<Literal> {
+        let ty = self.f.types[v].as_array().filter(|ty| ty.shape.is_empty())?;
+        let x = self.facts[v].range?.only()?;
+        match ty.dtype {
+            Dtype::Bool => Some(Literal::bool(x != 0)),
+            dtype => Literal::exact_integer(dtype, x).filter(|_| !dtype.is_float()),
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! The pass `windows`: a loop carries what it writes of an array, and not the array.
+//!
+//! ```text
+//! %3: f64[9] = loop{body=@f, trip=4, takes=[index,const,carry0]} %0, %1
+//!
+//! func @f(%0: i64[], %1: i64[], %2: f64[9]) -> (f64[9]) {     adds up %2[%0] into %2[%1], %1 in 5..=8
+//! ```
+//! becomes
+//! ```text
+//! %4: f64[1] = dynamic_slice{sizes=[1]} %1, %0
+//! %5: f64[4] = slice{start=[0], limit=[4]} %1
+//! %6: f64[] = loop{body=@f, trip=4, takes=[index,const,carry0,const]} %0, %4, %5
+//! %3: f64[9] = dynamic_update_slice %1, %6, %0
+//! ```
+//!
+//! What rounds read of it elsewhere is a constant. So accumulators are scalars, rows are rows, and
+//! reverse mode keeps the part that is read instead of state of which all rounds have another version.
+//! Where it is not known that what is read and what is written are apart, or nothing is gained, the loop
+//! stays as it is. Innermost loops come first: around them stand reads and writes of what they took.
+//!
+//! Compilers know it for scalars as register promotion; over boxes as array privatization (Feautrier, 1988).
+
+use super::access::{Touch, number};
+use super::access_box::{Along, Area};
+use super::drained::emptied;
+use super::integer_facts::{Fact, Known};
+use super::loop_editor::Looped;
+use super::promote_reads::lifted;
+use super::region_rewriter::{Better, Pass, inside_out};
+use super::uses::Behind;
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::prim::{Lowering, Slot, Trip, Within, put_box, reshaped, take_box};
+use tapeloom_ir::{
+    ArrayType, Atom, Builder, Copying, Draft, Equation, FuncId, Function, Module, Op, Problem,
+    Type, ValueId,
+};
+
+/// The same function, whose loops carry parts of arrays where they read and write no more.
+///
+/// # Errors
+/// None that a well-formed module can cause.
+pub fn windows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    let narrow = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], _: &Behind<'_>| {
+        narrow(b, op, operands, facts, OFTEN)
+    };
+    let f = inside_out(module, f, Pass::Loops(narrow))?;
+    let f = emptied(module, f)?;
+    inside_out(module, f, Pass::Reread)
+}
+
+/// The same where reverse mode looks at loops next: state costs more than a copy.
+///
+/// # Errors
+/// None that a well-formed module can cause.
+pub(super) fn all_windows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    inside_out(
+        module,
+        f,
+        Pass::Loops(|b, op, operands, facts, _| narrow(b, op, operands, facts, 1)),
+    )
+}
+
+/// Who only runs a loop copies a part out and in again, and gains by it where rounds touch each element at
+/// least so often on average, or where the part is so small that it stays in registers.
+const OFTEN: usize = 4;
+const SMALL: usize = 64;
+
+fn narrow(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], often: usize) -> Better {
+    if let Some(at) = Looped::of(b, op, operands, facts) {
+        return narrowed(b, at, often);
+    }
+    let Lowering::Branch { branches } = b.with_module(|m| op.lower(m, &[])) else {
+        return Ok(None);
+    };
+    let lifted = lifted(b, &branches, &operands[1..])?;
+    Ok(lifted.map(|(branches, given)| {
+        let operands = [&operands[..1], &given].concat();
+        b.emit(op.with_regions(&branches), &operands).to_vec()
+    }))
+}
+
+/// A part of an array that a loop takes in its place.
+struct Window {
+    area: Area,
+    /// What its rounds touch of it in all.
+    touched: usize,
+}
+
+impl Window {
+    /// Taking a part out costs what it has; more than rounds touch of it is not worth it.
+    fn pays(&self, array: usize, often: usize) -> bool {
+        let (elements, touched) = (self.area.elements(), self.touched);
+        let least = if elements <= SMALL { elements } else { elements.saturating_mul(often) };
+        elements < array && least <= touched
+    }
+
+    /// Where it begins in the array, in front of the loop.
+    fn starts(&self, b: &Builder<'_>, at: &Looped) -> Option<Vec<Atom>> {
+        self.area.0.iter().map(|along| number(b, &along.start(), |v| at.value(v))).collect()
+    }
+
+    /// Axes along which it has more than one place.
+    fn axes(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.area.0.len()).filter(|a| self.area.0[*a].size() != 1)
+    }
+
+    fn sizes(&self) -> Vec<usize> {
+        self.area.0.iter().map(Along::size).collect()
+    }
+
+    fn shape(&self) -> Vec<usize> {
+        self.axes().map(|a| self.area.0[a].size()).collect()
+    }
+}
+
+/// What a loop takes in place of an array.
+struct Plan {
+    /// The parameter of the body that was the array.
+    param: usize,
+    /// What is written, the first one if anything is; then what is read.
+    windows: Vec<Window>,
+    writes: bool,
+    /// Equations of the body that touch it: which window.
+    touches: Vec<(usize, usize)>,
+}
+
+/// A window that goes back to its array behind the loop: the output, the array, where.
+struct Back {
+    output: usize,
+    array: Atom,
+    starts: Vec<Atom>,
+    sizes: Vec<usize>,
+}
+
+/// The outputs of a loop that carries less, if there is one that does the same.
+fn narrowed(b: &Builder<'_>, mut at: Looped, often: usize) -> Better {
+    let (mut param, mut back, mut changed) = (0, Vec::new(), false);
+    loop {
+        let body = at.body.clone();
+        let known = b.with_module(|m| Known::of(m, &body, &at.facts));
+        let plan = (param..at.rounds.takes.len()).find_map(|p| Plan::of(&at, &known, p, often));
+        let Some(plan) = plan else { break };
+        param = plan.param + 1;
+        let Some(more) = plan.take(b, &mut at, &known)? else { continue };
+        back.extend(more);
+        changed = true;
+    }
+    if !changed {
+        return Ok(None);
+    }
+    let Some(mut outputs) = at.emit(b) else { return Ok(None) };
+    for Back { output, array, starts, sizes } in back {
+        let part = reshaped(b, outputs[output], &sizes);
+        outputs[output] = put_box(b, array, part, &starts);
+    }
+    Ok(Some(outputs))
+}
+
+/// What a body does with one of its parameters, an array.
+struct Found {
+    /// Equations, what each touches, how many elements, and whether it writes.
+    touches: Vec<(usize, Area, usize, bool)>,
+    /// Results that are the array after all writes.
+    results: Vec<usize>,
+}
+
+impl Found {
+    /// `None` where it is not known.
+    fn of(at: &Looped, known: &Known<'_>, p: ValueId, extents: &[usize]) -> Option<Found> {
+        // Values that are the array, after some writes.
+        let body = &at.body;
+        let mut versions: SecondaryMap<ValueId, bool> =
+            SecondaryMap::with_capacity(body.types.len());
+        versions[p] = true;
+        let is = |a: &Atom, versions: &SecondaryMap<ValueId, bool>| {
+            a.value().is_some_and(|v| versions[v])
+        };
+        let mut touches = Vec::new();
+        for (i, e) in body.equations.iter().enumerate() {
+            if !e.operands.iter().any(|a| is(a, &versions)) {
+                continue;
+            }
+            if e.operands[1..].iter().any(|a| is(a, &versions)) {
+                return None;
+            }
+            let touch = Touch::of(known, body, e)?;
+            let area = touch.area(known, extents, |v| at.is_constant(v))?;
+            let writes = touch.part.writes.is_some();
+            touches.push((i, area, touch.elements(), writes));
+            if writes {
+                versions[e.outputs[0]] = true;
+            }
+        }
+        let handed_on = |r: &usize| is(&body.results[*r], &versions);
+        Some(Found { touches, results: (0..body.results.len()).filter(handed_on).collect() })
+    }
+
+    /// All that is written, and what meets it.
+    fn written(&self, known: &Known<'_>, extents: &[usize]) -> Option<Area> {
+        let mut all = self.touches.iter().find(|t| t.3)?.1.clone();
+        loop {
+            let mut more = all.clone();
+            for (_, area, _, writes) in &self.touches {
+                if *writes || !area.apart(&more, known) {
+                    more = more.or(area, known, extents);
+                }
+            }
+            if more == all {
+                return Some(all);
+            }
+            all = more;
+        }
+    }
+}
+
+impl Plan {
+    fn of(at: &Looped, known: &Known<'_>, param: usize, often: usize) -> Option<Plan> {
+        let carried = match at.rounds.takes[param] {
+            Slot::Carry(_) => true,
+            Slot::Const if at.facts[param].carried => false,
+            Slot::Const | Slot::Index | Slot::Xs => return None,
+        };
+        let times = match &at.rounds.trip {
+            Trip::While { reads, .. } if reads.contains(&param) => return None,
+            Trip::Static(n) => *n,
+            Trip::Runtime | Trip::While { .. } => 1,
+        };
+        let p = at.body.all_params().nth(param)?;
+        let array = at.body.types[p].as_array().filter(|ty| !ty.shape.is_empty())?;
+        let extents = &array.shape[..];
+        let found = Found::of(at, known, p, extents)?;
+        let writes = found.touches.iter().any(|t| t.3);
+        match at.rounds.takes[param] {
+            Slot::Carry(result) if found.results != [result] || !writes => return None,
+            Slot::Const if !found.results.is_empty() || writes => return None,
+            Slot::Carry(_) | Slot::Const | Slot::Index | Slot::Xs => {}
+        }
+        let own = if carried { Some(found.written(known, extents)?) } else { None };
+        let mut windows: Vec<Window> = Vec::new();
+        windows.extend(own.clone().map(|area| Window { area, touched: 0 }));
+        let clear = |area: &Area| own.as_ref().is_none_or(|own| area.apart(own, known));
+        let mut touches = Vec::new();
+        for (i, area, elements, writes) in &found.touches {
+            let touched = times.saturating_mul(*elements);
+            // What is read elsewhere is in a window that costs no more than both would.
+            let joined = |w: &Window| {
+                let more = w.area.or(area, known, extents);
+                let cheap = more.elements() <= w.area.elements() + area.elements();
+                (clear(&more) && cheap || w.area.holds(area)).then_some(more)
+            };
+            let w = if *writes || !clear(area) {
+                0
+            } else {
+                let first = usize::from(own.is_some());
+                match (first..windows.len()).find_map(|k| Some((k, joined(&windows[k])?))) {
+                    Some((k, more)) => {
+                        windows[k].area = more;
+                        k
+                    }
+                    None => {
+                        windows.push(Window { area: area.clone(), touched: 0 });
+                        windows.len() - 1
+                    }
+                }
+            };
+            windows[w].touched = windows[w].touched.saturating_add(touched);
+            touches.push((*i, w));
+        }
+        let all = array.shape.elements();
+        if !windows.first()?.pays(all, often) {
+            return None;
+        }
+        let whole = Area(extents.iter().map(|n| Along::whole(*n)).collect());
+        windows.iter_mut().filter(|w| !w.pays(all, often)).for_each(|w| w.area = whole.clone());
+        Some(Plan { param, windows, writes: carried, touches })
+    }
+
+    /// Makes the loop take windows, and says what goes back behind it; leaves it as it is where a place has
+    /// no number in front of the loop.
+    fn take(
+        &self,
+        b: &Builder<'_>,
+        at: &mut Looped,
+        known: &Known<'_>,
+    ) -> Result<Option<Option<Back>>, Problem> {
+        let Some(operand) = at.operand(self.param) else { return Ok(None) };
+        let array = at.operands[operand];
+        let starts: Option<Vec<_>> = self.windows.iter().map(|w| w.starts(b, at)).collect();
+        let Some(starts) = starts else { return Ok(None) };
+        let part = |(window, starts): (&Window, &Vec<Atom>)| {
+            let part = take_box(b, array, starts, &window.sizes());
+            (Slot::Const, reshaped(b, part, &window.shape()))
+        };
+        let parts: Vec<(Slot, Atom)> = self.windows.iter().zip(&starts).map(part).collect();
+        let body = b.with_module(|m| self.body(m, &at.body, known))?;
+        let back = match at.rounds.takes[self.param] {
+            Slot::Carry(output) if self.writes => {
+                let (starts, sizes) = (starts[0].clone(), self.windows[0].sizes());
+                Some(Back { output, array, starts, sizes })
+            }
+            _ => None,
+        };
+        at.operands[operand] = parts[0].1;
+        at.take(self.param >= at.body.params.len(), &parts[1..]);
+        at.run(b, body);
+        Ok(Some(back))
+    }
+
+    /// The body that takes the windows.
+    fn body(
+        &self,
+        module: &mut Module,
+        body: &Function,
+        known: &Known<'_>,
+    ) -> Result<FuncId, Problem> {
+        let mut draft = Draft::new(body.name.clone());
+        let mut copying = Copying::new();
+        let mut parts: Vec<Atom> = Vec::new();
+        let first = body.params.len();
+        let old: Vec<ValueId> = body.all_params().collect();
+        let dtype = body.types[old[self.param]].as_array().map(|ty| ty.dtype);
+        let Some(dtype) = dtype else { return Err(Problem::internal("a window of no array")) };
+        let ty = |w: &Window| Type::Array(ArrayType::new(dtype, w.shape()));
+        let linear = self.param >= first;
+        for (at, p) in old.iter().enumerate() {
+            let own = match at == self.param {
+                true => ty(&self.windows[0]),
+                false => body.types[*p].clone(),
+            };
+            let made = if at < first { draft.param(own) } else { draft.linear_param(own) };
+            copying.bind(*p, made);
+            if at == self.param {
+                parts.push(made);
+            }
+            let last = if linear { at + 1 == old.len() } else { at + 1 == first };
+            if last {
+                let more = self.windows[1..].iter().map(|w| match linear {
+                    true => draft.linear_param(ty(w)),
+                    false => draft.param(ty(w)),
+                });
+                let more: Vec<Atom> = more.collect();
+                parts.extend(more);
+            }
+        }
+        let b = Builder::new(module, &mut draft);
+        for (i, e) in body.equations.iter().enumerate() {
+            b.at(body.location(i));
+            let touch = self.touches.iter().find(|(at, _)| *at == i);
+            let Some((_, w)) = touch else {
+                let made = b.copy(body, i, copying.all(&e.operands));
+                copying.define(e, made);
+                continue;
+            };
+            let window = &self.windows[*w];
+            let Some(touch) = Touch::of(known, body, e) else {
+                return Err(Problem::internal("a place that was known is not"));
+            };
+            // State goes from write to write, constants stay.
+            let part = match (*w, self.writes) {
+                (0, true) => copying.read(e.operands[0]),
+                (w, _) => parts[w],
+            };
+            let made = touch.within(&b, window, part, body, e, &copying);
+            let made = made.ok_or_else(|| Problem::internal("an index that is no sum"))?;
+            copying.define(e, [made]);
+        }
+        draft.finish(module, copying.results(body))
+    }
+}
+
+impl Touch {
+    /// The same, of the window in place of the array.
+    fn within(
+        &self,
+        b: &Builder<'_>,
+        window: &Window,
+        part: Atom,
+        body: &Function,
+        e: &Equation,
+        copying: &Copying,
+    ) -> Option<Atom> {
+        let value = |v: ValueId| Some(copying.read(v.into()));
+        let (mut starts, mut sizes) = (Vec::new(), Vec::new());
+        for axis in window.axes() {
+            // From the beginning of the window on, where the box is not all of it.
+            let (along, size) = (&window.area.0[axis], self.part.sizes[axis]);
+            let start = self.starts[axis].plus(&along.start(), -1);
+            let apart = size < along.size();
+            starts.push(if apart { Some(number(b, &start, value)?) } else { None });
+            sizes.push(size);
+        }
+        let update = self.part.writes.map(|w| copying.read(e.operands[w.operand]));
+        let within = Within { array: part, starts: &starts, sizes: &sizes, update };
+        let made = e.op.of_part(b, &within)?;
+        match (&body.types[e.outputs[0]], update) {
+            (Type::Array(ty), None) => Some(reshaped(b, made, &ty.shape)),
+            (Type::Array(_) | Type::Tape(_), _) => Some(made),
+        }
+    }
+}

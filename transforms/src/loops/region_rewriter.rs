@@ -1,0 +1,131 @@
+//! The walk of passes on what functions run: innermost bodies first, each with what is known where it runs.
+//!
+//! What a body's parameters can be follows from where it is run, so a body that is run in two places may
+//! become two.
+
+use super::forward_stores::Written;
+use super::integer_facts::{Fact, Known};
+use super::uses::{Behind, OneBox};
+use smallvec::smallvec;
+use tapeloom_ir::prim::reshaped;
+use tapeloom_ir::{
+    Atom, Builder, Equation, FuncId, Module, Op, OrderedMap, OrderedSet, Policy, Problem, Type,
+    ValueId, deeper, rebuild,
+};
+
+/// What a pass does.
+#[derive(Clone, Copy)]
+pub(super) enum Pass {
+    /// Of equations that run no function: what the output is, if it is known, given the operands.
+    Leaves(fn(&Module, &Known<'_>, &Equation, &[Atom]) -> Option<Atom>),
+    /// Of loops and branches: the outputs of an equation that does the same, if there is one, given the
+    /// primitive, its operands, and what is known of the parameters of the first function it runs. It is
+    /// not asked under policies that take arrays for memory, which want all of each.
+    ///
+    /// It is told as well what is read of outputs behind it, and may give that one box of an output in its place:
+    /// whoever reads the box gets it.
+    Loops(fn(&Builder<'_>, &Op, &[Atom], &[Fact], &Behind<'_>) -> Better),
+    /// Of boxes that are read or written where they were written before: see [`Written`].
+    Reread,
+}
+
+/// Outputs that are better, if there are any.
+pub(super) type Better = Result<Option<Vec<Atom>>, Problem>;
+
+/// The same function, with what is better in the place of what was.
+pub(super) fn inside_out(module: &mut Module, f: FuncId, pass: Pass) -> Result<FuncId, Problem> {
+    visit(module, f, &[], pass, &mut OrderedMap::default())
+}
+
+/// Functions seen, with what is known of their parameters.
+type Seen = OrderedMap<(FuncId, Vec<Fact>), FuncId>;
+
+fn visit(
+    module: &mut Module,
+    id: FuncId,
+    facts: &[Fact],
+    pass: Pass,
+    seen: &mut Seen,
+) -> Result<FuncId, Problem> {
+    let key = (id, facts.to_vec());
+    if let Some(done) = seen.get(&key) {
+        return Ok(*done);
+    }
+    let f = module.get(id);
+    let leaf = |e: &Equation| e.op.regions().is_empty();
+    if matches!(pass, Pass::Loops(_)) && f.equations.iter().all(leaf) {
+        return Ok(id);
+    }
+    let known = Known::of(module, &f, facts);
+    let mut written = matches!(pass, Pass::Reread).then(|| Written::of(&known, &f));
+    let mut changed = false;
+    // What has come back as a box, which is of another type.
+    let mut boxes: OrderedSet<ValueId> = OrderedSet::default();
+    let new = rebuild(&f, |draft, i, mut operands| {
+        let e = &f.equations[i];
+        let regions = e.op.regions();
+        let Some(first) = regions.first() else {
+            let found = match pass {
+                Pass::Leaves(known_of) => known_of(module, &known, e, &operands),
+                Pass::Loops(_) => {
+                    let read = e.operands.first().and_then(|a| a.value());
+                    read.filter(|v| boxes.contains(v)).map(|_| match &f.types[e.outputs[0]] {
+                        Type::Array(ty) => {
+                            reshaped(&Builder::new(module, draft), operands[0], &ty.shape)
+                        }
+                        Type::Tape(_) => operands[0],
+                    })
+                }
+                Pass::Reread => {
+                    let before = operands.clone();
+                    let found = written.as_mut().and_then(|w| w.reread(i, &mut operands));
+                    changed |= before != operands;
+                    found
+                }
+            };
+            changed |= found.is_some();
+            return Ok(found.map_or_else(|| draft.copy(&f, i, operands), |x| smallvec![x]));
+        };
+        if let (Pass::Loops(_) | Pass::Reread, Some(Policy::Aliased | Policy::Disjoint)) =
+            (pass, e.op.policy())
+        {
+            return Ok(draft.copy(&f, i, operands));
+        }
+        let mut functions = Vec::with_capacity(regions.len());
+        for region in &regions {
+            functions.push(match region.role.runs() {
+                true => {
+                    let facts = known.facts(module, e, region);
+                    deeper(|| visit(module, region.function, &facts, pass, seen))?
+                }
+                false => region.function,
+            });
+        }
+        changed |= regions.iter().zip(&functions).any(|(r, f)| r.function != *f);
+        let op = e.op.with_regions(&functions);
+        let better = match pass {
+            Pass::Leaves(_) | Pass::Reread => None,
+            Pass::Loops(better) => {
+                let inside = known.facts(module, e, first);
+                let b = Builder::new(module, draft);
+                b.at(f.location(i));
+                let read = |output: usize| OneBox::of(&known, &f, e.outputs[output]);
+                let better = better(&b, &op, &operands, &inside, &read)?;
+                for (output, made) in e.outputs.iter().zip(better.iter().flatten()) {
+                    if b.type_of(*made) != f.types[*output] {
+                        boxes.insert(*output);
+                    }
+                }
+                better
+            }
+        };
+        changed |= better.is_some();
+        Ok(match better {
+            Some(outputs) => outputs.into(),
+            None => draft.copy_as(op, &f, i, operands),
+        })
+    })?;
+    let done = if changed { module.add(new)? } else { id };
+    seen.insert(key, done);
+    Ok(done)
+}

@@ -1,0 +1,427 @@
+//! The pass `rows`: a loop that makes each row of an array from those before it carries rows.
+//!
+//! ```text
+//! %1: f64[9,4] = loop{body=@f, trip=8, takes=[index,carry0]} %0    @f(i, x) = x with x[i + 1] = sin x[i]
+//! ```
+//! becomes
+//! ```text
+//! %1: f64[4] = slice of %0, row 0
+//! %2: f64[4], %3: f64[8,4] = loop{body=@f, trip=8, takes=[index,carry0]} %1       @f(i, x) = sin x, x
+//! %4: f64[9,4] = dynamic_update_slice %0, %3, 0, 0
+//! %5: f64[9,4] = dynamic_update_slice %4, %2, 8, 0
+//! ```
+//!
+//! A time series that lies in one array is written like that. Each row is written in one round, so it is
+//! known which round made what a round reads: so many rounds before, or none, and then it is what was there
+//! before the loop. Reverse mode and its budgets meet a loop whose state is a row, and not all rows.
+//!
+//! Both have the same derivative, bit for bit, since both sum the cotangents of a row in the same order. The one from
+//! behind the loop comes first; so a round gives the oldest row that it reads, and not the one that it makes, and the
+//! last rows follow from the state. Then come its readers, of which each is an equation, in the order that
+//! transposition has for reads of places.
+
+use super::access::{Touch, number};
+use super::integer_facts::{Fact, Known, Sum};
+use super::loop_editor::Looped;
+use super::region_rewriter::{Better, Pass, inside_out};
+use super::stack_outputs::filled;
+use super::uses::{Behind, OneBox};
+use crate::ad::transpose::reads_late;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::{Direction, Slot, Trip, first_axis_to, put_box, reshaped, sum, take_box};
+use tapeloom_ir::{
+    ArrayType, Atom, Builder, Copying, Draft, FuncId, Literal, Module, Op, Problem, Type, ValueId,
+};
+
+/// How many rounds before a row may have been made.
+const ROUNDS: usize = 4;
+
+/// The same function, whose loops carry rows where they make one from those before it.
+///
+/// # Errors
+/// None that a well-formed module can cause.
+pub fn rows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    let all = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], _: &Behind<'_>| {
+        rolled(b, op, operands, facts, None)
+    };
+    inside_out(module, f, Pass::Loops(all))
+}
+
+/// The same for arrays of which the last row is all that is read behind the loop, which is then nowhere in memory.
+/// A function without such a loop stays as it is; in one with such a loop all others give what they fill, too.
+///
+/// # Errors
+/// None that a well-formed module can cause.
+pub fn last_rows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    let given = filled(module, f)?;
+    let given = crate::dce(module, given)?;
+    let last = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], read: &Behind<'_>| {
+        rolled(b, op, operands, facts, Some(read))
+    };
+    let rows = inside_out(module, given, Pass::Loops(last))?;
+    if rows == given { Ok(f) } else { crate::dce(module, rows) }
+}
+
+/// A loop that makes rows.
+struct Rows {
+    /// The parameter that is the array, and the result that hands it on.
+    param: usize,
+    result: usize,
+    /// Along which axis rows lie.
+    axis: usize,
+    /// The row that a round writes: the number of the round and this, which is the same in all rounds.
+    to: Sum,
+    rounds: usize,
+    /// What each equation of the body does that touches the array.
+    touches: Vec<(usize, Kind)>,
+    /// How many rows a round needs of those made before.
+    deep: usize,
+    /// Rows are read that no round has made.
+    old: bool,
+    row: ArrayType,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// Writes the row of the round.
+    Writes,
+    /// Reads the row of the round, which is written.
+    Own,
+    /// Reads what was there before the loop.
+    Old,
+    /// Reads the row made so many rounds before.
+    Before(usize),
+}
+
+/// Rows that go back to their array behind the loop: the output, the array, where.
+struct Back {
+    output: usize,
+    array: Atom,
+    axis: usize,
+    /// The output that has the rows of all rounds, and where the first of them lies.
+    stacked: (usize, Vec<Atom>),
+    /// Outputs that are a row each, and where it lies.
+    last: Vec<(usize, Vec<Atom>)>,
+}
+
+/// The outputs of a loop that carries rows in place of an array, if there is such a one. Who says what is read behind
+/// it gets the last row in place of an array of which that is all, and other arrays stay.
+fn rolled(
+    b: &Builder<'_>,
+    op: &Op,
+    operands: &[Atom],
+    facts: &[Fact],
+    behind: Option<&Behind<'_>>,
+) -> Better {
+    let Some(mut at) = Looped::of(b, op, operands, facts) else { return Ok(None) };
+    let (mut param, mut back, results) = (0, Vec::new(), at.body.results.len());
+    loop {
+        let body = at.body.clone();
+        let known = b.with_module(|m| Known::of(m, &body, &at.facts));
+        let wanted = |rows: &Rows| behind.is_none_or(|read| rows.is_last(&at, read(rows.result)));
+        let mut all = (param..body.params.len()).filter_map(|p| Rows::of(&at, &known, p));
+        let rows = all.find(wanted);
+        let Some(rows) = rows else { break };
+        param = rows.param + 1;
+        back.extend(rows.take(b, &mut at)?);
+    }
+    if back.is_empty() {
+        return Ok(None);
+    }
+    let Some(mut outputs) = at.emit(b) else { return Ok(None) };
+    if behind.is_some() {
+        outputs.truncate(results);
+        return Ok(Some(outputs));
+    }
+    for Back { output, array, axis, stacked: (rows, starts), last } in back {
+        let rows = first_axis_to(b, outputs[rows], axis);
+        let mut sizes = b.shape_of(array).to_vec();
+        sizes[axis] = 1;
+        let mut whole = put_box(b, array, rows, &starts);
+        for (row, starts) in last {
+            whole = put_box(b, whole, reshaped(b, outputs[row], &sizes), &starts);
+        }
+        outputs[output] = whole;
+    }
+    outputs.truncate(results);
+    Ok(Some(outputs))
+}
+
+impl Rows {
+    fn of(at: &Looped, known: &Known<'_>, param: usize) -> Option<Rows> {
+        let (Slot::Carry(result), Trip::Static(rounds)) = (at.rounds.takes[param], &at.rounds.trip)
+        else {
+            return None;
+        };
+        let body = &at.body;
+        let p = *body.params.get(param)?;
+        let array = body.types[p].as_array().filter(|ty| !ty.shape.is_empty())?;
+        let mut versions = vec![p];
+        let mut found: Vec<(usize, Touch, usize, Sum, bool)> = Vec::new();
+        for (i, e) in body.equations.iter().enumerate() {
+            let is = |a: &Atom| a.value().is_some_and(|v| versions.contains(&v));
+            if !e.operands.iter().any(is) {
+                continue;
+            }
+            if e.operands[1..].iter().any(is) {
+                return None;
+            }
+            let touch = Touch::of(known, body, e)?;
+            let area = touch.area(known, &array.shape, |v| at.is_constant(v))?;
+            // One row, all of it, that moves with the rounds.
+            let mut axes = (0..array.shape.len()).filter(|a| area.0[*a].size() != array.shape[*a]);
+            let axis = match (axes.next(), axes.next()) {
+                (Some(axis), None) => axis,
+                _ => return None,
+            };
+            let whole = |a: usize| touch.part.sizes[a] == array.shape[a];
+            if touch.part.sizes[axis] != 1 || !(0..array.shape.len()).all(|a| a == axis || whole(a))
+            {
+                return None;
+            }
+            let start = &touch.starts[axis];
+            let (moves, base) = start.split(|(v, _)| at.slot(v) == Some(Slot::Index));
+            if moves.terms.len() != 1 || moves.terms[0].1 != 1 {
+                return None;
+            }
+            if !base.terms.iter().all(|((v, _), _)| at.is_constant(*v)) {
+                return None;
+            }
+            let fresh = e.operands[0] == Atom::Value(p);
+            if touch.part.writes.is_some() {
+                versions.push(e.outputs[0]);
+            }
+            found.push((i, touch, axis, base, fresh));
+        }
+        let handed = |r: usize| body.results[r].value().is_some_and(|v| versions.contains(&v));
+        let last = body.results.get(result)?.value()?;
+        let (axis, to) =
+            found.iter().find(|t| t.1.part.writes.is_some()).map(|t| (t.2, t.3.clone()))?;
+        if (0..body.results.len()).filter(|r| handed(*r)).ne([result])
+            || versions.last() != Some(&last)
+        {
+            return None;
+        }
+        let step = match at.rounds.direction {
+            Direction::Up => 1,
+            Direction::Down => -1,
+        };
+        let mut touches = Vec::new();
+        for (i, touch, along, base, fresh) in &found {
+            let away = base.plus(&to, -1);
+            if *along != axis || !away.terms.is_empty() {
+                return None;
+            }
+            let before = -away.rest * step;
+            touches.push((
+                *i,
+                match (touch.part.writes.is_some(), before) {
+                    (true, 0) => Kind::Writes,
+                    (true, _) => return None,
+                    (false, 0) if *fresh => Kind::Old,
+                    (false, 0) => Kind::Own,
+                    (false, d) if d < 0 => Kind::Old,
+                    (false, d) => Kind::Before(usize::try_from(d).ok().filter(|d| *d <= ROUNDS)?),
+                },
+            ));
+        }
+        // Every write follows the one before it.
+        let mut latest = p;
+        for (i, _) in touches.iter().filter(|t| t.1 == Kind::Writes) {
+            let e = &body.equations[*i];
+            if e.operands[0] != Atom::Value(latest) {
+                return None;
+            }
+            latest = e.outputs[0];
+        }
+        // What is added to a row that no round has made yet is added to what was there.
+        let adds = found.iter().any(|t| t.4 && t.1.part.writes.is_some_and(|w| w.adds));
+        let old = adds || touches.iter().any(|t| t.1 == Kind::Old);
+        let deep = touches.iter().map(|t| if let Kind::Before(d) = t.1 { d } else { 0 }).max()?;
+        let shape: Vec<usize> =
+            (0..array.shape.len()).filter(|a| *a != axis).map(|a| array.shape[a]).collect();
+        let row = ArrayType::new(array.dtype, shape);
+        let small = row.shape.elements() * deep.max(1) < array.shape.elements();
+        // Each read of a row that is written must be of the last writing before it: versions are in order.
+        (deep > 0 && small).then_some(Rows {
+            param,
+            result,
+            axis,
+            to,
+            rounds: *rounds,
+            touches,
+            deep,
+            old,
+            row,
+        })
+    }
+
+    /// Whether a box is the row that the last round writes; where there is no round, the one that the first would read
+    /// of the round before it, with which the loop then begins and ends.
+    fn is_last(&self, at: &Looped, read: Option<OneBox>) -> bool {
+        let last = match at.rounds.direction {
+            Direction::Up => self.rounds as i64 - 1,
+            Direction::Down => 0,
+        };
+        read.is_some_and(|OneBox { starts, sizes }| {
+            let whole = (0..sizes.len()).all(|a| a == self.axis || starts[a] == 0)
+                && sizes.iter().product::<usize>() == self.row.shape.elements();
+            let is_last = self.to == Sum::number(starts[self.axis] - last);
+            whole && sizes[self.axis] == 1 && (is_last || planted(Fault::LastButOne))
+        })
+    }
+
+    /// Makes the loop take rows, and says what goes back behind it; leaves it as it is where a row has no
+    /// number in front of the loop.
+    fn take(&self, b: &Builder<'_>, at: &mut Looped) -> Result<Option<Back>, Problem> {
+        let Some(operand) = at.operand(self.param) else { return Ok(None) };
+        let array = at.operands[operand];
+        let end = self.rounds as i64 - 1;
+        let (first, last, step) = match at.rounds.direction {
+            Direction::Up => (0, end, 1),
+            Direction::Down => (end, 0, -1),
+        };
+        let mut sizes = b.shape_of(array).to_vec();
+        sizes[self.axis] = 1;
+        let starts = |at: &Looped, place: &Sum| {
+            Some(self.starts(number(b, place, |v| at.value(v))?, sizes.len()))
+        };
+        let mut made = Vec::new();
+        for d in 1..=self.deep {
+            let place = self.to.plus(&Sum::number(first - step * d as i64), 1);
+            let Some(starts) = starts(at, &place) else { return Ok(None) };
+            made.push(reshaped(b, take_box(b, array, &starts, &sizes), &self.row.shape));
+        }
+        let results = at.body.results.len();
+        let oldest = self.to.plus(&Sum::number(-step * self.deep as i64), 1);
+        let Some(oldest) = starts(at, &oldest) else { return Ok(None) };
+        let mut rest = Vec::new();
+        for d in (0..self.deep).rev() {
+            let place = self.to.plus(&Sum::number(last - step * d as i64), 1);
+            let Some(starts) = starts(at, &place) else { return Ok(None) };
+            rest.push((if d == 0 { self.result } else { results + d - 1 }, starts));
+        }
+        let body = b.with_module(|m| self.body(m, at))?;
+        at.operands[operand] = made[0];
+        let slots = (1..self.deep).map(|d| Slot::Carry(results + d - 1));
+        let mut more: Vec<(Slot, Atom)> = slots.zip(made[1..].iter().copied()).collect();
+        more.extend(self.old.then_some((Slot::Const, array)));
+        at.take(false, &more);
+        at.run(b, body);
+        let stacked = (results + self.deep - 1, oldest);
+        Ok(Some(Back { output: self.result, array, axis: self.axis, stacked, last: rest }))
+    }
+
+    /// The body that takes rows and gives one more, for all rounds.
+    fn body(&self, module: &mut Module, of: &Looped) -> Result<FuncId, Problem> {
+        let body = &of.body;
+        let late = reads_late(module, body, |_| true);
+        let mut draft = Draft::new(body.name.clone());
+        let mut copying = Copying::new();
+        let row = || Type::Array(self.row.clone());
+        let mut rows = Vec::new();
+        for (at, p) in body.params.iter().enumerate() {
+            let ty = if at == self.param { row() } else { body.types[*p].clone() };
+            let made = draft.param(ty);
+            copying.bind(*p, made);
+            if at == self.param {
+                rows.push(made);
+            }
+        }
+        rows.extend((1..self.deep).map(|_| draft.param(row())));
+        let p = body.params[self.param];
+        let old = self.old.then(|| draft.param(body.types[p].clone()));
+        for p in &body.linear_params {
+            copying.bind(*p, draft.linear_param(body.types[*p].clone()));
+        }
+        let lost = || Problem::internal("a row that was known is not");
+        let b = Builder::new(module, &mut draft);
+        // A row as its reader has it.
+        let one: Vec<usize> = [1].into_iter().chain(self.row.shape.iter().copied()).collect();
+        let read = |copying: &mut Copying, i: usize, kind: Kind| {
+            let e = &body.equations[i];
+            let row =
+                if let Kind::Before(d) = kind { rows[d - 1] } else { copying.read(e.operands[0]) };
+            b.at(body.location(i));
+            let row = reshaped(&b, row, &one);
+            let row = match &body.types[e.outputs[0]] {
+                Type::Array(ty) => reshaped(&b, row, &ty.shape),
+                Type::Tape(_) => row,
+            };
+            copying.define(e, [row]);
+        };
+        let reads = |kind: &Kind| matches!(kind, Kind::Before(_) | Kind::Own);
+        // Late reads of an array come right behind it.
+        let read_late = |copying: &mut Copying, array: ValueId| {
+            let own =
+                self.touches.iter().filter(|(i, kind)| late[*i] == Some(array) && reads(kind));
+            own.for_each(|(i, kind)| read(copying, *i, *kind));
+        };
+        read_late(&mut copying, p);
+        for (i, e) in body.equations.iter().enumerate() {
+            b.at(body.location(i));
+            let kind = self.touches.iter().find(|(at, _)| *at == i).map(|(_, kind)| *kind);
+            match kind {
+                None => {
+                    let made = b.copy(body, i, copying.all(&e.operands));
+                    copying.define(e, made);
+                }
+                Some(kind @ (Kind::Before(_) | Kind::Own)) => {
+                    if late[i].is_none() {
+                        read(&mut copying, i, kind);
+                    }
+                }
+                Some(Kind::Old) => {
+                    let mut operands = copying.all(&e.operands);
+                    operands[0] = old.ok_or_else(lost)?;
+                    let made = b.copy(body, i, operands);
+                    copying.define(e, made);
+                }
+                Some(Kind::Writes) => {
+                    let types: Vec<Type> = e.operands.iter().map(|a| body.type_of(*a)).collect();
+                    let write = e.op.part(&types).and_then(|p| p.writes).ok_or_else(lost)?;
+                    let update = copying.read(e.operands[write.operand]);
+                    let update = reshaped(&b, update, &self.row.shape);
+                    let made = match (write.adds, e.operands[0] == Atom::Value(p)) {
+                        (false, _) => update,
+                        (true, false) => sum(&b, copying.read(e.operands[0]), update),
+                        (true, true) => {
+                            let part = self.untouched(&b, of, &copying, old);
+                            sum(&b, part.ok_or_else(lost)?, update)
+                        }
+                    };
+                    // What stood for the array stands for the row from here on.
+                    copying.define(e, [made]);
+                    read_late(&mut copying, e.outputs[0]);
+                }
+            }
+        }
+        let mut results = copying.results(body);
+        results.extend(rows.iter().take(self.deep - 1).copied());
+        results.extend(rows.last());
+        draft.finish(module, results)
+    }
+
+    /// The row of the round as it was before the loop.
+    fn untouched(
+        &self,
+        b: &Builder<'_>,
+        of: &Looped,
+        copying: &Copying,
+        old: Option<Atom>,
+    ) -> Option<Atom> {
+        let index = of.rounds.takes.iter().position(|slot| *slot == Slot::Index)?;
+        let base = number(b, &self.to, |v| Some(copying.read(v.into())))?;
+        let at = sum(b, copying.read(of.body.params[index].into()), base);
+        let mut sizes = b.shape_of(old?).to_vec();
+        sizes[self.axis] = 1;
+        let starts = self.starts(at, sizes.len());
+        Some(reshaped(b, take_box(b, old?, &starts, &sizes), &self.row.shape))
+    }
+
+    /// Where a row begins, along every axis.
+    fn starts(&self, at: Atom, rank: usize) -> Vec<Atom> {
+        let zero = || Atom::from(Literal::i64(0));
+        (0..rank).map(|a| if a == self.axis { at } else { zero() }).collect()
+    }
+}

@@ -1,0 +1,114 @@
+//! Filled arrays, a part of the pass `rows`: what a loop sets whole, place by place, and does not read, it gives.
+//!
+//! ```text
+//! %3: f64[7] = loop{body=@f, trip=7, takes=[index,carry0]} %0
+//!
+//! func @f(%0: i64[], %1: f64[7]) -> (f64[7]) {      sets %1[%0] to sin %0
+//! ```
+//! becomes a loop that takes no array, and of which each round gives an element.
+//!
+//! It is how a program writes a row that lies in an array of rows: what the array held there is overwritten.
+
+use super::access::Touch;
+use super::drained::covers;
+use super::integer_facts::{Fact, Known};
+use super::loop_editor::Looped;
+use super::region_rewriter::{Better, Pass, inside_out};
+use tapeloom_ir::prim::{Slot, first_axis_to, reshaped};
+use tapeloom_ir::{
+    Atom, Builder, Copying, Draft, FuncId, Function, Module, Op, Problem, Type, ValueId,
+};
+
+/// The same function, whose loops give what they fill.
+pub(super) fn filled(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    inside_out(module, f, Pass::Loops(|b, op, operands, facts, _| given(b, op, operands, facts)))
+}
+
+/// What a loop fills.
+struct Filled {
+    /// The parameter that is the array, and the result that hands it on.
+    param: usize,
+    result: usize,
+    /// The axis that the rounds go along.
+    axis: usize,
+    /// What a round sets.
+    element: Atom,
+}
+
+fn given(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]) -> Better {
+    let Some(mut at) = Looped::of(b, op, operands, facts) else { return Ok(None) };
+    let (types, mut left) = (at.body.result_types(), Vec::new());
+    loop {
+        let body = at.body.clone();
+        let known = b.with_module(|m| Known::of(m, &body, &at.facts));
+        let Some(filled) = (0..body.params.len()).find_map(|p| Filled::of(&at, &known, p)) else {
+            break;
+        };
+        let function = b.with_module(|m| filled.body(m, &body))?;
+        at.drop(filled.param);
+        at.run(b, function);
+        left.push(filled);
+    }
+    if left.is_empty() {
+        return Ok(None);
+    }
+    let Some(mut outputs) = at.emit(b) else { return Ok(None) };
+    for Filled { result, axis, .. } in left {
+        if let Type::Array(ty) = &types[result] {
+            let moved = first_axis_to(b, outputs[result], axis);
+            outputs[result] = reshaped(b, moved, &ty.shape);
+        }
+    }
+    Ok(Some(outputs))
+}
+
+impl Filled {
+    fn of(at: &Looped, known: &Known<'_>, param: usize) -> Option<Filled> {
+        let Slot::Carry(result) = at.rounds.takes[param] else { return None };
+        let body = &at.body;
+        let (p, last) = (*body.params.get(param)?, body.results.get(result)?.value()?);
+        let extents = &body.types[p].as_array()?.shape;
+        let set = body.equations.iter().find(|e| e.outputs[..] == [last])?;
+        let touch = Touch::of(known, body, set)?;
+        let write = touch.part.writes.filter(|w| !w.adds)?;
+        let axis = covers(at, &touch, extents)?;
+        let times = |v: ValueId| {
+            let all = body.equations.iter().flat_map(|e| &e.operands).chain(&body.results);
+            all.filter(|a| a.value() == Some(v)).count()
+        };
+        let alone = set.operands[0].value() == Some(p) && times(p) == 1 && times(last) == 1;
+        alone.then_some(Filled { param, result, axis, element: set.operands[write.operand] })
+    }
+
+    /// The body, which gives the element.
+    fn body(&self, module: &mut Module, body: &Function) -> Result<FuncId, Problem> {
+        let mut draft = Draft::new(body.name.clone());
+        let mut copying = Copying::new();
+        let array = body.params[self.param];
+        for p in &body.params {
+            if *p != array {
+                copying.bind(*p, draft.param(body.types[*p].clone()));
+            }
+        }
+        for p in &body.linear_params {
+            copying.bind(*p, draft.linear_param(body.types[*p].clone()));
+        }
+        for (i, e) in body.equations.iter().enumerate() {
+            if e.operands.first().and_then(|a| a.value()) != Some(array) {
+                let made = draft.copy(body, i, copying.all(&e.operands));
+                copying.define(e, made);
+            }
+        }
+        let shape = match &body.types[array] {
+            Type::Array(ty) => (0..ty.shape.len()).filter(|a| *a != self.axis).map(|a| ty.shape[a]),
+            Type::Tape(_) => return Err(Problem::internal("a tape that a loop fills")),
+        };
+        let shape: Vec<usize> = shape.collect();
+        let element = copying.read(self.element);
+        let element = reshaped(&Builder::new(module, &mut draft), element, &shape);
+        let result =
+            |(i, a): (usize, &Atom)| if i == self.result { element } else { copying.read(*a) };
+        let results = body.results.iter().enumerate().map(result).collect();
+        draft.finish(module, results)
+    }
+}

@@ -1,0 +1,40 @@
+//! What is read of a value behind the equation that makes it.
+
+use super::access::Touch;
+use super::integer_facts::{Known, Sum};
+use tapeloom_ir::{Atom, Function, ValueId};
+
+/// The one box of a value that is read: where it begins, and how large it is.
+#[derive(PartialEq, Eq)]
+pub(super) struct OneBox {
+    pub(super) starts: Vec<i64>,
+    pub(super) sizes: Vec<usize>,
+}
+
+/// Of each output of an equation, the one box that is read of it, if that is all that happens to it.
+pub(super) type Behind<'a> = dyn Fn(usize) -> Option<OneBox> + 'a;
+
+impl OneBox {
+    /// Of a value of a function.
+    pub(super) fn of(known: &Known<'_>, f: &Function, v: ValueId) -> Option<OneBox> {
+        let is = |a: &Atom| a.value() == Some(v);
+        if f.results.iter().any(is) {
+            return None;
+        }
+        let mut found: Option<OneBox> = None;
+        for e in f.equations.iter().filter(|e| e.operands.iter().any(is)) {
+            let touch = Touch::of(known, f, e)?;
+            if touch.part.writes.is_some() || e.operands[1..].iter().any(is) {
+                return None;
+            }
+            let number = |s: &Sum| s.terms.is_empty().then_some(s.rest);
+            let starts: Vec<i64> = touch.starts.iter().map(number).collect::<Option<_>>()?;
+            let read = OneBox { starts, sizes: touch.part.sizes };
+            if found.as_ref().is_some_and(|found| *found != read) {
+                return None;
+            }
+            found = Some(read);
+        }
+        found
+    }
+}

@@ -1,0 +1,286 @@
+//! Extraction: one term for every class, so that the program is cheap.
+//!
+//! The cost of a program counts a shared term once, so the cost of a class is not the sum of its
+//! operands' costs. Greedy extraction on the graph: every class holds its best term together with
+//! the *set* of classes which that term needs; the cost of a term is the sum over the union of its
+//! operands' sets. A worklist settles classes from the leaves up, and revisits the users of a class
+//! whose choice has changed. On gradient programs this saves a tenth to a fifth against tree costs.
+//!
+//! Sets are refreshed when something below changes, but a bounded number of times, so the choice may
+//! turn out cyclic. Then tree costs decide, which cannot be.
+//!
+//! Model: the greedy-DAG extractor of the extraction gym (egraphs-good).
+
+use super::graph::{ENode, Fact, Graph, describe};
+use super::saturate::sorted;
+use crate::passes::cost::local;
+use egg::Id;
+use std::collections::VecDeque;
+use tapeloom_ir::{OrderedMap, OrderedSet};
+
+/// How often the choice of one class may change.
+const CHANGES: u32 = 12;
+
+/// The chosen node of every class that is needed.
+pub(crate) struct Extraction {
+    index: OrderedMap<Id, usize>,
+    chosen: Vec<Option<ENode>>,
+}
+
+impl Extraction {
+    /// The node chosen for a class.
+    pub(crate) fn node(&self, id: Id) -> Option<&ENode> {
+        self.chosen[*self.index.get(&id)?].as_ref()
+    }
+}
+
+/// A set of class indices.
+#[derive(Clone, PartialEq)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn insert(&mut self, i: usize) {
+        self.0[i / 64] |= 1 << (i % 64);
+    }
+    fn contains(&self, i: usize) -> bool {
+        self.0[i / 64] >> (i % 64) & 1 == 1
+    }
+    fn union(&mut self, other: &Bits) {
+        for (a, b) in self.0.iter_mut().zip(&other.0) {
+            *a |= b;
+        }
+    }
+    fn clear(&mut self) {
+        self.0.fill(0);
+    }
+    fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().enumerate().flat_map(|(word, bits)| {
+            let mut left = *bits;
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
+                left &= left - 1;
+                Some(word * 64 + bit)
+            })
+        })
+    }
+}
+
+/// A candidate: a node with its operands as class indices, and its own cost.
+struct Candidate<'g> {
+    node: &'g ENode,
+    operands: Vec<usize>,
+    cost: f64,
+}
+
+/// The best candidate of a class so far.
+#[derive(PartialEq)]
+struct Best {
+    candidate: usize,
+    total: f64,
+    needs: Bits,
+}
+
+/// Chooses a node for every class; `None` where the greedy choice is cyclic below `roots`.
+pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
+    let ids = sorted(graph);
+    let index: OrderedMap<Id, usize> = ids.iter().enumerate().map(|(i, id)| (*id, i)).collect();
+    let is_root: OrderedSet<Id> = roots.iter().map(|r| graph.egraph.find(*r)).collect();
+    let classes: Vec<Vec<Candidate<'_>>> =
+        ids.iter().map(|id| candidates(graph, *id, &index, &is_root)).collect();
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); ids.len()];
+    for (i, class) in classes.iter().enumerate() {
+        for x in class.iter().flat_map(|c| &c.operands) {
+            if users[*x].last() != Some(&i) {
+                users[*x].push(i);
+            }
+        }
+    }
+    // Sets first; tree costs, which grow along every edge and so cannot go round, if that fails.
+    [settle as Settle, settle_trees].into_iter().find_map(|settle| {
+        let best = settle(&classes, &users);
+        let node =
+            |(class, k): (&Vec<Candidate<'_>>, &Option<usize>)| Some(class[(*k)?].node.clone());
+        let chosen = classes.iter().zip(&best).map(node).collect();
+        let extraction = Extraction { index: index.clone(), chosen };
+        acyclic(graph, &extraction, roots).then_some(extraction)
+    })
+}
+
+/// Picks a candidate for every class, given the users of each.
+type Settle = fn(&[Vec<Candidate<'_>>], &[Vec<usize>]) -> Vec<Option<usize>>;
+
+/// The nodes of a class worth choosing. Constants and values from outside cost nothing, so where
+/// there is one the others need not be looked at; a scalar constant must be a literal, because as an
+/// operand it may stand where a value would not fit.
+fn candidates<'g>(
+    graph: &'g Graph<'_>,
+    id: Id,
+    index: &OrderedMap<Id, usize>,
+    roots: &OrderedSet<Id>,
+) -> Vec<Candidate<'g>> {
+    let class = &graph.egraph[id];
+    let free = |n: &&ENode| match n {
+        ENode::Literal(_) => true,
+        ENode::Leaf(_) => class.data.literal().is_none(),
+        ENode::Apply(..) | ENode::Output(..) => false,
+    };
+    if let Some(node) = class.nodes.iter().find(free) {
+        return vec![Candidate { node, operands: Vec::new(), cost: 0.0 }];
+    }
+    let candidate = |node: &'g ENode| {
+        let cost = match node {
+            ENode::Leaf(_) | ENode::Literal(_) | ENode::Output(..) => 0.0,
+            ENode::Apply(op, operands) => {
+                let facts: Vec<&Fact> = operands.iter().map(|x| &graph.egraph[*x].data).collect();
+                // Results are written and arguments are there whatever is chosen.
+                let leaf = |x: &Id| graph.egraph[*x].iter().any(|n| matches!(n, ENode::Leaf(_)));
+                let stored: Vec<bool> =
+                    operands.iter().map(|x| leaf(x) || roots.contains(x)).collect();
+                let stored = (stored.as_slice(), roots.contains(&id));
+                local(graph.module(), op, &describe(&facts)?, &class.data.types, stored)
+            }
+        };
+        let operands = egg::Language::children(node).iter().map(|x| index.get(x).copied());
+        Some(Candidate { node, operands: operands.collect::<Option<_>>()?, cost })
+    };
+    class.nodes.iter().filter_map(candidate).collect()
+}
+
+fn settle(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<usize>> {
+    let words = classes.len().div_ceil(64);
+    let mut best: Vec<Option<Best>> = classes.iter().map(|_| None).collect();
+    // The cost of the chosen node of each class, on its own.
+    let mut own = vec![0.0; classes.len()];
+    let mut needs = Bits(vec![0; words]);
+    let mut queue = Worklist::new(classes.len());
+    while let Some(i) = queue.pop() {
+        let mut found: Option<Best> = None;
+        let before = best[i].as_ref().map(|b| b.candidate);
+        // The choice so far comes first, so that it stays where nothing is cheaper.
+        let others = (0..classes[i].len()).filter(|k| Some(*k) != before);
+        for k in before.into_iter().chain(others) {
+            let c = &classes[i][k];
+            needs.clear();
+            let ready = c.operands.iter().all(|x| match &best[*x] {
+                Some(b) => {
+                    needs.union(&b.needs);
+                    true
+                }
+                None => false,
+            });
+            if !ready || needs.contains(i) {
+                continue;
+            }
+            let total = c.cost + needs.iter().map(|x| own[x]).sum::<f64>();
+            if found.as_ref().is_none_or(|b| total < b.total - 1e-9 * b.total.abs()) {
+                needs.insert(i);
+                found = Some(Best { candidate: k, total, needs: needs.clone() });
+            }
+        }
+        let Some(found) = found else { continue };
+        own[i] = classes[i][found.candidate].cost;
+        let same = best[i].as_ref().is_some_and(|b| *b == found);
+        best[i] = Some(found);
+        if !same {
+            queue.changed(i, &users[i]);
+        }
+    }
+    best.iter().map(|b| b.as_ref().map(|b| b.candidate)).collect()
+}
+
+/// Costs as if nothing were shared.
+fn settle_trees(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<usize>> {
+    let mut best: Vec<Option<(usize, f64)>> = vec![None; classes.len()];
+    let mut queue = Worklist::new(classes.len());
+    queue.changes = u32::MAX;
+    while let Some(i) = queue.pop() {
+        let mut improved = false;
+        for (k, c) in classes[i].iter().enumerate() {
+            let operands = c.operands.iter().map(|x| best[*x].map(|(_, total)| total));
+            let Some(sum) = operands.sum::<Option<f64>>() else { continue };
+            let total = c.cost + sum;
+            if best[i].is_none_or(|(_, b)| total < b) {
+                best[i] = Some((k, total));
+                improved = true;
+            }
+        }
+        if improved {
+            queue.changed(i, &users[i]);
+        }
+    }
+    best.iter().map(|b| b.map(|(k, _)| k)).collect()
+}
+
+/// Classes to look at again, each in the queue at most once.
+struct Worklist {
+    queue: VecDeque<usize>,
+    queued: Vec<bool>,
+    changed: Vec<u32>,
+    /// How often the users of one class may be looked at again.
+    changes: u32,
+}
+
+impl Worklist {
+    fn new(classes: usize) -> Worklist {
+        Worklist {
+            queue: (0..classes).collect(),
+            queued: vec![true; classes],
+            changed: vec![0; classes],
+            changes: CHANGES,
+        }
+    }
+
+    fn pop(&mut self) -> Option<usize> {
+        let i = self.queue.pop_front()?;
+        self.queued[i] = false;
+        Some(i)
+    }
+
+    fn changed(&mut self, i: usize, users: &[usize]) {
+        if self.changed[i] >= self.changes {
+            return;
+        }
+        self.changed[i] += 1;
+        for u in users {
+            if !std::mem::replace(&mut self.queued[*u], true) {
+                self.queue.push_back(*u);
+            }
+        }
+    }
+}
+
+/// Whether the chosen nodes below the roots form no cycle. Iterative: programs are deep.
+fn acyclic(graph: &Graph<'_>, extraction: &Extraction, roots: &[Id]) -> bool {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Mark {
+        New,
+        Open,
+        Done,
+    }
+    let mut marks = vec![Mark::New; extraction.chosen.len()];
+    let mut stack: Vec<(Id, bool)> = roots.iter().map(|r| (graph.egraph.find(*r), false)).collect();
+    while let Some((id, leaving)) = stack.pop() {
+        let Some(&i) = extraction.index.get(&id) else { return false };
+        if leaving {
+            marks[i] = Mark::Done;
+            continue;
+        }
+        match marks[i] {
+            Mark::Done => continue,
+            Mark::Open => return false,
+            Mark::New => {}
+        }
+        let Some(node) = &extraction.chosen[i] else { return false };
+        marks[i] = Mark::Open;
+        stack.push((id, true));
+        for x in egg::Language::children(node) {
+            let x = graph.egraph.find(*x);
+            match extraction.index.get(&x).map(|k| marks[*k]) {
+                Some(Mark::New) => stack.push((x, false)),
+                Some(Mark::Done) => {}
+                Some(Mark::Open) | None => return false,
+            }
+        }
+    }
+    true
+}

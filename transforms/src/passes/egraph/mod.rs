@@ -1,0 +1,390 @@
+//! Simplification by equality saturation: all rewrites at once, then the cheapest program.
+//!
+//! A rewrite that helps may first have to hurt: `a·b + a·c` becomes one product fewer only if nobody
+//! has turned `a·b` into something else before. So rules do not replace terms; they *add* equal ones
+//! to an e-graph, which holds all of them in little space, and the choice is made at the end, by cost
+//! (see [`Cost`]: arithmetic, and memory traffic between loop nests).
+//!
+//! | file | |
+//! |---|---|
+//! | `rules` | the rows of [`tapeloom_ir::Op::rewrites`], compiled; matching and building |
+//! | `graph` | the e-graph over the IR's own primitives; types and constants of classes |
+//! | `saturate` | applying rules within limits of nodes and iterations |
+//! | `extract` | choosing a node for every class, shared terms counted once |
+//!
+//! A function is cut into regions of at most about a thousand equations in program order; values
+//! that cross are leaves of one region and roots of another. Equations with effects are never moved
+//! nor seen through: regions end there. A region whose result is not strictly cheaper stays as it was, so simplifying
+//! never makes a program worse by this cost. Programs beyond [`Options::largest`] equations are left
+//! to [`crate::peephole`], which is linear.
+//!
+//! ```
+//! use tapeloom_ir::parse_module;
+//! use tapeloom_transforms::{SimplifyOptions, simplify_with};
+//! let mut module = parse_module("func @f(%a: f64[], %b: f64[], %c: f64[]) -> (f64[]) {
+//!   %x: f64[] = mul %a, %b
+//!   %y: f64[] = mul %c, %a
+//!   %z: f64[] = add %x, %y
+//!   return %z
+//! }").map_err(|e| e[0].clone())?;
+//! let f = module.iter().next().map(|(id, _)| id).ok_or("no function")?;
+//! let exact = simplify_with(&mut module, f, &SimplifyOptions::default())?;
+//! assert_eq!(exact.function, f);
+//! let relaxed = SimplifyOptions { relaxed: true, ..SimplifyOptions::default() };
+//! let factored = simplify_with(&mut module, f, &relaxed)?;
+//! assert_eq!(module.function(factored.function).equations.len(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Model: Willsey et al., "egg: Fast and extensible equality saturation" (POPL 2021); Yang et al.,
+//! "Equality saturation for tensor graph superoptimization" (MLSys 2021).
+
+mod extract;
+mod graph;
+pub(crate) mod rules;
+mod saturate;
+
+use crate::dispatch::Transforms;
+use crate::passes::cost::Cost;
+use crate::passes::live_equations::sweep;
+use cranelift_entity::SecondaryMap;
+use egg::Id;
+use extract::{Extraction, extract};
+use graph::{ENode, Graph};
+use rules::allowed;
+use saturate::saturate;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::fmt;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Effects;
+use tapeloom_ir::{
+    Atom, Copying, Draft, FuncId, Function, Loc, Module, Operands, OrderedMap, Outputs, Problem,
+    Type, ValueId,
+};
+
+/// How far to go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Also use rules that are equalities of real numbers only: results may differ by rounding.
+    pub relaxed: bool,
+    /// Equations of one region.
+    pub region: usize,
+    /// Nodes of an e-graph for each equation of its region.
+    pub growth: usize,
+    /// Equations of the longest function that is taken on.
+    pub largest: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { relaxed: false, region: 1000, growth: 6, largest: 50_000 }
+    }
+}
+
+/// A simplified function, and how it came about.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Simplified {
+    /// The cheaper function; the one it came from where nothing is cheaper.
+    pub function: FuncId,
+    /// For `explain`.
+    pub report: Simplification,
+}
+
+/// What simplification did.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Simplification {
+    /// How often each rule found something new.
+    pub rules: BTreeMap<&'static str, usize>,
+    /// The cost before.
+    pub before: Cost,
+    /// The cost after.
+    pub after: Cost,
+    /// Regions, and how many of them got cheaper.
+    pub regions: (usize, usize),
+    /// Nodes of all e-graphs.
+    pub nodes: usize,
+    /// Iterations of all regions.
+    pub iterations: usize,
+    /// Regions that ran into the limit of nodes.
+    pub full: usize,
+}
+
+impl fmt::Display for Simplification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "cost: {} -> {}", self.before, self.after)?;
+        let (all, cheaper) = self.regions;
+        writeln!(
+            f,
+            "{cheaper} of {all} regions cheaper; {} nodes, {} iterations, {} at the limit",
+            self.nodes, self.iterations, self.full
+        )?;
+        for (name, count) in &self.rules {
+            writeln!(f, "{count:6} {name}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The same function, made cheaper by exact rules.
+///
+/// # Errors
+/// None that a well-formed module can cause.
+pub fn simplify(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    Ok(simplify_with(module, f, &Options::default())?.function)
+}
+
+/// The same function up to rounding, made cheaper by exact and reassociating rules.
+///
+/// # Errors
+/// None that a well-formed module can cause.
+pub fn simplify_relaxed(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    let options = Options { relaxed: true, ..Options::default() };
+    Ok(simplify_with(module, f, &options)?.function)
+}
+
+/// Simplifies and reports.
+///
+/// # Errors
+/// None that a well-formed module can cause.
+pub fn simplify_with(
+    module: &mut Module,
+    id: FuncId,
+    options: &Options,
+) -> Result<Simplified, Problem> {
+    let f = module.get(id);
+    let before = Cost::of(module, &f);
+    let mut report = Simplification { before, after: before, ..Simplification::default() };
+    if f.equations.len() > options.largest {
+        return Ok(Simplified { function: id, report });
+    }
+    let better = regions(module, &f, options, &mut report)?;
+    let better = sweep(&mut Transforms, module, better)?;
+    let after = Cost::of(module, &better);
+    // Regions are judged one by one; together they must be cheaper, too.
+    if report.regions.1 == 0 || after.total() >= before.total() {
+        return Ok(Simplified { function: id, report });
+    }
+    report.after = after;
+    Ok(Simplified { function: module.add(better)?, report })
+}
+
+/// Whether an equation must stay where it is.
+fn is_pinned(module: &Module, f: &Function, i: usize) -> bool {
+    f.equations[i].op.effects(module) != Effects::Pure
+}
+
+/// Cuts a function into regions, simplifies each, and puts the pieces together.
+fn regions(
+    module: &Module,
+    f: &Function,
+    options: &Options,
+    report: &mut Simplification,
+) -> Result<Function, Problem> {
+    let (mut draft, mut map) = Copying::same_signature(f);
+    let mut last_use = vec![0usize; f.types.len()];
+    for (i, e) in f.equations.iter().enumerate() {
+        for v in e.operands.iter().filter_map(|a| a.value()) {
+            last_use[v.as_u32() as usize] = i;
+        }
+    }
+    for v in f.results.iter().filter_map(|a| a.value()) {
+        last_use[v.as_u32() as usize] = f.equations.len();
+    }
+    let mut start = 0;
+    while start < f.equations.len() {
+        if is_pinned(module, f, start) {
+            let e = &f.equations[start];
+            map.define(e, draft.copy(f, start, map.all(&e.operands)));
+            start += 1;
+            continue;
+        }
+        let most = (start + options.region.max(1)).min(f.equations.len());
+        let end = (start..most).find(|i| is_pinned(module, f, *i)).unwrap_or(most);
+        let roots: Vec<ValueId> = f.equations[start..end]
+            .iter()
+            .flat_map(|e| &e.outputs)
+            .copied()
+            .filter(|v| last_use[v.as_u32() as usize] >= end)
+            .collect();
+        let piece = cut(f, start..end, &roots)?;
+        report.regions.0 += 1;
+        let smaller = region(module, &piece, options, report)?;
+        report.regions.1 += usize::from(smaller.is_some());
+        let crossing = crossing(f, start..end);
+        let args = crossing.iter().map(|v| map.read((*v).into())).collect();
+        let results = splice(&mut draft, smaller.as_ref().unwrap_or(&piece), args);
+        for (v, a) in roots.iter().zip(results) {
+            map.bind(*v, a);
+        }
+        start = end;
+    }
+    draft.close(map.results(f))
+}
+
+/// The values that equations in a range read from before it, in the order of their definition.
+fn crossing(f: &Function, range: std::ops::Range<usize>) -> Vec<ValueId> {
+    let equations = &f.equations[range];
+    let inside: Vec<ValueId> = equations.iter().flat_map(|e| &e.outputs).copied().collect();
+    let mut values: Vec<ValueId> = equations
+        .iter()
+        .flat_map(|e| &e.operands)
+        .filter_map(|a| a.value())
+        .filter(|v| inside.binary_search(v).is_err())
+        .collect();
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+/// The equations of a range as a function of the values that cross into it.
+fn cut(
+    f: &Function,
+    range: std::ops::Range<usize>,
+    roots: &[ValueId],
+) -> Result<Function, Problem> {
+    let mut draft = Draft::new(f.name.clone());
+    let mut map = Copying::new();
+    for v in crossing(f, range.clone()) {
+        map.bind(v, draft.param(f.types[v].clone()));
+    }
+    for i in range {
+        let e = &f.equations[i];
+        map.define(e, draft.copy(f, i, map.all(&e.operands)));
+    }
+    draft.close(roots.iter().map(|v| map.read((*v).into())).collect())
+}
+
+/// Appends the equations of a piece; its results as atoms of the draft.
+fn splice(draft: &mut Draft, piece: &Function, args: Vec<Atom>) -> Vec<Atom> {
+    let mut map = Copying::with(piece, args);
+    for (i, e) in piece.equations.iter().enumerate() {
+        map.define(e, draft.copy(piece, i, map.all(&e.operands)));
+    }
+    map.results(piece)
+}
+
+/// Simplifies one region; `None` where nothing cheaper was found.
+fn region(
+    module: &Module,
+    f: &Function,
+    options: &Options,
+    report: &mut Simplification,
+) -> Result<Option<Function>, Problem> {
+    let leaves: Vec<ValueId> = f.all_params().collect();
+    let mut graph = Graph::new(module, leaves.iter().map(|v| f.types[*v].clone()).collect());
+    let mut class: SecondaryMap<ValueId, Option<Id>> = SecondaryMap::with_capacity(f.types.len());
+    for (i, v) in leaves.iter().enumerate() {
+        class[*v] = Some(graph.egraph.add(ENode::Leaf(i as u32)));
+    }
+    let mut places: Vec<(Id, Loc)> = Vec::new();
+    let of = |graph: &mut Graph<'_>, class: &SecondaryMap<ValueId, Option<Id>>, a: &Atom| match a {
+        Atom::Literal(x) => Some(graph.egraph.add(ENode::Literal(*x))),
+        Atom::Value(v) => class[*v],
+    };
+    for (i, e) in f.equations.iter().enumerate() {
+        let operands: Option<SmallVec<[Id; 3]>> =
+            e.operands.iter().map(|a| of(&mut graph, &class, a)).collect();
+        let Some(operands) = operands else { return Ok(None) };
+        let types: SmallVec<[Type; 1]> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
+        let id = graph.insert(&e.op, &operands, &types);
+        places.push((id, f.location(i)));
+        match e.outputs.as_slice() {
+            [y] => class[*y] = Some(id),
+            outputs => {
+                for (k, y) in outputs.iter().enumerate() {
+                    class[*y] = Some(graph.egraph.add(ENode::Output(k as u32, [id])));
+                }
+            }
+        }
+    }
+    let limit = 256 + options.growth * f.equations.len();
+    let s = saturate(&mut graph, |r| allowed(&r.row, options.relaxed), limit);
+    report.iterations += s.iterations;
+    report.nodes += graph.egraph.total_number_of_nodes();
+    report.full += usize::from(s.full);
+    for (name, count) in s.fired {
+        *report.rules.entry(name).or_default() += count;
+    }
+    let roots: Option<Vec<Id>> = f.results.iter().map(|r| of(&mut graph, &class, r)).collect();
+    let Some(roots) = roots else { return Ok(None) };
+    let Some(chosen) = extract(&graph, &roots) else { return Ok(None) };
+    let Some(g) = emit(&graph, f, &chosen, &roots, &places)? else { return Ok(None) };
+    let cheaper = Cost::of(module, &g).total() < Cost::of(module, f).total();
+    Ok(cheaper.then_some(g))
+}
+
+/// The chosen terms below the roots as a function with the parameters of `f`, in the order in which
+/// the roots need them. `None` where a term cannot be written down.
+fn emit(
+    graph: &Graph<'_>,
+    f: &Function,
+    chosen: &Extraction,
+    roots: &[Id],
+    places: &[(Id, Loc)],
+) -> Result<Option<Function>, Problem> {
+    let mut draft = Draft::new(f.name.clone());
+    let params: Vec<Atom> = f.all_params().map(|p| draft.param(f.types[p].clone())).collect();
+    let mut locs: OrderedMap<Id, Loc> = OrderedMap::default();
+    for (id, loc) in places {
+        locs.entry(graph.egraph.find(*id)).or_insert(*loc);
+    }
+    let mut done: OrderedMap<Id, Outputs> = OrderedMap::default();
+    let mut atoms: OrderedMap<Id, Atom> = OrderedMap::default();
+    // A stack of classes with the line of whoever asked first; deep programs must not recurse.
+    let mut stack: Vec<(Id, Loc)> =
+        roots.iter().rev().map(|r| (graph.egraph.find(*r), None)).collect();
+    while let Some((id, asked)) = stack.last().copied() {
+        if atoms.contains_key(&id) || done.contains_key(&id) {
+            stack.pop();
+            continue;
+        }
+        let Some(node) = chosen.node(id) else { return Ok(None) };
+        let loc = locs.get(&id).copied().flatten().or(asked);
+        let children: SmallVec<[Id; 3]> =
+            egg::Language::children(node).iter().map(|x| graph.egraph.find(*x)).collect();
+        let missing = |x: &&Id| !atoms.contains_key(*x) && !done.contains_key(*x);
+        let before = stack.len();
+        stack.extend(children.iter().rev().filter(missing).map(|x| (*x, loc)));
+        if stack.len() > before {
+            continue;
+        }
+        stack.pop();
+        match node {
+            ENode::Leaf(i) => {
+                atoms.insert(id, params[*i as usize]);
+            }
+            ENode::Literal(x) => {
+                atoms.insert(id, (*x).into());
+            }
+            ENode::Output(k, _) => {
+                let Some(outputs) = done.get(&children[0]) else { return Ok(None) };
+                atoms.insert(id, outputs[*k as usize].into());
+            }
+            ENode::Apply(op, _) => {
+                let operands: Option<Operands> =
+                    children.iter().map(|x| atoms.get(x).copied()).collect();
+                let Some(mut operands) = operands else { return Ok(None) };
+                if op.commutes() {
+                    operands.sort_unstable();
+                } else if planted(Fault::Extraction)
+                    && graph.egraph[id].nodes.len() > 1
+                    && let [x, y] = operands.as_mut_slice()
+                    && draft.type_of(*x) == draft.type_of(*y)
+                {
+                    std::mem::swap(x, y);
+                }
+                let data = &graph.egraph[id].data;
+                let outputs = draft.push(op.clone(), operands, &data.types, loc);
+                if data.bundle {
+                    done.insert(id, outputs);
+                } else {
+                    atoms.insert(id, outputs[0].into());
+                }
+            }
+        }
+    }
+    let results: Option<Vec<Atom>> =
+        roots.iter().map(|r| atoms.get(&graph.egraph.find(*r)).copied()).collect();
+    results.map(|results| draft.close(results)).transpose()
+}
