@@ -1,11 +1,11 @@
 //! Code generation for tapeloom: from a function to a call of machine code.
 //!
 //! ```text
-//! Function --schedule--> loop_ir::Program and Plan --clif--> machine code --> Executable
+//! Function --lower--> loop_ir::Program and Plan --passes--> --codegen--> machine code --> Executable
 //! ```
 //!
 //! [`schedule()`] cuts a function into loop nests and gives every buffer its place; the result is
-//! data ([`kernel`]) that prints, parses, verifies and is interpreted. [`compile()`] goes the whole
+//! data ([`loop_ir`]) that prints, parses, verifies and is interpreted. [`compile()`] goes the whole
 //! way, through Cranelift, and answers with something that is called on tensors. What a primitive
 //! computes is asked from its lowering: nothing here names one.
 

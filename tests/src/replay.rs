@@ -237,7 +237,7 @@ pub fn print(replay: &Replay) -> String {
 }
 
 /// How two replays differ: of each program that differs the stages of which the numbers do, or that it is there in one of
-/// them only. Both are texts of [`print`].
+/// them only. Both are texts of [`print()`].
 pub fn differences(before: &str, now: &str) -> Vec<String> {
     let (before, now) = (by_program(before), by_program(now));
     let names: BTreeSet<&str> = before.keys().chain(now.keys()).copied().collect();

@@ -35,7 +35,7 @@ pub struct Tape<A: Tree<Var>, B: Tree<Var>, K = Persistent> {
     kind: PhantomData<fn(A, K) -> B>,
 }
 
-/// Runs `f` on data, operation by operation, and keeps what it did: [the module](mod@crate::record) says how.
+/// Runs `f` on data, operation by operation, and keeps what it did: [the module](mod@crate::define_by_run) says how.
 ///
 /// # Errors
 /// All mistakes made while the closure ran; what an operation reports.
