@@ -292,6 +292,16 @@ fn test_binaries_are_few() {
     }
 }
 
+#[test]
+fn commands_have_no_tests_of_their_own() {
+    let manifest = read(&root().join("tests/Cargo.toml"));
+    for file in files("rs").iter().filter(|f| show(f).starts_with("tests/src/bin/")) {
+        let name = file.file_stem().unwrap_or_default().display();
+        let entry = format!("[[bin]]\nname = \"{name}\"\ntest = false");
+        assert!(manifest.contains(&entry), "tests/Cargo.toml does not say\n{entry}");
+    }
+}
+
 /// A file that no `mod` names is compiled by nobody.
 #[test]
 fn every_file_of_tests_is_a_module() {
