@@ -123,7 +123,6 @@ fn passes_and_backends_name_no_primitive() {
 
 /// Folders whose files import one another one way, and how they name each other.
 const LAYERED: &[(&str, &[&str])] = &[
-    ("transforms/src", &["crate::"]),
     ("transforms/src/passes/egraph", &["super::", "crate::passes::egraph::"]),
     ("transforms/src/loops", &["super::"]),
     ("backend/src/lower", &["super::", "crate::lower::"]),
