@@ -57,7 +57,7 @@ const LONGEST: usize = 128;
 ///   }
 /// }";
 /// let mut program = loop_ir::parse(text, &|_| None)?;
-/// crate::passes::in_place(&mut program);
+/// tapeloom_backend::passes::in_place(&mut program);
 /// assert!(program.to_string().contains("%1: f64 = load b0[i1*-1 + 7]"));
 /// # Ok::<(), tapeloom_ir::Problem>(())
 /// ```

@@ -44,7 +44,7 @@ use tapeloom_ir::fault::{Fault, planted};
 ///   }
 /// }";
 /// let mut program = loop_ir::parse(text, &|_| None)?;
-/// crate::passes::localize(&mut program);
+/// tapeloom_backend::passes::localize(&mut program);
 /// assert!(program.to_string().contains("for i0 in 4 {\n      var v0: f64 = 0.0\n      serial i1 in 8"));
 /// # Ok::<(), tapeloom_ir::Problem>(())
 /// ```

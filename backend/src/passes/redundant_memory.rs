@@ -42,7 +42,7 @@ use tapeloom_ir::fault::{Fault, planted};
 ///   }
 /// }";
 /// let mut program = loop_ir::parse(text, &|_| None)?;
-/// crate::passes::reuse(&mut program, false);
+/// tapeloom_backend::passes::reuse(&mut program, false);
 /// assert!(program.to_string().contains("
 ///     %0: f64 = load b0[i0]
 ///     %2: f64 = mul %0, %0

@@ -57,7 +57,7 @@ const WIDEST: usize = 4;
 ///   }
 /// }";
 /// let mut program = loop_ir::parse(text, &|_| None)?;
-/// crate::passes::roll(&mut program);
+/// tapeloom_backend::passes::roll(&mut program);
 /// assert!(program.to_string().contains("store b1[i0], v0\n      v0 = v1\n    }\n    store b1[8], v0\n"));
 /// # Ok::<(), tapeloom_ir::Problem>(())
 /// ```

@@ -47,7 +47,7 @@ use tapeloom_ir::{Code, Literal, OrderedMap};
 ///   }
 /// }";
 /// let mut program = loop_ir::parse(text, &|_| None)?;
-/// crate::passes::straighten(&mut program);
+/// tapeloom_backend::passes::straighten(&mut program);
 /// assert!(program.to_string().contains("for i0 in 100 {\n    %2: f64 = load b0[i0 + 1]\n"));
 /// # Ok::<(), tapeloom_ir::Problem>(())
 /// ```

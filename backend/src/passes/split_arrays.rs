@@ -53,7 +53,7 @@ const MOST_ELEMENTS: usize = 1 << 24;
 ///   }
 /// }";
 /// let mut program = loop_ir::parse(text, &|_| None)?;
-/// crate::passes::apart(&mut program);
+/// tapeloom_backend::passes::apart(&mut program);
 /// let text = program.to_string();
 /// assert!(text.contains("store b3[i0], %0") && text.contains("store b4[i0], %1"));
 /// assert!(text.contains("%2: f64 = load b4[i1*-1 + 3]"));

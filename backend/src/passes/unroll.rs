@@ -42,7 +42,7 @@ const MOST_STATEMENTS: usize = 100_000;
 ///   }
 /// }";
 /// let mut program = loop_ir::parse(text, &|_| None)?;
-/// crate::passes::unroll(&mut program, &[4]);
+/// tapeloom_backend::passes::unroll(&mut program, &[4]);
 /// let text = program.to_string();
 /// assert!(text.contains("for i1 in 2 {") && text.contains("load b0[i1*4 + 3]"));
 /// assert!(text.contains("for i2 in 2 {") && text.contains("load b0[i2 + 8]"));

@@ -44,7 +44,7 @@ const SMALL: usize = 8;
 ///   }
 /// }";
 /// let mut program = loop_ir::parse(text, &|_| None)?;
-/// crate::passes::choose_lanes(&mut program);
+/// tapeloom_backend::passes::choose_lanes(&mut program);
 /// assert!(program.to_string().contains("fold i0 in 100 lanes 8 {"));
 /// # Ok::<(), tapeloom_ir::Problem>(())
 /// ```
