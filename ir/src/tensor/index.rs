@@ -236,7 +236,7 @@ impl Tensor {
         let runs = (0..counts.iter().product()).map(|_| {
             let offset: usize = index.iter().zip(&strides).map(|(i, s)| i * s).sum();
             let from = (first + offset + inner.start * stride) * size;
-            crate::prim::step_index(&mut index, &counts);
+            step(&mut index, &counts);
             &self.bytes()[from..][..inner.len() * stride * size]
         });
         Tensor::copied(ty, runs)
@@ -310,4 +310,15 @@ fn within(range: &impl RangeBounds<usize>, extent: usize) -> Option<Range<usize>
         Bound::Unbounded => extent,
     };
     (start <= end && end <= extent).then_some(start..end)
+}
+
+/// Advances a row-major index; wraps to zero at the end.
+pub(crate) fn step(index: &mut [usize], shape: &[usize]) {
+    for axis in (0..index.len()).rev() {
+        index[axis] += 1;
+        if index[axis] < shape[axis] {
+            return;
+        }
+        index[axis] = 0;
+    }
 }

@@ -30,6 +30,7 @@ mod tests;
 
 pub use buffer::{Buffer, Fresh};
 pub use element::Element;
+pub(crate) use index::step as step_index;
 
 use crate::lang::literal::Literal;
 use crate::lang::problem::{Kind, Problem};
