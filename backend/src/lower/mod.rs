@@ -16,7 +16,7 @@
 //!                                               }
 //! ```
 //!
-//! The stations, each a file:
+//! The stations, each a file, which `pipeline` runs in this order:
 //!
 //! 1. `units`: which functions are compiled by themselves, each by what follows; `build` makes the
 //!    `graph`: other calls inlined, dead equations gone, a node per equation; `zero_sized`: arrays without
