@@ -14,6 +14,8 @@
 //! ```
 
 use super::convert::read;
+use super::line::Line;
+use super::row_major::step;
 use super::{Buffer, Element, Tensor};
 use crate::lang::literal::Literal;
 use crate::lang::problem::{Kind, Problem};
@@ -244,7 +246,7 @@ impl Tensor {
 
     /// A tensor no larger than one that exists, from runs of bytes.
     fn copied<'a>(ty: ArrayType, runs: impl IntoIterator<Item = &'a [u8]>) -> Tensor {
-        let lines = Buffer::zeros(ty.bytes().div_ceil(size_of::<super::Line>()));
+        let lines = Buffer::zeros(ty.bytes().div_ceil(size_of::<Line>()));
         let mut t = Tensor { ty, lines };
         let mut to = t.bytes_mut();
         for run in runs {
@@ -310,15 +312,4 @@ fn within(range: &impl RangeBounds<usize>, extent: usize) -> Option<Range<usize>
         Bound::Unbounded => extent,
     };
     (start <= end && end <= extent).then_some(start..end)
-}
-
-/// Advances a row-major index; wraps to zero at the end.
-pub(crate) fn step(index: &mut [usize], shape: &[usize]) {
-    for axis in (0..index.len()).rev() {
-        index[axis] += 1;
-        if index[axis] < shape[axis] {
-            return;
-        }
-        index[axis] = 0;
-    }
 }

@@ -12,7 +12,7 @@
 //!   code, whatever it means there; one in small letters only where it is called, so functions that are handed on as
 //!   values are not seen.
 //! - Methods, traits that are not imported by name, and paths inside of texts (`format!("{X}")`) are not seen.
-//! - Items under `#[cfg(test)]` are left out, under any other `cfg` they count.
+//! - Items under `#[cfg(test)]` and `#[cfg(all(test, ..))]` are left out, under any other `cfg` they count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -199,7 +199,7 @@ impl Crate {
             let is_top = depth == around.last().copied().unwrap_or(0);
             let Some(module) = self.modules.get_mut(&here) else { return };
             match tokens[at] {
-                "#" if tokens[at..].starts_with(&TEST) => {
+                "#" if TESTS.iter().any(|test| tokens[at..].starts_with(test)) => {
                     let from = attributes(tokens, at);
                     if tokens[from..].starts_with(&["mod"]) && is_word(tokens[from + 1]) {
                         self.tests.insert([&here[..], &[tokens[from + 1].to_owned()]].concat());
@@ -258,8 +258,9 @@ impl Crate {
     }
 }
 
-/// The attribute of what is compiled for tests alone.
-const TEST: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
+/// How attributes begin of what is compiled for tests alone.
+const TESTS: [&[&str]; 2] =
+    [&["#", "[", "cfg", "(", "test", ")"], &["#", "[", "cfg", "(", "all", "(", "test", ","]];
 
 /// What a name stands behind where it is defined.
 const ITEMS: [&str; 8] = ["fn", "struct", "enum", "union", "trait", "type", "const", "static"];

@@ -224,6 +224,8 @@ fn arrows_follow_imports_to_definitions() {
             "a/one.rs",
         ),
         ("#[cfg(test)]\n#[allow(x)]\nmod tests { use crate::a::One; }", ""),
+        ("#[cfg(all(test, unix))] mod tests { use crate::a::One; }", ""),
+        ("#[cfg(any(test, unix))] mod x { use crate::a::One; }", "a/one.rs"),
         ("#[cfg(test)] use crate::a::One; use crate::a::two::Two;", "a/two.rs"),
         ("struct S { #[cfg(test)] x: crate::a::One, y: crate::a::two::Two }", "a/two.rs"),
         (
