@@ -17,10 +17,12 @@
 use crate::accelerator::{self, Setup, Statistics};
 use crate::executable::{Executable, Taken};
 use crate::fingerprint;
+use crate::layout::{Pipeline, Room};
 use crate::loop_ir::{self, Program};
 use crate::lower::plan_on;
 use crate::passes::pipeline;
 use crate::report::memory_plan::Plan;
+use crate::report::tape_table::TapePlan;
 use crate::target::{Options, Target};
 use std::fmt;
 use std::sync::Arc;
@@ -227,6 +229,17 @@ impl Runnable {
 
 fn owned(args: &[&Tensor]) -> Vec<Tensor> {
     args.iter().map(|t| (*t).clone()).collect()
+}
+
+impl Report {
+    /// What lies in memory between the forward pass and the way back.
+    pub fn tape(&self) -> TapePlan<'_> {
+        let room = match &self.target {
+            Target::Accelerator(machine) => Setup::from(machine.clone()).room(),
+            Target::Native(_) | Target::Interpreter => Room::default(),
+        };
+        TapePlan::of(&self.plan, Pipeline::TFLOW.run(&self.program, &room).ok())
+    }
 }
 
 impl fmt::Display for Report {

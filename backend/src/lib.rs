@@ -18,6 +18,7 @@ pub mod passes;
 pub(crate) mod report;
 pub(crate) mod runtime;
 
+mod allocation;
 mod compile;
 mod executable;
 mod fingerprint;
@@ -35,14 +36,8 @@ pub use executable::{Executable, Taken};
 pub use lower::schedule;
 pub use report::loop_tape_warnings::Keeping;
 pub use report::memory_plan::{How, Plan, Row};
-pub use report::tape_table::{Again, TapePlan};
+pub use report::rematerialized::Again;
+pub use report::tape_table::TapePlan;
 pub use target::{Options, Target};
 
-use tapeloom_ir::{Kind, Problem};
-
-/// An allocation that cannot be made.
-#[cold]
-fn no_memory(what: &str, bytes: usize) -> Problem {
-    let message = format!("there is no memory for {what}: {bytes} bytes");
-    Problem::new(Kind::TooLarge, message, "reduce an extent, or process the data in parts")
-}
+use allocation::no_memory;

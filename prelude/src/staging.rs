@@ -28,6 +28,9 @@ pub(crate) fn time_in_transforms() -> Duration {
     TRANSFORMING.get()
 }
 
+/// What the closures of a `while_loop` are given to.
+pub(crate) const WHILE_LOOP: &str = "while_loop";
+
 /// A closure traced at its arguments.
 pub(crate) struct Staged {
     transform: &'static str,

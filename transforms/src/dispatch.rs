@@ -1,4 +1,4 @@
-//! The transforms, as users and as rules of region primitives ask for them.
+//! The transforms, as rules of region primitives ask for them.
 //!
 //! `ir` defines the rules and does not know the transforms; a call's jvp rule needs jvp of its body.
 //! So `ir` declares the trait [`Regions`], this file implements it, and the walks are handed whoever
@@ -117,71 +117,4 @@ impl Regions for Transforms {
         let question = Unzip { known: known.to_vec() };
         module.answer(f, question, |m, q| crate::ad::unzip::derive(self, m, f, q))
     }
-}
-
-/// The forward derivative of `f`: `(x.., dx of the active) -> (y.., dy of the active outputs)`.
-///
-/// Parameters that are linear in `f` come as ordinary ones.
-///
-/// # Errors
-/// A derivative that does not exist, with the user's line.
-pub fn jvp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Problem> {
-    Transforms.jvp(module, f, active, &[])
-}
-
-/// The two halves of the derivative of `f` with respect to the `active` parameters.
-///
-/// # Errors
-/// A derivative that does not exist, with the user's line.
-pub fn linearize(module: &mut Module, f: FuncId, active: &[bool]) -> Result<LinearizeOf, Problem> {
-    let f = crate::loops::tidy(module, f)?;
-    let of = Transforms.linearize(module, f, active, &[], &[])?;
-    Transforms.plan(module, of, Terms::call(Policy::Planned))
-}
-
-/// The same function with the marked ordinary parameters linear (and so last), and calls inlined, if it
-/// is linear in them.
-///
-/// # Errors
-/// [`Kind::NotLinear`](tapeloom_ir::Kind::NotLinear), with the line of the primitive at fault.
-pub fn as_linear(module: &mut Module, f: FuncId, linear: &[bool]) -> Result<FuncId, Problem> {
-    tapeloom_ir::prim::as_linear(&mut Transforms, module, f, linear, 0)
-}
-
-/// The transpose of a linear function: `(k..; ct of the results marked nonzero) -> ct of the linear
-/// parameters`, of which those that are zero are left out.
-///
-/// # Errors
-/// [`Kind::NotLinear`](tapeloom_ir::Kind::NotLinear) when a primitive on the way is not linear.
-pub fn transpose(module: &mut Module, f: FuncId, nonzero: &[bool]) -> Result<TransposeOf, Problem> {
-    Transforms.transpose(module, f, nonzero, &[])
-}
-
-/// `f` over a batch of `size`: parameters marked `batched` get a new axis 0 of that extent.
-///
-/// # Errors
-/// What a batching rule reports.
-pub fn batch(
-    module: &mut Module,
-    f: FuncId,
-    size: usize,
-    batched: &[bool],
-) -> Result<BatchOf, Problem> {
-    Transforms.batch(module, f, size, batched, &[])
-}
-
-/// `f` with only the results marked `used`, and which of its parameters are still read.
-///
-/// # Errors
-/// None that a well-formed module can cause.
-pub fn prune(module: &mut Module, f: FuncId, used: &[bool]) -> Result<PruneOf, Problem> {
-    Transforms.prune(module, f, used, &[])
-}
-
-/// `f` in two: what depends on the `known` parameters alone, and the rest.
-///
-/// # Errors
-/// None that a well-formed module can cause.
-pub fn unzip(module: &mut Module, f: FuncId, known: &[bool]) -> Result<UnzipOf, Problem> {
-    Transforms.unzip(module, f, known)
 }

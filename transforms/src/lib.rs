@@ -18,6 +18,7 @@
 //! Models: JAX's autodidax; Radul et al., "You Only Linearize Once" (POPL 2023); Dex.
 
 pub(crate) mod ad;
+mod api;
 mod checkpoint;
 mod dispatch;
 mod loops;
@@ -31,8 +32,9 @@ mod sweeps;
 
 pub use ad::activity::{Activity, activity};
 pub use ad::vjp::{VjpOf, vjp};
+pub use api::{as_linear, batch, jvp, linearize, prune, transpose, unzip};
 pub use checkpoint::{keep_carries, known_names};
-pub use dispatch::{Transforms, as_linear, batch, jvp, linearize, prune, transpose, unzip};
+pub use dispatch::Transforms;
 pub use loops::{last_rows, ranges, rows, windows};
 pub use passes::cost::Cost;
 pub use passes::cse::cse;

@@ -85,6 +85,7 @@ mod layers;
 mod offsets;
 mod pass;
 mod phase_boundary;
+mod room;
 mod scratchpad_partition;
 mod stream_inputs;
 mod streams;
@@ -92,8 +93,9 @@ mod text;
 
 pub use affine::{Affine, Loop};
 pub(crate) use initial_layout::is_kept;
-pub use pass::{PASSES, Pass, Pipeline, Room};
+pub use pass::{PASSES, Pass, Pipeline};
 pub(crate) use phase_boundary::turn;
+pub use room::Room;
 pub(crate) use stream_inputs::{Cut, cut};
 
 use crate::loop_ir::{BufferId, IndexId, ScalarId, TapeId};

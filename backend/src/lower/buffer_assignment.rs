@@ -1,7 +1,6 @@
 //! From loop trees to a [`Kernel`]: what nobody needs goes, buffers for the nodes that need memory, their
 //! places, and the table of them.
 
-use super::Made;
 use super::buffer_liveness::Storage;
 use super::dead_code::sweep;
 use super::dynamic_tape::Tapes;
@@ -11,11 +10,11 @@ use super::graph::{Graph, NodeId, NodeKind};
 use super::loop_tree::Tree;
 use super::region::Frame;
 use super::region_node::RegionKind;
-use super::units::Gives;
+use super::units::{Gives, Made};
 use super::workspace::{self, Life};
 use crate::loop_ir::{self, Buffer, BufferId, Kernel, KernelId, Place, ScalarId, claim};
 use crate::report::memory_plan::{Inside, Plan, Row, Works};
-use crate::report::tape_table::tell;
+use crate::report::rematerialized::tell;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;

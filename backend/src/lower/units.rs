@@ -17,8 +17,8 @@
 use super::builtin_kernels;
 use crate::loop_ir::{self, Kernel, KernelId};
 use crate::machine::Machine;
-use crate::report::memory_plan::CallRow;
-use cranelift_entity::EntityRef;
+use crate::report::memory_plan::{CallRow, Plan};
+use cranelift_entity::{EntityRef, PrimaryMap};
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::prim::{Effects, Lowering, Role, Rounds, Slot};
 use tapeloom_ir::{ArrayType, FuncId, Module, Op, OrderedMap, Problem, Type, deeper};
@@ -281,4 +281,12 @@ fn has_elements(module: &Module, function: FuncId) -> bool {
             Type::Array(a) => a.shape.elements() > 0,
             Type::Tape(_) => true,
         })
+}
+
+/// The functions that are called, and what was made of them so far.
+#[derive(Clone, Copy)]
+pub(super) struct Made<'a> {
+    pub(super) calls: &'a Calls,
+    pub(super) callees: &'a PrimaryMap<KernelId, Kernel>,
+    pub(super) plans: &'a PrimaryMap<KernelId, Plan>,
 }

@@ -7,8 +7,9 @@
 
 use crate::loop_ir::{BufferId, Kernel, KernelId, Place, Tape, TapeId};
 use crate::passes::Ahead;
+use crate::report::columns::table;
 use crate::report::loop_tape_warnings::Keeping;
-use crate::report::tape_table::{Again, table};
+use crate::report::rematerialized::Again;
 use cranelift_entity::PrimaryMap;
 use std::fmt;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! What compilation tells: the table of the tape, and loops whose tape grows with the number of their iterations.
 
+mod columns;
 pub(crate) mod loop_tape_warnings;
 pub(crate) mod memory_plan;
+pub(crate) mod rematerialized;
 pub(crate) mod tape_table;

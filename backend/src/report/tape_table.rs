@@ -18,80 +18,12 @@
 //! that the program is for or that of the study: arrays of one region lie together, and so many rounds of a loop
 //! come through its scratchpad at once. What has no layer would come through the cache.
 
-use crate::accelerator::Setup;
-use crate::compile::Report;
-use crate::layout::{Layer, Layout, Pipeline, Room};
+use crate::layout::{Layer, Layout};
+use crate::report::columns::table;
 use crate::report::memory_plan::{How, Inside, Plan, Row, Works};
-use crate::target::Target;
-use cranelift_entity::SecondaryMap;
+use crate::report::rematerialized::{Again, READERS};
 use std::fmt;
-use tapeloom_ir::prim::Lowering;
-use tapeloom_ir::{
-    Equation, FuncId, Function, Loc, Module, OrderedMap, OrderedSet, ROUNDING, Spot, Type, ValueId,
-};
-
-/// What the way back computes again at one line.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Again {
-    /// The primitive.
-    pub what: &'static str,
-    /// What it gives.
-    pub ty: Type,
-    /// The line.
-    pub location: Loc,
-    /// The lines that read it.
-    pub read_at: Vec<Spot>,
-    /// In how many places of the program.
-    pub times: usize,
-}
-
-/// What a program computes again, each primitive of each line once.
-pub(crate) fn again(module: &Module, function: FuncId) -> Vec<Again> {
-    let mut found: OrderedMap<(&'static str, Type, Loc), (Vec<Spot>, usize)> =
-        OrderedMap::default();
-    let (mut seen, mut open) = (OrderedSet::default(), vec![function]);
-    while let Some(id) = open.pop() {
-        if !seen.insert(id) {
-            continue;
-        }
-        let f = module.function(id);
-        let mut readers: SecondaryMap<ValueId, Vec<Spot>> = SecondaryMap::new();
-        for (i, e) in f.equations.iter().enumerate().rev() {
-            open.extend(e.op.regions().iter().filter(|r| r.role.runs()).map(|r| r.function));
-            let at = f.location(i);
-            // A mark computes nothing.
-            let again = at.filter(|at| at.again && !is_mark(module, f, e));
-            if let (Some(at), Some(y)) = (again, e.outputs.first()) {
-                let key = (e.op.name(), f.types[*y].clone(), Some(at));
-                let (read, times) = found.entry(key).or_default();
-                *times += 1;
-                let more = e.outputs.iter().flat_map(|o| readers[*o].iter().copied());
-                more.for_each(|at| tell(read, at));
-            }
-            for v in e.operands.iter().filter_map(|a| a.value()) {
-                at.into_iter().for_each(|at| tell(&mut readers[v], at));
-            }
-        }
-    }
-    let again =
-        |((what, ty, location), (read_at, times))| Again { what, ty, location, read_at, times };
-    found.into_iter().rev().map(again).collect()
-}
-
-fn is_mark(module: &Module, f: &Function, e: &Equation) -> bool {
-    matches!(e.lower(module, f), Lowering::Alias { .. })
-}
-
-/// How many lines that read a value are told.
-const READERS: usize = 5;
-
-/// Adds a line to those that read a value, each once.
-pub(crate) fn tell(readers: &mut Vec<Spot>, at: Spot) {
-    let same = |b: &Spot| (b.file(), b.line(), b.back) == (at.file(), at.line(), at.back);
-    if readers.len() < READERS && !readers.iter().any(same) {
-        readers.push(at);
-    }
-}
+use tapeloom_ir::{Loc, ROUNDING, Spot};
 
 /// What lies in memory between the forward pass and the way back. Shows itself as a table.
 #[derive(Clone, Debug)]
@@ -100,19 +32,12 @@ pub struct TapePlan<'p> {
     layout: Option<Layout>,
 }
 
-impl Report {
-    /// What lies in memory between the forward pass and the way back.
-    pub fn tape(&self) -> TapePlan<'_> {
-        let room = match &self.target {
-            Target::Accelerator(machine) => Setup::from(machine.clone()).room(),
-            Target::Native(_) | Target::Interpreter => Room::default(),
-        };
-        let layout = Pipeline::TFLOW.run(&self.program, &room).ok();
-        TapePlan { plan: &self.plan, layout }
-    }
-}
-
 impl<'p> TapePlan<'p> {
+    /// What a plan keeps, and how it would be laid out.
+    pub(crate) fn of(plan: &'p Plan, layout: Option<Layout>) -> TapePlan<'p> {
+        TapePlan { plan, layout }
+    }
+
     /// The buffers that the way back reads, results among them.
     pub fn rows(&self) -> impl Iterator<Item = &'p Row> {
         self.plan.rows.iter().filter(|row| row.tape)
@@ -328,19 +253,4 @@ impl fmt::Display for TapePlan<'_> {
         writeln!(f, "\n{} bytes of {} in the workspace", self.bytes(), self.plan.peak)?;
         self.plan.records(f)
     }
-}
-
-/// Lines of cells, in columns.
-pub(crate) fn table<const N: usize>(
-    f: &mut fmt::Formatter<'_>,
-    lines: &[[String; N]],
-) -> fmt::Result {
-    let width = |i: usize| lines.iter().map(|line| line[i].len()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    for line in lines {
-        let cells: Vec<String> =
-            line.iter().zip(widths).map(|(cell, w)| format!("{cell:w$}")).collect();
-        writeln!(f, "{}", cells.join("  ").trim_end())?;
-    }
-    Ok(())
 }

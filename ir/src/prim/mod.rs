@@ -69,7 +69,6 @@ pub use rules::attr::{Attr, Attributes};
 pub use rules::doc::{Doc, Family};
 pub use rules::expr::Expr;
 pub use rules::index_map::Bounds;
-pub(crate) use rules::lowering::step as step_index;
 pub use rules::lowering::{AxisMap, Lowering, Piece, Step};
 pub use rules::region::{Region, RegionList, Role};
 pub use rules::region_helpers::{instantiate, settle};

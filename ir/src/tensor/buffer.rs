@@ -6,7 +6,7 @@
 
 #![expect(unsafe_code, reason = "memory that is written once")]
 
-use super::Line;
+use super::line::Line;
 use crate::tensor::huge_pages::{LARGE_BYTES, large_pages};
 use std::mem::MaybeUninit;
 use std::ops::Deref;

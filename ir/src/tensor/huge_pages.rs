@@ -9,7 +9,7 @@
 
 #![expect(unsafe_code, reason = "asks the system")]
 
-use crate::Line;
+use super::line::Line;
 use bytemuck::Zeroable;
 
 /// From so many bytes on memory is large: the system gives it new, in pages of its own.

@@ -14,6 +14,8 @@
 //! ```
 
 use super::convert::read;
+use super::line::Line;
+use super::row_major::step;
 use super::{Buffer, Element, Tensor};
 use crate::lang::literal::Literal;
 use crate::lang::problem::{Kind, Problem};
@@ -236,7 +238,7 @@ impl Tensor {
         let runs = (0..counts.iter().product()).map(|_| {
             let offset: usize = index.iter().zip(&strides).map(|(i, s)| i * s).sum();
             let from = (first + offset + inner.start * stride) * size;
-            crate::prim::step_index(&mut index, &counts);
+            step(&mut index, &counts);
             &self.bytes()[from..][..inner.len() * stride * size]
         });
         Tensor::copied(ty, runs)
@@ -244,7 +246,7 @@ impl Tensor {
 
     /// A tensor no larger than one that exists, from runs of bytes.
     fn copied<'a>(ty: ArrayType, runs: impl IntoIterator<Item = &'a [u8]>) -> Tensor {
-        let lines = Buffer::zeros(ty.bytes().div_ceil(size_of::<super::Line>()));
+        let lines = Buffer::zeros(ty.bytes().div_ceil(size_of::<Line>()));
         let mut t = Tensor { ty, lines };
         let mut to = t.bytes_mut();
         for run in runs {

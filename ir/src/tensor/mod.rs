@@ -22,24 +22,22 @@ mod convert;
 mod element;
 pub(crate) mod huge_pages;
 mod index;
+mod line;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod print;
+mod row_major;
 #[cfg(test)]
 mod tests;
 
 pub use buffer::{Buffer, Fresh};
 pub use element::Element;
+pub use line::Line;
+pub(crate) use row_major::step as step_index;
 
 use crate::lang::literal::Literal;
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::types::{ArrayType, Dtype, Shape};
-use bytemuck::{Pod, Zeroable};
-
-/// One cache line of a tensor's buffer.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C, align(64))]
-pub struct Line([u64; 8]);
 
 /// Concrete data: dtype, shape and elements in row-major order.
 #[derive(Clone)]

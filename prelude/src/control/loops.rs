@@ -3,7 +3,7 @@
 use super::shared::{Shared, single};
 use crate::Var;
 use crate::function::{Function, one};
-use crate::staging::{Staged, like, rebuild, stage_in, vars};
+use crate::staging::{Staged, WHILE_LOOP, like, rebuild, stage_in, vars};
 use crate::tree::{Form, Tree, flatten};
 use crate::var::caller;
 use tapeloom_ir::prim::{Direction, Loop, Rounds, Settled, Slot, Trip};
@@ -241,9 +241,6 @@ fn conditional_results(asked: &Staged, staged: &Staged) -> Vec<Var> {
         }
     }
 }
-
-/// What the closures of a `while_loop` are given to.
-pub(crate) const WHILE_LOOP: &str = "while_loop";
 
 /// Whether a condition gives a single truth value; if not, it is reported.
 fn answers(asked: &Staged, at: Loc) -> bool {

@@ -20,7 +20,6 @@ mod prefixes;
 mod shared;
 
 pub use branch::{cond, switch};
-pub(crate) use loops::WHILE_LOOP;
 pub use loops::{Count, fori_loop, map, scan, scan_reverse, while_loop};
 pub use prefixes::associative_scan;
 pub(crate) use shared::Shared;

@@ -23,9 +23,8 @@
 
 use super::{key, no_key, split};
 use crate::Var;
-use crate::control::WHILE_LOOP;
 use crate::ops::{iota, wrong};
-use crate::staging::Staged;
+use crate::staging::{Staged, WHILE_LOOP};
 use crate::var::{IntoVar, caller, on_behalf};
 use std::fmt;
 use std::sync::LazyLock;

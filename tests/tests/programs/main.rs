@@ -10,6 +10,7 @@ mod custom_rules;
 mod depth;
 mod effects;
 mod from_scratch;
+mod layering;
 mod limits;
 mod outline;
 mod outside;

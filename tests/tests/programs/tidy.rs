@@ -3,7 +3,6 @@
 //! The house stays in order because leaving it is a failing test: who may depend on whom, that passes
 //! and backends name no primitive, that every file says what it is, that formatting is rustfmt's.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tapeloom_ir::fault::Fault;
@@ -119,46 +118,6 @@ fn passes_and_backends_name_no_primitive() {
         }
     }
     assert_eq!(wrong, [""; 0], "what a primitive knows, it says through its rules");
-}
-
-/// Folders whose files import one another one way, and how they name each other.
-const LAYERED: &[(&str, &[&str])] = &[
-    ("transforms/src/passes/egraph", &["super::", "crate::passes::egraph::"]),
-    ("transforms/src/loops", &["super::"]),
-    ("backend/src/lower", &["super::", "crate::lower::"]),
-];
-
-#[test]
-fn imports_run_in_no_circle() {
-    for (folder, prefixes) in LAYERED {
-        let all = files("rs");
-        let inside = all.iter().filter_map(|file| {
-            let path = file.strip_prefix(root().join(folder)).ok()?;
-            let first = path.components().next()?.as_os_str().to_str()?;
-            Some((first.trim_end_matches(".rs").to_owned(), code(&read(file))))
-        });
-        // The file that lists the others imports what it likes.
-        let inside = inside.filter(|(name, _)| !["lib", "mod", "tests"].contains(&name.as_str()));
-        let inside: Vec<(String, String)> = inside.collect();
-        let imports = |text: &str, name: &str| {
-            prefixes.iter().any(|prefix| text.contains(&format!("{prefix}{name}::")))
-        };
-        let mut left: BTreeSet<&str> = inside.iter().map(|(name, _)| name.as_str()).collect();
-        assert!(left.len() > 3, "{folder}: {left:?}");
-        loop {
-            let waits = |name: &&str| {
-                let own = inside.iter().filter(|(module, _)| module == name);
-                let others = left.iter().filter(|other| *other != name);
-                own.clone().any(|(_, text)| others.clone().any(|other| imports(text, other)))
-            };
-            let after: BTreeSet<&str> = left.iter().copied().filter(waits).collect();
-            if after.len() == left.len() {
-                break;
-            }
-            left = after;
-        }
-        assert!(left.is_empty(), "{folder}: {left:?} import one another in a circle");
-    }
 }
 
 #[test]

@@ -433,3 +433,17 @@ impl<'a> Known<'a> {
         }
     }
 }
+
+/// What the integers of a function can be.
+pub(crate) fn integers(module: &Module, f: &Function) -> SecondaryMap<ValueId, Option<Range>> {
+    let known = Known::of(module, f, &[]);
+    let mut ranges = SecondaryMap::with_capacity(f.types.len());
+    for (v, ty) in &f.types {
+        if let Type::Array(ty) = ty
+            && ty.dtype.is_integer()
+        {
+            ranges[v] = Some(known.range(v.into()));
+        }
+    }
+    ranges
+}

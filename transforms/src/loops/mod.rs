@@ -1,7 +1,7 @@
 //! Places: where programs read and write arrays, and what follows from it.
 //!
 //! Indices of loops are sums of counters and constants, so it is known where a loop reads and writes an
-//! array that it carries, and often that is a small part of it. Three passes use that, each exact:
+//! array that it carries, and often that is a small part of it. Four passes use that, each exact:
 //!
 //! | file | |
 //! |---|---|
@@ -19,11 +19,13 @@
 //! | `drained` | loops take as constants what they leave empty, place by place |
 //! | `forward_stores` | boxes that were just written are not read, and not written twice |
 //! | `rolling_buffer` | the pass `rolling_buffer`: loops that make a row from those before it carry rows |
+//! | `last_rows` | the pass `last_rows`: the same where the last row is all that is read |
 //! | `stack_outputs` | loops give what they set whole, place by place, and do not read |
+//! | `tidy` | all of them, in their order before reverse mode |
 //!
 //! The first two run before reverse mode, which then keeps the part and not the whole, and before code is made.
-//! The third runs where bytes are counted, for plans within a budget, and before reverse mode for arrays of which the
-//! last row is all that is read: other arrays of rows are filled where they lie.
+//! The third runs where bytes are counted, for plans within a budget. The fourth runs where the first two do, since
+//! other arrays of rows are filled where they lie.
 
 mod access;
 mod access_box;
@@ -33,40 +35,20 @@ mod fold_ranges;
 mod forward_stores;
 mod integer_facts;
 mod interval;
+mod last_rows;
 mod loop_editor;
 mod narrow_carries;
 mod promote_reads;
 mod region_rewriter;
 mod rolling_buffer;
 mod stack_outputs;
+mod tidy;
 mod uses;
 
 pub use fold_ranges::ranges;
+pub(crate) use integer_facts::integers;
 pub(crate) use interval::Range;
+pub use last_rows::last_rows;
 pub use narrow_carries::windows;
-pub use rolling_buffer::{last_rows, rows};
-
-use cranelift_entity::SecondaryMap;
-use tapeloom_ir::{FuncId, Function, Module, Problem, Type, ValueId};
-
-/// What the integers of a function can be.
-pub(crate) fn integers(module: &Module, f: &Function) -> SecondaryMap<ValueId, Option<Range>> {
-    let known = integer_facts::Known::of(module, f, &[]);
-    let mut ranges = SecondaryMap::with_capacity(f.types.len());
-    for (v, ty) in &f.types {
-        if let Type::Array(ty) = ty
-            && ty.dtype.is_integer()
-        {
-            ranges[v] = Some(known.range(v.into()));
-        }
-    }
-    ranges
-}
-
-/// The same function, whose loops carry little.
-pub(crate) fn tidy(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    let f = dedup_constants::shared(module, f)?;
-    let f = ranges(module, f)?;
-    let f = narrow_carries::all_windows(module, f)?;
-    last_rows(module, f)
-}
+pub use rolling_buffer::rows;
+pub(crate) use tidy::tidy;

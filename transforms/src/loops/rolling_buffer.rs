@@ -24,7 +24,6 @@ use super::access::{Touch, number};
 use super::integer_facts::{Fact, Known, Sum};
 use super::loop_editor::Looped;
 use super::region_rewriter::{Better, Pass, inside_out};
-use super::stack_outputs::filled;
 use super::uses::{Behind, OneBox};
 use crate::ad::transpose::reads_late;
 use tapeloom_ir::fault::{Fault, planted};
@@ -45,21 +44,6 @@ pub fn rows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
         rolled(b, op, operands, facts, None)
     };
     inside_out(module, f, Pass::Loops(all))
-}
-
-/// The same for arrays of which the last row is all that is read behind the loop, which is then nowhere in memory.
-/// A function without such a loop stays as it is; in one with such a loop all others give what they fill, too.
-///
-/// # Errors
-/// None that a well-formed module can cause.
-pub fn last_rows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    let given = filled(module, f)?;
-    let given = crate::dce(module, given)?;
-    let last = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], read: &Behind<'_>| {
-        rolled(b, op, operands, facts, Some(read))
-    };
-    let rows = inside_out(module, given, Pass::Loops(last))?;
-    if rows == given { Ok(f) } else { crate::dce(module, rows) }
 }
 
 /// A loop that makes rows.
@@ -106,7 +90,7 @@ struct Back {
 
 /// The outputs of a loop that carries rows in place of an array, if there is such a one. Who says what is read behind
 /// it gets the last row in place of an array of which that is all, and other arrays stay.
-fn rolled(
+pub(super) fn rolled(
     b: &Builder<'_>,
     op: &Op,
     operands: &[Atom],

@@ -337,7 +337,7 @@ fn arranged<T: Number>(t: &Tensor, axes: &[usize]) -> Vec<T> {
     for _ in 0..elements.len() {
         let at: usize = index.iter().zip(axes).map(|(i, a)| i * strides[*a]).sum();
         out.push(elements[at]);
-        crate::prim::rules::lowering::step(&mut index, &shape);
+        crate::tensor::step_index(&mut index, &shape);
     }
     out
 }

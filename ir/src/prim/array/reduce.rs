@@ -205,7 +205,7 @@ impl ArrayPrimitive for Reduce {
         for flat in 0..x.elements() {
             let at: usize = kept.iter().zip(&strides).map(|(a, s)| index[*a] * s).sum();
             y.put(at, self.reducer.code().eval(&[y.at(at), x.at(flat)]));
-            crate::prim::rules::lowering::step(&mut index, x.shape());
+            crate::tensor::step_index(&mut index, x.shape());
         }
         Ok(y)
     }

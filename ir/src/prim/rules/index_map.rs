@@ -124,7 +124,7 @@ impl Addressing<'_> {
                 start = start.zip(index).map(|(s, i)| s + i * strides[*axis]);
             }
             starts.push(start);
-            super::lowering::step(&mut at, outer);
+            crate::tensor::step_index(&mut at, outer);
         }
         let kept: Vec<usize> =
             (self.batch..array.len()).filter(|a| !self.axes.contains(a)).collect();
@@ -133,7 +133,7 @@ impl Addressing<'_> {
         let mut offsets = Vec::new();
         for _ in 0..window.elements() {
             offsets.push(at.iter().zip(&kept).map(|(i, a)| i * strides[*a]).sum());
-            super::lowering::step(&mut at, &window);
+            crate::tensor::step_index(&mut at, &window);
         }
         (starts, offsets)
     }

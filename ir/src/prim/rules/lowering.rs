@@ -277,18 +277,7 @@ fn paint<T: bytemuck::Pod>(y: &mut Tensor, x: &Tensor, from: usize, steps: &[Ste
         for (dy, dx) in inner {
             y[to + dy] = x[from + dx];
         }
-        step(&mut index, &counts);
-    }
-}
-
-/// Advances a row-major index; wraps to zero at the end.
-pub(crate) fn step(index: &mut [usize], shape: &[usize]) {
-    for axis in (0..index.len()).rev() {
-        index[axis] += 1;
-        if index[axis] < shape[axis] {
-            return;
-        }
-        index[axis] = 0;
+        crate::tensor::step_index(&mut index, &counts);
     }
 }
 

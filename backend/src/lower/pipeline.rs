@@ -1,0 +1,91 @@
+//! The stations, one after the other: from a function to a program, those that it calls first.
+
+use super::dynamic_tape::Tapes;
+use super::units::{self, Gives, Made, Unit};
+use super::{
+    blas_select, buffer_assignment, build, fusion, fusion_candidates, region_operands, verify_tree,
+    war_order,
+};
+use crate::loop_ir::{Kernel, KernelId, Program};
+use crate::report::loop_tape_warnings::keeping;
+use crate::report::memory_plan::Plan;
+use crate::report::rematerialized::again;
+use crate::target::Options;
+use cranelift_entity::PrimaryMap;
+use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem};
+
+/// The function as loop nests, for the machine that everything was measured on.
+///
+/// # Errors
+/// [`tapeloom_ir::Kind::Target`] where a value is not an array,
+/// [`tapeloom_ir::Kind::TooLarge`] where an array does not fit in memory.
+pub fn schedule(module: &Module, func: FuncId) -> Result<Program, Problem> {
+    Ok(plan(module, func)?.0)
+}
+
+/// The function as loop nests, with the table of its memory.
+///
+/// # Errors
+/// Those of [`schedule`].
+pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
+    plan_on(&Options::default(), module, func)
+}
+
+/// The same, as is asked for.
+pub(crate) fn plan_on(
+    options: &Options,
+    module: &Module,
+    func: FuncId,
+) -> Result<(Program, Plan), Problem> {
+    let mut calls = units::Calls::of(module, func)?;
+    calls.machine = options.target.machine();
+    let f = module.function(func);
+    let mut types = f.param_types().into_iter().chain(f.result_types());
+    if let Some(ty) = types.find(|ty| ty.as_array().is_none()) {
+        let message = format!("a program takes and gives arrays, and @{} has {ty}", f.name);
+        return Err(Problem::new(Kind::Target, message, ""));
+    }
+    let mut callees: PrimaryMap<KernelId, Kernel> = calls.made.iter().cloned().collect();
+    let mut plans: PrimaryMap<KernelId, Plan> = callees.values().map(|_| Plan::default()).collect();
+    let mut tapes = Tapes::new(&callees, options.watched);
+    for (unit, inline) in &calls.kept {
+        let made = Made { calls: &calls, callees: &callees, plans: &plans };
+        let (mut kernel, plan) = kernel(module, unit, made, &mut tapes)?;
+        plans.push(plan);
+        tapes.cut(&mut kernel, &module.function(unit.function).result_types());
+        callees.push(Kernel { inline: *inline, ..kernel });
+    }
+    let unit = Unit { function: func, gives: Gives::Nothing };
+    let made = Made { calls: &calls, callees: &callees, plans: &plans };
+    let (entry, mut plan) = kernel(module, &unit, made, &mut tapes)?;
+    plan.calls = calls.rows;
+    plan.tapes.clone_from(&tapes.all);
+    plan.keeping = keeping(module, func);
+    plan.again = again(module, func);
+    let watched = tapes.watched.unwrap_or_default();
+    Ok((Program { tapes: tapes.all, watched, callees, entry }, plan))
+}
+
+/// One function as loop nests. Those that it calls have been made.
+fn kernel(
+    module: &Module,
+    unit: &Unit,
+    made: Made<'_>,
+    tapes: &mut Tapes,
+) -> Result<(Kernel, Plan), Problem> {
+    let Made { calls, callees, .. } = made;
+    let mut graph = build::build(module, calls, callees, unit)?;
+    let mut copied = blas_select::copied(&graph);
+    copied.extend(region_operands::copied(&graph));
+    copied.extend(war_order::copied(&graph, &unit.gives));
+    graph.copy_operands(&copied.into_iter().collect::<Vec<_>>());
+    let f = module.function(unit.function);
+    let params: Vec<ArrayType> =
+        f.all_params().map(|p| build::array(&f.types[p])).collect::<Result<_, _>>()?;
+    let members = war_order::in_order(&graph, fusion_candidates::members(&graph));
+    let emitted = fusion::emit(&graph, &unit.gives, members)?;
+    if cfg!(debug_assertions) {
+        verify_tree::check(&graph, &unit.gives, &emitted.body, &emitted.takes)?;
+    }
+    buffer_assignment::finish(&f.name, &params, &graph, &unit.gives, emitted, made, tapes)
+}

@@ -1,0 +1,18 @@
+//! Tables of text: cells in columns.
+
+use std::fmt;
+
+/// Lines of cells, in columns.
+pub(crate) fn table<const N: usize>(
+    f: &mut fmt::Formatter<'_>,
+    lines: &[[String; N]],
+) -> fmt::Result {
+    let width = |i: usize| lines.iter().map(|line| line[i].len()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    for line in lines {
+        let cells: Vec<String> =
+            line.iter().zip(widths).map(|(cell, w)| format!("{cell:w$}")).collect();
+        writeln!(f, "{}", cells.join("  ").trim_end())?;
+    }
+    Ok(())
+}

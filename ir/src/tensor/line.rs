@@ -1,0 +1,8 @@
+//! The unit of memory of tensors.
+
+use bytemuck::{Pod, Zeroable};
+
+/// One cache line of a tensor's buffer.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+pub struct Line(pub(super) [u64; 8]);

@@ -1,0 +1,12 @@
+//! Walks over indices in the order of memory.
+
+/// Advances a row-major index; wraps to zero at the end.
+pub(crate) fn step(index: &mut [usize], shape: &[usize]) {
+    for axis in (0..index.len()).rev() {
+        index[axis] += 1;
+        if index[axis] < shape[axis] {
+            return;
+        }
+        index[axis] = 0;
+    }
+}

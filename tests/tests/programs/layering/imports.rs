@@ -1,0 +1,429 @@
+//! Which file of a crate needs which other, read from the text of its sources.
+//!
+//! A file needs another if a `use` declaration or a path in its code leads to an item that the other one
+//! defines. Re-exports are followed to the definition: who imports `crate::Function` needs
+//! `lang/function.rs`, and a `mod.rs` that only lists and re-exports files needs none of them.
+//!
+//! It is no compiler, and has these limits:
+//!
+//! - What macros define is not seen; paths to it count as paths to the file of the module named in them.
+//! - A `use` inside a function counts for its whole module.
+//! - A name that comes by `*`, or that the file hands on by `pub use`, counts as needed where its word stands in the
+//!   code, whatever it means there; one in small letters only where it is called, so functions that are handed on as
+//!   values are not seen.
+//! - Methods, traits that are not imported by name, and paths inside of texts (`format!("{X}")`) are not seen.
+//! - Items under `#[cfg(test)]` and `#[cfg(all(test, ..))]` are left out, under any other `cfg` they count.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The path of a module inside its crate.
+type Path = Vec<String>;
+
+/// What stands in a module: a file, or `mod name { .. }` in one.
+#[derive(Default)]
+struct Module {
+    /// Its file.
+    file: String,
+    defined: BTreeSet<String>,
+    uses: Vec<Import>,
+    /// Paths in its code: two words and more.
+    paths: BTreeSet<Path>,
+    /// Words of its code, outside of `use` and paths, that may be of an item: in capitals, or called.
+    words: BTreeSet<String>,
+}
+
+/// One name that a `use` declaration brings; `*` for all.
+struct Import {
+    public: bool,
+    path: Path,
+    name: String,
+}
+
+/// The modules of a crate.
+#[derive(Default)]
+pub struct Crate {
+    modules: BTreeMap<Path, Module>,
+    /// Modules that are compiled for tests alone.
+    tests: BTreeSet<Path>,
+}
+
+/// Where a path leads.
+enum Found {
+    /// To an item of this file,
+    Item(String),
+    /// to a module itself,
+    Module(Path),
+    /// or to what another crate defines.
+    Outside,
+}
+
+/// How many imports are followed from one to the next.
+const FOLLOWED: usize = 6;
+
+impl Crate {
+    /// A crate with these files: their paths below `src`, and their texts.
+    pub fn of(files: impl IntoIterator<Item = (String, String)>) -> Crate {
+        let mut all = Crate::default();
+        for (file, text) in files {
+            let stem = file.trim_end_matches(".rs");
+            let module = stem.split('/').filter(|part| !["lib", "mod"].contains(part));
+            let module: Path = module.map(String::from).collect();
+            all.read(&file, module, &tokens(&text));
+        }
+        all
+    }
+
+    /// The files that are not for tests alone.
+    pub fn files(&self) -> BTreeSet<&str> {
+        let module = |(path, _): &(&Path, &Module)| !self.is_test(path);
+        self.modules.iter().filter(module).map(|(_, m)| m.file.as_str()).collect()
+    }
+
+    /// Which file needs which, each pair once. Files for tests alone take no part.
+    pub fn arrows(&self) -> BTreeSet<(String, String)> {
+        let files = self.files();
+        let mut arrows = BTreeSet::new();
+        for (path, module) in self.modules.iter().filter(|(path, _)| !self.is_test(path)) {
+            for found in self.needs(path, module) {
+                if found != module.file && files.contains(found.as_str()) {
+                    arrows.insert((module.file.clone(), found));
+                }
+            }
+        }
+        arrows
+    }
+
+    fn is_test(&self, path: &[String]) -> bool {
+        (0..=path.len()).any(|n| self.tests.contains(&path[..n]))
+    }
+
+    /// The files that a module needs, its own among them.
+    fn needs(&self, path: &[String], module: &Module) -> Vec<String> {
+        let mut found = Vec::new();
+        for import in &module.uses {
+            let target = self.resolve(path, &import.path, FOLLOWED);
+            match target {
+                Some(Found::Module(of)) if import.name == "*" => {
+                    let own = |word: &str| {
+                        module.defined.contains(word) || module.uses.iter().any(|u| u.name == word)
+                    };
+                    let words = module.words.iter().filter(|word| !own(word));
+                    found.extend(
+                        words.map(|word| self.look(&of, std::slice::from_ref(word), FOLLOWED)),
+                    );
+                }
+                // A list of names needs none of them.
+                target if !import.public || module.words.contains(&import.name) => {
+                    found.push(target);
+                }
+                Some(_) | None => {}
+            }
+        }
+        found.extend(module.paths.iter().map(|path_in| self.resolve(path, path_in, FOLLOWED)));
+        let file = |found| match found {
+            Some(Found::Item(file)) => Some(file),
+            // Paths that go on from there say what of it is needed.
+            Some(Found::Module(_) | Found::Outside) | None => None,
+        };
+        found.into_iter().filter_map(file).collect()
+    }
+
+    /// Where a path leads that stands in a module.
+    fn resolve(&self, module: &[String], path: &[String], left: usize) -> Option<Found> {
+        let (first, rest) = path.split_first()?;
+        match first.as_str() {
+            "crate" => {
+                let root = self.modules.get(&[][..])?;
+                self.look(&[], rest, left).or_else(|| Some(Found::Item(root.file.clone())))
+            }
+            "self" => self.look(module, rest, left),
+            "super" => {
+                let (_, parent) = module.split_last()?;
+                match rest.first().is_some_and(|next| next == "super") {
+                    true => self.resolve(parent, rest, left),
+                    false => self.look(parent, rest, left),
+                }
+            }
+            _ => self.look(module, path, left),
+        }
+    }
+
+    /// Where a path leads that goes on from a module.
+    fn look(&self, module: &[String], path: &[String], left: usize) -> Option<Found> {
+        let here = self.modules.get(module)?;
+        let Some((name, rest)) = path.split_first() else {
+            return Some(Found::Module(module.to_vec()));
+        };
+        let left = left.checked_sub(1)?;
+        let child = [module, std::slice::from_ref(name)].concat();
+        let below = self.modules.get(&child);
+        if let Some(below) = below.filter(|_| !rest.is_empty()) {
+            // What is not found in a module may be of a macro.
+            let found = self.look(&child, rest, left + 1);
+            return found.or_else(|| Some(Found::Item(below.file.clone())));
+        }
+        if here.defined.contains(name) {
+            return Some(Found::Item(here.file.clone()));
+        }
+        let by_name = here.uses.iter().filter(|import| import.name == *name);
+        let by_name = by_name.map(|import| [&import.path, rest].concat());
+        let by_name: Vec<Path> = by_name.collect();
+        if let Some(found) = by_name.iter().find_map(|to| self.resolve(module, to, left)) {
+            return Some(found);
+        }
+        if !by_name.is_empty() {
+            return Some(Found::Outside);
+        }
+        if below.is_some() {
+            return Some(Found::Module(child));
+        }
+        here.uses.iter().filter(|import| import.name == "*").find_map(|import| {
+            match self.resolve(module, &import.path, left)? {
+                Found::Module(of) if of != module => self.look(&of, path, left),
+                Found::Module(_) | Found::Item(_) | Found::Outside => None,
+            }
+        })
+    }
+
+    /// Adds a file.
+    fn read(&mut self, file: &str, module: Path, tokens: &[&str]) {
+        let new = || Module { file: file.to_owned(), ..Module::default() };
+        let mut here = module;
+        // How deep in braces each module around begins.
+        let mut around: Vec<usize> = Vec::new();
+        let (mut at, mut depth) = (0, 0);
+        self.modules.insert(here.clone(), new());
+        while at < tokens.len() {
+            let next = |n: usize| tokens.get(at + n).copied().unwrap_or_default();
+            let before = |n: usize| at.checked_sub(n).map_or("", |i| tokens[i]);
+            let is_top = depth == around.last().copied().unwrap_or(0);
+            let Some(module) = self.modules.get_mut(&here) else { return };
+            match tokens[at] {
+                "#" if TESTS.iter().any(|test| tokens[at..].starts_with(test)) => {
+                    let from = attributes(tokens, at);
+                    if tokens[from..].starts_with(&["mod"]) && is_word(tokens[from + 1]) {
+                        self.tests.insert([&here[..], &[tokens[from + 1].to_owned()]].concat());
+                    }
+                    at = item(tokens, from);
+                }
+                "{" => (at, depth) = (at + 1, depth + 1),
+                "}" => {
+                    if around.last() == Some(&depth) {
+                        around.pop();
+                        here.pop();
+                    }
+                    (at, depth) = (at + 1, depth.saturating_sub(1));
+                }
+                "mod" if next(2) == "{" => {
+                    here.push(next(1).to_owned());
+                    self.modules.insert(here.clone(), new());
+                    depth += 1;
+                    around.push(depth);
+                    at += 3;
+                }
+                // A file that is listed is not used by that.
+                "mod" if next(2) == ";" => at += 3,
+                "use" if next(1) != "<" => {
+                    let public = before(1) == "pub" || before(1) == ")";
+                    at = tree(tokens, at + 1, &[], public, &mut module.uses);
+                }
+                word if is_word(word) => {
+                    if is_top && ITEMS.contains(&word) && is_word(next(1)) {
+                        module.defined.insert(next(1).to_owned());
+                    }
+                    if is_top && word == "macro_rules" {
+                        module.defined.insert(next(2).to_owned());
+                    }
+                    let mut path = vec![word.to_owned()];
+                    at += 1;
+                    if !["::", "."].contains(&tokens[..at - 1].last().copied().unwrap_or("")) {
+                        while tokens.get(at) == Some(&"::")
+                            && tokens.get(at + 1).is_some_and(|t| is_word(t))
+                        {
+                            path.push(tokens[at + 1].to_owned());
+                            at += 2;
+                        }
+                        let calls = ["(", "!"].contains(&tokens.get(at).copied().unwrap_or(""));
+                        let is_new = tokens[..at - 1].last() == Some(&"fn");
+                        if path.len() > 1 {
+                            module.paths.insert(path);
+                        } else if word.starts_with(char::is_uppercase) || calls && !is_new {
+                            module.words.insert(word.to_owned());
+                        }
+                    }
+                }
+                _ => at += 1,
+            }
+        }
+    }
+}
+
+/// How attributes begin of what is compiled for tests alone.
+const TESTS: [&[&str]; 2] =
+    [&["#", "[", "cfg", "(", "test", ")"], &["#", "[", "cfg", "(", "all", "(", "test", ","]];
+
+/// What a name stands behind where it is defined.
+const ITEMS: [&str; 8] = ["fn", "struct", "enum", "union", "trait", "type", "const", "static"];
+
+/// Where an item begins behind its attributes and its visibility.
+fn attributes(tokens: &[&str], mut at: usize) -> usize {
+    while tokens.get(at) == Some(&"#") {
+        at = group(tokens, at + 1);
+    }
+    if tokens.get(at) == Some(&"pub") {
+        at += 1;
+        if tokens.get(at) == Some(&"(") {
+            at = group(tokens, at);
+        }
+    }
+    at
+}
+
+/// The end of the item, statement or field that begins there.
+fn item(tokens: &[&str], mut at: usize) -> usize {
+    let lists = ["mod", "use", "impl", "unsafe", "macro_rules", "let"];
+    let first = tokens.get(at).copied().unwrap_or_default();
+    let is_item = ITEMS.contains(&first) || lists.contains(&first);
+    while at < tokens.len() {
+        match tokens[at] {
+            "{" => return group(tokens, at),
+            ";" => return at + 1,
+            "," if !is_item => return at + 1,
+            "}" => return at,
+            "(" | "[" => at = group(tokens, at),
+            _ => at += 1,
+        }
+    }
+    at
+}
+
+/// The end of the brackets that open there.
+fn group(tokens: &[&str], mut at: usize) -> usize {
+    let mut depth = 0;
+    while at < tokens.len() {
+        match tokens[at] {
+            "{" | "(" | "[" => depth += 1,
+            "}" | ")" | "]" => depth -= 1,
+            _ => {}
+        }
+        at += 1;
+        if depth == 0 {
+            break;
+        }
+    }
+    at
+}
+
+/// The names of a `use` tree, and its end.
+fn tree(
+    tokens: &[&str],
+    mut at: usize,
+    prefix: &[String],
+    public: bool,
+    uses: &mut Vec<Import>,
+) -> usize {
+    let mut path = prefix.to_vec();
+    while at < tokens.len() {
+        match tokens[at] {
+            "::" => at += 1,
+            "{" => {
+                at += 1;
+                while tokens.get(at).is_some_and(|t| *t != "}") {
+                    at = tree(tokens, at, &path, public, uses);
+                    at += usize::from(tokens.get(at) == Some(&","));
+                }
+                return at + 1;
+            }
+            "*" => {
+                uses.push(Import { public, path, name: "*".to_owned() });
+                return at + 1;
+            }
+            word if is_word(word) && word != "as" => {
+                // In braces `self` is what stands before them.
+                if word != "self" || path.is_empty() {
+                    path.push(word.to_owned());
+                }
+                at += 1;
+            }
+            _ => break,
+        }
+    }
+    let mut name = path.last().cloned().unwrap_or_default();
+    if tokens.get(at) == Some(&"as") {
+        name = tokens.get(at + 1).copied().unwrap_or_default().to_owned();
+        at += 2;
+    }
+    uses.push(Import { public, path, name });
+    // A sign that is of no tree is not looked at twice.
+    let ends = tokens.get(at).is_none_or(|t| ["}", ",", ";"].contains(t));
+    at + usize::from(!ends)
+}
+
+fn letter(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn is_word(token: &str) -> bool {
+    token.starts_with(letter)
+}
+
+/// The words and signs of a source, `::` as one; without comments and texts.
+fn tokens(source: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = source;
+    while let Some(c) = rest.chars().next() {
+        let length = match skipped(rest) {
+            Some(length) => length,
+            None => {
+                let word = rest.find(|c| !letter(c)).unwrap_or(rest.len());
+                let length = match rest.starts_with("::") {
+                    true => 2,
+                    false => word.max(c.len_utf8()),
+                };
+                found.extend((!c.is_whitespace()).then_some(&rest[..length]));
+                length
+            }
+        };
+        rest = &rest[length..];
+    }
+    found
+}
+
+/// The length of the comment, text or character with which a source begins.
+fn skipped(rest: &str) -> Option<usize> {
+    let to = |from: usize, end: &str| {
+        let found = rest.get(from..)?.find(end);
+        Some(found.map_or(rest.len(), |at| from + at + end.len()))
+    };
+    if rest.starts_with("//") {
+        return to(2, "\n");
+    }
+    if rest.starts_with("/*") {
+        return to(2, "*/");
+    }
+    let text = rest.strip_prefix(['b', 'c']).unwrap_or(rest);
+    let prefix = rest.len() - text.len();
+    if let Some(raw) = text.strip_prefix('r') {
+        let quote = raw.trim_start_matches('#');
+        let hashes = raw.len() - quote.len();
+        if quote.starts_with('"') {
+            return to(prefix + hashes + 2, &format!("\"{}", "#".repeat(hashes)));
+        }
+    }
+    let escaped = |quote: char| {
+        let mut escape = false;
+        let end = text.char_indices().skip(1).find(|(_, c)| {
+            let is_end = *c == quote && !escape;
+            escape = *c == '\\' && !escape;
+            is_end
+        });
+        Some(prefix + end.map_or(text.len(), |(at, _)| at + 1))
+    };
+    if text.starts_with('"') {
+        return escaped('"');
+    }
+    let mut inside = text.strip_prefix('\'')?.chars();
+    let first = inside.next()?;
+    // Otherwise it is a lifetime.
+    if first == '\\' || inside.next() == Some('\'') { escaped('\'') } else { None }
+}

@@ -1,0 +1,281 @@
+//! Layering: inside of a crate, too, dependencies run one way.
+//!
+//! A *room* is a folder of a crate, or a file beside its folders. Each crate has an order of its rooms, and a file
+//! imports from its own room and those before it. Files that need one another in a circle are few.
+
+mod imports;
+
+use imports::Crate;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// The rooms of each crate, in order: each may use those before it.
+const ROOMS: [(&str, &str); 4] = [
+    (
+        "ir",
+        "fault map math lang tensor limits policy prim text lints analysis revolve \
+         fingerprint trace lib",
+    ),
+    ("transforms", "passes ad loops checkpoint dispatch api pipeline lib"),
+    (
+        "backend",
+        "allocation machine loop_ir runtime passes codegen layout accelerator target report \
+         lower fingerprint executable compile lib",
+    ),
+    (
+        "prelude",
+        "error dtype function var ops tree state staging random transform control implicit \
+         host_calls jit optim define_by_run check lib",
+    ),
+];
+
+/// Arrows that run against the order: the crate, the file, what it needs. This list only becomes shorter.
+const AGAINST: [(&str, &str, &str); 23] = [
+    // Values are of tensors, and what a program is made of are primitives.
+    ("ir", "lang/builder.rs", "prim/mod.rs"),
+    ("ir", "lang/builder.rs", "prim/rules/mod.rs"),
+    ("ir", "lang/eval.rs", "lints/finite.rs"),
+    ("ir", "lang/eval.rs", "tensor/mod.rs"),
+    ("ir", "lang/function.rs", "prim/mod.rs"),
+    ("ir", "lang/host.rs", "tensor/mod.rs"),
+    ("ir", "lang/module.rs", "prim/mod.rs"),
+    ("ir", "lang/module.rs", "prim/rules/mod.rs"),
+    ("ir", "lang/module.rs", "prim/rules/region.rs"),
+    ("ir", "lang/query.rs", "policy.rs"),
+    ("ir", "lang/remap.rs", "prim/mod.rs"),
+    ("ir", "lang/value.rs", "tensor/mod.rs"),
+    ("ir", "lang/verify.rs", "prim/mod.rs"),
+    ("ir", "lang/verify.rs", "prim/rules/mod.rs"),
+    ("ir", "lang/verify.rs", "text/print.rs"),
+    ("ir", "policy.rs", "text/lex.rs"),
+    ("ir", "prim/memory/barrier.rs", "text/lex.rs"),
+    // Passes ask for transforms of the bodies of regions, which need passes.
+    ("transforms", "ad/jvp.rs", "checkpoint/cost.rs"),
+    ("transforms", "ad/vjp.rs", "api.rs"),
+    ("transforms", "passes/dce.rs", "dispatch.rs"),
+    ("transforms", "passes/egraph/mod.rs", "dispatch.rs"),
+    ("transforms", "passes/peephole.rs", "dispatch.rs"),
+    // The interpreter counts iterations as machine code does.
+    ("backend", "loop_ir/interp/eval.rs", "runtime/loop_limits.rs"),
+];
+
+/// The most files of a circle.
+const CIRCLE: usize = 6;
+
+/// The circle that may be larger: a program holds primitives, and a primitive's rules make programs, so the closed
+/// list of primitives and the language are one. Its files lie in these rooms,
+const LANGUAGE: (&str, [&str; 2]) = ("ir", ["lang", "prim"]);
+
+/// or are these.
+const WITH_LANGUAGE: &[&str] = &["lints/finite.rs", "text/print.rs"];
+
+type Arrows = BTreeSet<(String, String)>;
+
+#[test]
+fn rooms_are_in_order() {
+    let (mut wrong, mut against) = (Vec::new(), BTreeSet::new());
+    for (name, order) in ROOMS {
+        let of = sources(name);
+        let rooms: BTreeSet<&str> = of.files().into_iter().map(room).collect();
+        let order: Vec<&str> = order.split(' ').collect();
+        let listed: BTreeSet<&str> = order.iter().copied().collect();
+        assert_eq!(rooms, listed, "{name}: the rooms, and those that have a place in the order");
+        let back = back(&of.arrows(), &order);
+        against.extend(back.into_iter().map(|(from, to)| (name, from, to)));
+    }
+    let known = |(a, b, c): &(&str, String, String)| AGAINST.contains(&(*a, b, c));
+    wrong.extend(against.iter().filter(|arrow| !known(arrow)).map(|arrow| format!("{arrow:?}")));
+    assert_eq!(wrong, [""; 0], "these files need what comes after them in the order of rooms");
+    let stale = AGAINST.iter().filter(|(a, b, c)| {
+        let arrow = (*a, (*b).to_owned(), (*c).to_owned());
+        !against.contains(&arrow)
+    });
+    assert_eq!(stale.collect::<Vec<_>>(), [&("", "", ""); 0], "exceptions that are none any more");
+}
+
+#[test]
+fn circles_are_small() {
+    let mut told = String::new();
+    let mut wrong = Vec::new();
+    let mut with_language = BTreeSet::new();
+    for (name, _) in ROOMS {
+        let of = sources(name);
+        let (files, arrows) = (of.files().len(), of.arrows());
+        let circles = circles(&arrows);
+        let sizes: Vec<usize> = circles.iter().map(Vec::len).collect();
+        told += &format!("{name}: {files} files, {} arrows, circles of {sizes:?}\n", arrows.len());
+        for circle in circles.iter().filter(|circle| circle.len() > CIRCLE) {
+            let (of, rooms) = LANGUAGE;
+            let outside = circle.iter().filter(|file| !rooms.contains(&room(file)));
+            let outside: Vec<&str> = outside.map(String::as_str).collect();
+            if name == of && outside.iter().all(|file| WITH_LANGUAGE.contains(file)) {
+                with_language.extend(outside.into_iter().map(String::from));
+            } else {
+                // Of the language only what does not belong to it.
+                let all = outside.len() == circle.len();
+                let told = |file: &str| all || outside.contains(&file);
+                let inside = |(a, b): &&(String, String)| {
+                    circle.contains(a) && circle.contains(b) && (told(a) || told(b))
+                };
+                let lines = arrows.iter().filter(inside).map(|(a, b)| format!("  {a} -> {b}\n"));
+                wrong.push(format!("{name}: {outside:?}\n{}", lines.collect::<String>()));
+            }
+        }
+    }
+    println!("{told}");
+    assert!(wrong.is_empty(), "{told}files that need one another in a circle:\n{}", wrong.concat());
+    let listed: BTreeSet<String> = WITH_LANGUAGE.iter().map(|file| (*file).to_owned()).collect();
+    assert_eq!(with_language, listed, "files in the circle of the language");
+}
+
+/// The room of a file.
+fn room(file: &str) -> &str {
+    file.split_once('/').map_or(file.trim_end_matches(".rs"), |(room, _)| room)
+}
+
+/// Arrows to a room that comes later.
+fn back(arrows: &Arrows, order: &[&str]) -> Arrows {
+    let place = |file: &str| order.iter().position(|r| *r == room(file));
+    arrows.iter().filter(|(from, to)| place(from) < place(to)).cloned().collect()
+}
+
+/// Files that need one another, largest circles first.
+fn circles(arrows: &Arrows) -> Vec<Vec<String>> {
+    let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (from, to) in arrows {
+        next.entry(from).or_default().push(to);
+    }
+    let mut behind: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for file in next.keys() {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![*file]);
+        while let Some(at) = open.pop() {
+            let more = next.get(at).into_iter().flatten();
+            open.extend(more.copied().filter(|file| seen.insert(*file)));
+        }
+        behind.insert(file, seen);
+    }
+    let mut found: BTreeSet<Vec<String>> = BTreeSet::new();
+    for (file, all) in behind.iter().filter(|(file, all)| all.contains(*file)) {
+        let back = |other: &&&str| behind.get(**other).is_some_and(|all| all.contains(file));
+        found.insert(all.iter().filter(back).map(|other| (*other).to_owned()).collect());
+    }
+    let mut found: Vec<Vec<String>> = found.into_iter().collect();
+    found.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
+    found
+}
+
+/// The sources of a crate.
+fn sources(name: &str) -> Crate {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(name).join("src");
+    let (mut files, mut folders) = (Vec::new(), vec![root.clone()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let name = path.strip_prefix(&root).unwrap().display().to_string();
+                files.push((name.replace('\\', "/"), std::fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    files.sort();
+    Crate::of(files)
+}
+
+/// The arrows of a crate of these files.
+fn arrows_of(files: &[(&str, &str)]) -> Vec<String> {
+    let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+    let arrows = Crate::of(files).arrows();
+    arrows.into_iter().map(|(from, to)| format!("{from} -> {to}")).collect()
+}
+
+#[test]
+fn arrows_follow_imports_to_definitions() {
+    // A crate with a folder `a` of two files, whose list hands on a type and a module.
+    let lib = "pub mod a;\nmod b;\npub use a::One;\npub use a::two as second;\npub use std::fmt::Outer;\npub use b::*;";
+    let list = "mod one;\npub mod two;\npub use one::{One, make};";
+    let one = "pub struct One;\npub fn make() -> One { One }\n";
+    let two = "pub enum Two { X }\npub fn f() {}\n#[macro_export]\nmacro_rules! m { () => {} }";
+    for (text, needs) in [
+        ("use crate::One;", "a/one.rs"),
+        ("use crate::a::One as Other;", "a/one.rs"),
+        ("use crate::a::{self, make}; fn g() { a::two::f() }", "a/one.rs a/two.rs"),
+        ("use crate::{a::{one::{One}, two::Two}};", "a/one.rs a/two.rs"),
+        ("use super::second; fn g() { second::f() }", "a/two.rs"),
+        ("use super::second;", ""),
+        ("fn g() { crate::second::Two::X; }", "a/two.rs"),
+        ("use super::a as letters; fn g() -> letters::One { letters::make() }", "a/one.rs"),
+        ("use crate::a::*; fn g() -> One { make() }", "a/one.rs"),
+        ("use crate::a::*; struct One;", ""),
+        ("use crate::a::*; impl X { fn make() {} } fn g() { make() }", "a/one.rs"),
+        ("mod inside { struct One; } use crate::a::*; fn g(_: One) {}", "a/one.rs"),
+        // What macros make is of the module that the path names.
+        ("use crate::a::two::Made;", "a/two.rs"),
+        ("fn g() { $crate::a::two::m!() }", "a/two.rs"),
+        ("mod inside { use super::super::a::One; }", "a/one.rs"),
+        ("use crate::Outer; fn g() -> crate::Outer {}", ""),
+        ("use crate::a::*; fn g(make: u8) -> u8 { make }", ""),
+        ("use std::fmt; use other::a::One; fn g() { fmt::f(); other::a::one::make() }", ""),
+        // Comments and texts are no code, tests are no part of the library.
+        ("// crate::a::One\n/* crate::One */ const X: &str = \"crate::a::One\";", ""),
+        (
+            "const X: &str = r#\"\" crate::a::One\"#; const Y: char = '\"'; use crate::One;",
+            "a/one.rs",
+        ),
+        ("#[cfg(test)]\n#[allow(x)]\nmod tests { use crate::a::One; }", ""),
+        ("#[cfg(all(test, unix))] mod tests { use crate::a::One; }", ""),
+        ("#[cfg(any(test, unix))] mod x { use crate::a::One; }", "a/one.rs"),
+        ("#[cfg(test)] use crate::a::One; use crate::a::two::Two;", "a/two.rs"),
+        ("struct S { #[cfg(test)] x: crate::a::One, y: crate::a::two::Two }", "a/two.rs"),
+        (
+            "#[cfg(test)] fn f(x: [u8; 3]) -> crate::a::One {} type T<'a> = crate::second::Two;",
+            "a/two.rs",
+        ),
+    ] {
+        let files = [("lib.rs", lib), ("a/mod.rs", list), ("a/one.rs", one), ("a/two.rs", two)];
+        let found = arrows_of(&[&files[..], &[("b.rs", text)]].concat());
+        let needs: Vec<String> =
+            needs.split_whitespace().map(|to| format!("b.rs -> {to}")).collect();
+        assert_eq!(found, needs, "{text}");
+    }
+}
+
+#[test]
+fn lists_need_what_they_use_themselves() {
+    let types = ("a/types.rs", "pub struct T;");
+    let listed = ("a/mod.rs", "mod types;\npub use types::T;");
+    assert_eq!(arrows_of(&[listed, types]), [""; 0]);
+    let used = ("a/mod.rs", "mod types;\npub use types::T;\nstruct All(T);");
+    assert_eq!(arrows_of(&[used, types]), ["a/mod.rs -> a/types.rs"]);
+    let glob = ("b.rs", "use crate::a::*;\nfn f(_: T) {}");
+    let lib = ("lib.rs", "mod a;\nmod b;");
+    assert_eq!(arrows_of(&[lib, listed, types, glob]), ["b.rs -> a/types.rs"]);
+    // A file that only tests see is in no arrow.
+    let tests = ("a/mod.rs", "mod types;\n#[cfg(test)]\nmod cases;\nfn f() { cases::x() }");
+    let cases = ("a/cases.rs", "use super::types::T;\npub fn x() {}");
+    assert_eq!(arrows_of(&[tests, types, cases]), [""; 0]);
+}
+
+#[test]
+fn a_circle_and_an_arrow_against_the_order_are_found() {
+    let arrow = |(a, b): &(&str, &str)| ((*a).to_owned(), (*b).to_owned());
+    let arrows = [
+        ("low/mod.rs", "low/x.rs"),
+        ("low/x.rs", "high.rs"),
+        ("high.rs", "low/y.rs"),
+        ("low/y.rs", "low/mod.rs"),
+        ("top.rs", "high.rs"),
+        ("a.rs", "b.rs"),
+        ("b.rs", "a.rs"),
+    ];
+    let all: Arrows = arrows.iter().map(arrow).collect();
+    let found = circles(&all);
+    assert_eq!(
+        found,
+        [vec!["high.rs", "low/mod.rs", "low/x.rs", "low/y.rs"], vec!["a.rs", "b.rs"]]
+    );
+    let order = ["a", "b", "low", "high", "top"];
+    let against = [("a.rs", "b.rs"), ("low/x.rs", "high.rs")];
+    assert_eq!(back(&all, &order), against.iter().map(arrow).collect());
+}
