@@ -20,7 +20,7 @@ use crate::fingerprint;
 use crate::layout::{Pipeline, Room};
 use crate::loop_ir::{self, Program};
 use crate::lower::plan_on;
-use crate::passes::pipeline;
+use crate::passes::{AS_WRITTEN, Context, NATIVE, Step};
 use crate::report::memory_plan::Plan;
 use crate::report::tape_table::TapePlan;
 use crate::target::{Options, Target};
@@ -63,8 +63,10 @@ pub struct Report {
     /// Bytes of workspace of a call, beside arguments and results: exact.
     pub peak: usize,
     /// How many loads and stores are confined, since no proof was found that they need not be
-    /// ([`crate::passes::confine`]).
+    /// ([`crate::passes::clamp_bounds`]).
     pub confined: usize,
+    /// The passes that changed the kernels, in their order.
+    pub passes: Vec<&'static Step>,
     /// Time from function to kernels.
     pub lower: Duration,
     /// Time from kernels to machine code.
@@ -84,16 +86,14 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     if cfg!(debug_assertions) {
         loop_ir::check_form(&program)?;
     }
-    let machine = options.target.machine();
-    let passed = match options.target {
-        Target::Accelerator(_) => pipeline::as_written(&mut program, machine)?,
-        Target::Native(_) | Target::Interpreter => {
-            let passed = pipeline::native(&mut program, machine)?;
-            plan.ahead(&program.entry, &passed.ahead);
-            passed
-        }
+    let list = match options.target {
+        Target::Accelerator(_) => &AS_WRITTEN,
+        Target::Native(_) | Target::Interpreter => &NATIVE,
     };
-    let confined = passed.confined;
+    let mut context = Context { machine: options.target.machine(), ..Context::default() };
+    list.run(&mut program, &mut context)?;
+    plan.ahead(&program.entry, &context.hoisted);
+    let (confined, passes) = (context.clamped, context.changed);
     let lower = start.elapsed();
     let start = Instant::now();
     let program = Arc::new(program);
@@ -113,8 +113,16 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
         Running::Native(e) => e.report().workspace_bytes,
         Running::Interpreter(_) | Running::Simulated(..) => plan.peak,
     };
-    let report =
-        Report { target: options.target.clone(), program, plan, peak, confined, lower, code };
+    let report = Report {
+        target: options.target.clone(),
+        program,
+        plan,
+        peak,
+        confined,
+        passes,
+        lower,
+        code,
+    };
     fingerprint::tell(module, func, &report.target, &report.program, &report.plan);
     Ok(Runnable { running, params, report, checked: Arc::default() })
 }
@@ -240,12 +248,19 @@ impl Report {
         };
         TapePlan::of(&self.plan, Pipeline::TFLOW.run(&self.program, &room).ok())
     }
+
+    /// The passes that changed the kernels, as a line: `inline_bodies, vectorize`.
+    pub fn passes(&self) -> String {
+        let names: Vec<String> = self.passes.iter().map(|step| step.to_string()).collect();
+        if names.is_empty() { "no pass changed them".to_owned() } else { names.join(", ") }
+    }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
         writeln!(f, "{}", self.program)?;
+        writeln!(f, "{}", self.passes())?;
         write!(f, "{}", self.plan)?;
         if self.confined > 0 {
             writeln!(f, "{} loads and stores are confined to their buffers", self.confined)?;
@@ -287,6 +302,7 @@ mod tests {
             plan: Plan::default(),
             peak: 16,
             confined: 0,
+            passes: Vec::new(),
             lower: Duration::ZERO,
             code: Duration::ZERO,
         };

@@ -26,6 +26,26 @@ pub(crate) fn tell(module: &Module, func: FuncId, target: &Target, program: &Pro
     }
 }
 
+/// The fingerprint of what is printed of a program: not of ids that nothing uses.
+pub(crate) fn printed(program: &Program) -> u64 {
+    fingerprint::of(&Printed(program))
+}
+
+struct Printed<'a>(&'a Program);
+
+impl Hash for Printed<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Program { tapes, watched, callees: _, entry: _ } = self.0;
+        (tapes.len(), watched.len()).hash(state);
+        for (_, kernel) in self.0.kernels() {
+            let Kernel { inline, buffers, body, workspace, versions, kept, .. } = kernel;
+            (inline, buffers, body, workspace).hash(state);
+            buffers.keys().for_each(|b| versions[b].hash(state));
+            kept.keys().for_each(|held| held.hash(state));
+        }
+    }
+}
+
 impl Hash for Program {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Program { tapes, watched, callees, entry } = self;

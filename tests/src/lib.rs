@@ -2,6 +2,7 @@
 //!
 //! - [`Rng`]: reproducible random tensors;
 //! - [`Agreement`]: what it means that two engines computed the same;
+//! - [`bisect`]: which pass on kernels is wrong;
 //! - [`calculus`]: what derivatives and batches are, to test transforms against;
 //! - [`cases`]: every primitive's samples as programs, for the laws;
 //! - [`Vocabulary`]: random programs, for the same laws;
@@ -29,6 +30,7 @@
 //! - [`TextTest`]: a program, what to do with it, and what must come out.
 
 mod agreement;
+pub mod bisect;
 pub mod book;
 pub mod calculus;
 pub mod conformance;

@@ -25,7 +25,7 @@
 //! | `batch size=3` | with `batched=[true,false]`; without, all parameters |
 //! | a pass or pipeline of `tapeloom-transforms` | by its name |
 //! | `kernels` | the text is a program of kernels, and so is what comes out |
-//! | `straighten`, `unroll by=[4,2]`, `reuse overlap=true`, `apart` | passes on it |
+//! | a pass of [`PASSES`](tapeloom_backend::passes::PASSES), `unroll by=[4,2]`, `redundant_memory overlap=true` | passes on it; the lists say `index_set_split write_out=true` and `promote_memory private=true`, too |
 //! | `layout pipeline=tflow` | of a program of kernels: the layout of its tape; passes on layouts may follow |
 //! | `run` | the answer is the results for each line `// args: 1.0; f64[2] {1.0, 2.0}` |
 //!
@@ -35,8 +35,9 @@
 use crate::{Agreement, Failure, read_tensors, run};
 use std::collections::BTreeMap;
 use tapeloom_backend::layout::{Layout, PASSES, Pipeline as Layouts, Room};
-use tapeloom_backend::{Options, compile, loop_ir};
-use tapeloom_ir::prim::Regions;
+use tapeloom_backend::passes::{Choice, Context, Invariant, by_name};
+use tapeloom_backend::{Executable, Options, compile, loop_ir};
+use tapeloom_ir::prim::{Exactness, Regions};
 use tapeloom_ir::{
     FuncId, Module, Policy, Price, Problem, Share, Tensor, Terms, fingerprint, parse_module,
     print_functions, print_module,
@@ -145,36 +146,61 @@ impl<'t> TextTest<'t> {
         Ok(printed)
     }
 
-    /// What passes make of a program of kernels, or the layout of its tape.
+    /// What passes make of a program of kernels, or the layout of its tape. Where `// args: ..` are given, the
+    /// interpreter runs what each pass makes, and machine code runs what comes out.
     fn kernels(&self) -> Result<String, Failure> {
         let lines = self.input.lines().filter(|line| !line.starts_with("//"));
         let text: String = lines.map(|line| format!("{line}\n")).collect();
         let mut program = loop_ir::parse(&text, &|_| None)?;
+        // Of a program that is given arguments, results stay what they are.
+        let proved = loop_ir::check(&program).is_ok();
+        let (mut holds, mut exact) =
+            (if proved { Invariant::Proved } else { Invariant::Form }, true);
+        let mut wanted = Vec::new();
+        for args in &self.args {
+            let mut proved = program.clone();
+            by_name("clamp_bounds")?.apply(&mut proved, &mut Context::default())?;
+            wanted.push(loop_ir::shadow(&proved, args)?);
+        }
         for (i, (name, options)) in self.pipeline.iter().enumerate() {
-            loop_ir::check(&program)?;
+            holds.check(&program)?;
             let before = fingerprint::of(&program);
             let option = |key: &str| options.get(key).copied();
             match *name {
                 "kernels" => {}
-                "straighten" => tapeloom_backend::passes::straighten(&mut program),
-                "unroll" => {
-                    let by = option("by").unwrap_or_default().trim_matches(['[', ']']);
-                    let by = by.split(',').map(str::parse).collect::<Result<Vec<u64>, _>>()?;
-                    tapeloom_backend::passes::unroll(&mut program, &by);
-                }
-                "reuse" => {
-                    tapeloom_backend::passes::reuse(&mut program, option("overlap") == Some("true"))
-                }
-                "apart" => tapeloom_backend::passes::apart(&mut program),
                 "layout" => {
                     let name = option("pipeline").unwrap_or("soa");
                     return TextTest::layout(&program, name, &self.pipeline[i + 1..]);
                 }
-                name => return Err(format!("there is no step `{name}` here").into()),
+                name => {
+                    let pass = by_name(name)?;
+                    pass.apply(&mut program, &mut context(options)?)?;
+                    holds = pass.ensures.map_or(holds, |ensured| ensured.max(holds));
+                    exact &= pass.exactness == Exactness::Exact;
+                    let agreement =
+                        if exact { Agreement::Exact } else { Agreement::relative(1e-10) };
+                    if holds <= Invariant::Proved {
+                        for (args, want) in self.args.iter().zip(&wanted) {
+                            let found = loop_ir::eval(&program, args)?;
+                            agreement
+                                .check_all(&found, want)
+                                .map_err(|e| format!("after `{name}`: {e}\n{program}"))?;
+                        }
+                    }
+                }
             }
             fingerprint::tell("step", || before, || fingerprint::of(&program));
         }
-        loop_ir::check(&program)?;
+        holds.check(&program)?;
+        for (args, want) in self.args.iter().zip(&wanted) {
+            let args: Vec<&Tensor> = args.iter().collect();
+            if holds == Invariant::Proved {
+                let found = Executable::new(&program)?.call(&args)?;
+                Agreement::relative(1e-10)
+                    .check_all(&found, want)
+                    .map_err(|e| format!("machine code disagrees: {e}\n{program}"))?;
+            }
+        }
         let printed = program.to_string();
         match loop_ir::parse(&printed, &|_| None)?.to_string() == printed {
             true => Ok(printed),
@@ -223,6 +249,24 @@ impl<'t> TextTest<'t> {
         }
         Ok(all)
     }
+}
+
+/// What a pass on kernels is told.
+fn context(options: &BTreeMap<&str, &str>) -> Result<Context, Failure> {
+    let mut context = Context::default();
+    for (key, value) in options {
+        let asked = Choice::ALL.into_iter().find(|choice| choice.name() == *key);
+        match (*key, asked) {
+            ("by", _) => {
+                let numbers = value.trim_matches(['[', ']']).split(',').map(str::parse);
+                context.factors = numbers.collect::<Result<Vec<u64>, _>>()?;
+            }
+            ("overlap", _) => context.overlap = value.parse()?,
+            (_, Some(choice)) if *value == "true" => context.choice = choice,
+            (key, _) => return Err(format!("no pass is told `{key}={value}`").into()),
+        }
+    }
+    Ok(context)
 }
 
 /// The functions a step makes; nothing if there is no such step.

@@ -13,7 +13,7 @@ use crate::layout::{Holds, Layout, RegionId, Room, is_kept};
 use crate::loop_ir::{
     self, Address, Arg, BufferId, Expr, Kernel, Place, Program, ScalarId, Stmt, TapeId,
 };
-use crate::passes::pipeline;
+use crate::passes::{Context, STUDY};
 use crate::runtime::tape_memory;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
@@ -31,10 +31,10 @@ pub struct Setup {
     /// The most entries of a layer, where more would fit: what one execution of an unrolled block stores. A record is
     /// never cut, so a layer has one at least.
     pub layer: u64,
-    /// How many rounds of a loop become straight code ([`crate::passes::unroll`](crate::passes::unroll)): of loops with none
+    /// How many rounds of a loop become straight code ([`unroll`](crate::passes::unroll)): of loops with none
     /// inside, of those around them, and so on; by 1 a loop stays. Then what is loaded twice is loaded once
-    /// ([`crate::passes::reuse`](crate::passes::reuse)), and what each statement keeps is an array of its own
-    /// ([`crate::passes::apart`](crate::passes::apart)). Empty: loops are run as they are written.
+    /// ([`redundant_memory`](crate::passes::redundant_memory)), and what each statement keeps is an array of its own
+    /// ([`split_arrays`](crate::passes::split_arrays)). Empty: loops are run as they are written.
     pub unroll: Vec<u64>,
     /// Whether arrays that begin as zeros, or as a copy of an argument, or as parts of both, are there when the program
     /// begins, the copy in the place of the argument. Programs here have results of their own; those of the study add
@@ -141,7 +141,9 @@ impl Setup {
     pub(super) fn program(&self, program: &Program) -> Result<Program, Problem> {
         let mut program = program.clone();
         if self.unroll.iter().any(|factor| *factor > 1) {
-            pipeline::unrolled(&mut program, &self.unroll, self.overlap)?;
+            let (factors, overlap) = (self.unroll.clone(), self.overlap);
+            let mut context = Context { factors, overlap, ..Context::default() };
+            STUDY.run(&mut program, &mut context)?;
         }
         let mut program = hoisted(&program, self.overlap);
         if self.mirrored {

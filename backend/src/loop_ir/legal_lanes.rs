@@ -15,7 +15,7 @@
 //! the vectors are, or if there are none.
 //!
 //! Lanes are legal where no iteration touches what another of those beside it writes ([`refused`]);
-//! [`choose_lanes`](crate::passes::choose_lanes) chooses among those that are.
+//! [`vectorize`](crate::passes::vectorize) chooses among those that are.
 
 use super::analysis::dependence;
 use super::{Extent, Kernel, Rounds, Stmt, VarId, visit};

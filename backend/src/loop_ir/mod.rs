@@ -22,7 +22,7 @@
 //! ```
 //!
 //! Loops say how their rounds depend on each other ([`Rounds`]) and how many of them go side by side
-//! ([`choose_lanes`](crate::passes::choose_lanes)), may have an extent that is known at run time only, and may carry arrays from one
+//! ([`vectorize`](crate::passes::vectorize)), may have an extent that is known at run time only, and may carry arrays from one
 //! round to the next ([`Carry`]). Branches, `while` and calls of other kernels of the program complete
 //! the language.
 //!
@@ -156,7 +156,7 @@ impl Program {
 pub struct Kernel {
     /// Name, without `@`.
     pub name: String,
-    /// Whether its body takes the place of its calls ([`splice`](crate::passes::splice)): it is the body of a loop or a
+    /// Whether its body takes the place of its calls ([`inline_bodies`](crate::passes::inline_bodies)): it is the body of a loop or a
     /// branch, which was made as a kernel to be one.
     pub inline: bool,
     /// Memory.
@@ -404,7 +404,7 @@ pub enum Stmt {
         extent: Extent,
         /// How its rounds depend on each other.
         rounds: Rounds,
-        /// How many rounds go side by side, see [`choose_lanes`](crate::passes::choose_lanes): 1, or a power of two.
+        /// How many rounds go side by side, see [`vectorize`](crate::passes::vectorize): 1, or a power of two.
         lanes: usize,
         /// Arrays that rounds hand on; only where rounds run in order.
         carries: Vec<Carry>,
@@ -650,7 +650,7 @@ pub enum Sums {
     /// As the matrix library likes.
     Library,
     /// In so many lanes, a power of two: term `k` is added to sum `k % lanes`, and these are combined as those
-    /// of [a loop in lanes](crate::passes::choose_lanes). One after the other where that is 1.
+    /// of [a loop in lanes](crate::passes::vectorize). One after the other where that is 1.
     Lanes(usize),
 }
 

@@ -5,7 +5,7 @@
 use super::interp::test_hosts::{listen, told};
 use super::{BufferId, Held, eval, parse, shadow, verify};
 use crate::Executable;
-use crate::passes::{confine, splice};
+use crate::passes::{self, Context, by_name};
 use crate::sweeps::Sweep;
 use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 use tapeloom_ir::{Literal, Tensor};
@@ -1069,7 +1069,7 @@ fn spliced_bodies_keep_what_they_kept() {
          program @x { workspace 128 buffer b0: f64[2] input 0 buffer b1: f64[] output 0 \
          call k0(b0[1; 1]) to (b1[0; 1]) frame 64 }";
     let mut program = parse(text, &|_| None).unwrap();
-    splice(&mut program);
+    passes::apply("inline_bodies", &mut program).unwrap();
     assert_eq!(verify(&program), []);
     let text = program.to_string();
     assert!(text.contains("buffer b0: f64[2] input 0 kept mine\n"), "{text}");
@@ -1099,6 +1099,10 @@ program @f {
 ";
     let mut program = parse(text, &|_| None).unwrap();
     assert_eq!(verify(&program).len(), 3);
+    let confine = |program: &mut super::Program| {
+        let mut context = Context::default();
+        by_name("clamp_bounds")?.apply(program, &mut context).map(|()| context.clamped)
+    };
     assert_eq!(confine(&mut program), Ok(3));
     assert_eq!(verify(&program), []);
     assert_eq!(confine(&mut program), Ok(0));

@@ -4,8 +4,7 @@
 
 use super::schedule;
 use crate::loop_ir::{self};
-use crate::machine::Machine;
-use crate::passes::pipeline;
+use crate::passes::{self, AS_WRITTEN, Context};
 use crate::sweeps::Sweep;
 use tapeloom_ir::prim::{Attr, Attributes};
 use tapeloom_ir::{
@@ -45,11 +44,11 @@ fn check(module: &Module, f: FuncId, args: &[Tensor], tolerance: f64) {
 #[track_caller]
 pub(super) fn check_all(module: &Module, f: FuncId, all: &[&[Tensor]], tolerance: f64) {
     let mut program = schedule(module, f).unwrap();
-    crate::passes::choose_lanes(&mut program);
+    passes::apply("vectorize", &mut program).unwrap();
     let errors = loop_ir::verify(&program);
     assert!(errors.is_empty(), "{errors:?}\n{program}");
     let mut compiled = program.clone();
-    pipeline::as_written(&mut compiled, Machine::MEASURED).unwrap();
+    AS_WRITTEN.run(&mut compiled, &mut Context::default()).unwrap();
     let errors = loop_ir::verify(&compiled);
     assert!(errors.is_empty(), "{errors:?}\n{program}\n{compiled}");
     let machine = crate::Executable::new(&compiled).unwrap();

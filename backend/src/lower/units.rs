@@ -12,7 +12,7 @@
 //! grows with the text of the functions, never with the tree of their calls.
 //!
 //! What a branch or a round runs is a kernel, too, whose body takes the place of its calls in the end
-//! ([`crate::passes::splice`]) unless it has more than [`MOST_SPLICED`] equations.
+//! ([`crate::passes::inline_bodies`]) unless it has more than [`MOST_SPLICED`] equations.
 
 use super::builtin_kernels;
 use crate::loop_ir::{self, Kernel, KernelId};

@@ -14,20 +14,35 @@
 //!
 //! Kernels that are not the scheduler's are not confined but refused ([`crate::loop_ir::verify`]).
 
-use super::choose_lanes;
+use super::vectorize::vectorize;
+use super::{Invariant, Pass};
 use crate::loop_ir::verify::refused;
 use crate::loop_ir::{
     Address, Arg, Expr, Kernel, KernelId, Program, ScalarId, Stmt, check, verify,
 };
 use std::collections::BTreeSet;
+use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
+
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "clamp_bounds",
+    about: "accesses of which no proof is found that they stay within their buffer are held there; lanes are chosen again where that changes a loop",
+    requires: Invariant::Form,
+    ensures: Some(Invariant::Proved),
+    exactness: Exactness::Reassociates,
+    run: |program, context| {
+        context.clamped = clamp_bounds(program)?;
+        Ok(())
+    },
+};
 
 /// Verifies a program of which nothing but proofs may be missing, and confines the loads and stores that
 /// miss one; gives how many.
 ///
 /// # Errors
 /// [`tapeloom_ir::Kind::Verify`] where more than proofs is missing.
-pub fn confine(program: &mut Program) -> Result<usize, Problem> {
+fn clamp_bounds(program: &mut Program) -> Result<usize, Problem> {
     let errors = verify(program);
     let unproved: Option<BTreeSet<(Option<KernelId>, usize)>> =
         errors.iter().map(|e| Some((e.kernel, e.unproved?))).collect();
@@ -45,7 +60,7 @@ pub fn confine(program: &mut Program) -> Result<usize, Problem> {
         kernel.body = body;
     }
     // A loop with computed indices may be better off with other lanes, or none.
-    choose_lanes(program);
+    vectorize(program);
     check(program)?;
     Ok(unproved.len())
 }

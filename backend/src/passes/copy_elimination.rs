@@ -26,6 +26,7 @@
 //!
 //! Known to compilers as copy elimination, for arrays.
 
+use super::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::{Overlap, overlap};
 use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
@@ -34,6 +35,20 @@ use crate::loop_ir::{
 };
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Exactness;
+
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "copy_elimination",
+    about: "a part of an array that is copied out, and back, is worked in where it lies",
+    requires: Invariant::Form,
+    ensures: None,
+    exactness: Exactness::Exact,
+    run: |program, _| {
+        copy_elimination(program);
+        Ok(())
+    },
+};
 
 /// Blocks of more statements are left alone: what is between two copies is looked at for each of them.
 const LONGEST: usize = 128;
@@ -42,6 +57,7 @@ const LONGEST: usize = 128;
 ///
 /// ```
 /// use tapeloom_backend::loop_ir;
+/// use tapeloom_backend::passes::{Context, by_name};
 /// let text = "program @next {
 ///   workspace 64
 ///   buffer b0: f64[8] input 0
@@ -57,11 +73,11 @@ const LONGEST: usize = 128;
 ///   }
 /// }";
 /// let mut program = loop_ir::parse(text, &|_| None)?;
-/// tapeloom_backend::passes::in_place(&mut program);
+/// by_name("copy_elimination")?.apply(&mut program, &mut Context::default())?;
 /// assert!(program.to_string().contains("%1: f64 = load b0[i1*-1 + 7]"));
 /// # Ok::<(), tapeloom_ir::Problem>(())
 /// ```
-pub fn in_place(program: &mut Program) {
+fn copy_elimination(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let mut mentions: SecondaryMap<BufferId, usize> = SecondaryMap::new();
         names(&kernel.body, &mut |b| mentions[b] += 1);
@@ -505,8 +521,8 @@ impl Map for InPlace<'_> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::copy_elimination;
     use crate::loop_ir::{eval, parse, shadow, verify};
-    use crate::passes::in_place;
     use tapeloom_ir::Tensor;
 
     /// How many loops there are afterwards; what comes out is the same.
@@ -522,7 +538,7 @@ mod tests {
         assert_eq!(verify(&program), []);
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0])];
         let want = shadow(&program, &x).unwrap();
-        in_place(&mut program);
+        copy_elimination(&mut program);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

@@ -11,17 +11,30 @@
 //! not [fill](crate::loop_ir::filled) the result, which is why the caller clears it: new memory is clear already, and memory
 //! that was given back and is used again is cleared at once.
 
+use super::{Invariant, Pass};
 use crate::loop_ir::{Arg, Kernel, Program, Stmt};
 use std::collections::BTreeSet;
 use tapeloom_ir::LARGE_BYTES;
+use tapeloom_ir::prim::Exactness;
 
-/// The same program for a caller that clears what it does not fill.
-pub(crate) fn cleared(program: &Program) -> Program {
-    let mut program = program.clone();
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "elide_zero_fill",
+    about: "zeros that a large result begins with are not stored, since its memory is new",
+    requires: Invariant::Form,
+    ensures: Some(Invariant::ZeroFilled),
+    exactness: Exactness::Exact,
+    run: |program, _| {
+        elide_zero_fill(program);
+        Ok(())
+    },
+};
+
+/// Leaves out of a program what its caller has done, who clears what it does not fill.
+fn elide_zero_fill(program: &mut Program) {
     let mut steps = std::mem::take(&mut program.entry.body);
     without(&program.entry, &mut steps, &mut BTreeSet::new());
     program.entry.body = steps;
-    program
 }
 
 /// Leaves out loops that store zeros where nothing has been, and nothing else. What is in a loop runs again and again,
@@ -84,7 +97,8 @@ mod tests {
              buffer b2: f64[524288] input 0\n{steps}{OTHER}}}\n"
         );
         let program = parse(&text, &|_| None).unwrap();
-        let cleared = super::cleared(&program);
+        let mut cleared = program.clone();
+        super::elide_zero_fill(&mut cleared);
         let x = Tensor::full(&[1 << 19], 2.0).unwrap();
         let got = Executable::new(&program).unwrap().call(&[&x]).unwrap();
         assert_eq!(got, crate::loop_ir::eval(&program, &[x]).unwrap());

@@ -384,8 +384,8 @@ impl Map for Body<'_> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::super::recognize_contractions::recognize_contractions;
     use crate::loop_ir::{eval, parse, verify};
-    use crate::passes::contract;
     use tapeloom_ir::Tensor;
 
     const FOLD: &str = "var v0: f64 = 0.0 fold i1 in 8 {
@@ -410,7 +410,7 @@ mod tests {
         let rows = Tensor::from(<[[f64; 8]; 8]>::try_from(rows).unwrap());
         let args = [x, rows];
         let want = eval(&program, &args).unwrap();
-        contract(&mut program);
+        recognize_contractions(&mut program);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &args).unwrap(), want, "{program}");
         let text = program.to_string();

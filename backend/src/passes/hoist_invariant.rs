@@ -20,6 +20,7 @@
 //!
 //! Known to compilers as loop-invariant code motion with expansion into an array.
 
+use super::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::{Overlap, overlap};
 use crate::loop_ir::visit::{same_carries, same_places};
 use crate::loop_ir::{
@@ -28,7 +29,21 @@ use crate::loop_ir::{
 };
 use crate::machine::Machine;
 use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{ArrayType, OrderedMap, OrderedSet};
+
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "hoist_invariant",
+    about: "what an inner loop computes alike in every iteration of an outer one is computed ahead of both, into an array",
+    requires: Invariant::Form,
+    ensures: None,
+    exactness: Exactness::Exact,
+    run: |program, context| {
+        context.hoisted = hoist_invariant(program, context.machine);
+        Ok(())
+    },
+};
 
 /// An array that a step of a program computes first.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,7 +59,7 @@ pub(crate) struct Ahead {
 /// Computes ahead of loops what their rounds have in common; and the arrays that this takes.
 ///
 /// Callees stay as they are: their frames have been given a place in those of their callers.
-pub(crate) fn ahead(program: &mut Program, machine: Machine) -> Vec<Ahead> {
+fn hoist_invariant(program: &mut Program, machine: Machine) -> Vec<Ahead> {
     let kernel = &mut program.entry;
     let base = kernel.workspace.next_multiple_of(LINE);
     let (mut all, mut body) = (Vec::new(), std::mem::take(&mut kernel.body));
@@ -362,7 +377,7 @@ impl Map for Fresh<'_> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use super::ahead;
+    use super::hoist_invariant;
     use crate::loop_ir::{eval, parse, shadow, verify};
     use crate::machine::Machine;
     use tapeloom_ir::Tensor;
@@ -378,7 +393,7 @@ mod tests {
         assert_eq!(verify(&program), []);
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0, 0.3, 0.7, -5.0, 1e300])];
         let (want, steps) = (eval(&program, &x).unwrap(), program.entry.body.len());
-        let made = ahead(&mut program, Machine::MEASURED);
+        let made = hoist_invariant(&mut program, Machine::MEASURED);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

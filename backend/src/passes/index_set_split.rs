@@ -18,6 +18,7 @@
 //!
 //! Known to loop compilers as index-set splitting (Griebl, Feautrier, Lengauer, 2000).
 
+use super::{Choice, Invariant, Pass};
 use crate::loop_ir::visit::same_carries;
 use crate::loop_ir::{
     Address, Arg, Buffer, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Place,
@@ -25,7 +26,18 @@ use crate::loop_ir::{
 };
 use cranelift_entity::{EntitySet, SecondaryMap};
 use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
+
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "index_set_split",
+    about: "loops are cut where their guards change, and tiny ones written out if that is asked for",
+    requires: Invariant::Form,
+    ensures: None,
+    exactness: Exactness::Exact,
+    run: |program, context| index_set_split(program, context.choice == Choice::WriteOut),
+};
 
 /// A loop is cut into at most so many ranges,
 const MOST_RANGES: usize = 16;
@@ -43,7 +55,7 @@ const SMALL: usize = 16;
 /// # Errors
 /// In a debug build [`Kind::Internal`](tapeloom_ir::Kind::Internal), if a range is left in which such
 /// a guard is no constant: the loop was cut in the wrong place.
-pub fn split_loops(program: &mut Program, tiny: bool) -> Result<(), Problem> {
+fn index_set_split(program: &mut Program, tiny: bool) -> Result<(), Problem> {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         for step in std::mem::take(&mut kernel.body) {
             // A step stays one.
@@ -514,14 +526,14 @@ pub(super) fn keep_live(body: &[Stmt], live: &mut EntitySet<ScalarId>) -> Vec<St
 
 #[cfg(test)]
 mod tests {
+    use super::index_set_split;
     use crate::loop_ir::{eval, parse, verify};
-    use crate::passes::split_loops;
     use tapeloom_ir::Tensor;
 
     fn same(text: &str, args: &[Tensor]) -> String {
         let program = parse(text, &|_| None).unwrap();
         let mut split = program.clone();
-        split_loops(&mut split, false).unwrap();
+        index_set_split(&mut split, false).unwrap();
         assert_eq!(verify(&split), [], "{split}");
         assert_eq!(eval(&program, args).unwrap(), eval(&split, args).unwrap(), "{split}");
         split.to_string()

@@ -19,17 +19,32 @@
 //!
 //! What the versions of its buffers said has been checked where it was a kernel: here each has one.
 
+use super::{Invariant, Pass};
 use crate::loop_ir::loop_limits::unwatch;
 use crate::loop_ir::{
     Address, Arg, BufferId, Call, Carry, CursorId, Held, IndexId, Kernel, KernelId, Map, Place,
     Program, ScalarId, Stmt, VarId, View, claim, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
+use tapeloom_ir::prim::Exactness;
+
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "inline_bodies",
+    about: "bodies of loops and branches take the place of their calls",
+    requires: Invariant::Form,
+    ensures: None,
+    exactness: Exactness::Exact,
+    run: |program, _| {
+        inline_bodies(program);
+        Ok(())
+    },
+};
 
 /// Puts the bodies of kernels that are `inline` in the place of their calls, and drops kernels that
 /// nobody calls any more. A call of elements that only the run finds stays one, and so does one whose
 /// results change places.
-pub fn splice(program: &mut Program) {
+pub(super) fn inline_bodies(program: &mut Program) {
     if !program.callees.values().any(|k| k.inline) {
         return;
     }

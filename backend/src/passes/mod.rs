@@ -1,40 +1,78 @@
 //! Passes on the loop IR: each is a file, and maps a program to a program that computes the same.
+//!
+//! [`PASSES`] lists the rows, [`pipeline`] says in which order they run and why.
 
-pub(crate) mod clamp_bounds;
-pub(crate) mod copy_elimination;
-pub(crate) mod elide_zero_fill;
-pub(crate) mod fission;
-pub(crate) mod hoist_invariant;
-pub(crate) mod index_set_split;
-pub(crate) mod inline_bodies;
-pub(crate) mod pipeline;
-pub(crate) mod privatize_scalars;
-pub(crate) mod promote_memory;
-pub(crate) mod recognize_contractions;
-pub(crate) mod redundant_memory;
-pub(crate) mod reverse_loops;
-pub(crate) mod rotate_registers;
-pub(crate) mod simplify_indices;
-pub(crate) mod split_arrays;
-pub(crate) mod unroll;
-pub(crate) mod unroll_and_jam;
-pub(crate) mod vectorize;
-pub use clamp_bounds::confine;
-pub use copy_elimination::in_place;
-pub(crate) use elide_zero_fill::cleared;
+pub mod clamp_bounds;
+pub mod copy_elimination;
+pub mod elide_zero_fill;
+mod fission;
+pub mod hoist_invariant;
+pub mod index_set_split;
+pub mod inline_bodies;
+mod pass;
+pub mod pipeline;
+pub mod privatize_scalars;
+pub mod promote_memory;
+pub mod recognize_contractions;
+pub mod redundant_memory;
+pub mod reverse_loops;
+pub mod rotate_registers;
+pub mod simplify_indices;
+pub mod split_arrays;
+pub mod unroll;
+pub mod unroll_and_jam;
+pub mod vectorize;
+
 pub(crate) use hoist_invariant::Ahead;
-pub(crate) use hoist_invariant::ahead;
-pub use index_set_split::split_loops;
-pub use inline_bodies::splice;
-pub use privatize_scalars::localize;
-pub(crate) use promote_memory::own_registers;
-pub use promote_memory::registers;
-pub use recognize_contractions::contract;
-pub use redundant_memory::reuse;
-pub use reverse_loops::upward;
-pub use rotate_registers::roll;
-pub use simplify_indices::straighten;
-pub use split_arrays::apart;
-pub use unroll::unroll;
-pub(crate) use unroll_and_jam::jam;
-pub use vectorize::choose_lanes;
+pub use pass::{Choice, Context, Invariant, Pass};
+pub use pipeline::{AS_WRITTEN, CODE, List, NATIVE, STUDY, Step};
+
+#[cfg(test)]
+use crate::loop_ir::Program;
+use tapeloom_ir::{Kind, Problem};
+
+/// Every pass, in the order of names.
+pub const PASSES: &[&Pass] = &[
+    &clamp_bounds::PASS,
+    &copy_elimination::PASS,
+    &elide_zero_fill::PASS,
+    &hoist_invariant::PASS,
+    &index_set_split::PASS,
+    &inline_bodies::PASS,
+    &privatize_scalars::PASS,
+    &promote_memory::PASS,
+    &recognize_contractions::PASS,
+    &redundant_memory::PASS,
+    &reverse_loops::PASS,
+    &rotate_registers::PASS,
+    &simplify_indices::PASS,
+    &split_arrays::PASS,
+    &unroll::PASS,
+    &unroll_and_jam::PASS,
+    &vectorize::PASS,
+];
+
+/// The pass of that name.
+///
+/// # Errors
+/// [`Kind::Parse`] where there is none, with the names of those that there are.
+pub fn by_name(name: &str) -> Result<&'static Pass, Problem> {
+    let found = PASSES.iter().copied().find(|pass| pass.name == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();
+        Problem::new(
+            Kind::Parse,
+            format!("there is no pass `{name}` on kernels"),
+            format!("the passes are {}", names.join(", ")),
+        )
+    })
+}
+
+/// Runs the pass of that name on a program, for tests.
+///
+/// # Errors
+/// Those of [`by_name`] and [`Pass::apply`].
+#[cfg(test)]
+pub(crate) fn apply(name: &str, program: &mut Program) -> Result<(), Problem> {
+    by_name(name)?.apply(program, &mut Context::default())
+}

@@ -1,141 +1,252 @@
-//! Pipelines: the passes that kernels go through, and their order.
+//! Pipelines: the lists of passes that kernels go through. No other place says an order.
 //!
-//! The lists stand here once, so that tests run the passes that users run. A pass of machine code may move, merge
-//! and drop statements; a program whose [`shadow`](crate::loop_ir::shadow) run was right before is right after each of them,
-//! and computes the same bits as long as no pass says in how many lanes a sum is taken (`contract`,
-//! `choose_lanes`).
+//! A step of a list is a row and the reason why it stands there. So tests run the passes that users run: whole lists,
+//! or a list step by step ([`List::watched`]).
+//!
+//! In debug builds a program is verified behind each step, and the pass that broke it is named.
 
 use super::{
-    Ahead, ahead, apart, choose_lanes, confine, contract, in_place, jam, localize, own_registers,
-    registers, reuse, roll, splice, split_loops, straighten, unroll, upward,
+    Choice, Context, Invariant, Pass, clamp_bounds, copy_elimination, elide_zero_fill,
+    hoist_invariant, index_set_split, inline_bodies, privatize_scalars, promote_memory,
+    recognize_contractions, redundant_memory, reverse_loops, rotate_registers, simplify_indices,
+    split_arrays, unroll, unroll_and_jam, vectorize,
 };
-use crate::loop_ir::Program;
-use crate::machine::Machine;
+use crate::fingerprint;
+use crate::loop_ir::{Program, visit};
+use std::fmt;
 use tapeloom_ir::Problem;
 
-/// What passes have to tell beside the program.
-#[derive(Default)]
-pub(crate) struct Passed {
-    /// The arrays that steps compute ahead of their loops.
-    pub(crate) ahead: Vec<Ahead>,
-    /// How many loads and stores are confined to their buffers.
-    pub(crate) confined: usize,
+/// A pass at its place in a list.
+#[derive(Debug)]
+pub struct Step {
+    /// The pass.
+    pub pass: &'static Pass,
+    /// What is asked of it here.
+    pub choice: Choice,
+    /// Why it stands here.
+    pub why_here: &'static str,
 }
 
-/// A pass and its name.
-pub(crate) struct Pass {
-    pub(crate) name: &'static str,
-    does: Does,
+/// `promote_memory private`.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.pass.name)?;
+        match self.choice {
+            Choice::Plain => Ok(()),
+            Choice::WriteOut | Choice::Private => write!(f, " {}", self.choice.name()),
+        }
+    }
 }
 
-enum Does {
-    Plain(fn(&mut Program)),
-    /// The pass may fail, asks for the machine, or has something to tell.
-    Told(fn(&mut Program, Machine, &mut Passed) -> Result<(), Problem>),
+/// Passes in their order.
+#[derive(Debug)]
+pub struct List {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is for, in a sentence.
+    pub about: &'static str,
+    /// What holds of the programs that it begins with.
+    pub begins: Invariant,
+    /// The passes.
+    pub steps: &'static [Step],
 }
 
-const fn plain(name: &'static str, does: fn(&mut Program)) -> Pass {
-    Pass { name, does: Does::Plain(does) }
+const fn step(pass: &'static Pass, why_here: &'static str) -> Step {
+    Step { pass, choice: Choice::Plain, why_here }
 }
-
-const fn told(
-    name: &'static str,
-    does: fn(&mut Program, Machine, &mut Passed) -> Result<(), Problem>,
-) -> Pass {
-    Pass { name, does: Does::Told(does) }
-}
-
-const CONFINE: Pass = told("confine", |p, _, passed| {
-    passed.confined = confine(p)?;
-    Ok(())
-});
 
 /// Before machine code.
-pub(crate) const NATIVE: [Pass; 16] = [
-    plain("splice", splice),
-    plain("registers", registers),
-    plain("straighten", straighten),
-    told("split_loops", |p, _, _| split_loops(p, true)),
-    // In a range of a loop more is known.
-    plain("straighten", straighten),
-    plain("own_registers", own_registers),
-    plain("in_place", in_place),
-    plain("reuse", |p| reuse(p, false)),
-    plain("localize", localize),
-    plain("upward", upward),
-    plain("roll", roll),
-    told("ahead", |p, machine, passed| {
-        passed.ahead = ahead(p, machine);
-        Ok(())
-    }),
-    plain("contract", contract),
-    plain("choose_lanes", choose_lanes),
-    plain("jam", jam),
-    CONFINE,
-];
+pub static NATIVE: List = List {
+    name: "native",
+    about: "what machine code is made of",
+    begins: Invariant::Form,
+    steps: &[
+        step(&inline_bodies::PASS, "a call hides from all other passes what it touches"),
+        step(
+            &promote_memory::PASS,
+            "bodies hand on in memory what indices are made of; in variables it keeps its proofs",
+        ),
+        step(
+            &simplify_indices::PASS,
+            "guards become comparisons of counters, at which loops are cut",
+        ),
+        Step {
+            pass: &index_set_split::PASS,
+            choice: Choice::WriteOut,
+            why_here: "comparisons of counters are seen now, and elements of loops that are written out have fixed places",
+        },
+        step(&simplify_indices::PASS, "again: in a range of a loop more is known"),
+        Step {
+            pass: &promote_memory::PASS,
+            choice: Choice::Private,
+            why_here: "again: what was written out works in fixed places; where loops were cut, another part may know \
+                       memory that is not the loop's own",
+        },
+        step(&copy_elimination::PASS, "addresses are sums by now, by which copies are recognized"),
+        step(
+            &redundant_memory::PASS,
+            "what was written out, and copies that are gone, leave accesses to one element side by side",
+        ),
+        step(
+            &privatize_scalars::PASS,
+            "no variable is made any more that could keep iterations in order without need",
+        ),
+        step(
+            &reverse_loops::PASS,
+            "iterations that have just become independent count; lanes want neighbours in one direction",
+        ),
+        step(
+            &rotate_registers::PASS,
+            "an iteration loads and stores each of its elements once, and independent loops are known",
+        ),
+        step(&hoist_invariant::PASS, "contractions and lanes would hide what iterations share"),
+        step(
+            &recognize_contractions::PASS,
+            "before lanes: a sum has as many lanes as its loop would have had",
+        ),
+        step(
+            &vectorize::PASS,
+            "loops are as they will be, and the lanes of a sum are part of its value",
+        ),
+        step(&unroll_and_jam::PASS, "it is for loops without lanes"),
+        step(&clamp_bounds::PASS, "last: what any pass helps to prove is proved"),
+    ],
+};
 
 /// For a machine that runs loops as they are written: the simulated one.
-pub(crate) const AS_WRITTEN: [Pass; 5] = [
-    plain("splice", splice),
-    plain("registers", registers),
-    told("split_loops", |p, _, _| split_loops(p, false)),
-    plain("choose_lanes", choose_lanes),
-    CONFINE,
-];
+pub static AS_WRITTEN: List = List {
+    name: "as_written",
+    about: "what a machine runs on which loops stay as they are written: the simulated one",
+    begins: Invariant::Form,
+    steps: &[
+        step(&inline_bodies::PASS, "a call hides from all other passes what it touches"),
+        step(
+            &promote_memory::PASS,
+            "what iterations hand on in fixed places is in registers there, too",
+        ),
+        step(&index_set_split::PASS, "a guard costs the machine an operation in each iteration"),
+        step(
+            &vectorize::PASS,
+            "loops are as they will be, and the lanes of a sum are part of its value",
+        ),
+        step(&clamp_bounds::PASS, "last: what any pass helps to prove is proved"),
+    ],
+};
 
-/// Runs passes, and calls `after` behind each.
-///
-/// # Errors
-/// Those of [`confine`].
-pub(crate) fn through(
-    passes: &[Pass],
-    program: &mut Program,
-    machine: Machine,
-    after: &mut dyn FnMut(&'static str, &Program),
-) -> Result<Passed, Problem> {
-    let mut passed = Passed::default();
-    for pass in passes {
-        match pass.does {
-            Does::Plain(does) => does(program),
-            Does::Told(does) => does(program, machine, &mut passed)?,
-        }
-        after(pass.name, program);
+/// What the simulated machine runs where loops are unrolled.
+pub static STUDY: List = List {
+    name: "study",
+    about: "what the simulated machine runs where loops are unrolled by some factors, behind `as_written`",
+    begins: Invariant::Proved,
+    steps: &[
+        step(
+            &simplify_indices::PASS,
+            "where loops are cut, and which addresses are alike, is seen of sums of counters",
+        ),
+        step(
+            &index_set_split::PASS,
+            "guards that became comparisons of counters go before they are copied",
+        ),
+        step(&unroll::PASS, "what follows is for copies of an iteration side by side"),
+        step(&simplify_indices::PASS, "again: in a copy of an iteration more is known"),
+        step(&redundant_memory::PASS, "copies load what others have loaded or stored"),
+        step(
+            &split_arrays::PASS,
+            "the stores that are left are those of which each fills an array",
+        ),
+    ],
+};
+
+/// On the way to instructions: nothing that prints, no interpreter and no proof sees what these make.
+pub static CODE: List = List {
+    name: "code",
+    about: "what instructions are made of, behind `native`, for a caller that clears what is not filled",
+    begins: Invariant::Proved,
+    steps: &[step(
+        &elide_zero_fill::PASS,
+        "behind all that reads programs: what it leaves out is missing in the eyes of the verifier",
+    )],
+};
+
+/// Programs of at most so many statements are verified behind each step of a debug build; larger ones when they are
+/// compiled, as ever.
+const VERIFIED: usize = 256;
+
+impl List {
+    /// Every list.
+    pub const ALL: [&'static List; 4] = [&NATIVE, &AS_WRITTEN, &STUDY, &CODE];
+
+    /// Runs the passes.
+    ///
+    /// # Errors
+    /// Those of the passes; in a debug build [`tapeloom_ir::Kind::Internal`] where one of them breaks the program.
+    pub fn run(&self, program: &mut Program, context: &mut Context) -> Result<(), Problem> {
+        self.watched(program, context, &mut |_, _| {})
     }
-    Ok(passed)
+
+    /// Runs the passes, and calls `after` behind each.
+    ///
+    /// # Errors
+    /// Those of [`List::run`].
+    pub fn watched(
+        &self,
+        program: &mut Program,
+        context: &mut Context,
+        after: &mut dyn FnMut(&'static Step, &Program),
+    ) -> Result<(), Problem> {
+        let (mut holds, mut before) = (self.begins, fingerprint::printed(program));
+        for step in self.steps {
+            context.choice = step.choice;
+            step.pass.apply(program, context)?;
+            let now = fingerprint::printed(program);
+            holds = step.pass.ensures.map_or(holds, |ensured| ensured.max(holds));
+            if now != before {
+                context.changed.push(step);
+                before = now;
+                if cfg!(debug_assertions) && statements(program) <= VERIFIED {
+                    holds.check(program).map_err(|e| broken(step, program, &e))?;
+                }
+            }
+            after(step, program);
+        }
+        Ok(())
+    }
 }
 
-/// What machine code is made of.
-///
-/// # Errors
-/// Those of [`confine`].
-pub(crate) fn native(program: &mut Program, machine: Machine) -> Result<Passed, Problem> {
-    through(&NATIVE, program, machine, &mut |_, _| {})
+fn statements(program: &Program) -> usize {
+    let mut n = 0;
+    program.kernels().for_each(|(_, k)| visit(&k.body, &mut |_| n += 1));
+    n
 }
 
-/// What a machine runs on which loops stay as they are written.
-///
-/// # Errors
-/// Those of [`confine`].
-pub(crate) fn as_written(program: &mut Program, machine: Machine) -> Result<Passed, Problem> {
-    through(&AS_WRITTEN, program, machine, &mut |_, _| {})
+fn broken(step: &Step, program: &Program, problem: &Problem) -> Problem {
+    Problem::internal(format!("`{step}` broke the program: {problem}\n{program}"))
 }
 
-/// What that machine runs where loops are unrolled by some factors; what arrays that may `overlap`
-/// hold is read again behind each store.
-///
-/// # Errors
-/// None but faults of tapeloom.
-pub(crate) fn unrolled(
-    program: &mut Program,
-    factors: &[u64],
-    overlap: bool,
-) -> Result<(), Problem> {
-    // Where loops are cut, and which addresses are alike, is seen of straight indices.
-    straighten(program);
-    split_loops(program, false)?;
-    unroll(program, factors);
-    straighten(program);
-    reuse(program, overlap);
-    apart(program);
-    Ok(())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_find_what_they_require() {
+        for list in List::ALL {
+            let mut holds = list.begins;
+            for step in list.steps {
+                assert!(step.pass.requires <= holds, "{}: {step}", list.name);
+                holds = step.pass.ensures.map_or(holds, |ensured| ensured.max(holds));
+            }
+            assert!(holds >= Invariant::Proved, "{}: code is made of what is proved", list.name);
+        }
+    }
+
+    /// A step that is taken twice, or asks for something, says so.
+    #[test]
+    fn repetitions_have_their_reason() {
+        for list in List::ALL {
+            for (i, step) in list.steps.iter().enumerate() {
+                let again = list.steps[..i].iter().any(|s| s.pass.name == step.pass.name);
+                assert_eq!(again, step.why_here.starts_with("again: "), "{}: {step}", list.name);
+            }
+        }
+    }
 }

@@ -18,14 +18,30 @@
 //! So a declaration moves to the innermost block that mentions its variable, where that sets it first. Rounds
 //! that were serial for that alone are independent then, and sums that wait for themselves run side by side.
 
+use super::{Invariant, Pass};
 use crate::loop_ir::{Arg, Program, Stmt, VarId, claim, visit};
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Exactness;
+
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "privatize_scalars",
+    about: "a variable that each iteration sets before it reads it is the iteration's own",
+    requires: Invariant::Form,
+    ensures: None,
+    exactness: Exactness::Exact,
+    run: |program, _| {
+        privatize_scalars(program);
+        Ok(())
+    },
+};
 
 /// Declares the variables of a program where they are used.
 ///
 /// ```
 /// use tapeloom_backend::loop_ir;
+/// use tapeloom_backend::passes::{Context, by_name};
 /// let text = "program @rows {
 ///   buffer b0: f64[4,8] input 0
 ///   buffer b1: f64[4] output 0
@@ -44,11 +60,11 @@ use tapeloom_ir::fault::{Fault, planted};
 ///   }
 /// }";
 /// let mut program = loop_ir::parse(text, &|_| None)?;
-/// tapeloom_backend::passes::localize(&mut program);
+/// by_name("privatize_scalars")?.apply(&mut program, &mut Context::default())?;
 /// assert!(program.to_string().contains("for i0 in 4 {\n      var v0: f64 = 0.0\n      serial i1 in 8"));
 /// # Ok::<(), tapeloom_ir::Problem>(())
 /// ```
-pub fn localize(program: &mut Program) {
+fn privatize_scalars(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let mut body = std::mem::take(&mut kernel.body);
         let moved = block(&mut body);
@@ -126,8 +142,8 @@ fn declare(body: &mut Vec<Stmt>, var: VarId) {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::privatize_scalars;
     use crate::loop_ir::{eval, parse, shadow, verify};
-    use crate::passes::localize;
     use tapeloom_ir::Tensor;
 
     fn local(body: &str) -> String {
@@ -139,7 +155,7 @@ mod tests {
         assert_eq!(verify(&program), []);
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0])];
         let want = eval(&program, &x).unwrap();
-        localize(&mut program);
+        privatize_scalars(&mut program);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

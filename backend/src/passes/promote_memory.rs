@@ -23,6 +23,7 @@
 //!
 //! Known to compilers as register promotion (Cooper, Lu, 1997).
 
+use super::{Choice, Invariant, Pass};
 use crate::loop_ir::visit::same_names;
 use crate::loop_ir::{
     Address, Arg, BufferId, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Place,
@@ -31,7 +32,21 @@ use crate::loop_ir::{
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Dtype, Literal};
+
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "promote_memory",
+    about: "elements at fixed places, which a loop in order works in, are variables of the loop",
+    requires: Invariant::Form,
+    ensures: None,
+    exactness: Exactness::Exact,
+    run: |program, context| {
+        promote_memory(program, context.choice == Choice::Private);
+        Ok(())
+    },
+};
 
 /// A loop has at most so many elements in variables, so many of one buffer.
 const MOST: usize = 64;
@@ -40,18 +55,10 @@ const MOST_OF_ONE: usize = 16;
 /// An element of a buffer.
 type Element = (BufferId, i64);
 
-/// Gives the loops of a program that run in order their variables.
-pub fn registers(program: &mut Program) {
-    promote(program, false);
-}
-
-/// The same for memory alone that one loop works in: where loops have been taken apart, another part may know it,
-/// and other values may lie in its place by then.
-pub(crate) fn own_registers(program: &mut Program) {
-    promote(program, true);
-}
-
-fn promote(program: &mut Program, own: bool) {
+/// Gives the loops of a program that run in order their variables; if so asked, of their own memory alone, which no
+/// other loop works in: where loops have been taken apart, another part may know it, and other values may lie in its
+/// place by then.
+fn promote_memory(program: &mut Program, own: bool) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let mut mentions = SecondaryMap::new();
         count(&kernel.body, &mut mentions);
@@ -396,10 +403,10 @@ impl Promote<'_> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::super::inline_bodies::inline_bodies;
     use super::*;
     use crate::loop_ir::interp::test_hosts::listen;
     use crate::loop_ir::{parse, shadow, verify};
-    use crate::passes::splice;
 
     /// The program with its elements in registers; it is valid, and gives the same.
     fn promoted(text: &str) -> String {
@@ -407,8 +414,8 @@ mod tests {
         assert_eq!(verify(&program), []);
         listen(&program);
         let want = shadow(&program, &[]).unwrap();
-        splice(&mut program);
-        registers(&mut program);
+        inline_bodies(&mut program);
+        promote_memory(&mut program, false);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(shadow(&program, &[]).unwrap(), want, "{program}");
         program.to_string()

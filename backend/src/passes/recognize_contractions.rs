@@ -30,6 +30,7 @@
 //! The simulated accelerator runs loops as they are written.
 
 use super::fission::{Alone, distributed};
+use super::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::disjoint;
 use crate::loop_ir::{
     Address, Arg, BufferId, Contract, Expr, Extent, IndexId, Kernel, Matrix, Program, Rounds,
@@ -37,7 +38,21 @@ use crate::loop_ir::{
 };
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeSet;
+use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Dtype};
+
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "recognize_contractions",
+    about: "loops that are products of thin matrices are contractions",
+    requires: Invariant::Form,
+    ensures: None,
+    exactness: Exactness::Reassociates,
+    run: |program, _| {
+        recognize_contractions(program);
+        Ok(())
+    },
+};
 
 /// Products with fewer multiplications are not worth a call,
 const LEAST: usize = 64;
@@ -52,7 +67,7 @@ const NEAR: usize = 8;
 const LINE: usize = 64;
 
 /// Makes contractions of the loops of a program that are products.
-pub fn contract(program: &mut Program) {
+pub(super) fn recognize_contractions(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let mut body = std::mem::take(&mut kernel.body);
         block(kernel, &mut body);
@@ -585,8 +600,9 @@ fn around(stmt: &Stmt) -> Option<Contract> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::super::vectorize::vectorize;
+    use super::recognize_contractions;
     use crate::loop_ir::{eval, parse, verify};
-    use crate::passes::{choose_lanes, contract};
     use tapeloom_ir::{Literal, Tensor};
 
     /// The program with its products as contractions, which gives the same bits.
@@ -605,9 +621,9 @@ mod tests {
             args.push(x);
         }
         let mut loops = program.clone();
-        choose_lanes(&mut loops);
-        contract(&mut program);
-        choose_lanes(&mut program);
+        vectorize(&mut loops);
+        recognize_contractions(&mut program);
+        vectorize(&mut program);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &args).unwrap(), eval(&loops, &args).unwrap(), "{program}");
         program.to_string()

@@ -17,6 +17,7 @@
 //! The scheduler gives every value its place and reads it once, so there is little to find before loops are
 //! [unrolled](super::unroll). Known to compilers as redundant load elimination and dead store elimination.
 
+use super::{Invariant, Pass};
 use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
     Address, Arg, BufferId, Carry, CursorId, Expr, Held, IndexId, Map, Program, ScalarId, Stmt,
@@ -25,11 +26,26 @@ use crate::loop_ir::{
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Exactness;
+
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "redundant_memory",
+    about: "straight code does not load again what it has loaded or stored, and stores once what it stores twice",
+    requires: Invariant::Form,
+    ensures: None,
+    exactness: Exactness::Exact,
+    run: |program, context| {
+        redundant_memory(program, context.overlap);
+        Ok(())
+    },
+};
 
 /// Takes from straight code the loads and stores that it can do without.
 ///
 /// ```
 /// use tapeloom_backend::loop_ir;
+/// use tapeloom_backend::passes::{Context, by_name};
 /// let text = "program @square {
 ///   buffer b0: f64[4] input 0
 ///   buffer b1: f64[4] output 0
@@ -42,7 +58,7 @@ use tapeloom_ir::fault::{Fault, planted};
 ///   }
 /// }";
 /// let mut program = loop_ir::parse(text, &|_| None)?;
-/// tapeloom_backend::passes::reuse(&mut program, false);
+/// by_name("redundant_memory")?.apply(&mut program, &mut Context::default())?;
 /// assert!(program.to_string().contains("
 ///     %0: f64 = load b0[i0]
 ///     %2: f64 = mul %0, %0
@@ -50,7 +66,7 @@ use tapeloom_ir::fault::{Fault, planted};
 /// "));
 /// # Ok::<(), tapeloom_ir::Problem>(())
 /// ```
-pub fn reuse(program: &mut Program, overlap: bool) {
+fn redundant_memory(program: &mut Program, overlap: bool) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let body = std::mem::take(&mut kernel.body);
         let alike = Alike { overlap, kept: kernel.kept.keys().map(|held| held.buffer).collect() };
@@ -254,8 +270,8 @@ fn stores(alike: &Alike, body: Vec<Stmt>) -> Vec<Stmt> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::redundant_memory;
     use crate::loop_ir::{eval, parse, shadow, verify};
-    use crate::passes::reuse;
     use tapeloom_ir::Tensor;
 
     /// How many loads and stores are left where arrays do not overlap, and where they may; what comes out is the same.
@@ -271,7 +287,7 @@ mod tests {
         let want = shadow(&program, &args).unwrap();
         let found = [false, true].map(|overlap| {
             let mut program = program.clone();
-            reuse(&mut program, overlap);
+            redundant_memory(&mut program, overlap);
             assert_eq!(verify(&program), [], "{program}");
             assert_eq!(shadow(&program, &args).unwrap(), want, "{program}");
             assert_eq!(eval(&program, &args).unwrap(), want, "{program}");

@@ -13,15 +13,30 @@
 //!
 //! The simulated accelerator keeps the order: its streams read what was written last first.
 
+use super::{Invariant, Pass};
 use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
     Address, Arg, Carry, CursorId, Extent, Held, IndexId, Map, Program, Rounds, ScalarId, Stmt,
     VarId, visit,
 };
+use tapeloom_ir::prim::Exactness;
+
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "reverse_loops",
+    about: "independent iterations that count down count up",
+    requires: Invariant::Form,
+    ensures: None,
+    exactness: Exactness::Exact,
+    run: |program, _| {
+        reverse_loops(program);
+        Ok(())
+    },
+};
 
 /// Turns round the independent loops of a program that read and write downwards, if that is seen in addresses
 /// alone.
-pub fn upward(program: &mut Program) {
+fn reverse_loops(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         block(&mut kernel.body);
     }
@@ -92,8 +107,8 @@ impl Map for Turn {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::reverse_loops;
     use crate::loop_ir::{eval, parse, verify};
-    use crate::passes::upward;
     use tapeloom_ir::Tensor;
 
     fn turned(body: &str) -> String {
@@ -102,7 +117,7 @@ mod tests {
         let mut program = parse(&text, &|_| None).unwrap();
         let x = [Tensor::from([1.0, 2.0, 3.0, 4.0])];
         let want = eval(&program, &x).unwrap();
-        upward(&mut program);
+        reverse_loops(&mut program);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         program.to_string()

@@ -25,13 +25,28 @@
 //!
 //! Known to compilers as scalar replacement with rotating registers (Callahan, Carr and Kennedy, 1990).
 
+use super::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::{Overlap, overlap};
 use crate::loop_ir::{
     Access, Address, Arg, BufferId, Expr, Extent, Held, IndexId, Kernel, Program, Stmt, VarId,
     visit,
 };
 use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, OrderedMap, OrderedSet};
+
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "rotate_registers",
+    about: "elements that neighbouring iterations add to go from one to the next in variables",
+    requires: Invariant::Form,
+    ensures: None,
+    exactness: Exactness::Exact,
+    run: |program, _| {
+        rotate_registers(program);
+        Ok(())
+    },
+};
 
 /// So many elements go from round to round at most.
 const WIDEST: usize = 4;
@@ -40,6 +55,7 @@ const WIDEST: usize = 4;
 ///
 /// ```
 /// use tapeloom_backend::loop_ir;
+/// use tapeloom_backend::passes::{Context, by_name};
 /// let text = "program @pairs {
 ///   buffer b0: f64[8] input 0
 ///   buffer b1: f64[9] output 0
@@ -57,11 +73,11 @@ const WIDEST: usize = 4;
 ///   }
 /// }";
 /// let mut program = loop_ir::parse(text, &|_| None)?;
-/// tapeloom_backend::passes::roll(&mut program);
+/// by_name("rotate_registers")?.apply(&mut program, &mut Context::default())?;
 /// assert!(program.to_string().contains("store b1[i0], v0\n      v0 = v1\n    }\n    store b1[8], v0\n"));
 /// # Ok::<(), tapeloom_ir::Problem>(())
 /// ```
-pub fn roll(program: &mut Program) {
+fn rotate_registers(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let mut body = std::mem::take(&mut kernel.body);
         block(kernel, &mut body);
@@ -238,8 +254,8 @@ impl Rolling {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::rotate_registers;
     use crate::loop_ir::{claim, eval, parse, shadow, verify};
-    use crate::passes::roll;
     use tapeloom_ir::Tensor;
 
     /// How many loads and stores there are in the loop of `i0`; what comes out is the same.
@@ -254,7 +270,7 @@ mod tests {
         assert_eq!(verify(&program), [], "{program}");
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0, 0.1, 0.2, 0.3, 7.0, 1e20, -1.0, 3.0, 0.7])];
         let want = shadow(&program, &x).unwrap();
-        roll(&mut program);
+        rotate_registers(&mut program);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

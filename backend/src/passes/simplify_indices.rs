@@ -16,12 +16,13 @@
 //! }                                             }
 //! ```
 //!
-//! A comparison of such a sum is one of the counter, where loops are cut ([`super::split_loops`]); and what a variable
+//! A comparison of such a sum is one of the counter, where loops are cut ([`super::index_set_split`]); and what a variable
 //! holds is handed on where that is known, so rounds that use one for themselves are independent.
 //!
 //! What is proved here of an access is proved again by the verifier, of the sum.
 
 use super::index_set_split::{fold, keep_live};
+use super::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::strengthen;
 use crate::loop_ir::analysis::value_range::Ranges;
 use crate::loop_ir::visit::{same_carries, same_names};
@@ -30,12 +31,27 @@ use crate::loop_ir::{
     ScalarId, Stmt, VarId, visit,
 };
 use cranelift_entity::EntitySet;
+use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Literal, OrderedMap};
+
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "simplify_indices",
+    about: "clamps, guards, branches and comparisons that proofs decide are decided, and addresses are sums of counters",
+    requires: Invariant::Form,
+    ensures: None,
+    exactness: Exactness::Exact,
+    run: |program, _| {
+        simplify_indices(program);
+        Ok(())
+    },
+};
 
 /// Straightens the indices of a program.
 ///
 /// ```
 /// use tapeloom_backend::loop_ir;
+/// use tapeloom_backend::passes::{Context, by_name};
 /// let text = "program @next {
 ///   buffer b0: f64[101] input 0
 ///   buffer b1: f64[100] output 0
@@ -47,11 +63,11 @@ use tapeloom_ir::{Code, Literal, OrderedMap};
 ///   }
 /// }";
 /// let mut program = loop_ir::parse(text, &|_| None)?;
-/// tapeloom_backend::passes::straighten(&mut program);
+/// by_name("simplify_indices")?.apply(&mut program, &mut Context::default())?;
 /// assert!(program.to_string().contains("for i0 in 100 {\n    %2: f64 = load b0[i0 + 1]\n"));
 /// # Ok::<(), tapeloom_ir::Problem>(())
 /// ```
-pub fn straighten(program: &mut Program) {
+fn simplify_indices(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let body = std::mem::take(&mut kernel.body);
         let (ranges, vars) = (Ranges::of(kernel), OrderedMap::default());
@@ -308,8 +324,8 @@ fn drop_assigned(body: &mut Vec<Stmt>, unread: &dyn Fn(VarId) -> bool) {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::simplify_indices;
     use crate::loop_ir::{eval, parse, verify};
-    use crate::passes::straighten;
     use tapeloom_ir::Tensor;
 
     /// The program with straight indices; it is valid, and gives the same.
@@ -320,7 +336,7 @@ mod tests {
         );
         let mut program = parse(&text, &|_| None).unwrap();
         assert_eq!(verify(&program), []);
-        straighten(&mut program);
+        simplify_indices(&mut program);
         assert_eq!(verify(&program), [], "{program}");
         for n in [-2_i64, 0, 3, 9] {
             let args = [Tensor::from([1.0, 2.0, 4.0, 8.0, 16.0, 32.0]), Tensor::scalar(n)];

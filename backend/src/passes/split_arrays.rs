@@ -16,13 +16,28 @@
 //! load reads what one of them has stored, loop by loop in the same order or in the opposite one. Then the record
 //! that a [layout](crate::layout) makes of what a block stores is that of the unrolled block.
 
+use super::{Invariant, Pass};
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, Expr, Extent, Held, IndexId, Kernel, Place, Program, Rounds,
     Stmt, VarId, visit,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{ArrayType, Code, Literal, Shape};
+
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "split_arrays",
+    about: "what different statements keep is in different arrays",
+    requires: Invariant::Form,
+    ensures: None,
+    exactness: Exactness::Exact,
+    run: |program, _| {
+        split_arrays(program);
+        Ok(())
+    },
+};
 
 /// So many values that straight code keeps are in registers.
 const REGISTERS: usize = 64;
@@ -34,6 +49,7 @@ const MOST_ELEMENTS: usize = 1 << 24;
 ///
 /// ```
 /// use tapeloom_backend::loop_ir;
+/// use tapeloom_backend::passes::{Context, by_name};
 /// let text = "program @f {
 ///   workspace 64
 ///   buffer b0: f64[8] input 0
@@ -53,13 +69,13 @@ const MOST_ELEMENTS: usize = 1 << 24;
 ///   }
 /// }";
 /// let mut program = loop_ir::parse(text, &|_| None)?;
-/// tapeloom_backend::passes::apart(&mut program);
+/// by_name("split_arrays")?.apply(&mut program, &mut Context::default())?;
 /// let text = program.to_string();
 /// assert!(text.contains("store b3[i0], %0") && text.contains("store b4[i0], %1"));
 /// assert!(text.contains("%2: f64 = load b4[i1*-1 + 3]"));
 /// # Ok::<(), tapeloom_ir::Problem>(())
 /// ```
-pub fn apart(program: &mut Program) {
+fn split_arrays(program: &mut Program) {
     let kernel = &mut program.entry;
     let (mut sites, mut loops) = (Sites::default(), Vec::new());
     kernel.body.iter().for_each(|step| sites.stmt(step, &mut loops, true));
@@ -336,8 +352,8 @@ fn as_variables(kernel: &Kernel, body: &mut [Stmt], vars: &BTreeMap<BufferId, Va
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::split_arrays;
     use crate::loop_ir::{eval, parse, shadow, verify};
-    use crate::passes::apart;
     use tapeloom_ir::Tensor;
 
     /// The program with its arrays apart; it is valid, and gives the same.
@@ -350,7 +366,7 @@ mod tests {
         let mut program = parse(&text, &|_| None).unwrap();
         let x = [(0..24).map(|i| f64::from(i).sqrt()).collect::<Tensor>()];
         let want = shadow(&program, &x).unwrap();
-        apart(&mut program);
+        split_arrays(&mut program);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");

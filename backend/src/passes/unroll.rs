@@ -21,8 +21,23 @@
 
 use super::index_set_split::{Range, copies, size, turns};
 use super::reverse_loops::downward;
+use super::{Invariant, Pass};
 use crate::loop_ir::{Carry, Extent, Kernel, Program, Stmt, visit};
 use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Exactness;
+
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "unroll",
+    about: "several iterations of a loop are straight code",
+    requires: Invariant::Form,
+    ensures: None,
+    exactness: Exactness::Exact,
+    run: |program, context| {
+        unroll(program, &context.factors);
+        Ok(())
+    },
+};
 
 /// A loop that would have more statements stays as it is.
 const MOST_STATEMENTS: usize = 100_000;
@@ -32,6 +47,7 @@ const MOST_STATEMENTS: usize = 100_000;
 ///
 /// ```
 /// use tapeloom_backend::loop_ir;
+/// use tapeloom_backend::passes::{Context, by_name};
 /// let text = "program @double {
 ///   buffer b0: f64[10] input 0
 ///   buffer b1: f64[10] output 0
@@ -42,13 +58,15 @@ const MOST_STATEMENTS: usize = 100_000;
 ///   }
 /// }";
 /// let mut program = loop_ir::parse(text, &|_| None)?;
-/// tapeloom_backend::passes::unroll(&mut program, &[4]);
+/// let mut context = Context::default();
+/// context.factors = vec![4];
+/// by_name("unroll")?.apply(&mut program, &mut context)?;
 /// let text = program.to_string();
 /// assert!(text.contains("for i1 in 2 {") && text.contains("load b0[i1*4 + 3]"));
 /// assert!(text.contains("for i2 in 2 {") && text.contains("load b0[i2 + 8]"));
 /// # Ok::<(), tapeloom_ir::Problem>(())
 /// ```
-pub fn unroll(program: &mut Program, factors: &[u64]) {
+fn unroll(program: &mut Program, factors: &[u64]) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         for step in std::mem::take(&mut kernel.body) {
             // A step stays one.
@@ -117,8 +135,8 @@ fn parts(rounds: i64, factor: i64, down: bool) -> Vec<Vec<Range>> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::unroll;
     use crate::loop_ir::{eval, parse, shadow, verify};
-    use crate::passes::unroll;
     use tapeloom_ir::Tensor;
 
     /// The text by those factors; it is valid, and gives the same.

@@ -21,10 +21,25 @@
 //! Compilers know it as unroll and jam (Allen and Cocke, 1971).
 
 use super::index_set_split::{Jacket, Range, jammed, size};
+use super::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::{Meet, memory, variables};
 use crate::loop_ir::{Carry, Extent, IndexId, Kernel, Program, Rounds, Stmt};
 use std::collections::BTreeSet;
 use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Exactness;
+
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "unroll_and_jam",
+    about: "iterations of an outer loop, each of which waits for itself, go through the inner loop together",
+    requires: Invariant::Form,
+    ensures: None,
+    exactness: Exactness::Exact,
+    run: |program, _| {
+        unroll_and_jam(program);
+        Ok(())
+    },
+};
 
 /// How many chains at once, the best first: as many as hide each other, and no more, since each reads rows of its own,
 /// which may lie in the same places of a cache.
@@ -41,7 +56,7 @@ const MOST: usize = 48;
 const MOST_STATEMENTS: usize = 512;
 
 /// Lets a few rounds of outer loops go through inner ones together, where those are chains.
-pub(crate) fn jam(program: &mut Program) {
+fn unroll_and_jam(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         for step in std::mem::take(&mut kernel.body) {
             // A step stays one.
@@ -177,7 +192,7 @@ mod tests {
         let mut program = parse(&text, &|_| None).unwrap();
         let x = [(0..all).map(|i| (i as f64).sin()).collect::<Tensor>()];
         let want = shadow(&program, &x).unwrap();
-        super::jam(&mut program);
+        super::unroll_and_jam(&mut program);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");

@@ -1,6 +1,6 @@
 //! Vectorization of loops: which ones run in lanes, and in how many.
 //!
-//! [`legal_lanes`](crate::loop_ir::legal_lanes) says what lanes mean and where they are legal. [`choose_lanes`] chooses,
+//! [`legal_lanes`](crate::loop_ir::legal_lanes) says what lanes mean and where they are legal. [`PASS`] chooses,
 //! whatever lanes there were before, for a program whose loops are as they will be; its numbers suit vectors of
 //! 128 bits and are the same everywhere, since bits depend on them.
 //!
@@ -10,11 +10,26 @@
 //! usually the innermost, but for rows of three elements the loop over the rows, whose body then holds
 //! small loops.
 
+use super::{Invariant, Pass};
 use crate::loop_ir::legal_lanes::refused;
 use crate::loop_ir::{Access, Expr, Extent, IndexId, Kernel, Program, Stmt, VarId};
 use tapeloom_ir::math::EIGHT;
+use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::prim::Gives;
 use tapeloom_ir::{Code, Dtype};
+
+/// The pass as a row.
+pub(super) const PASS: Pass = Pass {
+    name: "vectorize",
+    about: "loops that are worth it run in lanes",
+    requires: Invariant::Form,
+    ensures: None,
+    exactness: Exactness::Reassociates,
+    run: |program, _| {
+        vectorize(program);
+        Ok(())
+    },
+};
 
 /// Rounds side by side where each variable is of 64 bits, and where some are of 32.
 const ONE: usize = 2;
@@ -31,6 +46,7 @@ const SMALL: usize = 8;
 ///
 /// ```
 /// use tapeloom_backend::loop_ir;
+/// use tapeloom_backend::passes::{Context, by_name};
 /// let text = "program @sum {
 ///   buffer b0: f64[100] input 0
 ///   buffer b1: f64[] output 0
@@ -44,11 +60,11 @@ const SMALL: usize = 8;
 ///   }
 /// }";
 /// let mut program = loop_ir::parse(text, &|_| None)?;
-/// tapeloom_backend::passes::choose_lanes(&mut program);
+/// by_name("vectorize")?.apply(&mut program, &mut Context::default())?;
 /// assert!(program.to_string().contains("fold i0 in 100 lanes 8 {"));
 /// # Ok::<(), tapeloom_ir::Problem>(())
 /// ```
-pub fn choose_lanes(program: &mut Program) {
+pub(super) fn vectorize(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let mut body = std::mem::take(&mut kernel.body);
         // Lanes inside forbid lanes outside, so those of an earlier choice would decide this one.

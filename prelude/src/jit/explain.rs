@@ -58,6 +58,19 @@ impl Explanation {
         self.report.program.to_string()
     }
 
+    /// The passes that changed the kernels, in their order: `inline_bodies, vectorize`.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(|x: Var| x.sin().sum());
+    /// let e = f.explain(Tensor::full(&[100], 0.5)?)?;
+    /// assert!(e.kernel_passes().contains("vectorize"));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn kernel_passes(&self) -> String {
+        self.report.passes()
+    }
+
     /// The table of memory as text.
     pub fn memory_plan(&self) -> String {
         self.report.plan.to_string()
@@ -128,6 +141,7 @@ impl fmt::Display for Explanation {
         }
         writeln!(f, "== target\n{}", self.target())?;
         writeln!(f, "== kernels\n{}", self.kernels().trim_end())?;
+        writeln!(f, "== passes on kernels\n{}", self.kernel_passes())?;
         writeln!(f, "== memory\n{}", self.memory_plan().trim_end())?;
         writeln!(f, "{} bytes at most, arguments and results included", self.peak_bytes())?;
         writeln!(f, "== time")?;

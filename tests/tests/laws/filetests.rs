@@ -6,6 +6,7 @@
 //! Programs in the documentation of the source are text, too, and must print as they stand.
 
 use std::path::{Path, PathBuf};
+use tapeloom_backend::passes::PASSES;
 use tapeloom_ir::{parse_module, print_module};
 use tapeloom_tests::{Failure, TextTest};
 
@@ -43,6 +44,34 @@ fn check(file: &Path, bless: bool) -> Result<(), Failure> {
         return Ok(());
     }
     Err(format!("expected\n{}got\n{output}", test.expected).into())
+}
+
+/// Each pass on kernels has a folder of its name, in which there is a program that it changes and one that it leaves
+/// alone.
+#[test]
+fn every_pass_on_kernels_has_its_cases() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
+    for pass in PASSES {
+        let (folder, mut files) = (root.join(pass.name), Vec::new());
+        assert!(folder.is_dir(), "there is no folder {}", folder.display());
+        find(&folder, "ir", &mut files);
+        let (mut changed, mut left) = (0, 0);
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let (input, _) = text.split_once("// expect:").unwrap();
+            let steps = input.lines().next().unwrap();
+            let named = steps.split('|').any(|s| s.split_whitespace().next() == Some(pass.name));
+            assert!(named, "{}: {steps}", file.display());
+            let program: String = input
+                .lines()
+                .filter(|line| !line.is_empty() && !line.starts_with("//"))
+                .map(|line| format!("{line}\n"))
+                .collect();
+            let same = TextTest::read(&text).unwrap().expected == program;
+            if same { left += 1 } else { changed += 1 }
+        }
+        assert!(changed > 0 && left > 0, "{}: {changed} changed, {left} left alone", pass.name);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! and in turns, contractions that add, tapes, calls of kernels that are as random.
 //!
 //! Text, verifier, the checking interpreter and machine code must agree on each in every bit, in lanes
-//! and in order, and on what is reported in which order, after every pass of the [`pipeline`] that users'
+//! and in order, and on what is reported in which order, after every pass of the [lists](crate::passes::pipeline) that users'
 //! programs go through, and of those that only simulated machines ask for. A library contracts in an order of its own, so
 //! in kernels with contractions numbers are small integers, which split loops and lanes do not change
 //! then. How many kernels a run takes, and from which seed on, says the table of `Sweep`.
@@ -13,19 +13,17 @@ mod idioms;
 
 use super::tests::{Random, compare, tensor};
 use crate::accelerator::{Machine, simulate};
+use crate::fingerprint::printed;
 use crate::loop_ir::interp::test_hosts::{Told, tell, told};
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, Call, Carry, Contract, Cursor, Expr, Extent, Held, IndexId,
     Kernel, KernelId, Matrix, Place, Program, Rounds, Stmt, Sums, Tape, TapeId, Taping, Turned,
     VarId, Version, View, claim, eval, handle, parse, shadow, verify, visit,
 };
-use crate::passes::pipeline::{AS_WRITTEN, NATIVE, Pass, through};
-use crate::passes::{
-    choose_lanes, confine, in_place, jam, localize, registers, reuse, splice, split_loops,
-    straighten, unroll, upward,
-};
+use crate::passes::{self, AS_WRITTEN, Choice, Context, Invariant, List, NATIVE, PASSES, by_name};
 use crate::sweeps::Sweep;
 use cranelift_entity::{EntityRef, PrimaryMap};
+use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Tensor};
 
 /// Elements of every buffer of the entry, and of a callee.
@@ -649,7 +647,7 @@ type Outcome = (Vec<Tensor>, Told);
 /// What a program gives after all passes; after each it is what it was before, but for the order of sums where a pass
 /// says how many lanes they have.
 fn passed(
-    passes: &[Pass],
+    list: &List,
     p: &Program,
     args: &[Tensor],
     want: &Outcome,
@@ -660,33 +658,36 @@ fn passed(
         let mut proved = p.clone();
         // Machine code is made of what is proved, and some of that is found out at the end.
         if verify(p).iter().any(|e| e.unproved.is_some()) {
-            confine(&mut proved).unwrap_or_else(|e| panic!("{what}: {e}\n{p}"));
+            passes::apply("clamp_bounds", &mut proved)
+                .unwrap_or_else(|e| panic!("{what}: {e}\n{p}"));
         }
         told();
         (eval(&proved, args).unwrap_or_else(|e| panic!("{what}: {e}\n{p}")), told())
     };
     let (mut want, mut made, mut lanes) = (want.clone(), p.clone(), None);
     let mut text = String::new();
-    through(passes, &mut made, Default::default(), &mut |name, made| {
+    let mut context = Context::default();
+    list.watched(&mut made, &mut context, &mut |step, made| {
+        let name = step.pass.name;
         let (found, before) = (run(made), std::mem::replace(&mut text, made.to_string()));
         if let Some((_, n)) = changed.iter_mut().find(|(pass, _)| *pass == name) {
             *n += usize::from(before != text);
         }
         match name {
             // The same lanes as loops would have had.
-            "contract" => (lanes, want) = (lanes.take(), found),
-            "choose_lanes" => {
+            "recognize_contractions" => (lanes, want) = (lanes.take(), found),
+            "vectorize" => {
                 if let Some(lanes) = lanes.take() {
                     assert_eq!(found, run(&lanes), "{what}: contractions\n{lanes}\n{made}");
                 }
                 want = found;
             }
-            "confine" => want = found,
+            "clamp_bounds" => want = found,
             name => assert_eq!(found, want, "{what}: {name}\n{p}\n{made}"),
         }
-        if name == "ahead" {
+        if name == "hoist_invariant" {
             let mut loops = made.clone();
-            choose_lanes(&mut loops);
+            passes::apply("vectorize", &mut loops).unwrap();
             lanes = Some(loops);
         }
     })
@@ -708,7 +709,12 @@ fn random_recursive_kernels() {
     let thirds = [numbers(Dtype::F64, 3.0), integers[1].clone()];
     let mut met = [0; 11];
     // How many programs a pass changed, of those that look for loops of a kind.
-    let mut changed = [("in_place", 0), ("roll", 0), ("ahead", 0), ("contract", 0)];
+    let mut changed = [
+        ("copy_elimination", 0),
+        ("rotate_registers", 0),
+        ("hoist_invariant", 0),
+        ("recognize_contractions", 0),
+    ];
     for seed in Sweep::Kernels.seeds() {
         let (p, contracts) = program(seed);
         let args = if contracts { &integers } else { &thirds };
@@ -725,8 +731,8 @@ fn random_recursive_kernels() {
         };
         let want = told_by(&p);
         let what = format!("seed {seed}");
-        for (passes, simulated) in [(&NATIVE[..], false), (&AS_WRITTEN[..], true)] {
-            let made = passed(passes, &p, args, &want, &what, &mut changed);
+        for (list, simulated) in [(&NATIVE, false), (&AS_WRITTEN, true)] {
+            let made = passed(list, &p, args, &want, &what, &mut changed);
             // What is nowhere filled may be loaded, to be stored again.
             let results = (eval(&made, args).unwrap(), told());
             assert!(!contracts || results == want, "{what}\n{p}\n{made}");
@@ -740,19 +746,20 @@ fn random_recursive_kernels() {
             }
         }
         let mut spliced = p.clone();
-        splice(&mut spliced);
+        passes::apply("inline_bodies", &mut spliced).unwrap();
         assert_eq!(told_by(&spliced), want, "{p}\n{spliced}\nseed {seed}");
-        let passes: [fn(&mut Program); 7] = [
-            registers,
-            straighten,
-            in_place,
-            |p| unroll(p, &[2, 3]),
-            |p| reuse(p, true),
-            localize,
-            upward,
+        let names = [
+            "promote_memory",
+            "simplify_indices",
+            "copy_elimination",
+            "unroll",
+            "redundant_memory",
+            "privatize_scalars",
+            "reverse_loops",
         ];
-        for pass in passes {
-            pass(&mut spliced);
+        for name in names {
+            let mut context = Context { factors: vec![2, 3], overlap: true, ..Context::default() };
+            by_name(name).unwrap().apply(&mut spliced, &mut context).unwrap();
             assert_eq!(verify(&spliced), [], "{spliced}\nseed {seed}");
             let again =
                 eval(&spliced, args).unwrap_or_else(|e| panic!("{spliced}\nseed {seed}: {e}"));
@@ -761,17 +768,18 @@ fn random_recursive_kernels() {
         let plain = seed % 3 == 0;
         let mut made = if plain { p } else { spliced };
         if seed % 5 > 0 {
-            split_loops(&mut made, true).unwrap();
+            let mut context = Context { choice: Choice::WriteOut, ..Context::default() };
+            by_name("index_set_split").unwrap().apply(&mut made, &mut context).unwrap();
         }
         if seed % 4 > 0 {
-            choose_lanes(&mut made);
+            passes::apply("vectorize", &mut made).unwrap();
         }
         // Sums in another order are other sums.
         let (results, heard) = match plain {
             true => told_by(&made),
             false => (eval(&made, args).unwrap(), told()),
         };
-        jam(&mut made);
+        passes::apply("unroll_and_jam", &mut made).unwrap();
         assert_eq!(verify(&made), [], "{made}\nseed {seed}");
         let machine = Machine { window: 64, ..Machine::cal().with_cache(1 << 10, 2) };
         let (simulated, _) = simulate(&made, args, &machine.into())
@@ -801,4 +809,34 @@ fn random_recursive_kernels() {
     }
     assert!(met.iter().all(|n| *n > 10), "{met:?}");
     assert!(changed.iter().all(|(_, n)| *n > 3), "{changed:?}");
+}
+
+/// Each pass by itself, on programs of which no more holds than it requires: what held before holds behind it, results
+/// are what they were, and whether it changed the program is what the text says.
+#[test]
+fn passes_require_no_more_than_they_say() {
+    let mut r = Random(11);
+    let mut numbers = |dtype| {
+        let x: Vec<_> = (0..ENTRY).map(|_| Literal::of(dtype, r.below(9) as f64 - 3.0)).collect();
+        tensor(dtype, &x)
+    };
+    let args = [numbers(Dtype::F64), numbers(Dtype::I64)];
+    for seed in Sweep::Passes.seeds() {
+        let (p, whole) = program(seed);
+        told();
+        let want = (eval(&p, &args).unwrap(), told());
+        for pass in PASSES.iter().filter(|pass| pass.ensures != Some(Invariant::ZeroFilled)) {
+            let what = format!("seed {seed}: {}\n{p}", pass.name);
+            let mut made = p.clone();
+            let mut context = Context { factors: vec![2, 3], ..Context::default() };
+            pass.apply(&mut made, &mut context).unwrap_or_else(|e| panic!("{what}\n{e}"));
+            assert_eq!(verify(&made), [], "{what}\n{made}");
+            let changed = printed(&made) != printed(&p);
+            assert_eq!(changed, made.to_string() != p.to_string(), "{what}\n{made}");
+            // Of small whole numbers a sum is the same in any order.
+            if whole || pass.exactness == Exactness::Exact {
+                assert_eq!((eval(&made, &args).unwrap(), told()), want, "{what}\n{made}");
+            }
+        }
+    }
 }

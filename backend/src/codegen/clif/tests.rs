@@ -10,7 +10,7 @@ use crate::loop_ir::{
     Program, Rounds, ScalarId, Stmt, Sums, VarId, claim, eval, parse, verify,
 };
 use crate::machine::Machine;
-use crate::passes::choose_lanes;
+use crate::passes;
 use crate::runtime::gemm;
 use crate::sweeps::Sweep;
 use crate::target::baseline;
@@ -88,7 +88,7 @@ fn at(index: IndexId) -> Address {
 
 /// The program with the lanes that a compiled one has.
 fn in_lanes(mut p: Program) -> Program {
-    choose_lanes(&mut p);
+    passes::apply("vectorize", &mut p).unwrap();
     assert_eq!(verify(&p), [], "{p}");
     p
 }
