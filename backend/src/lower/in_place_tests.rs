@@ -196,8 +196,45 @@ fn updates_of_rows_in_a_batch() {
     );
 }
 
+/// The cosine reads what the first update writes over. It is of the same pass, and comes behind the sine, which is of
+/// a later one and reads the update. So the update waits for no reader, and copies.
+#[test]
+fn a_reader_that_is_behind_a_pass_that_is_behind_the_update() {
+    same(
+        "(f64[100], f64[100], f64[100]) {
+  %4: f64[100] = keep{name=later, id=0} %x
+  %5: f64[100] = exp %4
+  %6: f64[1] = broadcast{shape=[1], dims=[]} 1.0
+  %7: f64[100] = dynamic_update_slice %5, %6, %i
+  %8: f64[100] = keep{name=later, id=1} %7
+  %9: f64[100] = sin %8
+  %10: f64[100] = cos %5
+  return %7, %9, %10
+}",
+    );
+}
+
+/// Each update waits for a reader that is behind the other one.
+#[test]
+fn updates_in_a_circle_and_a_pass_behind_them() {
+    same(
+        "(f64[100], f64[100], f64[100]) {
+  %4: f64[100] = exp %x
+  %5: f64[100] = sin %w
+  %6: f64[1] = broadcast{shape=[1], dims=[]} 1.0
+  %7: f64[100] = dynamic_update_slice %4, %6, %i
+  %8: f64[100] = dynamic_update_slice %5, %6, %j
+  %9: f64[100] = mul %7, %5
+  %10: f64[100] = mul %8, %4
+  %11: f64[100] = keep{name=later, id=0} %x
+  %12: f64[100] = cos %11
+  return %9, %10, %12
+}",
+    );
+}
+
 /// A random program of updates: values are written over, read again, in part, in another order, by
-/// contractions, and returned, with nobody looking after whom.
+/// contractions, in later passes, and returned, with nobody looking after whom.
 fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
     let mut text = String::new();
     let mut next = 4;
@@ -205,7 +242,7 @@ fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
     let mut arrays = vec![0, 1];
     let indices = ["%2", "%3", "5", "-1"];
     let equations = 4 + random(12);
-    for _ in 0..equations {
+    for equation in 0..equations {
         let mut emit = |ty: &str, op: String| {
             text += &format!("  %{next}: {ty} = {op}\n");
             next += 1;
@@ -229,7 +266,7 @@ fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
             emit(&format!("i64[{n},1]"), format!("mul %{iota}, 3"))
         };
         let square = "f64[10,10]";
-        let made = match random(12) {
+        let made = match random(14) {
             0..=3 => {
                 let new = part(&mut emit);
                 emit("f64[100]", format!("dynamic_update_slice %{x}, %{new}, {i}"))
@@ -256,6 +293,8 @@ fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
                 let wide = emit("f64[100]", wide);
                 emit("f64[100]", format!("sub %{y}, %{wide}"))
             }
+            // What stands behind it waits for the end of a pass.
+            11 | 12 => emit("f64[100]", format!("keep{{name=later, id={equation}}} %{x}")),
             _ => {
                 let (a, b) = (
                     emit(square, format!("reshape{{shape=[10,10]}} %{x}")),

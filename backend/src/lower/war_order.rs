@@ -115,28 +115,34 @@ pub(crate) fn in_order(graph: &Graph, members: Vec<Member>) -> Vec<Member> {
     }
     let mut members: Vec<Option<Member>> = members.into_iter().map(Some).collect();
     let mut order = Vec::with_capacity(members.len());
-    loop {
-        let first = || ready.iter().filter_map(|(pass, all)| Some((*all.first()?, *pass)));
-        // What waits for the end of a pass comes behind those of others that it is behind.
-        let free = |(m, pass): &(usize, u8)| {
-            let mut others = rest.iter().filter(|(other, _)| *other != pass);
-            *pass == 0 || others.all(|(_, all)| all.first().is_none_or(|other| m < other))
-        };
-        let Some((m, own)) = first().filter(free).min().or_else(|| first().min()) else { break };
+    // What waits for the end of a pass comes behind those of others that it is behind.
+    let free = |rest: &BTreeMap<u8, BTreeSet<usize>>, (m, pass): (usize, u8)| {
+        let mut others = rest.iter().filter(|(other, _)| **other != pass);
+        pass == 0 || others.all(|(_, all)| all.first().is_none_or(|other| m < *other))
+    };
+    // Updates may wait for one another in a circle. The first member of all that are left waits for no value and
+    // for no pass, since that is behind what stands before it; so it is an update that runs ahead of a reader, and
+    // copies.
+    while let Some((m, own)) =
+        first(&ready).filter(|m| free(&rest, *m)).min().or_else(|| first(&rest).min())
+    {
         for all in [&mut ready, &mut rest] {
             all.entry(own).or_default().remove(&m);
         }
         order.extend(members[m].take());
         for next in std::mem::take(&mut waited[m]) {
             waiting[next] -= 1;
-            if waiting[next] == 0 {
+            if waiting[next] == 0 && members[next].is_some() {
                 ready.entry(pass[next]).or_default().insert(next);
             }
         }
     }
-    // Updates that wait for one another in a circle stay behind, in the order of the program.
-    order.extend(members.into_iter().flatten());
     order
+}
+
+/// The first member of each pass, and the pass.
+fn first(of: &BTreeMap<u8, BTreeSet<usize>>) -> impl Iterator<Item = (usize, u8)> {
+    of.iter().filter_map(|(pass, all)| Some((*all.first()?, *pass)))
 }
 
 /// For every member, the members before it that it must come after.
@@ -178,9 +184,7 @@ fn late(
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); members.len()];
     for (m, member) in members.iter().enumerate() {
         for r in &member.reads {
-            // Not for one of a later pass, which begins when that of the update has ended.
-            let before = |update: &usize| *update < m && pass[m] <= pass[*update];
-            if let Some(update) = taker[r.node].filter(before)
+            if let Some(update) = taker[r.node].filter(|update| *update < m)
                 && readers[update].last() != Some(&m)
             {
                 readers[update].push(m);
@@ -191,11 +195,15 @@ fn late(
     let mut followed = members.len().saturating_mul(FOLLOWED);
     for (update, readers) in readers.iter().enumerate() {
         let Some(last) = readers.last() else { continue };
-        // Who waits for the update, up to its last reader.
+        // Who waits for the update, up to its last reader: for what follows from it, or behind the pass of that.
         let mut after: Vec<bool> = vec![true];
-        for waits in &waits[update + 1..=*last] {
+        let mut passes = BTreeSet::from([pass[update]]);
+        for (waits, own) in waits.iter().zip(pass).take(*last + 1).skip(update + 1) {
             let mut on = waits.iter().filter(|on| **on >= update);
-            after.push(on.any(|on| after[*on - update]));
+            let behind = *own > 0 && passes.iter().any(|pass| pass != own);
+            let waits_for_it = behind || on.any(|on| after[*on - update]);
+            passes.extend(waits_for_it.then_some(*own));
+            after.push(waits_for_it);
             followed = followed.saturating_sub(1 + waits.len());
         }
         if followed == 0 {
