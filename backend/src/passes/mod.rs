@@ -76,3 +76,29 @@ pub fn by_name(name: &str) -> Result<&'static Pass, Problem> {
 pub(crate) fn apply(name: &str, program: &mut Program) -> Result<(), Problem> {
     by_name(name)?.apply(program, &mut Context::default())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::{List, PASSES};
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// Files of this folder that are no pass: the table, the row, the lists, and what `recognize_contractions` asks.
+    const OTHERS: [&str; 4] = ["mod", "pass", "pipeline", "fission"];
+
+    #[test]
+    fn every_file_is_a_row_of_its_name_and_runs_somewhere() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/passes");
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let names = files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned());
+        let names: BTreeSet<String> =
+            names.filter(|name| !OTHERS.contains(&name.as_str())).collect();
+        let rows = PASSES.iter().map(|pass| pass.name);
+        assert!(rows.eq(names.iter().map(String::as_str)), "{names:?}");
+        let used = List::ALL.iter().flat_map(|list| list.steps).map(|step| step.pass.name);
+        let used: BTreeSet<String> = used.map(str::to_owned).collect();
+        assert_eq!(used, names);
+    }
+}

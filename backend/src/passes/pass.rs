@@ -68,7 +68,7 @@ pub enum Invariant {
     Form,
     /// And every access is [proved](check) to stay within its buffer.
     Proved,
-    /// And results of which parts are nowhere stored begin as zeros. The verifier, which wants them stored, does not
+    /// And what is nowhere stored of a result begins as zeros. The verifier wants results to be stored, so it may not
     /// take such a program.
     ZeroFilled,
 }

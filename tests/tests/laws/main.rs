@@ -12,6 +12,7 @@ mod edges;
 mod empty;
 mod filetests;
 mod golden_transforms;
+mod kernel_passes;
 mod mutations;
 mod native;
 mod passes;

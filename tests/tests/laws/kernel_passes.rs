@@ -1,0 +1,108 @@
+//! Passes on kernels: the table of the book is printed from their rows, and whoever is wrong is named.
+//!
+//! `BLESS=1 cargo test -p tapeloom-tests --test laws kernel_passes::` writes the table.
+
+use std::path::Path;
+use tapeloom_backend::loop_ir;
+use tapeloom_backend::passes::{Choice, Invariant, List, NATIVE, PASSES, Pass, Step};
+use tapeloom_ir::Tensor;
+use tapeloom_ir::prim::Exactness;
+use tapeloom_tests::bisect::{Verdict, bisect};
+
+/// What stands around the table in the page.
+const BEGIN: &str = "<!-- Printed from the rows of the passes: `BLESS=1 cargo test -p tapeloom-tests --test laws kernel_passes::`. -->\n";
+const END: &str = "<!-- The end of what is printed. -->\n";
+
+fn table() -> String {
+    let mut table =
+        "\n| Pass | What it does | Results | Requires | Ensures |\n|---|---|---|---|---|\n"
+            .to_owned();
+    for Pass { name, about, requires, ensures, exactness, .. } in PASSES {
+        let bits = match exactness {
+            Exactness::Exact => "the same bits",
+            Exactness::Reassociates => "sums in another order",
+        };
+        let ensures = ensures.map_or("what held before", Invariant::name);
+        let requires = requires.name();
+        table += &format!("| `{name}` | {about} | {bits} | {requires} | {ensures} |\n");
+    }
+    for List { name, about, begins, steps } in List::ALL {
+        let begins = begins.name();
+        table += &format!(
+            "\n`{name}`: {about}. It begins with programs that are {begins}.\n\n\
+             | | Step | Why it stands here |\n|---|---|---|\n"
+        );
+        for (i, step) in steps.iter().enumerate() {
+            table += &format!("| {} | `{step}` | {} |\n", i + 1, step.why_here);
+        }
+    }
+    table + "\n"
+}
+
+#[test]
+fn the_books_table_is_that_of_the_rows() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src/backend.md");
+    let page = std::fs::read_to_string(&file).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
+    let (found, after) = rest.split_once(END).unwrap();
+    let table = table();
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&file, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+        return;
+    }
+    assert!(
+        found == table,
+        "the table of passes in book/src/backend.md is not what the rows say; rewrite it with \
+         `BLESS=1 cargo test -p tapeloom-tests --test laws kernel_passes::`"
+    );
+}
+
+/// A sum, and zeros.
+const SUM: &str = "program @sum {
+  buffer b0: f64[20] input 0
+  buffer b1: f64[] output 0
+  buffer b2: f64[524288] output 1
+  nest {
+    var v0: f64 = 0.0
+    fold i0 in 20 {
+      %0: f64 = load b0[i0]
+      v0 = add v0, %0
+    }
+    store b1[0], v0
+  }
+  for i1 in 524288 {
+    store b2[i1], 0.0
+  }
+}
+";
+
+#[test]
+fn a_list_that_is_right_is_found_to_be() {
+    let program = loop_ir::parse(SUM, &|_| None).unwrap();
+    let args = [(0..20).map(|i| f64::from(i).sqrt()).collect::<Tensor>()];
+    let verdict = bisect(&NATIVE, &program, &args).unwrap();
+    assert!(matches!(verdict, Verdict::Right), "{verdict}");
+}
+
+/// A pass at a place where it must not stand: behind it a result is nowhere stored, which the interpreter does not take.
+#[test]
+fn the_step_that_is_wrong_is_named() {
+    const fn step(pass: &'static Pass) -> Step {
+        Step { pass, choice: Choice::Plain, why_here: "" }
+    }
+    static WRONG: List = List {
+        name: "wrong",
+        about: "",
+        begins: Invariant::Form,
+        steps: &[step(PASSES[16]), step(PASSES[2]), step(PASSES[12])],
+    };
+    let program = loop_ir::parse(SUM, &|_| None).unwrap();
+    let args = [(0..20).map(|i| f64::from(i).sqrt()).collect::<Tensor>()];
+    let verdict = bisect(&WRONG, &program, &args).unwrap();
+    let Verdict::Wrong { at: 1, step, programs: [before, after], .. } = &verdict else {
+        panic!("{verdict}")
+    };
+    assert_eq!(step.pass.name, "elide_zero_fill");
+    assert!(before.contains("lanes 8") && before.contains("store b2[i1], 0.0"), "{before}");
+    assert!(!after.contains("store b2[i1], 0.0"), "{after}");
+}
