@@ -7,7 +7,7 @@
 //! which results of a function that touches, and [`Agreement::check_promised`] holds the others to
 //! every bit.
 
-use crate::trust::{Trust, trusts};
+use crate::exactness::{Trust, trusts};
 use crate::{Elements, show_tensor};
 use tapeloom_ir::{Dtype, FuncId, Literal, Module, Tensor};
 

@@ -4,7 +4,7 @@
 //! `<ct, J dx> = <Jᵀ ct, dx>` hold ([`check_products`]); a batch is what the function gives for each
 //! of its parts ([`check_batch`]).
 
-use crate::trust::{Trust, trusts};
+use crate::exactness::{Trust, trusts};
 use crate::{Agreement, Failure, run};
 use crate::{Elements, tensor_of};
 use tapeloom_ir::{Atom, Dtype, FuncId, Literal, Module, Tensor, Type, Value, eval, eval_values};

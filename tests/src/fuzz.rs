@@ -2,10 +2,10 @@
 //!
 //! How many programs a test tries, and from which seed on, says the table of [`Sweep`].
 
-use crate::genes::Recipe;
 use crate::marks::replaced;
+use crate::program_generator::Recipe;
 use crate::recorded;
-use crate::words::{Choice, Demand, Letter, append, same_numbers, unchecked};
+use crate::transform_words::{Choice, Demand, Letter, append, same_numbers, unchecked};
 use crate::{Agreement, Case, Failure, Rng, Sweep, run, show_tensors};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};

@@ -13,10 +13,10 @@
 //! | `random` | random programs with their derivatives | machine code |
 //! | `loops` | gradients of random programs with loops under policies and budgets | machine code, the simulated accelerator |
 
-use crate::genes::Recipe;
-use crate::planned::{self, Program};
+use crate::program_generator::Recipe;
+use crate::random_loops::{self, Program};
+use crate::size_counters::words;
 use crate::suite::{KERNELS, Kernel, READINGS, WAYS};
-use crate::tally::words;
 use crate::{Case, EXAMPLES, Failure, TextTest, cases, gradbench};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -189,15 +189,16 @@ fn random(add: &mut Add<'_>) -> Result<(), Failure> {
 fn loops(add: &mut Add<'_>) -> Result<(), Failure> {
     for seed in SEEDS[1]..SEEDS[1] + RANDOM {
         let program = Program::draw(seed);
-        let policy = planned::policy_of(&program, seed);
+        let policy = random_loops::policy_of(&program, seed);
         add(format!("{seed}"), &mut || {
-            let f = planned::gradient_under(&program, policy.clone());
+            let f = random_loops::gradient_under(&program, policy.clone());
             f.explain(program.argument())?;
             Ok(())
         });
         let program = Program::with_nests(seed);
         add(format!("{seed} simulated"), &mut || {
-            let f = planned::gradient_under(&program, tapeloom::Policy::Planned).on(accelerator());
+            let f =
+                random_loops::gradient_under(&program, tapeloom::Policy::Planned).on(accelerator());
             f.explain(program.argument())?;
             Ok(())
         });

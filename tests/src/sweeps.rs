@@ -62,21 +62,21 @@ sweeps! {
     KeptOrNot = "random::fuzz::policies_change_no_bit", gate 60 in 0.6 s, nightly 2000;
     Recordings = "random::fuzz::recordings_are_their_programs", gate 100 in 0.1 s, nightly 3000;
     Met = "random::fuzz::the_generator_meets_what_programs_are_made_of", gate 1000 in 0.1 s, nightly 1000;
-    // Drawn: programs with loops (`random::planned`).
-    Policies = "random::planned::values_gradients_and_effects_are_those_of_every_policy", gate 12 in 1.1 s, nightly 300;
-    Budgets = "random::planned::budgets_are_obeyed_or_refused_with_the_least_number", gate 12 in 6.0 s, nightly 300;
-    Orders = "random::planned::derivatives_of_gradients_are_those_of_every_policy", gate 8 in 0.7 s, nightly 200;
-    Rounding = "random::planned::derivatives_of_what_is_rounded_are_near", gate 8 in 0.6 s, nightly 200;
-    Thresholds = "random::planned::what_is_rounded_decides_as_the_forward_pass_did", gate 16 in 1.0 s, nightly 300;
-    Figures = "random::planned::what_is_said_of_the_tape_is_all_of_it", gate 12 in 0.3 s, nightly 300;
-    Machines = "random::planned::simulated_machines_compute_the_same_bits", gate 6 in 0.7 s, nightly 150;
-    Growth = "random::planned::what_a_gradient_works_in_does_not_grow_with_iterations", gate 20 in 2.0 s, nightly 300;
+    // Drawn: programs with loops (`random::random_loops`).
+    Policies = "random::random_loops::values_gradients_and_effects_are_those_of_every_policy", gate 12 in 1.1 s, nightly 300;
+    Budgets = "random::random_loops::budgets_are_obeyed_or_refused_with_the_least_number", gate 12 in 6.0 s, nightly 300;
+    Orders = "random::random_loops::derivatives_of_gradients_are_those_of_every_policy", gate 8 in 0.7 s, nightly 200;
+    Rounding = "random::random_loops::derivatives_of_what_is_rounded_are_near", gate 8 in 0.6 s, nightly 200;
+    Thresholds = "random::random_loops::what_is_rounded_decides_as_the_forward_pass_did", gate 16 in 1.0 s, nightly 300;
+    Figures = "random::random_loops::what_is_said_of_the_tape_is_all_of_it", gate 12 in 0.3 s, nightly 300;
+    Machines = "random::random_loops::simulated_machines_compute_the_same_bits", gate 6 in 0.7 s, nightly 150;
+    Growth = "random::random_loops::what_a_gradient_works_in_does_not_grow_with_iterations", gate 20 in 2.0 s, nightly 300;
     // Drawn: programs that write to arrays, and products.
     WritesMean = "random::state::random_programs_mean_what_they_do_to_numbers", gate 40 in 0.7 s, nightly 1000;
     WritesFirst = "random::state::random_programs_have_the_derivatives_of_their_pure_forms", gate 6 in 2.0 s, nightly 150;
     WritesHigher = "random::state::random_programs_have_higher_derivatives", gate 2 in 2.3 s, nightly 50;
     Places = "random::places::windows_and_rows_mean_what_arrays_did", gate 400 in 1.2 s, nightly 10_000;
-    Products = "random::thin::random_compositions", gate 20 in 0.2 s, nightly 1000;
+    Products = "random::small_gemm::random_compositions", gate 20 in 0.2 s, nightly 1000;
     Nests = "study::accelerator::programs::random_nests_read_what_streams_bring", gate 200 in 0.2 s, nightly 10_000;
     // Drawn: programs under the laws of primitives, and damaged text.
     Laws = "laws::random::laws_hold_for_random_programs", gate 150 in 0.5 s, nightly 4000;
@@ -103,7 +103,7 @@ sweeps! {
     Rewrites = "laws::rewrites::both_sides_are_equal", gate 151 in 2.0 s, nightly 151;
     Edges = "laws::edges::edges_are_those_recorded_or_chosen", gate 153 in 1.7 s, nightly 153;
     Vocabulary = "laws::vocabulary::values", gate 234 in 2.2 s, nightly 234;
-    WrittenOut = "random::written_out", gate 37 in 11.0 s, nightly 37;
+    WrittenOut = "random::unrolled", gate 37 in 11.0 s, nightly 37;
     Written = "random::state::mutated_programs", gate 11 in 1.8 s, nightly 11;
     Schedules = "random::schedules", gate 8 in 4.0 s, nightly 8;
     Solutions = "random::implicit", gate 7 in 4.0 s, nightly 7;

@@ -62,8 +62,8 @@ use tapeloom::prelude::*;
 use tapeloom_tests::gradbench;
 use tapeloom_tests::layouts::{Gradient, LAYOUTS, VALUES};
 use tapeloom_tests::repeated::{prefix_sums, rnn, rnn_arguments, rnn_written_out, sieve};
+use tapeloom_tests::size_counters::{Tally, derivatives};
 use tapeloom_tests::suite::{Form, Given, Inputs, KERNELS, Kept, Kernel, READINGS, WAYS};
-use tapeloom_tests::tally::{Tally, derivatives};
 use tapeloom_tests::transformer::{self, Extents};
 use tapeloom_tests::wide;
 

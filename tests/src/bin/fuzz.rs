@@ -1,6 +1,6 @@
 //! Random programs in bulk: `fuzz --cases N [--seed S]` checks N programs: what engines, passes and
 //! text make of their values, of their derivatives and of their batches. `fuzz --planned N [--seed S]`
-//! checks N programs with loops under policies and budgets ([`tapeloom_tests::planned`]), and
+//! checks N programs with loops under policies and budgets ([`tapeloom_tests::random_loops`]), and
 //! `fuzz --machines N [--seed S]` runs N such programs on simulated machines.
 //!
 //! Programs are cut into chunks, each a process of its own, so that what ends a process is found
@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tapeloom_ir::Module;
 use tapeloom_tests::fuzz::{self, Law, failure, seeds};
-use tapeloom_tests::planned::{self, Program};
-use tapeloom_tests::{Case, Failure, genes::Recipe};
+use tapeloom_tests::program_generator::Recipe;
+use tapeloom_tests::random_loops::{self, Program};
+use tapeloom_tests::{Case, Failure};
 
 /// Which programs.
 #[derive(Clone, Copy)]
@@ -34,12 +35,14 @@ const FAMILIES: [Family; 3] = [
     Family { flag: "--cases", failure: |seed| failure(seed, everything), show: recipe },
     Family {
         flag: "--planned",
-        failure: |seed| planned::failure(Program::draw(seed), seed, planned::in_turn),
+        failure: |seed| random_loops::failure(Program::draw(seed), seed, random_loops::in_turn),
         show: |seed| format!("{:?}", Program::draw(seed)),
     },
     Family {
         flag: "--machines",
-        failure: |seed| planned::failure(Program::with_nests(seed), seed, planned::machines),
+        failure: |seed| {
+            random_loops::failure(Program::with_nests(seed), seed, random_loops::machines)
+        },
         show: |seed| format!("{:?}", Program::with_nests(seed)),
     },
 ];

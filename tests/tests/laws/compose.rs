@@ -1,6 +1,6 @@
 //! The composition matrix: every example under every word of up to three transforms.
 //!
-//! Each word over {jvp, vjp, vmap} is spelled letter by letter; see [`tapeloom_tests::words`] for what
+//! Each word over {jvp, vjp, vmap} is spelled letter by letter; see [`tapeloom_tests::transform_words`] for what
 //! is asked of the program after each.
 //!
 //! Which arguments are active or batched is drawn with a fixed seed for all letters but the first,
@@ -9,7 +9,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tapeloom_ir::prim::{Call, Role};
 use tapeloom_ir::{Atom, Builder, Draft, Module, Policy, print_function};
-use tapeloom_tests::words::{Choice, Demand, Letter, append, outlined, same_numbers};
+use tapeloom_tests::transform_words::{Choice, Demand, Letter, append, outlined, same_numbers};
 use tapeloom_tests::{Case, EXAMPLES, Failure, Rng, Sweep, show_tensors};
 
 /// Letters of the longest words.

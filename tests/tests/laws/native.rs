@@ -14,7 +14,7 @@ use tapeloom_ir::{
     print_function,
 };
 use tapeloom_tests::calculus::precision;
-use tapeloom_tests::words::simulated;
+use tapeloom_tests::transform_words::simulated;
 use tapeloom_tests::{
     Agreement, Case, EDGES, Elements, Failure, cases, edge_tensors, rounded, run, tensor_of,
 };

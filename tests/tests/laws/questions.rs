@@ -15,7 +15,7 @@ use tapeloom_ir::{
     Tensor, Terms, Type,
 };
 use tapeloom_tests::calculus::{marked, stack};
-use tapeloom_tests::words::total;
+use tapeloom_tests::transform_words::total;
 use tapeloom_tests::{Agreement, Case, EXAMPLES, Elements, Rng, run};
 use tapeloom_transforms::{BEFORE_CODE, Pipeline, Transforms, batch, jvp, linearize, transpose};
 use tapeloom_transforms::{unzip, vjp};

@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use tapeloom::prelude::*;
 use tapeloom::{ArrayType, Error, Kind};
-use tapeloom_tests::told::{Lines, check};
+use tapeloom_tests::error_asserts::{Lines, check};
 
 /// Marks the line that it stands in.
 macro_rules! here {

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use tapeloom::Kind;
 use tapeloom::prelude::*;
-use tapeloom_tests::told::{Lines, check};
+use tapeloom_tests::error_asserts::{Lines, check};
 
 macro_rules! cases {
     ($($name:literal, $kind:ident, $says:literal, |$x:ident, $l:ident| $body:block)*) => {{

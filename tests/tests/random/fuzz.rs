@@ -1,5 +1,5 @@
 //! Random programs: text, passes, machine code, derivatives and batches of programs that nobody
-//! wrote; see [`tapeloom_tests::genes`] for how they are made, and [`tapeloom_tests::fuzz`] for the laws.
+//! wrote; see [`tapeloom_tests::program_generator`] for how they are made, and [`tapeloom_tests::fuzz`] for the laws.
 //!
 //! A failure is shrunk to few equations and shown as a text test, ready for a file
 //! `tests/filetests/run/issue-N.ir`.
@@ -9,7 +9,7 @@ use tapeloom_ir::prim::Trip;
 use tapeloom_ir::{Atom, Dtype, Module, Op};
 use tapeloom_tests::Sweep;
 use tapeloom_tests::fuzz::{self, for_all};
-use tapeloom_tests::genes::Recipe;
+use tapeloom_tests::program_generator::Recipe;
 
 #[test]
 fn text_says_everything() {

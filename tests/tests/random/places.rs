@@ -7,7 +7,7 @@ use std::fmt::Write;
 use tapeloom::prelude::{Var, fori_loop, jit};
 use tapeloom_ir::{ArrayType, Dtype, FuncId, Module, Tensor, parse_module, print_function};
 use tapeloom_tests::calculus::{check_products, precision};
-use tapeloom_tests::words::{Demand, same_numbers};
+use tapeloom_tests::transform_words::{Demand, same_numbers};
 use tapeloom_tests::{Agreement, Case, Failure, Rng, Sweep, run};
 use tapeloom_transforms::{jvp, last_rows, ranges, rows, vjp, windows};
 

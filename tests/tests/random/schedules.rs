@@ -8,7 +8,9 @@ use tapeloom::CallReport;
 use tapeloom::prelude::*;
 use tapeloom_ir::revolve::steps;
 use tapeloom_ir::{LoopCount, Schedule};
-use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences, recorded_differences};
+use tapeloom_tests::equivalences::{
+    F, FIRST, HIGHER, Transform, differences, recorded_differences,
+};
 use tapeloom_tests::{Agreement, Sweep};
 use tapeloom_transforms::Transforms;
 

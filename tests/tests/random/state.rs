@@ -5,8 +5,10 @@
 use std::rc::Rc;
 use tapeloom::prelude::*;
 use tapeloom_tests::Sweep;
+use tapeloom_tests::equivalences::{
+    F, FIRST, HIGHER, Transform, differences, recorded_differences,
+};
 use tapeloom_tests::imperative::{Statement, draw, model, mutated, pure};
-use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences, recorded_differences};
 use tapeloom_tests::repeated::{prefix_sums, sieve};
 
 fn points() -> [Tensor; 2] {

@@ -5,7 +5,7 @@
 //! before it, by definition and not by formula: tangents are limits of differences, cotangents
 //! satisfy `<ct, J dx> = <Jᵀ ct, dx>`, a batch is a map. The letter applied to the tidied program
 //! must give the same. [`same_numbers`] asks the same of the word after every pipeline, of its kernels
-//! and of its machine code, bit for bit where that is promised ([`crate::trust`]); those two agree in
+//! and of its machine code, bit for bit where that is promised ([`crate::exactness`]); those two agree in
 //! every bit unless a library contracts.
 
 use crate::Elements;
@@ -13,7 +13,7 @@ use crate::calculus::{
     check_batch, check_differences, check_products, largest, marked, precision, rounding, split,
     stack,
 };
-use crate::trust::{self, Trust, trusts};
+use crate::exactness::{self, Trust, trusts};
 use crate::{Agreement, Case, Failure, Rng, run, values};
 use tapeloom_backend::accelerator::Machine;
 use tapeloom_backend::loop_ir::{Program, Rounds, Stmt, visit};
@@ -269,13 +269,13 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
     let want = run(m, case.f, &case.args)?;
     let bounds = bounds(m, case.f, &case.args)?;
     let trust = trusts(m, case.f, demand.wild);
-    let exact = |got: &[Tensor]| trust::check(&trust, [got, &want], bounds, demand.wild);
+    let exact = |got: &[Tensor]| exactness::check(&trust, [got, &want], bounds, demand.wild);
     let inexact =
         PASSES.iter().filter(|p| demand.relaxed && p.exactness == Exactness::Reassociates);
     for pipeline in inexact.map(|p| p.name) {
         let f = pipeline.parse::<Pipeline>()?.run(m, case.f, |_, _, _| {})?;
         let open: Vec<Trust> = trust.iter().map(|t| (*t).max(Trust::Rounded)).collect();
-        trust::check(&open, [&run(m, f, &case.args)?, &want], bounds, demand.wild)
+        exactness::check(&open, [&run(m, f, &case.args)?, &want], bounds, demand.wild)
             .map_err(|e| format!("after `{pipeline}`: {e}\n{}", print_function(m, f)))?;
     }
     // The order of a sum is its meaning to the interpreter, so exact passes keep every bit of it.
@@ -384,7 +384,7 @@ fn agree(
 ) -> Result<(), Failure> {
     let bounds = bounds(m, f, args)?;
     let rounded: Vec<Trust> = trust.iter().map(|t| (*t).max(Trust::Rounded)).collect();
-    trust::check(&rounded, [got, want], bounds, false)
+    exactness::check(&rounded, [got, want], bounds, false)
 }
 
 /// What is promised of the derivatives among the results, one for each that the mask has room for;

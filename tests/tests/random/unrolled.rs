@@ -5,7 +5,9 @@
 
 use std::rc::Rc;
 use tapeloom::prelude::*;
-use tapeloom_tests::pairs::{F, FIRST, HIGHER, Transform, differences, recorded_differences};
+use tapeloom_tests::equivalences::{
+    F, FIRST, HIGHER, Transform, differences, recorded_differences,
+};
 use tapeloom_tests::{Agreement, Sweep};
 
 fn element(x: Var, i: usize) -> Var {
