@@ -7,7 +7,7 @@
 //! - [`cases`]: every primitive's samples as programs, for the laws;
 //! - [`Vocabulary`]: random programs, for the same laws;
 //! - [`EXAMPLES`]: functions as text, to compose transforms on;
-//! - [`genes`]: random programs, attributes drawn to fit shapes;
+//! - [`program_generator`]: random programs, attributes drawn to fit shapes;
 //! - [`Elements`]: elements by position; [`read_tensor`]: tensors as text;
 //! - [`Counting`]: an allocator that counts;
 //! - [`conformance`]: golden numbers computed by JAX;
@@ -15,18 +15,18 @@
 //! - [`imperative`]: random programs that write to arrays, and what they mean;
 //! - [`layouts`]: the same tape laid out in four ways, to measure;
 //! - [`marks`]: what it means that no pass looks through a `keep`;
-//! - [`pairs`]: two functions that are to be one, under every transform;
-//! - [`planned`]: random programs with loops, under policies and budgets;
+//! - [`equivalences`]: two functions that are to be one, under every transform;
+//! - [`random_loops`]: random programs with loops, under policies and budgets;
 //! - [`recorded`]: what it means that a recording is right;
 //! - [`replay`]: fingerprints of all programs, to compare before and after a change;
 //! - [`suite`]: nine kernels to measure what gradients keep;
 //! - [`Sweep`]: the table of the tests over many cases;
-//! - [`tally`]: how large programs are when they are compiled;
-//! - [`told`]: what an error must tell;
+//! - [`size_counters`]: how large programs are when they are compiled;
+//! - [`error_asserts`]: what an error must tell;
 //! - [`transformer`]: blocks of a transformer, to measure;
 //! - [`Listener`]: what programs tell the world outside;
 //! - [`wide`]: loops and branches of very many values, to measure the compiler;
-//! - [`words`]: transforms one after the other, each tested against the program before it;
+//! - [`transform_words`]: transforms one after the other, each tested against the program before it;
 //! - [`TextTest`]: a program, what to do with it, and what must come out.
 
 mod agreement;
